@@ -1,0 +1,55 @@
+"""Deliveries that could not be made, and the requests to try them anew."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from webhookhub.db.clock import UtcNow
+from webhookhub.db.fields import ExactTextField, JSONTextField
+
+
+class DeadLetter(models.Model):
+    """What is known of a delivery at its end. Never changed, never deleted."""
+
+    id = models.BigAutoField(primary_key=True)
+    saga = models.ForeignKey("sagas.Saga", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="dead_letters")
+    event = models.ForeignKey("events.Event", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+")
+    subscription = models.ForeignKey(
+        "subscriptions.Subscription", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+    )
+    final_error_code = ExactTextField(max_length=100)
+    failed_at = models.DateTimeField()
+    payload_snapshot = JSONTextField()
+
+    class Meta:
+        db_table = "dead_letters"
+        indexes = [
+            models.Index(fields=["saga"], name="idx_dead_saga"),
+            models.Index(fields=["event"], name="idx_dead_event"),
+        ]
+        constraints = [models.UniqueConstraint(fields=["saga"], name="uniq_dead_saga")]
+        permissions = [("requeue_deadletter", "Can requeue a dead letter")]
+
+    def __str__(self) -> str:
+        return f"dead letter {self.pk}"
+
+
+class Requeue(models.Model):
+    """Who asked for a dead letter to be delivered anew, when and why.
+
+    Written before the new saga: if the process dies in between, whoever asks again completes it.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    dead_letter = models.OneToOneField(DeadLetter, models.DO_NOTHING, db_constraint=False, related_name="requeue")
+    requested_by = ExactTextField(max_length=150)
+    requested_at = models.DateTimeField(db_default=UtcNow())
+    reason = ExactTextField(max_length=500)
+    # Tells a request which of the rows are its own, when two come at once.
+    request_token = ExactTextField(max_length=32)
+
+    class Meta:
+        db_table = "dead_letter_requeues"
+
+    def __str__(self) -> str:
+        return f"requeue of dead letter {self.dead_letter_id}"

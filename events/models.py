@@ -1,0 +1,55 @@
+"""The append-only log of events, and the inbox of those that no router has seen yet."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from webhookhub.db.clock import NewUid, UtcNow
+from webhookhub.db.fields import ExactTextField, JSONTextField
+from webhookhub.ids import new_uid
+
+EVENT_TYPE_LENGTH = 100
+
+
+class Event(models.Model):
+    """Something that happened, as its producer said it. Never changed, never deleted."""
+
+    id = models.BigAutoField(primary_key=True)
+    # The public name and the webhook-id: a server may hand out an auto-increment twice after a crash, never a UUID.
+    uid = models.UUIDField(unique=True, default=new_uid, db_default=NewUid(), editable=False)
+    event_type = ExactTextField(max_length=EVENT_TYPE_LENGTH)
+    source = ExactTextField(max_length=100)
+    external_id = ExactTextField(max_length=200, null=True, blank=True)
+    correlation_id = ExactTextField(max_length=200, db_default="")
+    payload = JSONTextField()
+    created_at = models.DateTimeField(db_default=UtcNow())
+
+    class Meta:
+        db_table = "events"
+        indexes = [
+            models.Index(fields=["created_at"], name="idx_event_created"),
+            models.Index(fields=["event_type", "created_at"], name="idx_event_type"),
+            models.Index(fields=["correlation_id"], name="idx_event_correlation"),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["source", "external_id"], name="uniq_event_source_external"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event_type} {self.uid}"
+
+
+class RoutingInbox(models.Model):
+    """Events still to be routed. Filled by a trigger on `events`, emptied by the router.
+
+    A row appears with its event's own commit, so an event that commits late is late here too and never passed over.
+    """
+
+    event_id = models.BigIntegerField(primary_key=True)
+    event_type = ExactTextField(max_length=EVENT_TYPE_LENGTH)
+
+    class Meta:
+        db_table = "routing_inbox"
+
+    def __str__(self) -> str:
+        return f"event {self.event_id}"

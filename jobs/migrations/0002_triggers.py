@@ -1,0 +1,55 @@
+"""A finished job never changes (but for being marked as settled, once), and none is deleted."""
+
+from django.db import migrations
+
+from webhookhub.db.triggers import CreateTriggers, Refusal
+
+IDENTITY = ["id", "saga_id", "attempt_no", "attempt_at"]
+RESULT = [
+    "status",
+    "lease_until",
+    "response_status",
+    "error_code",
+    "worker_id",
+    "lease_token",
+    "lease_resets",
+    "retry_after",
+    "duration_ms",
+    "response_snippet",
+    "finished_at",
+]
+
+
+class Migration(migrations.Migration):
+    dependencies = [("jobs", "0001_initial")]
+
+    operations = [
+        CreateTriggers(
+            [
+                Refusal(
+                    "trg_job_finished",
+                    "webhook_delivery_jobs",
+                    "UPDATE",
+                    "A Completed or Failed job is final, only settled_at may be set: UPDATE refused",
+                    when="OLD.status IN ('Completed', 'Failed')",
+                    protects=[*IDENTITY, *RESULT],
+                ),
+                Refusal(
+                    "trg_job_settled",
+                    "webhook_delivery_jobs",
+                    "UPDATE",
+                    "A job is settled once: UPDATE refused",
+                    when="OLD.settled_at IS NOT NULL",
+                    protects=["settled_at"],
+                ),
+                Refusal(
+                    "trg_job_identity",
+                    "webhook_delivery_jobs",
+                    "UPDATE",
+                    "A job keeps its saga and attempt: UPDATE refused",
+                    protects=IDENTITY,
+                ),
+                Refusal("trg_job_no_delete", "webhook_delivery_jobs", "DELETE", "A job is never deleted: DELETE refused"),
+            ]
+        )
+    ]

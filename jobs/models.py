@@ -1,0 +1,74 @@
+"""One attempt to deliver: leased by a worker, sent, reported, settled by the saga."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Case, F, When
+
+from webhookhub.db.fields import ExactTextField, WordField
+
+from . import states
+from .states import ACTIVE, LEASED, PENDING
+
+SNIPPET_LENGTH = 1000
+
+
+class JobQuerySet(models.QuerySet["Job"]):
+    def ready(self) -> JobQuerySet:
+        """Those a worker may take, the longest waiting first."""
+        return self.filter(status=PENDING).order_by("lease_until", "id")
+
+    def expired(self, now: datetime) -> JobQuerySet:
+        """Those whose worker has had its time."""
+        return self.filter(status=LEASED, lease_until__lt=now).order_by("lease_until", "id")
+
+    def unsettled(self, status: str, after_id: int = 0) -> JobQuerySet:
+        """Results of one finished status that no saga has applied yet."""
+        return self.filter(settled_at__isnull=True, status=status, id__gt=after_id).order_by("id")
+
+
+class Job(models.Model):
+    id = models.BigAutoField(primary_key=True)
+    saga = models.ForeignKey("sagas.Saga", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="jobs")
+    attempt_no = models.PositiveIntegerField(help_text="1 for the first attempt.")
+    status = WordField(words=states.STATUSES, default=PENDING)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    attempt_at = models.DateTimeField(help_text="When the attempt was due.")
+    response_status = models.IntegerField(null=True, blank=True)
+    error_code = ExactTextField(max_length=100, null=True, blank=True)
+    worker_id = ExactTextField(max_length=150, default="", db_default="")
+    # Replaced by each lease and never cleared: a worker that was given up on finds that it is not its own any more.
+    lease_token = ExactTextField(max_length=32, default="", db_default="")
+    lease_resets = models.PositiveIntegerField(default=0, db_default=0)
+    retry_after = models.DateTimeField(null=True, blank=True, help_text="The earliest moment the receiver asked for.")
+    duration_ms = models.PositiveIntegerField(null=True, blank=True)
+    response_snippet = ExactTextField(max_length=SNIPPET_LENGTH, default="", db_default="")
+    finished_at = models.DateTimeField(null=True, blank=True)
+    settled_at = models.DateTimeField(null=True, blank=True)
+    # The saga's id while the job is active, else NULL: unique, so the database allows one active job per saga.
+    active_saga_id = models.GeneratedField(
+        expression=Case(When(status__in=ACTIVE, then=F("saga_id")), default=None),
+        output_field=models.BigIntegerField(null=True),
+        db_persist=True,
+    )
+
+    objects: ClassVar[models.Manager[Job]] = JobQuerySet.as_manager()
+
+    class Meta:
+        db_table = "webhook_delivery_jobs"
+        verbose_name = "attempt"
+        indexes = [
+            models.Index(fields=["saga"], name="idx_job_saga"),
+            models.Index(fields=["status", "lease_until"], name="idx_job_status_lease"),
+            models.Index(fields=["settled_at", "status"], name="idx_job_settled"),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["saga", "attempt_no"], name="uniq_job_saga_attempt"),
+            models.UniqueConstraint(fields=["active_saga_id"], name="uniq_job_active_saga"),
+        ]
+
+    def __str__(self) -> str:
+        return f"attempt {self.attempt_no} of delivery {self.saga_id}"

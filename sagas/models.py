@@ -1,0 +1,73 @@
+"""One delivery of one event to one subscription, from its birth to its end."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import F, Q
+
+from webhookhub.db.clock import UtcNow
+from webhookhub.db.fields import ExactTextField, WordField
+
+from . import transitions
+from .transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, PENDING, PENDING_RETRY
+
+
+class SagaQuerySet(models.QuerySet["Saga"]):
+    def due(self, status: str, now: datetime) -> SagaQuerySet:
+        """Those of one waiting status whose time has come, the longest waiting first."""
+        return self.filter(status=status, next_attempt_at__lte=now).order_by("next_attempt_at", "id")
+
+
+class Saga(models.Model):
+    id = models.BigAutoField(primary_key=True)
+    # References without database constraints: a constraint would lock the parent row at every insert of a child,
+    # and nothing that is referred to is ever deleted.
+    event = models.ForeignKey("events.Event", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="sagas")
+    subscription = models.ForeignKey(
+        "subscriptions.Subscription", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="sagas"
+    )
+    generation = models.PositiveIntegerField(default=0, help_text="0 as routed; each requeue adds one.")
+    status = WordField(words=transitions.STATUSES, default=PENDING)
+    attempt_count = models.PositiveIntegerField(default=0)
+    next_attempt_at = models.DateTimeField(db_default=UtcNow())
+    # The policy it was born with: whoever repeats a decision must decide the same.
+    max_retry_limit = models.PositiveIntegerField()
+    base_delay = models.DurationField()
+    # Kept on success: it tells why the delivery was late.
+    final_error_code = ExactTextField(max_length=100, null=True, blank=True)
+    created_at = models.DateTimeField(db_default=UtcNow())
+    updated_at = models.DateTimeField(db_default=UtcNow())
+
+    objects: ClassVar[models.Manager[Saga]] = SagaQuerySet.as_manager()
+
+    class Meta:
+        db_table = "webhook_delivery_sagas"
+        verbose_name = "delivery"
+        verbose_name_plural = "deliveries"
+        indexes = [
+            models.Index(fields=["event", "subscription"], name="idx_saga_event"),
+            models.Index(fields=["status", "next_attempt_at"], name="idx_saga_status_retry"),
+            models.Index(fields=["status"], name="idx_saga_status"),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["event", "subscription", "generation"], name="uniq_saga_event_subscription"
+            ),
+            models.CheckConstraint(
+                condition=~Q(status=PENDING_RETRY) | Q(attempt_count__lt=F("max_retry_limit")),
+                name="chk_saga_retry_below_limit",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"delivery {self.pk}"
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.status in transitions.TERMINAL
+
+
+__all__ = ["COMPLETED", "DEAD_LETTERED", "IN_PROGRESS", "PENDING", "PENDING_RETRY", "Saga"]

@@ -1,0 +1,107 @@
+"""Who receives which events, and where."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.db import models
+
+from webhookhub.db.clock import UtcNow
+from webhookhub.db.fields import ExactTextField
+from webhookhub.egress.urls import UnacceptableURL, normalise
+
+event_type_validator = RegexValidator(
+    r"\A[A-Za-z0-9_.-]{1,100}\Z", "An event type has 1 to 100 letters, digits, dots, dashes and underscores."
+)
+
+
+def validate_callback_url(value: str) -> None:
+    try:
+        normalise(value)
+    except UnacceptableURL as error:
+        raise ValidationError(str(error)) from None
+
+
+class SubscriptionQuerySet(models.QuerySet["Subscription"]):
+    def routable(self) -> SubscriptionQuerySet:
+        """Those that may get new deliveries."""
+        return self.filter(active=True, verified=True)
+
+
+class Subscription(models.Model):
+    """Configuration only: nothing happens because a subscription is saved.
+
+    Switched off instead of deleted, because deliveries and dead letters refer to it.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    event_type = ExactTextField(max_length=100, validators=[event_type_validator])
+    callback_url = ExactTextField(max_length=500, validators=[validate_callback_url], help_text="An https address.")
+    active = models.BooleanField(default=True, help_text="Switched off, it gets no new deliveries; open ones wait.")
+    verified = models.BooleanField(
+        default=False, editable=False, help_text="The endpoint has shown that it wants these events."
+    )
+    verification_result = ExactTextField(max_length=200, blank=True, default="", editable=False)
+    verification_at = models.DateTimeField(null=True, blank=True, editable=False)
+    description = ExactTextField(max_length=200, blank=True, default="")
+    max_retry_limit = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(1000)],
+        help_text="Attempts, the first included. Empty: the hub's default.",
+    )
+    base_delay = models.DurationField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(timedelta(milliseconds=1)), MaxValueValidator(timedelta(days=1))],
+        help_text="Delay after the first failure (hh:mm:ss); it doubles each time. Empty: the hub's default.",
+    )
+    created_at = models.DateTimeField(db_default=UtcNow(), editable=False)
+    updated_at = models.DateTimeField(db_default=UtcNow(), editable=False)
+
+    objects: ClassVar[models.Manager[Subscription]] = SubscriptionQuerySet.as_manager()
+
+    class Meta:
+        db_table = "subscriptions"
+        indexes = [
+            models.Index(fields=["event_type"], name="idx_sub_event_type"),
+            models.Index(fields=["active"], name="idx_sub_active"),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["event_type", "callback_url"],
+                name="uniq_sub_event_type_callback",
+                violation_error_message="This address is subscribed to this event type already.",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event_type} → {self.callback_url}"
+
+    @classmethod
+    def from_db(cls, db: Any, field_names: Any, values: Any) -> Subscription:
+        subscription = super().from_db(db, field_names, values)
+        subscription._stored_callback_url = subscription.__dict__.get("callback_url")
+        return subscription
+
+    def clean(self) -> None:
+        super().clean()
+        try:
+            self.callback_url = normalise(self.callback_url)
+        except UnacceptableURL:
+            return  # the field's own validator has said so
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        from webhookhub.db import clock
+
+        self.callback_url = normalise(self.callback_url)
+        self.updated_at = clock.now()
+        stored = getattr(self, "_stored_callback_url", None)
+        if stored is not None and stored != self.callback_url:
+            # Another address has promised nothing yet.
+            self.verified, self.verification_result, self.verification_at = False, "", None
+        super().save(*args, **kwargs)
+        self._stored_callback_url = self.callback_url

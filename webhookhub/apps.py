@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class WebhookhubConfig(AppConfig):
+    name = "webhookhub"
+    verbose_name = "WebhookHub"

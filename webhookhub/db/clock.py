@@ -1,0 +1,52 @@
+"""The database's clock: it alone decides what is due and what has expired.
+
+Processes on several machines share one database and so one clock; their own clocks only measure durations.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import connection, models
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from . import vendors
+
+
+def now() -> datetime:
+    """The database's present moment, in UTC."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {vendors.utc_now_sql(connection)}")
+        value = cursor.fetchone()[0]
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    return value.replace(tzinfo=UTC)  # type: ignore[no-any-return]
+
+
+class _DatabaseFunction(models.Func):
+    template = "%(sql)s"
+
+    def sql(self, connection: BaseDatabaseWrapper) -> str:
+        raise NotImplementedError
+
+    def as_sql(self, compiler: Any, connection: BaseDatabaseWrapper, **extra: Any) -> Any:  # type: ignore[override]
+        return self.sql(connection).replace("%", "%%"), []  # a statement with parameters takes %% for %
+
+
+class UtcNow(_DatabaseFunction):
+    """A column's default: now, in UTC, whatever time zone the inserting program has set."""
+
+    output_field = models.DateTimeField()
+
+    def sql(self, connection: BaseDatabaseWrapper) -> str:
+        return vendors.utc_now_sql(connection)
+
+
+class NewUid(_DatabaseFunction):
+    """A column's default: a fresh UUID, for rows inserted by programs that bring none."""
+
+    output_field = models.UUIDField()
+
+    def sql(self, connection: BaseDatabaseWrapper) -> str:
+        return vendors.new_uid_sql(connection)

@@ -1,0 +1,54 @@
+"""Columns that the engines spell differently."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from . import vendors
+
+
+class WordField(models.CharField):
+    """One word of a fixed list: an ENUM where there is one, text with a check elsewhere."""
+
+    def __init__(self, *args: Any, words: Sequence[str] = (), **kwargs: Any) -> None:
+        self.words = tuple(words)
+        kwargs["max_length"] = max((len(word) for word in self.words), default=1)
+        kwargs["choices"] = [(word, word) for word in self.words]
+        super().__init__(*args, **kwargs)
+
+    def deconstruct(self) -> Any:
+        name, path, args, kwargs = super().deconstruct()
+        kwargs.pop("max_length", None)
+        kwargs.pop("choices", None)
+        kwargs["words"] = list(self.words)
+        return name, path, args, kwargs
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str:
+        return vendors.enum_column(connection, self.words, self.max_length or 1)
+
+    def db_check(self, connection: BaseDatabaseWrapper) -> str | None:
+        return vendors.enum_check(connection, self.column, self.words)
+
+
+class ExactTextField(models.CharField):
+    """Text of any script, compared byte by byte (`Order` and `order` are two names), whatever the server's defaults."""
+
+    def db_parameters(self, connection: BaseDatabaseWrapper) -> Any:
+        parameters = super().db_parameters(connection)
+        if vendors.is_server(connection):
+            parameters["collation"] = vendors.TEXT_COLLATION
+        return parameters
+
+
+class JSONTextField(models.TextField):
+    """A JSON document as the text that is stored.
+
+    Never parsed on the way, so that what is signed and sent is byte for byte what was stored, on every attempt.
+    """
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str:
+        return vendors.json_column(connection)

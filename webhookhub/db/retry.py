@@ -1,0 +1,51 @@
+"""Run a transaction again when another one was in its way."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.db import DatabaseError, connection, transaction
+
+from webhookhub.logs import Fact, log
+
+from . import vendors
+
+T = TypeVar("T")
+ATTEMPTS = 8
+FIRST_PAUSE_SECONDS = 0.01
+
+
+def in_transaction(work: Callable[[], T]) -> T:
+    """`work` in one short transaction, the whole of which is repeated after a deadlock or a lock time-out.
+
+    Inside a transaction of the caller's it runs once: only the whole of a transaction may be repeated.
+    """
+    return _retrying(lambda: _atomically(work))
+
+
+def one_statement(work: Callable[[], T]) -> T:
+    """`work` is a single statement that commits by itself: repeated like a transaction."""
+    return _retrying(work)
+
+
+def _atomically(work: Callable[[], T]) -> T:
+    with transaction.atomic():
+        return work()
+
+
+def _retrying(work: Callable[[], T]) -> T:
+    if connection.in_atomic_block:
+        return work()
+    for attempt in range(1, ATTEMPTS):
+        try:
+            return work()
+        except DatabaseError as error:
+            if not vendors.is_conflict(error):
+                raise
+            log(Fact.DATABASE_CONFLICT, attempt=attempt, error=str(error))
+            # Jitter, because whoever was in the way is about to try again too.
+            time.sleep(FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311
+    return work()

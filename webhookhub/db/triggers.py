@@ -1,0 +1,90 @@
+"""Triggers as migration operations: what a table itself does or refuses, on every engine.
+
+A `Refusal` is a statement the table does not accept; a `Copy` fills an inbox in the inserter's own transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.operations.base import Operation
+
+from . import vendors
+
+MESSAGE_LIMIT = 128  # characters of MESSAGE_TEXT
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Refuses `event` (UPDATE or DELETE) on `table`.
+
+    `when` is an SQL condition on OLD and NEW in the words all engines share. An update that changes none of
+    `protects` always passes: an idempotent insert that meets its own row is such an update.
+    """
+
+    name: str
+    table: str
+    event: str
+    message: str
+    when: str = "1 = 1"
+    protects: Sequence[str] = ()
+
+    def create_sql(self, connection: BaseDatabaseWrapper) -> str:
+        assert len(self.message) <= MESSAGE_LIMIT and "'" not in self.message
+        condition = f"({self.when})"
+        if self.event == "UPDATE":
+            condition += f" AND NOT ({unchanged(connection, self.protects)})"
+        return vendors.refusal_trigger(connection, self.name, self.table, self.event, condition, self.message)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """After an insert into `table`, inserts the new row's `columns` (target → source) into `into`."""
+
+    name: str
+    table: str
+    into: str
+    columns: Sequence[tuple[str, str]]
+
+    def create_sql(self, connection: BaseDatabaseWrapper) -> str:
+        targets = ", ".join(target for target, _ in self.columns)
+        values = ", ".join(f"NEW.{source}" for _, source in self.columns)
+        statement = f"INSERT INTO {self.into} ({targets}) VALUES ({values})"  # noqa: S608
+        return f"CREATE TRIGGER {self.name} AFTER INSERT ON {self.table} FOR EACH ROW BEGIN {statement}; END"
+
+
+def unchanged(connection: BaseDatabaseWrapper, columns: Sequence[str]) -> str:
+    """SQL that is true when an update leaves all of `columns` as they are, NULL and letter case included."""
+    assert columns
+    return " AND ".join(vendors.same_value(connection, f"OLD.{name}", f"NEW.{name}") for name in columns)
+
+
+class CreateTriggers(Operation):
+    """Makes triggers going forwards and drops them going backwards."""
+
+    reduces_to_sql = True
+    reversible = True
+
+    def __init__(self, triggers: Sequence[Refusal | Copy]) -> None:
+        self.triggers = triggers
+
+    def state_forwards(self, app_label: str, state: Any) -> None:
+        pass
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        for trigger in self.triggers:
+            # params=None: the text may hold a percent sign
+            schema_editor.execute(trigger.create_sql(schema_editor.connection), params=None)
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        for trigger in reversed(self.triggers):
+            schema_editor.execute(f"DROP TRIGGER {trigger.name}", params=None)
+
+    def describe(self) -> str:
+        return "Create triggers " + ", ".join(trigger.name for trigger in self.triggers)
+
+    def deconstruct(self) -> Any:
+        return self.__class__.__name__, [self.triggers], {}

@@ -1,0 +1,164 @@
+"""What the hub needs to know of each database engine. No other file names one.
+
+MySQL and MariaDB share a driver and a dialect; where they differ, the reason stands at the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.utils import DatabaseError
+
+# Deadlock, lock wait time-out, and MariaDB's "record has changed since last read".
+CONFLICT_CODES = {1213, 1205, 1020}
+
+# The server is starting, stopping, unreachable or has closed this connection (1927: MariaDB, killed).
+LOST_CODES = {1040, 1053, 1077, 1079, 1080, 1129, 1152, 1158, 1159, 1160, 1161, 1927, 2002, 2003, 2006, 2013, 2055}
+
+ENUM_COLLATION = "CHARACTER SET ascii COLLATE ascii_bin"
+TEXT_COLLATION = "utf8mb4_bin"
+
+SQLITE_OPTIONS: dict[str, Any] = {
+    # IMMEDIATE: a claim takes the write lock before it reads, so two claims never see the same row.
+    "transaction_mode": "IMMEDIATE",
+    "timeout": 20,
+    # FULL: what was acknowledged survives a power cut, as on the servers.
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
+}
+MYSQL_OPTIONS: dict[str, Any] = {
+    "isolation_level": "read committed",
+    "charset": "utf8mb4",
+    "connect_timeout": 5,
+    "init_command": (
+        "SET time_zone = '+00:00', "
+        "sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION,NO_ZERO_IN_DATE,NO_ZERO_DATE', "
+        "innodb_lock_wait_timeout = 10"
+    ),
+}
+
+
+def database_options(engine: str) -> dict[str, Any]:
+    """The connection options without which the hub's promises do not hold."""
+    if engine.endswith(".sqlite3"):
+        return dict(SQLITE_OPTIONS)
+    if engine.endswith(".mysql"):
+        return dict(MYSQL_OPTIONS)
+    raise ValueError(f"DATABASE_URL: {engine!r} is not supported; use mysql://… or sqlite:///…")
+
+
+def is_server(connection: BaseDatabaseWrapper) -> bool:
+    """A database server with row locks, as opposed to the embedded database with one writer at a time."""
+    return connection.vendor == "mysql"
+
+
+def is_mariadb(connection: BaseDatabaseWrapper) -> bool:
+    return connection.vendor == "mysql" and bool(connection.mysql_is_mariadb)  # type: ignore[attr-defined]
+
+
+def error_code(error: BaseException) -> int | None:
+    code = error.args[0] if error.args else None
+    return code if isinstance(code, int) else None
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Another transaction was in the way: the same transaction, run again from its start, may well pass."""
+    if not isinstance(error, DatabaseError):
+        return False
+    return error_code(error) in CONFLICT_CODES or _sqlite_busy(error)
+
+
+def is_lost(error: BaseException) -> bool:
+    """The database cannot be talked to at the moment."""
+    if not isinstance(error, DatabaseError) and type(error).__name__ != "InterfaceError":
+        return False
+    # mysqlclient reports a connection closed under it as InterfaceError(0, ''); code 0 means nothing else.
+    return error_code(error) in LOST_CODES | {0} or "unable to open database file" in str(error)
+
+
+def _sqlite_busy(error: BaseException) -> bool:
+    return "database is locked" in str(error) or "database table is locked" in str(error)
+
+
+def utc_now_sql(connection: BaseDatabaseWrapper) -> str:
+    if is_server(connection):
+        return "UTC_TIMESTAMP(6)"
+    return "strftime('%Y-%m-%d %H:%M:%f', 'now')"
+
+
+def new_uid_sql(connection: BaseDatabaseWrapper) -> str:
+    if is_server(connection):
+        return "REPLACE(UUID(), '-', '')"
+    return "lower(hex(randomblob(16)))"
+
+
+def json_column(connection: BaseDatabaseWrapper) -> str:
+    if is_mariadb(connection):
+        # MariaDB's JSON is this type plus json_valid(), which refuses valid documents deeper than 32 levels.
+        return f"longtext CHARACTER SET utf8mb4 COLLATE {TEXT_COLLATION}"
+    return "json" if is_server(connection) else "text"
+
+
+def enum_column(connection: BaseDatabaseWrapper, words: Sequence[str], max_length: int) -> str:
+    if is_server(connection):
+        return f"enum({quoted(words)}) {ENUM_COLLATION}"
+    return f"varchar({max_length})"
+
+
+def enum_check(connection: BaseDatabaseWrapper, column: str, words: Sequence[str]) -> str | None:
+    return None if is_server(connection) else f'"{column}" IN ({quoted(words)})'
+
+
+def quoted(words: Sequence[str]) -> str:
+    return ", ".join(f"'{word}'" for word in words)
+
+
+def insert_new_tail(connection: BaseDatabaseWrapper, table: str, primary_key: str) -> str:
+    """Ends an INSERT so that a row whose unique key exists already is left as it is."""
+    if is_server(connection):
+        # Not INSERT IGNORE: that would also turn a wrong value into a warning and store something else.
+        return f"ON DUPLICATE KEY UPDATE {primary_key} = {table}.{primary_key}"
+    # Without the WHERE, SQLite's parser takes the ON of an INSERT … SELECT for a join's.
+    return "ON CONFLICT DO NOTHING"
+
+
+def rows_as_table(connection: BaseDatabaseWrapper, columns: Sequence[str], count: int) -> str:
+    """A derived table `given` of `count` parameter rows, to join a whole batch in one statement."""
+    if is_server(connection):
+        first = ", ".join(f"%s AS {column}" for column in columns)
+        rest = ", ".join(["%s"] * len(columns))
+        return "(SELECT " + " UNION ALL SELECT ".join([first, *([rest] * (count - 1))]) + ") given"
+    # VALUES, because SQLite allows only 500 terms of UNION ALL; it names their columns column1, column2, …
+    row = "(" + ", ".join(["%s"] * len(columns)) + ")"
+    names = ", ".join(f"column{n} AS {column}" for n, column in enumerate(columns, 1))
+    return f"(SELECT {names} FROM (VALUES {', '.join([row] * count)})) given"  # noqa: S608
+
+
+def update_from_given(
+    connection: BaseDatabaseWrapper, table: str, given: str, on: str, assignments: Sequence[tuple[str, str]], where: str
+) -> str:
+    """UPDATE `table` with one row's values each from the derived table `given`."""
+    if is_server(connection):
+        # STRAIGHT_JOIN: start from the given rows and find each by its key, so that no other row is locked.
+        sets = ", ".join(f"{table}.{column} = {value}" for column, value in assignments)
+        return f"UPDATE {given} STRAIGHT_JOIN {table} ON {on} SET {sets} WHERE {where}"  # noqa: S608
+    sets = ", ".join(f"{column} = {value}" for column, value in assignments)
+    return f"UPDATE {table} SET {sets} FROM {given} WHERE {on} AND {where}"  # noqa: S608
+
+
+def same_value(connection: BaseDatabaseWrapper, one: str, other: str) -> str:
+    if is_server(connection):
+        # As bytes, because a column's collation may take different letters (and JSON different numbers) for equal.
+        return f"CAST({one} AS BINARY) <=> CAST({other} AS BINARY)"
+    return f"{one} IS {other}"
+
+
+def refusal_trigger(
+    connection: BaseDatabaseWrapper, name: str, table: str, event: str, condition: str, message: str
+) -> str:
+    head = f"CREATE TRIGGER {name} BEFORE {event} ON {table} FOR EACH ROW"
+    if is_server(connection):
+        signal = f"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{message}'"
+        return f"{head} BEGIN IF {condition} THEN {signal}; END IF; END"
+    return f"{head} WHEN {condition} BEGIN SELECT RAISE(ABORT, '{message}'); END"

@@ -1,0 +1,43 @@
+"""The codes a failed attempt can carry: one list, for the tables, the logs, the console and the documentation."""
+
+from __future__ import annotations
+
+TIMEOUT = "timeout"
+DNS_ERROR = "dns_error"
+CONNECT_ERROR = "connect_error"
+TLS_ERROR = "tls_error"
+BLOCKED_ADDRESS = "blocked_address"
+REDIRECT = "redirect"
+RESPONSE_TOO_LARGE = "response_too_large"
+PROTOCOL_ERROR = "protocol_error"
+CONNECTION_LOST = "connection_lost"
+LEASE_EXPIRED = "lease_expired"
+INVALID_REQUEST = "invalid_request"
+
+MEANING = {
+    TIMEOUT: "the endpoint did not answer in time",
+    DNS_ERROR: "the endpoint's name could not be resolved",
+    CONNECT_ERROR: "no connection to the endpoint could be made",
+    TLS_ERROR: "the endpoint's certificate or TLS version was not accepted",
+    BLOCKED_ADDRESS: "the endpoint's address may not be reached from this hub",
+    REDIRECT: "the endpoint answered with a redirect; redirects are not followed",
+    RESPONSE_TOO_LARGE: "the endpoint's answer was too large",
+    PROTOCOL_ERROR: "the endpoint's answer was not valid HTTP",
+    CONNECTION_LOST: "the connection broke before the answer was complete",
+    LEASE_EXPIRED: "workers that took this attempt stopped responding, too often to try again",
+    INVALID_REQUEST: "the stored address or headers cannot be sent",
+}
+
+
+def http_code(status: int) -> str | None:
+    """The error code of an answer's status; None when it is a success."""
+    if 200 <= status < 300:
+        return None
+    return REDIRECT if 300 <= status < 400 else f"http_{status}"
+
+
+def in_words(code: str) -> str:
+    """A sentence for people."""
+    if code.startswith("http_"):
+        return f"the endpoint answered {code.removeprefix('http_')}"
+    return MEANING.get(code, code)

@@ -1,0 +1,116 @@
+"""Which callback URLs may be stored. What a name resolves to is judged later, at every connection."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from urllib.parse import quote, urlsplit
+
+import idna
+
+from webhookhub.conf import hub
+
+from .addresses import may_reach
+
+MAX_LENGTH = 500
+LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)\Z")
+# A last label of digits or 0x… makes resolvers read the host as a number: 127.1, 0x7f.1, 2130706433.
+NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)\Z")
+
+
+class UnacceptableURL(ValueError):
+    """The message says what is wrong with the URL and what would be right."""
+
+
+def normalise(url: str) -> str:
+    """The URL in the one form that is stored, or UnacceptableURL."""
+    if not isinstance(url, str) or not url:
+        raise UnacceptableURL("The callback URL is empty; give an https:// address.")
+    if len(url) > MAX_LENGTH:
+        raise UnacceptableURL(f"The callback URL has {len(url)} characters; at most {MAX_LENGTH} are allowed.")
+    if any(character.isspace() or not character.isprintable() for character in url):
+        raise UnacceptableURL("The callback URL holds white space or control characters.")
+    if "\\" in url:
+        raise UnacceptableURL("The callback URL holds a backslash.")
+    if not url.lower().startswith("https://"):
+        raise UnacceptableURL("The callback URL must start with https://.")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise UnacceptableURL(f"The callback URL cannot be read: {error}.") from None
+    if "@" in parts.netloc:
+        raise UnacceptableURL("The callback URL names a user or password; leave them out.")
+    if "#" in url:
+        raise UnacceptableURL("The callback URL has a fragment (#…); leave it out.")
+    host = _host(parts.hostname or "")
+    port = _port(parts.netloc, port)
+    # Kept as given where it is plain ASCII; what is not, is encoded once, here.
+    path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
+    query = "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~-._?") if parts.query else ""
+    normal = f"https://{host}{'' if port == 443 else f':{port}'}{path}{query}"
+    if len(normal) > MAX_LENGTH:
+        raise UnacceptableURL(f"The callback URL has {len(normal)} characters once encoded; at most {MAX_LENGTH} are allowed.")
+    return normal
+
+
+def _port(netloc: str, port: int | None) -> int:
+    if port is None:
+        if netloc.endswith(":"):
+            raise UnacceptableURL("The callback URL has a colon but no port after its host.")
+        return 443
+    allowed = hub().allowed_ports
+    if not any(low <= port <= high for low, high in allowed):
+        shown = ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in allowed)
+        raise UnacceptableURL(f"The callback URL names port {port}; allowed are {shown}.")
+    return port
+
+
+def _host(host: str) -> str:
+    if not host:
+        raise UnacceptableURL("The callback URL has no host.")
+    if "%" in host:
+        raise UnacceptableURL("The callback URL's host holds a percent sign.")
+    if ":" in host:
+        try:
+            address = IPv6Address(host)
+        except AddressValueError:
+            raise UnacceptableURL("The callback URL's host is not a valid IPv6 address.") from None
+        _judge(address)
+        return f"[{address.compressed}]"
+    if host.endswith("."):
+        raise UnacceptableURL("The callback URL's host ends in a dot; leave it out.")
+    if not host.isascii():
+        try:
+            host = idna.encode(host, uts46=True).decode("ascii")
+        except idna.IDNAError:
+            raise UnacceptableURL("The callback URL's host is not a valid international name.") from None
+    host = host.lower()
+    if NUMBER.match(host.rsplit(".", 1)[-1]):
+        try:
+            address4 = IPv4Address(host)
+        except AddressValueError:
+            raise UnacceptableURL(
+                "The callback URL's host is a number but not an address of the form 203.0.113.7."
+            ) from None
+        _judge(address4)
+        return str(address4)
+    if len(host) > 253:
+        raise UnacceptableURL("The callback URL's host is longer than 253 characters.")
+    labels = host.split(".")
+    if len(labels) < 2:
+        raise UnacceptableURL("The callback URL's host must be a full name such as hooks.example.com.")
+    for label in labels:
+        if not LABEL.match(label):
+            raise UnacceptableURL(f"The callback URL's host has a part that is not valid: {label[:70]!r}.")
+        if label.startswith("xn--"):
+            try:
+                idna.decode(label)
+            except (idna.IDNAError, UnicodeError):
+                raise UnacceptableURL("The callback URL's host is not a valid international name.") from None
+    return host
+
+
+def _judge(address: IPv4Address | IPv6Address) -> None:
+    if not may_reach(address):
+        raise UnacceptableURL("The callback URL's address may not be reached from this hub.")

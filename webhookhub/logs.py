@@ -1,0 +1,95 @@
+"""One vocabulary for logs: a fact, and the fields that go with it.
+
+JSON lines for machines, aligned text on a terminal. Fields carry ids, codes and durations; never payloads,
+secrets, header values or query strings.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from enum import Enum
+from typing import Any
+
+import structlog
+
+
+class Fact(Enum):
+    """What can be said, and how loudly."""
+
+    EVENT_PUBLISHED = ("event_published", logging.INFO)
+    EVENT_REPEATED = ("event_repeated", logging.INFO)
+    EVENT_ROUTED = ("event_routed", logging.INFO)
+    EVENT_UNMATCHED = ("event_unmatched", logging.INFO)
+    SUBSCRIPTION_VERIFIED = ("subscription_verified", logging.INFO)
+    SUBSCRIPTION_NOT_VERIFIED = ("subscription_not_verified", logging.WARNING)
+    SAGA_DISPATCHED = ("saga_dispatched", logging.INFO)
+    SAGA_POSTPONED = ("saga_postponed", logging.INFO)
+    SAGA_COMPLETED = ("saga_completed", logging.INFO)
+    SAGA_RETRIES = ("saga_retries", logging.INFO)
+    SAGA_DEAD_LETTERED = ("saga_dead_lettered", logging.WARNING)
+    SAGA_REQUEUED = ("saga_requeued", logging.INFO)
+    JOB_LEASED = ("job_leased", logging.INFO)
+    JOB_REPORTED = ("job_reported", logging.INFO)
+    JOB_LEASE_RESET = ("job_lease_reset", logging.WARNING)
+    LEASE_LOST = ("lease_lost", logging.WARNING)
+    PROCESS_STARTED = ("process_started", logging.INFO)
+    PROCESS_DRAINING = ("process_draining", logging.INFO)
+    PROCESS_STOPPED = ("process_stopped", logging.INFO)
+    PROCESS_FAILED = ("process_failed", logging.ERROR)
+    PROCESS_FORGOTTEN = ("process_forgotten", logging.WARNING)
+    PROCESS_RESTARTED = ("process_restarted", logging.WARNING)
+    DATABASE_CONFLICT = ("database_conflict", logging.INFO)
+    DATABASE_LOST = ("database_lost", logging.WARNING)
+    DATABASE_BACK = ("database_back", logging.INFO)
+
+    @property
+    def level(self) -> int:
+        return self.value[1]
+
+
+_logger = structlog.stdlib.get_logger("webhookhub")
+
+
+def log(fact: Fact, **fields: Any) -> None:
+    name, level = fact.value
+    _logger.log(level, name, **fields)
+
+
+def enabled(fact: Fact) -> bool:
+    """Whether anybody listens: asked before a statement that only the log needs."""
+    return logging.getLogger("webhookhub").isEnabledFor(fact.level)
+
+
+def configure(level: str, form: str) -> None:
+    """Send structlog and Django's own loggers through one handler on standard error; `form`: json, text or auto."""
+    as_json = form == "json" or (form == "auto" and not sys.stderr.isatty())
+    shared: list[Any] = [
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    renderer: list[Any] = (
+        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+        if as_json
+        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer],
+            foreign_pre_chain=shared,
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level)

@@ -1,0 +1,39 @@
+"""Which processes of the hub are running."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from django.db import models
+
+from webhookhub.db.clock import UtcNow
+from webhookhub.db.fields import ExactTextField
+
+
+class ProcessQuerySet(models.QuerySet["Process"]):
+    def silent_since(self, moment: datetime) -> ProcessQuerySet:
+        return self.filter(heartbeat_at__lt=moment)
+
+
+class Process(models.Model):
+    """One running loop. Its row is made when it starts, kept fresh while it lives and removed when it stops."""
+
+    name = ExactTextField(max_length=150, unique=True)
+    kind = ExactTextField(max_length=30)
+    host = ExactTextField(max_length=100)
+    pid = models.PositiveIntegerField()
+    started_at = models.DateTimeField(db_default=UtcNow())
+    heartbeat_at = models.DateTimeField(db_default=UtcNow())
+
+    objects: ClassVar[models.Manager[Process]] = ProcessQuerySet.as_manager()
+
+    class Meta:
+        db_table = "hub_processes"
+        verbose_name_plural = "processes"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def is_alive(self, now: datetime, silence: timedelta) -> bool:
+        return self.heartbeat_at >= now - silence

@@ -1,0 +1,109 @@
+"""Django's settings. Everything that differs between deployments comes from the environment (or a `.env` file).
+
+Without DATABASE_URL the hub runs on its embedded database in `var/`, with settings fit for one machine only.
+"""
+
+import os
+from pathlib import Path
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+from webhookhub import conf, logs
+from webhookhub.db.vendors import database_options
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+environ.Env.read_env(BASE_DIR / ".env")
+env = environ.Env()
+
+WEBHOOKHUB = conf.load(os.environ)
+
+EMBEDDED_DATABASE = BASE_DIR / "var" / "hub.sqlite3"
+DATABASE_URL = env("DATABASE_URL", default="")
+EMBEDDED = not DATABASE_URL
+if EMBEDDED:
+    EMBEDDED_DATABASE.parent.mkdir(exist_ok=True)
+    DATABASE_URL = f"sqlite:///{EMBEDDED_DATABASE}"
+DATABASES = {"default": env.db_url_config(DATABASE_URL)}
+try:
+    _required = database_options(DATABASES["default"].get("ENGINE", ""))
+except ValueError as error:
+    raise ImproperlyConfigured(str(error)) from None
+# What the URL's query says (TLS, for instance) is added; what the hub's promises stand on is not negotiable.
+DATABASES["default"]["OPTIONS"] = {**DATABASES["default"].get("OPTIONS", {}), **_required}
+DATABASES["default"]["CONN_MAX_AGE"] = 60
+DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+
+DEBUG = env.bool("WEBHOOKHUB_DEBUG", default=False)
+SECRET_KEY = env("WEBHOOKHUB_SECRET_KEY", default="")
+if not SECRET_KEY:
+    if not EMBEDDED:
+        raise ImproperlyConfigured(
+            "WEBHOOKHUB_SECRET_KEY is not set: outside the embedded default it must be a long random text of your own"
+        )
+    SECRET_KEY = "embedded-default-for-one-machine-only"  # noqa: S105
+ALLOWED_HOSTS = env.list("WEBHOOKHUB_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.list("WEBHOOKHUB_CSRF_ORIGINS", default=[])
+
+INSTALLED_APPS = [
+    "webhookhub",
+    "events",
+    "subscriptions",
+    "sagas",
+    "jobs",
+    "deadletters",
+    "demo",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_extensions",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+ROOT_URLCONF = "webhookhub.urls"
+WSGI_APPLICATION = "webhookhub.wsgi.application"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en-us"
+USE_I18N = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+WHITENOISE_USE_FINDERS = True  # static files are served from the packages: no collectstatic step to forget
+
+LOGGING_CONFIG = None
+logs.configure(WEBHOOKHUB.log_level, WEBHOOKHUB.log_format)
