@@ -12,7 +12,9 @@ class DeadLetter(models.Model):
     """What is known of a delivery at its end. Never changed, never deleted."""
 
     id = models.BigAutoField(primary_key=True)
-    saga = models.ForeignKey("sagas.Saga", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="dead_letters")
+    saga = models.ForeignKey(
+        "sagas.Saga", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="dead_letters"
+    )
     event = models.ForeignKey("events.Event", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+")
     subscription = models.ForeignKey(
         "subscriptions.Subscription", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"

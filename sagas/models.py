@@ -25,9 +25,15 @@ class Saga(models.Model):
     id = models.BigAutoField(primary_key=True)
     # References without database constraints: a constraint would lock the parent row at every insert of a child,
     # and nothing that is referred to is ever deleted.
-    event = models.ForeignKey("events.Event", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="sagas")
+    event = models.ForeignKey(
+        "events.Event", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="sagas"
+    )
     subscription = models.ForeignKey(
-        "subscriptions.Subscription", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="sagas"
+        "subscriptions.Subscription",
+        models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="sagas",
     )
     generation = models.PositiveIntegerField(default=0, help_text="0 as routed; each requeue adds one.")
     status = WordField(words=transitions.STATUSES, default=PENDING)

@@ -82,8 +82,8 @@ class Subscription(models.Model):
         return f"{self.event_type} → {self.callback_url}"
 
     @classmethod
-    def from_db(cls, db: Any, field_names: Any, values: Any) -> Subscription:
-        subscription = super().from_db(db, field_names, values)
+    def from_db(cls, *args: Any, **kwargs: Any) -> Subscription:
+        subscription = super().from_db(*args, **kwargs)
         subscription._stored_callback_url = subscription.__dict__.get("callback_url")
         return subscription
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Any, cast
+from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -92,11 +92,17 @@ class HubSettings:
 
     # Retries (a saga keeps the policy it was born with)
     max_retry_limit: int = _setting(10, _whole(1, 1000), "attempts of a delivery, the first included")
-    base_delay: timedelta = _setting(timedelta(seconds=30), _seconds(0.001, 86400), "delay after the first failure; doubles")
+    base_delay: timedelta = _setting(
+        timedelta(seconds=30), _seconds(0.001, 86400), "delay after the first failure; doubles"
+    )
     max_delay: timedelta = _setting(timedelta(hours=6), _seconds(0.001, 2592000), "longest delay between two attempts")
-    retry_after_cap: timedelta = _setting(timedelta(hours=6), _seconds(0, 2592000), "longest Retry-After that is honoured")
+    retry_after_cap: timedelta = _setting(
+        timedelta(hours=6), _seconds(0, 2592000), "longest Retry-After that is honoured"
+    )
     postpone: timedelta = _setting(
-        timedelta(seconds=30), _seconds(0.05, 3600), "how often a delivery to a switched-off subscription is looked at again"
+        timedelta(seconds=30),
+        _seconds(0.05, 3600),
+        "how often a delivery to a switched-off subscription is looked at again",
     )
 
     # Leases and requests
@@ -120,7 +126,9 @@ class HubSettings:
     # Loops
     batch_size: int = _setting(500, _whole(1, 5000), "rows per statement")
     poll_interval: timedelta = _setting(timedelta(seconds=0.5), _seconds(0.01, 3600), "an idle loop's wait")
-    drain: timedelta = _setting(timedelta(seconds=40), _seconds(0, 3600), "how long a stopping process may finish its work")
+    drain: timedelta = _setting(
+        timedelta(seconds=40), _seconds(0, 3600), "how long a stopping process may finish its work"
+    )
     subscription_cache: timedelta = _setting(
         timedelta(seconds=2), _seconds(0, 300), "how old the router's view of subscriptions may be"
     )
@@ -130,12 +138,19 @@ class HubSettings:
     )
 
     # Logs
-    log_level: str = _setting("INFO", _one_of("DEBUG", "INFO", "WARNING", "ERROR"), "the least severe line that is written")
+    log_level: str = _setting(
+        "INFO", _one_of("DEBUG", "INFO", "WARNING", "ERROR"), "the least severe line that is written"
+    )
     log_format: str = _setting("auto", _one_of("auto", "json", "text"), "auto: text on a terminal, JSON elsewhere")
 
 
 # Read by settings.py itself, not part of HubSettings.
-OTHER_NAMES = {"WEBHOOKHUB_SECRET_KEY", "WEBHOOKHUB_DEBUG", "WEBHOOKHUB_ALLOWED_HOSTS", "WEBHOOKHUB_CSRF_ORIGINS"}
+OTHER_NAMES = {
+    "WEBHOOKHUB_SECRET_KEY",
+    "WEBHOOKHUB_DEBUG",
+    "WEBHOOKHUB_ALLOWED_HOSTS",
+    "WEBHOOKHUB_CSRF_ORIGINS",
+}
 
 
 def variable(name: str) -> str:
@@ -161,4 +176,4 @@ def load(environment: Mapping[str, str]) -> HubSettings:
 
 def hub() -> HubSettings:
     """The settings in force."""
-    return cast(HubSettings, settings.WEBHOOKHUB)
+    return settings.WEBHOOKHUB

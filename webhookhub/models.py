@@ -33,7 +33,7 @@ class Process(models.Model):
         verbose_name_plural = "processes"
 
     def __str__(self) -> str:
-        return self.name
+        return str(self.name)
 
     def is_alive(self, now: datetime, silence: timedelta) -> bool:
         return self.heartbeat_at >= now - silence

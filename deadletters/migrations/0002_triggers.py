@@ -10,7 +10,13 @@ REQUEUE = ["id", "dead_letter_id", "requested_by", "requested_at", "reason", "re
 
 def immutable(prefix, table, noun, columns):
     return [
-        Refusal(f"trg_{prefix}_no_update", table, "UPDATE", f"{noun} is immutable: UPDATE refused", protects=columns),
+        Refusal(
+            f"trg_{prefix}_no_update",
+            table,
+            "UPDATE",
+            f"{noun} is immutable: UPDATE refused",
+            protects=columns,
+        ),
         Refusal(f"trg_{prefix}_no_delete", table, "DELETE", f"{noun} is immutable: DELETE refused"),
     ]
 

@@ -13,9 +13,18 @@ class Migration(migrations.Migration):
     operations = [
         CreateTriggers(
             [
-                Copy("trg_event_inbox", "events", "routing_inbox", [("event_id", "id"), ("event_type", "event_type")]),
+                Copy(
+                    "trg_event_inbox",
+                    "events",
+                    "routing_inbox",
+                    [("event_id", "id"), ("event_type", "event_type")],
+                ),
                 Refusal(
-                    "trg_event_no_update", "events", "UPDATE", "An event is immutable: UPDATE refused", protects=COLUMNS
+                    "trg_event_no_update",
+                    "events",
+                    "UPDATE",
+                    "An event is immutable: UPDATE refused",
+                    protects=COLUMNS,
                 ),
                 Refusal("trg_event_no_delete", "events", "DELETE", "An event is immutable: DELETE refused"),
             ]

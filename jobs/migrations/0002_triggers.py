@@ -49,7 +49,12 @@ class Migration(migrations.Migration):
                     "A job keeps its saga and attempt: UPDATE refused",
                     protects=IDENTITY,
                 ),
-                Refusal("trg_job_no_delete", "webhook_delivery_jobs", "DELETE", "A job is never deleted: DELETE refused"),
+                Refusal(
+                    "trg_job_no_delete",
+                    "webhook_delivery_jobs",
+                    "DELETE",
+                    "A job is never deleted: DELETE refused",
+                ),
             ]
         )
     ]

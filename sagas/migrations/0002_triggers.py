@@ -30,7 +30,10 @@ class Migration(migrations.Migration):
                     protects=IDENTITY,
                 ),
                 Refusal(
-                    "trg_saga_no_delete", "webhook_delivery_sagas", "DELETE", "A saga is never deleted: DELETE refused"
+                    "trg_saga_no_delete",
+                    "webhook_delivery_sagas",
+                    "DELETE",
+                    "A saga is never deleted: DELETE refused",
                 ),
             ]
         )

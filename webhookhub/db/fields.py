@@ -11,7 +11,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from . import vendors
 
 
-class WordField(models.CharField):
+class WordField(models.CharField):  # type: ignore[type-arg]
     """One word of a fixed list: an ENUM where there is one, text with a check elsewhere."""
 
     def __init__(self, *args: Any, words: Sequence[str] = (), **kwargs: Any) -> None:
@@ -31,10 +31,10 @@ class WordField(models.CharField):
         return vendors.enum_column(connection, self.words, self.max_length or 1)
 
     def db_check(self, connection: BaseDatabaseWrapper) -> str | None:
-        return vendors.enum_check(connection, self.column, self.words)
+        return vendors.enum_check(connection, self.column or "", self.words)
 
 
-class ExactTextField(models.CharField):
+class ExactTextField(models.CharField):  # type: ignore[type-arg]
     """Text of any script, compared byte by byte (`Order` and `order` are two names), whatever the server's defaults."""
 
     def db_parameters(self, connection: BaseDatabaseWrapper) -> Any:
@@ -44,7 +44,7 @@ class ExactTextField(models.CharField):
         return parameters
 
 
-class JSONTextField(models.TextField):
+class JSONTextField(models.TextField):  # type: ignore[type-arg]
     """A JSON document as the text that is stored.
 
     Never parsed on the way, so that what is signed and sent is byte for byte what was stored, on every attempt.

@@ -30,7 +30,12 @@ def insert_new(model: type[models.Model], rows: Sequence[Row]) -> None:
 
 
 def insert_new_selected(
-    model: type[models.Model], rows: Sequence[Row], *, source: type[models.Model], key: str, copied: Mapping[str, str]
+    model: type[models.Model],
+    rows: Sequence[Row],
+    *,
+    source: type[models.Model],
+    key: str,
+    copied: Mapping[str, str],
 ) -> None:
     """Like insert_new, with the columns `copied` (new column → source column) read from `source` by the server.
 
@@ -51,7 +56,12 @@ def insert_new_selected(
 
 
 def update_each(
-    model: type[models.Model], rows: Sequence[Row], *, match: Sequence[str], where: str, values: Mapping[str, str] | None = None
+    model: type[models.Model],
+    rows: Sequence[Row],
+    *,
+    match: Sequence[str],
+    where: str,
+    values: Mapping[str, str] | None = None,
 ) -> int:
     """Update many rows, each with its own values, in one statement; returns how many rows matched.
 
@@ -75,7 +85,7 @@ def _execute(sql: str, parameters: list[Any]) -> int:
     def run() -> int:
         with connection.cursor() as cursor:
             cursor.execute(sql, parameters)
-            return cursor.rowcount
+            return int(cursor.rowcount)
 
     return one_statement(run)
 
@@ -91,7 +101,7 @@ def _is_relation(model: type[models.Model], name: str) -> bool:
 def _primary_key(model: type[models.Model]) -> str:
     key = model._meta.pk
     assert key is not None
-    return key.column
+    return str(key.column)
 
 
 def _parameters(fields: Sequence[Any], rows: Sequence[Row]) -> list[Any]:

@@ -33,7 +33,8 @@ class Refusal:
     protects: Sequence[str] = ()
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
-        assert len(self.message) <= MESSAGE_LIMIT and "'" not in self.message
+        assert len(self.message) <= MESSAGE_LIMIT
+        assert "'" not in self.message
         condition = f"({self.when})"
         if self.event == "UPDATE":
             condition += f" AND NOT ({unchanged(connection, self.protects)})"

@@ -15,7 +15,25 @@ from django.db.utils import DatabaseError
 CONFLICT_CODES = {1213, 1205, 1020}
 
 # The server is starting, stopping, unreachable or has closed this connection (1927: MariaDB, killed).
-LOST_CODES = {1040, 1053, 1077, 1079, 1080, 1129, 1152, 1158, 1159, 1160, 1161, 1927, 2002, 2003, 2006, 2013, 2055}
+LOST_CODES = {
+    1040,
+    1053,
+    1077,
+    1079,
+    1080,
+    1129,
+    1152,
+    1158,
+    1159,
+    1160,
+    1161,
+    1927,
+    2002,
+    2003,
+    2006,
+    2013,
+    2055,
+}
 
 ENUM_COLLATION = "CHARACTER SET ascii COLLATE ascii_bin"
 TEXT_COLLATION = "utf8mb4_bin"
@@ -33,7 +51,7 @@ MYSQL_OPTIONS: dict[str, Any] = {
     "connect_timeout": 5,
     "init_command": (
         "SET time_zone = '+00:00', "
-        "sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION,NO_ZERO_IN_DATE,NO_ZERO_DATE', "
+        "sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', "
         "innodb_lock_wait_timeout = 10"
     ),
 }
@@ -136,7 +154,12 @@ def rows_as_table(connection: BaseDatabaseWrapper, columns: Sequence[str], count
 
 
 def update_from_given(
-    connection: BaseDatabaseWrapper, table: str, given: str, on: str, assignments: Sequence[tuple[str, str]], where: str
+    connection: BaseDatabaseWrapper,
+    table: str,
+    given: str,
+    on: str,
+    assignments: Sequence[tuple[str, str]],
+    where: str,
 ) -> str:
     """UPDATE `table` with one row's values each from the derived table `given`."""
     if is_server(connection):
@@ -162,3 +185,49 @@ def refusal_trigger(
         signal = f"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{message}'"
         return f"{head} BEGIN IF {condition} THEN {signal}; END IF; END"
     return f"{head} WHEN {condition} BEGIN SELECT RAISE(ABORT, '{message}'); END"
+
+
+def connection_faults(connection: BaseDatabaseWrapper, tables: Sequence[str]) -> list[Any]:
+    from .standing import Fault
+
+    if not is_server(connection):
+        return []
+    found = []
+    minimum = (10, 6) if is_mariadb(connection) else (8, 0, 13)
+    version = connection.mysql_version  # type: ignore[attr-defined]
+    if version < minimum:
+        found.append(
+            Fault(
+                "webhookhub.E010",
+                f"the database server is version {'.'.join(map(str, version))}",
+                "use MySQL 8.0.13 or MariaDB 10.6, or newer",
+            )
+        )
+    isolation_name = "tx_isolation" if is_mariadb(connection) else "transaction_isolation"
+    placeholders = ", ".join(["%s"] * len(tables))
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT @@session.{isolation_name}, @@session.time_zone, @@session.sql_mode, @@version_comment")
+        isolation, time_zone, sql_mode, _ = cursor.fetchone()
+        cursor.execute(
+            f"SELECT table_name, engine FROM information_schema.tables "  # noqa: S608
+            f"WHERE table_schema = DATABASE() AND table_name IN ({placeholders}) AND engine <> 'InnoDB'",
+            list(tables),
+        )
+        foreign = cursor.fetchall()
+    if isolation != "READ-COMMITTED":
+        found.append(Fault("webhookhub.E011", f"transactions are {isolation}", "they must be READ COMMITTED"))
+    if time_zone not in ("+00:00", "UTC"):
+        found.append(Fault("webhookhub.E012", f"the session's time zone is {time_zone}", "it must be +00:00"))
+    if "STRICT_TRANS_TABLES" not in sql_mode and "STRICT_ALL_TABLES" not in sql_mode:
+        found.append(
+            Fault("webhookhub.E013", "the session's sql_mode is not strict", "it must hold STRICT_TRANS_TABLES")
+        )
+    for table, engine in foreign:
+        found.append(
+            Fault(
+                "webhookhub.E016",
+                f"table {table} is kept by {engine}",
+                "it must be InnoDB: ALTER TABLE … ENGINE=InnoDB",
+            )
+        )
+    return found

@@ -40,8 +40,7 @@ CODES = {
     pycurl.E_SEND_ERROR: errors.CONNECTION_LOST,
     pycurl.E_PARTIAL_FILE: errors.CONNECTION_LOST,
     pycurl.E_HTTP2: errors.PROTOCOL_ERROR,
-    pycurl.E_HTTP2_STREAM: errors.PROTOCOL_ERROR,
-    pycurl.E_WEIRD_SERVER_REPLY: errors.PROTOCOL_ERROR,
+    pycurl.E_FTP_WEIRD_SERVER_REPLY: errors.PROTOCOL_ERROR,
     pycurl.E_UNSUPPORTED_PROTOCOL: errors.PROTOCOL_ERROR,
     pycurl.E_URL_MALFORMAT: errors.INVALID_REQUEST,
 }
@@ -208,7 +207,7 @@ class Engine(Generic[T]):
         settings = self._settings
         options: list[tuple[int, Any]] = [
             (pycurl.URL, request.url),
-            (pycurl.PROTOCOLS_STR, "https"),
+            (pycurl.PROTOCOLS, pycurl.PROTO_HTTPS),
             (pycurl.POST, 1),
             (pycurl.POSTFIELDS, request.body),
             (pycurl.HTTPHEADER, ["Expect:", *request.headers]),

@@ -50,7 +50,9 @@ def normalise(url: str) -> str:
     query = "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~-._?") if parts.query else ""
     normal = f"https://{host}{'' if port == 443 else f':{port}'}{path}{query}"
     if len(normal) > MAX_LENGTH:
-        raise UnacceptableURL(f"The callback URL has {len(normal)} characters once encoded; at most {MAX_LENGTH} are allowed.")
+        raise UnacceptableURL(
+            f"The callback URL has {len(normal)} characters once encoded; at most {MAX_LENGTH} are allowed."
+        )
     return normal
 
 

@@ -1,0 +1,126 @@
+"""Trying a dead letter's delivery anew: a brand-new saga of the next generation; the old one stays as it is.
+
+The request is recorded before the saga is made, each under a unique key. Two people, or two tries of one request,
+make one saga; a request cut short in between is completed by whoever asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from django.core.exceptions import PermissionDenied
+
+from sagas import births
+from sagas.births import Birth
+from sagas.models import Saga
+from sagas.policy import RetryPolicy
+from webhookhub.db.statements import insert_new
+from webhookhub.ids import new_token
+from webhookhub.logs import Fact, log
+
+from .models import DeadLetter, Requeue
+
+PERMISSION = "deadletters.requeue_deadletter"
+BATCH = 500
+REASON_LENGTH = 500
+
+
+class Requester(Protocol):
+    """Whoever asks: a user of the console, or an operator at the command line."""
+
+    def get_username(self) -> str: ...
+
+    def has_perm(self, perm: str) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Requeued:
+    """What became of one dead letter's request."""
+
+    dead_letter_id: int
+    saga_id: int
+    created: bool
+    requested_by: str
+
+    def __str__(self) -> str:
+        if self.created:
+            return f"dead letter {self.dead_letter_id} is delivered anew as delivery {self.saga_id}"
+        return (
+            f"dead letter {self.dead_letter_id} was requeued before by {self.requested_by}, as delivery {self.saga_id}"
+        )
+
+
+class InvalidRequeue(ValueError):
+    """The request is not acceptable; nothing was written."""
+
+
+def requeue(dead_letter_ids: Sequence[int], *, by: Requester, reason: str) -> list[Requeued]:
+    """Requeue dead letters; one answer each, in the order of their ids. Unknown ids raise InvalidRequeue."""
+    if not by.has_perm(PERMISSION):
+        raise PermissionDenied(f"{by.get_username()} lacks the permission {PERMISSION}")
+    reason = reason.strip()
+    if not 1 <= len(reason) <= REASON_LENGTH:
+        raise InvalidRequeue(f"reason must be a text of 1 to {REASON_LENGTH} characters")
+    wanted = sorted(set(dead_letter_ids))
+    batches = [_letters(wanted[start : start + BATCH]) for start in range(0, len(wanted), BATCH)]
+    return [result for letters in batches for result in _requeue(letters, by.get_username(), reason)]
+
+
+def _letters(ids: Sequence[int]) -> list[DeadLetter]:
+    letters = DeadLetter.objects.filter(id__in=ids).select_related("saga", "event", "subscription").order_by("id")
+    found = list(letters.defer("payload_snapshot", "event__payload"))
+    missing = set(ids) - {letter.id for letter in found}
+    if missing:
+        raise InvalidRequeue(f"there is no dead letter {min(missing)}")
+    return found
+
+
+def _requeue(letters: Sequence[DeadLetter], username: str, reason: str) -> list[Requeued]:
+    token = new_token()
+    insert_new(
+        Requeue,
+        [
+            {"dead_letter_id": letter.id, "requested_by": username, "reason": reason, "request_token": token}
+            for letter in letters
+        ],
+    )
+    before = _successors(letters)
+    births.insert([_birth(letter) for letter in letters], BATCH)
+    after = _successors(letters)
+    requests = {request.dead_letter_id: request for request in Requeue.objects.filter(dead_letter__in=letters)}
+    results = []
+    for letter in letters:
+        request, saga_id = requests[letter.id], after[letter.id]
+        # New if nobody asked before, or if whoever asked before did not get as far as the saga.
+        created = request.request_token == token or letter.id not in before
+        results.append(Requeued(letter.id, saga_id, created, request.requested_by))
+        if created:
+            log(
+                Fact.SAGA_REQUEUED,
+                correlation_id=letter.event.correlation_id,
+                saga_id=saga_id,
+                dead_letter_id=letter.id,
+                delivery_status="Pending",
+                requested_by=username,
+            )
+    return results
+
+
+def _birth(letter: DeadLetter) -> Birth:
+    policy = RetryPolicy.with_overrides(letter.subscription.max_retry_limit, letter.subscription.base_delay)
+    return Birth(letter.event_id, letter.subscription_id, letter.saga.generation + 1, policy)
+
+
+def _successors(letters: Sequence[DeadLetter]) -> dict[int, int]:
+    """Dead letter id → id of the saga of the next generation, where there is one."""
+    sagas = {
+        (event_id, subscription_id, generation): id
+        for id, event_id, subscription_id, generation in Saga.objects.filter(
+            event_id__in={letter.event_id for letter in letters},
+            subscription_id__in={letter.subscription_id for letter in letters},
+        ).values_list("id", "event_id", "subscription_id", "generation")
+    }
+    keys = {letter.id: (letter.event_id, letter.subscription_id, letter.saga.generation + 1) for letter in letters}
+    return {letter_id: sagas[key] for letter_id, key in keys.items() if key in sagas}

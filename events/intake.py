@@ -1,0 +1,139 @@
+"""How events come in: checked, stored once, and answered with what is stored."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from webhookhub.db.statements import insert_new
+from webhookhub.ids import new_uid
+from webhookhub.logs import Fact, log
+
+from . import payloads
+from .errors import EventConflict, InvalidEvent
+from .models import Event
+
+EVENT_TYPE = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
+HUB_SOURCE = "hub"
+RESERVED_PREFIX = "saga."
+DEFAULT_SOURCE = "default"
+
+
+@dataclass(frozen=True)
+class NewEvent:
+    event_type: str
+    payload: Any
+    source: str = DEFAULT_SOURCE
+    external_id: str | None = None
+    correlation_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Published:
+    """The stored event. `created` is False when it was there already."""
+
+    id: int
+    uid: uuid.UUID
+    correlation_id: str
+    created: bool
+
+
+def publish(
+    event_type: str,
+    payload: Any,
+    *,
+    source: str = DEFAULT_SOURCE,
+    external_id: str | None = None,
+    correlation_id: str | None = None,
+) -> Published:
+    """Append one event, once: the same source and external id again return the first event.
+
+    Raises InvalidEvent, or EventConflict if the external id stands for another type or payload.
+    Inside a transaction of the caller's, the event is stored and routed if and when that transaction commits.
+    """
+    [result] = publish_many([NewEvent(event_type, payload, source, external_id, correlation_id)])
+    if isinstance(result, Published):
+        return result
+    raise result
+
+
+def publish_many(events: Sequence[NewEvent]) -> list[Published | InvalidEvent | EventConflict]:
+    """Append many events with one statement; one result each, in order. A bad one does not sink the others."""
+    results: list[Published | InvalidEvent | EventConflict | None] = [None] * len(events)
+    rows: dict[int, dict[str, Any]] = {}
+    for position, event in enumerate(events):
+        try:
+            rows[position] = _row(event)
+        except InvalidEvent as error:
+            results[position] = error
+    insert_new(Event, list(rows.values()))
+    stored = _stored(list(rows.values()))
+    for position, row in rows.items():
+        results[position] = _result(row, stored[_identity(row)])
+    return [result for result in results if result is not None]
+
+
+def _row(event: NewEvent) -> dict[str, Any]:
+    if not isinstance(event.event_type, str) or not EVENT_TYPE.match(event.event_type):
+        raise InvalidEvent("event_type", "must be 1 to 100 letters, digits, dots, dashes and underscores")
+    if event.event_type.startswith(RESERVED_PREFIX) and event.source != HUB_SOURCE:
+        raise InvalidEvent("event_type", f"starts with {RESERVED_PREFIX!r}, which only the hub itself may use")
+    uid = new_uid()
+    return {
+        "uid": uid,
+        "event_type": event.event_type,
+        "source": _name("source", event.source, 100),
+        "external_id": None if event.external_id is None else _name("external_id", event.external_id, 200),
+        "correlation_id": str(uid)
+        if event.correlation_id is None
+        else _name("correlation_id", event.correlation_id, 200),
+        "payload": payloads.encode(event.payload),
+    }
+
+
+def _name(field: str, value: Any, limit: int) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= limit:
+        raise InvalidEvent(field, f"must be a text of 1 to {limit} characters")
+    # Printable and trimmed: databases disagree on whether a trailing blank makes another key.
+    if not value.isprintable() or value != value.strip():
+        raise InvalidEvent(field, "must not hold control characters, or begin or end with a blank")
+    return value
+
+
+def _identity(row: dict[str, Any]) -> tuple[str, str] | uuid.UUID:
+    return row["uid"] if row["external_id"] is None else (row["source"], row["external_id"])
+
+
+def _stored(rows: Sequence[dict[str, Any]]) -> dict[Any, Event]:
+    uids = [row["uid"] for row in rows if row["external_id"] is None]
+    by_source: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        if row["external_id"] is not None:
+            by_source[row["source"]].append(row["external_id"])
+    found: dict[Any, Event] = {}
+    if uids:
+        # What has just been inserted under a fresh uid needs no comparison, so its payload is not read back.
+        found.update({event.uid: event for event in Event.objects.filter(uid__in=uids).defer("payload")})
+    for source, external_ids in by_source.items():
+        for event in Event.objects.filter(source=source, external_id__in=external_ids):
+            found[source, event.external_id] = event
+    return found
+
+
+def _result(row: dict[str, Any], event: Event) -> Published | EventConflict:
+    created = event.uid == row["uid"]
+    same = created or (event.event_type == row["event_type"] and payloads.same_document(event.payload, row["payload"]))
+    if not same:
+        return EventConflict(event.source, row["external_id"], str(event.uid))
+    log(
+        Fact.EVENT_PUBLISHED if created else Fact.EVENT_REPEATED,
+        event_uid=str(event.uid),
+        event_type=event.event_type,
+        correlation_id=event.correlation_id,
+        delivery_status="Published",
+    )
+    return Published(event.id, event.uid, event.correlation_id, created)

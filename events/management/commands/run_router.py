@@ -1,0 +1,11 @@
+from events.routing import Router
+from webhookhub.runner.command import LoopCommand
+from webhookhub.runner.step import Batch, Step
+
+
+class Command(LoopCommand):
+    help = "Routes new events to their subscriptions, until it is told to stop (TERM)."
+    kind = "router"
+
+    def make_step(self, process_name: str) -> Step:
+        return Batch(Router().route)

@@ -1,0 +1,116 @@
+"""What an event's payload may be: JSON that every receiver and every database reads as the same document."""
+
+from __future__ import annotations
+
+import json
+import math
+from decimal import Decimal
+from typing import Any, NoReturn
+
+from .errors import InvalidEvent
+
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 64
+SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**64 - 1
+FIELD = "payload"
+
+
+def encode(value: Any) -> str:
+    """A Python value as the JSON text that is stored; InvalidEvent if it is not JSON all the way down."""
+    _check(value, 1)
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    size = len(text.encode())
+    if size > MAX_BYTES:
+        raise InvalidEvent(FIELD, f"has {size} bytes; at most {MAX_BYTES} are allowed")
+    return text
+
+
+def decode(text: str | bytes) -> Any:
+    """The value of a JSON text, read strictly (RFC 8259, and RFC 7493 for numbers)."""
+    if len(text) > 4 * MAX_BYTES:
+        raise InvalidEvent(FIELD, f"has {len(text)} bytes; at most {MAX_BYTES} are allowed")
+    try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8")
+        return json.loads(
+            text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_integer
+        )
+    except RecursionError:
+        _refuse(f"is nested deeper than {MAX_DEPTH} levels")
+    except UnicodeDecodeError:
+        _refuse("is not UTF-8")
+    except json.JSONDecodeError as error:
+        _refuse(f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}")
+
+
+def same_document(one: str, other: str) -> bool:
+    """Whether two JSON texts say the same; a database may order keys and write numbers in its own way."""
+    return one == other or _canonical(one) == _canonical(other)
+
+
+def _canonical(text: str) -> str:
+    return json.dumps(json.loads(text), sort_keys=True)
+
+
+def _check(value: Any, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        _refuse(f"is nested deeper than {MAX_DEPTH} levels")
+    match value:
+        case None | bool():
+            pass
+        case str():
+            _check_text(value)
+        case int():
+            if not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
+                _refuse("holds an integer beyond 64 bits; send it as a string")
+        case float():
+            if not math.isfinite(value):
+                _refuse("holds NaN or an infinity, which JSON does not have")
+        case list() | tuple():
+            for item in value:
+                _check(item, depth + 1)
+        case dict():
+            for key, item in value.items():
+                if not isinstance(key, str):
+                    _refuse(f"has a key that is not a string but {type(key).__name__}")
+                _check_text(key)
+                _check(item, depth + 1)
+        case _:
+            _refuse(f"holds a {type(value).__name__}, which is not JSON")
+
+
+def _check_text(text: str) -> None:
+    if "\0" in text:
+        _refuse("holds a NUL character")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        _refuse("holds half of a surrogate pair")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        _refuse(f"names the key {twice[:50]!r} twice in one object")
+    return result
+
+
+def _constant(name: str) -> NoReturn:
+    _refuse(f"holds {name}, which JSON does not have")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > 20:
+        _refuse("holds an integer beyond 64 bits; send it as a string")
+    return int(digits)
+
+
+def _float(digits: str) -> float:
+    number = float(digits) if len(digits) <= 400 else math.inf
+    if not math.isfinite(number) or Decimal(repr(number)) != Decimal(digits):
+        _refuse("holds a number that does not survive double precision; send it as a string")
+    return number
+
+
+def _refuse(why: str) -> NoReturn:
+    raise InvalidEvent(FIELD, why)

@@ -1,0 +1,73 @@
+"""One routing step: events from the inbox become one saga for each subscription that wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sagas import births
+from sagas.births import Birth
+from sagas.policy import RetryPolicy
+from subscriptions.cache import RoutableSubscription, SubscriptionCache
+from webhookhub.db.retry import in_transaction
+from webhookhub.logs import Fact, enabled, log
+
+from .models import Event, RoutingInbox
+
+# Sagas made in one transaction, so that an event type with very many subscribers does not hold its locks for long.
+MAX_BIRTHS = 5000
+
+
+class Router:
+    def __init__(self) -> None:
+        self._subscriptions = SubscriptionCache()
+
+    def route(self, batch_size: int) -> int:
+        """Route one batch; returns how many events it was.
+
+        The transaction's only purpose is to hold the inbox rows against other routers. Should it be cut short,
+        the sagas it made are made again under the same keys.
+        """
+        by_type = self._subscriptions.by_event_type()
+        routed = in_transaction(lambda: _route(batch_size, by_type))
+        _log(routed, by_type)
+        return len(routed)
+
+
+def _route(batch_size: int, by_type: dict[str, list[RoutableSubscription]]) -> list[RoutingInbox]:
+    waiting = RoutingInbox.objects.select_for_update(skip_locked=True).order_by("event_id")[:batch_size]
+    taken, new = _within_bounds(list(waiting), by_type)
+    births.insert(new, batch_size)
+    if taken:
+        RoutingInbox.objects.filter(event_id__in=[row.event_id for row in taken]).delete()
+    return taken
+
+
+def _within_bounds(
+    inbox: Sequence[RoutingInbox], by_type: dict[str, list[RoutableSubscription]]
+) -> tuple[list[RoutingInbox], list[Birth]]:
+    """As many events as make no more sagas than one transaction should, but at least one."""
+    taken: list[RoutingInbox] = []
+    new: list[Birth] = []
+    for row in inbox:
+        matching = by_type.get(row.event_type, [])
+        if taken and len(new) + len(matching) > MAX_BIRTHS:
+            break
+        taken.append(row)
+        new += [Birth(row.event_id, subscription.id, 0, _policy(subscription)) for subscription in matching]
+    return taken, new
+
+
+def _policy(subscription: RoutableSubscription) -> RetryPolicy:
+    return RetryPolicy.with_overrides(subscription.max_retry_limit, subscription.base_delay)
+
+
+def _log(routed: Sequence[RoutingInbox], by_type: dict[str, list[RoutableSubscription]]) -> None:
+    if not routed or not enabled(Fact.EVENT_ROUTED):
+        return
+    for saga in births.of_events([row.event_id for row in routed]):
+        log(Fact.EVENT_ROUTED, **saga)
+    unmatched = [row.event_id for row in routed if row.event_type not in by_type]
+    for uid, event_type, correlation_id in Event.objects.filter(id__in=unmatched).values_list(
+        "uid", "event_type", "correlation_id"
+    ):
+        log(Fact.EVENT_UNMATCHED, event_uid=str(uid), event_type=event_type, correlation_id=correlation_id)

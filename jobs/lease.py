@@ -1,0 +1,87 @@
+"""A worker takes jobs: claimed in one short transaction, worked on outside it."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+
+from webhookhub.conf import hub
+from webhookhub.db import clock
+from webhookhub.db.retry import in_transaction
+from webhookhub.ids import new_token
+from webhookhub.logs import Fact, log
+
+from .models import Job
+from .states import LEASED
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedJob:
+    """What a worker needs to know of a job, and the token that shows it is its own."""
+
+    id: int
+    saga_id: int
+    attempt_no: int
+    lease_resets: int
+    event_uid: uuid.UUID
+    event_type: str
+    event_created_at: datetime
+    payload: str
+    correlation_id: str
+    subscription_id: int
+    callback_url: str
+    lease_token: str
+
+
+def lease(worker_id: str, limit: int) -> list[LeasedJob]:
+    """Take up to `limit` ready jobs that no other worker is taking."""
+    token = new_token()
+    claimed, lease_until = in_transaction(lambda: _claim(worker_id, token, limit))
+    if not claimed:
+        return []
+    leased = _read(claimed, token)
+    for job in leased:
+        log(
+            Fact.JOB_LEASED,
+            correlation_id=job.correlation_id,
+            saga_id=job.saga_id,
+            job_id=job.id,
+            attempt_no=job.attempt_no,
+            delivery_status=LEASED,
+            worker_id=worker_id,
+            lease_expiration=lease_until.isoformat(),
+        )
+    return leased
+
+
+def _claim(worker_id: str, token: str, limit: int) -> tuple[list[int], datetime]:
+    ready = Job.objects.filter(status="Pending").order_by("lease_until", "id").select_for_update(skip_locked=True)
+    ids = list(ready.values_list("id", flat=True)[:limit])
+    lease_until = clock.now() + hub().lease
+    if ids:
+        Job.objects.filter(id__in=ids).update(
+            status=LEASED, lease_until=lease_until, lease_token=token, worker_id=worker_id
+        )
+    return ids, lease_until
+
+
+def _read(ids: list[int], token: str) -> list[LeasedJob]:
+    rows = (
+        Job.objects.filter(id__in=ids, lease_token=token)
+        .order_by("id")
+        .values_list(
+            "id",
+            "saga_id",
+            "attempt_no",
+            "lease_resets",
+            "saga__event__uid",
+            "saga__event__event_type",
+            "saga__event__created_at",
+            "saga__event__payload",
+            "saga__event__correlation_id",
+            "saga__subscription_id",
+            "saga__subscription__callback_url",
+        )
+    )
+    return [LeasedJob(*row, token) for row in rows]

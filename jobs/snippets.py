@@ -1,0 +1,11 @@
+"""What is kept of a receiver's answer: bounded, and text whatever came."""
+
+from __future__ import annotations
+
+from .models import SNIPPET_LENGTH
+
+
+def snippet(body: bytes) -> str:
+    text = body.decode("utf-8", errors="replace")
+    # Control characters (NUL, escape sequences) would do things to terminals and databases.
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)[:SNIPPET_LENGTH]

@@ -1,0 +1,43 @@
+"""The worker and the cleaner as steps of the shared loop."""
+
+from __future__ import annotations
+
+import time
+
+from webhookhub.conf import hub
+from webhookhub.runner.registry import forget_silent
+from webhookhub.runner.step import Step
+
+from .cleaner import clean
+from .worker import Worker
+
+
+class WorkerStep(Step):
+    def __init__(self, worker_id: str) -> None:
+        self._worker = Worker(worker_id)
+
+    def run(self, batch_size: int) -> int:
+        return self._worker.turn(batch_size)
+
+    def waits_for(self) -> str:
+        count = self._worker.open_jobs
+        return f"{count} deliveries under way" if count else ""
+
+    def finish(self, batch_size: int) -> None:
+        self._worker.finish_some(batch_size)
+
+    def close(self) -> None:
+        self._worker.close()
+
+
+class CleanerStep(Step):
+    """Expired leases at every turn, vanished processes now and then."""
+
+    def __init__(self) -> None:
+        self._forget_at = 0.0
+
+    def run(self, batch_size: int) -> int:
+        if time.monotonic() >= self._forget_at:
+            forget_silent()
+            self._forget_at = time.monotonic() + hub().heartbeat.total_seconds()
+        return clean(batch_size)

@@ -1,0 +1,94 @@
+"""One turn of a worker: collect answers, report them, take new jobs for the free slots, send them."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+from webhookhub.conf import hub
+from webhookhub.egress import errors
+from webhookhub.egress.curl import Answer, Engine
+
+from . import request
+from .lease import LeasedJob, lease
+from .report import Report, report
+from .snippets import snippet
+
+# How long an answer may wait for others to be reported with it.
+REPORT_DELAY_SECONDS = 0.02
+# How long a turn waits for the network before it looks at the database again.
+POLL_SECONDS = 0.05
+
+
+class Worker:
+    def __init__(self, worker_id: str, concurrency: int | None = None) -> None:
+        self.worker_id = worker_id
+        self._engine: Engine[LeasedJob] = Engine(concurrency or hub().worker_concurrency)
+        self._reports: list[Report] = []
+        self._oldest_report = 0.0
+        self._lease_again_at = 0.0
+
+    @property
+    def open_jobs(self) -> int:
+        """Jobs taken and not reported yet."""
+        return self._engine.in_flight + len(self._reports)
+
+    def turn(self, batch_size: int) -> int:
+        """Returns how much there was to do; 0 when there is nothing to send and nothing under way."""
+        leased = self._take(batch_size)
+        return leased + self.finish_some(batch_size) + self.open_jobs
+
+    def finish_some(self, batch_size: int) -> int:
+        """Move transfers on and report what is ready, without taking new jobs."""
+        for job, answer in self._engine.poll(0 if self._due() else POLL_SECONDS):
+            self._add(_as_report(job, answer))
+        return self._flush(batch_size) if self._due() or len(self._reports) >= batch_size else 0
+
+    def close(self) -> None:
+        self._engine.close()
+
+    def _take(self, batch_size: int) -> int:
+        """Take no more jobs than there are free slots: a job that waits in a worker wastes its lease."""
+        free = min(batch_size, self._engine.free - len(self._reports))
+        if free <= 0 or time.monotonic() < self._lease_again_at:
+            return 0
+        jobs = lease(self.worker_id, free)
+        if len(jobs) < free and self._engine.in_flight:
+            # Nothing more is ready; while transfers keep this loop turning, do not ask at every turn.
+            self._lease_again_at = time.monotonic() + hub().poll_interval.total_seconds()
+        now = datetime.now(UTC)
+        for job in jobs:
+            if job.lease_resets > hub().max_lease_resets:
+                # Whoever took it before did not come back. Perhaps it is the job that does that.
+                self._add(Report(job, errors.LEASE_EXPIRED))
+            else:
+                self._engine.submit(job, request.build(job, now))
+        return len(jobs)
+
+    def _add(self, item: Report) -> None:
+        if not self._reports:
+            self._oldest_report = time.monotonic()
+        self._reports.append(item)
+
+    def _due(self) -> bool:
+        if not self._reports:
+            return False
+        return not self._engine.in_flight or time.monotonic() - self._oldest_report >= REPORT_DELAY_SECONDS
+
+    def _flush(self, batch_size: int) -> int:
+        batch = self._reports[:batch_size]
+        report(self.worker_id, batch)
+        # Only now: if the database was lost, the results are still here when it is back.
+        del self._reports[: len(batch)]
+        return len(batch)
+
+
+def _as_report(job: LeasedJob, answer: Answer) -> Report:
+    return Report(
+        job,
+        error_code=answer.error_code,
+        response_status=answer.status,
+        duration_ms=answer.duration_ms,
+        retry_after=request.retry_after(answer.retry_after, datetime.now(UTC)),
+        response_snippet=snippet(answer.body),
+    )

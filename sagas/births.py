@@ -1,0 +1,61 @@
+"""How sagas come into the world: by routing (generation 0) and by requeueing (the next generation)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from webhookhub.db import clock
+from webhookhub.db.statements import insert_new
+
+from .models import Saga
+from .policy import RetryPolicy
+from .transitions import PENDING
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    event_id: int
+    subscription_id: int
+    generation: int
+    policy: RetryPolicy
+
+
+def insert(births: Sequence[Birth], batch_size: int) -> None:
+    """Insert sagas that wait for their first attempt; one that exists already is left as it is."""
+    if not births:
+        return
+    now = clock.now()
+    rows = [
+        {
+            "event_id": birth.event_id,
+            "subscription_id": birth.subscription_id,
+            "generation": birth.generation,
+            "status": PENDING,
+            "attempt_count": 0,
+            "next_attempt_at": now,
+            "max_retry_limit": birth.policy.max_retry_limit,
+            "base_delay": birth.policy.base_delay,
+            "created_at": now,
+            "updated_at": now,
+        }
+        for birth in births
+    ]
+    for start in range(0, len(rows), batch_size):
+        insert_new(Saga, rows[start : start + batch_size])
+
+
+def of_events(event_ids: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """The routed sagas of these events, in the words of the log."""
+    rows = Saga.objects.filter(event_id__in=event_ids, generation=0).values_list(
+        "id", "subscription_id", "status", "event__uid", "event__correlation_id"
+    )
+    for saga_id, subscription_id, status, uid, correlation_id in rows:
+        yield {
+            "correlation_id": correlation_id,
+            "saga_id": saga_id,
+            "event_uid": str(uid),
+            "subscription_id": subscription_id,
+            "delivery_status": status,
+        }

@@ -1,0 +1,116 @@
+"""Due sagas get the job of their next attempt.
+
+The job is inserted first, under the attempt's number, and the saga set InProgress after it. Whoever runs this
+twice, or beside another orchestrator, or after a crash between the two, meets the keys and changes nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from jobs import births as job_births
+from subscriptions.models import Subscription
+from webhookhub.conf import hub
+from webhookhub.db import clock
+from webhookhub.db.retry import one_statement
+from webhookhub.logs import Fact, enabled, log
+
+from .models import Saga
+from .transitions import IN_PROGRESS, WAITING
+
+
+@dataclass(frozen=True, slots=True)
+class DueSaga:
+    id: int
+    subscription_id: int
+    status: str
+    attempt_count: int
+    next_attempt_at: datetime
+
+    @property
+    def attempt_no(self) -> int:
+        return self.attempt_count + 1
+
+
+def dispatch(batch_size: int) -> int:
+    """Dispatch one batch of each waiting status; returns how many sagas were looked at."""
+    return sum(_dispatch(status, batch_size) for status in WAITING)
+
+
+def _dispatch(status: str, batch_size: int) -> int:
+    now = clock.now()
+    due = [
+        DueSaga(*row)
+        for row in Saga.objects.filter(status=status, next_attempt_at__lte=now)
+        .order_by("next_attempt_at", "id")
+        .values_list("id", "subscription_id", "status", "attempt_count", "next_attempt_at")[:batch_size]
+    ]
+    if not due:
+        return 0
+    go, wait = _by_subscription(due)
+    if wait:
+        # A job made before its subscription was switched off is on its way: its saga must follow it.
+        begun = job_births.existing([(saga.id, saga.attempt_no) for saga in wait])
+        go += [saga for saga in wait if (saga.id, saga.attempt_no) in begun]
+        _postpone([saga for saga in wait if (saga.id, saga.attempt_no) not in begun], now)
+    job_births.insert([(saga.id, saga.attempt_no, saga.next_attempt_at) for saga in go])
+    _start(go, now)
+    _log(go)
+    return len(due)
+
+
+def _by_subscription(due: Sequence[DueSaga]) -> tuple[list[DueSaga], list[DueSaga]]:
+    wanted = {saga.subscription_id for saga in due}
+    open_ids = set(Subscription.objects.filter(id__in=wanted, active=True, verified=True).values_list("id", flat=True))
+    go = [saga for saga in due if saga.subscription_id in open_ids]
+    return go, [saga for saga in due if saga.subscription_id not in open_ids]
+
+
+def _start(sagas: Sequence[DueSaga], now: datetime) -> None:
+    """Compare-and-set to InProgress: same status, same number of attempts."""
+    groups: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for saga in sagas:
+        groups[saga.status, saga.attempt_count].append(saga.id)
+    for (status, attempt_count), ids in groups.items():
+        waiting = Saga.objects.filter(id__in=ids, status=status, attempt_count=attempt_count)
+        one_statement(lambda waiting=waiting: waiting.update(status=IN_PROGRESS, updated_at=now))  # type: ignore[misc]
+
+
+def _postpone(sagas: Sequence[DueSaga], now: datetime) -> None:
+    """Move sagas whose subscription is off away from the head of the index; no attempt is counted."""
+    if not sagas:
+        return
+    waiting = Saga.objects.filter(id__in=[saga.id for saga in sagas], status=sagas[0].status, next_attempt_at__lte=now)
+    one_statement(lambda: waiting.update(next_attempt_at=now + hub().postpone, updated_at=now))
+    if enabled(Fact.SAGA_POSTPONED):
+        for saga_id, subscription_id, correlation_id in waiting.model.objects.filter(
+            id__in=[saga.id for saga in sagas]
+        ).values_list("id", "subscription_id", "event__correlation_id"):
+            log(
+                Fact.SAGA_POSTPONED,
+                correlation_id=correlation_id,
+                saga_id=saga_id,
+                subscription_id=subscription_id,
+                delivery_status=sagas[0].status,
+            )
+
+
+def _log(sagas: Sequence[DueSaga]) -> None:
+    if not sagas or not enabled(Fact.SAGA_DISPATCHED):
+        return
+    job_ids = job_births.existing([(saga.id, saga.attempt_no) for saga in sagas])
+    correlation = dict(
+        Saga.objects.filter(id__in=[saga.id for saga in sagas]).values_list("id", "event__correlation_id")
+    )
+    for saga in sagas:
+        log(
+            Fact.SAGA_DISPATCHED,
+            correlation_id=correlation[saga.id],
+            saga_id=saga.id,
+            job_id=job_ids.get((saga.id, saga.attempt_no)),
+            attempt_no=saga.attempt_no,
+            delivery_status=IN_PROGRESS,
+        )

@@ -1,0 +1,211 @@
+"""Results of finished jobs are applied to their sagas, each exactly once.
+
+A saga accepts only the result of the attempt it waits for, and a job is marked settled only after its saga has
+applied it. A crash in between leaves the job unsettled; doing it again changes nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from deadletters.burial import Death, bury
+from jobs.models import Job
+from jobs.states import FINISHED
+from webhookhub.conf import hub
+from webhookhub.db import clock
+from webhookhub.db.retry import one_statement
+from webhookhub.db.statements import update_each
+from webhookhub.logs import Fact, log
+
+from .models import Saga
+from .policy import Bounds, Bury, Complete, Result, Retry, RetryPolicy, decide
+from .transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, PENDING_RETRY
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedJob:
+    id: int
+    saga_id: int
+    attempt_no: int
+    error_code: str | None
+    finished_at: datetime
+    retry_after: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class SagaView:
+    id: int
+    status: str
+    attempt_count: int
+    max_retry_limit: int
+    base_delay: timedelta
+    event_id: int
+    subscription_id: int
+    correlation_id: str
+
+    def awaits(self, job: FinishedJob) -> bool:
+        return self.status == IN_PROGRESS and self.attempt_count == job.attempt_no - 1
+
+    def has_applied(self, job: FinishedJob) -> bool:
+        return self.attempt_count >= job.attempt_no
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    job: FinishedJob
+    saga: SagaView
+    decision: Complete | Retry | Bury
+
+
+class Settler:
+    """Remembers how far it has read, so that results that cannot be applied yet do not hide those behind them."""
+
+    def __init__(self) -> None:
+        self._after = dict.fromkeys(FINISHED, 0)
+
+    def settle(self, batch_size: int) -> int:
+        """Settle one batch of each finished status; returns how many results were settled or are still to be read."""
+        return sum(self._settle(status, batch_size) for status in FINISHED)
+
+    def _settle(self, status: str, batch_size: int) -> int:
+        jobs = _unsettled(status, self._after[status], batch_size)
+        more = len(jobs) == batch_size
+        settled = _settle(jobs)
+        self._after[status] = jobs[-1].id if more else 0
+        return settled or int(more)
+
+
+def _unsettled(status: str, after_id: int, limit: int) -> list[FinishedJob]:
+    rows = (
+        Job.objects.filter(settled_at__isnull=True, status=status, id__gt=after_id)
+        .order_by("id")
+        .values_list("id", "saga_id", "attempt_no", "error_code", "finished_at", "retry_after")[:limit]
+    )
+    return [FinishedJob(*row) for row in rows]  # type: ignore[arg-type]  # a finished job has its time
+
+
+def _settle(jobs: Sequence[FinishedJob]) -> int:
+    if not jobs:
+        return 0
+    now = clock.now()
+    sagas = _sagas(jobs)
+    jobs = [job for job in jobs if job.saga_id in sagas]
+    verdicts = _judge([job for job in jobs if sagas[job.saga_id].awaits(job)], sagas)
+    _complete([verdict for verdict in verdicts if isinstance(verdict.decision, Complete)], now)
+    _retry([verdict for verdict in verdicts if isinstance(verdict.decision, Retry)], now)
+    _bury([verdict for verdict in verdicts if isinstance(verdict.decision, Bury)], now)
+    # Read again rather than trusted: another orchestrator may have been faster, or slower.
+    applied = _sagas(jobs) if verdicts else sagas
+    settled = [job.id for job in jobs if applied[job.saga_id].has_applied(job)]
+    if settled:
+        open_jobs = Job.objects.filter(id__in=settled, settled_at__isnull=True)
+        one_statement(lambda: open_jobs.update(settled_at=now))
+    _log(verdicts, applied)
+    return len(settled)
+
+
+def _sagas(jobs: Sequence[FinishedJob]) -> dict[int, SagaView]:
+    rows = Saga.objects.filter(id__in={job.saga_id for job in jobs}).values_list(
+        "id",
+        "status",
+        "attempt_count",
+        "max_retry_limit",
+        "base_delay",
+        "event_id",
+        "subscription_id",
+        "event__correlation_id",
+    )
+    return {row[0]: SagaView(*row) for row in rows}
+
+
+def _judge(jobs: Sequence[FinishedJob], sagas: dict[int, SagaView]) -> list[Verdict]:
+    bounds = Bounds(hub().max_delay, hub().retry_after_cap)
+    verdicts = []
+    for job in jobs:
+        saga = sagas[job.saga_id]
+        policy = RetryPolicy(saga.max_retry_limit, saga.base_delay)
+        result = Result(job.error_code, job.finished_at, job.retry_after)
+        verdicts.append(Verdict(job, saga, decide(saga.attempt_count, policy, result, bounds)))
+    return verdicts
+
+
+def _complete(verdicts: Sequence[Verdict], now: datetime) -> None:
+    by_attempt: dict[int, list[int]] = defaultdict(list)
+    for verdict in verdicts:
+        by_attempt[verdict.job.attempt_no].append(verdict.saga.id)
+    for attempt_no, ids in by_attempt.items():
+        awaiting = Saga.objects.filter(id__in=ids, status=IN_PROGRESS, attempt_count=attempt_no - 1)
+        one_statement(
+            lambda awaiting=awaiting, attempt_no=attempt_no: awaiting.update(  # type: ignore[misc]
+                status=COMPLETED, attempt_count=attempt_no, updated_at=now
+            )
+        )
+
+
+def _retry(verdicts: Sequence[Verdict], now: datetime) -> None:
+    table = Saga._meta.db_table
+    update_each(
+        Saga,
+        [
+            {
+                "id": verdict.saga.id,
+                "attempt_count": verdict.saga.attempt_count,
+                "status": PENDING_RETRY,
+                "next_attempt_at": verdict.decision.at,
+                "final_error_code": verdict.decision.error_code,
+                "updated_at": now,
+            }
+            for verdict in verdicts
+            if isinstance(verdict.decision, Retry)
+        ],
+        match=["id", "attempt_count"],
+        where=f"{table}.status = '{IN_PROGRESS}'",
+        values={"attempt_count": f"{table}.attempt_count + 1"},
+    )
+
+
+def _bury(verdicts: Sequence[Verdict], now: datetime) -> None:
+    """The dead letter first, the saga second: a DeadLettered saga always has its dead letter."""
+    deaths: dict[tuple[int, str], list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        if isinstance(verdict.decision, Bury):
+            deaths[verdict.job.attempt_no, verdict.decision.error_code].append(verdict)
+    bury(
+        [
+            Death(verdict.saga.id, verdict.saga.event_id, verdict.saga.subscription_id, error_code, now)
+            for (_, error_code), group in deaths.items()
+            for verdict in group
+        ]
+    )
+    for (attempt_no, error_code), group in deaths.items():
+        awaiting = Saga.objects.filter(
+            id__in=[verdict.saga.id for verdict in group], status=IN_PROGRESS, attempt_count=attempt_no - 1
+        )
+        one_statement(
+            lambda awaiting=awaiting, attempt_no=attempt_no, error_code=error_code: awaiting.update(  # type: ignore[misc]
+                status=DEAD_LETTERED, attempt_count=attempt_no, final_error_code=error_code, updated_at=now
+            )
+        )
+
+
+FACTS = {Complete: Fact.SAGA_COMPLETED, Retry: Fact.SAGA_RETRIES, Bury: Fact.SAGA_DEAD_LETTERED}
+
+
+def _log(verdicts: Sequence[Verdict], applied: dict[int, SagaView]) -> None:
+    for verdict in verdicts:
+        if not applied[verdict.saga.id].has_applied(verdict.job):
+            continue
+        fields = {"next_attempt_at": verdict.decision.at.isoformat()} if isinstance(verdict.decision, Retry) else {}
+        log(
+            FACTS[type(verdict.decision)],
+            correlation_id=verdict.saga.correlation_id,
+            saga_id=verdict.saga.id,
+            job_id=verdict.job.id,
+            attempt_no=verdict.job.attempt_no,
+            delivery_status=applied[verdict.saga.id].status,
+            error_code=verdict.job.error_code,
+            **fields,
+        )

@@ -1,0 +1,90 @@
+"""Fixtures shared by all tests. `db` wraps a test in a transaction; `committed` is for tests with several connections
+or processes, which see only what is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import connection
+
+from demo import certificates
+from demo.receiver import Receiver
+from webhookhub.conf import hub
+from webhookhub.db import vendors
+
+
+@pytest.fixture(scope="session")
+def certificate_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A private authority and a server certificate for loopback."""
+    return certificates.write(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def hub_settings(settings: Any) -> Callable[..., None]:
+    """Changes settings of the hub for one test: hub_settings(max_retry_limit=2)."""
+
+    def change(**values: Any) -> None:
+        settings.WEBHOOKHUB = replace(hub(), **values)
+
+    return change
+
+
+@pytest.fixture
+def receiver(certificate_files: tuple[Path, Path], hub_settings: Callable[..., None]) -> Iterator[Receiver]:
+    """A real HTTPS endpoint that the hub trusts."""
+    authority, server = certificate_files
+    hub_settings(ca_bundle=str(authority))
+    with Receiver(server) as running:
+        yield running
+
+
+@pytest.fixture
+def committed(transactional_db: None) -> Iterator[None]:
+    """A test whose writes are committed; the tables are emptied after it."""
+    yield
+    empty_tables()
+
+
+@pytest.fixture(autouse=True)
+def _mysql_family_only(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("mysql_family") and not vendors.is_server(connection):
+        pytest.skip("needs a MySQL-family server")
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings() -> None:
+    """Emptying tables between tests must get past the triggers that protect them."""
+    from django.test import TransactionTestCase
+
+    TransactionTestCase._fixture_teardown = lambda self: empty_tables()  # type: ignore[method-assign]
+
+
+def empty_tables() -> None:
+    """Empty the hub's own tables and users, triggers or not."""
+    own = [model._meta.db_table for model in apps.get_models() if model._meta.app_label in OWN_APPS]
+    own += ["auth_user_user_permissions", "auth_user_groups", "django_admin_log", "django_session", "auth_user"]
+    with connection.cursor() as cursor:
+        if vendors.is_server(connection):
+            cursor.execute("SET FOREIGN_KEY_CHECKS = 0")
+            for table in own:
+                cursor.execute(f"SELECT 1 FROM {table} LIMIT 1")
+                if cursor.fetchall():
+                    cursor.execute(f"TRUNCATE TABLE {table}")
+            cursor.execute("SET FOREIGN_KEY_CHECKS = 1")
+            return
+        cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+        triggers = cursor.fetchall()
+        for name, _ in triggers:
+            cursor.execute(f"DROP TRIGGER {name}")
+        for table in own:
+            cursor.execute(f"DELETE FROM {table}")
+        for _, sql in triggers:
+            cursor.execute(sql, None)
+
+
+OWN_APPS = {"webhookhub", "events", "subscriptions", "sagas", "jobs", "deadletters"}

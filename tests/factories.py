@@ -1,0 +1,62 @@
+"""Rows for tests, each the least that is valid."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import factory
+from factory.django import DjangoModelFactory
+
+from events.models import Event
+from jobs.models import Job
+from sagas.models import Saga
+from subscriptions.models import Subscription
+from webhookhub.db import clock
+from webhookhub.ids import new_uid
+
+
+class SubscriptionFactory(DjangoModelFactory):
+    class Meta:
+        model = Subscription
+
+    event_type = "order.created"
+    callback_url = factory.Sequence(lambda n: f"https://127.0.0.1:9/hook/{n}")
+    active = True
+    verified = True
+
+
+class EventFactory(DjangoModelFactory):
+    class Meta:
+        model = Event
+
+    uid = factory.LazyFunction(new_uid)
+    event_type = "order.created"
+    source = "tests"
+    correlation_id = factory.Sequence(lambda n: f"correlation-{n}")
+    payload = '{"n":1}'
+    created_at = factory.LazyFunction(clock.now)
+
+
+class SagaFactory(DjangoModelFactory):
+    class Meta:
+        model = Saga
+
+    event = factory.SubFactory(EventFactory)
+    subscription = factory.SubFactory(SubscriptionFactory)
+    status = "Pending"
+    attempt_count = 0
+    next_attempt_at = factory.LazyFunction(clock.now)
+    max_retry_limit = 3
+    base_delay = timedelta(milliseconds=50)
+    created_at = factory.LazyFunction(clock.now)
+    updated_at = factory.LazyFunction(clock.now)
+
+
+class JobFactory(DjangoModelFactory):
+    class Meta:
+        model = Job
+
+    saga = factory.SubFactory(SagaFactory, status="InProgress")
+    attempt_no = 1
+    status = "Pending"
+    attempt_at = factory.LazyFunction(clock.now)

@@ -1,0 +1,25 @@
+"""The product's settings, pointed at TEST_DATABASE_URL (a MySQL-family server) or at SQLite, with quick retries."""
+
+import os
+import tempfile
+
+_database = os.environ.get("TEST_DATABASE_URL", "")
+_embedded = not _database
+if _embedded:
+    # A file and not memory: races need several connections to one database.
+    _database = f"sqlite:///{os.path.join(tempfile.mkdtemp(prefix='webhookhub-test-'), 'hub.sqlite3')}"
+os.environ["DATABASE_URL"] = _database
+os.environ.setdefault("WEBHOOKHUB_SECRET_KEY", "only for tests")
+os.environ.setdefault("WEBHOOKHUB_LOG_FORMAT", "json")
+os.environ.setdefault("WEBHOOKHUB_ALLOWED_NETWORKS", "127.0.0.0/8,::1/128")
+os.environ.setdefault("WEBHOOKHUB_ALLOWED_PORTS", "443,8443,1024-65535")
+os.environ.setdefault("WEBHOOKHUB_BASE_DELAY", "0.05")
+os.environ.setdefault("WEBHOOKHUB_SUBSCRIPTION_CACHE", "0")
+os.environ.setdefault("WEBHOOKHUB_POLL_INTERVAL", "0.05")
+
+from webhookhub.settings import *  # noqa: E402, F403
+
+DATABASES["default"]["TEST"] = {"NAME": DATABASES["default"]["NAME"] + ("" if _embedded else "_test")}  # noqa: F405
+if not _embedded:
+    DATABASES["default"]["TEST"] |= {"CHARSET": "utf8mb4"}  # noqa: F405
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

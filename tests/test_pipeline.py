@@ -1,0 +1,78 @@
+"""An event goes in at one end and comes out at a real HTTPS endpoint."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from demo.receiver import Receiver, Reply
+from events.intake import publish
+from events.routing import Router
+from jobs.worker import Worker
+from sagas.dispatch import dispatch
+from sagas.models import Saga
+from sagas.settle import Settler
+from tests.factories import SubscriptionFactory
+
+pytestmark = pytest.mark.django_db
+
+
+def run_until_terminal(turns: int = 500) -> None:
+    router, settler, worker = Router(), Settler(), Worker("test-worker")
+    try:
+        for _ in range(turns):
+            router.route(100)
+            dispatch(100)
+            worker.turn(100)
+            settler.settle(100)
+            if not Saga.objects.exclude(status__in=["Completed", "DeadLettered"]).exists():
+                return
+        raise AssertionError("some sagas did not end")
+    finally:
+        worker.close()
+
+
+def test_an_event_is_delivered_to_every_matching_subscription(receiver: Receiver):
+    SubscriptionFactory(callback_url=receiver.url("/a"))
+    SubscriptionFactory(callback_url=receiver.url("/b"))
+    SubscriptionFactory(callback_url=receiver.url("/other"), event_type="order.cancelled")
+    SubscriptionFactory(callback_url=receiver.url("/off"), active=False)
+    SubscriptionFactory(callback_url=receiver.url("/unverified"), verified=False)
+
+    event = publish("order.created", {"order": 7, "name": "Zoë"}, external_id="x1")
+    run_until_terminal()
+
+    assert sorted(request.path for request in receiver.received) == ["/a", "/b"]
+    for request in receiver.received:
+        assert request.headers["webhook-id"] == str(event.uid)
+        assert json.loads(request.body)["data"] == {"order": 7, "name": "Zoë"}
+    assert set(Saga.objects.values_list("status", "attempt_count")) == {("Completed", 1)}
+
+
+def test_a_failing_delivery_is_retried_with_the_same_bytes(receiver: Receiver):
+    receiver.answer = lambda request: Reply(503 if request.attempt < 3 else 204, b"")
+    SubscriptionFactory(callback_url=receiver.url())
+
+    publish("order.created", {"order": 7})
+    run_until_terminal()
+
+    assert [request.attempt for request in receiver.received] == [1, 2, 3]
+    assert len({request.body for request in receiver.received}) == 1
+    assert len({request.event_uid for request in receiver.received}) == 1
+    saga = Saga.objects.get()
+    assert (saga.status, saga.attempt_count, saga.final_error_code) == ("Completed", 3, "http_503")
+
+
+def test_a_delivery_that_keeps_failing_becomes_a_dead_letter(receiver: Receiver):
+    receiver.answer = lambda request: Reply(500)
+    SubscriptionFactory(callback_url=receiver.url(), max_retry_limit=2)
+
+    publish("order.created", {"order": 7})
+    run_until_terminal()
+
+    saga = Saga.objects.get()
+    [letter] = saga.dead_letters.all()
+    assert (saga.status, saga.attempt_count) == ("DeadLettered", 2)
+    assert letter.final_error_code == "http_500"
+    assert json.loads(letter.payload_snapshot) == {"order": 7}

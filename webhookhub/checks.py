@@ -1,0 +1,49 @@
+"""Django system checks: what must be right before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.core.checks import CheckMessage, Error, Tags, register
+
+from webhookhub.conf import hub, variable
+from webhookhub.db import standing
+
+
+@register()
+def lease_outlasts_request(**kwargs: Any) -> list[CheckMessage]:
+    """Otherwise a slow receiver is sent to twice, as a matter of course."""
+    settings = hub()
+    needed = settings.request_timeout + settings.lease_margin
+    if settings.lease > needed:
+        return []
+    return [
+        Error(
+            f"A lease of {settings.lease.total_seconds():g} s does not outlast a request: its time-out and the margin "
+            f"take {needed.total_seconds():g} s.",
+            hint=f"Raise {variable('lease')} or lower {variable('request_timeout')}.",
+            id="webhookhub.E001",
+        )
+    ]
+
+
+@register()
+def connect_within_request(**kwargs: Any) -> list[CheckMessage]:
+    settings = hub()
+    if settings.connect_timeout <= settings.request_timeout:
+        return []
+    return [
+        Error(
+            "The connection's time-out is longer than the whole request's.",
+            hint=f"Lower {variable('connect_timeout')} or raise {variable('request_timeout')}.",
+            id="webhookhub.E002",
+        )
+    ]
+
+
+@register(Tags.database)
+def database_is_fit(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    if not databases or "default" not in databases:
+        return []
+    return [Error(f"{fault.message}.", hint=fault.hint, id=fault.id) for fault in standing.faults()]

@@ -1,0 +1,60 @@
+"""What the run_* commands have in common: their options, and one clear line when they cannot start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
+
+from webhookhub.conf import hub
+from webhookhub.db.errors import UnfitDatabase
+from webhookhub.logs import Fact, log
+
+from .loop import Loop
+from .step import Step
+
+
+class LoopCommand(BaseCommand):
+    """A subclass names its `kind` and makes its step."""
+
+    kind: str
+
+    def make_step(self, process_name: str) -> Step:
+        raise NotImplementedError
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--once", action="store_true", help="do one batch and leave")
+        parser.add_argument("--batch-size", type=_positive, default=hub().batch_size, help="rows per statement")
+        parser.add_argument(
+            "--interval",
+            type=_seconds,
+            default=hub().poll_interval.total_seconds(),
+            help="seconds to wait when there is nothing to do",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        loop = Loop(self.kind, self.make_step, options["batch_size"], options["interval"])
+        try:
+            loop.run(once=options["once"])
+        except UnfitDatabase as error:
+            raise CommandError(f"The database is not fit for the hub: {error}.") from None
+        except DatabaseError as error:
+            log(Fact.PROCESS_FAILED, kind=self.kind, error=str(error), exc_info=True)
+            raise CommandError(f"The database refused: {error}") from None
+        except Exception as error:  # noqa: BLE001  # said in the log with its traceback, and the process ends
+            log(Fact.PROCESS_FAILED, kind=self.kind, error=str(error), exc_info=True)
+            raise CommandError(f"{type(error).__name__}: {error}") from None
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 5000:
+        raise ValueError("a whole number from 1 to 5000")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 3600:
+        raise ValueError("a number of seconds above 0, up to 3600")
+    return value

@@ -1,0 +1,117 @@
+"""The one loop that all long-running commands share: go again while there is work, wait when there is none,
+sit out a lost database, stop when asked."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.db import DatabaseError, InterfaceError, connection
+
+from webhookhub.conf import hub
+from webhookhub.db import standing, vendors
+from webhookhub.logs import Fact, log
+from webhookhub.models import Process
+
+from .registry import Registration
+from .signals import StopSignals
+from .step import Step
+
+T = TypeVar("T")
+FIRST_RECONNECT_SECONDS = 0.5
+LAST_RECONNECT_SECONDS = 15.0
+
+
+class Loop:
+    def __init__(self, kind: str, make_step: Callable[[str], Step], batch_size: int, interval: float) -> None:
+        """`make_step` gets the process's name, which a worker signs its leases with."""
+        self._registration = Registration(kind)
+        self._make_step = make_step
+        self._batch_size = batch_size
+        self._interval = interval
+        self._lost = 0
+
+    def run(self, *, once: bool = False) -> None:
+        with StopSignals() as stop:
+            if self._stand_up(stop):
+                step = self._make_step(self._registration.name)
+                log(Fact.PROCESS_STARTED, process=self._registration.name, batch_size=self._batch_size)
+                try:
+                    if once:
+                        self._sit_out(stop, lambda: step.run(self._batch_size))
+                    else:
+                        self._go_on(step, stop)
+                    self._drain(step, stop)
+                finally:
+                    step.close()
+                    self._leave(step)
+
+    def _stand_up(self, stop: StopSignals) -> bool:
+        """Wait for the database and look at what it is; False if asked to stop before it was there."""
+        while not stop.requested:
+            if self._sit_out(stop, self._examine):
+                return True
+        return False
+
+    def _examine(self) -> bool:
+        standing.require_migrated()
+        self._registration.beat(now=True)
+        standing.require(Process._meta.db_table, "name", self._registration.name)
+        return True
+
+    def _go_on(self, step: Step, stop: StopSignals) -> None:
+        # Staggered: processes started together do not ask together ever after.
+        stop.wait(random.uniform(0, self._interval))  # noqa: S311
+        while not stop.requested:
+            done = self._sit_out(stop, lambda: self._turn(step))
+            if not done:
+                stop.wait(self._interval * random.uniform(0.75, 1.25))  # noqa: S311
+
+    def _turn(self, step: Step) -> int:
+        self._registration.beat()
+        return step.run(self._batch_size)
+
+    def _drain(self, step: Step, stop: StopSignals) -> None:
+        until = time.monotonic() + hub().drain.total_seconds()
+        if step.waits_for():
+            log(
+                Fact.PROCESS_DRAINING,
+                process=self._registration.name,
+                waits_for=step.waits_for(),
+                at_most_seconds=hub().drain.total_seconds(),
+            )
+        while step.waits_for() and time.monotonic() < until:
+            self._sit_out(stop, lambda: step.finish(self._batch_size), until)
+
+    def _leave(self, step: Step) -> None:
+        try:
+            self._registration.remove()
+        except (DatabaseError, InterfaceError):
+            connection.close()  # the row is forgotten in time
+        log(Fact.PROCESS_STOPPED, process=self._registration.name, left_unfinished=step.waits_for() or None)
+
+    def _sit_out(self, stop: StopSignals, work: Callable[[], T], until: float = float("inf")) -> T | None:
+        """`work`, unless the database is lost or in conflict: then a wait instead, and the caller comes back."""
+        try:
+            result = work()
+        except (DatabaseError, InterfaceError) as error:
+            if not vendors.is_lost(error) and not vendors.is_conflict(error):
+                raise
+            self._lost += 1
+            longest = min(FIRST_RECONNECT_SECONDS * 2 ** min(self._lost, 10), LAST_RECONNECT_SECONDS)
+            pause = min(longest * random.uniform(0.5, 1.0), max(0.0, until - time.monotonic()))  # noqa: S311
+            log(
+                Fact.DATABASE_LOST,
+                process=self._registration.name,
+                error=str(error),
+                retry_in_seconds=round(pause, 2),
+            )
+            connection.close()
+            stop.pause(pause) if stop.requested else stop.wait(pause)
+            return None
+        if self._lost:
+            log(Fact.DATABASE_BACK, process=self._registration.name, after_attempts=self._lost)
+            self._lost = 0
+        return result

@@ -1,0 +1,31 @@
+"""What a loop repeats. A step does one batch and says how much it did; the loop alone decides what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Step:
+    def run(self, batch_size: int) -> int:
+        """One batch; 0 means there was nothing to do."""
+        raise NotImplementedError
+
+    def waits_for(self) -> str:
+        """What is begun and not finished, in words; empty when the process may leave."""
+        return ""
+
+    def finish(self, batch_size: int) -> None:
+        """Move what is begun towards its end, beginning nothing new."""
+
+    def close(self) -> None:
+        """Let go of what the step holds."""
+
+
+class Batch(Step):
+    """A step that is one function and leaves nothing begun."""
+
+    def __init__(self, *functions: Callable[[int], int]) -> None:
+        self._functions = functions
+
+    def run(self, batch_size: int) -> int:
+        return sum(function(batch_size) for function in self._functions)
