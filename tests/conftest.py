@@ -61,7 +61,7 @@ def django_db_modify_db_settings() -> None:
     """Emptying tables between tests must get past the triggers that protect them."""
     from django.test import TransactionTestCase
 
-    TransactionTestCase._fixture_teardown = lambda self: empty_tables()  # type: ignore[method-assign]
+    TransactionTestCase._fixture_teardown = lambda self: empty_tables()  # type: ignore[attr-defined]
 
 
 def empty_tables() -> None:
