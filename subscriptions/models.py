@@ -18,6 +18,10 @@ event_type_validator = RegexValidator(
 )
 
 
+# What an update of the address alone must take along.
+WRITTEN_WITH_ANOTHER_URL = ("verified", "verification_result", "verification_at", "updated_at")
+
+
 def validate_callback_url(value: str) -> None:
     try:
         normalise(value)
@@ -100,8 +104,13 @@ class Subscription(models.Model):
         self.callback_url = normalise(self.callback_url)
         self.updated_at = clock.now()
         stored = getattr(self, "_stored_callback_url", None)
-        if stored is not None and stored != self.callback_url:
+        only = kwargs.get("update_fields")
+        writes_url = only is None or "callback_url" in only
+        if writes_url and stored is not None and stored != self.callback_url:
             # Another address has promised nothing yet.
             self.verified, self.verification_result, self.verification_at = False, "", None
+            if only is not None:
+                kwargs["update_fields"] = {*only, *WRITTEN_WITH_ANOTHER_URL}
         super().save(*args, **kwargs)
-        self._stored_callback_url = self.callback_url
+        if writes_url:
+            self._stored_callback_url = self.callback_url

@@ -52,7 +52,6 @@ INSTALLED_APPS = [
     "sagas",
     "jobs",
     "deadletters",
-    "demo",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",

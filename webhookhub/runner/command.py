@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -13,6 +14,7 @@ from webhookhub.logs import Fact, log
 
 from .loop import Loop
 from .step import Step
+from .supervisor import UNFIT
 
 
 class LoopCommand(BaseCommand):
@@ -38,7 +40,7 @@ class LoopCommand(BaseCommand):
         try:
             loop.run(once=options["once"])
         except UnfitDatabase as error:
-            raise CommandError(f"The database is not fit for the hub: {error}.") from None
+            raise CommandError(f"The database is not fit for the hub: {error}.", returncode=UNFIT) from None
         except DatabaseError as error:
             log(Fact.PROCESS_FAILED, kind=self.kind, error=str(error), exc_info=True)
             raise CommandError(f"The database refused: {error}") from None
@@ -49,12 +51,15 @@ class LoopCommand(BaseCommand):
 
 def _positive(text: str) -> int:
     if not text.isdigit() or not 1 <= int(text) <= 5000:
-        raise ValueError("a whole number from 1 to 5000")
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to 5000")
     return int(text)
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value <= 3600:
-        raise ValueError("a number of seconds above 0, up to 3600")
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds above 0, up to 3600")
     return value

@@ -1,0 +1,199 @@
+"""The demo itself: subscriptions to a sample receiver, sample events, and what became of them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.db.models import Count
+
+from demo import environment
+from demo.bar import Bar
+from demo.receiver import Received, Receiver, Reply
+from events.intake import NewEvent, Published, publish_many
+from events.models import Event
+from jobs.models import Job
+from sagas.models import Saga
+from sagas.transitions import COMPLETED, DEAD_LETTERED, TERMINAL
+from subscriptions.models import Subscription
+from subscriptions.verification import verify
+
+STAY_PORT = 9443
+DESCRIPTION = "sample receiver"
+BATCH = 100
+# path: event type, attempts allowed
+SAMPLES = {"/steady": ("order.created", None), "/flaky": ("order.created", None), "/broken": ("order.refused", 3)}
+
+
+def answer(request: Received) -> Reply:
+    """What the sample receiver says: /steady is always well, /flaky fails every third event at first, /broken always."""
+    if request.path == "/broken":
+        return Reply(500, b"this endpoint is broken on purpose")
+    if request.path == "/flaky" and int(request.event_uid[-4:], 16) % 3 == 0 and request.attempt < 2:
+        return Reply(503, b"busy on purpose, try again")
+    return Reply()
+
+
+def once(events: int, seconds: float) -> int:
+    """Publish, deliver, sum up; 0 only if nothing was lost."""
+    call_command("migrate", verbosity=0)
+    with Receiver(environment.SERVER_CERTIFICATE, answer) as receiver, hub():
+        started = time.monotonic()
+        subscribe(receiver)
+        published = publish(events)
+        ended = wait_until_terminal(published, started + seconds)
+        return summary(published, receiver, time.monotonic() - started, ended)
+
+
+def stay(web: str, events: int, seconds: float) -> int:
+    """Set up, deliver a few samples and keep running until Ctrl-C."""
+    call_command("migrate", verbosity=0)
+    password = administrator()
+    with Receiver(environment.SERVER_CERTIFICATE, answer, STAY_PORT) as receiver, hub("--web", web) as process:
+        subscribe(receiver)
+        published = publish(events)
+        ended = wait_until_terminal(published, time.monotonic() + seconds)
+        print(
+            f"""
+WebhookHub is running{"" if ended else " (the samples are still under way)"}.
+
+  console     http://{web}/admin/   user: admin   password: {password}
+  an event    .venv/bin/python manage.py publish_event order.created '{{"order": 1}}'
+  receiver    {receiver.url("/steady")} (its arrivals are shown below)
+
+Ctrl-C stops it.
+""",
+            flush=True,
+        )
+        seen = len(receiver.received)
+        while process.poll() is None:
+            with receiver.arrived:
+                receiver.arrived.wait(0.5)
+                news = receiver.received[seen:]
+            for request in news:
+                print(f"received {request.path} event {request.event_uid} attempt {request.attempt}", flush=True)
+            seen += len(news)
+        return process.returncode
+
+
+@contextmanager
+def hub(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """All loops in a supervisor of their own, stopped at the end."""
+    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "run_hub", *arguments]
+    # Its own group: Ctrl-C reaches this process, which then asks the supervisor to stop, once.
+    process = subprocess.Popen(command, env=os.environ, start_new_session=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.wait()
+
+
+def subscribe(receiver: Receiver) -> None:
+    """Subscribe the sample receiver, and let each subscription be verified as a real one is."""
+    Subscription.objects.filter(description=DESCRIPTION).exclude(
+        callback_url__in=[receiver.url(path) for path in SAMPLES]
+    ).update(active=False)
+    for path, (event_type, limit) in SAMPLES.items():
+        subscription, _ = Subscription.objects.get_or_create(
+            event_type=event_type,
+            callback_url=receiver.url(path),
+            defaults={"description": DESCRIPTION, "max_retry_limit": limit},
+        )
+        if not subscription.verified:
+            result = verify(subscription)
+            if not result.verified:
+                raise SystemExit(f"{subscription.callback_url} could not be verified: {result.reason}")
+
+
+def publish(count: int) -> list[int]:
+    """`count` sample events, one in fifty of a type that can only fail; returns their ids."""
+    bar, ids = Bar("published", count), []
+    for start in range(0, count, BATCH):
+        batch = [
+            NewEvent("order.refused" if number % 50 == 7 else "order.created", {"order": number, "total": "19.90"})
+            for number in range(start, min(start + BATCH, count))
+        ]
+        for result in publish_many(batch):
+            if not isinstance(result, Published):
+                raise result
+            ids.append(result.id)
+        bar.show(len(ids))
+    return ids
+
+
+def expected(event_ids: list[int]) -> int:
+    """How many deliveries these events make: counted from events and subscriptions, not from sagas."""
+    by_type = dict(
+        Subscription.objects.filter(active=True, verified=True).values_list("event_type").annotate(number=Count("id"))
+    )
+    types = Event.objects.filter(id__in=event_ids).values_list("event_type", flat=True)
+    return sum(by_type.get(event_type, 0) for event_type in types)
+
+
+def wait_until_terminal(event_ids: list[int], until: float) -> bool:
+    total = expected(event_ids)
+    bar = Bar("delivered", total)
+    while True:
+        counts = dict(
+            Saga.objects.filter(event_id__in=event_ids, status__in=TERMINAL)
+            .values_list("status")
+            .annotate(n=Count("id"))
+        )
+        done = sum(counts.values())
+        bar.show(done, f"({counts.get(DEAD_LETTERED, 0)} dead letters)")
+        if done >= total:
+            return True
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.1)
+
+
+def summary(event_ids: list[int], receiver: Receiver, seconds: float, ended: bool) -> int:
+    sagas = Saga.objects.filter(event_id__in=event_ids)
+    total = expected(event_ids)
+    completed = list(sagas.filter(status=COMPLETED).values_list("event__uid", "subscription__callback_url"))
+    arrived = {(request.event_uid, receiver.url(request.path)) for request in receiver.received}
+    delivered = sum((str(uid), url) in arrived for uid, url in completed)
+    dead = sagas.filter(status=DEAD_LETTERED, dead_letters__isnull=False).count()
+    retried = Job.objects.filter(saga__event_id__in=event_ids, attempt_no__gt=1).values("saga_id").distinct().count()
+    lost = total - delivered - dead
+    lines = {
+        "events": len(event_ids),
+        "sagas": sagas.count(),
+        "delivered": delivered,
+        "retried": retried,
+        "dead-lettered": dead,
+        "lost": lost,
+        "seconds": round(seconds, 1),
+        "deliveries per second": round(delivered / seconds, 1),
+    }
+    print()
+    for name, value in lines.items():
+        print(f"  {name:<22} {value}")
+    if not ended:
+        print("\nNot everything ended in time.")
+    return 0 if ended and lost == 0 else 1
+
+
+def administrator() -> str:
+    """The console's first user; the password is made once and kept in a file that only its owner reads."""
+    path = environment.FOLDER / "admin-password"
+    users = get_user_model().objects
+    if not path.exists() or not users.filter(username="admin").exists():
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_urlsafe(9))
+        user, _ = users.get_or_create(username="admin", defaults={"is_staff": True, "is_superuser": True})
+        user.set_password(path.read_text())
+        user.save()
+    return path.read_text()

@@ -1,0 +1,50 @@
+#!/bin/sh
+# Sets up what the Makefile's targets need. Quick when it is done already.
+#   setup.sh environment [PYTHON]   the virtual environment and the packages to run the hub
+#   setup.sh tests                  besides: a MySQL-family server, its driver and the test tools
+set -eu
+pip() { .venv/bin/python -m pip --disable-pip-version-check -q "$@"; }
+
+# Installs Debian packages by name where that is possible; says what is missing where it is not.
+system_packages() {
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "Installing system packages: $*"
+    # In case the list of packages is recent, it need not be fetched again.
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1 ||
+      { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null; }
+  else
+    echo "Please install these system packages (or their like) first: $*" >&2
+    exit 1
+  fi
+}
+
+# Whether the MySQL driver can be built here.
+can_build_driver() {
+  command -v cc >/dev/null && command -v pkg-config >/dev/null &&
+    { pkg-config --exists mysqlclient || pkg-config --exists libmariadb || pkg-config --exists mariadb; } &&
+    .venv/bin/python -c 'import os, sysconfig; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null
+}
+
+case ${1:-} in
+environment)
+  python=${2:-python3}
+  "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+    { echo "Python 3.11 or newer is needed; set PYTHON to one: make PYTHON=python3.12 …" >&2; exit 1; }
+  "$python" -c 'import ensurepip, venv' 2>/dev/null || system_packages python3-venv
+  [ -x .venv/bin/python ] || "$python" -m venv .venv
+  echo "Installing Python packages into .venv"
+  pip install -c constraints.txt -e .
+  if can_build_driver; then pip install -c constraints.txt -e '.[mysql]'; fi
+  ;;
+tests)
+  PATH=$PATH:/usr/sbin
+  command -v mariadbd >/dev/null || command -v mysqld >/dev/null || [ -n "${TEST_DATABASE_URL:-}" ] ||
+    system_packages mariadb-server
+  can_build_driver || system_packages build-essential pkg-config libmariadb-dev python3-dev
+  pip install -c constraints.txt -e '.[mysql,test]'
+  ;;
+*)
+  sed -n '2,4p' "$0"
+  exit 2
+  ;;
+esac

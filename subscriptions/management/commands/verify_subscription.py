@@ -1,0 +1,23 @@
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from subscriptions.models import Subscription
+from subscriptions.verification import verify
+
+
+class Command(BaseCommand):
+    help = "Asks a subscription's endpoint to send a challenge back; only then does it get events."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("subscription", type=int, help="the subscription's number")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            subscription = Subscription.objects.get(id=options["subscription"])
+        except Subscription.DoesNotExist:
+            raise CommandError(f"There is no subscription {options['subscription']}.") from None
+        result = verify(subscription)
+        if not result.verified:
+            raise CommandError(f"{subscription.callback_url} is not verified: {result.reason}.")
+        self.stdout.write(f"{subscription.callback_url} is verified: {result.reason}.")

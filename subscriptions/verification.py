@@ -1,0 +1,82 @@
+"""An endpoint shows that it wants a subscription's events by sending back a random challenge.
+
+Nothing else sets `verified`.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from webhookhub import __version__
+from webhookhub.db import clock
+from webhookhub.egress import errors
+from webhookhub.egress.curl import Answer, Request, send
+from webhookhub.ids import new_uid
+from webhookhub.logs import Fact, log
+
+from .models import Subscription
+
+EVENT_TYPE = "webhookhub.verification"
+
+
+@dataclass(frozen=True)
+class Verification:
+    verified: bool
+    reason: str
+
+
+def verify(subscription: Subscription) -> Verification:
+    """Ask the endpoint, and store what came of it. A failure is recorded but takes no earlier proof away."""
+    challenge = secrets.token_urlsafe(24)
+    result = judge(send(_request(subscription, challenge)), challenge)
+    # Only for the address that was asked: it may have been changed in the meantime.
+    asked = Subscription.objects.filter(id=subscription.id, callback_url=subscription.callback_url)
+    now = clock.now()
+    changed = asked.update(verification_result=result.reason, verification_at=now, updated_at=now)
+    if not changed:
+        result = Verification(False, "the address was changed while it was being verified")
+    elif result.verified:
+        asked.update(verified=True)
+    subscription.refresh_from_db()
+    log(
+        Fact.SUBSCRIPTION_VERIFIED if result.verified else Fact.SUBSCRIPTION_NOT_VERIFIED,
+        subscription_id=subscription.id,
+        reason=result.reason,
+    )
+    return result
+
+
+def judge(answer: Answer, challenge: str) -> Verification:
+    """Whether an answer proves it: 2xx, and the challenge as its body or as the value `challenge` of a JSON body."""
+    if answer.error_code is not None:
+        return Verification(False, errors.in_words(answer.error_code))
+    if hmac.compare_digest(_echo(answer.body).encode(), challenge.encode()):
+        return Verification(True, "the endpoint sent the challenge back")
+    return Verification(False, f"the endpoint answered {answer.status} but did not send the challenge back")
+
+
+def _echo(body: bytes) -> str:
+    text = body.decode("utf-8", errors="replace").strip()
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return text
+    if isinstance(document, dict):
+        return str(document.get("challenge", ""))
+    return document if isinstance(document, str) else text
+
+
+def _request(subscription: Subscription, challenge: str) -> Request:
+    now = datetime.now(UTC)
+    body = {"type": EVENT_TYPE, "timestamp": now.isoformat(), "data": {"challenge": challenge}}
+    headers = [
+        "Content-Type: application/json",
+        f"User-Agent: WebhookHub/{__version__}",
+        f"webhook-id: {new_uid()}",
+        f"webhook-timestamp: {int(now.timestamp())}",
+    ]
+    return Request(str(subscription.callback_url), headers, json.dumps(body, separators=(",", ":")).encode())

@@ -1,0 +1,30 @@
+"""`python -m tests`: the whole suite on the embedded database, then on a real MySQL-family server.
+
+TEST_DATABASE_URL names a server to use instead of a private one. Further arguments go to pytest.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import ExitStack
+
+from tests.support.server import PrivateServer
+
+
+def main() -> int:
+    with ExitStack() as stack:
+        url = os.environ.get("TEST_DATABASE_URL") or stack.enter_context(PrivateServer()).url()
+        codes = [run("the embedded database", ""), run("a MySQL-family server", url)]
+    return max(codes, key=abs)
+
+
+def run(where: str, url: str) -> int:
+    print(f"\n== The suite on {where} ==", flush=True)  # noqa: T201
+    environment = {**os.environ, "TEST_DATABASE_URL": url}
+    return subprocess.run([sys.executable, "-m", "pytest", *sys.argv[1:]], env=environment).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""A private MySQL-family server on a scratch folder and a free port, for as long as a test run or a test needs it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+START_SECONDS = 60.0
+SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/usr/libexec"])
+# Tests kill processes, not the machine: commits need not reach the disk to survive that.
+QUICK_OPTIONS = ("--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=256M", "--max-connections=300")
+
+
+class NoServer(Exception):
+    """There is no MySQL-family server program on this machine."""
+
+
+def find() -> str:
+    for name in ("mariadbd", "mysqld"):
+        if path := shutil.which(name, path=SEARCH_PATH):
+            return path
+    raise NoServer("neither mariadbd nor mysqld was found; install mariadb-server, or set TEST_DATABASE_URL")
+
+
+class PrivateServer:
+    """Runs while entered; can be stopped, killed and started again on the same data in between."""
+
+    def __init__(self, options: Sequence[str] = QUICK_OPTIONS) -> None:
+        self._program = find()
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = int(probe.getsockname()[1])
+
+    def url(self, database: str = "webhookhub") -> str:
+        return f"mysql://hub:hub@127.0.0.1:{self.port}/{database}"
+
+    def __enter__(self) -> PrivateServer:
+        self._folder = Path(tempfile.mkdtemp(prefix="webhookhub-server-"))
+        self._initialise()
+        self.start()
+        self._execute(
+            "CREATE USER hub@'%' IDENTIFIED BY 'hub'; GRANT ALL ON *.* TO hub@'%' WITH GRANT OPTION;"
+            "CREATE DATABASE webhookhub CHARACTER SET utf8mb4"
+        )
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen([*self._command(), *self._options], stdout=log, stderr=log)
+        until = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"{self._program} did not start:\n{self._log.read_text()[-2000:]}")
+            time.sleep(0.05)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        if self._process and self._process.poll() is None:
+            self._process.send_signal(how)
+            self._process.wait()
+
+    def kill(self) -> None:
+        """As a crash would end it."""
+        self.stop(signal.SIGKILL)
+
+    @property
+    def _log(self) -> Path:
+        return self._folder / "server.log"
+
+    @property
+    def _is_mariadb(self) -> bool:
+        return self._program.endswith("mariadbd")
+
+    def _command(self) -> list[str]:
+        return [
+            self._program,
+            "--no-defaults",
+            f"--user={getpass.getuser()}",
+            f"--datadir={self._folder / 'data'}",
+            f"--socket={self._folder / 'socket'}",
+            f"--pid-file={self._folder / 'pid'}",
+            f"--port={self.port}",
+            "--bind-address=127.0.0.1",
+            "--skip-log-bin",
+        ]
+
+    def _initialise(self) -> None:
+        data = self._folder / "data"
+        if self._is_mariadb:
+            program = shutil.which("mariadb-install-db", path=SEARCH_PATH) or "mariadb-install-db"
+            command = [program, "--no-defaults", f"--datadir={data}", f"--user={getpass.getuser()}"]
+            command += ["--auth-root-authentication-method=normal", "--skip-test-db"]
+        else:
+            command = [*self._command(), "--initialize-insecure"]
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode:
+            raise RuntimeError(f"{command[0]} failed:\n{result.stdout}{result.stderr}")
+
+    def _connect(self) -> Any:
+        import MySQLdb
+
+        return MySQLdb.connect(unix_socket=str(self._folder / "socket"), user="root", connect_timeout=5)
+
+    def _answers(self) -> bool:
+        import MySQLdb
+
+        try:
+            self._connect().close()
+        except MySQLdb.Error:
+            return False
+        return True
+
+    def _execute(self, statements: str) -> None:
+        connection = self._connect()
+        with connection.cursor() as cursor:
+            for statement in statements.split(";"):
+                cursor.execute(statement)
+        connection.close()

@@ -1,0 +1,118 @@
+"""Keeps a set of child processes running on one machine, and stops them together."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from webhookhub.logs import Fact, log
+
+from .signals import StopSignals
+
+# A child leaves with this code when it can never work as configured: restarting would only repeat the message.
+UNFIT = 78
+LOOK_SECONDS = 0.2
+FIRST_PAUSE_SECONDS = 0.5
+LAST_PAUSE_SECONDS = 30.0
+HEALTHY_SECONDS = 30.0
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass
+class Child:
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    process: subprocess.Popen[bytes] | None = None
+    started: float = 0.0
+    failures: int = 0
+    start_at: float = field(default=0.0)
+
+    def start(self) -> None:
+        self.started = time.monotonic()
+        self.process = subprocess.Popen(
+            self.command,
+            env=dict(self.environment),
+            # Its own group: a Ctrl-C at the terminal reaches the supervisor, which asks each child once.
+            start_new_session=True,
+            preexec_fn=_die_with_parent,
+        )
+
+    def exit_code(self) -> int | None:
+        return self.process.poll() if self.process else None
+
+    def plan_restart(self) -> float:
+        """Sooner after a long life, later after each quick death; returns the pause."""
+        if time.monotonic() - self.started > HEALTHY_SECONDS:
+            self.failures = 0
+        pause = min(FIRST_PAUSE_SECONDS * 2**self.failures, LAST_PAUSE_SECONDS)
+        self.failures += 1
+        self.process = None
+        self.start_at = time.monotonic() + pause
+        return pause
+
+
+class Supervisor:
+    def __init__(self, children: Sequence[Child], drain_seconds: float) -> None:
+        self._children = children
+        self._drain_seconds = drain_seconds
+
+    def run(self) -> int:
+        """Until asked to stop; returns the exit code: 0, or that of a child that can never work."""
+        with StopSignals() as stop:
+            code = 0
+            while not stop.requested and not code:
+                code = self._look()
+                stop.wait(LOOK_SECONDS)
+            self._stop_all(stop)
+            return code
+
+    def _look(self) -> int:
+        """Start what is to be started, notice what has died."""
+        for child in self._children:
+            if child.process is None:
+                if time.monotonic() >= child.start_at:
+                    child.start()
+                continue
+            code = child.exit_code()
+            if code is None:
+                continue
+            if code == UNFIT:
+                log(Fact.PROCESS_FAILED, child=child.name, exit_code=code)
+                child.process = None
+                return UNFIT
+            pause = child.plan_restart()
+            log(Fact.PROCESS_RESTARTED, child=child.name, exit_code=code, in_seconds=round(pause, 1))
+        return 0
+
+    def _stop_all(self, stop: StopSignals) -> None:
+        running = [child for child in self._children if child.process and child.exit_code() is None]
+        log(Fact.PROCESS_DRAINING, process="hub", waits_for=", ".join(child.name for child in running) or "nothing")
+        for child in running:
+            _signal(child, signal.SIGTERM)
+        until = time.monotonic() + self._drain_seconds
+        while running and time.monotonic() < until:
+            stop.pause(0.05)
+            running = [child for child in running if child.exit_code() is None]
+        for child in running:
+            log(Fact.PROCESS_FAILED, child=child.name, error="did not stop in time and was killed")
+            _signal(child, signal.SIGKILL)
+            if child.process:
+                child.process.wait()
+        log(Fact.PROCESS_STOPPED, process="hub")
+
+
+def _signal(child: Child, number: signal.Signals) -> None:
+    if child.process and child.process.poll() is None:
+        child.process.send_signal(number)
+
+
+def _die_with_parent() -> None:
+    """In the child: be told to stop when the supervisor is gone, however it went (Linux)."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
