@@ -1,4 +1,4 @@
-"""What the demo's processes are told through their environment: a private authority, loopback allowed, quick retries."""
+"""What the demo's processes are told: a private authority, loopback allowed, quick retries."""
 
 from __future__ import annotations
 

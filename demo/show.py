@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -30,12 +31,13 @@ from subscriptions.verification import verify
 STAY_PORT = 9443
 DESCRIPTION = "sample receiver"
 BATCH = 100
+LOG = environment.FOLDER / "hub.log"
 # path: event type, attempts allowed
 SAMPLES = {"/steady": ("order.created", None), "/flaky": ("order.created", None), "/broken": ("order.refused", 3)}
 
 
 def answer(request: Received) -> Reply:
-    """What the sample receiver says: /steady is always well, /flaky fails every third event at first, /broken always."""
+    """What the sample receiver says: /steady is well, /flaky fails every third event at first, /broken always."""
     if request.path == "/broken":
         return Reply(500, b"this endpoint is broken on purpose")
     if request.path == "/flaky" and int(request.event_uid[-4:], 16) % 3 == 0 and request.attempt < 2:
@@ -58,7 +60,8 @@ def stay(web: str, events: int, seconds: float) -> int:
     """Set up, deliver a few samples and keep running until Ctrl-C."""
     call_command("migrate", verbosity=0)
     password = administrator()
-    with Receiver(environment.SERVER_CERTIFICATE, answer, STAY_PORT) as receiver, hub("--web", web) as process:
+    require_free(web)
+    with receiver_on(STAY_PORT) as receiver, hub("--web", web) as process:
         subscribe(receiver)
         published = publish(events)
         ended = wait_until_terminal(published, time.monotonic() + seconds)
@@ -69,6 +72,7 @@ WebhookHub is running{"" if ended else " (the samples are still under way)"}.
   console     http://{web}/admin/   user: admin   password: {password}
   an event    .venv/bin/python manage.py publish_event order.created '{{"order": 1}}'
   receiver    {receiver.url("/steady")} (its arrivals are shown below)
+  log         {LOG.relative_to(settings.BASE_DIR)}
 
 Ctrl-C stops it.
 """,
@@ -89,14 +93,38 @@ Ctrl-C stops it.
 def hub(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """All loops in a supervisor of their own, stopped at the end."""
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "run_hub", *arguments]
-    # Its own group: Ctrl-C reaches this process, which then asks the supervisor to stop, once.
-    process = subprocess.Popen(command, env=os.environ, start_new_session=True)
+    with LOG.open("wb") as log:
+        # Its own group: Ctrl-C reaches this process, which then asks the supervisor to stop, once.
+        process = subprocess.Popen(command, env=os.environ, stderr=log, start_new_session=True)
     try:
         yield process
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-        process.wait()
+        if process.wait():
+            print(f"The hub ended with code {process.returncode}; {LOG} says why:", file=sys.stderr)
+            print(LOG.read_text(errors="replace")[-2000:], file=sys.stderr)
+
+
+def receiver_on(port: int) -> Receiver:
+    """The sample receiver on its usual port, or on another if that is taken."""
+    try:
+        return Receiver(environment.SERVER_CERTIFICATE, answer, port)
+    except OSError:
+        return Receiver(environment.SERVER_CERTIFICATE, answer)
+
+
+def require_free(web: str) -> None:
+    host, _, port = web.rpartition(":")
+    if not host or not port.isdigit():
+        raise SystemExit(f"{web} is not an address to serve at; give HOST:PORT, such as 127.0.0.1:8000")
+    with socket.socket() as probe:
+        # As the server itself will do it: a port that was in use a moment ago is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, int(port)))
+        except (OSError, OverflowError) as error:
+            raise SystemExit(f"{web} cannot be served: {error}; choose another: make run WEB=127.0.0.1:8001") from None
 
 
 def subscribe(receiver: Receiver) -> None:

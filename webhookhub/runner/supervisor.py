@@ -49,7 +49,7 @@ class Child:
         """Sooner after a long life, later after each quick death; returns the pause."""
         if time.monotonic() - self.started > HEALTHY_SECONDS:
             self.failures = 0
-        pause = min(FIRST_PAUSE_SECONDS * 2**self.failures, LAST_PAUSE_SECONDS)
+        pause: float = min(FIRST_PAUSE_SECONDS * 2**self.failures, LAST_PAUSE_SECONDS)
         self.failures += 1
         self.process = None
         self.start_at = time.monotonic() + pause

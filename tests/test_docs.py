@@ -1,0 +1,34 @@
+"""The documentation names what there is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from sagas import transitions
+from webhookhub.conf import OTHER_NAMES, HubSettings, variable
+from webhookhub.egress.errors import MEANING
+
+ROOT = Path(__file__).resolve().parent.parent
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+
+
+def test_every_setting_is_documented_and_every_documented_one_exists():
+    documented = set(re.findall(r"^\| `(WEBHOOKHUB_\w+)`", OPERATIONS, re.MULTILINE))
+    assert documented == {variable(item.name) for item in fields(HubSettings)} | OTHER_NAMES
+
+
+def test_every_error_code_is_documented_with_its_meaning():
+    documented = dict(re.findall(r"^\| `([a-z_]+)` \| (.+) \|$", OPERATIONS, re.MULTILINE))
+    assert documented == MEANING
+
+
+def test_the_diagram_of_states_is_the_table_of_transitions():
+    assert transitions.diagram() in (ROOT / "docs" / "architecture.md").read_text()
+
+
+def test_every_page_linked_from_another_exists():
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
