@@ -20,7 +20,7 @@ class SubscriptionFactory(DjangoModelFactory):
         model = Subscription
 
     event_type = "order.created"
-    callback_url = factory.Sequence(lambda n: f"https://127.0.0.1:9/hook/{n}")
+    callback_url = factory.Sequence(lambda n: f"https://127.0.0.1:1025/hook/{n}")
     active = True
     verified = True
 
