@@ -24,7 +24,7 @@ class WorkerStep(Step):
         return f"{count} deliveries under way" if count else ""
 
     def finish(self, batch_size: int) -> None:
-        self._worker.finish_some(batch_size)
+        self._worker.wind_up(batch_size)
 
     def close(self) -> None:
         self._worker.close()

@@ -11,6 +11,7 @@ from webhookhub.egress.curl import Answer, Engine
 
 from . import request
 from .lease import LeasedJob, lease
+from .release import release
 from .report import Report, report
 from .snippets import snippet
 
@@ -27,6 +28,7 @@ class Worker:
         self._reports: list[Report] = []
         self._oldest_report = 0.0
         self._lease_again_at = 0.0
+        self._withdrawn: list[LeasedJob] = []
 
     @property
     def open_jobs(self) -> int:
@@ -36,13 +38,13 @@ class Worker:
     def turn(self, batch_size: int) -> int:
         """Returns how much there was to do; 0 when there is nothing to send and nothing under way."""
         leased = self._take(batch_size)
-        return leased + self.finish_some(batch_size) + self.open_jobs
+        self._give_back(_longest_wait())
+        return leased + self._finish(batch_size) + self.open_jobs
 
-    def finish_some(self, batch_size: int) -> int:
-        """Move transfers on and report what is ready, without taking new jobs."""
-        for job, answer in self._engine.poll(0 if self._due() else POLL_SECONDS):
-            self._add(_as_report(job, answer))
-        return self._flush(batch_size) if self._due() or len(self._reports) >= batch_size else 0
+    def wind_up(self, batch_size: int) -> int:
+        """Finish what is under way, without taking new jobs; what is not sent yet is given back."""
+        self._give_back(0)
+        return self._finish(batch_size)
 
     def close(self) -> None:
         self._engine.close()
@@ -65,6 +67,19 @@ class Worker:
                 self._engine.submit(job, request.build(job, now))
         return len(jobs)
 
+    def _finish(self, batch_size: int) -> int:
+        """Move transfers on and report what is ready."""
+        for job, answer in self._engine.poll(0 if self._due() else POLL_SECONDS):
+            self._add(_as_report(job, answer))
+        return self._flush(batch_size) if self._due() or len(self._reports) >= batch_size else 0
+
+    def _give_back(self, seconds: float) -> None:
+        """Jobs whose receiver has too many under way, before their lease could run out during the request."""
+        self._withdrawn += self._engine.withdraw(seconds)
+        if self._withdrawn:
+            release(self.worker_id, self._withdrawn)
+            self._withdrawn.clear()
+
     def _add(self, item: Report) -> None:
         if not self._reports:
             self._oldest_report = time.monotonic()
@@ -81,6 +96,11 @@ class Worker:
         # Only now: if the database was lost, the results are still here when it is back.
         del self._reports[: len(batch)]
         return len(batch)
+
+
+def _longest_wait() -> float:
+    settings = hub()
+    return max(0.0, (settings.lease - settings.request_timeout - settings.lease_margin).total_seconds())
 
 
 def _as_report(job: LeasedJob, answer: Answer) -> Report:

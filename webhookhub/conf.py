@@ -114,7 +114,7 @@ class HubSettings:
     request_timeout: timedelta = _setting(timedelta(seconds=30), _seconds(0.05, 3600), "a request's whole time")
     connect_timeout: timedelta = _setting(timedelta(seconds=5), _seconds(0.01, 300), "a connection's set-up time")
     worker_concurrency: int = _setting(100, _whole(1, 10000), "requests a worker has under way at once")
-    connections_per_host: int = _setting(20, _whole(1, 10000), "connections of one worker to one host")
+    requests_per_host: int = _setting(20, _whole(1, 10000), "requests a worker has under way at one receiver")
 
     # What may be reached
     allowed_networks: tuple[Network, ...] = _setting((), _networks, "networks that may be reached although not public")

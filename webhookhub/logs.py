@@ -31,6 +31,7 @@ class Fact(Enum):
     SAGA_REQUEUED = ("saga_requeued", logging.INFO)
     JOB_LEASED = ("job_leased", logging.INFO)
     JOB_REPORTED = ("job_reported", logging.INFO)
+    JOB_RELEASED = ("job_released", logging.INFO)
     JOB_LEASE_RESET = ("job_lease_reset", logging.WARNING)
     LEASE_LOST = ("lease_lost", logging.WARNING)
     PROCESS_STARTED = ("process_started", logging.INFO)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from ipaddress import ip_address
 from typing import Any, Generic, TypeVar
 
@@ -52,6 +54,11 @@ class Request:
     headers: Sequence[str]
     body: bytes
 
+    @property
+    def origin(self) -> str:
+        """The receiver, as far as its share of connections goes: scheme, host and port."""
+        return self.url[: self.url.find("/", 8)]
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -64,19 +71,64 @@ class Answer:
     body: bytes = b""
 
 
-@dataclass(slots=True)
-class _Transfer(Generic[T]):
-    tag: T
-    started: float
-    handle: Any
-    body: bytearray = field(default_factory=bytearray)
-    received: int = 0
-    header_bytes: int = 0
-    retry_after: str | None = None
-    blocked: bool = False
-    too_large: bool = False
+class _Slot(Generic[T]):
+    """A libcurl handle with everything that stays the same set once, and the state of the transfer it carries."""
 
-    def on_body(self, chunk: bytes) -> int | None:
+    def __init__(self, settings: HubSettings) -> None:
+        self.handle = pycurl.Curl()
+        for option, value in [
+            (pycurl.PROTOCOLS, pycurl.PROTO_HTTPS),
+            (pycurl.POST, 1),
+            (pycurl.FOLLOWLOCATION, 0),
+            (pycurl.PROXY, ""),  # an empty proxy also hides those of the environment
+            (pycurl.NETRC, pycurl.NETRC_IGNORED),
+            (pycurl.SSLVERSION, pycurl.SSLVERSION_TLSv1_2),
+            (pycurl.SSL_VERIFYPEER, 1),
+            (pycurl.SSL_VERIFYHOST, 2),
+            (pycurl.CAINFO, settings.ca_bundle or certifi.where()),
+            (pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS),
+            (pycurl.CONNECTTIMEOUT_MS, _milliseconds(settings.connect_timeout)),
+            (pycurl.TIMEOUT_MS, _milliseconds(settings.request_timeout)),
+            (pycurl.NOSIGNAL, 1),
+            (pycurl.BUFFERSIZE, 16 * 1024),
+            (pycurl.OPENSOCKETFUNCTION, self._on_socket),
+            (pycurl.WRITEFUNCTION, self._on_body),
+            (pycurl.HEADERFUNCTION, self._on_header),
+        ]:
+            self.handle.setopt(option, value)
+
+    def load(self, tag: T, request: Request) -> None:
+        self.tag = tag
+        self.origin = request.origin
+        self.body = bytearray()
+        self.received = self.header_bytes = 0
+        self.retry_after: str | None = None
+        self.blocked = self.too_large = False
+        self.handle.setopt(pycurl.URL, request.url)
+        self.handle.setopt(pycurl.HTTPHEADER, ["Expect:", *request.headers])
+        self.handle.setopt(pycurl.POSTFIELDS, request.body)
+        self.started = time.monotonic()
+
+    def answer(self, curl_code: int | None) -> Answer:
+        status = self.handle.getinfo(pycurl.RESPONSE_CODE) or None
+        return Answer(
+            error_code=self._error_code(curl_code, status),
+            duration_ms=int((time.monotonic() - self.started) * 1000),
+            status=status,
+            retry_after=self.retry_after if status in (429, 503) else None,
+            body=bytes(self.body),
+        )
+
+    def _error_code(self, curl_code: int | None, status: int | None) -> str | None:
+        if self.too_large:
+            return errors.RESPONSE_TOO_LARGE
+        if curl_code is None:
+            return errors.http_code(status) if status else errors.PROTOCOL_ERROR
+        if self.blocked and curl_code in (pycurl.E_COULDNT_CONNECT, pycurl.E_OPERATION_TIMEDOUT):
+            return errors.BLOCKED_ADDRESS
+        return CODES.get(curl_code, errors.PROTOCOL_ERROR)
+
+    def _on_body(self, chunk: bytes) -> int | None:
         self.received += len(chunk)
         if self.received > MAX_RESPONSE_BYTES:
             self.too_large = True
@@ -85,17 +137,16 @@ class _Transfer(Generic[T]):
             self.body += chunk[: KEPT_BODY_BYTES - len(self.body)]
         return None
 
-    def on_header(self, line: bytes) -> int | None:
+    def _on_header(self, line: bytes) -> int | None:
         self.header_bytes += len(line)
         if self.header_bytes > MAX_HEADER_BYTES:
             self.too_large = True
             return 0
-        name, _, value = line.partition(b":")
-        if name.lower() == b"retry-after":
-            self.retry_after = value.strip().decode("latin-1")[:100]
+        if line[:12].lower() == b"retry-after:":
+            self.retry_after = line[12:].strip().decode("latin-1")[:100]
         return None
 
-    def on_socket(self, purpose: int, address: Any) -> Any:
+    def _on_socket(self, purpose: int, address: Any) -> Any:
         family, kind, protocol, where = address
         try:
             allowed = may_reach(ip_address(where[0]))
@@ -108,37 +159,40 @@ class _Transfer(Generic[T]):
 
 
 class Engine(Generic[T]):
-    """Sends requests, each with a tag of the caller's, and hands back tags with answers as they come in."""
+    """Sends requests, each with a tag of the caller's, and hands back tags with answers as they come in.
+
+    Requests beyond what one receiver may have at once wait here and not in libcurl, whose clock would run for them.
+    """
 
     def __init__(self, concurrency: int, settings: HubSettings | None = None) -> None:
         self.concurrency = concurrency
         self._settings = settings or hub()
         self._multi = pycurl.CurlMulti()
-        self._multi.setopt(pycurl.M_MAX_HOST_CONNECTIONS, self._settings.connections_per_host)
         self._multi.setopt(pycurl.M_MAXCONNECTS, concurrency)
-        self._under_way: dict[Any, _Transfer[T]] = {}
-        self._idle: list[Any] = []
+        self._under_way: dict[Any, _Slot[T]] = {}
+        self._idle: list[_Slot[T]] = []
+        self._per_origin: Counter[str] = Counter()
+        self._waiting: dict[str, deque[_Waiting[T]]] = {}
         self._refused: list[tuple[T, Answer]] = []
 
     @property
+    def waiting(self) -> int:
+        """Requests that wait for their receiver to have fewer under way."""
+        return sum(len(queue) for queue in self._waiting.values())
+
+    @property
     def in_flight(self) -> int:
-        return len(self._under_way) + len(self._refused)
+        return len(self._under_way) + len(self._refused) + self.waiting
 
     @property
     def free(self) -> int:
         return max(0, self.concurrency - self.in_flight)
 
     def submit(self, tag: T, request: Request) -> None:
-        handle = self._idle.pop() if self._idle else pycurl.Curl()
-        transfer = _Transfer(tag, time.monotonic(), handle)
-        try:
-            self._prepare(handle, request, transfer)
-        except (pycurl.error, ValueError):
-            handle.close()
-            self._refused.append((tag, Answer(errors.INVALID_REQUEST, 0)))
-            return
-        self._under_way[handle] = transfer
-        self._multi.add_handle(handle)
+        if self._per_origin[request.origin] < self._settings.requests_per_host:
+            self._start(tag, request)
+        else:
+            self._waiting.setdefault(request.origin, deque()).append(_Waiting(time.monotonic(), tag, request))
 
     def poll(self, timeout: float) -> list[tuple[T, Answer]]:
         """Move every transfer on, waiting at most `timeout` seconds for something to happen."""
@@ -153,14 +207,36 @@ class Engine(Generic[T]):
             finished += self._collect()
         return finished
 
+    def withdraw(self, seconds: float) -> list[T]:
+        """Take back the requests that have waited for longer than `seconds`: they were not sent."""
+        before = time.monotonic() - seconds
+        withdrawn = []
+        for queue in self._waiting.values():
+            while queue and queue[0].since <= before:
+                withdrawn.append(queue.popleft().tag)
+        return withdrawn
+
     def close(self) -> None:
-        for handle in self._under_way:
-            self._multi.remove_handle(handle)
-            handle.close()
+        for slot in self._under_way.values():
+            self._multi.remove_handle(slot.handle)
+            slot.handle.close()
+        for slot in self._idle:
+            slot.handle.close()
         self._under_way.clear()
-        for handle in self._idle:
-            handle.close()
+        self._idle.clear()
         self._multi.close()
+
+    def _start(self, tag: T, request: Request) -> None:
+        slot = self._idle.pop() if self._idle else _Slot[T](self._settings)
+        try:
+            slot.load(tag, request)
+        except (pycurl.error, ValueError):
+            slot.handle.close()
+            self._refused.append((tag, Answer(errors.INVALID_REQUEST, 0)))
+            return
+        self._per_origin[request.origin] += 1
+        self._under_way[slot.handle] = slot
+        self._multi.add_handle(slot.handle)
 
     def _perform(self) -> None:
         while self._multi.perform()[0] == pycurl.E_CALL_MULTI_PERFORM:
@@ -178,67 +254,43 @@ class Engine(Generic[T]):
                 return finished
 
     def _finish(self, handle: Any, curl_code: int | None) -> tuple[T, Answer]:
-        transfer = self._under_way.pop(handle)
+        slot = self._under_way.pop(handle)
         self._multi.remove_handle(handle)
-        status = handle.getinfo(pycurl.RESPONSE_CODE) or None
-        duration = int((time.monotonic() - transfer.started) * 1000)
-        # reset() forgets the request and its callbacks but keeps the connection and TLS session
-        handle.reset()
-        self._idle.append(handle)
-        return transfer.tag, Answer(
-            error_code=self._error_code(transfer, curl_code, status),
-            duration_ms=duration,
-            status=status,
-            retry_after=transfer.retry_after if status in (429, 503) else None,
-            body=bytes(transfer.body),
-        )
+        result = slot.tag, slot.answer(curl_code)
+        self._idle.append(slot)
+        self._let_next(slot.origin)
+        return result
 
-    @staticmethod
-    def _error_code(transfer: _Transfer[T], curl_code: int | None, status: int | None) -> str | None:
-        if transfer.too_large:
-            return errors.RESPONSE_TOO_LARGE
-        if curl_code is None:
-            return errors.http_code(status) if status else errors.PROTOCOL_ERROR
-        if transfer.blocked and curl_code in (pycurl.E_COULDNT_CONNECT, pycurl.E_OPERATION_TIMEDOUT):
-            return errors.BLOCKED_ADDRESS
-        return CODES.get(curl_code, errors.PROTOCOL_ERROR)
-
-    def _prepare(self, handle: Any, request: Request, transfer: _Transfer[T]) -> None:
-        settings = self._settings
-        options: list[tuple[int, Any]] = [
-            (pycurl.URL, request.url),
-            (pycurl.PROTOCOLS, pycurl.PROTO_HTTPS),
-            (pycurl.POST, 1),
-            (pycurl.POSTFIELDS, request.body),
-            (pycurl.HTTPHEADER, ["Expect:", *request.headers]),
-            (pycurl.FOLLOWLOCATION, 0),
-            (pycurl.PROXY, ""),  # an empty proxy also hides those of the environment
-            (pycurl.NETRC, pycurl.NETRC_IGNORED),
-            (pycurl.SSLVERSION, pycurl.SSLVERSION_TLSv1_2),
-            (pycurl.SSL_VERIFYPEER, 1),
-            (pycurl.SSL_VERIFYHOST, 2),
-            (pycurl.CAINFO, settings.ca_bundle or certifi.where()),
-            (pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS),
-            (pycurl.CONNECTTIMEOUT_MS, max(1, int(settings.connect_timeout.total_seconds() * 1000))),
-            (pycurl.TIMEOUT_MS, max(1, int(settings.request_timeout.total_seconds() * 1000))),
-            (pycurl.NOSIGNAL, 1),
-            (pycurl.BUFFERSIZE, 16 * 1024),
-            (pycurl.OPENSOCKETFUNCTION, transfer.on_socket),
-            (pycurl.WRITEFUNCTION, transfer.on_body),
-            (pycurl.HEADERFUNCTION, transfer.on_header),
-        ]
-        for option, value in options:
-            handle.setopt(option, value)
+    def _let_next(self, origin: str) -> None:
+        self._per_origin[origin] -= 1
+        if not self._per_origin[origin]:
+            del self._per_origin[origin]
+        queue = self._waiting.get(origin)
+        if queue:
+            following = queue.popleft()
+            self._start(following.tag, following.request)
+        if queue is not None and not queue:
+            del self._waiting[origin]
 
 
-def send(request: Request, settings: HubSettings | None = None, *, stop: Callable[[], bool] = lambda: False) -> Answer:
-    """One request, start to end: for verification and tests of an endpoint. Deliveries use an Engine of their own."""
+@dataclass(frozen=True, slots=True)
+class _Waiting(Generic[T]):
+    since: float
+    tag: T
+    request: Request
+
+
+def _milliseconds(duration: timedelta) -> int:
+    return max(1, int(duration.total_seconds() * 1000))
+
+
+def send(request: Request, settings: HubSettings | None = None) -> Answer:
+    """One request, start to end: to verify or test an endpoint. Deliveries use an Engine of their own."""
     engine: Engine[None] = Engine(1, settings)
     try:
         engine.submit(None, request)
-        while not stop():
+        while True:
             for _, answer in engine.poll(1.0):
                 return answer
-        return Answer(errors.TIMEOUT, 0)
     finally:
         engine.close()

@@ -1,0 +1,32 @@
+"""A worker gives back jobs that it has taken and will not send."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from webhookhub.db.statements import update_each
+from webhookhub.logs import Fact, log
+
+from .lease import LeasedJob
+from .models import Job
+from .states import LEASED, PENDING
+
+
+def release(worker_id: str, jobs: Sequence[LeasedJob]) -> None:
+    """Make jobs ready again, where the lease is still this worker's. Nothing was sent, so nothing is counted."""
+    update_each(
+        Job,
+        [{"id": job.id, "lease_token": job.lease_token, "status": PENDING, "lease_until": None} for job in jobs],
+        match=["id", "lease_token"],
+        where=f"{Job._meta.db_table}.status = '{LEASED}'",
+    )
+    for job in jobs:
+        log(
+            Fact.JOB_RELEASED,
+            correlation_id=job.correlation_id,
+            saga_id=job.saga_id,
+            job_id=job.id,
+            attempt_no=job.attempt_no,
+            delivery_status=PENDING,
+            worker_id=worker_id,
+        )
