@@ -24,7 +24,7 @@ def insert_new(model: type[models.Model], rows: Sequence[Row]) -> None:
     columns = ", ".join(field.column for field in fields)
     row = "(" + ", ".join(["%s"] * len(fields)) + ")"
     table = model._meta.db_table
-    tail = vendors.insert_new_tail(connection, table, _primary_key(model))
+    tail = vendors.insert_new_tail(connection, table, fields[0].column)
     sql = f"INSERT INTO {table} ({columns}) VALUES {', '.join([row] * len(rows))} {tail}"  # noqa: S608
     _execute(sql, _parameters(fields, rows))
 
@@ -50,7 +50,7 @@ def insert_new_selected(
     targets = ", ".join([*columns, *copied])
     values = ", ".join([*(f"given.{column}" for column in columns), *(f"{origin}.{name}" for name in copied.values())])
     on = f"{origin}.{_primary_key(source)} = given.{_field(model, key).column}"
-    tail = vendors.insert_new_tail(connection, table, _primary_key(model))
+    tail = vendors.insert_new_tail(connection, table, fields[0].column)
     sql = f"INSERT INTO {table} ({targets}) SELECT {values} FROM {given} JOIN {origin} ON {on} WHERE 1 = 1 {tail}"  # noqa: S608
     _execute(sql, _parameters(fields, rows))
 

@@ -132,11 +132,13 @@ def quoted(words: Sequence[str]) -> str:
     return ", ".join(f"'{word}'" for word in words)
 
 
-def insert_new_tail(connection: BaseDatabaseWrapper, table: str, primary_key: str) -> str:
-    """Ends an INSERT so that a row whose unique key exists already is left as it is."""
+def insert_new_tail(connection: BaseDatabaseWrapper, table: str, column: str) -> str:
+    """Ends an INSERT so that a row whose unique key exists already is left as it is; `column` is any that it sets."""
     if is_server(connection):
         # Not INSERT IGNORE: that would also turn a wrong value into a warning and store something else.
-        return f"ON DUPLICATE KEY UPDATE {primary_key} = {table}.{primary_key}"
+        # Not the auto-increment key either: MySQL refuses to set it to a number this very statement has handed out
+        # (1869), which it does when a batch holds the same key twice.
+        return f"ON DUPLICATE KEY UPDATE {column} = {table}.{column}"
     # Without the WHERE, SQLite's parser takes the ON of an INSERT … SELECT for a join's.
     return "ON CONFLICT DO NOTHING"
 
