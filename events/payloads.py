@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
 from .errors import InvalidEvent
@@ -107,9 +107,16 @@ def _integer(digits: str) -> int:
 
 def _float(digits: str) -> float:
     number = float(digits) if len(digits) <= 400 else math.inf
-    if not math.isfinite(number) or Decimal(repr(number)) != Decimal(digits):
+    if not math.isfinite(number) or not _is_exactly(digits, number):
         _refuse("holds a number that does not survive double precision; send it as a string")
     return number
+
+
+def _is_exactly(digits: str, number: float) -> bool:
+    try:
+        return Decimal(repr(number)) == Decimal(digits)
+    except InvalidOperation:
+        return False  # an exponent beyond what even a decimal can hold
 
 
 def _refuse(why: str) -> NoReturn:

@@ -70,4 +70,10 @@ def _log(routed: Sequence[RoutingInbox], by_type: dict[str, list[RoutableSubscri
     for uid, event_type, correlation_id in Event.objects.filter(id__in=unmatched).values_list(
         "uid", "event_type", "correlation_id"
     ):
-        log(Fact.EVENT_UNMATCHED, event_uid=str(uid), event_type=event_type, correlation_id=correlation_id)
+        log(
+            Fact.EVENT_UNMATCHED,
+            event_uid=str(uid),
+            event_type=event_type,
+            correlation_id=correlation_id,
+            delivery_status="Unmatched",
+        )

@@ -32,6 +32,7 @@ class LeasedJob:
     subscription_id: int
     callback_url: str
     lease_token: str
+    lease_until: datetime | None = None
 
 
 def lease(worker_id: str, limit: int) -> list[LeasedJob]:
@@ -40,7 +41,7 @@ def lease(worker_id: str, limit: int) -> list[LeasedJob]:
     claimed, lease_until = in_transaction(lambda: _claim(worker_id, token, limit))
     if not claimed:
         return []
-    leased = _read(claimed, token)
+    leased = _read(claimed, token, lease_until)
     for job in leased:
         log(
             Fact.JOB_LEASED,
@@ -50,6 +51,7 @@ def lease(worker_id: str, limit: int) -> list[LeasedJob]:
             attempt_no=job.attempt_no,
             delivery_status=LEASED,
             worker_id=worker_id,
+            error_code=None,
             lease_expiration=lease_until.isoformat(),
         )
     return leased
@@ -66,7 +68,7 @@ def _claim(worker_id: str, token: str, limit: int) -> tuple[list[int], datetime]
     return ids, lease_until
 
 
-def _read(ids: list[int], token: str) -> list[LeasedJob]:
+def _read(ids: list[int], token: str, lease_until: datetime) -> list[LeasedJob]:
     rows = (
         Job.objects.filter(id__in=ids, lease_token=token)
         .order_by("id")
@@ -84,4 +86,4 @@ def _read(ids: list[int], token: str) -> list[LeasedJob]:
             "saga__subscription__callback_url",
         )
     )
-    return [LeasedJob(*row, token) for row in rows]
+    return [LeasedJob(*row, token, lease_until) for row in rows]

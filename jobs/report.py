@@ -66,6 +66,7 @@ def report(worker_id: str, reports: Sequence[Report]) -> int:
             delivery_status=item.status,
             worker_id=worker_id,
             error_code=item.error_code,
+            lease_expiration=item.job.lease_until and item.job.lease_until.isoformat(),
             response_status=item.response_status,
             duration_ms=item.duration_ms,
         )

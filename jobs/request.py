@@ -12,6 +12,8 @@ from webhookhub.egress.curl import Request
 from .lease import LeasedJob
 
 USER_AGENT = f"WebhookHub/{__version__}"
+# A date near the end of the calendar must not carry later sums beyond it.
+LONGEST_RETRY_AFTER = timedelta(seconds=10**9)
 
 
 def build(job: LeasedJob, sent_at: datetime) -> Request:
@@ -36,11 +38,11 @@ def retry_after(header: str | None, now: datetime) -> timedelta | None:
     if header is None:
         return None
     if header.isascii() and header.isdigit():
-        return timedelta(seconds=min(int(header[:12]), 10**9))
+        return min(timedelta(seconds=int(header[:12])), LONGEST_RETRY_AFTER)
     try:
         moment = parsedate_to_datetime(header)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return max(timedelta(0), moment - now)
+    return min(max(timedelta(0), moment - now), LONGEST_RETRY_AFTER)

@@ -77,9 +77,7 @@ def next_attempt_at(attempts: int, policy: RetryPolicy, result: Result, bounds: 
 
 
 def backoff(attempts: int, base_delay: timedelta, max_delay: timedelta) -> timedelta:
-    # By division, because 2^(attempts − 1) times anything overflows long before it is cut off.
-    doublings = attempts - 1
-    if doublings >= 64 or max_delay / 2**doublings <= base_delay:
-        return max_delay
-    doubled: timedelta = base_delay * 2**doublings
-    return doubled
+    # In whole microseconds, because a timedelta times 2^(attempts − 1) overflows long before it is cut off.
+    microsecond = timedelta(microseconds=1)
+    doubled = (base_delay // microsecond) << min(attempts - 1, 70)
+    return min(doubled, max_delay // microsecond) * microsecond

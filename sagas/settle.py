@@ -33,6 +33,8 @@ class FinishedJob:
     error_code: str | None
     finished_at: datetime
     retry_after: datetime | None
+    worker_id: str
+    lease_until: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,9 @@ def _unsettled(status: str, after_id: int, limit: int) -> list[FinishedJob]:
     rows = (
         Job.objects.filter(settled_at__isnull=True, status=status, id__gt=after_id)
         .order_by("id")
-        .values_list("id", "saga_id", "attempt_no", "error_code", "finished_at", "retry_after")[:limit]
+        .values_list(
+            "id", "saga_id", "attempt_no", "error_code", "finished_at", "retry_after", "worker_id", "lease_until"
+        )[:limit]
     )
     return [FinishedJob(*row) for row in rows]  # type: ignore[arg-type]  # a finished job has its time
 
@@ -207,5 +211,7 @@ def _log(verdicts: Sequence[Verdict], applied: dict[int, SagaView]) -> None:
             attempt_no=verdict.job.attempt_no,
             delivery_status=applied[verdict.saga.id].status,
             error_code=verdict.job.error_code,
+            worker_id=verdict.job.worker_id,
+            lease_expiration=verdict.job.lease_until and verdict.job.lease_until.isoformat(),
             **fields,
         )

@@ -1,0 +1,195 @@
+"""Which payloads are accepted, and which two texts are the same document."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+
+from events.errors import InvalidEvent
+from events.payloads import LARGEST_INTEGER, MAX_BYTES, SMALLEST_INTEGER, decode, encode, same_document
+
+
+def nested(depth: int, shape: str = "list"):
+    """A value of exactly this many levels."""
+    value: object = 1
+    for _ in range(depth - 1):
+        value = [value] if shape == "list" else {"k": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "{", "[1,]", "{'a':1}", '{"a":1}x', "nul", "// c\n1", "[1 2]", '"\t"', "01", "+1", ".5", "1.", "\ufeff1"],
+)
+def test_what_is_not_json_is_refused_and_said_where(text: str):
+    with pytest.raises(InvalidEvent, match=r"^payload is not JSON: .* at line \d+, column \d+") as caught:
+        decode(text)
+    assert caught.value.field == "payload"
+
+
+@pytest.mark.parametrize("text", ["NaN", "[Infinity]", '{"a":-Infinity}'])
+def test_numbers_that_json_does_not_have_are_refused_in_a_text(text: str):
+    with pytest.raises(InvalidEvent, match="which JSON does not have"):
+        decode(text)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), [float("-inf")], {"a": {"b": float("nan")}}])
+def test_numbers_that_json_does_not_have_are_refused_in_a_value(value):
+    with pytest.raises(InvalidEvent, match="NaN or an infinity"):
+        encode(value)
+
+
+@pytest.mark.parametrize("text", ['{"a":1,"a":1}', '{"x":{"a":1,"b":2,"a":3}}', '{"a":1,"\\u0061":2}'])
+def test_a_key_named_twice_is_refused(text: str):
+    with pytest.raises(InvalidEvent, match="names the key 'a' twice"):
+        decode(text)
+
+
+def test_bytes_that_are_not_utf8_are_refused():
+    with pytest.raises(InvalidEvent, match="is not UTF-8"):
+        decode(b'{"a":"\xff"}')
+
+
+@pytest.mark.parametrize("value", ["\ud800", ["a\udfffb"], {"\ud83d": 1}, {"k": {"k": "\udc00"}}])
+def test_half_of_a_surrogate_pair_is_refused(value):
+    with pytest.raises(InvalidEvent, match="half of a surrogate pair"):
+        encode(value)
+
+
+def test_half_of_a_surrogate_pair_is_refused_when_it_comes_escaped():
+    with pytest.raises(InvalidEvent, match="half of a surrogate pair"):
+        encode(decode(r'{"a":"\ud800"}'))
+
+
+def test_a_whole_surrogate_pair_is_one_character():
+    assert encode(decode(r'"\ud83d\ude00"')) == '"😀"'
+
+
+@pytest.mark.parametrize("value", ["\0", ["a\0"], {"a\0b": 1}])
+def test_a_nul_character_is_refused(value):
+    with pytest.raises(InvalidEvent, match="NUL"):
+        encode(value)
+
+
+@pytest.mark.parametrize("shape", ["list", "dict"])
+def test_sixty_four_levels_are_accepted_and_sixty_five_refused(shape: str):
+    assert json.loads(encode(nested(64, shape))) == nested(64, shape)
+    with pytest.raises(InvalidEvent, match="deeper than 64 levels"):
+        encode(nested(65, shape))
+
+
+@pytest.mark.parametrize("depth", [66, 5_000, 250_000])
+def test_a_text_nested_however_deep_is_refused_and_not_crashed_on(depth: int):
+    with pytest.raises(InvalidEvent, match="deeper than 64 levels"):
+        encode(decode("[" * depth + "]" * depth))
+
+
+def test_a_value_that_holds_itself_is_refused():
+    value: list[object] = []
+    value.append(value)
+
+    with pytest.raises(InvalidEvent, match="deeper than 64 levels"):
+        encode(value)
+
+
+@pytest.mark.parametrize("number", [SMALLEST_INTEGER, LARGEST_INTEGER, 2**63, 0, -1, 2**53 + 1])
+def test_integers_of_64_bits_are_accepted(number: int):
+    assert encode(decode(str(number))) == str(number)
+
+
+@pytest.mark.parametrize("number", [SMALLEST_INTEGER - 1, LARGEST_INTEGER + 1, 10**30, -(10**19), 10**4000])
+def test_integers_beyond_64_bits_are_refused_with_advice(number: int):
+    with pytest.raises(InvalidEvent, match="send it as a string"):
+        encode([number])
+
+
+@pytest.mark.parametrize(
+    "text", ["18446744073709551616", "-9223372036854775809", pytest.param("1" + "0" * 100_000, id="long")]
+)
+def test_integers_beyond_64_bits_are_refused_in_a_text(text: str):
+    with pytest.raises(InvalidEvent, match="send it as a string"):
+        encode(decode(text))
+
+
+@pytest.mark.parametrize("text", ["1.5", "0.1", "-0.0", "1e10", "1E+2", "1.10", "123456.789", "5e-324", "1e308"])
+def test_doubles_that_survive_are_accepted(text: str):
+    assert decode(text) == float(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0.1000000000000000055511151231257827",
+        "3.141592653589793238462643383279",
+        "9007199254740993.0",
+        "1e309",
+        "1e-400",
+        "1e-99999999999999999999",
+        "1e99999999999999999999",
+        pytest.param("1." + "0" * 1000 + "1", id="long"),
+    ],
+)
+def test_numbers_that_do_not_survive_a_double_are_refused_with_advice(text: str):
+    with pytest.raises(InvalidEvent, match="send it as a string"):
+        decode(f'{{"n":{text}}}')
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"), [(1, "int"), (None, "NoneType"), (True, "bool"), (1.5, "float"), (("a",), "tuple")]
+)
+def test_keys_that_are_not_strings_are_refused_and_not_converted(key, kind: str):
+    with pytest.raises(InvalidEvent, match=f"a key that is not a string but {kind}"):
+        encode({"outer": {key: 1}})
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", Decimal("1.5"), [1j], {"a": range(3)}])
+def test_values_that_json_does_not_have_are_refused(value):
+    with pytest.raises(InvalidEvent, match="which is not JSON"):
+        encode(value)
+
+
+def test_the_size_limit_counts_encoded_bytes():
+    fits = "é" * ((MAX_BYTES - 2) // 2)
+
+    assert len(encode(fits).encode()) == MAX_BYTES
+    with pytest.raises(InvalidEvent, match=f"has {MAX_BYTES + 2} bytes; at most {MAX_BYTES}"):
+        encode(fits + "é")
+
+
+def test_a_text_far_beyond_the_limit_is_refused_unread():
+    with pytest.raises(InvalidEvent, match="at most"):
+        decode(b"[" * (4 * MAX_BYTES + 1))
+
+
+@pytest.mark.parametrize(
+    "value", [None, True, False, 0, "", "text", [], {}, {"a": [1, {"b": None}]}, "\u2028\U0010ffff"]
+)
+def test_any_json_value_comes_back_as_it_was(value):
+    assert decode(encode(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ('{"a":1,"b":2}', '{"b": 2, "a": 1}', True),
+        ('{"a":{"x":1,"y":[2]}}', '{"a":{"y":[2],"x":1}}', True),
+        ('"\\u00e9"', '"é"', True),
+        ("[1e2]", "[100.0]", True),
+        ("[1,2]", "[2,1]", False),
+        ("1", "true", False),
+        ("0", "false", False),
+        ("1", "1.0", False),
+        ('{"a":1}', '{"a":true}', False),
+        ('{"a":1}', '{"a":1.0}', False),
+        ('"1"', "1", False),
+        ("null", '"null"', False),
+        ('{"a":null}', "{}", False),
+        ("[]", "{}", False),
+        ('{"A":1}', '{"a":1}', False),
+    ],
+)
+def test_two_texts_are_the_same_document_but_for_key_order_and_notation(one: str, other: str, same: bool):
+    assert same_document(one, other) is same
+    assert same_document(other, one) is same

@@ -1,0 +1,140 @@
+"""One routing step: each waiting event becomes one saga per subscription that wants it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from events import routing
+from events.intake import NewEvent, publish, publish_many
+from events.models import Event, RoutingInbox
+from events.routing import Router
+from sagas.models import Saga
+from subscriptions.models import Subscription
+from tests.factories import SubscriptionFactory
+
+pytestmark = pytest.mark.django_db
+
+
+def test_each_matching_subscription_gets_one_saga_and_the_inbox_is_emptied():
+    wanted = [SubscriptionFactory(), SubscriptionFactory()]
+    SubscriptionFactory(event_type="order.cancelled")
+    SubscriptionFactory(event_type="Order.created")
+    SubscriptionFactory(active=False)
+    SubscriptionFactory(verified=False)
+    published = publish("order.created", {})
+
+    assert Router().route(10) == 1
+
+    sagas = Saga.objects.values_list("event_id", "subscription_id", "generation", "status", "attempt_count")
+    assert set(sagas) == {(published.id, subscription.id, 0, "Pending", 0) for subscription in wanted}
+    assert not RoutingInbox.objects.exists()
+
+
+def test_an_event_that_nobody_wants_is_kept_without_a_saga_and_leaves_the_inbox():
+    SubscriptionFactory()
+    publish("nobody.wants", {})
+
+    assert Router().route(10) == 1
+
+    assert Event.objects.count() == 1
+    assert not Saga.objects.exists()
+    assert not RoutingInbox.objects.exists()
+
+
+def test_an_empty_inbox_is_nothing_to_do():
+    assert Router().route(10) == 0
+
+
+def test_an_event_routed_again_makes_no_second_saga():
+    SubscriptionFactory()
+    published = publish("order.created", {})
+    Router().route(10)
+    before = Saga.objects.get()
+
+    RoutingInbox.objects.create(event_id=published.id, event_type="order.created")
+    assert Router().route(10) == 1
+
+    after = Saga.objects.get()
+    assert (after.id, after.updated_at) == (before.id, before.updated_at)
+    assert not RoutingInbox.objects.exists()
+
+
+def test_a_batch_takes_no_more_events_than_it_was_told_to_and_the_oldest_first():
+    SubscriptionFactory()
+    ids = [result.id for result in publish_many([NewEvent("order.created", n) for n in range(5)])]  # type: ignore[union-attr]
+
+    assert Router().route(2) == 2
+
+    assert set(Saga.objects.values_list("event_id", flat=True)) == set(ids[:2])
+    assert set(RoutingInbox.objects.values_list("event_id", flat=True)) == set(ids[2:])
+
+
+def test_one_transaction_makes_no_more_sagas_than_its_bound_but_routes_at_least_one_event(monkeypatch):
+    monkeypatch.setattr(routing, "MAX_BIRTHS", 5)
+    for _ in range(3):
+        SubscriptionFactory()
+    for _ in range(7):
+        SubscriptionFactory(event_type="popular")
+    publish_many([NewEvent("order.created", n) for n in range(3)])
+    publish("popular", {})
+    router = Router()
+
+    made = []
+    while router.route(100):
+        made.append(Saga.objects.count())
+
+    assert made == [3, 6, 9, 16]
+    assert not RoutingInbox.objects.exists()
+
+
+def test_events_that_nobody_wants_do_not_count_against_the_bound(monkeypatch):
+    monkeypatch.setattr(routing, "MAX_BIRTHS", 1)
+    SubscriptionFactory()
+    publish_many([NewEvent("nobody.wants", n) for n in range(5)])
+    publish("order.created", {})
+
+    assert Router().route(100) == 6
+    assert Saga.objects.count() == 1
+
+
+def test_the_view_of_subscriptions_is_kept_for_a_while(hub_settings):
+    hub_settings(subscription_cache=timedelta(hours=1))
+    router = Router()
+    router.route(10)
+    SubscriptionFactory()
+    publish("order.created", {})
+
+    router.route(10)
+
+    assert not Saga.objects.exists()
+
+
+def test_a_change_of_a_subscription_is_followed_once_the_view_is_old(hub_settings):
+    hub_settings(subscription_cache=timedelta(0))
+    router = Router()
+    subscription = SubscriptionFactory(active=False)
+    publish("order.created", 1)
+    router.route(10)
+    assert not Saga.objects.exists()
+
+    Subscription.objects.filter(id=subscription.id).update(active=True)
+    publish("order.created", 2)
+    router.route(10)
+    assert Saga.objects.count() == 1
+
+    Subscription.objects.filter(id=subscription.id).update(verified=False)
+    publish("order.created", 3)
+    router.route(10)
+    assert Saga.objects.count() == 1
+
+
+def test_routing_changes_neither_events_nor_subscriptions():
+    SubscriptionFactory()
+    publish("order.created", {"n": 1})
+    before = list(Event.objects.values()), list(Subscription.objects.values())
+
+    Router().route(10)
+
+    assert (list(Event.objects.values()), list(Subscription.objects.values())) == before

@@ -1,0 +1,67 @@
+"""Due sagas get their job; those of a switched-off subscription wait without losing an attempt."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from jobs.models import Job
+from sagas.dispatch import dispatch
+from sagas.models import Saga
+from tests.factories import SagaFactory
+from webhookhub.db import clock
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_due_saga_gets_one_job_numbered_after_its_attempts():
+    saga = SagaFactory(status="PendingRetry", attempt_count=1)
+
+    assert dispatch(10) == 1
+    assert dispatch(10) == 0
+
+    job = Job.objects.get()
+    assert (job.saga_id, job.attempt_no, job.attempt_at) == (saga.id, 2, saga.next_attempt_at)
+    assert Saga.objects.get().status == "InProgress"
+
+
+def test_a_saga_whose_time_has_not_come_gets_no_job():
+    SagaFactory(status="PendingRetry", attempt_count=1, next_attempt_at=clock.now() + timedelta(hours=1))
+
+    assert dispatch(10) == 0
+    assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize("off", [{"active": False}, {"verified": False}])
+def test_the_sagas_of_a_subscription_that_is_off_are_postponed_without_an_attempt(off, hub_settings):
+    hub_settings(postpone=timedelta(minutes=5))
+    saga = SagaFactory(**{f"subscription__{name}": value for name, value in off.items()})
+
+    assert dispatch(10) == 1
+
+    after = Saga.objects.get()
+    assert (after.status, after.attempt_count) == ("Pending", 0)
+    assert after.next_attempt_at >= saga.next_attempt_at + timedelta(minutes=5)
+    assert not Job.objects.exists()
+
+
+def test_a_postponed_saga_goes_on_when_its_subscription_is_back(hub_settings):
+    hub_settings(postpone=timedelta(0))
+    saga = SagaFactory(subscription__active=False)
+    dispatch(10)
+    saga.subscription.active = True
+    saga.subscription.save()
+
+    dispatch(10)
+
+    assert Job.objects.get().attempt_no == 1
+    assert Saga.objects.get().status == "InProgress"
+
+
+@pytest.mark.parametrize("status", ["InProgress", "Completed", "DeadLettered"])
+def test_no_job_is_made_for_a_saga_that_is_not_waiting(status: str):
+    SagaFactory(status=status)
+
+    assert dispatch(10) == 0
+    assert not Job.objects.exists()

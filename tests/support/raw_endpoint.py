@@ -1,0 +1,83 @@
+"""A TLS endpoint on loopback that does with each connection whatever a script says, HTTP or not."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Script = Callable[[ssl.SSLSocket], None]
+
+
+class RawEndpoint:
+    """Serves while entered; a script that waits should wait for `closing`."""
+
+    def __init__(self, certificate: Path, script: Script) -> None:
+        self.accepted = 0
+        self.closing = threading.Event()
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificate)
+        self._script = script
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self._listener.getsockname()[1]}/hook"
+
+    def __enter__(self) -> RawEndpoint:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.closing.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while not self.closing.is_set():
+            try:
+                plain, _ = self._listener.accept()
+            except OSError:
+                return
+            self.accepted += 1
+            threading.Thread(target=self._serve, args=(plain,), daemon=True).start()
+
+    def _serve(self, plain: socket.socket) -> None:
+        plain.settimeout(30)
+        # A client that goes away is what many scripts are about.
+        with contextlib.suppress(OSError), self.context.wrap_socket(plain, server_side=True) as secure:
+            self._script(secure)
+
+
+def read_request(connection: ssl.SSLSocket) -> bytes:
+    """One whole request, or nothing when the client has closed."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        chunk = connection.recv(65536)
+        if not chunk:
+            return b""
+        data += chunk
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+    while len(body) < length:
+        body += connection.recv(65536)
+    return head + b"\r\n\r\n" + body
+
+
+def answering(*parts: bytes) -> Script:
+    """A script that reads one request, writes the parts and closes."""
+
+    def script(connection: ssl.SSLSocket) -> None:
+        read_request(connection)
+        for part in parts:
+            connection.sendall(part)
+        # Closed in order, so that what was sent arrives before the end does.
+        with contextlib.suppress(OSError):
+            connection.unwrap()
+
+    return script
