@@ -65,6 +65,8 @@ SPECIAL_IPV6 = [
         "3fff::/20",
     )
 ]
+# Networks whose last 32 bits are an IPv4 address: IPv4-compatible and NAT64.
+CARRIES_IPV4 = [IPv6Network("::/96"), IPv6Network("64:ff9b::/96")]
 
 
 def may_reach(address: IPv4Address | IPv6Address) -> bool:
@@ -72,7 +74,7 @@ def may_reach(address: IPv4Address | IPv6Address) -> bool:
         return False
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
-    if address in METADATA:
+    if address in METADATA or _disguised(address) & METADATA:
         return False
     # An empty network of the other family contains nothing, so families need no separate lists.
     if any(address in network for network in hub().allowed_networks):
@@ -80,3 +82,13 @@ def may_reach(address: IPv4Address | IPv6Address) -> bool:
     if isinstance(address, IPv4Address):
         return address.is_global and not any(address in network for network in SPECIAL_IPV4)
     return address in GLOBAL_IPV6 and not any(address in network for network in SPECIAL_IPV6)
+
+
+def _disguised(address: IPv4Address | IPv6Address) -> set[IPv4Address]:
+    """The IPv4 addresses that a gateway may make of an IPv6 address."""
+    if isinstance(address, IPv4Address):
+        return set()
+    found = {address.sixtofour} if address.sixtofour is not None else set()
+    if any(address in network for network in CARRIES_IPV4):
+        found.add(IPv4Address(int(address) & 0xFFFFFFFF))
+    return found

@@ -14,6 +14,7 @@ from .addresses import may_reach
 
 MAX_LENGTH = 500
 LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)\Z")
+IPV6_NETLOC = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?\Z")
 # A last label of digits or 0x… makes resolvers read the host as a number: 127.1, 0x7f.1, 2130706433.
 NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)\Z")
 
@@ -41,6 +42,9 @@ def normalise(url: str) -> str:
         raise UnacceptableURL(f"The callback URL cannot be read: {error}.") from None
     if "@" in parts.netloc:
         raise UnacceptableURL("The callback URL names a user or password; leave them out.")
+    if ("[" in parts.netloc or "]" in parts.netloc) and not IPV6_NETLOC.match(parts.netloc):
+        # urlsplit would pass over what stands before and behind the brackets.
+        raise UnacceptableURL("The callback URL's host has brackets that do not enclose an IPv6 address.")
     if "#" in url:
         raise UnacceptableURL("The callback URL has a fragment (#…); leave it out.")
     host = _host(parts.hostname or "")
