@@ -29,4 +29,6 @@ def release(worker_id: str, jobs: Sequence[LeasedJob]) -> None:
             attempt_no=job.attempt_no,
             delivery_status=PENDING,
             worker_id=worker_id,
+            error_code=None,
+            lease_expiration=job.lease_until and job.lease_until.isoformat(),
         )

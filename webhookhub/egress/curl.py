@@ -266,7 +266,8 @@ class Engine(Generic[T]):
         if not self._per_origin[origin]:
             del self._per_origin[origin]
         queue = self._waiting.get(origin)
-        if queue:
+        # More than one when the next cannot even be started: nothing else would come back for those behind it.
+        while queue and self._per_origin[origin] < self._settings.requests_per_host:
             following = queue.popleft()
             self._start(following.tag, following.request)
         if queue is not None and not queue:

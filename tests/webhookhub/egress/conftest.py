@@ -1,0 +1,34 @@
+"""Requests to endpoints on loopback, answered or not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from webhookhub.egress.curl import Answer, Engine, Request
+
+
+@pytest.fixture
+def trusted(certificate_files: tuple[Path, Path], hub_settings: Callable[..., None]) -> Path:
+    """The certificate of an endpoint that the hub trusts."""
+    authority, server = certificate_files
+    hub_settings(ca_bundle=str(authority))
+    return server
+
+
+def post(url: str, body: bytes = b"{}", headers: tuple[str, ...] = ()) -> Request:
+    return Request(url, ["Content-Type: application/json", *headers], body)
+
+
+def collect(engine: Engine[Any], count: int, seconds: float = 20) -> dict[Any, Answer]:
+    """The first `count` answers by their tags; AssertionError if that takes too long."""
+    answers: dict[Any, Answer] = {}
+    until = time.monotonic() + seconds
+    while len(answers) < count:
+        assert time.monotonic() < until, f"{len(answers)} of {count} answers"
+        answers |= dict(engine.poll(0.1))
+    return answers

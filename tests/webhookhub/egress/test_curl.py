@@ -1,0 +1,243 @@
+"""What becomes of a request, by what the endpoint does with it."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import ssl
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from demo import certificates
+from demo.receiver import Receiver, Reply
+from tests.support.raw_endpoint import RawEndpoint, answering, read_request
+from tests.webhookhub.egress.conftest import post
+from webhookhub.egress.curl import KEPT_BODY_BYTES, MAX_RESPONSE_BYTES, send
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+def test_any_2xx_is_a_success(receiver: Receiver, status: int):
+    receiver.answer = lambda request: Reply(status, b"")
+
+    answer = send(post(receiver.url("/a?b=c"), b'{"n":1}', ("X-One: 1",)))
+
+    assert (answer.error_code, answer.status) == (None, status)
+    [received] = receiver.received
+    assert (received.path, received.body) == ("/a?b=c", b'{"n":1}')
+    assert received.headers["x-one"] == "1"
+    assert received.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308, 399])
+def test_a_redirect_is_an_error_and_is_not_followed(receiver: Receiver, status: int):
+    receiver.answer = lambda request: Reply(status, b"", (("Location", receiver.url("/elsewhere")),))
+
+    answer = send(post(receiver.url("/here")))
+
+    assert (answer.error_code, answer.status) == ("redirect", status)
+    assert [request.path for request in receiver.received] == ["/here"]
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 410, 418, 429, 500, 502, 503, 599])
+def test_an_error_status_is_its_own_code(receiver: Receiver, status: int):
+    receiver.answer = lambda request: Reply(status, b"no", (("Retry-After", " 17 "),))
+
+    answer = send(post(receiver.url()))
+
+    assert (answer.error_code, answer.status, answer.body) == (f"http_{status}", status, b"no")
+    assert answer.retry_after == ("17" if status in (429, 503) else None)
+
+
+def test_a_refused_connection_is_a_connect_error(trusted: Path):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+    answer = send(post(f"https://127.0.0.1:{port}/"))
+
+    assert (answer.error_code, answer.status) == ("connect_error", None)
+
+
+@pytest.mark.parametrize("names", [("127.0.0.1",), ("example.com",)])
+def test_a_certificate_of_an_unknown_authority_or_another_name_is_a_tls_error(
+    trusted: Path, tmp_path: Path, hub_settings, names: tuple[str, ...]
+):
+    authority, server = certificates.write(tmp_path, names)
+    if names != ("127.0.0.1",):
+        hub_settings(ca_bundle=str(authority))  # known, but for another name
+
+    with Receiver(server) as stranger:
+        answer = send(post(stranger.url()))
+
+        assert (answer.error_code, answer.status) == ("tls_error", None)
+        assert not stranger.received
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_an_endpoint_that_speaks_only_old_tls_is_a_tls_error(trusted: Path):
+    with RawEndpoint(trusted, answering(OK)) as endpoint:
+        endpoint.context.minimum_version = ssl.TLSVersion.TLSv1_1
+        endpoint.context.maximum_version = ssl.TLSVersion.TLSv1_1
+        endpoint.context.set_ciphers("ALL:@SECLEVEL=0")
+
+        assert send(post(endpoint.url)).error_code == "tls_error"
+
+
+def test_an_endpoint_that_speaks_no_tls_is_a_tls_error(trusted: Path):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        import threading
+
+        def hello() -> None:
+            plain, _ = listener.accept()
+            with plain:
+                plain.sendall(OK)
+                plain.recv(65536)
+
+        threading.Thread(target=hello, daemon=True).start()
+
+        assert send(post(f"https://127.0.0.1:{listener.getsockname()[1]}/")).error_code == "tls_error"
+
+
+def test_an_endpoint_that_never_answers_is_given_up_at_the_deadline(trusted: Path, hub_settings):
+    hub_settings(request_timeout=timedelta(seconds=0.3))
+    with RawEndpoint(trusted, lambda connection: endpoint.closing.wait(30) and None) as endpoint:
+        began = time.monotonic()
+        answer = send(post(endpoint.url))
+
+    assert (answer.error_code, answer.status) == ("timeout", None)
+    assert 0.25 < time.monotonic() - began < 3
+    assert 250 < answer.duration_ms < 3000
+
+
+@pytest.mark.parametrize(
+    "head", [b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"HTTP/1.1 200 OK\r\nX-Long: "], ids=["body", "head"]
+)
+def test_an_endpoint_that_drips_does_not_stretch_the_deadline(trusted: Path, hub_settings, head: bytes):
+    hub_settings(request_timeout=timedelta(seconds=0.4))
+
+    def drip(connection: ssl.SSLSocket) -> None:
+        read_request(connection)
+        connection.sendall(head)
+        while not endpoint.closing.wait(0.02):
+            connection.sendall(b"x")
+
+    with RawEndpoint(trusted, drip) as endpoint:
+        began = time.monotonic()
+        answer = send(post(endpoint.url))
+
+    assert answer.error_code == "timeout"
+    assert 0.35 < time.monotonic() - began < 3
+
+
+def test_an_endpoint_that_accepts_but_does_not_shake_hands_is_given_up_early(trusted: Path, hub_settings):
+    hub_settings(connect_timeout=timedelta(seconds=0.2), request_timeout=timedelta(seconds=20))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        began = time.monotonic()
+        answer = send(post(f"https://127.0.0.1:{listener.getsockname()[1]}/"))
+
+    assert answer.error_code == "timeout"
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nten bytes.",),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel",),
+    ],
+    ids=["nothing", "half a body", "half a chunk"],
+)
+def test_a_connection_dropped_before_the_answer_is_complete_is_an_error(trusted: Path, parts: tuple[bytes, ...]):
+    with RawEndpoint(trusted, answering(*parts)) as endpoint:
+        assert send(post(endpoint.url)).error_code == "connection_lost"
+
+
+def test_a_receiver_that_closes_without_an_answer_is_an_error(receiver: Receiver):
+    receiver.answer = lambda request: Reply(drop=True)
+
+    assert send(post(receiver.url())).error_code == "connection_lost"
+
+
+@pytest.mark.parametrize("parts", [(b"\x00\x01garbage\r\n\r\n",), (b"SSH-2.0-x\r\n",), (b"HTTP/9.9 200 OK\r\n\r\n",)])
+def test_an_answer_that_is_not_http_is_an_error(trusted: Path, parts: tuple[bytes, ...]):
+    with RawEndpoint(trusted, answering(*parts)) as endpoint:
+        answer = send(post(endpoint.url))
+
+    assert answer.error_code == "protocol_error"
+
+
+def test_an_answer_of_the_largest_size_is_read_and_its_beginning_kept(receiver: Receiver):
+    body = bytes(range(256)) * (MAX_RESPONSE_BYTES // 256)
+    receiver.answer = lambda request: Reply(200, body)
+
+    answer = send(post(receiver.url()))
+
+    assert answer.error_code is None
+    assert answer.body == body[:KEPT_BODY_BYTES]
+
+
+def test_an_answer_that_is_too_large_is_an_error(receiver: Receiver):
+    receiver.answer = lambda request: Reply(200, b"x" * (MAX_RESPONSE_BYTES + 1))
+
+    answer = send(post(receiver.url()))
+
+    assert answer.error_code == "response_too_large"
+    assert len(answer.body) <= KEPT_BODY_BYTES
+
+
+def test_an_answer_without_end_is_cut_off(trusted: Path):
+    def gush(connection: ssl.SSLSocket) -> None:
+        read_request(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while not endpoint.closing.is_set():
+            connection.sendall(b"4000\r\n" + b"x" * 0x4000 + b"\r\n")
+
+    with RawEndpoint(trusted, gush) as endpoint:
+        answer = send(post(endpoint.url))
+
+    assert answer.error_code == "response_too_large"
+    assert len(answer.body) == KEPT_BODY_BYTES
+
+
+@pytest.mark.parametrize("header", [b"X-Big: " + b"x" * 40_000 + b"\r\n", b"X-Many: x\r\n" * 4000])
+def test_headers_that_are_too_large_are_an_error(trusted: Path, header: bytes):
+    with RawEndpoint(trusted, answering(b"HTTP/1.1 200 OK\r\n" + header + b"Content-Length: 0\r\n\r\n")) as endpoint:
+        assert send(post(endpoint.url)).error_code == "response_too_large"
+
+
+def test_a_compressed_answer_is_not_unpacked(receiver: Receiver):
+    packed = gzip.compress(b"\0" * 10_000_000)
+    receiver.answer = lambda request: Reply(200, packed, (("Content-Encoding", "gzip"),))
+
+    answer = send(post(receiver.url()))
+
+    assert answer.error_code is None
+    assert answer.body == packed[:KEPT_BODY_BYTES]
+    assert "accept-encoding" not in receiver.received[0].headers
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("http://127.0.0.1:{port}/", "protocol_error"),
+        ("ftp://127.0.0.1:{port}/", "protocol_error"),
+        ("file:///etc/passwd", "protocol_error"),
+        ("https://127.0.0.1:99999/", "invalid_request"),
+        ("https://127.0.0.1:{port}/é", "invalid_request"),
+        ("https://127.0.0.1:{port}/a\0b", "invalid_request"),
+    ],
+)
+def test_a_url_that_should_never_have_been_stored_is_not_sent(trusted: Path, url: str, code: str):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+
+        answer = send(post(url.format(port=listener.getsockname()[1])))
+
+        assert (answer.error_code, answer.body) == (code, b"")
+        with pytest.raises(BlockingIOError):
+            listener.accept()

@@ -1,0 +1,101 @@
+"""Nothing but the stored address and the operator's settings decides where a request goes."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from ipaddress import ip_network
+
+import pytest
+
+from demo.receiver import Receiver, Reply
+from tests.webhookhub.egress.conftest import collect, post
+from webhookhub.egress.curl import Engine, send
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """Would notice any connection, even one that is closed at once."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        yield listening
+
+
+def assert_untouched(listener: socket.socket) -> None:
+    with pytest.raises(BlockingIOError):
+        listener.accept()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]"])
+def test_a_blocked_address_is_refused_before_a_socket_is_opened(hub_settings, listener: socket.socket, host: str):
+    hub_settings(allowed_networks=())
+
+    answer = send(post(f"https://{host}:{listener.getsockname()[1]}/"))
+
+    assert (answer.error_code, answer.status, answer.body) == ("blocked_address", None, b"")
+    assert_untouched(listener)
+
+
+def test_a_blocked_address_does_not_tell_whether_anything_listens_there(hub_settings, listener: socket.socket):
+    hub_settings(allowed_networks=())
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        closed = other.getsockname()[1]
+
+    answers = [send(post(f"https://127.0.0.1:{port}/")) for port in (listener.getsockname()[1], closed)]
+
+    assert {(answer.error_code, answer.status, answer.body) for answer in answers} == {("blocked_address", None, b"")}
+
+
+def test_a_metadata_address_is_blocked_whatever_the_operator_allows(hub_settings):
+    hub_settings(allowed_networks=(ip_network("0.0.0.0/0"), ip_network("::/0")))
+
+    for host in ("169.254.169.254", "[::ffff:169.254.169.254]", "[fd00:ec2::254]"):
+        assert send(post(f"https://{host}/latest/meta-data/")).error_code == "blocked_address"
+
+
+def test_a_connection_that_is_open_already_does_not_help_another_engine(receiver: Receiver, hub_settings):
+    assert send(post(receiver.url())).error_code is None
+
+    hub_settings(allowed_networks=())
+
+    assert send(post(receiver.url())).error_code == "blocked_address"
+    assert len(receiver.received) == 1
+
+
+@pytest.mark.parametrize("name", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"])
+def test_proxies_of_the_environment_are_ignored(receiver: Receiver, listener, monkeypatch, name: str):
+    monkeypatch.setenv(name, f"http://127.0.0.1:{listener.getsockname()[1]}")
+
+    assert send(post(receiver.url())).error_code is None
+
+    assert len(receiver.received) == 1
+    assert_untouched(listener)
+
+
+def test_passwords_of_the_environment_are_not_sent(receiver: Receiver, monkeypatch, tmp_path):
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login somebody password secret\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    assert send(post(receiver.url())).error_code is None
+
+    assert "authorization" not in receiver.received[0].headers
+
+
+def test_one_request_leaves_nothing_behind_for_the_next(receiver: Receiver):
+    receiver.answer = lambda request: Reply(503, b"first", (("Set-Cookie", "a=b; Path=/"), ("Retry-After", "9")))
+    engine: Engine[int] = Engine(1)
+    try:
+        engine.submit(1, post(receiver.url("/1"), b"a long body", ("X-Secret: 1",)))
+        first = collect(engine, 1)[1]
+        receiver.answer = lambda request: Reply(503, b"")
+        engine.submit(2, post(receiver.url("/2"), b"short"))
+        second = collect(engine, 1)[2]
+    finally:
+        engine.close()
+
+    assert (first.body, first.retry_after) == (b"first", "9")
+    assert (second.body, second.retry_after) == (b"", None)
+    received = receiver.received[1]
+    assert (received.path, received.body) == ("/2", b"short")
+    assert "x-secret" not in received.headers
+    assert "cookie" not in received.headers
