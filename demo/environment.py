@@ -8,6 +8,7 @@ from pathlib import Path
 import certifi
 
 from demo import certificates
+from webhookhub.cipher import key_from_file
 
 FOLDER = Path(__file__).resolve().parent.parent / "var" / "demo"
 SCRATCH_DATABASE = FOLDER / "demo.sqlite3"
@@ -31,6 +32,9 @@ def prepare(*, fresh_database: bool) -> None:
     os.environ["WEBHOOKHUB_CA_BUNDLE"] = str(bundle)
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
+    # Made once and kept, so that a second run on the same server can still read the first one's secrets.
+    if os.environ.get("DATABASE_URL") or fresh_database:
+        os.environ.setdefault("WEBHOOKHUB_ENCRYPTION_KEYS", key_from_file(FOLDER / "encryption-key"))
     if fresh_database and not os.environ.get("DATABASE_URL"):
         for path in FOLDER.glob(f"{SCRATCH_DATABASE.name}*"):
             path.unlink()

@@ -6,6 +6,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
+from subscriptions.envelope import ENDPOINT_COLUMNS, Endpoint
 from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.db.retry import in_transaction
@@ -30,9 +31,9 @@ class LeasedJob:
     payload: str
     correlation_id: str
     subscription_id: int
-    callback_url: str
+    endpoint: Endpoint
     lease_token: str
-    lease_until: datetime | None = None
+    lease_until: datetime
 
 
 def lease(worker_id: str, limit: int) -> list[LeasedJob]:
@@ -83,7 +84,8 @@ def _read(ids: list[int], token: str, lease_until: datetime) -> list[LeasedJob]:
             "saga__event__payload",
             "saga__event__correlation_id",
             "saga__subscription_id",
-            "saga__subscription__callback_url",
+            *(f"saga__subscription__{column}" for column in ENDPOINT_COLUMNS),
         )
     )
-    return [LeasedJob(*row, token, lease_until) for row in rows]
+    width = len(ENDPOINT_COLUMNS)
+    return [LeasedJob(*row[:-width], Endpoint(*row[-width:]), token, lease_until) for row in rows]  # type: ignore[call-arg]

@@ -9,11 +9,10 @@ from django.db import models
 from django.db.models import Case, F, When
 
 from webhookhub.db.fields import ExactTextField, WordField
+from webhookhub.egress.snippets import SNIPPET_LENGTH
 
 from . import states
 from .states import ACTIVE, LEASED, PENDING
-
-SNIPPET_LENGTH = 1000
 
 
 class JobQuerySet(models.QuerySet["Job"]):

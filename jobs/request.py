@@ -6,25 +6,30 @@ import json
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
-from webhookhub import __version__
+from subscriptions.envelope import seal
 from webhookhub.egress.curl import Request
 
 from .lease import LeasedJob
 
-USER_AGENT = f"WebhookHub/{__version__}"
 # A date near the end of the calendar must not carry later sums beyond it.
 LONGEST_RETRY_AFTER = timedelta(seconds=10**9)
 
 
 def build(job: LeasedJob, sent_at: datetime) -> Request:
-    headers = [
-        "Content-Type: application/json",
-        f"User-Agent: {USER_AGENT}",
-        f"webhook-id: {job.event_uid}",
-        f"webhook-timestamp: {int(sent_at.timestamp())}",
+    """Raises what subscriptions.envelope.seal does if the request cannot be signed."""
+    return seal(
+        job.endpoint,
+        str(job.event_uid),
+        body(job),
+        sent_at,
         f"webhook-attempt: {job.attempt_no}",
-    ]
-    return Request(job.callback_url, headers, body(job))
+        f"traceparent: {traceparent(job)}",
+    )
+
+
+def traceparent(job: LeasedJob) -> str:
+    """W3C trace context: all attempts of all deliveries of an event are one trace, each attempt a span of its own."""
+    return f"00-{job.event_uid.hex}-{job.id:016x}-01"
 
 
 def body(job: LeasedJob) -> bytes:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
+from subscriptions.signing import BadSecret
+from webhookhub.cipher import Undecipherable
 from webhookhub.conf import hub
 from webhookhub.egress import errors
 from webhookhub.egress.curl import Answer, Engine
+from webhookhub.egress.snippets import snippet
 
 from . import request
 from .lease import LeasedJob, lease
 from .release import release
 from .report import Report, report
-from .snippets import snippet
 
 # How long an answer may wait for others to be reported with it.
 REPORT_DELAY_SECONDS = 0.02
@@ -63,8 +65,11 @@ class Worker:
             if job.lease_resets > hub().max_lease_resets:
                 # Whoever took it before did not come back. Perhaps it is the job that does that.
                 self._add(Report(job, errors.LEASE_EXPIRED))
-            else:
+                continue
+            try:
                 self._engine.submit(job, request.build(job, now))
+            except (Undecipherable, BadSecret):
+                self._add(Report(job, errors.SIGNING_ERROR))
         return len(jobs)
 
     def _finish(self, batch_size: int) -> int:

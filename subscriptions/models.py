@@ -9,9 +9,18 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 
+from webhookhub import cipher
+from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
-from webhookhub.db.fields import ExactTextField
+from webhookhub.db.fields import ExactTextField, WordField
 from webhookhub.egress.urls import UnacceptableURL, normalise
+
+from .signing import ASYMMETRIC, SCHEMES, SYMMETRIC, new_secret
+
+
+def encrypted_new_secret() -> str:
+    return cipher.encrypt(new_secret(SYMMETRIC))
+
 
 event_type_validator = RegexValidator(
     r"\A[A-Za-z0-9_.-]{1,100}\Z", "An event type has 1 to 100 letters, digits, dots, dashes and underscores."
@@ -50,6 +59,17 @@ class Subscription(models.Model):
     )
     verification_result = ExactTextField(max_length=200, blank=True, default="", editable=False)
     verification_at = models.DateTimeField(null=True, blank=True, editable=False)
+    signing_scheme = WordField(
+        words=SCHEMES,
+        default=SYMMETRIC,
+        help_text="v1: a secret that both sides know. v1a: ed25519, the receiver needs the public key only.",
+    )
+    # Encrypted. Made with the subscription, so that none is ever without one; rotation moves it to `previous_secret`.
+    secret = ExactTextField(max_length=500, default=encrypted_new_secret, editable=False)
+    previous_secret = ExactTextField(max_length=500, default="", blank=True, editable=False)
+    previous_secret_until = models.DateTimeField(null=True, blank=True, editable=False)
+    # Encrypted too: what people put there is a password more often than not.
+    custom_headers = models.TextField(default="", blank=True, editable=False)
     description = ExactTextField(max_length=200, blank=True, default="")
     max_retry_limit = models.PositiveIntegerField(
         null=True,
@@ -73,6 +93,10 @@ class Subscription(models.Model):
         indexes = [
             models.Index(fields=["event_type"], name="idx_sub_event_type"),
             models.Index(fields=["active"], name="idx_sub_active"),
+        ]
+        permissions = [
+            ("reveal_secret", "Can see and rotate a subscription's signing secret"),
+            ("verify_subscription", "Can have a subscription's endpoint verified"),
         ]
         constraints = [
             models.UniqueConstraint(
@@ -99,10 +123,10 @@ class Subscription(models.Model):
             return  # the field's own validator has said so
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        from webhookhub.db import clock
-
         self.callback_url = normalise(self.callback_url)
         self.updated_at = clock.now()
+        if self._state.adding and self.signing_scheme == ASYMMETRIC:
+            self.secret = cipher.encrypt(new_secret(ASYMMETRIC))
         stored = getattr(self, "_stored_callback_url", None)
         only = kwargs.get("update_fields")
         writes_url = only is None or "callback_url" in only

@@ -9,16 +9,14 @@ import hmac
 import json
 import secrets
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from webhookhub import __version__
 from webhookhub.db import clock
 from webhookhub.egress import errors
-from webhookhub.egress.curl import Answer, Request, send
-from webhookhub.ids import new_uid
+from webhookhub.egress.curl import Answer
 from webhookhub.logs import Fact, log
 
 from .models import Subscription
+from .trial import send_now
 
 EVENT_TYPE = "webhookhub.verification"
 
@@ -32,7 +30,7 @@ class Verification:
 def verify(subscription: Subscription) -> Verification:
     """Ask the endpoint, and store what came of it. A failure is recorded but takes no earlier proof away."""
     challenge = secrets.token_urlsafe(24)
-    result = judge(send(_request(subscription, challenge)), challenge)
+    result = judge(send_now(subscription, EVENT_TYPE, {"challenge": challenge}).answer, challenge)
     # Only for the address that was asked: it may have been changed in the meantime.
     asked = Subscription.objects.filter(id=subscription.id, callback_url=subscription.callback_url)
     now = clock.now()
@@ -68,15 +66,3 @@ def _echo(body: bytes) -> str:
     if isinstance(document, dict):
         return str(document.get("challenge", ""))
     return document if isinstance(document, str) else text
-
-
-def _request(subscription: Subscription, challenge: str) -> Request:
-    now = datetime.now(UTC)
-    body = {"type": EVENT_TYPE, "timestamp": now.isoformat(), "data": {"challenge": challenge}}
-    headers = [
-        "Content-Type: application/json",
-        f"User-Agent: WebhookHub/{__version__}",
-        f"webhook-id: {new_uid()}",
-        f"webhook-timestamp: {int(now.timestamp())}",
-    ]
-    return Request(str(subscription.callback_url), headers, json.dumps(body, separators=(",", ":")).encode())

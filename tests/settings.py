@@ -10,6 +10,7 @@ if _embedded:
     _database = f"sqlite:///{os.path.join(tempfile.mkdtemp(prefix='webhookhub-test-'), 'hub.sqlite3')}"
 os.environ["DATABASE_URL"] = _database
 os.environ.setdefault("WEBHOOKHUB_SECRET_KEY", "only for tests")
+os.environ.setdefault("WEBHOOKHUB_ENCRYPTION_KEYS", "b25seSBmb3IgdGVzdHM6IDMyIGJ5dGVzIG9mIGtleSE=")
 os.environ.setdefault("WEBHOOKHUB_LOG_FORMAT", "json")
 os.environ.setdefault("WEBHOOKHUB_ALLOWED_NETWORKS", "127.0.0.0/8,::1/128")
 os.environ.setdefault("WEBHOOKHUB_ALLOWED_PORTS", "443,8443,1024-65535")

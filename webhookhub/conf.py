@@ -5,6 +5,7 @@ A value out of bounds or a name that does not exist stops the process and says w
 
 from __future__ import annotations
 
+import base64
 import difflib
 import os
 from collections.abc import Callable, Mapping
@@ -20,8 +21,9 @@ PREFIX = "WEBHOOKHUB_"
 Network = IPv4Network | IPv6Network
 
 
-def _setting(default: Any, parse: Callable[[str], Any], meaning: str) -> Any:
-    return field(default=default, metadata={"parse": parse, "meaning": meaning})
+def _setting(default: Any, parse: Callable[[str], Any], meaning: str, *, secret: bool = False) -> Any:
+    # A secret is shown neither in messages nor in the settings' own repr.
+    return field(default=default, repr=not secret, metadata={"parse": parse, "meaning": meaning, "secret": secret})
 
 
 def _whole(minimum: int, maximum: int = 10**9) -> Callable[[str], int]:
@@ -80,6 +82,18 @@ def _ports(text: str) -> tuple[tuple[int, int], ...]:
     return tuple(ranges)
 
 
+def _keys(text: str) -> tuple[str, ...]:
+    keys = tuple(part.strip() for part in text.split(",") if part.strip())
+    for key in keys:
+        try:
+            raw = base64.urlsafe_b64decode(key)
+        except ValueError:
+            raw = b""
+        if len(raw) != 32:
+            raise ValueError("keys of 32 random bytes in URL-safe base64, separated by commas (manage.py new_key)")
+    return keys
+
+
 def _existing_file(text: str) -> str:
     if text and not os.path.isfile(text):
         raise ValueError("the path of an existing file")
@@ -122,6 +136,14 @@ class HubSettings:
         ((443, 443), (8443, 8443)), _ports, "ports that a callback URL may name"
     )
     ca_bundle: str = _setting("", _existing_file, "certificate authorities to trust, instead of the public ones")
+
+    # Secrets at rest
+    encryption_keys: tuple[str, ...] = _setting(
+        (), _keys, "keys for the secrets in the database; the first encrypts, all decrypt", secret=True
+    )
+    secret_overlap: timedelta = _setting(
+        timedelta(hours=24), _seconds(0, 2592000), "how long a replaced signing secret still signs besides the new one"
+    )
 
     # Loops
     batch_size: int = _setting(500, _whole(1, 5000), "rows per statement")
@@ -170,7 +192,8 @@ def load(environment: Mapping[str, str]) -> HubSettings:
         try:
             values[known[name].name] = known[name].metadata["parse"](text)
         except ValueError as error:
-            raise ImproperlyConfigured(f"{name}={text!r}: it must be {error}") from None
+            shown = "" if known[name].metadata["secret"] else f"={text!r}"
+            raise ImproperlyConfigured(f"{name}{shown}: it must be {error}") from None
     return HubSettings(**values)
 
 

@@ -23,6 +23,7 @@ class Fact(Enum):
     EVENT_UNMATCHED = ("event_unmatched", logging.INFO)
     SUBSCRIPTION_VERIFIED = ("subscription_verified", logging.INFO)
     SUBSCRIPTION_NOT_VERIFIED = ("subscription_not_verified", logging.WARNING)
+    SECRET_ROTATED = ("secret_rotated", logging.INFO)
     SAGA_DISPATCHED = ("saga_dispatched", logging.INFO)
     SAGA_POSTPONED = ("saga_postponed", logging.INFO)
     SAGA_COMPLETED = ("saga_completed", logging.INFO)

@@ -4,12 +4,14 @@ Without DATABASE_URL the hub runs on its embedded database in `var/`, with setti
 """
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from webhookhub import conf, logs
+from webhookhub.cipher import key_from_file
 from webhookhub.db.vendors import database_options
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -42,6 +44,13 @@ if not SECRET_KEY:
             "WEBHOOKHUB_SECRET_KEY is not set: outside the embedded default it must be a long random text of your own"
         )
     SECRET_KEY = "embedded-default-for-one-machine-only"  # noqa: S105
+if not WEBHOOKHUB.encryption_keys:
+    if not EMBEDDED:
+        raise ImproperlyConfigured(
+            "WEBHOOKHUB_ENCRYPTION_KEYS is not set: outside the embedded default the secrets in the database need "
+            "a key of your own; manage.py new_key makes one"
+        )
+    WEBHOOKHUB = replace(WEBHOOKHUB, encryption_keys=(key_from_file(EMBEDDED_DATABASE.parent / "encryption-key"),))
 ALLOWED_HOSTS = env.list("WEBHOOKHUB_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("WEBHOOKHUB_CSRF_ORIGINS", default=[])
 
@@ -98,6 +107,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en-us"
 USE_I18N = True
+FORMAT_MODULE_PATH = ["webhookhub.formats"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 STATIC_URL = "static/"

@@ -12,6 +12,7 @@ RESPONSE_TOO_LARGE = "response_too_large"
 PROTOCOL_ERROR = "protocol_error"
 CONNECTION_LOST = "connection_lost"
 LEASE_EXPIRED = "lease_expired"
+SIGNING_ERROR = "signing_error"
 INVALID_REQUEST = "invalid_request"
 
 MEANING = {
@@ -25,6 +26,7 @@ MEANING = {
     PROTOCOL_ERROR: "the endpoint's answer was not valid HTTP",
     CONNECTION_LOST: "the connection broke before the answer was complete",
     LEASE_EXPIRED: "workers that took this attempt stopped responding, too often to try again",
+    SIGNING_ERROR: "the delivery could not be signed: the encryption keys do not open the stored secret",
     INVALID_REQUEST: "the stored address or headers cannot be sent",
 }
 

@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from subscriptions.models import Subscription
+from subscriptions.lookup import subscription_or_error
 from subscriptions.verification import verify
 
 
@@ -13,10 +13,7 @@ class Command(BaseCommand):
         parser.add_argument("subscription", type=int, help="the subscription's number")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            subscription = Subscription.objects.get(id=options["subscription"])
-        except Subscription.DoesNotExist:
-            raise CommandError(f"There is no subscription {options['subscription']}.") from None
+        subscription = subscription_or_error(options["subscription"])
         result = verify(subscription)
         if not result.verified:
             raise CommandError(f"{subscription.callback_url} is not verified: {result.reason}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .models import SNIPPET_LENGTH
+SNIPPET_LENGTH = 1000
 
 
 def snippet(body: bytes) -> str:

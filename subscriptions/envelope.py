@@ -1,0 +1,51 @@
+"""What every request to an endpoint has in common: who sends it, which message it is, and the signature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from webhookhub import __version__, cipher
+from webhookhub.egress.curl import Request
+
+from . import headers
+from .signing import signature
+
+USER_AGENT = f"WebhookHub/{__version__}"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where to send, and what a subscription keeps (encrypted) for it. The fields are the subscription's columns."""
+
+    callback_url: str
+    secret: str
+    previous_secret: str
+    previous_secret_until: datetime | None
+    custom_headers: str
+
+    def secrets_in_force(self, now: datetime) -> list[str]:
+        """The secret, and the one it has replaced for as long as receivers may still know only that."""
+        tokens = [self.secret]
+        if self.previous_secret_until is not None and now < self.previous_secret_until:
+            tokens.append(self.previous_secret)
+        return [cipher.decrypt(token) for token in tokens]
+
+
+ENDPOINT_COLUMNS = ("callback_url", "secret", "previous_secret", "previous_secret_until", "custom_headers")
+
+
+def seal(endpoint: Endpoint, message_id: str, body: bytes, sent_at: datetime, *more_headers: str) -> Request:
+    """A signed request. Raises cipher.Undecipherable or signing.BadSecret if it cannot be signed."""
+    timestamp = int(sent_at.timestamp())
+    lines = [
+        "Content-Type: application/json",
+        f"User-Agent: {USER_AGENT}",
+        f"webhook-id: {message_id}",
+        f"webhook-timestamp: {timestamp}",
+        f"webhook-signature: {signature(endpoint.secrets_in_force(sent_at), message_id, timestamp, body)}",
+        *more_headers,
+    ]
+    if endpoint.custom_headers:
+        lines += headers.parse(cipher.decrypt(endpoint.custom_headers))
+    return Request(endpoint.callback_url, lines, body)

@@ -1,0 +1,56 @@
+"""A test event for people who set an endpoint up: signed and sent like a delivery, stored nowhere."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from webhookhub.cipher import Undecipherable
+from webhookhub.egress import errors
+from webhookhub.egress.curl import Answer, send
+from webhookhub.egress.snippets import snippet
+from webhookhub.ids import new_uid
+
+from .envelope import Endpoint, seal
+from .models import Subscription
+from .signing import BadSecret
+
+TEST_EVENT_TYPE = "webhookhub.test"
+
+
+@dataclass(frozen=True)
+class Trial:
+    message_id: str
+    answer: Answer
+
+    @property
+    def snippet(self) -> str:
+        return snippet(self.answer.body)
+
+
+def send_test(subscription: Subscription) -> Trial:
+    return send_now(subscription, TEST_EVENT_TYPE, {"subscription": subscription.id, "for": subscription.event_type})
+
+
+def send_now(subscription: Subscription, event_type: str, data: dict[str, object]) -> Trial:
+    """One signed request to the subscription's endpoint, outside of any delivery."""
+    now = datetime.now(UTC)
+    message_id = str(new_uid())
+    document = {"type": event_type, "timestamp": now.isoformat().replace("+00:00", "Z"), "data": data}
+    body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    try:
+        request = seal(endpoint_of(subscription), message_id, body, now)
+    except (Undecipherable, BadSecret):
+        return Trial(message_id, Answer(errors.SIGNING_ERROR, 0))
+    return Trial(message_id, send(request))
+
+
+def endpoint_of(subscription: Subscription) -> Endpoint:
+    return Endpoint(
+        str(subscription.callback_url),
+        str(subscription.secret),
+        str(subscription.previous_secret),
+        subscription.previous_secret_until,
+        subscription.custom_headers,
+    )

@@ -1,0 +1,157 @@
+"""Signatures as receivers check them, with the public package and with the public key."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from demo.receiver import Received, Receiver
+from events.intake import publish
+from jobs.models import Job
+from subscriptions import secrets
+from subscriptions.models import Subscription
+from subscriptions.signing import BadSecret, for_the_receiver, new_secret, signature
+from subscriptions.trial import send_test
+from tests.factories import SubscriptionFactory
+from tests.test_pipeline import run_until_terminal
+from webhookhub import cipher
+from webhookhub.conf import hub
+from webhookhub.db import clock
+
+
+def verifies(secret: str, request: Received) -> bool:
+    try:
+        Webhook(secret).verify(request.body, request.headers)
+    except WebhookVerificationError:
+        return False
+    return True
+
+
+def test_our_signature_is_the_public_packages():
+    secret, now = new_secret("v1"), datetime.now(UTC)
+    body = '{"name":"Zoë"}'
+    assert signature([secret], "msg_1", int(now.timestamp()), body.encode()) == Webhook(secret).sign("msg_1", now, body)
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_", "whsec_!!!!", "whsk_AAAA", "plain", "whsec_" + "A" * 10])
+def test_what_is_not_a_secret_signs_nothing(secret):
+    with pytest.raises(BadSecret):
+        signature([secret], "msg_1", 1, b"{}")
+
+
+@pytest.mark.django_db
+def test_a_delivery_verifies_with_the_public_package_and_not_once_it_was_changed(receiver: Receiver):
+    subscription = SubscriptionFactory(callback_url=receiver.url())
+    secret = secrets.shown_to_the_receiver(subscription)
+
+    publish("order.created", {"order": 7, "name": "Zoë"})
+    run_until_terminal()
+
+    [request] = receiver.received
+    assert verifies(secret, request)
+    assert not verifies(new_secret("v1"), request)
+    assert not verifies(secret, Received(request.path, request.headers, request.body.replace(b"7", b"8")))
+    assert not verifies(secret, Received(request.path, request.headers | {"webhook-id": "other"}, request.body))
+
+
+@pytest.mark.django_db
+def test_signatures_verify_before_during_and_after_a_rotation(receiver: Receiver):
+    subscription = SubscriptionFactory(callback_url=receiver.url())
+    old = secrets.shown_to_the_receiver(subscription)
+    send_test(subscription)
+    new = secrets.rotate(subscription)
+    send_test(subscription)
+    Subscription.objects.update(previous_secret_until=clock.now() - timedelta(seconds=1))
+    subscription.refresh_from_db()
+    send_test(subscription)
+
+    before, during, after = receiver.received
+    assert [verifies(old, request) for request in (before, during, after)] == [True, True, False]
+    assert [verifies(new, request) for request in (before, during, after)] == [False, True, True]
+
+
+@pytest.mark.django_db
+def test_an_asymmetric_signature_verifies_with_the_public_key_alone(receiver: Receiver):
+    subscription = SubscriptionFactory(callback_url=receiver.url(), signing_scheme="v1a")
+    shown = secrets.shown_to_the_receiver(subscription)
+    assert shown.startswith("whpk_")
+    key = Ed25519PublicKey.from_public_bytes(base64.b64decode(shown.removeprefix("whpk_")))
+
+    send_test(subscription)
+
+    [request] = receiver.received
+    version, _, value = request.headers["webhook-signature"].partition(",")
+    content = f"{request.headers['webhook-id']}.{request.headers['webhook-timestamp']}.".encode() + request.body
+    assert version == "v1a"
+    key.verify(base64.b64decode(value), content)
+    with pytest.raises(InvalidSignature):
+        key.verify(base64.b64decode(value), content + b" ")
+
+
+@pytest.mark.django_db
+def test_a_rotation_to_the_other_scheme_signs_both_ways_for_a_while(receiver: Receiver):
+    subscription = SubscriptionFactory(callback_url=receiver.url())
+    secrets.rotate(subscription, "v1a")
+    send_test(subscription)
+    [request] = receiver.received
+    assert [part.split(",")[0] for part in request.headers["webhook-signature"].split(" ")] == ["v1a", "v1"]
+
+
+@pytest.mark.django_db
+def test_of_two_rotations_at_once_one_is_told_that_it_came_too_late():
+    subscription = SubscriptionFactory()
+    same = Subscription.objects.get()
+    secrets.rotate(subscription)
+    with pytest.raises(secrets.RotationConflict):
+        secrets.rotate(same)
+
+
+@pytest.mark.django_db
+def test_secrets_are_encrypted_at_rest_and_survive_a_change_of_the_key(hub_settings, receiver: Receiver):
+    subscription = SubscriptionFactory(callback_url=receiver.url())
+    secret = secrets.shown_to_the_receiver(subscription)
+    assert secret not in str(Subscription.objects.values())
+    first, second = cipher.new_key(), cipher.new_key()
+
+    hub_settings(encryption_keys=(first, *hub().encryption_keys))
+    assert sum(secrets.reencrypt()) == 1
+    hub_settings(encryption_keys=(first,))
+    subscription.refresh_from_db()
+    assert secrets.shown_to_the_receiver(subscription) == secret
+    hub_settings(encryption_keys=(second,))
+    with pytest.raises(cipher.Undecipherable):
+        list(secrets.reencrypt())
+
+
+@pytest.mark.django_db
+def test_a_delivery_that_cannot_be_signed_is_not_sent_and_says_so(hub_settings, receiver: Receiver):
+    SubscriptionFactory(callback_url=receiver.url(), max_retry_limit=1)
+    hub_settings(encryption_keys=(cipher.new_key(),))
+
+    publish("order.created", {"order": 7})
+    run_until_terminal()
+
+    assert receiver.received == []
+    assert Job.objects.get().error_code == "signing_error"
+
+
+@pytest.mark.django_db
+def test_all_attempts_of_an_event_are_one_trace(receiver: Receiver):
+    SubscriptionFactory(callback_url=receiver.url("/a"))
+    SubscriptionFactory(callback_url=receiver.url("/b"))
+    event = publish("order.created", {})
+    run_until_terminal()
+    traces = {request.headers["traceparent"] for request in receiver.received}
+    assert len(traces) == 2
+    assert {trace.split("-")[1] for trace in traces} == {event.uid.hex}
+
+
+def test_the_receiver_is_given_the_secret_itself_only_where_it_must_know_it():
+    symmetric, private = new_secret("v1"), new_secret("v1a")
+    assert for_the_receiver(symmetric) == symmetric
+    assert private not in for_the_receiver(private)
