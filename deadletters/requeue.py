@@ -37,7 +37,7 @@ class Requester(Protocol):
 
 @dataclass(frozen=True)
 class Requeued:
-    """What became of one dead letter's request."""
+    """What became of one dead letter's request. `created` is False when it was requested before."""
 
     dead_letter_id: int
     saga_id: int
@@ -86,24 +86,24 @@ def _requeue(letters: Sequence[DeadLetter], username: str, reason: str) -> list[
             for letter in letters
         ],
     )
-    before = _successors(letters)
+    before = successors(letters)
     births.insert([_birth(letter) for letter in letters], BATCH)
-    after = _successors(letters)
+    after = successors(letters)
     requests = {request.dead_letter_id: request for request in Requeue.objects.filter(dead_letter__in=letters)}
     results = []
     for letter in letters:
         request, saga_id = requests[letter.id], after[letter.id]
-        # New if nobody asked before, or if whoever asked before did not get as far as the saga.
-        created = request.request_token == token or letter.id not in before
-        results.append(Requeued(letter.id, saga_id, created, request.requested_by))
-        if created:
+        # Whoever recorded the request is its author, even when another, asking meanwhile, made the saga for it:
+        # of many who ask at once, exactly one is told that the delivery is theirs.
+        results.append(Requeued(letter.id, saga_id, request.request_token == token, request.requested_by))
+        if letter.id not in before:
             log(
                 Fact.SAGA_REQUEUED,
                 correlation_id=letter.event.correlation_id,
                 saga_id=saga_id,
                 dead_letter_id=letter.id,
                 delivery_status="Pending",
-                requested_by=username,
+                requested_by=request.requested_by,
             )
     return results
 
@@ -113,7 +113,7 @@ def _birth(letter: DeadLetter) -> Birth:
     return Birth(letter.event_id, letter.subscription_id, letter.saga.generation + 1, policy)
 
 
-def _successors(letters: Sequence[DeadLetter]) -> dict[int, int]:
+def successors(letters: Sequence[DeadLetter]) -> dict[int, int]:
     """Dead letter id → id of the saga of the next generation, where there is one."""
     sagas = {
         (event_id, subscription_id, generation): id

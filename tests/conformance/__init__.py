@@ -1,0 +1,1 @@
+"""What every supported database must hold, tested on each with the same tests."""

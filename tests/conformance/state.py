@@ -1,0 +1,76 @@
+"""All that is stored about one event type, in a form in which two runs can be compared.
+
+Ids become names, times only tell whether they are set (and those that are waited for, whether they have come), and
+what is random only tells that it is there.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.db import models
+
+from deadletters.models import DeadLetter, Requeue
+from events.models import Event, RoutingInbox
+from jobs.models import Job
+from sagas.models import Saga
+from subscriptions.models import Subscription
+from webhookhub.db import clock
+
+State = dict[str, list[dict[str, Any]]]
+
+# The way from each table to the event type.
+TABLES: dict[type[models.Model], str] = {
+    Event: "event_type",
+    RoutingInbox: "event_type",
+    Subscription: "event_type",
+    Saga: "event__event_type",
+    Job: "saga__event__event_type",
+    DeadLetter: "event__event_type",
+    Requeue: "dead_letter__event__event_type",
+}
+WAITED_FOR = {"next_attempt_at", "lease_until"}
+RANDOM = {"uid", "correlation_id", "lease_token", "request_token"}
+
+
+def state(event_type: str, *, ignoring: frozenset[str] = frozenset()) -> State:
+    now = clock.now()
+    names = _names(event_type)
+
+    def shown(row: models.Model, field: Any) -> Any:
+        value = getattr(row, field.attname)
+        if field.is_relation or field.attname in ("event_id", "active_saga_id"):
+            target = {"event_id": Event, "active_saga_id": Saga}.get(field.attname) or field.related_model
+            return None if value is None else names[target][value]
+        if isinstance(value, datetime):
+            return ("due" if value <= now else "ahead") if field.attname in WAITED_FOR else "set"
+        if field.attname in RANDOM or "secret" in field.attname:
+            return bool(value)
+        return value.replace(event_type, "") if isinstance(value, str) else value
+
+    def dump(model: type[models.Model]) -> list[dict[str, Any]]:
+        fields = [
+            field
+            for field in model._meta.concrete_fields
+            if (not field.primary_key or model is RoutingInbox) and field.attname not in ignoring
+        ]
+        rows = [{field.attname: shown(row, field) for field in fields} for row in _rows(model, event_type)]
+        return sorted(rows, key=str)
+
+    return {model.__name__: dump(model) for model in TABLES}
+
+
+def _rows(model: type[models.Model], event_type: str) -> Any:
+    return model._default_manager.filter(**{TABLES[model]: event_type})
+
+
+def _names(event_type: str) -> dict[Any, dict[int, str]]:
+    events = {event.id: event.external_id.removeprefix(event_type) for event in _rows(Event, event_type)}
+    subscriptions = {row.id: row.callback_url.rpartition("/")[2] for row in _rows(Subscription, event_type)}
+    sagas = {
+        saga.id: f"{events[saga.event_id]}→{subscriptions[saga.subscription_id]}#{saga.generation}"
+        for saga in _rows(Saga, event_type)
+    }
+    letters = {letter.id: sagas[letter.saga_id] for letter in _rows(DeadLetter, event_type)}
+    return {Event: events, Subscription: subscriptions, Saga: sagas, DeadLetter: letters}

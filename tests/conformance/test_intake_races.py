@@ -1,0 +1,155 @@
+"""An event is stored once, and routed whenever its transaction commits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from django.db import transaction
+
+from events.errors import EventConflict
+from events.intake import Published, publish
+from events.models import Event, RoutingInbox
+from events.routing import Router
+from sagas.models import Saga
+from webhookhub.db import clock
+from webhookhub.db.statements import insert_new
+
+from . import world
+from .rivals import Rival, after, rows_are_locked_one_by_one, together
+
+pytestmark = pytest.mark.usefixtures("committed")
+
+
+def test_one_external_id_published_from_several_connections_at_once_makes_one_event():
+    results = together(*[lambda: publish(world.TYPE, {"n": 1}, external_id="x")] * 6)
+
+    assert [result.created for result in results].count(True) == 1
+    assert len({result.uid for result in results}) == 1
+    assert Event.objects.count() == RoutingInbox.objects.count() == 1
+
+
+def test_one_external_id_with_two_bodies_at_once_makes_one_event_and_one_conflict():
+    def attempt(n: int) -> Published | EventConflict:
+        try:
+            return publish(world.TYPE, {"n": n}, external_id="x")
+        except EventConflict as error:
+            return error
+
+    results = together(lambda: attempt(1), lambda: attempt(2))
+
+    [published] = [result for result in results if isinstance(result, Published)]
+    [conflict] = [result for result in results if isinstance(result, EventConflict)]
+    assert published.created
+    assert conflict.uid == str(published.uid)
+    assert Event.objects.count() == 1
+
+
+def test_an_external_id_whose_first_transaction_is_rolled_back_is_free_for_the_second():
+    class Regret(Exception):
+        pass
+
+    def first() -> None:
+        with transaction.atomic():
+            publish(world.TYPE, {"n": 1}, external_id="x")
+            raise Regret
+
+    with (
+        Rival(first, after="SELECT events") as regretting,
+        Rival(lambda: publish(world.TYPE, {"n": 2}, external_id="x"), before="INSERT INTO events") as second,
+    ):
+        regretting.reached()
+        second.reached()
+        with pytest.raises(Regret):
+            regretting.result()
+        assert second.result().created
+
+    assert Event.objects.values_list("payload", flat=True).get().replace(" ", "") == '{"n":2}'
+    assert RoutingInbox.objects.count() == 1
+
+
+def test_an_event_whose_transaction_commits_after_a_later_one_is_still_routed():
+    world.subscribe("ok")
+
+    def publish_slowly() -> Published:
+        with transaction.atomic():
+            return publish(world.TYPE, {}, external_id="early")
+
+    def publish_quickly() -> Published:
+        return publish(world.TYPE, {}, external_id="late")
+
+    with Rival(publish_slowly, after="SELECT events") as slow, Rival(publish_quickly, before="INSERT") as quick:
+        slow.reached()
+        quick.reached()
+        if rows_are_locked_one_by_one():
+            later = quick.result()
+            assert world.route() == 1
+            assert Saga.objects.values_list("event_id", flat=True).get() == later.id
+            assert slow.result().id < later.id
+        slow.result()
+        quick.result()
+
+    while world.route():
+        pass
+    assert Counter(Saga.objects.values_list("event__external_id", flat=True)) == {"early": 1, "late": 1}
+
+
+def test_a_router_does_not_wait_for_what_another_is_routing_nor_route_it_twice():
+    world.subscribe("ok", "retry")
+    world.publish_some("a", "b")
+    with (
+        Rival(world.route, before="DELETE") as first,
+        Rival(after(first, world.route)) as second,
+    ):
+        if rows_are_locked_one_by_one():
+            assert second.result() == 0
+        assert first.result() == 2
+        assert second.result() == 0
+
+    assert Counter(Saga.objects.values_list("event_id", flat=True)) == dict.fromkeys(ids(Event), 2)
+    assert not RoutingInbox.objects.exists()
+
+
+def test_many_routers_at_once_make_each_saga_once():
+    world.subscribe("ok", "retry", "bury")
+    world.publish_some(*(f"e{n}" for n in range(60)))
+
+    routed = together(*[route_all] * 4)
+
+    assert sum(routed) == 60
+    assert Counter(Saga.objects.values_list("event_id", flat=True)) == dict.fromkeys(ids(Event), 3)
+    assert not RoutingInbox.objects.exists()
+
+
+def route_all() -> int:
+    router, total = Router(), 0
+    while RoutingInbox.objects.exists():
+        total += router.route(7)
+    return total
+
+
+def test_an_idempotent_insert_racing_itself_makes_each_row_once_and_fails_nobody():
+    now = clock.now()
+    rows = [
+        {
+            "event_id": n,
+            "subscription_id": 1,
+            "status": "Pending",
+            "attempt_count": 0,
+            "generation": 0,
+            "next_attempt_at": now,
+            "max_retry_limit": 3,
+            "base_delay": timedelta(seconds=1),
+        }
+        for n in range(1, 101)
+    ]
+
+    # In opposite orders, because that is how two batches come to wait for each other.
+    together(*[lambda: insert_new(Saga, rows), lambda: insert_new(Saga, rows[::-1])] * 3)
+
+    assert sorted(Saga.objects.values_list("event_id", flat=True)) == list(range(1, 101))
+
+
+def ids(model: type[Event]) -> list[int]:
+    return list(model.objects.values_list("id", flat=True))

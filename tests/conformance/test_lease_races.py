@@ -1,0 +1,145 @@
+"""A job has one holder at a time, and only the holder's word counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from jobs.cleaner import clean
+from jobs.lease import LeasedJob, lease
+from jobs.models import Job
+from jobs.report import Report, report
+from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
+
+from .rivals import Rival, after, elsewhere, rows_are_locked_one_by_one, together
+from .world import expire_leases
+
+pytestmark = pytest.mark.usefixtures("committed")
+
+
+def make_jobs(count: int) -> list[int]:
+    event, subscription = EventFactory(), SubscriptionFactory()
+    for n in range(count):
+        JobFactory(saga=SagaFactory(event=event, subscription=subscription, generation=n, status="InProgress"))
+    return list(Job.objects.values_list("id", flat=True))
+
+
+def take_one(worker_id: str) -> LeasedJob:
+    [job] = lease(worker_id, 10)
+    return job
+
+
+def give_up() -> int:
+    expire_leases()
+    return clean(10)
+
+
+def test_two_workers_never_lease_one_job():
+    make_jobs(6)
+    with (
+        Rival(lambda: lease("first", 3), after="SELECT webhook_delivery_jobs") as first,
+        Rival(after(first, lambda: lease("second", 6))) as second,
+    ):
+        if rows_are_locked_one_by_one():
+            # It neither waits for the first nor takes what the first is about to take.
+            assert len(second.result()) == 3
+        ids = [job.id for job in [*first.result(), *second.result()]]
+    assert len(ids) == len(set(ids)) == 6
+
+
+def test_many_workers_lease_many_jobs_exactly_once_each():
+    jobs = make_jobs(120)
+
+    def take_all(worker_id: str) -> list[int]:
+        taken: list[int] = []
+        while batch := lease(worker_id, 7):
+            taken += [job.id for job in batch]
+        return taken
+
+    taken = together(*(lambda worker_id=f"worker-{n}": take_all(worker_id) for n in range(6)))
+
+    assert Counter(id for ids in taken for id in ids) == Counter(jobs)
+    for n, ids in enumerate(taken):
+        assert set(Job.objects.filter(worker_id=f"worker-{n}", status="Leased").values_list("id", flat=True)) == set(
+            ids
+        )
+
+
+def test_a_worker_whose_lease_was_reset_cannot_write_its_result():
+    make_jobs(1)
+    job = take_one("slow")
+    assert elsewhere(give_up) == 1
+
+    assert report("slow", [Report(job, None, 204)]) == 0
+
+    assert Job.objects.values_list("status", "response_status", "lease_resets").get() == ("Pending", None, 1)
+
+
+def test_a_worker_whose_job_another_has_taken_cannot_write_its_result():
+    make_jobs(1)
+    slow = take_one("slow")
+    elsewhere(give_up)
+    quick = elsewhere(lambda: take_one("quick"))
+
+    assert report("slow", [Report(slow, None, 204)]) == 0
+    assert Job.objects.values_list("status", "worker_id").get() == ("Leased", "quick")
+
+    assert elsewhere(lambda: report("quick", [Report(quick, "http_500", 500)])) == 1
+    assert report("slow", [Report(slow, None, 204)]) == 0
+    assert Job.objects.values_list("status", "worker_id", "response_status").get() == ("Failed", "quick", 500)
+
+
+def test_a_result_among_others_that_were_lost_is_still_written():
+    make_jobs(3)
+    jobs = lease("slow", 10)
+    Job.objects.filter(id=jobs[0].id).update(lease_token="another's")
+
+    assert report("slow", [Report(job, None, 204) for job in jobs]) == 2
+
+    assert Counter(Job.objects.values_list("status", flat=True)) == {"Completed": 2, "Leased": 1}
+
+
+def test_the_same_result_reported_at_once_on_two_connections_is_accepted_and_written_once():
+    make_jobs(1)
+    job = take_one("worker")
+
+    assert together(*[lambda: report("worker", [Report(job, None, 204)])] * 4) == [1, 1, 1, 1]
+
+    assert Job.objects.values_list("status", "response_status").get() == ("Completed", 204)
+
+
+def test_a_late_result_that_comes_before_the_reset_is_kept():
+    make_jobs(1)
+    job = take_one("slow")
+    expire_leases()
+    with Rival(lambda: clean(10), before="UPDATE") as cleaner:
+        cleaner.reached()  # it has seen the expired lease
+        assert report("slow", [Report(job, None, 204)]) == 1
+        cleaner.result()
+
+    assert Job.objects.values_list("status", "lease_resets").get() == ("Completed", 0)
+
+
+def test_a_slow_cleaner_does_not_take_the_lease_of_the_next_worker():
+    make_jobs(1)
+    take_one("gone")
+    expire_leases()
+    with Rival(lambda: clean(10), before="UPDATE") as cleaner:
+        cleaner.reached()
+        clean(10)
+        job = take_one("next")
+        cleaner.result()
+
+    assert Job.objects.values_list("status", "worker_id", "lease_resets").get() == ("Leased", "next", 1)
+    assert report("next", [Report(job, None, 204)]) == 1
+
+
+def test_several_cleaners_reset_a_lease_once():
+    make_jobs(20)
+    lease("gone", 20)
+    expire_leases()
+
+    together(*[lambda: clean(20)] * 4)
+
+    assert Counter(Job.objects.values_list("status", "lease_resets")) == {("Pending", 1): 20}

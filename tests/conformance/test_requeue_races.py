@@ -1,0 +1,87 @@
+"""However many people requeue a dead letter at once, it is delivered anew once."""
+
+from __future__ import annotations
+
+import pytest
+
+from deadletters.models import DeadLetter, Requeue
+from deadletters.requeue import Requeued, requeue
+from sagas.models import Saga
+
+from . import world
+from .rivals import Rival, elsewhere, together
+from .world import Staff
+
+pytestmark = pytest.mark.usefixtures("committed")
+
+
+@pytest.fixture
+def letter(committed) -> DeadLetter:
+    world.subscribe("bury")
+    world.publish_some("a")
+    world.run_to_end()
+    return DeadLetter.objects.get()
+
+
+def ask(letter: DeadLetter, name: str) -> Requeued:
+    [answer] = requeue([letter.id], by=Staff(name), reason=f"{name} says so")
+    return answer
+
+
+def assert_requeued_once(letter: DeadLetter, answers: list[Requeued], by: str) -> None:
+    saga = Saga.objects.get(generation=1)
+    assert Saga.objects.count() == 2
+    assert (saga.status, saga.attempt_count, saga.event_id) == ("Pending", 0, letter.event_id)
+    assert Requeue.objects.values_list("dead_letter_id", "requested_by", "reason").get() == (
+        letter.id,
+        by,
+        f"{by} says so",
+    )
+    assert {answer.saga_id for answer in answers} == {saga.id}
+    assert {answer.requested_by for answer in answers} == {by}
+    assert [answer.created for answer in answers].count(True) == 1
+
+
+def test_a_second_requeue_of_a_dead_letter_says_who_was_first_and_names_the_delivery(letter):
+    first = ask(letter, "ada")
+    second = elsewhere(lambda: ask(letter, "bob"))
+
+    assert_requeued_once(letter, [first, second], by="ada")
+    assert first.created
+    assert str(second) == f"dead letter {letter.id} was requeued before by ada, as delivery {first.saga_id}"
+
+
+@pytest.mark.parametrize(
+    "moment",
+    ["SELECT webhook_delivery_sagas", "INSERT INTO webhook_delivery_sagas"],
+    ids=["before-look", "before-birth"],
+)
+def test_a_requeue_overtaken_before_its_delivery_is_made_remains_the_first(letter, moment):
+    with Rival(lambda: ask(letter, "ada"), before=moment) as slow:
+        slow.reached()  # it has recorded the request and not made the saga
+        second = ask(letter, "bob")
+        first = slow.result()
+
+    assert_requeued_once(letter, [first, second], by="ada")
+    assert first.created
+
+
+def test_many_requeues_at_once_make_one_delivery_and_one_record(letter):
+    answers = together(*(lambda name=f"user{n}": ask(letter, name) for n in range(5)))
+
+    assert_requeued_once(letter, answers, by=Requeue.objects.get().requested_by)
+
+
+def test_a_requeued_delivery_that_dies_again_can_be_requeued_again(letter):
+    ask(letter, "ada")
+    world.run_to_end()
+    again = DeadLetter.objects.get(saga__generation=1)
+
+    answers = together(lambda: ask(again, "ada"), lambda: ask(again, "bob"))
+
+    assert [answer.created for answer in answers].count(True) == 1
+    assert list(Saga.objects.order_by("generation").values_list("generation", "status")) == [
+        (0, "DeadLettered"),
+        (1, "DeadLettered"),
+        (2, "Pending"),
+    ]

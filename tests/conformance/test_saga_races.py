@@ -1,0 +1,179 @@
+"""However many orchestrators run, a saga gets each attempt once and applies each result once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from deadletters.models import DeadLetter
+from jobs.models import Job
+from sagas.dispatch import dispatch
+from sagas.models import Saga
+from subscriptions.models import Subscription
+
+from . import world
+from .rivals import Rival, together
+from .world import BATCH
+
+INSERT_JOBS = "INSERT INTO webhook_delivery_jobs"
+UPDATE_SAGAS = "UPDATE webhook_delivery_sagas"
+
+
+@pytest.fixture(autouse=True)
+def _patient(committed, hub_settings):
+    """Nothing is due again until a test says so."""
+    hub_settings(base_delay=timedelta(hours=1), postpone=timedelta(hours=1))
+
+
+def routed(*names: str, events: int = 1) -> None:
+    world.subscribe(*names)
+    world.publish_some(*(f"e{n}" for n in range(events)))
+    world.route()
+
+
+def sagas() -> Counter[tuple[str, int]]:
+    return Counter(Saga.objects.values_list("status", "attempt_count"))
+
+
+def jobs() -> Counter[tuple[int, str]]:
+    return Counter(Job.objects.values_list("attempt_no", "status"))
+
+
+def test_two_orchestrators_dispatching_one_saga_make_one_job():
+    routed("ok")
+    with Rival(lambda: dispatch(BATCH), before=INSERT_JOBS) as slow:
+        slow.reached()  # both have read the saga as due
+        dispatch(BATCH)
+        slow.result()
+
+    assert (sagas(), jobs()) == ({("InProgress", 0): 1}, {(1, "Pending"): 1})
+
+
+def test_many_orchestrators_at_once_make_one_job_per_saga():
+    routed("ok", "retry", "bury", events=40)
+
+    together(*[lambda: dispatch(BATCH)] * 4)
+
+    assert (sagas(), jobs()) == ({("InProgress", 0): 120}, {(1, "Pending"): 120})
+
+
+@pytest.mark.parametrize("stop", [INSERT_JOBS, UPDATE_SAGAS])
+def test_an_orchestrator_that_wakes_up_attempts_later_changes_nothing(stop):
+    routed("retry")
+    with Rival(lambda: dispatch(BATCH), before=stop) as slow:
+        slow.reached()
+        dispatch(BATCH)
+        world.deliver()
+        world.settle()
+        world.let_time_pass()
+        dispatch(BATCH)
+        before = sagas(), jobs()
+        assert before == ({("InProgress", 1): 1}, {(1, "Failed"): 1, (2, "Pending"): 1})
+        slow.result()
+
+    assert (sagas(), jobs()) == before
+
+
+@pytest.mark.parametrize(("name", "end"), [("ok", "Completed"), ("bury", "DeadLettered")])
+def test_an_orchestrator_that_wakes_up_after_the_end_changes_nothing(name, end):
+    routed(name)
+    with Rival(lambda: dispatch(BATCH), before=INSERT_JOBS) as slow:
+        slow.reached()
+        world.run_to_end()
+        slow.result()
+
+    assert sagas() == {(end, 1): 1}
+    assert Job.objects.count() == 1
+
+
+def test_a_job_made_before_its_subscription_was_switched_off_takes_its_saga_along():
+    routed("ok")
+    with Rival(lambda: dispatch(BATCH), before=UPDATE_SAGAS) as slow:
+        slow.reached()
+        Subscription.objects.update(active=False)
+        dispatch(BATCH)
+        assert sagas() == {("InProgress", 0): 1}
+        slow.result()
+
+    assert jobs() == {(1, "Pending"): 1}
+
+
+def test_a_saga_postponed_under_an_orchestrator_still_gets_one_job():
+    routed("ok")
+    with Rival(lambda: dispatch(BATCH), before=INSERT_JOBS) as slow:
+        slow.reached()
+        Subscription.objects.update(active=False)
+        dispatch(BATCH)
+        assert (sagas(), jobs()) == ({("Pending", 0): 1}, {})
+        slow.result()
+
+    world.run_to_end()
+    assert (sagas(), jobs()) == ({("Completed", 1): 1}, {(1, "Completed"): 1})
+
+
+def finished(*names: str, events: int = 1) -> None:
+    routed(*names, events=events)
+    dispatch(BATCH)
+    world.deliver()
+
+
+def test_a_settled_result_applied_again_changes_nothing():
+    finished("ok", "retry", "bury")
+    assert world.settle() == 3
+    settled = list(Job.objects.order_by("id").values())
+    ended = list(Saga.objects.order_by("id").values())
+
+    assert world.settle() == 0
+
+    assert list(Job.objects.order_by("id").values()) == settled
+    assert list(Saga.objects.order_by("id").values()) == ended
+    assert DeadLetter.objects.count() == 1
+
+
+def test_a_result_whose_settling_was_not_marked_is_applied_once_and_marked():
+    finished("ok", "retry", "bury")
+    with Rival(world.settle, before="UPDATE webhook_delivery_jobs") as slow:
+        slow.reached()  # the sagas have applied the results, or some of them; no job is marked
+        world.settle()
+        slow.result()
+
+    assert sagas() == {("Completed", 1): 1, ("PendingRetry", 1): 1, ("DeadLettered", 1): 1}
+    assert DeadLetter.objects.count() == 1
+    assert not Job.objects.filter(settled_at__isnull=True).exists()
+
+
+def test_many_settlers_at_once_apply_each_result_once():
+    finished("ok", "retry", "bury", events=40)
+
+    together(*[world.settle] * 4)
+
+    assert sagas() == {("Completed", 1): 40, ("PendingRetry", 1): 40, ("DeadLettered", 1): 40}
+    assert DeadLetter.objects.count() == 40
+    assert not Job.objects.filter(settled_at__isnull=True).exists()
+
+
+def test_a_settler_that_wakes_up_during_the_next_attempt_does_not_end_it():
+    finished("retry")
+    with Rival(world.settle, before="UPDATE") as slow:
+        slow.reached()
+        world.settle()
+        world.let_time_pass()
+        dispatch(BATCH)
+        slow.result()
+
+    assert (sagas(), jobs()) == ({("InProgress", 1): 1}, {(1, "Failed"): 1, (2, "Pending"): 1})
+
+
+def test_a_result_that_is_there_before_its_saga_is_in_progress_waits_for_it():
+    routed("ok")
+    with Rival(lambda: dispatch(BATCH), before=UPDATE_SAGAS) as slow:
+        slow.reached()
+        world.deliver()
+        assert world.settle() == 0
+        assert (sagas(), jobs()) == ({("Pending", 0): 1}, {(1, "Completed"): 1})
+        slow.result()
+
+    assert world.settle() == 1
+    assert sagas() == {("Completed", 1): 1}
