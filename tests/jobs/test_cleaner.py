@@ -1,0 +1,79 @@
+"""Expired leases are reset, once, and nothing else is."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from jobs.cleaner import clean
+from jobs.models import Job
+from sagas.models import Saga
+from tests.factories import JobFactory
+from webhookhub.db import clock
+
+pytestmark = pytest.mark.django_db
+
+
+def leased(expires_in: float, **fields: object) -> Job:
+    until = clock.now() + timedelta(seconds=expires_in)
+    return JobFactory(status="Leased", lease_until=until, lease_token="token", worker_id="gone", **fields)
+
+
+def test_an_expired_lease_is_reset_and_counted():
+    job = leased(-1)
+
+    assert clean(10) == 1
+
+    job.refresh_from_db()
+    assert (job.status, job.lease_until, job.lease_resets) == ("Pending", None, 1)
+    assert (job.lease_token, job.worker_id) == ("token", "gone")
+
+
+def test_resetting_again_changes_nothing():
+    job = leased(-1)
+    clean(10)
+
+    assert clean(10) == 0
+
+    job.refresh_from_db()
+    assert job.lease_resets == 1
+
+
+def test_a_lease_that_still_runs_is_left_alone():
+    job = leased(60)
+
+    assert clean(10) == 0
+
+    job.refresh_from_db()
+    assert (job.status, job.lease_resets) == ("Leased", 0)
+
+
+@pytest.mark.parametrize("status", ["Pending", "Completed", "Failed"])
+def test_a_job_that_is_not_leased_is_left_alone(status: str):
+    past = clock.now() - timedelta(hours=1)
+    job = JobFactory(status=status, lease_until=past, finished_at=past)
+
+    assert clean(10) == 0
+
+    job.refresh_from_db()
+    assert (job.status, job.lease_resets) == (status, 0)
+
+
+def test_a_batch_resets_the_longest_expired_first():
+    jobs = [leased(-seconds) for seconds in (1, 30, 20)]
+
+    assert clean(2) == 2
+
+    assert [Job.objects.get(id=job.id).status for job in jobs] == ["Leased", "Pending", "Pending"]
+    assert clean(2) == 1
+    assert clean(2) == 0
+
+
+def test_the_saga_is_not_touched():
+    job = leased(-1)
+    before = Saga.objects.filter(id=job.saga_id).values().get()
+
+    clean(10)
+
+    assert Saga.objects.filter(id=job.saga_id).values().get() == before

@@ -1,0 +1,148 @@
+"""What is sent for a job, and what is read from the answer's Retry-After."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from demo.receiver import Receiver, Reply
+from events.intake import publish
+from jobs import request
+from jobs.lease import lease
+from jobs.models import Job
+from jobs.request import retry_after
+from sagas.models import Saga
+from tests.factories import JobFactory, SubscriptionFactory
+from tests.support.drive import until, until_terminal
+
+NOW = datetime(2024, 2, 29, 12, 0, 0, tzinfo=UTC)
+
+
+@pytest.mark.django_db
+def test_the_body_is_type_time_and_the_payload_as_it_is_stored():
+    created = datetime(2024, 2, 29, 12, 30, 15, 123456, tzinfo=UTC)
+    JobFactory(saga__event__event_type="a.b-c_d", saga__event__created_at=created, saga__event__payload='{"k": 1.0}')
+
+    [job] = lease("w", 1)
+
+    assert request.body(job) == (
+        b'{"type":"a.b-c_d","timestamp":"2024-02-29T12:30:15.123456Z","data":' + job.payload.encode() + b"}"
+    )
+    assert job.payload == '{"k": 1.0}'
+
+
+@pytest.mark.django_db
+def test_a_job_leased_again_sends_the_same_bytes():
+    JobFactory(saga__event__payload='{"zebra": "é😀", "a": [1, 1.5, {"y": null, "x": true}]}')
+
+    bodies = set()
+    for _ in range(3):
+        [job] = lease("w", 1)
+        bodies.add(request.body(job))
+        Job.objects.update(status="Pending", lease_until=None)
+
+    assert len(bodies) == 1
+    assert json.loads(bodies.pop())["data"] == {"zebra": "é😀", "a": [1, 1.5, {"y": None, "x": True}]}
+
+
+@pytest.mark.django_db
+def test_every_attempt_carries_the_same_id_and_bytes_and_its_own_number(receiver: Receiver):
+    receiver.answer = lambda received: Reply(500 if received.attempt < 3 else 200)
+    SubscriptionFactory(callback_url=receiver.url("/hook?a=b"), base_delay=timedelta(milliseconds=1))
+    payload = {"zebra": 1, "a": "é\u2028</script>", "n": [0.1, 2**63, -1e-7]}
+
+    published = publish("order.created", payload)
+    until_terminal()
+
+    assert [received.attempt for received in receiver.received] == [1, 2, 3]
+    assert {received.path for received in receiver.received} == {"/hook?a=b"}
+    assert {received.headers["webhook-id"] for received in receiver.received} == {str(published.uid)}
+    [body] = {received.body for received in receiver.received}
+    document = json.loads(body)
+    assert document["type"] == "order.created"
+    assert document["data"] == payload
+    first = receiver.received[0].headers
+    assert first["content-type"] == "application/json"
+    assert first["user-agent"].startswith("WebhookHub/")
+    assert abs(int(first["webhook-timestamp"]) - datetime.now(UTC).timestamp()) < 60
+    assert int(first["content-length"]) == len(body)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, None),
+        ("0", 0),
+        ("120", 120),
+        ("00120", 120),
+        ("1000000000", 10**9),
+        ("1000000001", 10**9),
+        ("9" * 90, 10**9),
+        ("Thu, 29 Feb 2024 12:02:00 GMT", 120),
+        ("Thu, 29 Feb 2024 13:02:00 +0100", 120),
+        ("Thu, 29 Feb 2024 12:02:00 -0000", 120),
+        ("29 Feb 2024 12:02:00", 120),
+        ("Thursday, 29-Feb-24 12:02:00 GMT", 120),
+        ("Thu Feb 29 12:02:00 2024", 120),
+        ("Thu, 29 Feb 2024 11:00:00 GMT", 0),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 10**9),
+        ("Fri, 31 Dec 9999 23:59:59 -1200", 10**9),
+        ("", None),
+        (" ", None),
+        ("-5", None),
+        ("+5", None),
+        ("1.5", None),
+        ("1e3", None),
+        ("0x10", None),
+        ("²", None),
+        ("١٢", None),
+        ("12 seconds", None),
+        ("soon", None),
+        ("2024-02-29T12:02:00Z", None),
+        ("Thu, 30 Feb 2024 12:00:00 GMT", None),
+        ("Thu, 29 Feb 2024 99:00:00 GMT", None),
+        ("Thu, 29 Feb 99999999 12:00:00 GMT", None),
+        ("Thu, 29 Feb 2024 12:00:00 +9999", None),
+        ("Thu, 29 Feb 2024 12:00:00 +99999999999999999999", None),
+        ("\x00\xff\xfe", None),
+        ("," * 100, None),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date_or_nothing(header: str | None, seconds: int | None):
+    assert retry_after(header, NOW) == (None if seconds is None else timedelta(seconds=seconds))
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("header", ["Fri, 31 Dec 9999 23:59:59 -1200", "99999999999999999999", "nonsense", "-1"])
+def test_no_retry_after_can_stop_a_worker(receiver: Receiver, header: str, hub_settings):
+    hub_settings(retry_after_cap=timedelta(0))
+    receiver.answer = lambda received: Reply(503 if received.attempt == 1 else 200, b"", (("Retry-After", header),))
+    SubscriptionFactory(callback_url=receiver.url(), base_delay=timedelta(milliseconds=1))
+
+    publish("order.created", {})
+    until_terminal()
+
+    assert Saga.objects.get().status == "Completed"
+    assert len(receiver.received) == 2
+
+
+@pytest.mark.django_db
+def test_a_retry_after_postpones_the_next_attempt_up_to_its_cap(receiver: Receiver, hub_settings):
+    hub_settings(retry_after_cap=timedelta(minutes=10))
+    asked = {"/short": "300", "/long": "9999", "/other": "300"}
+    receiver.answer = lambda received: Reply(
+        500 if received.path == "/other" else 429, b"", (("Retry-After", asked[received.path]),)
+    )
+    for path in asked:
+        SubscriptionFactory(callback_url=receiver.url(path), base_delay=timedelta(seconds=1))
+    publish("order.created", {})
+    until(lambda: Saga.objects.filter(status="PendingRetry").count() == 3)
+
+    delays = {}
+    for saga in Saga.objects.select_related("subscription"):
+        path = saga.subscription.callback_url.rpartition("/")[2]
+        delays[path] = (saga.next_attempt_at - Job.objects.get(saga=saga).finished_at).total_seconds()
+    assert delays == {"short": pytest.approx(300, abs=0.01), "long": 600, "other": 1}

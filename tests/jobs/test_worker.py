@@ -1,0 +1,250 @@
+"""One turn of a worker: take, send, report."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.db import OperationalError
+
+from demo.receiver import Received, Receiver, Reply
+from jobs import worker as worker_module
+from jobs.lease import lease
+from jobs.models import Job
+from jobs.report import Report, report
+from jobs.worker import Worker
+from tests.factories import JobFactory
+from webhookhub.db import clock
+
+pytestmark = pytest.mark.django_db
+
+
+def turn_until(worker: Worker, condition: Callable[[], bool], turns: int = 600) -> None:
+    for _ in range(turns):
+        worker.turn(100)
+        if condition():
+            return
+    raise AssertionError("the condition does not hold")
+
+
+def finished() -> bool:
+    return not Job.objects.filter(status__in=["Pending", "Leased"]).exists()
+
+
+def jobs_at(receiver: Receiver, count: int, **fields: object) -> list[Job]:
+    return [JobFactory(saga__subscription__callback_url=receiver.url(f"/{n}"), **fields) for n in range(count)]
+
+
+def test_a_success_is_reported_with_what_came_back(receiver: Receiver):
+    receiver.answer = lambda request: Reply(201, b"thank\0you \xff")
+    [job] = jobs_at(receiver, 1)
+
+    worker = Worker("worker-7")
+    turn_until(worker, finished)
+    worker.close()
+
+    job.refresh_from_db()
+    assert (job.status, job.response_status, job.error_code, job.worker_id) == ("Completed", 201, None, "worker-7")
+    assert job.response_snippet == "thank\ufffdyou \ufffd"
+    assert job.finished_at is not None
+    assert job.duration_ms is not None
+    assert job.settled_at is None
+
+
+def test_a_failure_is_reported_with_its_code(receiver: Receiver):
+    receiver.answer = lambda request: Reply(503, b"", (("Retry-After", "60"),))
+    [job] = jobs_at(receiver, 1)
+
+    worker = Worker("w")
+    turn_until(worker, finished)
+    worker.close()
+
+    job.refresh_from_db()
+    assert (job.status, job.response_status, job.error_code) == ("Failed", 503, "http_503")
+    assert job.finished_at is not None
+    assert job.retry_after is not None
+    assert timedelta(seconds=59) < job.retry_after - job.finished_at <= timedelta(seconds=60)
+
+
+def test_a_worker_takes_no_more_jobs_than_it_has_free_slots(receiver: Receiver):
+    answer_now = threading.Event()
+    receiver.answer = lambda request: Reply(before=lambda: answer_now.wait(30) and None)
+    jobs_at(receiver, 5)
+
+    worker = Worker("w", concurrency=2)
+    try:
+        turn_until(worker, lambda: len(receiver.received) == 2)
+        for _ in range(3):
+            worker.turn(100)
+        assert worker.open_jobs == 2
+        assert Job.objects.filter(status="Leased").count() == 2
+        assert Job.objects.filter(status="Pending").count() == 3
+        answer_now.set()
+        turn_until(worker, finished)
+    finally:
+        answer_now.set()
+        worker.close()
+    assert Job.objects.filter(status="Completed").count() == 5
+    assert len(receiver.received) == 5
+
+
+def test_a_batch_smaller_than_the_free_slots_is_respected(receiver: Receiver):
+    answer_now = threading.Event()
+    receiver.answer = lambda request: Reply(before=lambda: answer_now.wait(30) and None)
+    jobs_at(receiver, 5)
+
+    worker = Worker("w", concurrency=50)
+    try:
+        worker.turn(3)
+        assert Job.objects.filter(status="Leased").count() == 3
+    finally:
+        answer_now.set()
+        worker.close()
+
+
+def test_a_job_reset_too_often_fails_without_being_sent(receiver: Receiver, hub_settings):
+    hub_settings(max_lease_resets=2)
+    [too_often] = jobs_at(receiver, 1, lease_resets=3)
+    just_not = JobFactory(saga__subscription__callback_url=receiver.url("/sent"), lease_resets=2)
+
+    worker = Worker("w")
+    turn_until(worker, finished)
+    worker.close()
+
+    too_often.refresh_from_db()
+    just_not.refresh_from_db()
+    assert (too_often.status, too_often.error_code, too_often.response_status) == ("Failed", "lease_expired", None)
+    assert just_not.status == "Completed"
+    assert [request.path for request in receiver.received] == ["/sent"]
+
+
+def test_results_survive_a_report_that_fails(receiver: Receiver, monkeypatch):
+    jobs_at(receiver, 3)
+    failures = iter([OperationalError(2006, "Server has gone away"), OperationalError(2013, "Lost connection")])
+
+    def failing(worker_id: str, reports: list[Report]) -> int:
+        for error in failures:
+            raise error
+        return report(worker_id, reports)
+
+    monkeypatch.setattr(worker_module, "report", failing)
+    worker = Worker("w")
+    lost = 0
+    for _ in range(600):
+        try:
+            worker.turn(100)
+        except OperationalError:
+            lost += 1
+        if finished():
+            break
+    worker.close()
+
+    assert lost == 2
+    assert worker.open_jobs == 0
+    assert Job.objects.filter(status="Completed").count() == 3
+    assert len(receiver.received) == 3
+
+
+def test_a_result_whose_lease_was_lost_is_dropped(receiver: Receiver):
+    [stored] = jobs_at(receiver, 1)
+    [job] = lease("first", 1)
+    Job.objects.update(status="Pending", lease_until=None)
+    assert report("first", [Report(job, None, 200)]) == 0
+
+    [again] = lease("second", 1)
+    assert report("first", [Report(job, None, 200)]) == 0
+    assert report("second", [Report(again, "http_500", 500)]) == 1
+    assert report("first", [Report(job, None, 200)]) == 0
+
+    stored.refresh_from_db()
+    assert (stored.status, stored.error_code, stored.worker_id) == ("Failed", "http_500", "second")
+
+
+def test_a_result_reported_twice_is_accepted_as_the_one_it_is(receiver: Receiver):
+    jobs_at(receiver, 1)
+    [job] = lease("w", 1)
+
+    assert report("w", [Report(job, None, 200)]) == 1
+    first = Job.objects.get()
+    assert report("w", [Report(job, None, 200)]) == 1
+
+    assert Job.objects.get().finished_at == first.finished_at
+
+
+def test_a_lease_is_timed_by_the_database_and_carries_the_workers_name(receiver: Receiver, hub_settings):
+    hub_settings(lease=timedelta(seconds=77))
+    jobs_at(receiver, 2)
+    before = clock.now()
+
+    leased = lease("worker-3", 10)
+
+    after = clock.now()
+    assert len(leased) == 2
+    for job in Job.objects.all():
+        assert (job.status, job.worker_id, job.lease_token) == ("Leased", "worker-3", leased[0].lease_token)
+        assert job.lease_until is not None
+        assert before + timedelta(seconds=77) <= job.lease_until <= after + timedelta(seconds=77)
+
+
+def test_the_longest_waiting_jobs_are_taken_first(receiver: Receiver):
+    jobs = jobs_at(receiver, 4)
+
+    assert [job.id for job in lease("w", 2)] == [job.id for job in jobs[:2]]
+    assert [job.id for job in lease("w", 9)] == [job.id for job in jobs[2:]]
+    assert lease("w", 9) == []
+
+
+def test_jobs_beyond_a_receivers_share_are_given_back_and_not_counted(receiver: Receiver, hub_settings):
+    hub_settings(requests_per_host=1, lease=timedelta(seconds=40), request_timeout=timedelta(seconds=30))
+    answer_now = threading.Event()
+    receiver.answer = lambda request: Reply(before=lambda: answer_now.wait(30) and None)
+    jobs_at(receiver, 3)
+
+    worker = Worker("w", concurrency=10)
+    try:
+        worker.turn(100)
+        given_back = list(Job.objects.filter(status="Pending").values_list("lease_resets", flat=True))
+        assert given_back == [0, 0]
+        answer_now.set()
+        turn_until(worker, finished)
+    finally:
+        answer_now.set()
+        worker.close()
+    assert Job.objects.filter(status="Completed").count() == len(receiver.received) == 3
+
+
+def test_a_worker_that_winds_up_takes_nothing_new_and_finishes_what_it_has(receiver: Receiver):
+    answer_now = threading.Event()
+
+    def answer(request: Received) -> Reply:
+        return Reply(before=lambda: answer_now.wait(30) and None)
+
+    receiver.answer = answer
+    jobs_at(receiver, 1)
+    worker = Worker("w")
+    try:
+        turn_until(worker, lambda: len(receiver.received) == 1)
+        late = JobFactory(saga__subscription__callback_url=receiver.url("/late"))
+        answer_now.set()
+        for _ in range(600):
+            worker.wind_up(100)
+            if not worker.open_jobs:
+                break
+    finally:
+        answer_now.set()
+        worker.close()
+
+    assert worker.open_jobs == 0
+    late.refresh_from_db()
+    assert late.status == "Pending"
+    assert Job.objects.filter(status="Completed").count() == 1
+
+
+def test_an_idle_worker_says_so():
+    worker = Worker("w")
+
+    assert worker.turn(100) == 0
+
+    worker.close()
