@@ -1,0 +1,184 @@
+"""A dead letter is delivered anew as a new saga; what was, stays as it was."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, Permission, User
+from django.core.exceptions import PermissionDenied
+
+from deadletters.burial import Death, bury
+from deadletters.models import DeadLetter, Requeue
+from deadletters.requeue import InvalidRequeue, requeue
+from demo.receiver import Receiver, Reply
+from events.intake import publish
+from events.models import Event
+from jobs.models import Job
+from sagas.models import Saga
+from subscriptions.models import Subscription
+from tests.factories import SagaFactory, SubscriptionFactory
+from tests.support.drive import until_terminal
+from webhookhub.db import clock
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def operator() -> User:
+    user = User.objects.create_user("olga")
+    user.user_permissions.add(Permission.objects.get(codename="requeue_deadletter"))
+    return User.objects.get(pk=user.pk)
+
+
+def dead_letter(**saga: object) -> DeadLetter:
+    dead = SagaFactory(status="DeadLettered", attempt_count=3, final_error_code="http_500", **saga)
+    bury([Death(dead.id, dead.event_id, dead.subscription_id, "http_500", clock.now())])
+    return DeadLetter.objects.get(saga=dead)
+
+
+def test_a_requeued_dead_letter_becomes_a_new_saga_of_the_next_generation(operator: User):
+    letter = dead_letter()
+    before = clock.now()
+
+    [result] = requeue([letter.id], by=operator, reason=" endpoint repaired ")
+
+    new = Saga.objects.get(id=result.saga_id)
+    assert (result.dead_letter_id, result.created, result.requested_by) == (letter.id, True, "olga")
+    assert (new.event_id, new.subscription_id, new.generation) == (letter.event_id, letter.subscription_id, 1)
+    assert (new.status, new.attempt_count, new.final_error_code) == ("Pending", 0, None)
+    assert before <= new.next_attempt_at <= clock.now()
+    assert not Job.objects.exists()
+    request = Requeue.objects.get()
+    assert (request.dead_letter_id, request.requested_by, request.reason) == (letter.id, "olga", "endpoint repaired")
+    assert before <= request.requested_at <= clock.now()
+
+
+def test_nothing_that_was_there_before_is_changed(operator: User):
+    letter = dead_letter()
+
+    def everything() -> list[object]:
+        kept = [Event, Subscription, DeadLetter]
+        rows = [list(model._default_manager.values()) for model in kept]
+        return [*rows, list(Saga.objects.filter(id=letter.saga_id).values())]
+
+    before = everything()
+    requeue([letter.id], by=operator, reason="again")
+
+    assert everything() == before
+
+
+def test_the_new_saga_has_the_policy_of_now_and_not_of_then(operator: User, hub_settings):
+    hub_settings(max_retry_limit=9, base_delay=timedelta(seconds=9))
+    letter = dead_letter(max_retry_limit=3, base_delay=timedelta(seconds=1))
+    own = dead_letter(subscription__max_retry_limit=2, subscription__base_delay=timedelta(seconds=5))
+
+    plain, overridden = requeue([letter.id, own.id], by=operator, reason="again")
+
+    policies = {saga.id: (saga.max_retry_limit, saga.base_delay) for saga in Saga.objects.all()}
+    assert policies[plain.saga_id] == (9, timedelta(seconds=9))
+    assert policies[overridden.saga_id] == (2, timedelta(seconds=5))
+    assert policies[letter.saga_id] == (3, timedelta(seconds=1))
+
+
+def test_a_second_request_makes_no_second_saga_and_names_the_first_requester(operator: User):
+    letter = dead_letter()
+    [first] = requeue([letter.id], by=operator, reason="again")
+    other = User.objects.create_superuser("sam")
+
+    [second] = requeue([letter.id], by=other, reason="me too")
+
+    assert (second.saga_id, second.created, second.requested_by) == (first.saga_id, False, "olga")
+    assert "was requeued before by olga" in str(second)
+    assert Saga.objects.count() == 2
+    assert Requeue.objects.get().reason == "again"
+
+
+def test_a_requeued_delivery_that_dies_again_can_be_requeued_again(operator: User, receiver: Receiver):
+    receiver.answer = lambda request: Reply(500)
+    SubscriptionFactory(callback_url=receiver.url(), max_retry_limit=1)
+    published = publish("order.created", {"n": 1})
+    until_terminal()
+    requeue(list(DeadLetter.objects.values_list("id", flat=True)), by=operator, reason="1")
+    until_terminal()
+    receiver.answer = lambda request: Reply(200)
+    requeue(list(DeadLetter.objects.values_list("id", flat=True)), by=operator, reason="2")
+    until_terminal()
+
+    sagas = Saga.objects.order_by("generation").values_list("generation", "status", "attempt_count")
+    assert list(sagas) == [(0, "DeadLettered", 1), (1, "DeadLettered", 1), (2, "Completed", 1)]
+    assert {request.event_uid for request in receiver.received} == {str(published.uid)}
+    assert len({request.body for request in receiver.received}) == 1
+    assert DeadLetter.objects.count() == 2
+
+
+def test_without_the_permission_nothing_is_written():
+    letter = dead_letter()
+
+    for somebody in (User.objects.create_user("eve", is_staff=True), AnonymousUser()):
+        with pytest.raises(PermissionDenied):
+            requeue([letter.id], by=somebody, reason="please")
+    assert Saga.objects.count() == 1
+    assert not Requeue.objects.exists()
+
+
+def test_a_user_who_was_switched_off_has_no_permission(operator: User):
+    letter = dead_letter()
+    User.objects.filter(pk=operator.pk).update(is_active=False)
+
+    with pytest.raises(PermissionDenied):
+        requeue([letter.id], by=User.objects.get(pk=operator.pk), reason="please")
+    assert not Requeue.objects.exists()
+
+
+@pytest.mark.parametrize("reason", ["", "   ", "x" * 501])
+def test_a_reason_is_needed(operator: User, reason: str):
+    letter = dead_letter()
+
+    with pytest.raises(InvalidRequeue, match="reason must be a text of 1 to 500 characters"):
+        requeue([letter.id], by=operator, reason=reason)
+    assert Saga.objects.count() == 1
+    assert not Requeue.objects.exists()
+
+
+def test_an_unknown_id_among_others_is_named_and_nothing_is_written(operator: User):
+    letter = dead_letter()
+
+    with pytest.raises(InvalidRequeue, match=f"there is no dead letter {letter.id + 1000}"):
+        requeue([letter.id, letter.id + 1000], by=operator, reason="again")
+    assert Saga.objects.count() == 1
+    assert not Requeue.objects.exists()
+
+
+def test_an_id_given_twice_is_requeued_once(operator: User):
+    letter = dead_letter()
+
+    results = requeue([letter.id, letter.id], by=operator, reason="again")
+
+    assert [result.dead_letter_id for result in results] == [letter.id]
+    assert Saga.objects.count() == 2
+
+
+def test_many_are_answered_in_the_order_of_their_ids(operator: User):
+    letters = [dead_letter() for _ in range(5)]
+
+    results = requeue([letter.id for letter in reversed(letters)], by=operator, reason="again")
+
+    assert [result.dead_letter_id for result in results] == [letter.id for letter in letters]
+    assert len({result.saga_id for result in results}) == 5
+    assert all(result.created for result in results)
+
+
+def test_nothing_to_requeue_is_no_error(operator: User):
+    assert requeue([], by=operator, reason="again") == []
+
+
+def test_a_dead_letter_holds_the_whole_payload_and_is_made_once():
+    letter = dead_letter(event__payload='{"n": [1, 2.5, "é"]}')
+    saga = Saga.objects.get()
+
+    bury([Death(saga.id, saga.event_id, saga.subscription_id, "another", clock.now())])
+
+    kept = DeadLetter.objects.get()
+    assert (kept.id, kept.final_error_code) == (letter.id, "http_500")
+    assert kept.payload_snapshot == Event.objects.get().payload

@@ -1,0 +1,170 @@
+"""A subscription's address is stored in one form, once per event type, and verified for itself alone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from subscriptions.models import Subscription
+from tests.factories import SubscriptionFactory
+from webhookhub.db import clock
+from webhookhub.egress.urls import UnacceptableURL
+
+pytestmark = pytest.mark.django_db
+
+URL = "https://127.0.0.1:8443/hook"
+
+
+def verified(**fields: object) -> Subscription:
+    made = SubscriptionFactory(callback_url=URL, verification_result="echoed", verification_at=clock.now(), **fields)
+    return Subscription.objects.get(id=made.id)
+
+
+def test_the_address_is_stored_in_its_normal_form():
+    SubscriptionFactory(callback_url="HTTPS://BÜCHER.Example:443/ü")
+
+    assert Subscription.objects.get().callback_url == "https://xn--bcher-kva.example/%C3%BC"
+
+
+@pytest.mark.parametrize("url", ["http://example.com/", "https://10.0.0.1/", "", "https://user@example.com/"])
+def test_a_bad_address_is_neither_valid_nor_saved(url: str):
+    subscription = Subscription(event_type="order.created", callback_url=url)
+
+    with pytest.raises(ValidationError) as caught:
+        subscription.full_clean()
+    assert "callback_url" in caught.value.message_dict
+    with pytest.raises(UnacceptableURL):
+        subscription.save()
+    assert not Subscription.objects.exists()
+
+
+@pytest.mark.parametrize("event_type", ["", "order created", "a" * 101, "order/*", "é", "a\n"])
+def test_a_bad_event_type_is_not_valid(event_type: str):
+    with pytest.raises(ValidationError) as caught:
+        Subscription(event_type=event_type, callback_url=URL).full_clean()
+    assert "event_type" in caught.value.message_dict
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"max_retry_limit": 0},
+        {"max_retry_limit": 1001},
+        {"base_delay": timedelta(0)},
+        {"base_delay": timedelta(seconds=-1)},
+        {"base_delay": timedelta(days=2)},
+    ],
+)
+def test_overrides_out_of_bounds_are_not_valid(bad):
+    with pytest.raises(ValidationError) as caught:
+        Subscription(event_type="a", callback_url=URL, **bad).full_clean()
+    assert set(caught.value.message_dict) == set(bad)
+
+
+def test_the_same_address_in_another_spelling_is_found_to_be_there_already():
+    verified()
+    other = Subscription(event_type="order.created", callback_url="HTTPS://127.0.0.1:08443/hook")
+
+    with pytest.raises(ValidationError, match="subscribed to this event type already"):
+        other.full_clean()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Subscription(event_type="order.created", callback_url="HTTPS://127.0.0.1:08443/hook").save()
+    assert Subscription.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"event_type": "order.changed", "callback_url": URL},
+        {"event_type": "Order.created", "callback_url": URL},
+        {"event_type": "order.created", "callback_url": f"{URL}/"},
+        {"event_type": "order.created", "callback_url": URL.replace("hook", "Hook")},
+    ],
+)
+def test_another_type_or_address_is_another_subscription(other: dict[str, str]):
+    verified()
+
+    Subscription(**other).full_clean()
+    Subscription(**other).save()
+
+    assert Subscription.objects.count() == 2
+
+
+@pytest.mark.parametrize("update_fields", [None, ["callback_url"], ["callback_url", "verified"]])
+def test_another_address_has_promised_nothing_yet(update_fields):
+    subscription = verified()
+    subscription.callback_url = f"{URL}/other"
+
+    subscription.save(update_fields=update_fields)
+
+    stored = Subscription.objects.get()
+    assert stored.callback_url == f"{URL}/other"
+    assert (stored.verified, stored.verification_result, stored.verification_at) == (False, "", None)
+
+
+def test_an_address_changed_right_after_it_was_made_has_promised_nothing_yet():
+    subscription = SubscriptionFactory(callback_url=URL, verified=True)
+    subscription.callback_url = f"{URL}/other"
+
+    subscription.save()
+
+    assert not Subscription.objects.get().verified
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"description": "new"},
+        {"active": False},
+        {"max_retry_limit": 3},
+        {"event_type": "order.changed"},
+        {"callback_url": URL},
+        {"callback_url": "https://127.0.0.1:8443/hook".replace("https", "HTTPS")},
+    ],
+)
+def test_verification_is_kept_when_the_address_stays_the_same(change):
+    subscription = verified()
+    for name, value in change.items():
+        setattr(subscription, name, value)
+
+    subscription.save()
+
+    stored = Subscription.objects.get()
+    assert (stored.verified, stored.verification_result) == (True, "echoed")
+    assert stored.verification_at is not None
+
+
+def test_an_address_changed_in_memory_only_takes_nothing_away():
+    subscription = verified()
+    subscription.callback_url = f"{URL}/other"
+    subscription.description = "new"
+
+    subscription.save(update_fields=["description"])
+
+    stored = Subscription.objects.get()
+    assert (stored.callback_url, stored.verified, stored.description) == (URL, True, "new")
+
+    subscription.save()
+    assert not Subscription.objects.get().verified
+
+
+def test_saving_moves_updated_at_and_not_created_at():
+    subscription = verified()
+    before = Subscription.objects.get()
+
+    subscription.save()
+
+    after = Subscription.objects.get()
+    assert after.created_at == before.created_at
+    assert after.updated_at > before.updated_at
+
+
+def test_only_active_and_verified_subscriptions_are_routable():
+    wanted = SubscriptionFactory()
+    SubscriptionFactory(active=False)
+    SubscriptionFactory(verified=False)
+
+    assert list(Subscription.objects.routable()) == [wanted]  # type: ignore[attr-defined]
