@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 
 from subscriptions.envelope import seal
 from webhookhub.egress.curl import Request
@@ -34,8 +35,13 @@ def traceparent(job: LeasedJob) -> str:
 
 def body(job: LeasedJob) -> bytes:
     """Type, time and data; the payload's text goes in as it is stored, unparsed."""
-    timestamp = job.event_created_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    return f'{{"type":{json.dumps(job.event_type)},"timestamp":"{timestamp}","data":{job.payload}}}'.encode()
+    timestamp = job.event_created_at.isoformat().replace("+00:00", "Z")
+    return f'{{"type":{_quoted(job.event_type)},"timestamp":"{timestamp}","data":{job.payload}}}'.encode()
+
+
+@lru_cache(maxsize=10_000)
+def _quoted(event_type: str) -> str:
+    return json.dumps(event_type)
 
 
 def retry_after(header: str | None, now: datetime) -> timedelta | None:

@@ -46,7 +46,7 @@ def test_what_is_not_a_secret_signs_nothing(secret):
 
 @pytest.mark.django_db
 def test_a_delivery_verifies_with_the_public_package_and_not_once_it_was_changed(receiver: Receiver):
-    subscription = SubscriptionFactory(callback_url=receiver.url())
+    subscription = SubscriptionFactory.create(callback_url=receiver.url())
     secret = secrets.shown_to_the_receiver(subscription)
 
     publish("order.created", {"order": 7, "name": "Zoë"})
@@ -61,7 +61,7 @@ def test_a_delivery_verifies_with_the_public_package_and_not_once_it_was_changed
 
 @pytest.mark.django_db
 def test_signatures_verify_before_during_and_after_a_rotation(receiver: Receiver):
-    subscription = SubscriptionFactory(callback_url=receiver.url())
+    subscription = SubscriptionFactory.create(callback_url=receiver.url())
     old = secrets.shown_to_the_receiver(subscription)
     send_test(subscription)
     new = secrets.rotate(subscription)
@@ -77,7 +77,7 @@ def test_signatures_verify_before_during_and_after_a_rotation(receiver: Receiver
 
 @pytest.mark.django_db
 def test_an_asymmetric_signature_verifies_with_the_public_key_alone(receiver: Receiver):
-    subscription = SubscriptionFactory(callback_url=receiver.url(), signing_scheme="v1a")
+    subscription = SubscriptionFactory.create(callback_url=receiver.url(), signing_scheme="v1a")
     shown = secrets.shown_to_the_receiver(subscription)
     assert shown.startswith("whpk_")
     key = Ed25519PublicKey.from_public_bytes(base64.b64decode(shown.removeprefix("whpk_")))
@@ -95,7 +95,7 @@ def test_an_asymmetric_signature_verifies_with_the_public_key_alone(receiver: Re
 
 @pytest.mark.django_db
 def test_a_rotation_to_the_other_scheme_signs_both_ways_for_a_while(receiver: Receiver):
-    subscription = SubscriptionFactory(callback_url=receiver.url())
+    subscription = SubscriptionFactory.create(callback_url=receiver.url())
     secrets.rotate(subscription, "v1a")
     send_test(subscription)
     [request] = receiver.received
@@ -104,7 +104,7 @@ def test_a_rotation_to_the_other_scheme_signs_both_ways_for_a_while(receiver: Re
 
 @pytest.mark.django_db
 def test_of_two_rotations_at_once_one_is_told_that_it_came_too_late():
-    subscription = SubscriptionFactory()
+    subscription = SubscriptionFactory.create()
     same = Subscription.objects.get()
     secrets.rotate(subscription)
     with pytest.raises(secrets.RotationConflict):
@@ -113,7 +113,7 @@ def test_of_two_rotations_at_once_one_is_told_that_it_came_too_late():
 
 @pytest.mark.django_db
 def test_secrets_are_encrypted_at_rest_and_survive_a_change_of_the_key(hub_settings, receiver: Receiver):
-    subscription = SubscriptionFactory(callback_url=receiver.url())
+    subscription = SubscriptionFactory.create(callback_url=receiver.url())
     secret = secrets.shown_to_the_receiver(subscription)
     assert secret not in str(Subscription.objects.values())
     first, second = cipher.new_key(), cipher.new_key()
@@ -130,7 +130,7 @@ def test_secrets_are_encrypted_at_rest_and_survive_a_change_of_the_key(hub_setti
 
 @pytest.mark.django_db
 def test_a_delivery_that_cannot_be_signed_is_not_sent_and_says_so(hub_settings, receiver: Receiver):
-    SubscriptionFactory(callback_url=receiver.url(), max_retry_limit=1)
+    SubscriptionFactory.create(callback_url=receiver.url(), max_retry_limit=1)
     hub_settings(encryption_keys=(cipher.new_key(),))
 
     publish("order.created", {"order": 7})
@@ -142,8 +142,8 @@ def test_a_delivery_that_cannot_be_signed_is_not_sent_and_says_so(hub_settings, 
 
 @pytest.mark.django_db
 def test_all_attempts_of_an_event_are_one_trace(receiver: Receiver):
-    SubscriptionFactory(callback_url=receiver.url("/a"))
-    SubscriptionFactory(callback_url=receiver.url("/b"))
+    SubscriptionFactory.create(callback_url=receiver.url("/a"))
+    SubscriptionFactory.create(callback_url=receiver.url("/b"))
     event = publish("order.created", {})
     run_until_terminal()
     traces = {request.headers["traceparent"] for request in receiver.received}

@@ -1,0 +1,169 @@
+"""The engine alone against a loopback receiver, beside bare pycurl in the same run: POSTs and CPU per POST.
+
+Rounds alternate, so that a noisy machine disturbs both alike; the medians are compared. CPU is this process's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pycurl
+
+from bench.echo import receiver
+from demo import certificates
+
+CONCURRENCY = 100
+PAYLOAD = json.dumps({"order": 123456, "customer": "c-1", "lines": [{"sku": "A", "n": 2}] * 10}, separators=(",", ":"))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.egress", description=__doc__)
+    parser.add_argument("--requests", type=int, default=5000, help="POSTs in each round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        authority, server = certificates.write(Path(folder))
+        _set_up(str(authority))
+        with receiver(server) as url:
+            sides = {"bare pycurl": BareSide(url, str(authority)), "engine, signing": EngineSide(url, str(authority))}
+            rounds: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
+            for number in range(options.rounds + 1):
+                for name, side in sides.items():
+                    figures = _measure(side, options.requests)
+                    if number:  # the first round makes the connections
+                        rounds[name].append(figures)
+    _print(rounds, options.json)
+    return 0
+
+
+def _set_up(authority: str) -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhookhub.settings")
+    os.environ["WEBHOOKHUB_CA_BUNDLE"] = authority
+    os.environ["WEBHOOKHUB_ALLOWED_NETWORKS"] = "127.0.0.0/8"
+    os.environ["WEBHOOKHUB_REQUESTS_PER_HOST"] = str(CONCURRENCY)
+    import django
+
+    django.setup()
+
+
+class EngineSide:
+    """As a worker does it: build, sign, send, collect."""
+
+    def __init__(self, url: str, authority: str) -> None:
+        from jobs.lease import LeasedJob
+        from subscriptions.envelope import Endpoint
+        from subscriptions.signing import new_secret
+        from webhookhub import cipher
+        from webhookhub.egress.curl import Engine
+        from webhookhub.ids import new_uid
+
+        endpoint = Endpoint(url, cipher.encrypt(new_secret("v1")), "", None, "")
+        now = datetime.now(UTC)
+        self._jobs = [
+            LeasedJob(number, 1, 1, 0, new_uid(), "order.created", now, PAYLOAD, "c", 1, endpoint, "t", now)
+            for number in range(1000)
+        ]
+        self._engine: Engine[LeasedJob] = Engine(CONCURRENCY)
+
+    def run(self, count: int) -> None:
+        from jobs import request
+
+        now = datetime.now(UTC)
+        begun = done = 0
+        while done < count:
+            while begun < count and self._engine.free:
+                job = self._jobs[begun % len(self._jobs)]
+                begun += 1
+                self._engine.submit(job, request.build(job, now))
+            answers = self._engine.poll(1.0)
+            assert all(answer.error_code is None for _, answer in answers), answers
+            done += len(answers)
+
+
+class BareSide:
+    """The least pycurl can do for the same bytes: handles reused, nothing judged, nothing signed, nothing kept."""
+
+    def __init__(self, url: str, authority: str) -> None:
+        body = f'{{"type":"order.created","timestamp":"2026-01-01T00:00:00.000000Z","data":{PAYLOAD}}}'.encode()
+        headers = ["Expect:", "Content-Type: application/json", "webhook-id: x", "webhook-timestamp: 1"]
+        self._multi = pycurl.CurlMulti()
+        self._multi.setopt(pycurl.M_MAXCONNECTS, CONCURRENCY)
+        self._idle = []
+        for _ in range(CONCURRENCY):
+            curl = pycurl.Curl()
+            for option, value in [
+                (pycurl.URL, url),
+                (pycurl.POST, 1),
+                (pycurl.POSTFIELDS, body),
+                (pycurl.HTTPHEADER, headers),
+                (pycurl.CAINFO, authority),
+                (pycurl.NOSIGNAL, 1),
+                (pycurl.WRITEFUNCTION, lambda chunk: None),
+            ]:
+                curl.setopt(option, value)
+            self._idle.append(curl)
+
+    def run(self, count: int) -> None:
+        begun = done = 0
+        while done < count:
+            while begun < count and self._idle:
+                begun += 1
+                self._multi.add_handle(self._idle.pop())
+            self._multi.perform()
+            done += self._collect()
+            if not self._idle:
+                self._multi.select(1.0)
+
+    def _collect(self) -> int:
+        done = 0
+        while True:
+            left, succeeded, failed = self._multi.info_read()
+            assert not failed, failed
+            for curl in succeeded:
+                self._multi.remove_handle(curl)
+                self._idle.append(curl)
+                done += 1
+            if not left:
+                return done
+
+
+def _measure(side: EngineSide | BareSide, count: int) -> dict[str, float]:
+    cpu, wall = time.process_time(), time.perf_counter()
+    side.run(count)
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    return {"posts_per_second": count / wall, "cpu_microseconds": cpu / count * 1e6}
+
+
+def _print(rounds: dict[str, list[dict[str, float]]], as_json: bool) -> None:
+    result: dict[str, Any] = {}
+    for name, figures in rounds.items():
+        cpu = [figure["cpu_microseconds"] for figure in figures]
+        result[name] = {
+            "posts_per_second": round(statistics.median(figure["posts_per_second"] for figure in figures)),
+            "cpu_microseconds_per_post": round(statistics.median(cpu), 1),
+            "cpu_spread": [round(min(cpu), 1), round(max(cpu), 1)],
+        }
+    ours, theirs = (result[name]["cpu_microseconds_per_post"] for name in ("engine, signing", "bare pycurl"))
+    result["cpu_ratio"] = round(ours / theirs, 2)
+    if as_json:
+        print(json.dumps(result))
+        return
+    print(f"{'':<18}{'POST/s':>8}{'µs CPU/POST':>14}   spread")
+    for name in rounds:
+        row = result[name]
+        low, high = row["cpu_spread"]
+        print(f"{name:<18}{row['posts_per_second']:>8}{row['cpu_microseconds_per_post']:>14}   {low} to {high}")
+    print(f"CPU of the engine / CPU of bare pycurl: {result['cpu_ratio']}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
