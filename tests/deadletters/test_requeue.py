@@ -32,7 +32,7 @@ def operator() -> User:
 
 
 def dead_letter(**saga: object) -> DeadLetter:
-    dead = SagaFactory(status="DeadLettered", attempt_count=3, final_error_code="http_500", **saga)
+    dead = SagaFactory.create(status="DeadLettered", attempt_count=3, final_error_code="http_500", **saga)
     bury([Death(dead.id, dead.event_id, dead.subscription_id, "http_500", clock.now())])
     return DeadLetter.objects.get(saga=dead)
 
@@ -96,7 +96,7 @@ def test_a_second_request_makes_no_second_saga_and_names_the_first_requester(ope
 
 def test_a_requeued_delivery_that_dies_again_can_be_requeued_again(operator: User, receiver: Receiver):
     receiver.answer = lambda request: Reply(500)
-    SubscriptionFactory(callback_url=receiver.url(), max_retry_limit=1)
+    SubscriptionFactory.create(callback_url=receiver.url(), max_retry_limit=1)
     published = publish("order.created", {"n": 1})
     until_terminal()
     requeue(list(DeadLetter.objects.values_list("id", flat=True)), by=operator, reason="1")

@@ -18,11 +18,11 @@ pytestmark = pytest.mark.django_db
 
 
 def test_each_matching_subscription_gets_one_saga_and_the_inbox_is_emptied():
-    wanted = [SubscriptionFactory(), SubscriptionFactory()]
-    SubscriptionFactory(event_type="order.cancelled")
-    SubscriptionFactory(event_type="Order.created")
-    SubscriptionFactory(active=False)
-    SubscriptionFactory(verified=False)
+    wanted = [SubscriptionFactory.create(), SubscriptionFactory.create()]
+    SubscriptionFactory.create(event_type="order.cancelled")
+    SubscriptionFactory.create(event_type="Order.created")
+    SubscriptionFactory.create(active=False)
+    SubscriptionFactory.create(verified=False)
     published = publish("order.created", {})
 
     assert Router().route(10) == 1
@@ -33,7 +33,7 @@ def test_each_matching_subscription_gets_one_saga_and_the_inbox_is_emptied():
 
 
 def test_an_event_that_nobody_wants_is_kept_without_a_saga_and_leaves_the_inbox():
-    SubscriptionFactory()
+    SubscriptionFactory.create()
     publish("nobody.wants", {})
 
     assert Router().route(10) == 1
@@ -48,7 +48,7 @@ def test_an_empty_inbox_is_nothing_to_do():
 
 
 def test_an_event_routed_again_makes_no_second_saga():
-    SubscriptionFactory()
+    SubscriptionFactory.create()
     published = publish("order.created", {})
     Router().route(10)
     before = Saga.objects.get()
@@ -62,7 +62,7 @@ def test_an_event_routed_again_makes_no_second_saga():
 
 
 def test_a_batch_takes_no_more_events_than_it_was_told_to_and_the_oldest_first():
-    SubscriptionFactory()
+    SubscriptionFactory.create()
     ids = [result.id for result in publish_many([NewEvent("order.created", n) for n in range(5)])]  # type: ignore[union-attr]
 
     assert Router().route(2) == 2
@@ -74,9 +74,9 @@ def test_a_batch_takes_no_more_events_than_it_was_told_to_and_the_oldest_first()
 def test_one_transaction_makes_no_more_sagas_than_its_bound_but_routes_at_least_one_event(monkeypatch):
     monkeypatch.setattr(routing, "MAX_BIRTHS", 5)
     for _ in range(3):
-        SubscriptionFactory()
+        SubscriptionFactory.create()
     for _ in range(7):
-        SubscriptionFactory(event_type="popular")
+        SubscriptionFactory.create(event_type="popular")
     publish_many([NewEvent("order.created", n) for n in range(3)])
     publish("popular", {})
     router = Router()
@@ -91,7 +91,7 @@ def test_one_transaction_makes_no_more_sagas_than_its_bound_but_routes_at_least_
 
 def test_events_that_nobody_wants_do_not_count_against_the_bound(monkeypatch):
     monkeypatch.setattr(routing, "MAX_BIRTHS", 1)
-    SubscriptionFactory()
+    SubscriptionFactory.create()
     publish_many([NewEvent("nobody.wants", n) for n in range(5)])
     publish("order.created", {})
 
@@ -103,7 +103,7 @@ def test_the_view_of_subscriptions_is_kept_for_a_while(hub_settings):
     hub_settings(subscription_cache=timedelta(hours=1))
     router = Router()
     router.route(10)
-    SubscriptionFactory()
+    SubscriptionFactory.create()
     publish("order.created", {})
 
     router.route(10)
@@ -114,7 +114,7 @@ def test_the_view_of_subscriptions_is_kept_for_a_while(hub_settings):
 def test_a_change_of_a_subscription_is_followed_once_the_view_is_old(hub_settings):
     hub_settings(subscription_cache=timedelta(0))
     router = Router()
-    subscription = SubscriptionFactory(active=False)
+    subscription = SubscriptionFactory.create(active=False)
     publish("order.created", 1)
     router.route(10)
     assert not Saga.objects.exists()
@@ -131,7 +131,7 @@ def test_a_change_of_a_subscription_is_followed_once_the_view_is_old(hub_setting
 
 
 def test_routing_changes_neither_events_nor_subscriptions():
-    SubscriptionFactory()
+    SubscriptionFactory.create()
     publish("order.created", {"n": 1})
     before = list(Event.objects.values()), list(Subscription.objects.values())
 

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.django_db
 
 def leased(expires_in: float, **fields: object) -> Job:
     until = clock.now() + timedelta(seconds=expires_in)
-    return JobFactory(status="Leased", lease_until=until, lease_token="token", worker_id="gone", **fields)
+    job: Job = JobFactory.create(status="Leased", lease_until=until, lease_token="token", worker_id="gone", **fields)
+    return job
 
 
 def test_an_expired_lease_is_reset_and_counted():
@@ -52,7 +53,7 @@ def test_a_lease_that_still_runs_is_left_alone():
 @pytest.mark.parametrize("status", ["Pending", "Completed", "Failed"])
 def test_a_job_that_is_not_leased_is_left_alone(status: str):
     past = clock.now() - timedelta(hours=1)
-    job = JobFactory(status=status, lease_until=past, finished_at=past)
+    job = JobFactory.create(status=status, lease_until=past, finished_at=past)
 
     assert clean(10) == 0
 

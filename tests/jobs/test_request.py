@@ -23,7 +23,9 @@ NOW = datetime(2024, 2, 29, 12, 0, 0, tzinfo=UTC)
 @pytest.mark.django_db
 def test_the_body_is_type_time_and_the_payload_as_it_is_stored():
     created = datetime(2024, 2, 29, 12, 30, 15, 123456, tzinfo=UTC)
-    JobFactory(saga__event__event_type="a.b-c_d", saga__event__created_at=created, saga__event__payload='{"k": 1.0}')
+    JobFactory.create(
+        saga__event__event_type="a.b-c_d", saga__event__created_at=created, saga__event__payload='{"k": 1.0}'
+    )
 
     [job] = lease("w", 1)
 
@@ -35,7 +37,7 @@ def test_the_body_is_type_time_and_the_payload_as_it_is_stored():
 
 @pytest.mark.django_db
 def test_a_job_leased_again_sends_the_same_bytes():
-    JobFactory(saga__event__payload='{"zebra": "é😀", "a": [1, 1.5, {"y": null, "x": true}]}')
+    JobFactory.create(saga__event__payload='{"zebra": "é😀", "a": [1, 1.5, {"y": null, "x": true}]}')
 
     bodies = set()
     for _ in range(3):
@@ -50,7 +52,7 @@ def test_a_job_leased_again_sends_the_same_bytes():
 @pytest.mark.django_db
 def test_every_attempt_carries_the_same_id_and_bytes_and_its_own_number(receiver: Receiver):
     receiver.answer = lambda received: Reply(500 if received.attempt < 3 else 200)
-    SubscriptionFactory(callback_url=receiver.url("/hook?a=b"), base_delay=timedelta(milliseconds=1))
+    SubscriptionFactory.create(callback_url=receiver.url("/hook?a=b"), base_delay=timedelta(milliseconds=1))
     payload = {"zebra": 1, "a": "é\u2028</script>", "n": [0.1, 2**63, -1e-7]}
 
     published = publish("order.created", payload)
@@ -120,7 +122,7 @@ def test_retry_after_is_seconds_or_a_date_or_nothing(header: str | None, seconds
 def test_no_retry_after_can_stop_a_worker(receiver: Receiver, header: str, hub_settings):
     hub_settings(retry_after_cap=timedelta(0))
     receiver.answer = lambda received: Reply(503 if received.attempt == 1 else 200, b"", (("Retry-After", header),))
-    SubscriptionFactory(callback_url=receiver.url(), base_delay=timedelta(milliseconds=1))
+    SubscriptionFactory.create(callback_url=receiver.url(), base_delay=timedelta(milliseconds=1))
 
     publish("order.created", {})
     until_terminal()
@@ -137,12 +139,14 @@ def test_a_retry_after_postpones_the_next_attempt_up_to_its_cap(receiver: Receiv
         500 if received.path == "/other" else 429, b"", (("Retry-After", asked[received.path]),)
     )
     for path in asked:
-        SubscriptionFactory(callback_url=receiver.url(path), base_delay=timedelta(seconds=1))
+        SubscriptionFactory.create(callback_url=receiver.url(path), base_delay=timedelta(seconds=1))
     publish("order.created", {})
     until(lambda: Saga.objects.filter(status="PendingRetry").count() == 3)
 
     delays = {}
     for saga in Saga.objects.select_related("subscription"):
         path = saga.subscription.callback_url.rpartition("/")[2]
-        delays[path] = (saga.next_attempt_at - Job.objects.get(saga=saga).finished_at).total_seconds()
+        finished_at = Job.objects.get(saga=saga).finished_at
+        assert finished_at is not None
+        delays[path] = (saga.next_attempt_at - finished_at).total_seconds()
     assert delays == {"short": pytest.approx(300, abs=0.01), "long": 600, "other": 1}

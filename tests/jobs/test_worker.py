@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from django.db import OperationalError
 
-from demo.receiver import Received, Receiver, Reply
+from demo.receiver import Receiver, Reply
 from jobs import worker as worker_module
 from jobs.lease import lease
 from jobs.models import Job
@@ -34,7 +34,18 @@ def finished() -> bool:
 
 
 def jobs_at(receiver: Receiver, count: int, **fields: object) -> list[Job]:
-    return [JobFactory(saga__subscription__callback_url=receiver.url(f"/{n}"), **fields) for n in range(count)]
+    return [JobFactory.create(saga__subscription__callback_url=receiver.url(f"/{n}"), **fields) for n in range(count)]
+
+
+def held_back(receiver: Receiver) -> threading.Event:
+    """The receiver answers nobody before the event is set."""
+    answer_now = threading.Event()
+
+    def wait() -> None:
+        answer_now.wait(30)
+
+    receiver.answer = lambda request: Reply(before=wait)
+    return answer_now
 
 
 def test_a_success_is_reported_with_what_came_back(receiver: Receiver):
@@ -69,8 +80,7 @@ def test_a_failure_is_reported_with_its_code(receiver: Receiver):
 
 
 def test_a_worker_takes_no_more_jobs_than_it_has_free_slots(receiver: Receiver):
-    answer_now = threading.Event()
-    receiver.answer = lambda request: Reply(before=lambda: answer_now.wait(30) and None)
+    answer_now = held_back(receiver)
     jobs_at(receiver, 5)
 
     worker = Worker("w", concurrency=2)
@@ -91,8 +101,7 @@ def test_a_worker_takes_no_more_jobs_than_it_has_free_slots(receiver: Receiver):
 
 
 def test_a_batch_smaller_than_the_free_slots_is_respected(receiver: Receiver):
-    answer_now = threading.Event()
-    receiver.answer = lambda request: Reply(before=lambda: answer_now.wait(30) and None)
+    answer_now = held_back(receiver)
     jobs_at(receiver, 5)
 
     worker = Worker("w", concurrency=50)
@@ -107,7 +116,7 @@ def test_a_batch_smaller_than_the_free_slots_is_respected(receiver: Receiver):
 def test_a_job_reset_too_often_fails_without_being_sent(receiver: Receiver, hub_settings):
     hub_settings(max_lease_resets=2)
     [too_often] = jobs_at(receiver, 1, lease_resets=3)
-    just_not = JobFactory(saga__subscription__callback_url=receiver.url("/sent"), lease_resets=2)
+    just_not = JobFactory.create(saga__subscription__callback_url=receiver.url("/sent"), lease_resets=2)
 
     worker = Worker("w")
     turn_until(worker, finished)
@@ -198,8 +207,7 @@ def test_the_longest_waiting_jobs_are_taken_first(receiver: Receiver):
 
 def test_jobs_beyond_a_receivers_share_are_given_back_and_not_counted(receiver: Receiver, hub_settings):
     hub_settings(requests_per_host=1, lease=timedelta(seconds=40), request_timeout=timedelta(seconds=30))
-    answer_now = threading.Event()
-    receiver.answer = lambda request: Reply(before=lambda: answer_now.wait(30) and None)
+    answer_now = held_back(receiver)
     jobs_at(receiver, 3)
 
     worker = Worker("w", concurrency=10)
@@ -216,17 +224,12 @@ def test_jobs_beyond_a_receivers_share_are_given_back_and_not_counted(receiver: 
 
 
 def test_a_worker_that_winds_up_takes_nothing_new_and_finishes_what_it_has(receiver: Receiver):
-    answer_now = threading.Event()
-
-    def answer(request: Received) -> Reply:
-        return Reply(before=lambda: answer_now.wait(30) and None)
-
-    receiver.answer = answer
+    answer_now = held_back(receiver)
     jobs_at(receiver, 1)
     worker = Worker("w")
     try:
         turn_until(worker, lambda: len(receiver.received) == 1)
-        late = JobFactory(saga__subscription__callback_url=receiver.url("/late"))
+        late = JobFactory.create(saga__subscription__callback_url=receiver.url("/late"))
         answer_now.set()
         for _ in range(600):
             worker.wind_up(100)

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.django_db
 
 def test_overrides_and_defaults_are_copied_when_the_saga_is_born(hub_settings):
     hub_settings(max_retry_limit=7, base_delay=timedelta(seconds=11))
-    plain = SubscriptionFactory()
-    own = SubscriptionFactory(max_retry_limit=2, base_delay=timedelta(milliseconds=1500))
+    plain = SubscriptionFactory.create()
+    own = SubscriptionFactory.create(max_retry_limit=2, base_delay=timedelta(milliseconds=1500))
     publish("order.created", {})
 
     Router().route(10)
@@ -38,7 +38,7 @@ def test_overrides_and_defaults_are_copied_when_the_saga_is_born(hub_settings):
 def test_a_changed_setting_or_override_holds_only_for_sagas_born_after_it(hub_settings, receiver: Receiver):
     receiver.answer = lambda request: Reply(500)
     hub_settings(max_retry_limit=2, base_delay=timedelta(milliseconds=1))
-    subscription = SubscriptionFactory(callback_url=receiver.url())
+    subscription = SubscriptionFactory.create(callback_url=receiver.url())
     publish("order.created", {"n": 1})
     Router().route(10)
 
@@ -71,9 +71,9 @@ def test_the_same_birth_again_changes_nothing():
 
 
 def test_births_beyond_one_batch_are_all_made():
-    event = EventFactory()
+    event = EventFactory.create()
     policy = RetryPolicy(3, timedelta(seconds=1))
-    subscriptions = [SubscriptionFactory() for _ in range(7)]
+    subscriptions = [SubscriptionFactory.create() for _ in range(7)]
 
     births.insert([Birth(event.id, subscription.id, 0, policy) for subscription in subscriptions], 3)
 
@@ -82,6 +82,6 @@ def test_births_beyond_one_batch_are_all_made():
 
 
 def _insert(limit: int = 3):
-    event, subscription = EventFactory(), SubscriptionFactory()
+    event, subscription = EventFactory.create(), SubscriptionFactory.create()
     births.insert([Birth(event.id, subscription.id, 0, RetryPolicy(limit, timedelta(seconds=1)))], 10)
     return event, subscription

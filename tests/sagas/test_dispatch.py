@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_a_due_saga_gets_one_job_numbered_after_its_attempts():
-    saga = SagaFactory(status="PendingRetry", attempt_count=1)
+    saga = SagaFactory.create(status="PendingRetry", attempt_count=1)
 
     assert dispatch(10) == 1
     assert dispatch(10) == 0
@@ -27,7 +27,7 @@ def test_a_due_saga_gets_one_job_numbered_after_its_attempts():
 
 
 def test_a_saga_whose_time_has_not_come_gets_no_job():
-    SagaFactory(status="PendingRetry", attempt_count=1, next_attempt_at=clock.now() + timedelta(hours=1))
+    SagaFactory.create(status="PendingRetry", attempt_count=1, next_attempt_at=clock.now() + timedelta(hours=1))
 
     assert dispatch(10) == 0
     assert not Job.objects.exists()
@@ -36,7 +36,7 @@ def test_a_saga_whose_time_has_not_come_gets_no_job():
 @pytest.mark.parametrize("off", [{"active": False}, {"verified": False}])
 def test_the_sagas_of_a_subscription_that_is_off_are_postponed_without_an_attempt(off, hub_settings):
     hub_settings(postpone=timedelta(minutes=5))
-    saga = SagaFactory(**{f"subscription__{name}": value for name, value in off.items()})
+    saga = SagaFactory.create(**{f"subscription__{name}": value for name, value in off.items()})
 
     assert dispatch(10) == 1
 
@@ -48,7 +48,7 @@ def test_the_sagas_of_a_subscription_that_is_off_are_postponed_without_an_attemp
 
 def test_a_postponed_saga_goes_on_when_its_subscription_is_back(hub_settings):
     hub_settings(postpone=timedelta(0))
-    saga = SagaFactory(subscription__active=False)
+    saga = SagaFactory.create(subscription__active=False)
     dispatch(10)
     saga.subscription.active = True
     saga.subscription.save()
@@ -61,7 +61,7 @@ def test_a_postponed_saga_goes_on_when_its_subscription_is_back(hub_settings):
 
 @pytest.mark.parametrize("status", ["InProgress", "Completed", "DeadLettered"])
 def test_no_job_is_made_for_a_saga_that_is_not_waiting(status: str):
-    SagaFactory(status=status)
+    SagaFactory.create(status=status)
 
     assert dispatch(10) == 0
     assert not Job.objects.exists()

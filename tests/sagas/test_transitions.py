@@ -84,7 +84,9 @@ def test_the_pipeline_makes_every_legal_transition_and_no_other(changes, receive
     hub_settings(postpone=timedelta(0))
     receiver.answer = _by_path
     for path in ("/good", "/late", "/never"):
-        SubscriptionFactory(callback_url=receiver.url(path), max_retry_limit=2, base_delay=timedelta(milliseconds=1))
+        SubscriptionFactory.create(
+            callback_url=receiver.url(path), max_retry_limit=2, base_delay=timedelta(milliseconds=1)
+        )
     publish("order.created", {"n": 1})
     publish("nobody.wants", {"n": 2})
     until_terminal()
@@ -103,14 +105,14 @@ def _by_path(request: Received) -> Reply:
 
 
 def _let_a_lease_expire() -> None:
-    job = JobFactory(saga__subscription__event_type="other.type")
+    job = JobFactory.create(saga__subscription__event_type="other.type")
     lease("a worker that dies", 10)
     Job.objects.filter(id=job.id).update(lease_until=clock.now() - timedelta(seconds=1))
     until_terminal()
 
 
 def _switch_off_and_on(receiver: Receiver) -> None:
-    subscription = SubscriptionFactory(callback_url=receiver.url("/good"), event_type="switched")
+    subscription = SubscriptionFactory.create(callback_url=receiver.url("/good"), event_type="switched")
     publish("switched", {})
     Router().route(10)
     Subscription.objects.filter(id=subscription.id).update(active=False)

@@ -13,11 +13,11 @@ pytestmark = pytest.mark.django_db
 
 
 def test_the_view_holds_routable_subscriptions_by_type_with_their_overrides():
-    one = SubscriptionFactory(max_retry_limit=4, base_delay=timedelta(seconds=2))
-    two = SubscriptionFactory()
-    other = SubscriptionFactory(event_type="Order.created")
-    SubscriptionFactory(active=False)
-    SubscriptionFactory(verified=False)
+    one = SubscriptionFactory.create(max_retry_limit=4, base_delay=timedelta(seconds=2))
+    two = SubscriptionFactory.create()
+    other = SubscriptionFactory.create(event_type="Order.created")
+    SubscriptionFactory.create(active=False)
+    SubscriptionFactory.create(verified=False)
 
     assert SubscriptionCache().by_event_type() == {
         "order.created": [
@@ -30,7 +30,7 @@ def test_the_view_holds_routable_subscriptions_by_type_with_their_overrides():
 
 def test_the_view_is_read_once_while_it_is_fresh(hub_settings, django_assert_num_queries):
     hub_settings(subscription_cache=timedelta(hours=1))
-    SubscriptionFactory()
+    SubscriptionFactory.create()
     cache = SubscriptionCache()
 
     with django_assert_num_queries(1):
@@ -43,6 +43,6 @@ def test_the_view_is_read_again_when_it_is_old(hub_settings):
     cache = SubscriptionCache()
     assert cache.by_event_type() == {}
 
-    SubscriptionFactory()
+    SubscriptionFactory.create()
 
     assert set(cache.by_event_type()) == {"order.created"}

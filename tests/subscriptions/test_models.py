@@ -19,12 +19,14 @@ URL = "https://127.0.0.1:8443/hook"
 
 
 def verified(**fields: object) -> Subscription:
-    made = SubscriptionFactory(callback_url=URL, verification_result="echoed", verification_at=clock.now(), **fields)
+    made = SubscriptionFactory.create(
+        callback_url=URL, verification_result="echoed", verification_at=clock.now(), **fields
+    )
     return Subscription.objects.get(id=made.id)
 
 
 def test_the_address_is_stored_in_its_normal_form():
-    SubscriptionFactory(callback_url="HTTPS://BÜCHER.Example:443/ü")
+    SubscriptionFactory.create(callback_url="HTTPS://BÜCHER.Example:443/ü")
 
     assert Subscription.objects.get().callback_url == "https://xn--bcher-kva.example/%C3%BC"
 
@@ -106,7 +108,7 @@ def test_another_address_has_promised_nothing_yet(update_fields):
 
 
 def test_an_address_changed_right_after_it_was_made_has_promised_nothing_yet():
-    subscription = SubscriptionFactory(callback_url=URL, verified=True)
+    subscription = SubscriptionFactory.create(callback_url=URL, verified=True)
     subscription.callback_url = f"{URL}/other"
 
     subscription.save()
@@ -163,8 +165,8 @@ def test_saving_moves_updated_at_and_not_created_at():
 
 
 def test_only_active_and_verified_subscriptions_are_routable():
-    wanted = SubscriptionFactory()
-    SubscriptionFactory(active=False)
-    SubscriptionFactory(verified=False)
+    wanted = SubscriptionFactory.create()
+    SubscriptionFactory.create(active=False)
+    SubscriptionFactory.create(verified=False)
 
-    assert list(Subscription.objects.routable()) == [wanted]  # type: ignore[attr-defined]
+    assert list(Subscription.objects.routable()) == [wanted]

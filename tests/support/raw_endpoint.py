@@ -14,7 +14,7 @@ Script = Callable[[ssl.SSLSocket], None]
 
 
 class RawEndpoint:
-    """Serves while entered; a script that waits should wait for `closing`."""
+    """Serves while entered; a script that waits must not wait beyond `closing`."""
 
     def __init__(self, certificate: Path, script: Script) -> None:
         self.accepted = 0
@@ -37,6 +37,10 @@ class RawEndpoint:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+
+    def hold(self) -> None:
+        """For a script that keeps its connection open and says nothing."""
+        self.closing.wait(30)
 
     def _accept(self) -> None:
         while not self.closing.is_set():

@@ -71,7 +71,7 @@ def _skip_locked(table: str, column: str, value: str) -> Iterator[Fault]:
             yield Fault(
                 "webhookhub.E015",
                 "SELECT … FOR UPDATE SKIP LOCKED returns rows that another connection has locked",
-                "use MySQL 8 or MariaDB 10.6, or newer; some compatible engines accept the words only",
+                f"use {vendors.SUPPORTED}; some compatible engines accept the words only",
             )
     finally:
         other.close()

@@ -11,10 +11,13 @@ from typing import Any
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import DatabaseError
 
+SUPPORTED = "MySQL 8.0.13 or MariaDB 10.6, or newer"
+
 # Deadlock, lock wait time-out, and MariaDB's "record has changed since last read".
 CONFLICT_CODES = {1213, 1205, 1020}
 
-# The server is starting, stopping, unreachable or has closed this connection (1927: MariaDB, killed).
+# The server is starting, stopping, unreachable or has closed this connection (1927: MariaDB, killed; 4031: MySQL,
+# idle for longer than wait_timeout).
 LOST_CODES = {
     1040,
     1053,
@@ -33,6 +36,7 @@ LOST_CODES = {
     2006,
     2013,
     2055,
+    4031,
 }
 
 ENUM_COLLATION = "CHARACTER SET ascii COLLATE ascii_bin"
@@ -49,10 +53,13 @@ MYSQL_OPTIONS: dict[str, Any] = {
     "isolation_level": "read committed",
     "charset": "utf8mb4",
     "connect_timeout": 5,
+    # No intersections: given the primary key and idx_job_settled, MySQL would read every unsettled result by both and
+    # sort them, at each poll, instead of walking along the index to the limit.
     "init_command": (
         "SET time_zone = '+00:00', "
         "sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', "
-        "innodb_lock_wait_timeout = 10"
+        "innodb_lock_wait_timeout = 10, "
+        "optimizer_switch = 'index_merge_intersection=off'"
     ),
 }
 
@@ -189,6 +196,21 @@ def refusal_trigger(
     return f"{head} WHEN {condition} BEGIN SELECT RAISE(ABORT, '{message}'); END"
 
 
+def reset_trigger(
+    connection: BaseDatabaseWrapper, name: str, table: str, changed: str, condition: str, column: str, value: str
+) -> str:
+    if is_server(connection):
+        return (
+            f"CREATE TRIGGER {name} BEFORE UPDATE ON {table} FOR EACH ROW "
+            f"BEGIN IF {condition} THEN SET NEW.{column} = {value}; END IF; END"
+        )
+    # SQLite cannot change NEW: the row is corrected after the fact, within the same statement.
+    return (
+        f"CREATE TRIGGER {name} AFTER UPDATE OF {changed} ON {table} FOR EACH ROW WHEN {condition} "
+        f"BEGIN UPDATE {table} SET {column} = {value} WHERE id = NEW.id; END"
+    )
+
+
 def connection_faults(connection: BaseDatabaseWrapper, tables: Sequence[str]) -> list[Any]:
     from .standing import Fault
 
@@ -202,7 +224,7 @@ def connection_faults(connection: BaseDatabaseWrapper, tables: Sequence[str]) ->
             Fault(
                 "webhookhub.E010",
                 f"the database server is version {'.'.join(map(str, version))}",
-                "use MySQL 8.0.13 or MariaDB 10.6, or newer",
+                f"use {SUPPORTED}",
             )
         )
     isolation_name = "tx_isolation" if is_mariadb(connection) else "transaction_isolation"

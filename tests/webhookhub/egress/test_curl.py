@@ -104,7 +104,7 @@ def test_an_endpoint_that_speaks_no_tls_is_a_tls_error(trusted: Path):
 
 def test_an_endpoint_that_never_answers_is_given_up_at_the_deadline(trusted: Path, hub_settings):
     hub_settings(request_timeout=timedelta(seconds=0.3))
-    with RawEndpoint(trusted, lambda connection: endpoint.closing.wait(30) and None) as endpoint:
+    with RawEndpoint(trusted, lambda connection: endpoint.hold()) as endpoint:
         began = time.monotonic()
         answer = send(post(endpoint.url))
 

@@ -65,7 +65,7 @@ def test_a_receiver_never_has_more_requests_under_way_than_its_share(receiver: R
 def test_a_slow_receiver_does_not_hold_up_another(trusted: Path, receiver: Receiver, hub_settings):
     hub_settings(requests_per_host=2)
     engine: Engine[str] = Engine(20)
-    with RawEndpoint(trusted, lambda connection: slow.closing.wait(30) and None) as slow:
+    with RawEndpoint(trusted, lambda connection: slow.hold()) as slow:
         for number in range(10):
             engine.submit(f"slow {number}", post(slow.url))
             engine.submit(f"quick {number}", post(receiver.url()))
@@ -138,7 +138,7 @@ def test_an_engine_with_nothing_to_do_does_not_wait():
 def test_an_engine_can_be_closed_in_the_middle_of_everything(trusted: Path, hub_settings):
     hub_settings(requests_per_host=2)
     engine: Engine[int] = Engine(5)
-    with RawEndpoint(trusted, lambda connection: endpoint.closing.wait(30) and None) as endpoint:
+    with RawEndpoint(trusted, lambda connection: endpoint.hold()) as endpoint:
         for number in range(5):
             engine.submit(number, post(endpoint.url))
         engine.poll(0.1)

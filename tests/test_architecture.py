@@ -1,0 +1,229 @@
+"""Who may import whom, who may know a database engine's name, and who may open a connection to the outside.
+
+A new package, or a new reason to reach into another one, is a line in these tables and a thought about DESIGN.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# package → what it may import of the others. The foundation knows no event, saga or job.
+ALLOWED: dict[str, set[str]] = {
+    "webhookhub": set(),
+    "subscriptions": {"webhookhub"},
+    "events": {"webhookhub", "subscriptions.cache", "sagas.births", "sagas.policy"},
+    "sagas": {
+        "webhookhub",
+        "events.models",
+        "subscriptions.models",
+        "jobs.births",
+        "jobs.models",
+        "jobs.states",
+        "deadletters.burial",
+    },
+    "jobs": {"webhookhub", "subscriptions.envelope", "subscriptions.signing"},
+    "deadletters": {"webhookhub", "events.models", "sagas.births", "sagas.models", "sagas.policy"},
+    "demo": {"webhookhub", "events", "subscriptions", "sagas", "jobs", "deadletters"},
+}
+# Pages show rows of every layer side by side; they may read any model and call what is written for looking things up.
+PAGES = {"admin.py", "forms.py", "confirmation.py", "lookup.py"}
+SHOWN = {"models", "lookup"}
+
+NOT_PRODUCT = {"tests", "bench", "templates", "docs", "var"}
+APPS = set(ALLOWED) - {"webhookhub", "demo"}
+
+VENDOR = re.compile(r"mysql|mariadb|sqlite|innodb", re.IGNORECASE)
+KNOWS_VENDORS = {
+    "webhookhub/db/vendors.py",
+    "webhookhub/settings.py",  # the URL of the embedded default
+    "demo/environment.py",  # the URL of its scratch database
+}
+
+TALKS = {
+    "pycurl",
+    "requests",
+    "httpx",
+    "aiohttp",
+    "urllib3",
+    "urllib.request",
+    "http.client",
+    "ftplib",
+    "smtplib",
+    "ssl",
+}
+SENDERS = {"jobs", "subscriptions", "demo"}
+
+
+def files(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
+
+
+def name(file: Path) -> str:
+    return file.relative_to(ROOT).as_posix()
+
+
+def imports(module: ast.Module) -> Iterator[str]:
+    """Every absolute import, as dotted names; `from a import b` is a.b, for b may be a module."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def within(module: str, prefix: str) -> bool:
+    return module == prefix or module.startswith(f"{prefix}.")
+
+
+def forbidden(package: str, page: bool, module: ast.Module) -> list[str]:
+    """Imports of other packages of the product that the table does not allow."""
+    allowed = set(ALLOWED[package])
+    if page and package in APPS:
+        allowed |= {f"{other}.{part}" for other in APPS for part in SHOWN}
+    others = set(ALLOWED) - {package}
+    return [
+        found
+        for found in imports(module)
+        if found.split(".")[0] in others and not any(within(found, prefix) for prefix in allowed)
+    ]
+
+
+def sleeps_or_rolls_dice(module: ast.Module) -> list[str]:
+    found = [each for each in imports(module) if within(each, "signal") or within(each, "random")]
+    found += [each for each in imports(module) if each == "time.sleep"]
+    return found + [ast.unparse(node) for node in ast.walk(module) if _is_attribute(node, "time", "sleep")]
+
+
+def vendor_names(module: ast.Module) -> list[str]:
+    """Engines named in code: in strings that are no documentation, in names, and by asking a connection."""
+    documentation = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
+    found = []
+    for node in ast.walk(module):
+        match node:
+            case ast.Constant(value=str(text)) if id(node) not in documentation and VENDOR.search(text):
+                found.append(text)
+            case ast.Name(id=text) | ast.alias(name=text) if VENDOR.search(text):
+                found.append(text)
+            case ast.Attribute(attr=text) if VENDOR.search(text) or text == "vendor":
+                found.append(text)
+    return found
+
+
+def talks(module: ast.Module) -> list[str]:
+    """Ways to open a connection; of `socket`, only the machine's own name is harmless."""
+    found = [each for each in imports(module) if any(within(each, prefix) for prefix in TALKS)]
+    found += [each for each in imports(module) if each.startswith("socket.")]
+    return found + [
+        ast.unparse(node)
+        for node in ast.walk(module)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "socket"
+        and node.attr != "gethostname"
+    ]
+
+
+def _is_attribute(node: ast.AST, owner: str, attribute: str) -> bool:
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == attribute
+        and isinstance(node.value, ast.Name)
+        and node.value.id == owner
+    )
+
+
+def test_every_package_of_the_product_is_in_the_table():
+    packages = {file.parent.name for file in ROOT.glob("*/__init__.py")} - NOT_PRODUCT
+
+    assert packages == set(ALLOWED)
+
+
+@pytest.mark.parametrize("package", sorted(ALLOWED))
+def test_a_package_imports_only_what_the_table_allows(package: str):
+    found = {name(file): forbidden(package, file.name in PAGES, tree(file)) for file in files(package)}
+
+    assert {file: modules for file, modules in found.items() if modules} == {}
+
+
+@pytest.mark.parametrize("package", sorted(APPS))
+def test_the_table_allows_nothing_that_is_not_used(package: str):
+    used = {each for file in files(package) for each in imports(tree(file))}
+
+    unused = {prefix for prefix in ALLOWED[package] if not any(within(each, prefix) for each in used)}
+    assert unused <= {"events.models"}  # sagas name events through their foreign key
+
+
+@pytest.mark.parametrize("package", sorted(APPS))
+def test_no_app_hears_signals_rolls_dice_or_sleeps(package: str):
+    found = {name(file): sleeps_or_rolls_dice(tree(file)) for file in files(package)}
+
+    assert {file: what for file, what in found.items() if what} == {}
+
+
+@pytest.mark.parametrize("package", sorted(ALLOWED))
+def test_one_file_knows_the_database_engines(package: str):
+    found = {name(file): vendor_names(tree(file)) for file in files(package) if name(file) not in KNOWS_VENDORS}
+
+    assert {file: what for file, what in found.items() if what} == {}
+
+
+@pytest.mark.parametrize("package", sorted(set(ALLOWED) - {"demo"}))
+def test_nothing_but_egress_opens_a_connection_to_the_outside(package: str):
+    found = {name(file): talks(tree(file)) for file in files(package)}
+
+    outside = {file: what for file, what in found.items() if what and not file.startswith("webhookhub/egress/")}
+    assert outside == {}
+
+
+def test_only_workers_and_verification_send():
+    importers = {
+        package
+        for package in ALLOWED
+        for file in files(package)
+        if any(within(each, "webhookhub.egress.curl") for each in imports(tree(file)))
+    }
+
+    assert importers <= SENDERS
+    assert "jobs" in importers
+
+
+@pytest.mark.parametrize(
+    ("package", "source", "found"),
+    [
+        ("webhookhub", "import events", ["events"]),
+        ("webhookhub", "def f():\n    from sagas.models import Saga", ["sagas.models.Saga"]),
+        ("jobs", "from deadletters import burial", ["deadletters.burial"]),
+        ("jobs", "from sagas.models import Saga", ["sagas.models.Saga"]),
+        ("events", "from sagas import births, settle", ["sagas.settle"]),
+        ("events", "from sagas.births_of_others import x", ["sagas.births_of_others.x"]),
+        ("sagas", "from jobs.worker import Worker", ["jobs.worker.Worker"]),
+        ("subscriptions", "from webhookhub.conf import hub\nfrom .models import Subscription", []),
+    ],
+)
+def test_a_forbidden_import_is_found(package: str, source: str, found: list[str]):
+    assert forbidden(package, False, ast.parse(source)) == found
+
+
+def test_other_trespasses_are_found():
+    assert sleeps_or_rolls_dice(ast.parse("import time\ntime.sleep(1)")) == ["time.sleep"]
+    assert sleeps_or_rolls_dice(ast.parse("from time import sleep")) == ["time.sleep"]
+    assert sleeps_or_rolls_dice(ast.parse("import random\nimport time\ntime.monotonic()")) == ["random"]
+    assert vendor_names(ast.parse("'''MySQL'''\nif connection.vendor == f'my{x}mysql': pass")) == ["vendor", "mysql"]
+    assert vendor_names(ast.parse("from webhookhub.db.vendors import is_mariadb")) == ["is_mariadb"]
+    assert talks(ast.parse("import socket\nsocket.gethostname()\nsocket.create_connection(x)")) == [
+        "socket.create_connection"
+    ]
+    assert talks(ast.parse("from urllib.request import urlopen\nfrom urllib.parse import quote")) == [
+        "urllib.request.urlopen"
+    ]

@@ -1,0 +1,159 @@
+"""A database that cannot hold what the hub promises is recognised, whatever it says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+
+from webhookhub.db import clock, standing
+from webhookhub.db.errors import UnfitDatabase
+from webhookhub.db.vendors import is_mariadb
+from webhookhub.models import Process
+
+TABLE = Process._meta.db_table
+
+
+@pytest.fixture
+def session(committed: None) -> Iterator[None]:
+    """A session that the test may spoil: it is closed, and the next one begins as it should."""
+    yield
+    connection.close()
+
+
+@pytest.fixture
+def probe(session: None) -> str:
+    Process.objects.create(
+        name="probe", kind="test", host="here", pid=1, started_at=clock.now(), heartbeat_at=clock.now()
+    )
+    return "probe"
+
+
+def execute(sql: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+
+
+def fault_ids() -> set[str]:
+    return {fault.id for fault in standing.faults()}
+
+
+def test_the_database_of_the_tests_is_fit(probe: str):
+    assert standing.faults() == []
+    standing.require(TABLE, "name", probe)
+    standing.require_migrated()
+
+
+@pytest.mark.mysql_family
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE", "READ UNCOMMITTED"])
+def test_another_isolation_is_unfit(probe: str, level: str):
+    execute(f"SET SESSION TRANSACTION ISOLATION LEVEL {level}")
+
+    [fault] = standing.faults()
+    assert fault.id == "webhookhub.E011"
+    assert level.replace(" ", "-") in fault.message
+    with pytest.raises(UnfitDatabase, match="they must be READ COMMITTED"):
+        standing.require(TABLE, "name", probe)
+
+
+@pytest.mark.mysql_family
+@pytest.mark.parametrize("zone", ["+01:00", "-11:30", "SYSTEM"])
+def test_another_time_zone_is_unfit(probe: str, zone: str):
+    execute(f"SET time_zone = '{zone}'")
+
+    assert fault_ids() == {"webhookhub.E012"}
+    with pytest.raises(UnfitDatabase, match="time zone"):
+        standing.require(TABLE, "name", probe)
+
+
+@pytest.mark.mysql_family
+@pytest.mark.parametrize("mode", ["", "NO_ENGINE_SUBSTITUTION"])
+def test_a_mode_that_is_not_strict_is_unfit(probe: str, mode: str):
+    execute(f"SET sql_mode = '{mode}'")
+
+    assert fault_ids() == {"webhookhub.E013"}
+    with pytest.raises(UnfitDatabase, match="not strict"):
+        standing.require(TABLE, "name", probe)
+
+
+@pytest.mark.mysql_family
+def test_either_strict_mode_is_fit(session: None):
+    execute("SET sql_mode = 'STRICT_ALL_TABLES'")
+
+    assert standing.faults() == []
+
+
+@pytest.mark.mysql_family
+def test_a_table_kept_by_another_engine_is_unfit(probe: str):
+    execute(f"ALTER TABLE {TABLE} ENGINE = MyISAM")
+    try:
+        [fault] = standing.faults()
+        assert fault.id == "webhookhub.E016"
+        assert TABLE in fault.message
+        assert "MyISAM" in fault.message
+    finally:
+        execute(f"ALTER TABLE {TABLE} ENGINE = InnoDB")
+
+
+@pytest.mark.mysql_family
+def test_an_old_server_is_unfit(session: None):
+    version = (10, 5, 99) if is_mariadb(connection) else (8, 0, 12)
+    was = connection.mysql_version  # type: ignore[attr-defined]
+    # No such server is at hand: only what it says of itself is replaced.
+    connection.__dict__["mysql_version"] = version
+    try:
+        assert "webhookhub.E010" in fault_ids()
+    finally:
+        connection.__dict__["mysql_version"] = was
+
+
+def test_a_database_that_is_not_migrated_is_unfit(probe: str):
+    recorder = MigrationRecorder(connection)
+    recorder.record_unapplied("jobs", "0002_triggers")
+    try:
+        with pytest.raises(
+            UnfitDatabase, match=r"1 migrations are not applied, jobs\.0002_triggers .*manage.py migrate"
+        ):
+            standing.require_migrated()
+        with pytest.raises(UnfitDatabase, match="not applied"):
+            standing.require(TABLE, "name", probe)
+    finally:
+        recorder.record_applied("jobs", "0002_triggers")
+
+
+@pytest.mark.mysql_family
+def test_a_locked_row_is_skipped_by_another_connection(probe: str):
+    other = connection.copy()
+    try:
+        assert standing.skips_locked_rows(connection, other, TABLE, "name", probe)
+        assert connection.get_autocommit()
+        assert other.get_autocommit()
+    finally:
+        other.close()
+
+
+@pytest.mark.mysql_family
+def test_a_lock_that_is_not_honoured_is_noticed(probe: str):
+    # One connection is both holder and seeker: like an engine that takes the words and drops the lock.
+    assert not standing.skips_locked_rows(connection, connection, TABLE, "name", probe)
+    assert connection.get_autocommit()
+
+
+@pytest.mark.mysql_family
+def test_a_probe_without_its_row_proves_nothing(session: None):
+    with pytest.raises(UnfitDatabase, match="SKIP LOCKED"):
+        standing.require(TABLE, "name", "there is no such row")
+
+
+@pytest.mark.mysql_family
+def test_the_probe_leaves_no_lock_behind(probe: str):
+    standing.require(TABLE, "name", probe)
+    other = connection.copy()
+    try:
+        with other.cursor() as cursor:
+            cursor.execute(f"SELECT name FROM {TABLE} WHERE name = %s FOR UPDATE NOWAIT", [probe])
+            assert cursor.fetchall()
+    finally:
+        other.close()

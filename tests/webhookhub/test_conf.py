@@ -1,0 +1,108 @@
+"""Settings from the environment: typed, bounded, and loud when wrong."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import timedelta
+from ipaddress import ip_network
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from webhookhub.conf import HubSettings, load, variable
+
+
+def test_an_empty_environment_gives_the_documented_defaults():
+    settings = load({})
+
+    assert settings == HubSettings()
+    assert (settings.max_retry_limit, settings.base_delay) == (10, timedelta(seconds=30))
+    assert (settings.max_delay, settings.retry_after_cap) == (timedelta(hours=6), timedelta(hours=6))
+    assert settings.allowed_networks == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "field", "value"),
+    [
+        ("WEBHOOKHUB_MAX_RETRY_LIMIT", "1", "max_retry_limit", 1),
+        ("WEBHOOKHUB_BASE_DELAY", "0.25", "base_delay", timedelta(milliseconds=250)),
+        ("WEBHOOKHUB_REQUEST_TIMEOUT", "15", "request_timeout", timedelta(seconds=15)),
+        ("WEBHOOKHUB_LOG_LEVEL", "DEBUG", "log_level", "DEBUG"),
+        ("WEBHOOKHUB_ALLOWED_PORTS", "443, 9000-9100", "allowed_ports", ((443, 443), (9000, 9100))),
+        ("WEBHOOKHUB_ALLOWED_NETWORKS", "", "allowed_networks", ()),
+        (
+            "WEBHOOKHUB_ALLOWED_NETWORKS",
+            "10.0.0.0/8, fd00::/8",
+            "allowed_networks",
+            (ip_network("10.0.0.0/8"), ip_network("fd00::/8")),
+        ),
+        ("WEBHOOKHUB_CA_BUNDLE", __file__, "ca_bundle", __file__),
+        ("WEBHOOKHUB_CA_BUNDLE", "", "ca_bundle", ""),
+    ],
+)
+def test_a_good_value_is_read_in_its_type(name: str, text: str, field: str, value: object):
+    assert getattr(load({name: text}), field) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "right"),
+    [
+        ("WEBHOOKHUB_MAX_RETRY_LIMIT", "0", "a whole number from 1 to 1000"),
+        ("WEBHOOKHUB_MAX_RETRY_LIMIT", "1001", "a whole number from 1 to 1000"),
+        ("WEBHOOKHUB_MAX_RETRY_LIMIT", "many", "a whole number from 1 to 1000"),
+        ("WEBHOOKHUB_MAX_RETRY_LIMIT", "1.5", "a whole number from 1 to 1000"),
+        ("WEBHOOKHUB_MAX_RETRY_LIMIT", "", "a whole number from 1 to 1000"),
+        ("WEBHOOKHUB_BASE_DELAY", "0", "a number of seconds from 0.001 to 86400"),
+        ("WEBHOOKHUB_BASE_DELAY", "-1", "a number of seconds"),
+        ("WEBHOOKHUB_BASE_DELAY", "nan", "a number of seconds"),
+        ("WEBHOOKHUB_BASE_DELAY", "inf", "a number of seconds"),
+        ("WEBHOOKHUB_BASE_DELAY", "30s", "a number of seconds"),
+        ("WEBHOOKHUB_LEASE", "1e9", "a number of seconds"),
+        ("WEBHOOKHUB_LOG_LEVEL", "debug", "one of DEBUG, INFO, WARNING, ERROR"),
+        ("WEBHOOKHUB_LOG_FORMAT", "xml", "one of auto, json, text"),
+        ("WEBHOOKHUB_ALLOWED_NETWORKS", "10.0.0.1/8", "networks in CIDR form"),
+        ("WEBHOOKHUB_ALLOWED_NETWORKS", "private", "networks in CIDR form"),
+        ("WEBHOOKHUB_ALLOWED_PORTS", "", "ports or ranges of ports"),
+        ("WEBHOOKHUB_ALLOWED_PORTS", "0", "ports or ranges of ports"),
+        ("WEBHOOKHUB_ALLOWED_PORTS", "9100-9000", "ports or ranges of ports"),
+        ("WEBHOOKHUB_ALLOWED_PORTS", "443,https", "ports or ranges of ports"),
+        ("WEBHOOKHUB_ALLOWED_PORTS", "65536", "ports or ranges of ports"),
+        ("WEBHOOKHUB_CA_BUNDLE", "/nowhere/ca.pem", "the path of an existing file"),
+    ],
+)
+def test_a_bad_value_is_refused_and_said_what_would_be_right(name: str, text: str, right: str):
+    with pytest.raises(ImproperlyConfigured) as caught:
+        load({name: text})
+
+    assert str(caught.value).startswith(f"{name}={text!r}: it must be {right}")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("WEBHOOKHUB_MAX_RETRIES_LIMIT", "; did you mean WEBHOOKHUB_MAX_RETRY_LIMIT?"),
+        ("WEBHOOKHUB_REQUEST_TIMOUT", "; did you mean WEBHOOKHUB_REQUEST_TIMEOUT?"),
+        ("WEBHOOKHUB_SECRETKEY", "; did you mean WEBHOOKHUB_SECRET_KEY?"),
+        ("WEBHOOKHUB_QQQQQQQQQQQQQQQQQQQQQQQQQ", ""),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_nearest_known_one(name: str, hint: str):
+    with pytest.raises(ImproperlyConfigured) as caught:
+        load({name: "1"})
+
+    assert str(caught.value) == f"{name} is not a setting of the hub{hint}"
+
+
+def test_variables_of_others_are_none_of_its_business():
+    assert load({"PATH": "/bin", "webhookhub_lease": "x", "XWEBHOOKHUB_LEASE": "x"}) == HubSettings()
+
+
+@pytest.mark.parametrize("item", fields(HubSettings), ids=lambda item: item.name)
+def test_every_setting_has_a_meaning_and_a_variable(item):
+    assert item.metadata["meaning"]
+    assert variable(item.name) == f"WEBHOOKHUB_{item.name.upper()}"
+
+
+def test_settings_cannot_be_changed_under_a_running_process():
+    with pytest.raises(AttributeError):
+        load({}).lease = timedelta(0)  # type: ignore[misc]

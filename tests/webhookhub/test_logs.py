@@ -1,0 +1,92 @@
+"""One JSON object per line, whatever is logged."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from webhookhub import logs
+from webhookhub.logs import Fact, log
+
+
+def lines(stream: io.StringIO) -> list[dict[str, object]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("fact", Fact)
+def test_every_fact_is_one_json_line_with_its_name_level_and_time(log_stream: io.StringIO, fact: Fact):
+    logging.getLogger().setLevel("DEBUG")
+
+    log(fact, saga_id=7, error_code=None)
+
+    [line] = lines(log_stream)
+    assert (line["event"], line["saga_id"], line["error_code"]) == (fact.value[0], 7, None)
+    assert line["level"] == logging.getLevelName(fact.level).lower()
+    said_at = datetime.fromisoformat(str(line["timestamp"]))
+    assert abs(datetime.now(UTC) - said_at) < timedelta(minutes=1)
+
+
+def test_names_of_facts_are_unique():
+    names = [fact.value[0] for fact in Fact]
+
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("text", ["two\nlines\r\n", '"quoted"', "\x1b[31m", "é😀\u2028", "%s %d {}", "\0"])
+def test_no_text_breaks_a_line(log_stream: io.StringIO, text: str):
+    log(Fact.PROCESS_FAILED, error=text)
+
+    assert log_stream.getvalue().count("\n") == 1
+    [line] = lines(log_stream)
+    assert line["error"] == text
+
+
+def test_values_that_json_does_not_have_are_written_as_text(log_stream: io.StringIO):
+    log(Fact.PROCESS_STARTED, moment=datetime(2024, 1, 2, tzinfo=UTC), kind=object)
+
+    [line] = lines(log_stream)
+    assert line["moment"] == "2024-01-02 00:00:00+00:00"
+
+
+def test_an_error_brings_its_traceback_on_the_same_line(log_stream: io.StringIO):
+    try:
+        raise RuntimeError("broken")
+    except RuntimeError:
+        log(Fact.PROCESS_FAILED, exc_info=True)
+
+    [line] = lines(log_stream)
+    assert "RuntimeError: broken" in str(line["exception"])
+
+
+def test_other_libraries_write_the_same_kind_of_line(log_stream: io.StringIO):
+    logging.getLogger("django.request").warning("Not Found: %s", "/x")
+
+    [line] = lines(log_stream)
+    assert (line["event"], line["level"]) == ("Not Found: /x", "warning")
+
+
+def test_the_level_decides_what_is_written_and_what_is_asked_for(log_stream: io.StringIO):
+    logging.getLogger().setLevel("WARNING")
+
+    log(Fact.EVENT_PUBLISHED)
+    log(Fact.SAGA_DEAD_LETTERED)
+
+    assert [line["event"] for line in lines(log_stream)] == ["saga_dead_lettered"]
+    assert not logs.enabled(Fact.EVENT_PUBLISHED)
+    assert logs.enabled(Fact.SAGA_DEAD_LETTERED)
+
+
+def test_text_for_people_is_not_json_but_says_the_same(log_stream: io.StringIO):
+    logs.configure("INFO", "text")
+    stream = io.StringIO()
+    [handler] = logging.getLogger().handlers
+    handler.setStream(stream)  # type: ignore[attr-defined]
+
+    log(Fact.SAGA_COMPLETED, saga_id=7)
+
+    assert "saga_completed" in stream.getvalue()
+    assert "saga_id=7" in stream.getvalue()
