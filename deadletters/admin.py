@@ -1,0 +1,124 @@
+"""Dead letters in the console, and the way to have them delivered anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import Prefetch, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from events.models import Event
+from sagas import lookup as sagas
+from sagas.models import Saga
+from subscriptions.models import Subscription
+from webhookhub.console import shown
+from webhookhub.console.readonly import ReadOnlyAdmin
+from webhookhub.console.search import ExactSearch, number
+
+from . import confirmation
+from .forms import MOST_AT_ONCE, TOO_MANY, RequeueForm
+from .models import DeadLetter
+from .requeue import PERMISSION, successors
+
+
+@admin.register(DeadLetter)
+class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
+    list_display = ("id", "event_type", "endpoint", "error", "failed_at", "requeued_by")
+    list_defer = ("payload_snapshot",)
+    list_prefetch = (Prefetch("event", Event.objects.defer("payload")), "subscription", "requeue")
+    references = ("event", "saga")
+    search_help_text = (
+        "A dead letter's or its delivery's number, or the event's uid, external id or correlation id, given whole."
+    )
+    actions = ("requeue",)
+    change_form_template = "admin/deadletters/deadletter/change_form.html"
+    fields = (
+        "error",
+        "failed_at",
+        "delivery_link",
+        "event_link",
+        "subscription_link",
+        "requeued",
+        "payload_as_text",
+    )
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(confirmation.view)
+        return [path("requeue/", view, name="deadletters_deadletter_requeue"), *super().get_urls()]
+
+    def has_requeue_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(PERMISSION)
+
+    @admin.action(description="Requeue: deliver anew", permissions=["requeue"])
+    def requeue(self, request: HttpRequest, queryset: QuerySet[DeadLetter]) -> HttpResponse | None:
+        ids = list(queryset.values_list("pk", flat=True)[: MOST_AT_ONCE + 1])
+        if len(ids) > MOST_AT_ONCE:
+            self.message_user(request, TOO_MANY, messages.ERROR)
+            return None
+        return confirmation.ask(request, RequeueForm(initial={"ids": ",".join(map(str, ids))}))
+
+    def find(self, term: str) -> Iterable[int]:
+        saga_ids, id = sagas.find(term), number(term)
+        if id is not None:
+            saga_ids.add(id)
+        found = set(DeadLetter.objects.filter(saga_id__in=saga_ids).values_list("id", flat=True))
+        return found if id is None else found | {id}
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        context = {**(extra_context or {}), "may_requeue": self.has_requeue_permission(request)}
+        return super().change_view(request, object_id, form_url, context)
+
+    @admin.display(description="event type")
+    def event_type(self, letter: DeadLetter) -> str:
+        return str(letter.event.event_type)
+
+    @admin.display(description="endpoint")
+    def endpoint(self, letter: DeadLetter) -> str:
+        return str(letter.subscription.callback_url)
+
+    @admin.display(description="error")
+    def error(self, letter: DeadLetter) -> str:
+        return shown.error(letter.final_error_code)
+
+    @admin.display(description="requeued by")
+    def requeued_by(self, letter: DeadLetter) -> str | None:
+        request = getattr(letter, "requeue", None)
+        return request.requested_by if request else None
+
+    @admin.display(description="delivery")
+    def delivery_link(self, letter: DeadLetter) -> SafeString:
+        return shown.link(shown.page(Saga, letter.saga_id), f"delivery {letter.saga_id}")
+
+    @admin.display(description="event")
+    def event_link(self, letter: DeadLetter) -> SafeString:
+        return shown.link(shown.page(Event, letter.event_id), letter.event)
+
+    @admin.display(description="subscription")
+    def subscription_link(self, letter: DeadLetter) -> SafeString:
+        return shown.link(shown.page(Subscription, letter.subscription_id), letter.subscription)
+
+    @admin.display(description="requeued")
+    def requeued(self, letter: DeadLetter) -> SafeString | str:
+        request = getattr(letter, "requeue", None)
+        if request is None:
+            return "no"
+        delivery: SafeString | str
+        saga_id = successors([letter]).get(letter.pk)
+        if saga_id is None:
+            # Cut short between the record and the delivery.
+            delivery = "a delivery not begun yet: requeue it again to complete it"
+        else:
+            delivery = shown.link(shown.page(Saga, saga_id), f"delivery {saga_id}")
+        when = f"{request.requested_at:%Y-%m-%d %H:%M:%S} UTC"
+        return format_html("by {} at {}, as {}<br>Reason: {}", request.requested_by, when, delivery, request.reason)
+
+    @admin.display(description="payload")
+    def payload_as_text(self, letter: DeadLetter) -> SafeString:
+        return shown.json_block(letter.payload_snapshot)

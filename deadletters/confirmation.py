@@ -1,0 +1,115 @@
+"""The page that asks before dead letters are delivered anew, and says afterwards what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from sagas.models import Saga
+from webhookhub.console import shown
+
+from .forms import RequeueForm, read_ids
+from .models import DeadLetter
+from .requeue import PERMISSION, InvalidRequeue, Requeued, requeue, successors
+
+TEMPLATE = "admin/deadletters/deadletter/requeue.html"
+# The messages travel to the next page in a cookie or the session: the rest is only counted.
+MOST_NAMED = 20
+
+
+def view(request: HttpRequest) -> HttpResponse:
+    """GET asks about the dead letters of `?ids=1,2`; POST requeues them."""
+    if not request.user.has_perm(PERMISSION) or not request.user.has_perm("deadletters.view_deadletter"):
+        raise PermissionDenied
+    if request.method != "POST":
+        return ask(request, RequeueForm(initial={"ids": request.GET.get("ids", "")}))
+    form = RequeueForm(request.POST)
+    if not form.is_valid():
+        return ask(request, form)
+    try:
+        results = requeue(form.cleaned_data["ids"], by=request.user, reason=form.cleaned_data["reason"])
+    except InvalidRequeue as error:
+        form.add_error(None, f"Nothing was requeued: {error}.")
+        return ask(request, form)
+    _report(request, results)
+    if len(results) == 1:
+        return HttpResponseRedirect(shown.page(DeadLetter, results[0].dead_letter_id))
+    return HttpResponseRedirect(reverse("admin:deadletters_deadletter_changelist"))
+
+
+def ask(request: HttpRequest, form: RequeueForm) -> HttpResponse:
+    letters = _letters(str(form["ids"].value() or ""))
+    after = successors(letters)
+    context: dict[str, Any] = {
+        **admin.site.each_context(request),
+        "title": "Requeue dead letters",
+        "opts": DeadLetter._meta,
+        "form": form,
+        "rows": [_row(letter, after.get(letter.pk)) for letter in letters],
+        "action": reverse("admin:deadletters_deadletter_requeue"),
+    }
+    return TemplateResponse(request, TEMPLATE, context)
+
+
+def _letters(ids: str) -> list[DeadLetter]:
+    try:
+        chosen = read_ids(ids)
+    except ValidationError:
+        return []
+    letters = DeadLetter.objects.filter(pk__in=chosen).select_related("saga", "event", "subscription", "requeue")
+    return list(letters.defer("payload_snapshot", "event__payload").order_by("-id"))
+
+
+def _row(letter: DeadLetter, saga_id: int | None) -> dict[str, Any]:
+    request = getattr(letter, "requeue", None)
+    return {
+        "letter": letter,
+        "address": shown.page(DeadLetter, letter.pk),
+        "error": shown.error(letter.final_error_code),
+        "before": f"{request.requested_by}, as delivery {saga_id}" if request and saga_id else None,
+        "waits": not (letter.subscription.active and letter.subscription.verified),
+    }
+
+
+def _report(request: HttpRequest, results: Sequence[Requeued]) -> None:
+    new = [result for result in results if result.created]
+    before = [result for result in results if not result.created]
+    if new:
+        messages.success(
+            request,
+            format_html(
+                "Delivered anew: {}.",
+                _named([("dead letter {} as {}", result.dead_letter_id, _delivery(result)) for result in new]),
+            ),
+        )
+    if before:
+        messages.warning(
+            request,
+            format_html(
+                "Requeued before: {}.",
+                _named(
+                    [
+                        ("dead letter {} by {} as {}", result.dead_letter_id, result.requested_by, _delivery(result))
+                        for result in before
+                    ]
+                ),
+            ),
+        )
+
+
+def _delivery(result: Requeued) -> SafeString:
+    return shown.link(shown.page(Saga, result.saga_id), f"delivery {result.saga_id}")
+
+
+def _named(parts: Sequence[tuple[Any, ...]]) -> SafeString:
+    named = format_html_join("; ", "{}", ((format_html(*part),) for part in parts[:MOST_NAMED]))
+    rest = len(parts) - MOST_NAMED
+    return format_html("{}; and {} more", named, rest) if rest > 0 else named

@@ -1,0 +1,80 @@
+"""Attempts in the console."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.contrib import admin
+from django.utils.safestring import SafeString
+
+from sagas import lookup as sagas
+from sagas.models import Saga
+from webhookhub.console import shown
+from webhookhub.console.readonly import ReadOnlyAdmin
+from webhookhub.console.search import ExactSearch, number
+
+from . import states
+from .models import Job
+
+MOST_FOUND = 10_000
+
+
+@admin.register(Job)
+class JobAdmin(ExactSearch, ReadOnlyAdmin):
+    list_display = (
+        "id",
+        "delivery",
+        "attempt_no",
+        "status",
+        "response_status",
+        "short_error",
+        "duration_ms",
+        "attempt_at",
+    )
+    list_filter = ("status",)
+    words = {"status__exact": states.STATUSES}
+    references = ("saga",)
+    list_defer = ("response_snippet",)
+    search_help_text = (
+        "An attempt's or its delivery's number, or the event's uid, external id or correlation id, given whole."
+    )
+    fields = (
+        "delivery",
+        "attempt_no",
+        "status",
+        "attempt_at",
+        "finished_at",
+        "settled_at",
+        "duration_ms",
+        "response_status",
+        "error",
+        "retry_after",
+        "worker_id",
+        "lease_until",
+        "lease_resets",
+        "response",
+    )
+
+    def find(self, term: str) -> Iterable[int]:
+        saga_ids, id = sagas.find(term), number(term)
+        if id is not None:
+            saga_ids.add(id)
+        rows = Job.objects.filter(saga_id__in=saga_ids).order_by("saga_id", "attempt_no")
+        found = set(rows.values_list("id", flat=True)[:MOST_FOUND]) if saga_ids else set()
+        return found if id is None else found | {id}
+
+    @admin.display(description="delivery")
+    def delivery(self, job: Job) -> SafeString:
+        return shown.link(shown.page(Saga, job.saga_id), job.saga_id)
+
+    @admin.display(description="error")
+    def error(self, job: Job) -> str:
+        return shown.error(job.error_code)
+
+    @admin.display(description="error")
+    def short_error(self, job: Job) -> str:
+        return shown.short_error(job.error_code)
+
+    @admin.display(description="response (its beginning)")
+    def response(self, job: Job) -> str:
+        return shown.block(job.response_snippet) if job.response_snippet else shown.NOTHING

@@ -1,0 +1,85 @@
+"""One row of every table that the console shows, with content that tries to get out of its place."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.urls import reverse
+
+from deadletters.models import DeadLetter
+from jobs.models import Job
+from sagas.models import Saga
+from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
+from webhookhub.db import clock
+from webhookhub.models import Process
+
+HOSTILE = "<script>alert(1)</script>'\"&</pre></td>‮שלום 🦊 {{ 7|add:7 }}"
+MACHINE_MADE = ["events_event", "sagas_saga", "jobs_job", "deadletters_deadletter", "webhookhub_process"]
+ALL = [*MACHINE_MADE, "subscriptions_subscription"]
+
+
+def listing(name: str, query: str = "") -> str:
+    return reverse(f"admin:{name}_changelist") + query
+
+
+def change(name: str, pk: object) -> str:
+    return reverse(f"admin:{name}_change", args=[pk])
+
+
+def add(name: str) -> str:
+    return reverse(f"admin:{name}_add")
+
+
+def delete(name: str, pk: object) -> str:
+    return reverse(f"admin:{name}_delete", args=[pk])
+
+
+def dead_letter(text: str = "x", **saga: Any) -> DeadLetter:
+    """A dead letter with its delivery, its event, its subscription and its last attempt."""
+    event = EventFactory(
+        source=text[:100], external_id=text, correlation_id=text, payload=json.dumps({text: [text, {"n": 1}]})
+    )
+    subscription = SubscriptionFactory(description=text, verification_result=text)
+    dead: Any = SagaFactory(
+        event=event,
+        subscription=subscription,
+        status="DeadLettered",
+        attempt_count=3,
+        final_error_code=text[:100],
+        **saga,
+    )
+    JobFactory(saga=dead, attempt_no=3, status="Failed", error_code=text[:100], worker_id=text, response_snippet=text)
+    return DeadLetter.objects.create(
+        saga=dead,
+        event=dead.event,
+        subscription=dead.subscription,
+        final_error_code=text[:100],
+        failed_at=clock.now(),
+        payload_snapshot=event.payload,
+    )
+
+
+def process(text: str = "x", **values: Any) -> Process:
+    now = clock.now()
+    given = {"name": text, "kind": text[:30], "host": text, "pid": 1, "started_at": now, "heartbeat_at": now}
+    return Process.objects.create(**given | values)
+
+
+def one_of_each(text: str = "x") -> dict[str, int]:
+    """The primary key of a row of each table, by the table's name in the console's addresses."""
+    letter = dead_letter(text)
+    return {
+        "events_event": letter.event_id,
+        "sagas_saga": letter.saga_id,
+        "jobs_job": Job.objects.get(saga=letter.saga_id).pk,
+        "deadletters_deadletter": letter.pk,
+        "subscriptions_subscription": letter.subscription_id,
+        "webhookhub_process": process(text).pk,
+    }
+
+
+def successor(letter: DeadLetter) -> Saga:
+    return Saga.objects.get(
+        event=letter.event_id, subscription=letter.subscription_id, generation=letter.saga.generation + 1
+    )

@@ -1,0 +1,99 @@
+"""A list costs the same however long its table has become."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from tests.admin import rows
+from tests.factories import EventFactory
+from webhookhub.console import lists
+
+pytestmark = pytest.mark.django_db
+
+MOST_QUERIES = 10
+
+
+@pytest.mark.parametrize("name", rows.ALL)
+def test_the_number_of_queries_does_not_grow_with_the_rows(
+    viewer: Client, name: str, django_assert_max_num_queries: Any
+):
+    rows.one_of_each()
+    with CaptureQueriesContext(connection) as one:
+        assert viewer.get(rows.listing(name)).status_code == 200
+    for number in range(12):
+        rows.one_of_each(f"row-{number}")
+
+    with django_assert_max_num_queries(min(len(one), MOST_QUERIES)):
+        assert viewer.get(rows.listing(name)).status_code == 200
+
+
+@pytest.mark.parametrize("name", rows.ALL)
+def test_the_number_of_queries_of_a_page_is_bounded(viewer: Client, name: str, django_assert_max_num_queries: Any):
+    pk = rows.one_of_each()[name]
+
+    with django_assert_max_num_queries(12):
+        assert viewer.get(rows.change(name, pk)).status_code == 200
+
+
+def test_lists_do_not_load_payloads_and_responses(superuser: Client):
+    rows.one_of_each()
+
+    for name in rows.MACHINE_MADE:
+        with CaptureQueriesContext(connection) as queries:
+            assert superuser.get(rows.listing(name)).status_code == 200
+        statements = "\n".join(query["sql"] for query in queries)
+        assert "payload" not in statements
+        assert "response_snippet" not in statements
+
+
+def test_a_long_list_is_counted_and_paged_up_to_its_bound(viewer: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lists, "MOST_LISTED", 150)
+    for number in range(151):
+        EventFactory(correlation_id=f"c-{number}-")
+
+    with CaptureQueriesContext(connection) as queries:
+        page = viewer.get(rows.listing("events_event")).content.decode()
+
+    assert "150 events" in page
+    assert "Only the newest 150 are listed." in page
+    assert "c-150-" in page
+    assert "c-50-" not in page
+    [counting] = [query["sql"] for query in queries if "COUNT(" in query["sql"]]
+    assert "LIMIT 151" in counting
+    assert "c-50-" in viewer.get(rows.listing("events_event", "?p=2")).content.decode()
+    assert viewer.get(rows.listing("events_event", "?p=3")).status_code == 302
+
+
+def test_a_list_within_its_bound_says_nothing_of_others(viewer: Client):
+    EventFactory()
+
+    assert "Only the newest" not in viewer.get(rows.listing("events_event")).content.decode()
+
+
+@pytest.mark.parametrize("order", ["2", "-3.1", "99", "x"])
+def test_no_address_makes_a_list_sort_by_anything_but_the_primary_key(viewer: Client, order: str):
+    rows.one_of_each()
+
+    for name in rows.MACHINE_MADE:
+        with CaptureQueriesContext(connection) as queries:
+            assert viewer.get(rows.listing(name, f"?o={order}")).status_code == 200
+        [listed] = [
+            query["sql"]
+            for query in queries
+            if "ORDER BY" in query["sql"] and "COUNT(" not in query["sql"] and "auth_" not in query["sql"]
+        ]
+        assert listed.split("ORDER BY")[1].replace("`", "").replace('"', "").strip().endswith(".id DESC")
+
+
+def test_nothing_counts_the_rows_of_each_filter(viewer: Client):
+    rows.one_of_each()
+
+    with CaptureQueriesContext(connection) as queries:
+        viewer.get(rows.listing("sagas_saga", "?_facets=True"))
+
+    assert sum("COUNT(" in query["sql"] for query in queries) == 1

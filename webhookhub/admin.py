@@ -1,0 +1,36 @@
+"""Running processes in the console."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from webhookhub.conf import hub
+from webhookhub.console.readonly import ReadOnlyAdmin
+from webhookhub.db.clock import UtcNow
+
+from .models import Process
+
+# One missed heartbeat may be a long step; three are silence.
+BEATS = 3
+
+
+@admin.register(Process)
+class ProcessAdmin(ReadOnlyAdmin):
+    list_display = ("name", "kind", "state", "host", "pid", "started_at", "heartbeat_at")
+    fields = list_display
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        # Judged by the clock that the heartbeats were written with.
+        processes: QuerySet[Any] = super().get_queryset(request).annotate(read_at=UtcNow())
+        return processes
+
+    @admin.display(description="state")
+    def state(self, process: Any) -> str:
+        if process.is_alive(process.read_at, BEATS * hub().heartbeat):
+            return "alive"
+        silence = process.read_at - process.heartbeat_at
+        return f"silent for {int(silence.total_seconds())} s"

@@ -1,0 +1,62 @@
+"""How values look on a page. Whatever a producer or a receiver sent is text here, never markup."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.db.models import Model
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from webhookhub.egress.errors import in_words
+
+NOTHING = "–"
+MOST_CHARACTERS = 500_000
+# They would show the text around them in another order than it has.
+DIRECTION_MARKS = {code: f"\\u{code:04x}" for code in (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+
+
+def block(text: str) -> SafeString:
+    """Text of several lines, as it is."""
+    # Half a surrogate pair is text to JSON but not to UTF-8.
+    text = text.encode("utf-8", "backslashreplace").decode().translate(DIRECTION_MARKS)
+    cut = f"\n… {len(text) - MOST_CHARACTERS} more characters" if len(text) > MOST_CHARACTERS else ""
+    style = "margin: 0; white-space: pre-wrap; overflow-wrap: anywhere"
+    return format_html('<pre dir="ltr" style="{}">{}{}</pre>', style, text[:MOST_CHARACTERS], cut)
+
+
+def json_block(text: str) -> SafeString:
+    """A JSON document, indented; one that cannot be read is shown as stored."""
+    try:
+        return block(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
+    except (ValueError, RecursionError):
+        return block(text)
+
+
+def error(code: str | None) -> str:
+    """An error code, and what it says to people."""
+    if not code:
+        return NOTHING
+    words = in_words(code)
+    return code if words == code else f"{code}: {words}"
+
+
+def short_error(code: str | None) -> str:
+    """The code alone, where there is little room; it says what it means when pointed at."""
+    return format_html('<span title="{}">{}</span>', in_words(code), code) if code else NOTHING
+
+
+def page(model: type[Model], pk: int) -> str:
+    """The address of a row's page."""
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_change", args=[pk])
+
+
+def listing(model: type[Model], query: str) -> str:
+    """The address of a list, narrowed by a query such as `event=5`."""
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist") + f"?{query}"
+
+
+def link(address: str, text: Any) -> SafeString:
+    return format_html('<a href="{}">{}</a>', address, text)
