@@ -7,14 +7,18 @@ from typing import Any
 from django.contrib import admin
 from django.db import IntegrityError
 from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
 
 from webhookhub.console.lists import BoundedPaginator
 from webhookhub.console.shown import NOTHING
 
+from . import secrets, verbs
 from .forms import SubscriptionForm
 from .models import Subscription
 
 WHAT = (None, {"fields": ("event_type", "callback_url", "active", "description", "signing_scheme")})
+HEADERS = ("Custom headers", {"fields": ("headers",)})
+HEADERS_LATER = ("Custom headers", {"fields": ("headers", "remove_headers")})
 RETRIES = (
     "Retries",
     {"fields": ("max_retry_limit", "base_delay"), "description": "A change holds for deliveries that begin after it."},
@@ -45,6 +49,7 @@ class SubscriptionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     change_list_template = "admin/console/change_list.html"
+    change_form_template = "admin/subscriptions/subscription/change_form.html"
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         return lookup in self.lookups
@@ -54,7 +59,11 @@ class SubscriptionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return False
 
     def get_fieldsets(self, request: HttpRequest, obj: Subscription | None = None) -> Any:
-        return [WHAT, RETRIES, VERIFICATION, DATES] if obj else [WHAT, RETRIES]
+        if obj is None:
+            return [WHAT, RETRIES, HEADERS]
+        if not self.has_change_permission(request, obj):
+            return [WHAT, RETRIES, VERIFICATION, DATES]
+        return [WHAT, RETRIES, HEADERS_LATER, VERIFICATION, DATES]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Subscription | None = None) -> tuple[str, ...]:
         # The scheme goes with the secret: afterwards it is changed by replacing the secret only.
@@ -65,7 +74,28 @@ class SubscriptionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             obj.save()
         elif form.changed_data:
             # The others are not the form's to write: they may have been verified or replaced a moment ago.
-            obj.save(update_fields=[*form.changed_data, "updated_at"])
+            obj.save(update_fields=[*form.changed_columns(), "updated_at"])
+
+    def get_urls(self) -> list[URLPattern]:
+        return [
+            path(
+                f"<int:number>/{verb}/",
+                self.admin_site.admin_view(view),
+                name=f"subscriptions_subscription_{verb}",
+            )
+            for verb, view in verbs.VIEWS.items()
+        ] + super().get_urls()
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        context["may_verify"] = request.user.has_perm(verbs.MAY_VERIFY)
+        context["may_rotate"] = request.user.has_perm(verbs.MAY_ROTATE)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def response_add(self, request: HttpRequest, obj: Subscription, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Whoever may see the secret of a new subscription sees it now, and nobody does later."""
+        if request.user.has_perm(verbs.MAY_ROTATE):
+            return verbs.show_secret(request, obj, secrets.shown_to_the_receiver(obj))
+        return super().response_add(request, obj, *args, **kwargs)
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:

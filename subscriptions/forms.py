@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django import forms
 
+from webhookhub import cipher
+
+from . import headers
 from .models import Subscription
 
 LIMIT = "The retry limit is a whole number from 1 to 1000, or empty."
@@ -11,6 +16,14 @@ DELAY = "The base delay is a duration such as 00:00:30, from a millisecond to a 
 
 
 class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
+    headers = forms.CharField(
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "placeholder": "Name: value"}),
+        help_text="Sent with each delivery, one a line. Stored encrypted and not shown again.",
+    )
+    remove_headers = forms.BooleanField(required=False, label="Remove the custom headers")
+
     class Meta:
         model = Subscription
         fields = (
@@ -34,3 +47,35 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
             "max_retry_limit": {"invalid": LIMIT, "min_value": LIMIT, "max_value": LIMIT},
             "base_delay": {"invalid": DELAY, "overflow": DELAY, "min_value": DELAY, "max_value": DELAY},
         }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "headers" in self.fields and self.instance.custom_headers:
+            now = _names_of(self.instance.custom_headers)
+            self.fields["headers"].help_text = f"Now: {now}. Values are not shown; what is given here replaces all."
+
+    def clean_headers(self) -> str:
+        try:
+            return "\n".join(headers.parse(self.cleaned_data["headers"]))
+        except headers.UnacceptableHeaders as error:
+            raise forms.ValidationError(str(error)) from None
+
+    def save(self, commit: bool = True) -> Any:
+        if self.cleaned_data.get("headers"):
+            self.instance.custom_headers = cipher.encrypt(self.cleaned_data["headers"])
+        elif self.cleaned_data.get("remove_headers"):
+            self.instance.custom_headers = ""
+        return super().save(commit)
+
+    def changed_columns(self) -> list[str]:
+        """The columns that the form has changed: the two fields about headers are one column."""
+        changed = set(self.changed_data)
+        columns = changed - {"headers", "remove_headers"}
+        return sorted(columns | ({"custom_headers"} if columns != changed else set()))
+
+
+def _names_of(stored: str) -> str:
+    try:
+        return ", ".join(headers.names(cipher.decrypt(stored)))
+    except cipher.Undecipherable:
+        return "some that the encryption keys in force do not open"

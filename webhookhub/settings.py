@@ -111,7 +111,6 @@ FORMAT_MODULE_PATH = ["webhookhub.formats"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 STATIC_URL = "static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
 WHITENOISE_USE_FINDERS = True  # static files are served from the packages: no collectstatic step to forget
 
 LOGGING_CONFIG = None

@@ -1,6 +1,7 @@
 """Triggers as migration operations: what a table itself does or refuses, on every engine.
 
-A `Refusal` is a statement the table does not accept; a `Copy` fills an inbox in the inserter's own transaction.
+A `Refusal` is a statement the table does not accept; a `Reset` takes a value back when another changes; a `Copy`
+fills an inbox in the inserter's own transaction.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ MESSAGE_LIMIT = 128  # characters of MESSAGE_TEXT
 
 @dataclass(frozen=True)
 class Refusal:
-    """Refuses `event` (UPDATE or DELETE) on `table`.
+    """Refuses `event` (INSERT, UPDATE or DELETE) on `table`.
 
     `when` is an SQL condition on OLD and NEW in the words all engines share. An update that changes none of
-    `protects` always passes: an idempotent insert that meets its own row is such an update.
+    `protects` passes: an idempotent insert that meets its own row is such an update. With `unless_changed`, an update
+    passes if it changes one of those columns too.
     """
 
     name: str
@@ -31,14 +33,32 @@ class Refusal:
     message: str
     when: str = "1 = 1"
     protects: Sequence[str] = ()
+    unless_changed: Sequence[str] = ()
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
         assert len(self.message) <= MESSAGE_LIMIT
         assert "'" not in self.message
         condition = f"({self.when})"
-        if self.event == "UPDATE":
+        if self.protects:
             condition += f" AND NOT ({unchanged(connection, self.protects)})"
+        if self.unless_changed:
+            condition += f" AND {unchanged(connection, self.unless_changed)}"
         return vendors.refusal_trigger(connection, self.name, self.table, self.event, condition, self.message)
+
+
+@dataclass(frozen=True)
+class Reset:
+    """When an update changes `changed`, sets `column` to the SQL value `to`, whatever the update says of it."""
+
+    name: str
+    table: str
+    changed: str
+    column: str
+    to: str
+
+    def create_sql(self, connection: BaseDatabaseWrapper) -> str:
+        condition = f"NOT ({unchanged(connection, [self.changed])})"
+        return vendors.reset_trigger(connection, self.name, self.table, self.changed, condition, self.column, self.to)
 
 
 @dataclass(frozen=True)
@@ -69,7 +89,7 @@ class CreateTriggers(Operation):
     reduces_to_sql = True
     reversible = True
 
-    def __init__(self, triggers: Sequence[Refusal | Copy]) -> None:
+    def __init__(self, triggers: Sequence[Refusal | Reset | Copy]) -> None:
         self.triggers = triggers
 
     def state_forwards(self, app_label: str, state: Any) -> None:

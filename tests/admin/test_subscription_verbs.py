@@ -1,0 +1,140 @@
+"""Verifying, trying out and re-keying a subscription in the console, against a real endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.test import Client
+from django.urls import reverse
+
+from demo.receiver import Receiver, Reply
+from subscriptions import secrets
+from subscriptions.models import Subscription
+from tests.admin import rows
+from tests.factories import SubscriptionFactory
+from webhookhub import cipher
+
+pytestmark = pytest.mark.django_db
+NAME = "subscriptions_subscription"
+VALID = {
+    "event_type": "order.created",
+    "callback_url": "https://127.0.0.1:1025/hook",
+    "active": "on",
+    "signing_scheme": "v1",
+}
+
+
+def address(verb: str, subscription: Subscription) -> str:
+    return reverse(f"admin:subscriptions_subscription_{verb}", args=[subscription.pk])
+
+
+def test_an_endpoint_that_sends_the_challenge_back_is_verified(superuser: Client, receiver: Receiver):
+    subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
+
+    page = superuser.post(address("verify", subscription), follow=True).content.decode()
+
+    subscription.refresh_from_db()
+    assert subscription.verified
+    assert "Verified: the endpoint sent the challenge back." in page
+
+
+def test_an_endpoint_that_is_not_there_is_not_verified_and_the_page_says_why(superuser: Client):
+    subscription = SubscriptionFactory.create(callback_url="https://127.0.0.1:1025/gone", verified=False)
+
+    page = superuser.post(address("verify", subscription), follow=True).content.decode()
+
+    subscription.refresh_from_db()
+    assert not subscription.verified
+    assert subscription.verification_result == "no connection to the endpoint could be made"
+    assert "Not verified: no connection to the endpoint could be made." in page
+
+
+def test_a_test_event_shows_the_answer_as_inert_text(superuser: Client, receiver: Receiver):
+    receiver.answer = lambda request: Reply(500, b"<script>alert(1)</script>")
+    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+
+    page = superuser.post(address("test", subscription), follow=True).content.decode()
+
+    assert "the endpoint answered 500 (http_500)" in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "<script>alert(1)</script>" not in page
+
+
+def test_a_new_secret_is_shown_once_in_the_page_itself_and_kept_nowhere_readable(superuser: Client):
+    subscription = SubscriptionFactory.create()
+
+    answer = superuser.post(address("rotate", subscription))
+
+    subscription.refresh_from_db()
+    secret = secrets.shown_to_the_receiver(subscription)
+    assert secret in answer.content.decode()
+    assert "no-store" in answer["Cache-Control"]
+    assert secret not in str(answer.cookies)
+    assert all(secret not in str(session.get_decoded()) for session in Session.objects.all())
+    assert secret not in superuser.get(rows.change(NAME, subscription.pk)).content.decode()
+
+
+def test_the_secret_of_a_new_subscription_is_shown_to_those_who_may_see_it(superuser: Client):
+    answer = superuser.post(rows.add(NAME), VALID)
+    assert secrets.shown_to_the_receiver(Subscription.objects.get()) in answer.content.decode()
+
+
+def test_whoever_may_add_but_not_see_secrets_sees_none(staff: Callable[..., Client]):
+    client = staff("adder", "view_subscription", "add_subscription")
+    answer = client.post(rows.add(NAME), VALID, follow=True)
+    assert answer.redirect_chain
+    assert "whsec_" not in answer.content.decode()
+
+
+@pytest.mark.parametrize("verb", ["verify", "test", "rotate"])
+def test_without_the_permission_the_verbs_are_neither_shown_nor_possible(viewer: Client, receiver: Receiver, verb: str):
+    subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
+    before = Subscription.objects.values().get()
+
+    assert viewer.post(address(verb, subscription)).status_code == 403
+    assert address(verb, subscription) not in viewer.get(rows.change(NAME, subscription.pk)).content.decode()
+    assert Subscription.objects.values().get() == before
+    assert receiver.received == []
+
+
+@pytest.mark.parametrize("verb", ["verify", "test", "rotate"])
+def test_a_link_alone_does_nothing(superuser: Client, verb: str):
+    subscription = SubscriptionFactory.create()
+    assert superuser.get(address(verb, subscription)).status_code == 405
+
+
+def test_custom_headers_are_stored_encrypted_named_without_values_and_sent(superuser: Client, receiver: Receiver):
+    superuser.post(
+        rows.add(NAME), {**VALID, "callback_url": receiver.url(), "headers": "X-Key: s3cret-value\nX-Two: 2"}
+    )
+    subscription = Subscription.objects.get()
+    page = superuser.get(rows.change(NAME, subscription.pk)).content.decode()
+    superuser.post(address("test", subscription))
+
+    assert "s3cret-value" not in subscription.custom_headers
+    assert "X-Key, X-Two" in page
+    assert "s3cret-value" not in page
+    [request] = receiver.received
+    assert (request.headers["x-key"], request.headers["x-two"]) == ("s3cret-value", "2")
+
+
+def test_custom_headers_stay_when_left_empty_and_go_when_asked_to(superuser: Client):
+    stored = cipher.encrypt("X-Key: value")
+    subscription: Any = SubscriptionFactory.create(callback_url=VALID["callback_url"], custom_headers=stored)
+
+    superuser.post(rows.change(NAME, subscription.pk), {**VALID, "description": "changed"})
+    subscription.refresh_from_db()
+    assert (subscription.description, subscription.custom_headers) == ("changed", stored)
+
+    superuser.post(rows.change(NAME, subscription.pk), {**VALID, "remove_headers": "on"})
+    subscription.refresh_from_db()
+    assert subscription.custom_headers == ""
+
+
+def test_a_bad_header_is_an_error_in_the_form(superuser: Client):
+    page = superuser.post(rows.add(NAME), {**VALID, "headers": "Host: elsewhere"}).content.decode()
+    assert "Line 1: the header Host is the hub&#x27;s own and cannot be set." in page
+    assert not Subscription.objects.exists()
