@@ -52,6 +52,15 @@ def points(statements: list[Statement]) -> Iterator[Point]:
         yield Point(number, executed=True)
 
 
+def points_of_change(statements: list[Statement]) -> Iterator[Point]:
+    """Only those that leave the database as no other point does: after a write, or after a transaction."""
+    for point in points(statements):
+        statement = statements[point.statement - 1]
+        wrote = point.executed and not statement.in_transaction and not statement.sql.startswith("SELECT")
+        if wrote or not point.executed:
+            yield point
+
+
 def crash(work: Callable[[], object], point: Point) -> None:
     """Run `work` until `point`. A transaction left open there is lost, what was committed is not."""
     seen = 0

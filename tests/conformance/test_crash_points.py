@@ -26,7 +26,7 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 
 from . import world
-from .crashes import Point, Statement, crash, points, statements_of
+from .crashes import Point, Statement, crash, points, points_of_change, statements_of
 from .state import State, state
 from .world import BATCH, WORKER
 
@@ -171,12 +171,12 @@ def test_a_step_cut_short_at_any_statement_and_run_again_ends_as_if_undisturbed(
 
 
 @pytest.mark.parametrize("step", STEPS, ids=str)
-def test_a_step_cut_short_at_any_statement_while_the_others_go_on_ends_the_same(step):
+def test_a_step_cut_short_at_any_write_while_the_others_go_on_ends_the_same(step):
     event_type = fresh_type()
     statements = statements_of(step.prepare(event_type))
     ended = end(event_type, step)
 
-    for point in points(statements):
+    for point in points_of_change(statements):
         event_type = fresh_type()
         work = step.prepare(event_type)
         crash(work, point)

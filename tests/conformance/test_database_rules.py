@@ -1,0 +1,290 @@
+"""What the database itself refuses, whoever asks: the last guard, for programs that do not know the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, IntegrityError, connection, models, transaction
+
+from deadletters.models import DeadLetter, Requeue
+from deadletters.requeue import requeue
+from events.intake import publish
+from events.models import Event, RoutingInbox
+from jobs.models import Job
+from sagas.models import Saga
+from subscriptions.models import Subscription
+from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
+from webhookhub.db.statements import insert_new
+
+from . import world
+
+pytestmark = pytest.mark.django_db
+
+
+@contextmanager
+def refused(kind: type[DatabaseError] = DatabaseError, match: str | None = None) -> Iterator[None]:
+    with pytest.raises(kind, match=match), transaction.atomic():
+        yield
+
+
+def execute(sql: str, *parameters: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+
+
+# Keys and checks
+
+
+def test_a_saga_has_one_active_job():
+    job = JobFactory.create(attempt_no=1)
+    with refused(IntegrityError):
+        JobFactory(saga=job.saga, attempt_no=2)
+    Job.objects.filter(id=job.id).update(status="Leased")
+    with refused(IntegrityError):
+        JobFactory(saga=job.saga, attempt_no=2)
+    Job.objects.filter(id=job.id).update(status="Failed")
+    JobFactory(saga=job.saga, attempt_no=2)
+
+
+def test_an_attempt_of_a_saga_has_one_job_even_when_it_is_over():
+    job = JobFactory.create(status="Completed")
+    with refused(IntegrityError):
+        JobFactory(saga=job.saga, attempt_no=job.attempt_no)
+
+
+def test_an_event_a_subscription_and_a_generation_have_one_saga():
+    saga = SagaFactory.create()
+    with refused(IntegrityError):
+        SagaFactory(event=saga.event, subscription=saga.subscription)
+    SagaFactory(event=saga.event, subscription=saga.subscription, generation=1)
+
+
+def test_a_source_and_an_external_id_have_one_event():
+    EventFactory(source="shop", external_id="1")
+    with refused(IntegrityError):
+        EventFactory(source="shop", external_id="1")
+    EventFactory(source="other shop", external_id="1")
+    EventFactory(source="shop", external_id=None)
+    EventFactory(source="shop", external_id=None)
+
+
+def test_a_public_id_is_used_once():
+    event = EventFactory.create()
+    with refused(IntegrityError):
+        EventFactory(uid=event.uid)
+
+
+def test_an_address_is_subscribed_to_an_event_type_once():
+    subscription = SubscriptionFactory.create()
+    with refused(IntegrityError):
+        SubscriptionFactory(event_type=subscription.event_type, callback_url=subscription.callback_url)
+
+
+def test_a_saga_has_one_dead_letter_and_a_dead_letter_one_requeue():
+    end_of_everything()
+    for table, reference in (("dead_letters", "saga_id"), ("dead_letter_requeues", "dead_letter_id")):
+        model: type[models.Model] = DeadLetter if table == "dead_letters" else Requeue
+        columns = [field.column for field in model._meta.concrete_fields if not field.primary_key]
+        listed = ", ".join(columns)
+        assert reference in columns
+        with refused(IntegrityError):
+            execute(f"INSERT INTO {table} ({listed}) SELECT {listed} FROM {table}")
+
+
+def test_a_saga_at_its_limit_cannot_wait_for_a_retry():
+    saga = SagaFactory.create(status="InProgress", attempt_count=2, max_retry_limit=3)
+    with refused(match="chk_saga_retry_below_limit"):
+        Saga.objects.filter(id=saga.id).update(status="PendingRetry", attempt_count=3)
+    Saga.objects.filter(id=saga.id).update(status="DeadLettered", attempt_count=3)
+
+
+@pytest.mark.parametrize("word", ["Lost", "pending", ""])
+def test_an_unknown_status_is_refused(word):
+    job = JobFactory.create()
+    for table, id in (("webhook_delivery_sagas", job.saga_id), ("webhook_delivery_jobs", job.id)):
+        with refused():
+            execute(f"UPDATE {table} SET status = %s WHERE id = %s", word, id)
+
+
+def test_identifiers_that_differ_in_letter_case_are_different():
+    first = publish("order.created", {"n": 1}, external_id="Order-1")
+    second = publish("order.created", {"n": 2}, external_id="order-1")
+    third = publish("order.created", {"n": 3}, external_id="order-1", source="Default")
+    fourth = publish("order.created", {"n": 4}, external_id="örder-1")
+    fifth = publish("order.created", {"n": 5}, external_id="Örder-1")
+    results = [first, second, third, fourth, fifth]
+    assert all(result.created for result in results)
+    assert Event.objects.get(external_id="Order-1").id == first.id
+
+
+def test_an_event_type_that_differs_in_letter_case_is_another_type():
+    SubscriptionFactory(event_type="Order.Created", callback_url=world.url("ok"))
+    lower = SubscriptionFactory.create(event_type="order.created", callback_url=world.url("ok"))
+    publish("order.created", {})
+    world.route()
+    assert Saga.objects.get().subscription_id == lower.id
+    assert Subscription.objects.filter(event_type="order.created").count() == 1
+
+
+def test_an_event_inserted_by_another_program_is_complete_and_routed():
+    SubscriptionFactory()
+    execute("INSERT INTO events (event_type, source, payload) VALUES ('order.created', 'legacy', '{}')")
+    event = Event.objects.get()
+    assert event.uid.int != 0
+    assert event.created_at is not None
+    assert RoutingInbox.objects.get().event_id == event.id
+    assert world.route() == 1
+    assert Saga.objects.get().event_id == event.id
+
+
+# Immutability
+
+
+def end_of_everything() -> None:
+    """One row of every kind that may not change any more."""
+    world.subscribe("ok", "bury")
+    world.publish_some("a")
+    world.route()
+    world.run_to_end()
+    requeue([DeadLetter.objects.get().id], by=world.Staff(), reason="again")
+
+
+def change(field: models.Field) -> object:  # type: ignore[type-arg]
+    """A value that the column does not hold."""
+    match field:
+        case models.UUIDField():
+            return "0" * 32
+        case models.DateTimeField():
+            return "2001-01-01 00:00:00"
+        case models.DurationField():
+            return timedelta(days=3) // timedelta(microseconds=1)
+        case models.IntegerField() | models.ForeignKey():
+            return 987654
+        case _:
+            return '{"other": 1}'
+
+
+FINAL: list[tuple[type[models.Model], dict[str, str], str]] = [
+    (Event, {}, "An event is immutable"),
+    (Saga, {"status": "Completed"}, "A Completed or DeadLettered saga is final"),
+    (Saga, {"status": "DeadLettered"}, "A Completed or DeadLettered saga is final"),
+    (Job, {"status": "Completed"}, "A Completed or Failed job is final"),
+    (Job, {"status": "Failed"}, "A Completed or Failed job is final"),
+    (DeadLetter, {}, "A dead letter is immutable"),
+    (Requeue, {}, "The record of a requeue is immutable"),
+]
+IDS = [f"{model.__name__} {''.join(where.values())}".strip() for model, where, _ in FINAL]
+final_rows = pytest.mark.parametrize(("model", "where", "message"), FINAL, ids=IDS)
+
+
+@final_rows
+def test_no_column_of_a_final_row_can_be_changed(model, where, message):
+    end_of_everything()
+    row = model.objects.get(**where)
+    table = model._meta.db_table
+    before = model.objects.filter(pk=row.pk).values().get()
+    for field in model._meta.concrete_fields:
+        if field.generated:
+            continue
+        value = "Pending" if field.column == "status" else change(field)
+        with refused(match="refused"):
+            execute(f"UPDATE {table} SET {field.column} = %s WHERE id = %s", value, row.pk)
+    assert model.objects.filter(pk=row.pk).values().get() == before
+
+
+@final_rows
+def test_a_final_row_is_refused_to_the_models_too(model, where, message):
+    end_of_everything()
+    row = model.objects.get(**where)
+    text = {Event: "payload", Saga: "final_error_code", DeadLetter: "final_error_code", Requeue: "reason"}
+    name = text.get(model, "error_code")
+    with refused(match=message):
+        model.objects.filter(pk=row.pk).update(**{name: '{"n":2}'})
+    setattr(row, name, '{"n":2}')
+    with refused(match=message):
+        row.save()
+
+
+@pytest.mark.parametrize(
+    ("model", "column"),
+    [
+        (Event, "source"),
+        (Saga, "final_error_code"),
+        (Job, "error_code"),
+        (DeadLetter, "final_error_code"),
+        (Requeue, "reason"),
+        (Requeue, "requested_by"),
+    ],
+)
+def test_not_even_the_letter_case_of_a_final_row_can_be_changed(model, column):
+    end_of_everything()
+    row = model.objects.filter(**{f"{column}__isnull": False}).latest("id")
+    value = getattr(row, column)
+    assert value != value.upper()
+    with refused(match="refused"):
+        model.objects.filter(pk=row.pk).update(**{column: value.upper()})
+
+
+@final_rows
+def test_a_final_row_cannot_be_deleted(model, where, message):
+    end_of_everything()
+    row = model.objects.get(**where)
+    with refused(match="DELETE refused"):
+        execute(f"DELETE FROM {model._meta.db_table} WHERE id = %s", row.pk)
+    with refused(match="DELETE refused"):
+        model.objects.filter(pk=row.pk)._raw_delete(model.objects.db)
+    assert model.objects.filter(pk=row.pk).exists()
+
+
+@final_rows
+def test_inserting_a_final_row_again_passes_and_changes_nothing(model, where, message):
+    end_of_everything()
+    row = model.objects.filter(**where).values().get()
+    insert_new(model, [{name: value for name, value in row.items() if name not in ("id", "active_saga_id")}])
+    assert model.objects.filter(**where).values().get() == row
+
+
+def test_an_update_to_the_same_values_passes():
+    end_of_everything()
+    for model, where, _ in FINAL:
+        row = model._default_manager.get(**where)
+        assert model._default_manager.filter(pk=row.pk).update(id=row.pk) == 1
+
+
+def test_a_settled_job_is_not_settled_again():
+    end_of_everything()
+    with refused(match="A job is settled once"):
+        Job.objects.filter(status="Completed").update(settled_at=None)
+    with refused(match="A job is settled once"):
+        Job.objects.filter(status="Completed").update(settled_at="2001-01-01 00:00:00Z")
+
+
+@pytest.mark.parametrize("status", ["Pending", "InProgress", "PendingRetry"])
+@pytest.mark.parametrize(
+    "column", ["id", "event_id", "subscription_id", "generation", "max_retry_limit", "base_delay", "created_at"]
+)
+def test_a_saga_keeps_what_it_is_about(status, column):
+    saga = SagaFactory.create(status=status)
+    field = next(field for field in Saga._meta.concrete_fields if field.column == column)
+    with refused(match="A saga keeps its event"):
+        execute(f"UPDATE webhook_delivery_sagas SET {column} = %s WHERE id = %s", change(field), saga.id)
+
+
+@pytest.mark.parametrize("status", ["Pending", "Leased"])
+@pytest.mark.parametrize("column", ["id", "saga_id", "attempt_no", "attempt_at"])
+def test_a_job_keeps_its_saga_and_attempt(status, column):
+    job = JobFactory.create(status=status)
+    field = next(field for field in Job._meta.concrete_fields if field.column == column)
+    with refused(match="A job keeps its saga"):
+        execute(f"UPDATE webhook_delivery_jobs SET {column} = %s WHERE id = %s", change(field), job.id)
+
+
+@pytest.mark.parametrize("make", [SagaFactory, JobFactory])
+def test_a_row_that_is_under_way_cannot_be_deleted(make: Callable[[], models.Model]):
+    row = make()
+    with refused(match="DELETE refused"):
+        execute(f"DELETE FROM {row._meta.db_table} WHERE id = %s", row.pk)

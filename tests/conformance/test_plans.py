@@ -1,0 +1,213 @@
+"""Every polling query goes by its index, with a hundred thousand rows behind it: it reads what it takes, no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import NOT_PROVIDED
+
+from events.routing import Router
+from jobs.cleaner import clean
+from jobs.lease import lease
+from jobs.report import report
+from sagas.dispatch import dispatch
+from sagas.settle import Settler
+from subscriptions.models import Subscription
+from tests.conftest import empty_tables
+from webhookhub.db import vendors
+
+from .rivals import unquoted
+from .world import answers
+
+pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db]
+BATCH = 200
+
+DIGITS = " UNION ALL ".join(f"SELECT {n}{' AS d' if n == 0 else ''}" for n in range(10))
+# 1 … 100,000
+NUMBERS = (
+    "(SELECT a.d + 10 * b.d + 100 * c.d + 1000 * d.d + 10000 * e.d + 1 AS n FROM "
+    + ", ".join(f"({DIGITS}) {name}" for name in "abcde")
+    + ") numbers"
+)
+# Of a hundred sagas: 1 waits for its first attempt, 2 for a retry (half of them due), 4 are in progress, 1 is dead.
+SAGA_STATUS = """CASE WHEN n % 100 = 1 THEN 'Pending' WHEN n % 100 IN (2, 3) THEN 'PendingRetry'
+    WHEN n % 100 BETWEEN 4 AND 7 THEN 'InProgress' WHEN n % 100 = 8 THEN 'DeadLettered' ELSE 'Completed' END"""
+# Those in progress have a job each that is ready, leased (half of them expired), or finished and not settled.
+JOB_STATUS = """CASE saga.status WHEN 'Completed' THEN 'Completed'
+    WHEN 'InProgress' THEN ELT(saga.id % 100 - 3, 'Pending', 'Leased', 'Completed', 'Failed') ELSE 'Failed' END"""
+ROWS = [
+    """INSERT INTO subscriptions (id, event_type, callback_url, active, verified, {rest})
+       SELECT n, 'order.created', CONCAT('https://127.0.0.1:8443/', n), 1, 1, {values} FROM {numbers} WHERE n <= 5""",
+    """INSERT INTO events (id, event_type, source, payload)
+       SELECT n, 'order.created', 'tests', '{{"n":1}}' FROM {numbers} WHERE n <= 20000""",
+    "DELETE FROM routing_inbox WHERE event_id <= 17000",
+    """INSERT INTO webhook_delivery_sagas
+       (id, event_id, subscription_id, generation, status, attempt_count, max_retry_limit, base_delay, next_attempt_at)
+       SELECT n, 1 + (n - 1) DIV 5, 1 + (n - 1) % 5, 0, {saga_status},
+              IF(n % 100 IN (1, 4, 5, 6, 7), 0, 1), 10, 1000000,
+              UTC_TIMESTAMP(6) + INTERVAL IF(n % 200 IN (2, 3), n, -n) SECOND FROM {numbers}""",
+    """INSERT INTO webhook_delivery_jobs
+       (saga_id, attempt_no, status, attempt_at, lease_until, lease_token, finished_at, settled_at, error_code,
+        worker_id, response_snippet, lease_resets)
+       SELECT id, 1, {job_status} AS job_status, created_at,
+              CASE WHEN status = 'InProgress' AND id % 100 = 5
+                   THEN UTC_TIMESTAMP(6) + INTERVAL IF(id % 200 = 5, id, -id) SECOND
+                   WHEN status = 'InProgress' AND id % 100 = 4 THEN NULL ELSE created_at END,
+              '', IF(status = 'InProgress' AND id % 100 < 6, NULL, created_at),
+              IF(status = 'InProgress', NULL, created_at), NULL, '', '', 0
+       FROM webhook_delivery_sagas saga WHERE status <> 'Pending'""",
+    """INSERT INTO webhook_delivery_jobs
+       (saga_id, attempt_no, status, attempt_at, lease_until, lease_token, finished_at, settled_at, worker_id,
+        response_snippet, lease_resets)
+       SELECT id, 2, 'Completed', created_at, created_at, '', created_at, created_at, '', '', 0
+       FROM webhook_delivery_sagas saga WHERE status = 'Completed' AND id % 50 = 49""",
+]
+TABLES = ["events", "routing_inbox", "webhook_delivery_sagas", "webhook_delivery_jobs", "subscriptions"]
+
+
+def subscription_rest() -> dict[str, str]:
+    """The columns of a subscription that have no default in the database."""
+    named = {"id", "event_type", "callback_url", "active", "verified"}
+    fields = [field for field in Subscription._meta.concrete_fields if field.column not in named]
+    empty = [field for field in fields if not field.null and getattr(field, "db_default", NOT_PROVIDED) is NOT_PROVIDED]
+    values = [f"'{field.get_default()}'" for field in empty]
+    return {"rest": ", ".join(field.column for field in empty), "values": ", ".join(values)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _hundred_thousand_rows(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    if not vendors.is_server(connection):
+        yield
+        return
+    with django_db_blocker.unblock():
+        empty_tables()
+        with connection.cursor() as cursor:
+            for sql in ROWS:
+                cursor.execute(
+                    sql.format(numbers=NUMBERS, saga_status=SAGA_STATUS, job_status=JOB_STATUS, **subscription_rest())
+                )
+            cursor.execute("ANALYZE TABLE " + ", ".join(TABLES))
+            cursor.fetchall()
+    yield
+    with django_db_blocker.unblock():
+        empty_tables()
+        connection.close()
+
+
+@dataclass(frozen=True)
+class Plan:
+    sql: str
+    rows: list[dict[str, Any]]
+    rows_read: int
+
+
+def polls(work: Callable[[], object], table: str) -> list[Plan]:
+    """Of the limited SELECTs of `table`."""
+    return plans(work, lambda sql: sql.startswith(f"SELECT {table}.") and " LIMIT " in sql)
+
+
+def plans(work: Callable[[], object], wanted: Callable[[str], bool]) -> list[Plan]:
+    """The plans of the wanted statements that `work` really issues, and how many rows each reads."""
+    found: list[Plan] = []
+
+    def watch(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if not wanted(unquoted(sql)):
+            return execute(sql, params, many, context)
+        with connection.cursor() as cursor:
+            cursor.cursor.execute("EXPLAIN FORMAT=TRADITIONAL " + sql, params)
+            names = [column[0].lower() for column in cursor.cursor.description]
+            plan = [dict(zip(names, row, strict=True)) for row in cursor.cursor.fetchall()]
+        before = rows_read()
+        result = execute(sql, params, many, context)
+        found.append(Plan(unquoted(sql), plan, rows_read() - before))
+        return result
+
+    with connection.execute_wrapper(watch):
+        work()
+    return found
+
+
+def rows_read() -> int:
+    """What this session has read so far, by the server's own count."""
+    with connection.cursor() as cursor:
+        cursor.cursor.execute("SHOW SESSION STATUS LIKE 'Handler_read%'")
+        return sum(int(value) for _, value in cursor.cursor.fetchall())
+
+
+def assert_goes_by(index: str, plan: Plan, *, reads_per_row: int = 2) -> None:
+    driving = plan.rows[0]
+    assert driving["key"] == index, plan
+    for row in plan.rows:
+        assert row["type"] != "ALL", plan
+        extra = row["extra"] or ""
+        assert "filesort" not in extra, plan
+        assert "temporary" not in extra, plan
+    # Whatever the plan says it expects: it stops at its limit.
+    assert plan.rows_read <= reads_per_row * BATCH + 50, plan
+
+
+def assert_no_scan(plan: Plan) -> None:
+    assert all(row["type"] != "index" for row in plan.rows), plan
+
+
+def test_due_sagas_are_found_by_status_and_time():
+    pending, retries = polls(lambda: dispatch(BATCH), "webhook_delivery_sagas")
+    assert "status = " in pending.sql
+    for plan in (pending, retries):
+        assert_goes_by("idx_saga_status_retry", plan)
+        assert_no_scan(plan)
+
+
+def test_ready_jobs_are_found_by_status_and_lease():
+    [plan] = polls(lambda: lease("worker", BATCH), "webhook_delivery_jobs")
+    assert "FOR UPDATE SKIP LOCKED" in plan.sql
+    assert_goes_by("idx_job_status_lease", plan)
+    assert_no_scan(plan)
+
+
+def test_expired_leases_are_found_by_status_and_lease():
+    [plan] = polls(lambda: clean(BATCH), "webhook_delivery_jobs")
+    # One read of the saga and one of the event for each job.
+    assert_goes_by("idx_job_status_lease", plan, reads_per_row=4)
+    assert_no_scan(plan)
+
+
+def test_unsettled_results_are_found_by_the_mark_and_the_status():
+    settler = Settler()
+    for _ in range(2):  # the second time it goes on where it stopped
+        plans = polls(lambda: settler.settle(BATCH), "webhook_delivery_jobs")
+        assert len(plans) == 2
+        for plan in plans:
+            assert_goes_by("idx_job_settled", plan)
+            assert_no_scan(plan)
+
+
+def test_the_inbox_is_read_from_its_beginning():
+    [plan] = polls(lambda: Router().route(BATCH), "routing_inbox")
+    assert "FOR UPDATE SKIP LOCKED" in plan.sql
+    # It has no condition: the walk along the key, in order, is the index; that it stops is what counts.
+    assert_goes_by("PRIMARY", plan)
+
+
+def all_steps() -> None:
+    Router().route(BATCH)
+    dispatch(BATCH)
+    report("worker", answers(lease("worker", BATCH)))
+    Settler().settle(BATCH)
+    clean(BATCH)
+
+
+def test_every_write_goes_straight_to_its_own_rows():
+    writes = plans(all_steps, lambda sql: sql.startswith(("UPDATE", "DELETE")))
+    assert len(writes) >= 8
+    for plan in writes:
+        [stored] = [row for row in plan.rows if str(row["table"]).startswith(("webhook_", "routing_"))]
+        # The primary key, or an index that it completes: (status, id).
+        assert stored["type"] in ("range", "eq_ref", "ref", "const"), plan
+        assert int(stored["rows"]) <= BATCH, plan
+        # The rows and the values given for them, which a server may read and write back a few times.
+        assert plan.rows_read <= 6 * BATCH, plan
