@@ -45,6 +45,7 @@ CODES = {
     pycurl.E_FTP_WEIRD_SERVER_REPLY: errors.PROTOCOL_ERROR,
     pycurl.E_UNSUPPORTED_PROTOCOL: errors.PROTOCOL_ERROR,
     pycurl.E_URL_MALFORMAT: errors.INVALID_REQUEST,
+    100: errors.RESPONSE_TOO_LARGE,  # CURLE_TOO_LARGE, which pycurl does not name: a header line without end
 }
 
 
@@ -96,17 +97,21 @@ class _Slot(Generic[T]):
             (pycurl.HEADERFUNCTION, self._on_header),
         ]:
             self.handle.setopt(option, value)
+        # Some builds know a folder of public authorities besides.
+        self.handle.unsetopt(pycurl.CAPATH)
 
-    def load(self, tag: T, request: Request) -> None:
+    def load(self, tag: T, request: Request, resolve: Sequence[str]) -> None:
         self.tag = tag
         self.origin = request.origin
         self.body = bytearray()
         self.received = self.header_bytes = 0
         self.retry_after: str | None = None
-        self.blocked = self.too_large = False
+        self.blocked = self.too_large = self.headers_complete = False
         self.handle.setopt(pycurl.URL, request.url)
         self.handle.setopt(pycurl.HTTPHEADER, ["Expect:", *request.headers])
         self.handle.setopt(pycurl.POSTFIELDS, request.body)
+        if resolve:
+            self.handle.setopt(pycurl.RESOLVE, list(resolve))
         self.started = time.monotonic()
 
     def answer(self, curl_code: int | None) -> Answer:
@@ -123,6 +128,8 @@ class _Slot(Generic[T]):
         if self.too_large:
             return errors.RESPONSE_TOO_LARGE
         if curl_code is None:
+            if not self.headers_complete:
+                return errors.CONNECTION_LOST  # libcurl is content with headers that break off
             return errors.http_code(status) if status else errors.PROTOCOL_ERROR
         if self.blocked and curl_code in (pycurl.E_COULDNT_CONNECT, pycurl.E_OPERATION_TIMEDOUT):
             return errors.BLOCKED_ADDRESS
@@ -142,6 +149,10 @@ class _Slot(Generic[T]):
         if self.header_bytes > MAX_HEADER_BYTES:
             self.too_large = True
             return 0
+        if line[:5] == b"HTTP/":
+            self.headers_complete = False
+        elif not line.strip():
+            self.headers_complete = True
         if line[:12].lower() == b"retry-after:":
             self.retry_after = line[12:].strip().decode("latin-1")[:100]
         return None
@@ -152,20 +163,28 @@ class _Slot(Generic[T]):
             allowed = may_reach(ip_address(where[0]))
         except ValueError:
             allowed = False
-        if not allowed:
-            self.blocked = True
+        # A name with one address that may not be reached is not tried at its others either.
+        self.blocked = self.blocked or not allowed
+        if self.blocked:
             return pycurl.SOCKET_BAD
-        return socket.socket(family, kind, protocol)
+        try:
+            return socket.socket(family, kind, protocol)
+        except OSError:  # no IPv6 here, or no file descriptor left
+            return pycurl.SOCKET_BAD
 
 
 class Engine(Generic[T]):
     """Sends requests, each with a tag of the caller's, and hands back tags with answers as they come in.
 
     Requests beyond what one receiver may have at once wait here and not in libcurl, whose clock would run for them.
+
+    `resolve` gives names their addresses (`host:port:address,address`) in place of the name service; they are judged
+    like any others. It is read anew for each request: a test can change it in between.
     """
 
-    def __init__(self, concurrency: int, settings: HubSettings | None = None) -> None:
+    def __init__(self, concurrency: int, settings: HubSettings | None = None, resolve: Sequence[str] = ()) -> None:
         self.concurrency = concurrency
+        self._resolve = resolve
         self._settings = settings or hub()
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_MAXCONNECTS, concurrency)
@@ -202,7 +221,7 @@ class Engine(Generic[T]):
         self._perform()
         finished += self._collect()
         if not finished and timeout > 0:
-            self._multi.select(timeout)
+            self._multi.select(self._patience(timeout))
             self._perform()
             finished += self._collect()
         return finished
@@ -229,7 +248,7 @@ class Engine(Generic[T]):
     def _start(self, tag: T, request: Request) -> None:
         slot = self._idle.pop() if self._idle else _Slot[T](self._settings)
         try:
-            slot.load(tag, request)
+            slot.load(tag, request, self._resolve)
         except (pycurl.error, ValueError):
             slot.handle.close()
             self._refused.append((tag, Answer(errors.INVALID_REQUEST, 0)))
@@ -237,6 +256,11 @@ class Engine(Generic[T]):
         self._per_origin[request.origin] += 1
         self._under_way[slot.handle] = slot
         self._multi.add_handle(slot.handle)
+
+    def _patience(self, timeout: float) -> float:
+        """At most `timeout`: sooner when libcurl has something to do by itself, such as data it has read already."""
+        milliseconds = self._multi.timeout()
+        return timeout if milliseconds < 0 else min(timeout, milliseconds / 1000)
 
     def _perform(self) -> None:
         while self._multi.perform()[0] == pycurl.E_CALL_MULTI_PERFORM:
@@ -285,13 +309,13 @@ def _milliseconds(duration: timedelta) -> int:
     return max(1, int(duration.total_seconds() * 1000))
 
 
-def send(request: Request, settings: HubSettings | None = None) -> Answer:
+def send(request: Request, settings: HubSettings | None = None, resolve: Sequence[str] = ()) -> Answer:
     """One request, start to end: to verify or test an endpoint. Deliveries use an Engine of their own."""
-    engine: Engine[None] = Engine(1, settings)
+    engine: Engine[None] = Engine(1, settings, resolve)
     try:
         engine.submit(None, request)
         while True:
-            for _, answer in engine.poll(1.0):
+            for _, answer in engine.poll(0.1):
                 return answer
     finally:
         engine.close()

@@ -15,12 +15,13 @@ import pytest
 
 from tests.support.egress_child import Child
 from tests.support.hostile import CASES, OK, Case, Misbehaviour
-from tests.support.raw_endpoint import RawEndpoint, read_request
+from tests.support.raw_endpoint import RawEndpoint, answering
 from webhookhub.egress.curl import KEPT_BODY_BYTES, MAX_HEADER_BYTES, MAX_RESPONSE_BYTES
 
 DEADLINE = 1.5
 ROUNDS = 3
 MEGABYTE = 2**20
+POLITE = OK + b"Content-Length: 2\r\nConnection: close\r\n\r\nok"
 # What an endpoint can be rid of without anybody reading it: the kernel's buffers on both sides.
 UNREAD = 12 * MEGABYTE
 
@@ -44,7 +45,7 @@ def ordeal(certificate_files: tuple[Path, Path]) -> Iterator[Ordeal]:
         for name, behaviour in behaviours.items():
             urls[name] = stack.enter_context(RawEndpoint(server, behaviour)).url
             stack.callback(behaviour.closing.set)
-        polite = [stack.enter_context(RawEndpoint(server, answer_all)).url for _ in CASES]
+        polite = [stack.enter_context(RawEndpoint(server, answering(POLITE))).url for _ in CASES]
         child = stack.enter_context(
             Child(WEBHOOKHUB_CA_BUNDLE=str(authority), WEBHOOKHUB_REQUEST_TIMEOUT=str(DEADLINE))
         )
@@ -59,11 +60,6 @@ def ordeal(certificate_files: tuple[Path, Path]) -> Iterator[Ordeal]:
             result.resident.append(round_["resident"])
             result.peak.append(round_["peak"])
         yield result
-
-
-def answer_all(connection: Any) -> None:
-    while read_request(connection):
-        connection.sendall(OK + b"Content-Length: 2\r\n\r\nok")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

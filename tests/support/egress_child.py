@@ -1,0 +1,92 @@
+"""The egress engine in a process of its own, whose memory and environment belong to it alone.
+
+Reads a list of URLs a line, as JSON; sends a request to all of them at once; answers with a line.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+BODY = b'{"n":1}'
+
+
+class Child:
+    """Runs while entered, with the hub's settings from the environment given."""
+
+    def __init__(self, **environment: str) -> None:
+        self._environment = environment
+
+    def __enter__(self) -> Child:
+        command = [sys.executable, "-m", "tests.support.egress_child"]
+        environment = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings"} | self._environment
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._process.communicate(timeout=30)
+
+    def send(self, urls: Sequence[str]) -> dict[str, Any]:
+        """`answers`: by URL what came of it; `resident` and `peak`: the process's memory in bytes afterwards."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(urls) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, "the child has died"
+        result: dict[str, Any] = json.loads(line)
+        return result
+
+
+def main() -> None:
+    import django
+
+    django.setup()
+    from webhookhub.egress.curl import Answer, Engine, Request
+
+    engine: Engine[str] = Engine(500)
+    for line in sys.stdin:
+        began = time.monotonic()
+        answers: dict[str, tuple[Answer, float]] = {}
+        urls = json.loads(line)
+        for url in urls:
+            engine.submit(url, Request(url, ["Content-Type: application/json"], BODY))
+        while len(answers) < len(urls):
+            answers |= {url: (answer, time.monotonic() - began) for url, answer in engine.poll(0.1)}
+        report = {
+            url: {
+                "error_code": answer.error_code,
+                "status": answer.status,
+                "duration_ms": answer.duration_ms,
+                "seconds": seconds,
+                "body": answer.body.decode("latin-1"),
+            }
+            for url, (answer, seconds) in answers.items()
+        }
+        del answers
+        gc.collect()
+        print(json.dumps({"answers": report, **memory()}), flush=True)  # noqa: T201
+    engine.close()
+
+
+def memory() -> dict[str, int]:
+    lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return {"resident": _bytes(lines["VmRSS"]), "peak": _bytes(lines["VmHWM"])}
+
+
+def _bytes(kilobytes: str) -> int:
+    return int(kilobytes.split()[0]) * 1024
+
+
+if __name__ == "__main__":
+    main()
