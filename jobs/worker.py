@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
+from subscriptions.headers import UnacceptableHeaders
 from subscriptions.signing import BadSecret
 from webhookhub.cipher import Undecipherable
 from webhookhub.conf import hub
@@ -70,6 +71,8 @@ class Worker:
                 self._engine.submit(job, request.build(job, now))
             except (Undecipherable, BadSecret):
                 self._add(Report(job, errors.SIGNING_ERROR))
+            except UnacceptableHeaders:  # stored under rules that were wider once
+                self._add(Report(job, errors.INVALID_REQUEST))
         return len(jobs)
 
     def _finish(self, batch_size: int) -> int:

@@ -36,7 +36,8 @@ ENDPOINT_COLUMNS = ("callback_url", "secret", "previous_secret", "previous_secre
 
 
 def seal(endpoint: Endpoint, message_id: str, body: bytes, sent_at: datetime, *more_headers: str) -> Request:
-    """A signed request. Raises cipher.Undecipherable or signing.BadSecret if it cannot be signed."""
+    """A signed request. Raises cipher.Undecipherable or signing.BadSecret if it cannot be signed, and
+    headers.UnacceptableHeaders if what is stored there may not be sent."""
     timestamp = int(sent_at.timestamp())
     lines = [
         "Content-Type: application/json",

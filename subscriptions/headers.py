@@ -31,27 +31,34 @@ class UnacceptableHeaders(ValueError):
 
 def parse(text: str) -> list[str]:
     """The lines as they are sent, or UnacceptableHeaders."""
-    if "\0" in text:
-        raise UnacceptableHeaders("The headers hold a NUL character.")
+    headers: list[str] = []
+    seen: set[str] = set()
     # Only \n and \r\n end a line here: str.splitlines knows many more, which would hide in a value.
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    headers = [_header(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    if len(headers) > MAX_HEADERS:
-        raise UnacceptableHeaders(f"There are {len(headers)} headers; at most {MAX_HEADERS} are allowed.")
-    names = [header.partition(":")[0].lower() for header in headers]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice:
-        raise UnacceptableHeaders(f"The header {twice} is named twice.")
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        if not line.strip(" \t"):
+            continue
+        name, value = _header(number, line)
+        if name.lower() in seen:
+            raise UnacceptableHeaders(f"Line {number}: the header {name} is named twice.")
+        seen.add(name.lower())
+        headers.append(f"{name}: {value}")
+        if len(headers) > MAX_HEADERS:
+            raise UnacceptableHeaders(f"Line {number} is one too many: at most {MAX_HEADERS} headers are allowed.")
     return headers
 
 
 def names(text: str) -> list[str]:
-    return [header.partition(":")[0] for header in parse(text)]
+    """The names alone, of lines that parse() has accepted once."""
+    return [line.partition(":")[0] for line in text.split("\n") if line]
 
 
-def _header(number: int, line: str) -> str:
+def _header(number: int, line: str) -> tuple[str, str]:
+    if "\0" in line:
+        raise UnacceptableHeaders(f"Line {number} holds a NUL character.")
+    if line[0] in " \t":
+        raise UnacceptableHeaders(f"Line {number} starts with white space; a header is one line, from its beginning.")
     name, colon, value = line.partition(":")
-    name, value = name.strip(" \t"), value.strip(" \t")
+    value = value.strip(" \t")
     if not colon or not NAME.match(name):
         raise UnacceptableHeaders(f"Line {number} is not a header; write it as Name: value.")
     if name.lower() in FORBIDDEN or name.lower().startswith(FORBIDDEN_PREFIXES):
@@ -60,6 +67,6 @@ def _header(number: int, line: str) -> str:
         raise UnacceptableHeaders(f"Line {number}: the header {name} has no value.")
     if not VALUE.match(value):
         raise UnacceptableHeaders(f"Line {number}: the value of {name} holds characters that a header cannot carry.")
-    if len(value) > MAX_BYTES:
-        raise UnacceptableHeaders(f"Line {number}: the value of {name} is longer than {MAX_BYTES} bytes.")
-    return f"{name}: {value}"
+    if len(f"{name}: {value}") > MAX_BYTES:
+        raise UnacceptableHeaders(f"Line {number}: the header {name} is longer than {MAX_BYTES} bytes.")
+    return name, value

@@ -13,6 +13,7 @@ from webhookhub.egress.snippets import snippet
 from webhookhub.ids import new_uid
 
 from .envelope import Endpoint, seal
+from .headers import UnacceptableHeaders
 from .models import Subscription
 from .signing import BadSecret
 
@@ -43,6 +44,8 @@ def send_now(subscription: Subscription, event_type: str, data: dict[str, object
         request = seal(endpoint_of(subscription), message_id, body, now)
     except (Undecipherable, BadSecret):
         return Trial(message_id, Answer(errors.SIGNING_ERROR, 0))
+    except UnacceptableHeaders:  # stored under rules that were wider once
+        return Trial(message_id, Answer(errors.INVALID_REQUEST, 0))
     return Trial(message_id, send(request))
 
 

@@ -1,0 +1,203 @@
+"""Which headers of its own a subscription may have, and that they arrive."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from demo.receiver import Receiver
+from jobs.models import Job
+from jobs.worker import Worker
+from subscriptions.headers import MAX_BYTES, MAX_HEADERS, UnacceptableHeaders, names, parse
+from subscriptions.models import Subscription
+from subscriptions.trial import send_test
+from tests.factories import JobFactory, SubscriptionFactory
+from webhookhub import cipher
+
+NOT_A_HEADER = "is not a header"
+OWN = "is the hub's own"
+CHARACTERS = "holds characters that a header cannot carry"
+EMPTY = "has no value"
+SPACE = "starts with white space"
+NUL = "holds a NUL character"
+
+FORBIDDEN = [
+    "Host",
+    "HOST",
+    "hOsT",
+    "Content-Length",
+    "content-length",
+    "Content-Type",
+    "Transfer-Encoding",
+    "TRANSFER-ENCODING",
+    "Connection",
+    "Keep-Alive",
+    "Upgrade",
+    "TE",
+    "Trailer",
+    "Expect",
+    "User-Agent",
+    "traceparent",
+    "webhook-id",
+    "Webhook-Signature",
+    "WEBHOOK-TIMESTAMP",
+    "webhook-anything",
+    "webhook-",
+    "Proxy-Authorization",
+    "proxy-connection",
+    "PROXY-",
+]
+# text, the line that is to be named, what is said of it
+BAD = [
+    *[(f"X-Good: 1\n{name}: x", 2, OWN) for name in FORBIDDEN],
+    ("X-A: a\rX-B: b", 1, CHARACTERS),
+    ("X-A: a\r", 1, CHARACTERS),
+    ("X-A: a\r\r\n", 1, CHARACTERS),
+    ("X-A: \ra", 1, CHARACTERS),
+    ("X-A\r: a", 1, NOT_A_HEADER),
+    ("\r", 1, NOT_A_HEADER),
+    ("X-A: a\0", 1, NUL),
+    ("X-A: a\nX-\0B: b", 2, NUL),
+    ("\0", 1, NUL),
+    ("X-A: a\n\nHost: evil", 3, OWN),
+    ("X-A: a\r\nHost: evil", 2, OWN),
+    ("X-A: a\n folded", 2, SPACE),
+    ("X-A: a\n\tfolded: more", 2, SPACE),
+    (" X-A: a", 1, SPACE),
+    ("X-A : a", 1, NOT_A_HEADER),
+    ("X-A\t: a", 1, NOT_A_HEADER),
+    ("Host : evil", 1, NOT_A_HEADER),
+    ("X A: a", 1, NOT_A_HEADER),
+    ("X-A", 1, NOT_A_HEADER),
+    ("X-A;", 1, NOT_A_HEADER),
+    ("X-A = a", 1, NOT_A_HEADER),
+    (": a", 1, NOT_A_HEADER),
+    (":authority: evil", 1, NOT_A_HEADER),
+    ("@/etc/passwd", 1, NOT_A_HEADER),
+    ("X(A): a", 1, NOT_A_HEADER),
+    ('"X-A": a', 1, NOT_A_HEADER),
+    ("X-Ä: a", 1, NOT_A_HEADER),
+    ("Hоst: cyrillic", 1, NOT_A_HEADER),
+    ("\ufeffX-A: a", 1, NOT_A_HEADER),
+    ("X-A: ä", 1, CHARACTERS),
+    ("X-A: 🦊", 1, CHARACTERS),
+    ("X-A: a\x0bb", 1, CHARACTERS),
+    ("X-A: a\x0cHost: evil", 1, CHARACTERS),
+    ("X-A: a\x1b[31m", 1, CHARACTERS),
+    ("X-A: a\x7f", 1, CHARACTERS),
+    ("X-A: a\x85Host: evil", 1, CHARACTERS),
+    ("X-A: a\u2028Host: evil", 1, CHARACTERS),
+    ("X-A: \ud800", 1, CHARACTERS),
+    ("\u2028", 1, NOT_A_HEADER),
+    ("\x0b", 1, NOT_A_HEADER),
+    ("X-A:", 1, EMPTY),
+    ("X-A: \t ", 1, EMPTY),
+    ("X-A: 1\nX-B: 2\nx-a: 3", 3, "named twice"),
+    ("X-A: " + "x" * (MAX_BYTES - 4), 1, "longer than 4096 bytes"),
+    ("X" * 101 + ": x", 1, NOT_A_HEADER),
+    ("".join(f"X-{n}: x\n" for n in range(MAX_HEADERS + 1)), MAX_HEADERS + 1, "at most 20"),
+    ("".join(f"X-{n}: x\n\n" for n in range(5000)), 2 * MAX_HEADERS + 1, "at most 20"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "message"), [pytest.param(*case, id=ascii(case[0])[1:50]) for case in BAD])
+def test_a_bad_header_is_refused_with_its_line_and_a_reason(text: str, line: int, message: str):
+    with pytest.raises(UnacceptableHeaders, match=f"Line {line}\\b.*{message}"):
+        parse(text)
+
+
+def test_a_refusal_does_not_repeat_a_value():
+    for text in ("X-A: top-secret \x7f", "Host: top-secret", "top-secret", f"X-A: top-secret{'x' * MAX_BYTES}"):
+        with pytest.raises(UnacceptableHeaders) as caught:
+            parse(text)
+        assert "top-secret" not in str(caught.value)
+
+
+GOOD = [
+    ("", []),
+    ("\n\r\n \t\n", []),
+    ("X-A: a", ["X-A: a"]),
+    ("X-A:a", ["X-A: a"]),
+    ("X-A: \t a b \t", ["X-A: a b"]),
+    ("X-A: a\r\nX-B: b\r\n", ["X-A: a", "X-B: b"]),
+    ("Authorization: Basic dXNlcjpwYXNz", ["Authorization: Basic dXNlcjpwYXNz"]),
+    ("X-A: a:b; c=\"d\", 'e' \\ <f> {g} %00", ["X-A: a:b; c=\"d\", 'e' \\ <f> {g} %00"]),
+    ("X-A: a\tb", ["X-A: a\tb"]),
+    ("!#$%&'*+.^_`|~-9: odd", ["!#$%&'*+.^_`|~-9: odd"]),
+    ("webhook: x\nproxy: y\nHosts: z", ["webhook: x", "proxy: y", "Hosts: z"]),
+    ("X-A: " + "x" * (MAX_BYTES - 5), ["X-A: " + "x" * (MAX_BYTES - 5)]),
+    ("\n".join(f"X-{n}: {n}" for n in range(MAX_HEADERS)), [f"X-{n}: {n}" for n in range(MAX_HEADERS)]),
+]
+
+
+@pytest.mark.parametrize(("text", "lines"), [pytest.param(*case, id=ascii(case[0])[1:50]) for case in GOOD])
+def test_a_good_header_is_kept_as_it_will_be_sent(text: str, lines: list[str]):
+    assert parse(text) == lines
+    assert parse("\n".join(lines)) == lines
+    assert names("\n".join(lines)) == [line.partition(":")[0] for line in lines]
+
+
+def with_headers(text: str, url: str) -> Subscription:
+    made: Subscription = SubscriptionFactory.create(callback_url=url, custom_headers=cipher.encrypt(text))
+    return made
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("lines", [lines for _, lines in GOOD if lines], ids=lambda lines: lines[0][:30])
+def test_a_good_header_arrives(receiver: Receiver, lines: list[str]):
+    subscription = with_headers("\n".join(lines), receiver.url())
+
+    assert send_test(subscription).answer.error_code is None
+
+    [request] = receiver.received
+    for line in lines:
+        name, _, value = line.partition(": ")
+        assert request.headers[name.lower()] == value
+
+
+@pytest.mark.django_db
+def test_the_hubs_own_headers_are_there_once_whatever_else_is_sent(receiver: Receiver):
+    subscription = with_headers("Authorization: Bearer x\nAccept: text/plain", receiver.url())
+
+    send_test(subscription)
+
+    headers = receiver.received[0].headers
+    assert headers["content-type"] == "application/json"
+    assert headers["user-agent"].startswith("WebhookHub/")
+    assert headers["host"] == f"127.0.0.1:{receiver.port}"
+    assert headers["accept"] == "text/plain"
+
+
+@pytest.mark.django_db
+def test_stored_headers_that_may_no_longer_be_sent_fail_the_attempt_and_not_the_worker(receiver: Receiver):
+    """Rules may become stricter; what was stored under the old ones must not stop everybody else's deliveries."""
+    subscription = with_headers("Host: elsewhere", receiver.url("/bad"))
+    JobFactory(saga__subscription=subscription)
+    JobFactory(saga__subscription__callback_url=receiver.url("/good"))
+
+    worker = Worker("w")
+    for _ in range(200):
+        worker.turn(10)
+        if not Job.objects.filter(status__in=["Pending", "Leased"]).exists():
+            break
+    worker.close()
+
+    assert list(Job.objects.order_by("id").values_list("error_code", flat=True)) == ["invalid_request", None]
+    assert [request.path for request in receiver.received] == ["/good"]
+    assert send_test(subscription).answer.error_code == "invalid_request"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("text", ["Host: evil", "X-A: a\rb", "X-A", "X-A: 1\nx-a: 2"])
+def test_the_console_refuses_a_bad_header_and_names_the_field(text: str):
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    form = {"event_type": "order.created", "callback_url": "https://127.0.0.1:8443/", "signing_scheme": "v1"}
+
+    answer = client.post(reverse("admin:subscriptions_subscription_add"), form | {"active": "on", "headers": text})
+
+    assert answer.status_code == 200
+    assert "Line " in str(answer.context["adminform"].form.errors["headers"])
+    assert not Subscription.objects.exists()
