@@ -50,6 +50,9 @@ class Fact(Enum):
         return self.value[1]
 
 
+# Django's loggers whose quietest lines hold what was sent to the database or shown in a page: payloads, secrets.
+TALKATIVE = ("django.db.backends", "django.template")
+
 _logger = structlog.stdlib.get_logger("webhookhub")
 
 
@@ -83,7 +86,10 @@ def configure(level: str, form: str) -> None:
     renderer: list[Any] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
         if as_json
-        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        # The renderer's own choice of traceback may show the values of variables, secrets among them.
+        else [
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
+        ]
     )
     handler = logging.StreamHandler()
     handler.setFormatter(
@@ -95,3 +101,5 @@ def configure(level: str, form: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(max(root.level, logging.INFO))

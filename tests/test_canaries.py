@@ -1,0 +1,209 @@
+"""Twenty texts that must not get out, sent through everything the hub does: none is in a log line, and those that are
+secrets are nowhere in the database."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from deadletters.models import DeadLetter
+from deadletters.requeue import requeue
+from demo.receiver import Received, Receiver, Reply
+from events.errors import EventConflict, InvalidEvent
+from events.intake import publish
+from jobs.models import Job
+from sagas.models import Saga
+from subscriptions.models import Subscription
+from tests.support import drive
+from tests.support.raw_endpoint import RawEndpoint, answering
+from webhookhub import cipher, logs
+from webhookhub.conf import hub
+
+pytestmark = pytest.mark.django_db
+
+PASSWORD = "canary-password-Q7"
+WRONG_PASSWORD = "canary-wrong-password-Q7"
+HEADERS = {"steady": "canary-header-A1", "broken": "canary-header-B2"}
+QUERIES = {"steady": "token=canary-query-A1", "broken": "token=canary-query-B2"}
+PAYLOADS = ["canary-value", "canary-key", "canary-nested", "canary-refused", "canary-conflict", "canary-by-command"]
+BODIES = {"steady": "canary-body-ok", "broken": "canary-body-failed", "unverified": "canary-body-unverified"}
+RESPONSE_HEADER = "canary-response-header"
+SEARCH = "canary-search"
+
+
+@dataclass
+class Canaries:
+    secret: set[str] = field(default_factory=set)  # neither in the logs nor in the database
+    private: set[str] = field(default_factory=set)  # not in the logs
+
+    def note_secrets_of(self, subscription: Subscription) -> None:
+        for token in (subscription.secret, subscription.previous_secret):
+            if token:
+                # The letters behind the prefix are the secret; signatures and public keys have other letters.
+                self.secret.add(cipher.decrypt(token).split("_", 1)[1].rstrip("="))
+
+
+@pytest.fixture(params=["json", "text"])
+def log(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
+    """All that is logged, however quietly, as the hub itself would write it."""
+    root = logging.getLogger()
+    logs.configure("DEBUG", request.param)
+    written = io.StringIO()
+    [handler] = root.handlers
+    assert isinstance(handler, logging.StreamHandler)
+    handler.setStream(written)
+    yield written
+    logs.configure(hub().log_level, hub().log_format)
+
+
+def answer(request: Received) -> Reply:
+    name = request.path.split("?")[0].strip("/")
+    headers = (("Set-Cookie", RESPONSE_HEADER), ("X-Canary", RESPONSE_HEADER))
+    return Reply(200 if name == "steady" else 500, BODIES[name].encode(), headers)
+
+
+def subscribe(client: Client, receiver: Receiver, name: str, scheme: str) -> Subscription:
+    """In the console, with a header of its own and a query string."""
+    url = receiver.url(f"/{name}?{QUERIES[name]}")
+    form = {"event_type": "order.created", "callback_url": url, "active": "on", "signing_scheme": scheme}
+    client.post(
+        reverse("admin:subscriptions_subscription_add"),
+        form | {"headers": f"Authorization: Bearer {HEADERS[name]}", "max_retry_limit": "2", "base_delay": "0.01"},
+    )
+    return Subscription.objects.get(callback_url=url)
+
+
+def look_at_everything(client: Client) -> int:
+    """Every list, every row's page and its history; returns how many pages were opened."""
+    pages = 0
+    for model in admin.site._registry:
+        name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        addresses = [reverse(f"{name}_changelist"), reverse(f"{name}_changelist") + f"?q={SEARCH}"]
+        for pk in model._default_manager.values_list("pk", flat=True):
+            addresses += [reverse(f"{name}_change", args=[pk]), reverse(f"{name}_history", args=[pk])]
+        for address in addresses:
+            assert client.get(address, follow=True).status_code == 200
+            pages += 1
+    assert client.get(f"/nowhere/?q={SEARCH}").status_code == 404
+    return pages
+
+
+def everything_stored() -> dict[str, str]:
+    """Every column of every row, as text, by table."""
+    stored = {}
+    with connection.cursor() as cursor:
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
+            stored[table] = "\n".join(_text(value) for row in cursor.fetchall() for value in row)
+    return stored
+
+
+def _text(value: Any) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def go_through_everything(canaries: Canaries, receiver: Receiver, unwilling: RawEndpoint) -> Client:
+    User.objects.create_superuser("root", password=PASSWORD)
+    client = Client()
+    login = reverse("admin:login")
+    assert client.post(login, {"username": "root", "password": WRONG_PASSWORD}).status_code == 200
+    assert client.post(login, {"username": "root", "password": PASSWORD}).status_code == 302
+    receiver.answer = answer
+
+    steady = subscribe(client, receiver, "steady", "v1")
+    broken = subscribe(client, receiver, "broken", "v1a")
+    silent = Subscription.objects.create(event_type="order.created", callback_url=unwilling.url)
+    for subscription in (steady, broken, silent):
+        canaries.note_secrets_of(subscription)
+    quiet = io.StringIO()
+    for subscription in (steady, broken):
+        call_command("verify_subscription", subscription.pk, stdout=quiet)
+    with pytest.raises(CommandError, match="the endpoint answered 500"):
+        call_command("verify_subscription", silent.pk, stdout=quiet)
+    call_command("send_test", subscription=steady.pk, stdout=quiet)
+    with pytest.raises(CommandError):
+        call_command("send_test", subscription=broken.pk, stdout=quiet)
+    for verb in ("verify", "test", "rotate"):
+        client.post(reverse(f"admin:subscriptions_subscription_{verb}", args=[steady.pk]), follow=True)
+    call_command("rotate_secret", broken.pk, stdout=quiet)
+    call_command("rotate_secrets", stdout=quiet)
+    for subscription in (steady, broken):
+        subscription.refresh_from_db()
+        canaries.note_secrets_of(subscription)
+
+    publish("order.created", {"a": PAYLOADS[0], PAYLOADS[1]: [{"c": PAYLOADS[2]}]}, external_id="e1")
+    call_command("publish_event", "order.created", json.dumps({"d": PAYLOADS[5]}), stdout=quiet)
+    with pytest.raises(InvalidEvent):
+        publish("order.created", {"a": PAYLOADS[3], "b": float("nan")})
+    with pytest.raises(CommandError):
+        call_command("publish_event", "order.created", f'{{"a": "{PAYLOADS[3]}"', stdout=quiet)
+    with pytest.raises(EventConflict):
+        publish("order.created", {"a": PAYLOADS[4]}, external_id="e1")
+    drive.until_terminal()
+    [letter, *_] = DeadLetter.objects.all()
+    requeue([letter.pk], by=User.objects.get(), reason="once more")
+    drive.until_terminal()
+    return client
+
+
+@pytest.mark.parametrize("debug", [False, True], ids=["", "debug"])
+def test_no_canary_gets_out(
+    log: io.StringIO,
+    receiver: Receiver,
+    certificate_files: tuple[Path, Path],
+    hub_settings: Callable[..., None],
+    settings: Any,
+    debug: bool,
+):
+    settings.DEBUG = debug
+    keys = (cipher.new_key(), cipher.new_key())
+    hub_settings(encryption_keys=keys)
+    canaries = Canaries({*keys, PASSWORD, WRONG_PASSWORD, *HEADERS.values()})
+    canaries.private = {*QUERIES.values(), *PAYLOADS, *BODIES.values(), RESPONSE_HEADER, SEARCH, settings.SECRET_KEY}
+    body = BODIES["unverified"].encode()
+    no = b"HTTP/1.1 500 No\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+    with RawEndpoint(certificate_files[1], answering(no)) as unwilling:
+        client = go_through_everything(canaries, receiver, unwilling)
+        # And what cannot even be signed.
+        hub_settings(encryption_keys=(cipher.new_key(),))
+        publish("order.created", {"a": PAYLOADS[0]})
+        drive.until_terminal()
+        hub_settings(encryption_keys=keys)
+        pages = look_at_everything(client)
+
+    # The canaries have been where they were sent to.
+    arrived = "".join(str(request.headers) + request.path + request.body.decode() for request in receiver.received)
+    assert all(canary in arrived for canary in [*HEADERS.values(), *QUERIES.values(), *PAYLOADS[:3], PAYLOADS[5]])
+    assert {BODIES["steady"], BODIES["broken"]} <= set(Job.objects.values_list("response_snippet", flat=True))
+    assert set(Job.objects.values_list("error_code", flat=True)) == {None, "http_500", "signing_error"}
+    assert set(Saga.objects.values_list("generation", flat=True)) == {0, 1}
+    assert pages > 30
+    assert len(canaries.secret | canaries.private) >= 20
+
+    lines = log.getvalue()
+    for fact in ("event_published", "job_reported", "saga_dead_lettered", "saga_requeued", "secret_rotated"):
+        assert fact in lines
+    assert [canary for canary in canaries.secret | canaries.private if canary in lines] == []
+    stored = everything_stored()
+    assert {"subscriptions", "django_admin_log", "django_session", "auth_user"} <= set(stored)
+    assert PAYLOADS[0] in stored["events"]
+    assert [(c, table) for c in canaries.secret for table, text in stored.items() if c in text] == []
+    # Nor in another dress: the letters of a secret without those that JSON and SQL would escape.
+    bare = {re.sub(r"[^A-Za-z0-9]", "", canary) for canary in canaries.secret}
+    squeezed = {table: re.sub(r"[^A-Za-z0-9\n]", "", text) for table, text in stored.items()}
+    assert [(c, table) for c in bare for table, text in squeezed.items() if c in text] == []
