@@ -11,7 +11,7 @@ from webhookhub.egress.curl import Request
 from . import headers
 from .signing import signature
 
-USER_AGENT = f"WebhookHub/{__version__}"
+ALWAYS = ("Content-Type: application/json", f"User-Agent: WebhookHub/{__version__}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,7 @@ def seal(endpoint: Endpoint, message_id: str, body: bytes, sent_at: datetime, *m
     headers.UnacceptableHeaders if what is stored there may not be sent."""
     timestamp = int(sent_at.timestamp())
     lines = [
-        "Content-Type: application/json",
-        f"User-Agent: {USER_AGENT}",
+        *ALWAYS,
         f"webhook-id: {message_id}",
         f"webhook-timestamp: {timestamp}",
         f"webhook-signature: {signature(endpoint.secrets_in_force(sent_at), message_id, timestamp, body)}",

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from ipaddress import ip_address
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import certifi
 import pycurl
@@ -49,8 +49,8 @@ CODES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+# Tuples and not dataclasses: one of each is made for every delivery, and these are made in half the time.
+class Request(NamedTuple):
     url: str
     headers: Sequence[str]
     body: bytes
@@ -61,8 +61,7 @@ class Request:
         return self.url[: self.url.find("/", 8)]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What came back. `error_code` is None exactly when the receiver answered 2xx."""
 
     error_code: str | None
@@ -77,6 +76,7 @@ class _Slot(Generic[T]):
 
     def __init__(self, settings: HubSettings) -> None:
         self.handle = pycurl.Curl()
+        self.url = ""
         for option, value in [
             (pycurl.PROTOCOLS, pycurl.PROTO_HTTPS),
             (pycurl.POST, 1),
@@ -100,18 +100,21 @@ class _Slot(Generic[T]):
         # Some builds know a folder of public authorities besides.
         self.handle.unsetopt(pycurl.CAPATH)
 
-    def load(self, tag: T, request: Request, resolve: Sequence[str]) -> None:
+    def load(self, tag: T, request: Request, origin: str, resolve: Sequence[str]) -> None:
         self.tag = tag
-        self.origin = request.origin
+        self.origin = origin
         self.body = bytearray()
         self.received = self.header_bytes = 0
         self.retry_after: str | None = None
         self.blocked = self.too_large = self.headers_complete = False
-        self.handle.setopt(pycurl.URL, request.url)
-        self.handle.setopt(pycurl.HTTPHEADER, ["Expect:", *request.headers])
-        self.handle.setopt(pycurl.POSTFIELDS, request.body)
+        set_option = self.handle.setopt
+        if request.url != self.url:
+            set_option(pycurl.URL, request.url)
+            self.url = request.url
+        set_option(pycurl.HTTPHEADER, ["Expect:", *request.headers])
+        set_option(pycurl.POSTFIELDS, request.body)
         if resolve:
-            self.handle.setopt(pycurl.RESOLVE, list(resolve))
+            set_option(pycurl.RESOLVE, list(resolve))
         self.started = time.monotonic()
 
     def answer(self, curl_code: int | None) -> Answer:
@@ -149,11 +152,12 @@ class _Slot(Generic[T]):
         if self.header_bytes > MAX_HEADER_BYTES:
             self.too_large = True
             return 0
-        if line[:5] == b"HTTP/":
-            self.headers_complete = False
-        elif not line.strip():
+        start = line[:1]
+        if start in b"\r\n":
             self.headers_complete = True
-        if line[:12].lower() == b"retry-after:":
+        elif start == b"H" and line[:5] == b"HTTP/":
+            self.headers_complete = False
+        elif start in b"Rr" and line[:12].lower() == b"retry-after:":
             self.retry_after = line[12:].strip().decode("latin-1")[:100]
         return None
 
@@ -208,10 +212,11 @@ class Engine(Generic[T]):
         return max(0, self.concurrency - self.in_flight)
 
     def submit(self, tag: T, request: Request) -> None:
-        if self._per_origin[request.origin] < self._settings.requests_per_host:
-            self._start(tag, request)
+        origin = request.origin
+        if self._per_origin[origin] < self._settings.requests_per_host:
+            self._start(tag, request, origin)
         else:
-            self._waiting.setdefault(request.origin, deque()).append(_Waiting(time.monotonic(), tag, request))
+            self._waiting.setdefault(origin, deque()).append(_Waiting(time.monotonic(), tag, request))
 
     def poll(self, timeout: float) -> list[tuple[T, Answer]]:
         """Move every transfer on, waiting at most `timeout` seconds for something to happen."""
@@ -245,15 +250,15 @@ class Engine(Generic[T]):
         self._idle.clear()
         self._multi.close()
 
-    def _start(self, tag: T, request: Request) -> None:
+    def _start(self, tag: T, request: Request, origin: str) -> None:
         slot = self._idle.pop() if self._idle else _Slot[T](self._settings)
         try:
-            slot.load(tag, request, self._resolve)
+            slot.load(tag, request, origin, self._resolve)
         except (pycurl.error, ValueError):
             slot.handle.close()
             self._refused.append((tag, Answer(errors.INVALID_REQUEST, 0)))
             return
-        self._per_origin[request.origin] += 1
+        self._per_origin[origin] += 1
         self._under_way[slot.handle] = slot
         self._multi.add_handle(slot.handle)
 
@@ -293,7 +298,7 @@ class Engine(Generic[T]):
         # More than one when the next cannot even be started: nothing else would come back for those behind it.
         while queue and self._per_origin[origin] < self._settings.requests_per_host:
             following = queue.popleft()
-            self._start(following.tag, following.request)
+            self._start(following.tag, following.request, origin)
         if queue is not None and not queue:
             del self._waiting[origin]
 
