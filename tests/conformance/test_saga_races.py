@@ -27,8 +27,8 @@ def _patient(committed, hub_settings):
     hub_settings(base_delay=timedelta(hours=1), postpone=timedelta(hours=1))
 
 
-def routed(*names: str, events: int = 1) -> None:
-    world.subscribe(*names)
+def routed(*names: str, events: int = 1, max_retry_limit: int = 2) -> None:
+    world.subscribe(*names, max_retry_limit=max_retry_limit)
     world.publish_some(*(f"e{n}" for n in range(events)))
     world.route()
 
@@ -74,6 +74,30 @@ def test_an_orchestrator_that_wakes_up_attempts_later_changes_nothing(stop):
         slow.result()
 
     assert (sagas(), jobs()) == before
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+def test_an_orchestrator_that_wakes_up_before_the_next_retry_does_not_start_it_without_a_job(attempts):
+    routed("retry", max_retry_limit=5)
+    for _ in range(attempts):
+        one_attempt()
+    world.let_time_pass()
+    with Rival(lambda: dispatch(BATCH), before=UPDATE_SAGAS) as slow:
+        slow.reached()
+        one_attempt()
+        slow.result()
+
+    # Were it in progress now, it would be so for ever: no job would ever report.
+    assert sagas() == {("PendingRetry", attempts + 1): 1}
+    world.run_to_end()
+    assert sagas() == {("DeadLettered", 5): 1}
+
+
+def one_attempt() -> None:
+    world.let_time_pass()
+    dispatch(BATCH)
+    world.deliver()
+    world.settle()
 
 
 @pytest.mark.parametrize(("name", "end"), [("ok", "Completed"), ("bury", "DeadLettered")])
@@ -164,6 +188,19 @@ def test_a_settler_that_wakes_up_during_the_next_attempt_does_not_end_it():
         slow.result()
 
     assert (sagas(), jobs()) == ({("InProgress", 1): 1}, {(1, "Failed"): 1, (2, "Pending"): 1})
+
+
+@pytest.mark.parametrize("name", ["ok", "bury"])
+def test_a_settler_that_wakes_up_after_the_end_leaves_it_as_it_is(name):
+    finished(name)
+    with Rival(world.settle, before="UPDATE") as slow:
+        slow.reached()
+        world.settle()
+        ended = Saga.objects.values().get()
+        slow.result()
+
+    assert Saga.objects.values().get() == ended
+    assert DeadLetter.objects.count() == (name == "bury")
 
 
 def test_a_result_that_is_there_before_its_saga_is_in_progress_waits_for_it():
