@@ -12,6 +12,7 @@ from django.db import DatabaseError, InterfaceError, connection
 
 from webhookhub.conf import hub
 from webhookhub.db import standing, vendors
+from webhookhub.db.errors import UnfitDatabase
 from webhookhub.logs import Fact, log
 from webhookhub.models import Process
 
@@ -45,8 +46,9 @@ class Loop:
                         self._go_on(step, stop)
                     self._drain(step, stop)
                 finally:
+                    unfinished = step.waits_for()
                     step.close()
-                    self._leave(step)
+                    self._leave(unfinished)
 
     def _stand_up(self, stop: StopSignals) -> bool:
         """Wait for the database and look at what it is; False if asked to stop before it was there."""
@@ -58,7 +60,11 @@ class Loop:
     def _examine(self) -> bool:
         standing.require_migrated()
         self._registration.beat(now=True)
-        standing.require(Process._meta.db_table, "name", self._registration.name)
+        try:
+            standing.require(Process._meta.db_table, "name", self._registration.name)
+        except UnfitDatabase:
+            self._sign_off()
+            raise
         return True
 
     def _go_on(self, step: Step, stop: StopSignals) -> None:
@@ -85,12 +91,15 @@ class Loop:
         while step.waits_for() and time.monotonic() < until:
             self._sit_out(stop, lambda: step.finish(self._batch_size), until)
 
-    def _leave(self, step: Step) -> None:
+    def _leave(self, unfinished: str) -> None:
+        self._sign_off()
+        log(Fact.PROCESS_STOPPED, process=self._registration.name, left_unfinished=unfinished or None)
+
+    def _sign_off(self) -> None:
         try:
             self._registration.remove()
         except (DatabaseError, InterfaceError):
             connection.close()  # the row is forgotten in time
-        log(Fact.PROCESS_STOPPED, process=self._registration.name, left_unfinished=step.waits_for() or None)
 
     def _sit_out(self, stop: StopSignals, work: Callable[[], T], until: float = float("inf")) -> T | None:
         """`work`, unless the database is lost or in conflict: then a wait instead, and the caller comes back."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from webhookhub.logs import Fact, log
 
@@ -39,7 +41,7 @@ class Child:
             env=dict(self.environment),
             # Its own group: a Ctrl-C at the terminal reaches the supervisor, which asks each child once.
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=partial(_die_with_parent, os.getpid()),
         )
 
     def exit_code(self) -> int | None:
@@ -111,8 +113,12 @@ def _signal(child: Child, number: signal.Signals) -> None:
         child.process.send_signal(number)
 
 
-def _die_with_parent() -> None:
+def _die_with_parent(parent: int) -> None:
     """In the child: be told to stop when the supervisor is gone, however it went (Linux)."""
+    # Until the child's own program runs, the supervisor's handler would hear the signal and forget it.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl:
         prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(128 + signal.SIGTERM)  # it was gone before

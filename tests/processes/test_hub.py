@@ -1,0 +1,113 @@
+"""run_hub: every loop under one supervisor, which restarts what dies and leaves nobody behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import Counter
+from pathlib import Path
+
+from demo.receiver import Receiver
+from events.intake import publish
+from tests.factories import SubscriptionFactory
+from webhookhub.models import Process
+
+from . import traffic
+from .support import LOOPS, Processes, Running, is_running, until
+
+
+def registered() -> dict[int, str]:
+    return dict(Process.objects.values_list("pid", "kind"))
+
+
+def children(hub: Running) -> list[int]:
+    """What the supervisor has started, registered or not."""
+    return [int(pid) for pid in Path(f"/proc/{hub.pid}/task/{hub.pid}/children").read_text().split()]
+
+
+def test_a_hub_delivers_restarts_a_dead_child_and_stops_with_all_its_children(processes: Processes, receiver: Receiver):
+    traffic.subscribe(receiver)
+    hub = processes.start("run_hub", "--workers", "2")
+    until(lambda: len(registered()) == 5, "all loops register")
+    assert Counter(registered().values()) == {"router": 1, "orchestrator": 1, "worker": 2, "cleaner": 1}
+    assert sorted(registered()) == sorted(children(hub))
+
+    [victim] = [pid for pid, kind in registered().items() if kind == "router"]
+    os.kill(victim, signal.SIGKILL)
+    traffic.publish(30)
+    until(traffic.all_ended, "every delivery ends, with the new router")
+    traffic.check_each_ended_once(receiver)
+    assert len([pid for pid, kind in registered().items() if kind == "router" and pid != victim]) == 1
+    assert [fact["child"] for fact in hub.facts("process_restarted")] == ["router 1"]
+    assert hub.facts("process_restarted")[0]["exit_code"] == -signal.SIGKILL
+
+    family = children(hub)
+    assert len(family) == 5
+    assert hub.stop() == 0
+    assert [pid for pid in family if is_running(pid)] == []
+    assert set(registered()) == {victim}, "those that stopped took their rows with them"
+
+
+def test_children_end_when_their_supervisor_is_killed(processes: Processes):
+    hub = processes.start("run_hub")
+    until(lambda: len(registered()) == len(LOOPS), "all loops register")
+    family = children(hub)
+    assert len(family) == len(LOOPS)
+
+    hub.kill()
+
+    until(lambda: not any(is_running(pid) for pid in family), "all children end", 10)
+    assert registered() == {}, "they ended in good order"
+
+
+def test_children_that_are_only_starting_end_with_their_supervisor_too(processes: Processes):
+    hub = processes.start("run_hub")
+    family = until(lambda: children(hub), "the first child is started")
+
+    hub.kill()
+
+    until(lambda: not any(is_running(pid) for pid in family), "all children end", 10)
+
+
+def test_a_second_signal_ends_the_hub_and_its_children_at_once(
+    processes: Processes, receiver: Receiver, gate: threading.Event
+):
+    SubscriptionFactory(callback_url=receiver.url())
+    publish("order.created", {})
+    patient = {"WEBHOOKHUB_REQUEST_TIMEOUT": "60", "WEBHOOKHUB_LEASE": "90", "WEBHOOKHUB_DRAIN": "60"}
+    hub = processes.start("run_hub", **patient)
+    receiver.wait_for(1)
+    family = children(hub)
+
+    hub.signal(signal.SIGTERM)
+    hub.wait_for("process_draining", 2)  # the hub's and the worker's
+    hub.signal(signal.SIGTERM)
+
+    assert hub.wait(5) == 143
+    until(lambda: not any(is_running(pid) for pid in family), "all children end", 5)
+
+
+BAD = {
+    "--workers=-1": (1, "--workers must be a number from 0 to 64, not -1."),
+    "--routers=65": (1, "--routers must be a number from 0 to 64, not 65."),
+    "--cleaners=two": (2, "invalid int value: 'two'"),
+}
+
+
+def test_a_bad_number_of_processes_is_refused(processes: Processes):
+    refused = {option: processes.start("run_hub", option) for option in BAD}
+
+    for option, hub in refused.items():
+        code, message = BAD[option]
+        assert hub.wait() == code
+        assert hub.errors.strip().endswith(message)
+
+
+def test_a_child_that_can_never_work_ends_the_whole_hub(processes: Processes, tmp_path: Path):
+    hub = processes.start("run_hub", DATABASE_URL=f"sqlite:///{tmp_path / 'empty.sqlite3'}")
+
+    assert hub.wait() == 78
+    assert "migrations are not applied" in hub.errors
+    assert "The hub cannot run like this; the lines above say why." in hub.errors
+    assert "Traceback" not in hub.errors

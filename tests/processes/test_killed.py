@@ -1,0 +1,125 @@
+"""kill -9 in the middle of the work, again and again: nothing is lost and nothing is done twice."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import timedelta
+
+import pytest
+from django.db import transaction
+
+from demo.receiver import Receiver
+from events.models import RoutingInbox
+from jobs.models import Job
+from sagas.models import Saga
+from sagas.transitions import TERMINAL
+from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
+from webhookhub.db import clock
+
+from . import traffic
+from .support import LOOPS, Processes, Running, until
+
+KILLS = 2
+EVENTS_PER_KILL = 40
+SMALL = ("--batch-size", "4", "--interval", "0.02")
+FEWEST_POINTS = 5  # of any loop's turn: reading what is there, writing what becomes of it
+SLOW_LEASE = {"WEBHOOKHUB_LEASE": "60"}
+
+LEFT_BEHIND = {
+    "router": lambda: RoutingInbox.objects.count(),
+    "orchestrator": lambda: Saga.objects.exclude(status__in=TERMINAL).count(),
+    "worker": lambda: Job.objects.filter(status="Leased").count(),
+}
+
+
+def kill_at_a_random_moment(victim: Running, most_lines: int) -> None:
+    """After some of its work, counted in lines of its log."""
+    lines = random.randint(2, most_lines)
+    until(lambda: victim.lines >= lines, f"{lines} lines in the log:\n{victim.errors}")
+    victim.kill()
+
+
+@pytest.mark.parametrize("victim", ["router", "orchestrator", "worker"])
+def test_a_loop_killed_again_and_again_neither_loses_nor_repeats(victim: str, processes: Processes, receiver: Receiver):
+    # Only a dead worker's jobs need a lease that ends soon; otherwise no lease may end at all.
+    lease = {} if victim == "worker" else SLOW_LEASE
+    traffic.subscribe(receiver)
+    loops = processes.start_loops(*SMALL, **lease)
+    killed, left_behind = [], 0
+
+    for _ in range(KILLS):
+        traffic.publish(EVENTS_PER_KILL)
+        kill_at_a_random_moment(loops[victim], 40)
+        left_behind += LEFT_BEHIND[victim]()
+        killed.append(loops[victim].pid)
+        loops[victim] = processes.start(f"run_{victim}", *SMALL, **lease)
+    until(traffic.all_ended, "every delivery ends")
+
+    assert left_behind, "no kill came in the middle of the work"
+    traffic.check_each_ended_once(receiver)
+    resets = loops["cleaner"].facts("job_lease_reset")
+    assert len(resets) == sum(Job.objects.values_list("lease_resets", flat=True))
+    if victim == "worker":
+        assert {int(reset["worker_id"].split(":")[1]) for reset in resets} <= set(killed)
+    else:
+        assert resets == []
+        assert len(receiver.received) == Job.objects.count()
+
+
+def test_no_statement_is_the_wrong_one_to_be_killed_at(processes: Processes, receiver: Receiver):
+    traffic.subscribe(receiver)
+
+    mortal = processes.execute(
+        ["-m", "tests.processes.mortal", *LOOPS],
+        DJANGO_SETTINGS_MODULE="webhookhub.settings",
+        WEBHOOKHUB_MAX_LEASE_RESETS="1000",
+        WEBHOOKHUB_LOG_LEVEL="WARNING",  # the statements that only the log needs are left out
+    )
+    assert mortal.wait(120) == 0
+    deaths = json.loads(mortal.output)
+    assert all(deaths[kind] >= FEWEST_POINTS for kind in LOOPS), deaths
+
+    processes.start_loops(WEBHOOKHUB_MAX_LEASE_RESETS="1000")
+    until(traffic.all_ended, "every delivery ends")
+    traffic.check_each_ended_once(receiver)
+
+
+def test_all_loops_killed_at_once_go_on_where_they_were(processes: Processes, receiver: Receiver):
+    traffic.subscribe(receiver)
+    for _ in range(2):
+        loops = processes.start_loops(*SMALL)
+        traffic.publish(EVENTS_PER_KILL)
+        kill_at_a_random_moment(loops["worker"], 30)
+        for running in loops.values():
+            running.kill()
+        assert not traffic.all_ended()
+    processes.start_loops(*SMALL)
+
+    until(traffic.all_ended, "every delivery ends")
+    traffic.check_each_ended_once(receiver)
+
+
+def test_a_cleaner_killed_again_and_again_resets_each_expired_lease_once(processes: Processes, receiver: Receiver):
+    subscription = SubscriptionFactory(callback_url=receiver.url())
+    expired = clock.now() - timedelta(seconds=1)
+    with transaction.atomic():
+        for _ in range(200):
+            saga = SagaFactory(event=EventFactory(), subscription=subscription, status="InProgress")
+            JobFactory(saga=saga, status="Leased", lease_until=expired, lease_token="gone", worker_id="gone")
+
+    interrupted = 0
+    while Job.objects.filter(status="Leased").exists():
+        cleaner = processes.start("run_cleaner", *SMALL)
+        if interrupted < KILLS:
+            kill_at_a_random_moment(cleaner, 30)
+            interrupted += Job.objects.filter(status="Leased").exists()
+        else:
+            until(lambda: not Job.objects.filter(status="Leased").exists(), "every lease is reset")
+
+    assert interrupted
+    assert set(Job.objects.values_list("status", "lease_resets", "lease_until")) == {("Pending", 1, None)}
+    for kind in set(LOOPS) - {"cleaner"}:
+        processes.start(f"run_{kind}", **SLOW_LEASE)
+    until(lambda: Saga.objects.filter(status="Completed", attempt_count=1).count() == 200, "every delivery ends")
+    assert len(receiver.received) == len({request.event_uid for request in receiver.received}) == 200

@@ -1,0 +1,65 @@
+"""--once does one batch and leaves; values that make no sense are refused with a message that says what would."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from demo.receiver import Receiver
+from events.intake import publish
+from events.models import RoutingInbox
+from events.routing import Router
+from jobs.models import Job
+from sagas.dispatch import dispatch
+from sagas.models import Saga
+from tests.factories import JobFactory, SubscriptionFactory
+from webhookhub.db import clock
+
+from .support import Processes
+
+ONCE = ("--once", "--batch-size", "3")
+
+
+def test_once_does_one_batch_of_the_given_size_and_leaves(processes: Processes, receiver: Receiver):
+    SubscriptionFactory(callback_url=receiver.url())
+    for number in range(5):
+        publish("order.created", {"number": number})
+
+    assert processes.start("run_router", *ONCE).wait() == 0
+    assert (RoutingInbox.objects.count(), Saga.objects.count()) == (2, 3)
+    Router().route(10)
+
+    assert processes.start("run_orchestrator", *ONCE).wait() == 0
+    assert Saga.objects.filter(status="InProgress").count() == Job.objects.count() == 3
+    dispatch(10)
+
+    assert processes.start("run_worker", *ONCE).wait() == 0
+    assert len(receiver.received) == Job.objects.filter(status="Completed").count() == 3
+    assert Job.objects.filter(status="Pending").count() == 2
+
+    assert processes.start("run_orchestrator", "--once", "--batch-size", "2").wait() == 0
+    assert Saga.objects.filter(status="Completed").count() == 2
+
+
+def test_once_the_cleaner_resets_one_batch_of_leases(processes: Processes):
+    for _ in range(5):
+        JobFactory(status="Leased", lease_until=clock.now() - timedelta(seconds=1), lease_token="gone")
+
+    assert processes.start("run_cleaner", *ONCE).wait() == 0
+
+    assert sorted(Job.objects.values_list("status", flat=True)) == ["Leased"] * 2 + ["Pending"] * 3
+
+
+BAD = {
+    ("--batch-size", "0"): "'0' is not a whole number from 1 to 5000",
+    ("--batch-size", "5001"): "'5001' is not a whole number from 1 to 5000",
+    ("--interval", "0"): "'0' is not a number of seconds above 0, up to 3600",
+    ("--interval", "nan"): "'nan' is not a number of seconds above 0, up to 3600",
+}
+
+
+def test_an_option_out_of_bounds_is_refused(processes: Processes):
+    refused = {options: processes.start("run_router", *options) for options in BAD}
+
+    for options, process in refused.items():
+        assert process.wait() == 2
+        assert process.errors.splitlines()[-1].endswith(BAD[options])

@@ -1,0 +1,108 @@
+"""TERM lets a process finish what it has begun, within a bound; a second TERM ends it at once."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import pytest
+
+from demo.receiver import Receiver
+from events.intake import publish
+from events.routing import Router
+from jobs.models import Job
+from sagas.dispatch import dispatch
+from tests.factories import SubscriptionFactory
+from webhookhub.models import Process
+
+from .support import LOOPS, Processes, Running
+
+PATIENT = {"WEBHOOKHUB_REQUEST_TIMEOUT": "60", "WEBHOOKHUB_LEASE": "90"}
+
+
+def worker_in_the_middle(processes: Processes, receiver: Receiver, **environment: str) -> Running:
+    """A worker that has sent a request and waits for the answer."""
+    SubscriptionFactory(callback_url=receiver.url())
+    publish("order.created", {})
+    Router().route(10)
+    dispatch(10)
+    worker = processes.start("run_worker", **PATIENT, **environment)
+    receiver.wait_for(1)
+    return worker
+
+
+def test_a_worker_told_to_stop_waits_for_the_answer_and_reports_it(
+    processes: Processes, receiver: Receiver, gate: threading.Event
+):
+    worker = worker_in_the_middle(processes, receiver, WEBHOOKHUB_DRAIN="60")
+
+    worker.signal(signal.SIGTERM)
+    [draining] = worker.wait_for("process_draining")
+    assert draining["waits_for"] == "1 deliveries under way"
+    assert draining["at_most_seconds"] == 60
+    assert worker.is_alive
+    gate.set()
+
+    assert worker.wait() == 0
+    assert Job.objects.get().status == "Completed"
+    assert worker.facts()[-1]["event"] == "process_stopped"
+    assert worker.facts()[-1]["left_unfinished"] is None
+    assert len(receiver.received) == 1
+
+
+def test_a_worker_told_to_stop_takes_no_new_job(processes: Processes, receiver: Receiver, gate: threading.Event):
+    worker = worker_in_the_middle(processes, receiver, WEBHOOKHUB_DRAIN="60")
+
+    worker.signal(signal.SIGTERM)
+    worker.wait_for("process_draining")
+    publish("order.created", {})
+    Router().route(10)
+    dispatch(10)
+    gate.set()
+
+    assert worker.wait() == 0
+    assert sorted(Job.objects.values_list("status", flat=True)) == ["Completed", "Pending"]
+
+
+def test_a_worker_whose_receiver_never_answers_leaves_at_the_bound(
+    processes: Processes, receiver: Receiver, gate: threading.Event
+):
+    worker = worker_in_the_middle(processes, receiver, WEBHOOKHUB_DRAIN="1")
+
+    told = time.monotonic()
+    code = worker.stop()
+    took = time.monotonic() - told
+
+    assert code == 0
+    assert 1 <= took < 5
+    assert worker.facts("process_stopped")[0]["left_unfinished"] == "1 deliveries under way"
+    assert Job.objects.get().status == "Leased", "the job waits for its lease to end"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_second_signal_ends_a_process_at_once(
+    processes: Processes, receiver: Receiver, gate: threading.Event, number: signal.Signals, code: int
+):
+    worker = worker_in_the_middle(processes, receiver, WEBHOOKHUB_DRAIN="60")
+
+    worker.signal(number)
+    worker.wait_for("process_draining")
+    worker.signal(number)
+
+    assert worker.wait(2) == code
+    assert worker.facts("process_stopped") == []
+
+
+def test_an_idle_loop_leaves_promptly_however_long_it_would_have_waited(processes: Processes):
+    loops = processes.start_loops("--interval", "60")
+    for running in loops.values():
+        running.wait_for("process_started")
+
+    for running in loops.values():
+        running.signal(signal.SIGTERM)
+
+    assert [running.wait(3) for running in loops.values()] == [0] * len(LOOPS)
+    for running in loops.values():
+        assert [fact["event"] for fact in running.facts()] == ["process_started", "process_stopped"]
+    assert not Process.objects.exists()

@@ -1,0 +1,67 @@
+"""A process that could not keep the hub's promises does not start, and says why in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from webhookhub.db import vendors
+from webhookhub.models import Process
+
+from .support import LOOPS, Processes, database_url
+
+UNFIT = 78
+
+
+@pytest.fixture
+def empty_database(tmp_path: Path, transactional_db: None):
+    """The URL of a database without a table, on the same engine."""
+    if not vendors.is_server(connection):
+        yield f"sqlite:///{tmp_path / 'empty.sqlite3'}"
+        return
+    name = f"{connection.settings_dict['NAME']}_empty"
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE IF EXISTS {name}")
+        cursor.execute(f"CREATE DATABASE {name}")
+    yield database_url().rpartition("/")[0] + f"/{name}"
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE {name}")
+
+
+def test_no_loop_starts_on_a_database_that_is_not_migrated(processes: Processes, empty_database: str):
+    loops = [processes.start(f"run_{kind}", DATABASE_URL=empty_database) for kind in LOOPS]
+
+    assert [running.wait() for running in loops] == [UNFIT] * len(LOOPS)
+    for running in loops:
+        [line] = running.errors.splitlines()
+        assert line.startswith("CommandError: The database is not fit for the hub: ")
+        assert "migrations are not applied" in line
+        assert line.endswith("(run manage.py migrate).")
+
+
+@pytest.mark.mysql_family
+def test_no_loop_starts_on_tables_without_transactions(processes: Processes):
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE hub_processes ENGINE=MyISAM")
+    try:
+        router = processes.start("run_router")
+        assert router.wait() == UNFIT
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE hub_processes ENGINE=InnoDB")
+    [line] = router.errors.splitlines()
+    assert "table hub_processes is kept by MyISAM (it must be InnoDB: ALTER TABLE … ENGINE=InnoDB)" in line
+    assert "FOR UPDATE SKIP LOCKED returns rows that another connection has locked" in line
+    assert not Process.objects.exists(), "a process that did not start is not listed"
+
+
+@pytest.mark.parametrize("command", ["run_worker", "run_hub"])
+def test_a_lease_that_does_not_outlast_a_request_is_refused(processes: Processes, command: str):
+    refused = processes.start(command, WEBHOOKHUB_LEASE="2")
+
+    assert refused.wait() == 1
+    assert "(webhookhub.E001) A lease of 2 s does not outlast a request" in refused.errors
+    assert "HINT: Raise WEBHOOKHUB_LEASE or lower WEBHOOKHUB_REQUEST_TIMEOUT." in refused.errors
+    assert "Traceback" not in refused.errors
