@@ -34,6 +34,7 @@ def main() -> int:
         authority, server = certificates.write(Path(folder))
         _set_up(str(authority))
         with receiver(server) as url:
+            sides: dict[str, EngineSide | BareSide]
             sides = {"bare pycurl": BareSide(url, str(authority)), "engine, signing": EngineSide(url, str(authority))}
             rounds: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
             for number in range(options.rounds + 1):
@@ -80,7 +81,7 @@ class EngineSide:
         now = datetime.now(UTC)
         begun = done = 0
         while done < count:
-            while begun < count and self._engine.free:
+            for _ in range(min(count - begun, self._engine.free)):
                 job = self._jobs[begun % len(self._jobs)]
                 begun += 1
                 self._engine.submit(job, request.build(job, now))

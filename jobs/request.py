@@ -17,7 +17,7 @@ LONGEST_RETRY_AFTER = timedelta(seconds=10**9)
 
 
 def build(job: LeasedJob, sent_at: datetime) -> Request:
-    """Raises what subscriptions.envelope.seal does if the request cannot be signed."""
+    """Raises subscriptions.envelope.Unsendable if what is stored does not make a request."""
     return seal(
         job.endpoint,
         str(job.event_uid),

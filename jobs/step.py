@@ -21,7 +21,7 @@ class WorkerStep(Step):
 
     def waits_for(self) -> str:
         count = self._worker.open_jobs
-        return f"{count} deliveries under way" if count else ""
+        return f"{count} {'delivery' if count == 1 else 'deliveries'} under way" if count else ""
 
     def finish(self, batch_size: int) -> None:
         self._worker.wind_up(batch_size)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
-from subscriptions.headers import UnacceptableHeaders
-from subscriptions.signing import BadSecret
-from webhookhub.cipher import Undecipherable
+from subscriptions.envelope import Unsendable
 from webhookhub.conf import hub
 from webhookhub.egress import errors
 from webhookhub.egress.curl import Answer, Engine
@@ -69,10 +67,8 @@ class Worker:
                 continue
             try:
                 self._engine.submit(job, request.build(job, now))
-            except (Undecipherable, BadSecret):
-                self._add(Report(job, errors.SIGNING_ERROR))
-            except UnacceptableHeaders:  # stored under rules that were wider once
-                self._add(Report(job, errors.INVALID_REQUEST))
+            except Unsendable as reason:
+                self._add(Report(job, reason.error_code))
         return len(jobs)
 
     def _finish(self, batch_size: int) -> int:

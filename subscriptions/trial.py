@@ -6,16 +6,12 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from webhookhub.cipher import Undecipherable
-from webhookhub.egress import errors
 from webhookhub.egress.curl import Answer, send
 from webhookhub.egress.snippets import snippet
 from webhookhub.ids import new_uid
 
-from .envelope import Endpoint, seal
-from .headers import UnacceptableHeaders
+from .envelope import Endpoint, Unsendable, seal
 from .models import Subscription
-from .signing import BadSecret
 
 TEST_EVENT_TYPE = "webhookhub.test"
 
@@ -42,10 +38,8 @@ def send_now(subscription: Subscription, event_type: str, data: dict[str, object
     body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
     try:
         request = seal(endpoint_of(subscription), message_id, body, now)
-    except (Undecipherable, BadSecret):
-        return Trial(message_id, Answer(errors.SIGNING_ERROR, 0))
-    except UnacceptableHeaders:  # stored under rules that were wider once
-        return Trial(message_id, Answer(errors.INVALID_REQUEST, 0))
+    except Unsendable as reason:
+        return Trial(message_id, Answer(reason.error_code, 0))
     return Trial(message_id, send(request))
 
 

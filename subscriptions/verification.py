@@ -1,6 +1,6 @@
 """An endpoint shows that it wants a subscription's events by sending back a random challenge.
 
-Nothing else sets `verified`.
+Nothing else sets `verified`: the table refuses an update that sets it without a new `verification_at`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import hmac
 import json
 import secrets
 from dataclasses import dataclass
+from typing import Any
 
 from webhookhub.db import clock
 from webhookhub.egress import errors
@@ -34,11 +35,9 @@ def verify(subscription: Subscription) -> Verification:
     # Only for the address that was asked: it may have been changed in the meantime.
     asked = Subscription.objects.filter(id=subscription.id, callback_url=subscription.callback_url)
     now = clock.now()
-    changed = asked.update(verification_result=result.reason, verification_at=now, updated_at=now)
-    if not changed:
+    outcome: dict[str, Any] = {"verification_result": result.reason, "verification_at": now, "updated_at": now}
+    if not asked.update(**outcome, **({"verified": True} if result.verified else {})):
         result = Verification(False, "the address was changed while it was being verified")
-    elif result.verified:
-        asked.update(verified=True)
     subscription.refresh_from_db()
     log(
         Fact.SUBSCRIPTION_VERIFIED if result.verified else Fact.SUBSCRIPTION_NOT_VERIFIED,

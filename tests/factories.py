@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import factory
 from factory.django import DjangoModelFactory
@@ -23,6 +24,19 @@ class SubscriptionFactory(DjangoModelFactory):
     callback_url = factory.Sequence(lambda n: f"https://127.0.0.1:1025/hook/{n}")
     active = True
     verified = True
+
+    @classmethod
+    def _create(cls, model_class: type[Subscription], *args: Any, verified: bool, **kwargs: Any) -> Subscription:
+        """Verified after the fact, with a record of it: the database accepts no other way."""
+        subscription: Subscription = super()._create(model_class, *args, **kwargs)
+        if verified:
+            subscription.verified = True
+            subscription.verification_at = kwargs.get("verification_at") or clock.now()
+            # Past save(), so that a test may give any moment it likes.
+            moment = subscription.verification_at
+            Subscription.objects.filter(pk=subscription.pk).update(verification_at=None)
+            Subscription.objects.filter(pk=subscription.pk).update(verified=True, verification_at=moment)
+        return subscription
 
 
 class EventFactory(DjangoModelFactory):

@@ -13,6 +13,9 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from webhookhub.conf import hub
 
+# A signing secret is shorter, custom headers may be longer: those would fill the memory with what is seldom needed.
+REMEMBERED_LENGTH = 500
+
 
 class Undecipherable(Exception):
     """None of the keys in force opens this text."""
@@ -23,7 +26,8 @@ def encrypt(text: str) -> str:
 
 
 def decrypt(token: str) -> str:
-    return _decrypt(hub().encryption_keys, token)
+    keys = hub().encryption_keys
+    return _remembered(keys, token) if len(token) <= REMEMBERED_LENGTH else _decrypt(keys, token)
 
 
 def with_first_key(token: str) -> str:
@@ -54,10 +58,12 @@ def _fernet(keys: tuple[str, ...]) -> MultiFernet:
     return MultiFernet([Fernet(key) for key in keys])
 
 
-# Opened once per process and text: a worker signs thousands of requests with the same secret.
-@lru_cache(maxsize=20_000)
 def _decrypt(keys: tuple[str, ...], token: str) -> str:
     try:
         return _fernet(keys).decrypt(token.encode()).decode()
     except InvalidToken:
         raise Undecipherable("none of WEBHOOKHUB_ENCRYPTION_KEYS opens a stored secret") from None
+
+
+# Opened once per process: a worker signs thousands of requests with the same secret.
+_remembered = lru_cache(maxsize=20_000)(_decrypt)

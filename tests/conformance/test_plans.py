@@ -41,7 +41,8 @@ JOB_STATUS = """CASE saga.status WHEN 'Completed' THEN 'Completed'
     WHEN 'InProgress' THEN ELT(saga.id % 100 - 3, 'Pending', 'Leased', 'Completed', 'Failed') ELSE 'Failed' END"""
 ROWS = [
     """INSERT INTO subscriptions (id, event_type, callback_url, active, verified, {rest})
-       SELECT n, 'order.created', CONCAT('https://127.0.0.1:8443/', n), 1, 1, {values} FROM {numbers} WHERE n <= 5""",
+       SELECT n, 'order.created', CONCAT('https://127.0.0.1:8443/', n), 1, 0, {values} FROM {numbers} WHERE n <= 5""",
+    "UPDATE subscriptions SET verified = 1, verification_at = UTC_TIMESTAMP(6)",
     """INSERT INTO events (id, event_type, source, payload)
        SELECT n, 'order.created', 'tests', '{{"n":1}}' FROM {numbers} WHERE n <= 20000""",
     "DELETE FROM routing_inbox WHERE event_id <= 17000",

@@ -21,9 +21,9 @@ NO_SUCH_THREAD = 1094
 SEED = """
 from events.intake import NewEvent, publish_many
 from subscriptions.models import Subscription
-Subscription.objects.get_or_create(
-    event_type="order.created", callback_url={url!r}, defaults={{"active": True, "verified": True}}
-)
+from webhookhub.db import clock
+Subscription.objects.get_or_create(event_type="order.created", callback_url={url!r})
+Subscription.objects.filter(verified=False).update(verified=True, verification_at=clock.now())
 publish_many([NewEvent("order.created", {{"number": number}}) for number in range({count})])
 """
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, transaction
 
 from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
@@ -170,3 +170,27 @@ def test_only_active_and_verified_subscriptions_are_routable():
     SubscriptionFactory.create(verified=False)
 
     assert list(Subscription.objects.routable()) == [wanted]
+
+
+def test_the_database_lets_nothing_but_a_verification_set_verified():
+    subscription = SubscriptionFactory.create(callback_url=URL, verified=False)
+    with pytest.raises(DatabaseError, match="Only a verification"), transaction.atomic():
+        Subscription.objects.update(verified=True)
+    with pytest.raises(DatabaseError, match="A new subscription is not verified"), transaction.atomic():
+        Subscription.objects.create(event_type="other", callback_url=URL, verified=True)
+    subscription.refresh_from_db()
+    assert not subscription.verified
+    assert Subscription.objects.count() == 1
+
+
+def test_the_database_takes_verified_back_with_the_address_whoever_changes_it():
+    SubscriptionFactory.create(callback_url=URL, verified=True)
+    Subscription.objects.update(callback_url=f"{URL}/other", verified=True)
+    assert not Subscription.objects.get().verified
+
+
+def test_the_database_deletes_no_subscription():
+    SubscriptionFactory.create(callback_url=URL)
+    with pytest.raises(DatabaseError, match="never deleted"), transaction.atomic():
+        Subscription.objects.all()._raw_delete("default")
+    assert Subscription.objects.count() == 1

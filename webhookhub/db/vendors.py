@@ -73,6 +73,16 @@ def database_options(engine: str) -> dict[str, Any]:
     raise ValueError(f"DATABASE_URL: {engine!r} is not supported; use mysql://… or sqlite:///…")
 
 
+def bound_waiting(connection: BaseDatabaseWrapper, seconds: int) -> None:
+    """From its next connection on, take a server that does not answer for `seconds` for a lost one.
+
+    Not for all connections: a migration may rightly take longer.
+    """
+    if is_server(connection):
+        connection.settings_dict["OPTIONS"] |= {"read_timeout": seconds, "write_timeout": seconds}
+        connection.close()
+
+
 def is_server(connection: BaseDatabaseWrapper) -> bool:
     """A database server with row locks, as opposed to the embedded database with one writer at a time."""
     return connection.vendor == "mysql"

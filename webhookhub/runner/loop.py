@@ -21,6 +21,7 @@ from .signals import StopSignals
 from .step import Step
 
 T = TypeVar("T")
+STATEMENT_SECONDS = 30
 FIRST_RECONNECT_SECONDS = 0.5
 LAST_RECONNECT_SECONDS = 15.0
 
@@ -35,6 +36,8 @@ class Loop:
         self._lost = 0
 
     def run(self, *, once: bool = False) -> None:
+        # A signal is heard only between two calls of the driver: no call may last for ever.
+        vendors.bound_waiting(connection, STATEMENT_SECONDS)
         with StopSignals() as stop:
             if self._stand_up(stop):
                 step = self._make_step(self._registration.name)
