@@ -18,11 +18,9 @@ def clean(batch_size: int) -> int:
     """
     now = clock.now()
     expired = list(
-        Job.objects.filter(status=LEASED, lease_until__lt=now)
-        .order_by("lease_until", "id")
-        .values_list("id", "lease_token", "saga_id", "worker_id", "lease_until", "saga__event__correlation_id")[
-            :batch_size
-        ]
+        Job.objects.expired(now).values_list(
+            "id", "lease_token", "saga_id", "worker_id", "lease_until", "saga__event__correlation_id"
+        )[:batch_size]
     )
     table = Job._meta.db_table
     update_each(

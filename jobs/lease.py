@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
-from subscriptions.envelope import ENDPOINT_COLUMNS, Endpoint
+from subscriptions.envelope import Endpoint
 from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.db.retry import in_transaction
@@ -59,7 +59,7 @@ def lease(worker_id: str, limit: int) -> list[LeasedJob]:
 
 
 def _claim(worker_id: str, token: str, limit: int) -> tuple[list[int], datetime]:
-    ready = Job.objects.filter(status="Pending").order_by("lease_until", "id").select_for_update(skip_locked=True)
+    ready = Job.objects.ready().select_for_update(skip_locked=True)
     ids = list(ready.values_list("id", flat=True)[:limit])
     lease_until = clock.now() + hub().lease
     if ids:
@@ -84,8 +84,8 @@ def _read(ids: list[int], token: str, lease_until: datetime) -> list[LeasedJob]:
             "saga__event__payload",
             "saga__event__correlation_id",
             "saga__subscription_id",
-            *(f"saga__subscription__{column}" for column in ENDPOINT_COLUMNS),
+            *(f"saga__subscription__{column}" for column in Endpoint._fields),
         )
     )
-    width = len(ENDPOINT_COLUMNS)
+    width = len(Endpoint._fields)
     return [LeasedJob(*row[:-width], Endpoint(*row[-width:]), token, lease_until) for row in rows]  # type: ignore[call-arg]

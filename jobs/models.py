@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar
 
 from django.db import models
 from django.db.models import Case, F, When
@@ -54,7 +53,7 @@ class Job(models.Model):
         db_persist=True,
     )
 
-    objects: ClassVar[models.Manager[Job]] = JobQuerySet.as_manager()
+    objects = JobQuerySet.as_manager()
 
     class Meta:
         db_table = "webhook_delivery_jobs"

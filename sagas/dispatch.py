@@ -44,9 +44,9 @@ def _dispatch(status: str, batch_size: int) -> int:
     now = clock.now()
     due = [
         DueSaga(*row)
-        for row in Saga.objects.filter(status=status, next_attempt_at__lte=now)
-        .order_by("next_attempt_at", "id")
-        .values_list("id", "subscription_id", "status", "attempt_count", "next_attempt_at")[:batch_size]
+        for row in Saga.objects.due(status, now).values_list(
+            "id", "subscription_id", "status", "attempt_count", "next_attempt_at"
+        )[:batch_size]
     ]
     if not due:
         return 0
@@ -64,7 +64,7 @@ def _dispatch(status: str, batch_size: int) -> int:
 
 def _by_subscription(due: Sequence[DueSaga]) -> tuple[list[DueSaga], list[DueSaga]]:
     wanted = {saga.subscription_id for saga in due}
-    open_ids = set(Subscription.objects.filter(id__in=wanted, active=True, verified=True).values_list("id", flat=True))
+    open_ids = set(Subscription.objects.routable().filter(id__in=wanted).values_list("id", flat=True))
     go = [saga for saga in due if saga.subscription_id in open_ids]
     return go, [saga for saga in due if saga.subscription_id not in open_ids]
 

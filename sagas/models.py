@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar
 
 from django.db import models
 from django.db.models import F, Q
@@ -47,7 +46,7 @@ class Saga(models.Model):
     created_at = models.DateTimeField(db_default=UtcNow())
     updated_at = models.DateTimeField(db_default=UtcNow())
 
-    objects: ClassVar[models.Manager[Saga]] = SagaQuerySet.as_manager()
+    objects = SagaQuerySet.as_manager()
 
     class Meta:
         db_table = "webhook_delivery_sagas"

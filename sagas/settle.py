@@ -81,13 +81,9 @@ class Settler:
 
 
 def _unsettled(status: str, after_id: int, limit: int) -> list[FinishedJob]:
-    rows = (
-        Job.objects.filter(settled_at__isnull=True, status=status, id__gt=after_id)
-        .order_by("id")
-        .values_list(
-            "id", "saga_id", "attempt_no", "error_code", "finished_at", "retry_after", "worker_id", "lease_until"
-        )[:limit]
-    )
+    rows = Job.objects.unsettled(status, after_id).values_list(
+        "id", "saga_id", "attempt_no", "error_code", "finished_at", "retry_after", "worker_id", "lease_until"
+    )[:limit]
     return [FinishedJob(*row) for row in rows]  # type: ignore[arg-type]  # a finished job has its time
 
 

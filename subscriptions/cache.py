@@ -36,7 +36,7 @@ class SubscriptionCache:
 
 def _read() -> dict[str, list[RoutableSubscription]]:
     by_type: dict[str, list[RoutableSubscription]] = defaultdict(list)
-    rows = Subscription.objects.filter(active=True, verified=True).order_by("id")
+    rows = Subscription.objects.routable().order_by("id")
     for id, event_type, limit, delay in rows.values_list("id", "event_type", "max_retry_limit", "base_delay"):
         by_type[event_type].append(RoutableSubscription(id, limit, delay))
     return dict(by_type)

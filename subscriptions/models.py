@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
@@ -86,7 +86,7 @@ class Subscription(models.Model):
     created_at = models.DateTimeField(db_default=UtcNow(), editable=False)
     updated_at = models.DateTimeField(db_default=UtcNow(), editable=False)
 
-    objects: ClassVar[models.Manager[Subscription]] = SubscriptionQuerySet.as_manager()
+    objects = SubscriptionQuerySet.as_manager()
 
     class Meta:
         db_table = "subscriptions"

@@ -12,8 +12,7 @@ import binascii
 import hmac
 import secrets
 from binascii import b2a_base64
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -46,15 +45,11 @@ def for_the_receiver(secret: str) -> str:
     return PUBLIC_PREFIX + base64.b64encode(raw).decode("ascii")
 
 
-def signature(secrets_in_force: Sequence[str], message_id: str, timestamp: int, body: bytes) -> str:
-    """The value of the webhook-signature header: one signature for each secret in force."""
-    content = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
-    return " ".join([_signer(secret)(content) for secret in secrets_in_force])
+Signer = Callable[[bytes], str]
 
 
-# Prepared once per secret: decoding a key costs as much as signing with it.
-@lru_cache(maxsize=20_000)
-def _signer(secret: str) -> Callable[[bytes], str]:
+def signer(secret: str) -> Signer:
+    """A function that signs `id.timestamp.body` with this secret, in the form of the webhook-signature header."""
     if secret.startswith(PRIVATE_PREFIX):
         key = _private_key(secret)
         return lambda content: "v1a," + b2a_base64(key.sign(content), newline=False).decode("ascii")

@@ -9,6 +9,7 @@ from django.core.checks import CheckMessage, Error, Tags, register
 
 from webhookhub.conf import hub, variable
 from webhookhub.db import standing
+from webhookhub.egress.curl import LEAST_LIBCURL, libcurl_version
 
 
 @register()
@@ -38,6 +39,20 @@ def connect_within_request(**kwargs: Any) -> list[CheckMessage]:
             "The connection's time-out is longer than the whole request's.",
             hint=f"Lower {variable('connect_timeout')} or raise {variable('request_timeout')}.",
             id="webhookhub.E002",
+        )
+    ]
+
+
+@register()
+def libcurl_bounds_headers(**kwargs: Any) -> list[CheckMessage]:
+    """Otherwise a receiver could fill a worker's memory with headers."""
+    if libcurl_version() >= LEAST_LIBCURL:
+        return []
+    return [
+        Error(
+            f"libcurl {'.'.join(map(str, libcurl_version()))} does not bound a response's headers.",
+            hint=f"Use {'.'.join(map(str, LEAST_LIBCURL))} or newer: pycurl's own wheels bring one.",
+            id="webhookhub.E003",
         )
     ]
 

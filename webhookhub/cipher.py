@@ -13,9 +13,6 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from webhookhub.conf import hub
 
-# A signing secret is shorter, custom headers may be longer: those would fill the memory with what is seldom needed.
-REMEMBERED_LENGTH = 500
-
 
 class Undecipherable(Exception):
     """None of the keys in force opens this text."""
@@ -26,8 +23,10 @@ def encrypt(text: str) -> str:
 
 
 def decrypt(token: str) -> str:
-    keys = hub().encryption_keys
-    return _remembered(keys, token) if len(token) <= REMEMBERED_LENGTH else _decrypt(keys, token)
+    try:
+        return _fernet(hub().encryption_keys).decrypt(token.encode()).decode()
+    except InvalidToken:
+        raise Undecipherable("none of WEBHOOKHUB_ENCRYPTION_KEYS opens a stored secret") from None
 
 
 def with_first_key(token: str) -> str:
@@ -56,14 +55,3 @@ def key_from_file(path: Path) -> str:
 @lru_cache(maxsize=8)
 def _fernet(keys: tuple[str, ...]) -> MultiFernet:
     return MultiFernet([Fernet(key) for key in keys])
-
-
-def _decrypt(keys: tuple[str, ...], token: str) -> str:
-    try:
-        return _fernet(keys).decrypt(token.encode()).decode()
-    except InvalidToken:
-        raise Undecipherable("none of WEBHOOKHUB_ENCRYPTION_KEYS opens a stored secret") from None
-
-
-# Opened once per process: a worker signs thousands of requests with the same secret.
-_remembered = lru_cache(maxsize=20_000)(_decrypt)

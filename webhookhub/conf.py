@@ -18,6 +18,8 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 PREFIX = "WEBHOOKHUB_"
+# A statement of ten columns stays below the number of parameters that every engine takes.
+MAX_BATCH = 2000
 Network = IPv4Network | IPv6Network
 
 
@@ -146,7 +148,7 @@ class HubSettings:
     )
 
     # Loops
-    batch_size: int = _setting(500, _whole(1, 5000), "rows per statement")
+    batch_size: int = _setting(500, _whole(1, MAX_BATCH), "rows per statement")
     poll_interval: timedelta = _setting(timedelta(seconds=0.5), _seconds(0.01, 3600), "an idle loop's wait")
     drain: timedelta = _setting(
         timedelta(seconds=40), _seconds(0, 3600), "how long a stopping process may finish its work"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import ClassVar
 
 from django.db import models
 
@@ -26,7 +25,7 @@ class Process(models.Model):
     started_at = models.DateTimeField(db_default=UtcNow())
     heartbeat_at = models.DateTimeField(db_default=UtcNow())
 
-    objects: ClassVar[models.Manager[Process]] = ProcessQuerySet.as_manager()
+    objects = ProcessQuerySet.as_manager()
 
     class Meta:
         db_table = "hub_processes"

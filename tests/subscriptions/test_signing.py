@@ -15,7 +15,7 @@ from events.intake import publish
 from jobs.models import Job
 from subscriptions import secrets
 from subscriptions.models import Subscription
-from subscriptions.signing import BadSecret, for_the_receiver, new_secret, signature
+from subscriptions.signing import BadSecret, for_the_receiver, new_secret, signer
 from subscriptions.trial import send_test
 from tests.factories import SubscriptionFactory
 from tests.test_pipeline import run_until_terminal
@@ -35,13 +35,14 @@ def verifies(secret: str, request: Received) -> bool:
 def test_our_signature_is_the_public_packages():
     secret, now = new_secret("v1"), datetime.now(UTC)
     body = '{"name":"Zoë"}'
-    assert signature([secret], "msg_1", int(now.timestamp()), body.encode()) == Webhook(secret).sign("msg_1", now, body)
+    content = f"msg_1.{int(now.timestamp())}.{body}".encode()
+    assert signer(secret)(content) == Webhook(secret).sign("msg_1", now, body)
 
 
 @pytest.mark.parametrize("secret", ["", "whsec_", "whsec_!!!!", "whsk_AAAA", "plain", "whsec_" + "A" * 10])
 def test_what_is_not_a_secret_signs_nothing(secret):
     with pytest.raises(BadSecret):
-        signature([secret], "msg_1", 1, b"{}")
+        signer(secret)
 
 
 @pytest.mark.django_db

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from webhookhub.conf import hub
+from webhookhub.conf import MAX_BATCH, hub
 from webhookhub.db.errors import UnfitDatabase
 from webhookhub.logs import Fact, log
 
@@ -50,8 +50,8 @@ class LoopCommand(BaseCommand):
 
 
 def _positive(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= 5000:
-        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to 5000")
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_BATCH:
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to {MAX_BATCH}")
     return int(text)
 
 

@@ -49,7 +49,7 @@ class Registration:
 
 def forget_silent() -> int:
     """Remove the rows of processes that ended without saying so; returns how many."""
-    silent = Process.objects.filter(heartbeat_at__lt=clock.now() - hub().process_expiry)
+    silent = Process.objects.silent_since(clock.now() - hub().process_expiry)
     names = list(silent.values_list("name", flat=True))
     for name in names:
         log(Fact.PROCESS_FORGOTTEN, process=name)
