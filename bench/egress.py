@@ -1,6 +1,7 @@
 """The engine alone against a loopback receiver, beside bare pycurl in the same run: POSTs and CPU per POST.
 
-Rounds are short and alternate, so that a noisy machine disturbs both alike; medians are compared. CPU is this process's own.
+Rounds are short and alternate, so that a noisy machine disturbs both alike; medians are compared.
+CPU is this process's own.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from demo import certificates
 
 if TYPE_CHECKING:  # importable only once Django is set up
     from jobs.lease import LeasedJob
-    from webhookhub.egress.curl import Request
+    from webhookhub.egress.messages import Request
 
 CONCURRENCY = 100
 PAYLOAD = json.dumps({"order": 123456, "customer": "c-1", "lines": [{"sku": "A", "n": 2}] * 10}, separators=(",", ":"))

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
 from subscriptions.envelope import seal
-from webhookhub.egress.curl import Request
+from webhookhub.egress.messages import Request
 
 from .lease import LeasedJob
 

@@ -14,5 +14,5 @@ LEGAL = {
     (PENDING, LEASED): "a worker takes it",
     (LEASED, COMPLETED): "the worker reports success",
     (LEASED, FAILED): "the worker reports failure",
-    (LEASED, PENDING): "the cleaner resets an expired lease",
+    (LEASED, PENDING): "the cleaner resets an expired lease, or the worker gives it back unsent",
 }

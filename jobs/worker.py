@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from subscriptions.envelope import Unsendable
 from webhookhub.conf import hub
 from webhookhub.egress import errors
-from webhookhub.egress.curl import Answer, Engine
+from webhookhub.egress.curl import Engine
+from webhookhub.egress.messages import Answer
 from webhookhub.egress.snippets import snippet
 
 from . import request

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from webhookhub import __version__, cipher
 from webhookhub.conf import hub
 from webhookhub.egress import errors
-from webhookhub.egress.curl import Request
+from webhookhub.egress.messages import Request
 
 from . import headers
 from .signing import BadSecret, Signer, signer

@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from webhookhub.egress.curl import Answer, send
+from webhookhub.egress.curl import send
+from webhookhub.egress.messages import Answer
 from webhookhub.egress.snippets import snippet
 from webhookhub.ids import new_uid
 

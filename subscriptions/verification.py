@@ -13,7 +13,7 @@ from typing import Any
 
 from webhookhub.db import clock
 from webhookhub.egress import errors
-from webhookhub.egress.curl import Answer
+from webhookhub.egress.messages import Answer
 from webhookhub.logs import Fact, log
 
 from .models import Subscription

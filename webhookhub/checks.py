@@ -9,7 +9,7 @@ from django.core.checks import CheckMessage, Error, Tags, register
 
 from webhookhub.conf import hub, variable
 from webhookhub.db import standing
-from webhookhub.egress.curl import LEAST_LIBCURL, libcurl_version
+from webhookhub.egress import libcurl
 
 
 @register()
@@ -44,14 +44,14 @@ def connect_within_request(**kwargs: Any) -> list[CheckMessage]:
 
 
 @register()
-def libcurl_bounds_headers(**kwargs: Any) -> list[CheckMessage]:
-    """Otherwise a receiver could fill a worker's memory with headers."""
-    if libcurl_version() >= LEAST_LIBCURL:
+def libcurl_bounds_responses(**kwargs: Any) -> list[CheckMessage]:
+    """Otherwise a receiver could fill a worker's memory."""
+    if libcurl.version() >= libcurl.LEAST_VERSION:
         return []
     return [
         Error(
-            f"libcurl {'.'.join(map(str, libcurl_version()))} does not bound a response's headers.",
-            hint=f"Use {'.'.join(map(str, LEAST_LIBCURL))} or newer: pycurl's own wheels bring one.",
+            f"libcurl {'.'.join(map(str, libcurl.version()))} does not bound what a receiver sends.",
+            hint=f"Use {'.'.join(map(str, libcurl.LEAST_VERSION))} or newer: pycurl's own wheels bring one.",
             id="webhookhub.E003",
         )
     ]

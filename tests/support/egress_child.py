@@ -52,7 +52,8 @@ def main() -> None:
     import django
 
     django.setup()
-    from webhookhub.egress.curl import Answer, Engine, Request
+    from webhookhub.egress.curl import Engine
+    from webhookhub.egress.messages import Answer, Request
 
     engine: Engine[str] = Engine(500)
     for line in sys.stdin:

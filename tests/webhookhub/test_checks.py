@@ -44,6 +44,17 @@ def test_a_connection_must_not_be_allowed_longer_than_its_request(hub_settings, 
         assert message.hint == "Lower WEBHOOKHUB_CONNECT_TIMEOUT or raise WEBHOOKHUB_REQUEST_TIMEOUT."
 
 
+@pytest.mark.parametrize(
+    ("version", "passes"), [("7.88.1", False), ("8.3.9", False), ("8.4.0", True), ("8.23.0-DEV", True)]
+)
+def test_libcurl_must_bound_what_a_receiver_sends(monkeypatch, version: str, passes: bool):
+    monkeypatch.setattr("pycurl.version_info", lambda: (0, version))
+
+    found = [message for message in run_checks() if message.id == "webhookhub.E003"]
+
+    assert bool(found) is not passes
+
+
 def test_a_failed_check_stops_a_command(hub_settings):
     hub_settings(lease=timedelta(seconds=1))
 

@@ -1,176 +1,22 @@
-"""Everything that leaves the hub leaves through here: one thread, many transfers, on libcurl's multi interface.
-
-Addresses are judged in the socket callback, when the connection is made, so a name that resolves to something
-else than it did a moment ago gains nothing.
-"""
+"""Everything that leaves the hub leaves through here: one thread, many transfers, on libcurl's multi interface."""
 
 from __future__ import annotations
 
-import re
-import socket
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from io import BytesIO
-from ipaddress import ip_address
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
-import certifi
 import pycurl
 
 from webhookhub.conf import HubSettings, hub
 
 from . import errors
-from .addresses import may_reach
+from .messages import Answer, Request
+from .slot import Slot
 
 T = TypeVar("T")
-MAX_RESPONSE_BYTES = 64 * 1024
-MAX_HEADER_BYTES = 32 * 1024
-KEPT_BODY_BYTES = 4096
-END_OF_HEADERS = (b"\r\n\r\n", b"\n\n", b"\n\r\n")
-RETRY_AFTER = re.compile(rb"^retry-after:([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
-# The first libcurl that bounds all headers of a response together.
-LEAST_LIBCURL = (8, 4, 0)
-
-CODES = {
-    pycurl.E_OPERATION_TIMEDOUT: errors.TIMEOUT,
-    pycurl.E_COULDNT_RESOLVE_HOST: errors.DNS_ERROR,
-    pycurl.E_COULDNT_CONNECT: errors.CONNECT_ERROR,
-    pycurl.E_SSL_CONNECT_ERROR: errors.TLS_ERROR,
-    pycurl.E_PEER_FAILED_VERIFICATION: errors.TLS_ERROR,
-    pycurl.E_SSL_CACERT_BADFILE: errors.TLS_ERROR,
-    pycurl.E_SSL_CERTPROBLEM: errors.TLS_ERROR,
-    pycurl.E_SSL_CIPHER: errors.TLS_ERROR,
-    pycurl.E_GOT_NOTHING: errors.CONNECTION_LOST,
-    pycurl.E_RECV_ERROR: errors.CONNECTION_LOST,
-    pycurl.E_SEND_ERROR: errors.CONNECTION_LOST,
-    pycurl.E_PARTIAL_FILE: errors.CONNECTION_LOST,
-    pycurl.E_HTTP2: errors.PROTOCOL_ERROR,
-    pycurl.E_FTP_WEIRD_SERVER_REPLY: errors.PROTOCOL_ERROR,
-    pycurl.E_UNSUPPORTED_PROTOCOL: errors.PROTOCOL_ERROR,
-    pycurl.E_URL_MALFORMAT: errors.INVALID_REQUEST,
-    100: errors.RESPONSE_TOO_LARGE,  # CURLE_TOO_LARGE, which pycurl does not name: a header line without end
-}
-
-
-# Tuples and not dataclasses: one of each is made for every delivery, and these are made in half the time.
-class Request(NamedTuple):
-    url: str
-    headers: Sequence[str]
-    body: bytes
-
-    @property
-    def origin(self) -> str:
-        """The receiver, as far as its share of connections goes: scheme, host and port."""
-        return self.url[: self.url.find("/", 8)]
-
-
-class Answer(NamedTuple):
-    """What came back. `error_code` is None exactly when the receiver answered 2xx."""
-
-    error_code: str | None
-    duration_ms: int
-    status: int | None = None
-    retry_after: str | None = None
-    body: bytes = b""
-
-
-class _Slot(Generic[T]):
-    """A libcurl handle with everything that stays the same set once, and the state of the transfer it carries."""
-
-    def __init__(self, settings: HubSettings) -> None:
-        self.handle = pycurl.Curl()
-        self.headers = BytesIO()
-        self.url = ""
-        for option, value in [
-            (pycurl.PROTOCOLS, pycurl.PROTO_HTTPS),
-            (pycurl.POST, 1),
-            (pycurl.FOLLOWLOCATION, 0),
-            (pycurl.PROXY, ""),  # an empty proxy also hides those of the environment
-            (pycurl.NETRC, pycurl.NETRC_IGNORED),
-            (pycurl.SSLVERSION, pycurl.SSLVERSION_TLSv1_2),
-            (pycurl.SSL_VERIFYPEER, 1),
-            (pycurl.SSL_VERIFYHOST, 2),
-            (pycurl.CAINFO, settings.ca_bundle or certifi.where()),
-            (pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS),
-            (pycurl.CONNECTTIMEOUT_MS, _milliseconds(settings.connect_timeout)),
-            (pycurl.TIMEOUT_MS, _milliseconds(settings.request_timeout)),
-            (pycurl.NOSIGNAL, 1),
-            (pycurl.BUFFERSIZE, 16 * 1024),
-            (pycurl.OPENSOCKETFUNCTION, self._on_socket),
-            (pycurl.WRITEFUNCTION, self._on_body),
-            # Straight into memory, without Python in between: three calls for each delivery cost as much as signing it.
-            # libcurl itself gives up on 300 KB of headers (webhookhub.E003 sees to a version that does).
-            (pycurl.HEADERFUNCTION, self.headers.write),
-        ]:
-            self.handle.setopt(option, value)
-        # Some builds know a folder of public authorities besides.
-        self.handle.unsetopt(pycurl.CAPATH)
-
-    def load(self, tag: T, request: Request, origin: str, resolve: Sequence[str]) -> None:
-        self.tag = tag
-        self.origin = origin
-        self.body = bytearray()
-        self.received = 0
-        self.headers.seek(0)
-        self.headers.truncate()
-        self.blocked = self.too_large = False
-        set_option = self.handle.setopt
-        if request.url != self.url:
-            set_option(pycurl.URL, request.url)
-            self.url = request.url
-        set_option(pycurl.HTTPHEADER, ["Expect:", *request.headers])
-        set_option(pycurl.POSTFIELDS, request.body)
-        if resolve:
-            set_option(pycurl.RESOLVE, list(resolve))
-        self.started = time.monotonic()
-
-    def answer(self, curl_code: int | None) -> Answer:
-        status = self.handle.getinfo(pycurl.RESPONSE_CODE) or None
-        return Answer(
-            error_code=self._error_code(curl_code, status),
-            duration_ms=int((time.monotonic() - self.started) * 1000),
-            status=status,
-            retry_after=_retry_after(self.headers.getvalue()) if status in (429, 503) else None,
-            body=bytes(self.body),
-        )
-
-    def _error_code(self, curl_code: int | None, status: int | None) -> str | None:
-        if self.too_large or self.headers.tell() > MAX_HEADER_BYTES:
-            return errors.RESPONSE_TOO_LARGE
-        if curl_code is None:
-            if not self.headers.getvalue().endswith(END_OF_HEADERS):
-                return errors.CONNECTION_LOST  # libcurl is content with headers that break off
-            return errors.http_code(status) if status else errors.PROTOCOL_ERROR
-        if self.blocked and curl_code in (pycurl.E_COULDNT_CONNECT, pycurl.E_OPERATION_TIMEDOUT):
-            return errors.BLOCKED_ADDRESS
-        return CODES.get(curl_code, errors.PROTOCOL_ERROR)
-
-    def _on_body(self, chunk: bytes) -> int | None:
-        self.received += len(chunk)
-        if self.received > MAX_RESPONSE_BYTES:
-            self.too_large = True
-            return 0  # tells libcurl to give up
-        if len(self.body) < KEPT_BODY_BYTES:
-            self.body += chunk[: KEPT_BODY_BYTES - len(self.body)]
-        return None
-
-    def _on_socket(self, purpose: int, address: Any) -> Any:
-        family, kind, protocol, where = address
-        try:
-            allowed = may_reach(ip_address(where[0]))
-        except ValueError:
-            allowed = False
-        # A name with one address that may not be reached is not tried at its others either.
-        self.blocked = self.blocked or not allowed
-        if self.blocked:
-            return pycurl.SOCKET_BAD
-        try:
-            return socket.socket(family, kind, protocol)
-        except OSError:  # no IPv6 here, or no file descriptor left
-            return pycurl.SOCKET_BAD
 
 
 class Engine(Generic[T]):
@@ -188,8 +34,8 @@ class Engine(Generic[T]):
         self._settings = settings or hub()
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_MAXCONNECTS, concurrency)
-        self._under_way: dict[Any, _Slot[T]] = {}
-        self._idle: list[_Slot[T]] = []
+        self._under_way: dict[Any, Slot[T]] = {}
+        self._idle: list[Slot[T]] = []
         self._per_origin: Counter[str] = Counter()
         self._waiting: dict[str, deque[_Waiting[T]]] = {}
         self._refused: list[tuple[T, Answer]] = []
@@ -247,7 +93,7 @@ class Engine(Generic[T]):
         self._multi.close()
 
     def _start(self, tag: T, request: Request, origin: str) -> None:
-        slot = self._idle.pop() if self._idle else _Slot[T](self._settings)
+        slot = self._idle.pop() if self._idle else Slot[T](self._settings)
         try:
             slot.load(tag, request, origin, self._resolve)
         except (pycurl.error, ValueError):
@@ -304,20 +150,6 @@ class _Waiting(Generic[T]):
     since: float
     tag: T
     request: Request
-
-
-def libcurl_version() -> tuple[int, ...]:
-    return tuple(int(part) for part in pycurl.version_info()[1].split("-")[0].split("."))
-
-
-def _retry_after(headers: bytes) -> str | None:
-    """The value of the last Retry-After header."""
-    found = RETRY_AFTER.findall(headers)
-    return found[-1].strip().decode("latin-1")[:100] if found else None
-
-
-def _milliseconds(duration: timedelta) -> int:
-    return max(1, int(duration.total_seconds() * 1000))
 
 
 def send(request: Request, settings: HubSettings | None = None, resolve: Sequence[str] = ()) -> Answer:

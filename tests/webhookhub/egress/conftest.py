@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from webhookhub.egress.curl import Answer, Engine, Request
+from webhookhub.egress.curl import Engine
+from webhookhub.egress.messages import Answer, Request
 
 
 @pytest.fixture

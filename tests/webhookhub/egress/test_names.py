@@ -19,7 +19,8 @@ from tests.factories import JobFactory
 from tests.support.raw_endpoint import RawEndpoint, answering
 from tests.support.tls import Authority
 from tests.webhookhub.egress.conftest import collect, post
-from webhookhub.egress.curl import Answer, Engine, send
+from webhookhub.egress.curl import Engine, send
+from webhookhub.egress.messages import Answer
 
 NAME = "hooks.example.com"
 CLOSING = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
@@ -66,7 +67,7 @@ def sockets_opened(monkeypatch: pytest.MonkeyPatch, listeners: Listeners) -> lis
             opened.append(arguments)
             super().__init__(*arguments, **named)
 
-    monkeypatch.setattr("webhookhub.egress.curl.socket.socket", Noted)
+    monkeypatch.setattr("webhookhub.egress.slot.socket.socket", Noted)
     return opened
 
 
@@ -206,7 +207,7 @@ def test_an_address_for_which_no_socket_can_be_had_is_a_connect_error(
         raise OSError(24, "Too many open files")
 
     with monkeypatch.context() as patched:
-        patched.setattr("webhookhub.egress.curl.socket.socket", none_left)
+        patched.setattr("webhookhub.egress.slot.socket.socket", none_left)
         assert resolved(443, "127.0.0.1").error_code == "connect_error"
 
     assert "Traceback" not in capfd.readouterr().err

@@ -13,7 +13,8 @@ import pytest
 from tests.support.raw_endpoint import RawEndpoint, answering
 from tests.support.tls import DAY, Authority
 from tests.webhookhub.egress.conftest import post
-from webhookhub.egress.curl import Answer, send
+from webhookhub.egress.curl import send
+from webhookhub.egress.messages import Answer
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 HOUR = timedelta(hours=1)

@@ -1,0 +1,35 @@
+"""Which libcurl is here, and what its errors mean for a delivery."""
+
+from __future__ import annotations
+
+import pycurl
+
+from . import errors
+
+# The first that bounds a response as it comes in: its headers all together, and a body of unknown length.
+LEAST_VERSION = (8, 4, 0)
+
+CODES = {
+    pycurl.E_OPERATION_TIMEDOUT: errors.TIMEOUT,
+    pycurl.E_COULDNT_RESOLVE_HOST: errors.DNS_ERROR,
+    pycurl.E_COULDNT_CONNECT: errors.CONNECT_ERROR,
+    pycurl.E_SSL_CONNECT_ERROR: errors.TLS_ERROR,
+    pycurl.E_PEER_FAILED_VERIFICATION: errors.TLS_ERROR,
+    pycurl.E_SSL_CACERT_BADFILE: errors.TLS_ERROR,
+    pycurl.E_SSL_CERTPROBLEM: errors.TLS_ERROR,
+    pycurl.E_SSL_CIPHER: errors.TLS_ERROR,
+    pycurl.E_GOT_NOTHING: errors.CONNECTION_LOST,
+    pycurl.E_RECV_ERROR: errors.CONNECTION_LOST,
+    pycurl.E_SEND_ERROR: errors.CONNECTION_LOST,
+    pycurl.E_PARTIAL_FILE: errors.CONNECTION_LOST,
+    pycurl.E_HTTP2: errors.PROTOCOL_ERROR,
+    pycurl.E_FTP_WEIRD_SERVER_REPLY: errors.PROTOCOL_ERROR,
+    pycurl.E_UNSUPPORTED_PROTOCOL: errors.PROTOCOL_ERROR,
+    pycurl.E_URL_MALFORMAT: errors.INVALID_REQUEST,
+    pycurl.E_FILESIZE_EXCEEDED: errors.RESPONSE_TOO_LARGE,
+    100: errors.RESPONSE_TOO_LARGE,  # CURLE_TOO_LARGE, which pycurl does not name: a header line without end
+}
+
+
+def version() -> tuple[int, ...]:
+    return tuple(int(part) for part in pycurl.version_info()[1].split("-")[0].split("."))

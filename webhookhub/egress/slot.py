@@ -1,0 +1,129 @@
+"""One transfer at a time: judged when it connects, bounded while it lasts.
+
+Addresses are judged in the socket callback, when the connection is made, so a name that resolves to something
+else than it did a moment ago gains nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from io import BytesIO
+from ipaddress import ip_address
+from typing import Any, Generic, TypeVar
+
+import certifi
+import pycurl
+
+from webhookhub.conf import HubSettings
+
+from . import errors, libcurl
+from .addresses import may_reach
+from .messages import Answer, Request
+
+T = TypeVar("T")
+MAX_RESPONSE_BYTES = 64 * 1024
+MAX_HEADER_BYTES = 32 * 1024
+KEPT_BODY_BYTES = 4096
+END_OF_HEADERS = (b"\r\n\r\n", b"\n\n", b"\n\r\n")
+RETRY_AFTER = re.compile(rb"^retry-after:([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
+
+
+class Slot(Generic[T]):
+    """A libcurl handle with everything that stays the same set once, and the state of the transfer it carries."""
+
+    def __init__(self, settings: HubSettings) -> None:
+        self.handle = pycurl.Curl()
+        self.headers, self.body = BytesIO(), BytesIO()
+        self.url = ""
+        for option, value in [
+            (pycurl.PROTOCOLS, pycurl.PROTO_HTTPS),
+            (pycurl.POST, 1),
+            (pycurl.FOLLOWLOCATION, 0),
+            (pycurl.PROXY, ""),  # an empty proxy also hides those of the environment
+            (pycurl.NETRC, pycurl.NETRC_IGNORED),
+            (pycurl.SSLVERSION, pycurl.SSLVERSION_TLSv1_2),
+            (pycurl.SSL_VERIFYPEER, 1),
+            (pycurl.SSL_VERIFYHOST, 2),
+            (pycurl.CAINFO, settings.ca_bundle or certifi.where()),
+            (pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS),
+            (pycurl.CONNECTTIMEOUT_MS, _milliseconds(settings.connect_timeout)),
+            (pycurl.TIMEOUT_MS, _milliseconds(settings.request_timeout)),
+            (pycurl.NOSIGNAL, 1),
+            (pycurl.BUFFERSIZE, 16 * 1024),
+            (pycurl.OPENSOCKETFUNCTION, self._on_socket),
+            # Straight into memory, without Python in between: a call for each line cost as much as signing. libcurl
+            # itself gives up beyond this size, and on 300 KB of headers (webhookhub.E003 sees to a version that does).
+            (pycurl.MAXFILESIZE, MAX_RESPONSE_BYTES),
+            (pycurl.WRITEFUNCTION, self.body.write),
+            (pycurl.HEADERFUNCTION, self.headers.write),
+        ]:
+            self.handle.setopt(option, value)
+        # Some builds know a folder of public authorities besides.
+        self.handle.unsetopt(pycurl.CAPATH)
+
+    def load(self, tag: T, request: Request, origin: str, resolve: Sequence[str]) -> None:
+        self.tag = tag
+        self.origin = origin
+        for memory in (self.headers, self.body):
+            memory.seek(0)
+            memory.truncate()
+        self.blocked = False
+        set_option = self.handle.setopt
+        if request.url != self.url:
+            set_option(pycurl.URL, request.url)
+            self.url = request.url
+        set_option(pycurl.HTTPHEADER, ["Expect:", *request.headers])
+        set_option(pycurl.POSTFIELDS, request.body)
+        if resolve:
+            set_option(pycurl.RESOLVE, list(resolve))
+        self.started = time.monotonic()
+
+    def answer(self, curl_code: int | None) -> Answer:
+        status = self.handle.getinfo(pycurl.RESPONSE_CODE) or None
+        return Answer(
+            error_code=self._error_code(curl_code, status),
+            duration_ms=int((time.monotonic() - self.started) * 1000),
+            status=status,
+            retry_after=_retry_after(self.headers.getvalue()) if status in (429, 503) else None,
+            body=self.body.getvalue()[:KEPT_BODY_BYTES],
+        )
+
+    def _error_code(self, curl_code: int | None, status: int | None) -> str | None:
+        if self.headers.tell() > MAX_HEADER_BYTES or self.body.tell() > MAX_RESPONSE_BYTES:
+            return errors.RESPONSE_TOO_LARGE
+        if curl_code is None:
+            if not self.headers.getvalue().endswith(END_OF_HEADERS):
+                return errors.CONNECTION_LOST  # libcurl is content with headers that break off
+            return errors.http_code(status) if status else errors.PROTOCOL_ERROR
+        if self.blocked and curl_code in (pycurl.E_COULDNT_CONNECT, pycurl.E_OPERATION_TIMEDOUT):
+            return errors.BLOCKED_ADDRESS
+        return libcurl.CODES.get(curl_code, errors.PROTOCOL_ERROR)
+
+    def _on_socket(self, purpose: int, address: Any) -> Any:
+        family, kind, protocol, where = address
+        try:
+            allowed = may_reach(ip_address(where[0]))
+        except ValueError:
+            allowed = False
+        # A name with one address that may not be reached is not tried at its others either.
+        self.blocked = self.blocked or not allowed
+        if self.blocked:
+            return pycurl.SOCKET_BAD
+        try:
+            return socket.socket(family, kind, protocol)
+        except OSError:  # no IPv6 here, or no file descriptor left
+            return pycurl.SOCKET_BAD
+
+
+def _retry_after(headers: bytes) -> str | None:
+    """The value of the last Retry-After header."""
+    found = RETRY_AFTER.findall(headers)
+    return found[-1].strip().decode("latin-1")[:100] if found else None
+
+
+def _milliseconds(duration: timedelta) -> int:
+    return max(1, int(duration.total_seconds() * 1000))
