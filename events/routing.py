@@ -27,19 +27,19 @@ class Router:
         The transaction's only purpose is to hold the inbox rows against other routers. Should it be cut short,
         the sagas it made are made again under the same keys.
         """
-        by_type = self._subscriptions.by_event_type()
-        routed = in_transaction(lambda: _route(batch_size, by_type))
-        _log(routed, by_type)
+        routed = in_transaction(lambda: self._route(batch_size))
+        _log(routed)
         return len(routed)
 
-
-def _route(batch_size: int, by_type: dict[str, list[RoutableSubscription]]) -> list[RoutingInbox]:
-    waiting = RoutingInbox.objects.select_for_update(skip_locked=True).order_by("event_id")[:batch_size]
-    taken, new = _within_bounds(list(waiting), by_type)
-    births.insert(new, batch_size)
-    if taken:
+    def _route(self, batch_size: int) -> list[RoutingInbox]:
+        waiting = list(RoutingInbox.objects.select_for_update(skip_locked=True).order_by("event_id")[:batch_size])
+        if not waiting:
+            return []
+        # After the events: a subscription that was there before an event must not be missed.
+        taken, new = _within_bounds(waiting, self._subscriptions.by_event_type())
+        births.insert(new, batch_size)
         RoutingInbox.objects.filter(event_id__in=[row.event_id for row in taken]).delete()
-    return taken
+        return taken
 
 
 def _within_bounds(
@@ -61,12 +61,13 @@ def _policy(subscription: RoutableSubscription) -> RetryPolicy:
     return RetryPolicy.with_overrides(subscription.max_retry_limit, subscription.base_delay)
 
 
-def _log(routed: Sequence[RoutingInbox], by_type: dict[str, list[RoutableSubscription]]) -> None:
+def _log(routed: Sequence[RoutingInbox]) -> None:
     if not routed or not enabled(Fact.EVENT_ROUTED):
         return
-    for saga in births.of_events([row.event_id for row in routed]):
+    unmatched = {row.event_id for row in routed}
+    for event_id, saga in births.of_events(unmatched):
+        unmatched.discard(event_id)
         log(Fact.EVENT_ROUTED, **saga)
-    unmatched = [row.event_id for row in routed if row.event_type not in by_type]
     for uid, event_type, correlation_id in Event.objects.filter(id__in=unmatched).values_list(
         "uid", "event_type", "correlation_id"
     ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,16 +46,19 @@ def insert(births: Sequence[Birth], batch_size: int) -> None:
         insert_new(Saga, rows[start : start + batch_size])
 
 
-def of_events(event_ids: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """The routed sagas of these events, in the words of the log."""
+def of_events(event_ids: Collection[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The routed sagas of these events, each with its event's id, in the words of the log."""
     rows = Saga.objects.filter(event_id__in=event_ids, generation=0).values_list(
-        "id", "subscription_id", "status", "event__uid", "event__correlation_id"
+        "event_id", "id", "subscription_id", "status", "event__uid", "event__correlation_id"
     )
-    for saga_id, subscription_id, status, uid, correlation_id in rows:
-        yield {
-            "correlation_id": correlation_id,
-            "saga_id": saga_id,
-            "event_uid": str(uid),
-            "subscription_id": subscription_id,
-            "delivery_status": status,
-        }
+    for event_id, saga_id, subscription_id, status, uid, correlation_id in rows:
+        yield (
+            event_id,
+            {
+                "correlation_id": correlation_id,
+                "saga_id": saga_id,
+                "event_uid": str(uid),
+                "subscription_id": subscription_id,
+                "delivery_status": status,
+            },
+        )

@@ -1,15 +1,12 @@
-"""The router's view of who wants what, read once and used for a short while."""
+"""The router's copy of who wants what, read anew whenever a subscription has changed."""
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import timedelta
 
-from webhookhub.conf import hub
-
-from .models import Subscription
+from .models import Subscription, SubscriptionVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +17,18 @@ class RoutableSubscription:
 
 
 class SubscriptionCache:
-    """Reads all routable subscriptions at once; a change is seen within the setting `subscription_cache`."""
+    """Costs one small read while nothing changes. What was committed before `by_event_type` is called is in it."""
 
     def __init__(self) -> None:
         self._by_type: dict[str, list[RoutableSubscription]] = {}
-        self._read_at = float("-inf")
+        self._version: int | None = None
 
     def by_event_type(self) -> dict[str, list[RoutableSubscription]]:
-        if time.monotonic() - self._read_at >= hub().subscription_cache.total_seconds():
-            read_at = time.monotonic()
+        # The number first: a change that comes in between is read now and noticed again at the next call.
+        version = SubscriptionVersion.objects.values_list("version", flat=True).first() or 0
+        if version != self._version:
             self._by_type = _read()
-            self._read_at = read_at
+            self._version = version
         return self._by_type
 
 

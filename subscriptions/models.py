@@ -138,3 +138,19 @@ class Subscription(models.Model):
         super().save(*args, **kwargs)
         if writes_url:
             self._stored_callback_url = self.callback_url
+
+
+class SubscriptionVersion(models.Model):
+    """One row whose number a trigger raises with every change of a subscription, in the same transaction.
+
+    Whoever keeps a copy of the subscriptions knows by it whether the copy is still true.
+    """
+
+    id = models.PositiveSmallIntegerField(primary_key=True)
+    version = models.BigIntegerField()
+
+    class Meta:
+        db_table = "subscription_version"
+
+    def __str__(self) -> str:
+        return str(self.version)

@@ -15,7 +15,6 @@ os.environ.setdefault("WEBHOOKHUB_LOG_FORMAT", "json")
 os.environ.setdefault("WEBHOOKHUB_ALLOWED_NETWORKS", "127.0.0.0/8,::1/128")
 os.environ.setdefault("WEBHOOKHUB_ALLOWED_PORTS", "443,8443,1024-65535")
 os.environ.setdefault("WEBHOOKHUB_BASE_DELAY", "0.05")
-os.environ.setdefault("WEBHOOKHUB_SUBSCRIPTION_CACHE", "0")
 os.environ.setdefault("WEBHOOKHUB_POLL_INTERVAL", "0.05")
 
 from webhookhub.settings import *  # noqa: E402, F403

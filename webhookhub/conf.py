@@ -153,9 +153,6 @@ class HubSettings:
     drain: timedelta = _setting(
         timedelta(seconds=40), _seconds(0, 3600), "how long a stopping process may finish its work"
     )
-    subscription_cache: timedelta = _setting(
-        timedelta(seconds=2), _seconds(0, 300), "how old the router's view of subscriptions may be"
-    )
     heartbeat: timedelta = _setting(timedelta(seconds=5), _seconds(0.05, 300), "how often a process says it is alive")
     process_expiry: timedelta = _setting(
         timedelta(seconds=300), _seconds(1, 86400), "silence after which a process is forgotten"

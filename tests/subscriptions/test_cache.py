@@ -1,4 +1,4 @@
-"""The router's view of subscriptions, read at most every so often."""
+"""The router's copy of the subscriptions, read anew when one has changed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from subscriptions.cache import RoutableSubscription, SubscriptionCache
+from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
 
 pytestmark = pytest.mark.django_db
@@ -28,18 +29,29 @@ def test_the_view_holds_routable_subscriptions_by_type_with_their_overrides():
     }
 
 
-def test_the_view_is_read_once_while_it_is_fresh(hub_settings, django_assert_num_queries):
-    hub_settings(subscription_cache=timedelta(hours=1))
+def test_the_copy_is_kept_while_nothing_changes(django_assert_num_queries):
     SubscriptionFactory.create()
     cache = SubscriptionCache()
+    first = cache.by_event_type()
 
     with django_assert_num_queries(1):
-        first = cache.by_event_type()
         assert cache.by_event_type() is first
 
 
-def test_the_view_is_read_again_when_it_is_old(hub_settings):
-    hub_settings(subscription_cache=timedelta(0))
+@pytest.mark.parametrize(
+    "change", [{"active": False}, {"callback_url": "https://127.0.0.1:8443/other"}, {"event_type": "order.changed"}]
+)
+def test_a_change_is_seen_at_once_whoever_makes_it(change: dict[str, object]):
+    SubscriptionFactory.create()
+    cache = SubscriptionCache()
+    assert set(cache.by_event_type()) == {"order.created"}
+
+    Subscription.objects.update(**change)  # past save(), as another program would
+
+    assert "order.created" not in cache.by_event_type()
+
+
+def test_a_new_subscription_is_seen_at_once():
     cache = SubscriptionCache()
     assert cache.by_event_type() == {}
 

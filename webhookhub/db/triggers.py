@@ -1,7 +1,7 @@
 """Triggers as migration operations: what a table itself does or refuses, on every engine.
 
 A `Refusal` is a statement the table does not accept; a `Reset` takes a value back when another changes; a `Copy`
-fills an inbox in the inserter's own transaction.
+fills an inbox in the inserter's own transaction; a `Tally` counts changes.
 """
 
 from __future__ import annotations
@@ -77,6 +77,21 @@ class Copy:
         return f"CREATE TRIGGER {self.name} AFTER INSERT ON {self.table} FOR EACH ROW BEGIN {statement}; END"
 
 
+@dataclass(frozen=True)
+class Tally:
+    """After `event` (INSERT or UPDATE) on `table`, raises `column` of the one row (id 1) of `into`."""
+
+    name: str
+    table: str
+    event: str
+    into: str
+    column: str
+
+    def create_sql(self, connection: BaseDatabaseWrapper) -> str:
+        statement = vendors.count_up(connection, self.into, self.column)
+        return f"CREATE TRIGGER {self.name} AFTER {self.event} ON {self.table} FOR EACH ROW BEGIN {statement}; END"
+
+
 def unchanged(connection: BaseDatabaseWrapper, columns: Sequence[str]) -> str:
     """SQL that is true when an update leaves all of `columns` as they are, NULL and letter case included."""
     assert columns
@@ -89,7 +104,7 @@ class CreateTriggers(Operation):
     reduces_to_sql = True
     reversible = True
 
-    def __init__(self, triggers: Sequence[Refusal | Reset | Copy]) -> None:
+    def __init__(self, triggers: Sequence[Refusal | Reset | Copy | Tally]) -> None:
         self.triggers = triggers
 
     def state_forwards(self, app_label: str, state: Any) -> None:

@@ -16,28 +16,15 @@ SUPPORTED = "MySQL 8.0.13 or MariaDB 10.6, or newer"
 # Deadlock, lock wait time-out, and MariaDB's "record has changed since last read".
 CONFLICT_CODES = {1213, 1205, 1020}
 
-# The server is starting, stopping, unreachable or has closed this connection (1927: MariaDB, killed; 4031: MySQL,
+# The server is full, starting, stopping, unreachable or has closed this connection (1927: MariaDB, killed; 4031: MySQL,
 # idle for longer than wait_timeout).
 LOST_CODES = {
-    1040,
-    1053,
-    1077,
-    1079,
-    1080,
-    1129,
-    1152,
-    1158,
-    1159,
-    1160,
-    1161,
-    1927,
-    2002,
-    2003,
-    2006,
-    2013,
-    2055,
-    4031,
+    *(1040, 1053, 1077, 1079, 1080, 1129, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1317, 1927),
+    *(2002, 2003, 2005, 2006, 2013, 2026, 2055, 4031),
 }
+
+# The server is there and refuses: wrong name, wrong password, no such database. Waiting does not help.
+REFUSED_CODES = {1044, 1045, 1049, 1698}
 
 ENUM_COLLATION = "CHARACTER SET ascii COLLATE ascii_bin"
 TEXT_COLLATION = "utf8mb4_bin"
@@ -110,6 +97,11 @@ def is_lost(error: BaseException) -> bool:
         return False
     # mysqlclient reports a connection closed under it as InterfaceError(0, ''); code 0 means nothing else.
     return error_code(error) in LOST_CODES | {0} or "unable to open database file" in str(error)
+
+
+def is_refused(error: BaseException) -> bool:
+    """The database will not have us under this name, password or database name."""
+    return isinstance(error, DatabaseError) and error_code(error) in REFUSED_CODES
 
 
 def _sqlite_busy(error: BaseException) -> bool:
@@ -215,6 +207,14 @@ def reset_trigger(
     # SQLite cannot change NEW: the row is corrected after the fact, within the same statement.
     head = f"CREATE TRIGGER {name} AFTER UPDATE OF {changed} ON {table} FOR EACH ROW WHEN {condition}"
     return f"{head} BEGIN UPDATE {table} SET {column} = {value} WHERE id = NEW.id; END"  # noqa: S608
+
+
+def count_up(connection: BaseDatabaseWrapper, table: str, column: str) -> str:
+    """Raises `column` of the row with id 1, which is made if it is not there."""
+    insert = f"INSERT INTO {table} (id, {column}) VALUES (1, 1)"  # noqa: S608
+    if is_server(connection):
+        return f"{insert} ON DUPLICATE KEY UPDATE {column} = {column} + 1"
+    return f"{insert} ON CONFLICT (id) DO UPDATE SET {column} = {column} + 1"
 
 
 def connection_faults(connection: BaseDatabaseWrapper, tables: Sequence[str]) -> list[Any]:
