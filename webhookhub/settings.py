@@ -48,7 +48,7 @@ if not WEBHOOKHUB.encryption_keys:
     if not EMBEDDED:
         raise ImproperlyConfigured(
             "WEBHOOKHUB_ENCRYPTION_KEYS is not set: outside the embedded default the secrets in the database need "
-            "a key of your own; manage.py new_key makes one"
+            "a key of your own; python -m webhookhub.new_key makes one"
         )
     WEBHOOKHUB = replace(WEBHOOKHUB, encryption_keys=(key_from_file(EMBEDDED_DATABASE.parent / "encryption-key"),))
 ALLOWED_HOSTS = env.list("WEBHOOKHUB_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])

@@ -1,0 +1,39 @@
+"""How a new installation comes by its first key."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from webhookhub import conf
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+# An installation with a database of its own, before it has a key.
+KEYLESS = {name: value for name, value in os.environ.items() if not name.startswith(conf.PREFIX)} | {
+    "DATABASE_URL": "sqlite:////nowhere/hub.sqlite3",
+    "DJANGO_SETTINGS_MODULE": "webhookhub.settings",
+    "WEBHOOKHUB_SECRET_KEY": "only for tests",
+}
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], cwd=ROOT, env=KEYLESS, capture_output=True, text=True)
+
+
+def test_a_key_can_be_made_before_there_is_one():
+    done = run("-m", "webhookhub.new_key")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    key = done.stdout.rstrip("\n")
+    assert conf.load({"WEBHOOKHUB_ENCRYPTION_KEYS": key}).encryption_keys == (key,)
+
+
+def test_what_the_missing_key_s_message_recommends_works():
+    refused = run("manage.py", "check")
+
+    assert "WEBHOOKHUB_ENCRYPTION_KEYS is not set" in refused.stderr
+    [module] = re.findall(r"python -m (\S+)", refused.stderr)
+    assert run("-m", module).returncode == 0
