@@ -15,16 +15,19 @@ help:
 	@echo "make setup   only the set-up, into .venv"
 	@echo "make clean   remove what the above have made, data included"
 
+# exec: no shell stands between make and the demo, so that a signal to make reaches it.
 run: setup
-	@$(BIN)/python -m demo --stay --web $(WEB) $(ARGS)
+	@exec $(BIN)/python -m demo --stay --web $(WEB) $(ARGS)
 
 demo: setup
-	@$(BIN)/python -m demo $(ARGS)
+	@exec $(BIN)/python -m demo $(ARGS)
 
 test: .venv/.tests
 	@$(BIN)/python -m tests $(ARGS)
 
+# The driver is no file to be made once: what it is built from may appear later, as may the wish for it.
 setup: .venv/.packages
+	@./setup.sh driver
 
 .venv/.packages: pyproject.toml constraints.txt
 	@./setup.sh environment $(PYTHON)
@@ -35,4 +38,4 @@ setup: .venv/.packages
 	@touch $@
 
 clean:
-	rm -rf .venv var staticfiles *.egg-info
+	rm -rf .venv var staticfiles *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

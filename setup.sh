@@ -1,6 +1,7 @@
 #!/bin/sh
 # Sets up what the Makefile's targets need. Quick when it is done already.
 #   setup.sh environment [PYTHON]   the virtual environment and the packages to run the hub
+#   setup.sh driver                 besides: the MySQL driver, if it can be built or DATABASE_URL needs it
 #   setup.sh tests                  besides: a MySQL-family server, its driver and the test tools
 set -eu
 pip() { .venv/bin/python -m pip --disable-pip-version-check -q "$@"; }
@@ -18,6 +19,20 @@ system_packages() {
   fi
 }
 
+# What the MySQL driver is built from.
+DRIVER_PACKAGES="build-essential pkg-config libmariadb-dev python3-dev"
+
+# Whether the hub is to run on a MySQL-family server: in the environment or, as the settings read it, in .env.
+needs_driver() {
+  case ${DATABASE_URL-unset} in
+  unset) grep -Eqs '^(export +)?DATABASE_URL=.?mysql' .env ;;
+  mysql*) true ;;
+  *) false ;;
+  esac
+}
+
+has_driver() { .venv/bin/python -c 'import MySQLdb' 2>/dev/null; }
+
 # Whether the MySQL driver can be built here.
 can_build_driver() {
   command -v cc >/dev/null && command -v pkg-config >/dev/null &&
@@ -34,17 +49,27 @@ environment)
   [ -x .venv/bin/python ] || "$python" -m venv .venv
   echo "Installing Python packages into .venv"
   pip install -c constraints.txt -e .
-  if can_build_driver; then pip install -c constraints.txt -e '.[mysql]'; fi
+  ;;
+driver)
+  ! has_driver || exit 0
+  if ! can_build_driver; then
+    needs_driver || exit 0 # the embedded database does without
+    system_packages $DRIVER_PACKAGES
+  fi
+  echo "Building the MySQL driver"
+  # The whole set and not the driver alone, so that the constraints hold for both.
+  pip install -c constraints.txt -e '.[mysql]' || ! needs_driver ||
+    { echo "DATABASE_URL names a MySQL-family server, and its driver could not be built; see above." >&2; exit 1; }
   ;;
 tests)
   PATH=$PATH:/usr/sbin
   command -v mariadbd >/dev/null || command -v mysqld >/dev/null || [ -n "${TEST_DATABASE_URL:-}" ] ||
     system_packages mariadb-server
-  can_build_driver || system_packages build-essential pkg-config libmariadb-dev python3-dev
+  can_build_driver || system_packages $DRIVER_PACKAGES
   pip install -c constraints.txt -e '.[mysql,test]'
   ;;
 *)
-  sed -n '2,4p' "$0"
+  sed -n '2,5p' "$0"
   exit 2
   ;;
 esac

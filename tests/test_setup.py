@@ -1,0 +1,135 @@
+"""`make setup` and `make clean`, in a folder of their own and on a machine that is made of stand-ins."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DRIVER_PACKAGES = "build-essential pkg-config libmariadb-dev python3-dev"
+# The environment's Python: has the driver once pip has installed it, and keeps a record of what pip was asked for.
+PYTHON = """
+case "$*" in
+*"import MySQLdb"*) test -e driver ;;
+*"-m pip"*mysql*) echo "$*" >>installed; test ! -e broken-compiler && touch driver ;;
+*"-m pip"*) echo "$*" >>installed ;;
+*) true ;;
+esac
+"""
+
+
+class Machine:
+    """Knows only the commands that it was given."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "hub"
+        self._commands = folder / "bin"
+        self._commands.mkdir()
+        for name in ("sh", "make", "touch", "rm", "sed", "grep"):
+            (self._commands / name).symlink_to(str(shutil.which(name)))
+        self.has("id", "echo 1000")
+        (self.folder / ".venv" / "bin").mkdir(parents=True)
+        for name in ("Makefile", "setup.sh", "pyproject.toml", "constraints.txt"):
+            shutil.copy(ROOT / name, self.folder)
+        self._script(self.folder / ".venv" / "bin" / "python", PYTHON)
+        (self.folder / ".venv" / ".packages").touch()
+
+    def has(self, command: str, does: str = "true") -> None:
+        self._script(self._commands / command, does)
+
+    def has_what_the_driver_is_built_from(self) -> None:
+        self.has("cc")
+        self.has("pkg-config")
+
+    def make(self, target: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["make", target],
+            cwd=self.folder,
+            env={"PATH": str(self._commands)} | environment,
+            capture_output=True,
+            text=True,
+        )
+
+    @property
+    def installed(self) -> str:
+        record = self.folder / "installed"
+        return record.read_text() if record.exists() else ""
+
+    @staticmethod
+    def _script(path: Path, does: str) -> None:
+        path.unlink(missing_ok=True)
+        path.write_text(f"#!/bin/sh\n{does}\n")
+        path.chmod(0o755)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_the_embedded_database_needs_no_driver(machine: Machine):
+    done = machine.make("setup")
+
+    assert (done.returncode, done.stdout, done.stderr, machine.installed) == (0, "", "", "")
+
+
+def test_the_driver_is_installed_as_soon_as_it_can_be_built_and_only_once(machine: Machine):
+    machine.make("setup")
+    machine.has_what_the_driver_is_built_from()
+
+    assert machine.make("setup").returncode == 0
+    assert ".[mysql]" in machine.installed
+
+    again = machine.make("setup")
+    assert (again.returncode, again.stdout) == (0, "")
+    assert machine.installed.count("\n") == 1
+
+
+@pytest.mark.parametrize("where", ["environment", ".env"])
+def test_a_server_without_a_driver_says_what_to_install(machine: Machine, where: str):
+    told = {"DATABASE_URL": "mysql://hub@127.0.0.1/hub"}
+    if where == ".env":
+        (machine.folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in told.items()))
+
+    done = machine.make("setup", **(told if where == "environment" else {}))
+
+    assert done.returncode != 0
+    assert DRIVER_PACKAGES in done.stderr
+    assert machine.installed == ""
+
+
+def test_for_a_server_root_gets_what_the_driver_is_built_from_and_the_driver(machine: Machine):
+    machine.has("id", "echo 0")
+    machine.has("apt-get", f'echo "$*" >>{machine.folder}/system-packages')
+
+    done = machine.make("setup", DATABASE_URL="mysql://hub@127.0.0.1/hub")
+
+    assert done.returncode == 0, done.stderr
+    assert (machine.folder / "system-packages").read_text().endswith(f"{DRIVER_PACKAGES}\n")
+    assert ".[mysql]" in machine.installed
+
+
+def test_a_driver_that_cannot_be_built_stops_only_those_who_need_it(machine: Machine):
+    machine.has_what_the_driver_is_built_from()
+    (machine.folder / "broken-compiler").touch()
+
+    assert machine.make("setup").returncode == 0
+    refused = machine.make("setup", DATABASE_URL="mysql://hub@127.0.0.1/hub")
+    assert refused.returncode != 0
+    assert "could not be built" in refused.stderr
+
+
+def test_clean_leaves_what_is_in_the_repository(machine: Machine):
+    ignored = [line.strip("/") for line in (ROOT / ".gitignore").read_text().split() if line.endswith("/")]
+    made = [folder for folder in ignored if "*" not in folder and folder != "__pycache__"]
+    assert {".venv", "var", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache"} <= set(made)
+    for folder in made:
+        (machine.folder / folder / "within").mkdir(parents=True)
+
+    assert machine.make("clean").returncode == 0
+
+    assert sorted(os.listdir(machine.folder)) == ["Makefile", "constraints.txt", "pyproject.toml", "setup.sh"]
