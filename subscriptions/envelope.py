@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from webhookhub import __version__, cipher
@@ -11,7 +12,7 @@ from webhookhub.conf import hub
 from webhookhub.egress import errors
 from webhookhub.egress.messages import Request
 
-from . import headers
+from . import headers, redaction
 from .signing import BadSecret, Signer, signer
 
 ALWAYS = ["Content-Type: application/json", f"User-Agent: WebhookHub/{__version__}"]
@@ -54,6 +55,14 @@ def seal(endpoint: Endpoint, message_id: str, body: bytes, sent_at: datetime, *m
     return Request(endpoint.callback_url, lines, body)
 
 
+def redact(endpoint: Endpoint, text: str) -> str:
+    """An endpoint's answer without the secrets and the values of custom headers that it may have sent back.
+
+    To be called before the text is cut, and never an error: what the keys do not open was not sent either.
+    """
+    return redaction.mask(text, _hidden(endpoint, hub().encryption_keys)) if text else text
+
+
 class _Stationery(NamedTuple):
     """What can be prepared for an endpoint before there is anything to send to it."""
 
@@ -74,3 +83,20 @@ def _stationery(endpoint: Endpoint, keys: tuple[str, ...]) -> _Stationery:
     except headers.UnacceptableHeaders:  # stored under rules that were wider once
         raise Unsendable(errors.INVALID_REQUEST) from None
     return _Stationery([*ALWAYS, *custom], sign, before)
+
+
+@lru_cache(maxsize=2000)
+def _hidden(endpoint: Endpoint, keys: tuple[str, ...]) -> tuple[str, ...]:
+    values = headers.values(_opened(endpoint.custom_headers))
+    # After the first blank stands what `Bearer` or `Basic` only introduces; an answer may repeat that alone.
+    credentials = (value.partition(" ")[2].strip() for value in values)
+    secrets = (_opened(endpoint.secret), _opened(endpoint.previous_secret))
+    bare = (secret.partition("_")[2] for secret in secrets)
+    return redaction.spellings(chain(values, credentials, secrets, bare))
+
+
+def _opened(token: str) -> str:
+    try:
+        return cipher.decrypt(token) if token else ""
+    except (cipher.Undecipherable, ValueError):  # a key is missing; there are no keys; it is not even text
+        return ""

@@ -10,6 +10,7 @@ NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}\Z")
 VALUE = re.compile(r"[\x20-\x7e\t]*\Z")
 FORBIDDEN = {
     "connection",
+    "content-encoding",
     "content-length",
     "content-type",
     "expect",
@@ -52,6 +53,11 @@ def names(text: str) -> list[str]:
     return [line.partition(":")[0] for line in text.split("\n") if line]
 
 
+def values(text: str) -> list[str]:
+    """The values alone; the text may be older than the rules."""
+    return [line.partition(":")[2].strip() for line in text.split("\n")]
+
+
 def _header(number: int, line: str) -> tuple[str, str]:
     if "\0" in line:
         raise UnacceptableHeaders(f"Line {number} holds a NUL character.")
@@ -61,7 +67,9 @@ def _header(number: int, line: str) -> tuple[str, str]:
     value = value.strip(" \t")
     if not colon or not NAME.match(name):
         raise UnacceptableHeaders(f"Line {number} is not a header; write it as Name: value.")
-    if name.lower() in FORBIDDEN or name.lower().startswith(FORBIDDEN_PREFIXES):
+    # Receivers behind CGI or WSGI see no difference between webhook_id and webhook-id.
+    as_received = name.lower().replace("_", "-")
+    if as_received in FORBIDDEN or as_received.startswith(FORBIDDEN_PREFIXES):
         raise UnacceptableHeaders(f"Line {number}: the header {name} is the hub's own and cannot be set.")
     if not value:
         raise UnacceptableHeaders(f"Line {number}: the header {name} has no value.")

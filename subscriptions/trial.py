@@ -11,7 +11,7 @@ from webhookhub.egress.messages import Answer
 from webhookhub.egress.snippets import snippet
 from webhookhub.ids import new_uid
 
-from .envelope import Endpoint, Unsendable, seal
+from .envelope import Endpoint, Unsendable, redact, seal
 from .models import Subscription
 
 TEST_EVENT_TYPE = "webhookhub.test"
@@ -21,10 +21,7 @@ TEST_EVENT_TYPE = "webhookhub.test"
 class Trial:
     message_id: str
     answer: Answer
-
-    @property
-    def snippet(self) -> str:
-        return snippet(self.answer.body)
+    snippet: str = ""
 
 
 def send_test(subscription: Subscription) -> Trial:
@@ -37,11 +34,14 @@ def send_now(subscription: Subscription, event_type: str, data: dict[str, object
     message_id = str(new_uid())
     document = {"type": event_type, "timestamp": now.isoformat().replace("+00:00", "Z"), "data": data}
     body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    endpoint = endpoint_of(subscription)
     try:
-        request = seal(endpoint_of(subscription), message_id, body, now)
+        request = seal(endpoint, message_id, body, now)
     except Unsendable as reason:
         return Trial(message_id, Answer(reason.error_code, 0))
-    return Trial(message_id, send(request))
+    answer = send(request)
+    readable = redact(endpoint, answer.body.decode("utf-8", errors="replace"))
+    return Trial(message_id, answer, snippet(readable.encode()))
 
 
 def endpoint_of(subscription: Subscription) -> Endpoint:

@@ -29,8 +29,13 @@ FORBIDDEN = [
     "hOsT",
     "Content-Length",
     "content-length",
+    "Content_Length",
     "Content-Type",
+    "content_type",
+    "Content-Encoding",
+    "content_encoding",
     "Transfer-Encoding",
+    "Transfer_Encoding",
     "TRANSFER-ENCODING",
     "Connection",
     "Keep-Alive",
@@ -39,8 +44,11 @@ FORBIDDEN = [
     "Trailer",
     "Expect",
     "User-Agent",
+    "user_agent",
     "traceparent",
     "webhook-id",
+    "webhook_id",
+    "Webhook_Signature",
     "Webhook-Signature",
     "WEBHOOK-TIMESTAMP",
     "webhook-anything",
@@ -48,6 +56,7 @@ FORBIDDEN = [
     "Proxy-Authorization",
     "proxy-connection",
     "PROXY-",
+    "proxy_authorization",
 ]
 # text, the line that is to be named, what is said of it
 BAD = [
