@@ -29,6 +29,19 @@ event_type_validator = RegexValidator(
 
 # What an update of the address alone must take along.
 WRITTEN_WITH_ANOTHER_URL = ("verified", "verification_result", "verification_at", "updated_at")
+# What a save writes only if it names it: an instance that was loaded a while ago would undo a verification, a
+# rotation or an edit made since.
+WRITTEN_BY_NAME_ONLY = {
+    "created_at",
+    "verified",
+    "verification_result",
+    "verification_at",
+    "signing_scheme",
+    "secret",
+    "previous_secret",
+    "previous_secret_until",
+    "custom_headers",
+}
 
 
 def validate_callback_url(value: str) -> None:
@@ -122,22 +135,37 @@ class Subscription(models.Model):
         except UnacceptableURL:
             return  # the field's own validator has said so
 
-    def save(self, *args: Any, **kwargs: Any) -> None:
+    def refresh_from_db(self, using: str | None = None, fields: Any = None, from_queryset: Any = None) -> None:
+        super().refresh_from_db(using, fields, from_queryset)
+        if fields is None or "callback_url" in fields:
+            self._stored_callback_url = self.__dict__.get("callback_url")
+
+    def save(self, **kwargs: Any) -> None:
+        """A new one is inserted whole. Of one that is there, WRITTEN_BY_NAME_ONLY is left out unless named."""
         self.callback_url = normalise(self.callback_url)
         self.updated_at = clock.now()
         if self._state.adding and self.signing_scheme == ASYMMETRIC:
             self.secret = cipher.encrypt(new_secret(ASYMMETRIC))
+        only = kwargs.pop("update_fields", None)
+        if only is None and not kwargs.get("force_insert"):
+            if self._state.adding and not kwargs.get("force_update"):
+                kwargs["force_insert"] = True  # never over another one that has this number already
+            else:
+                only = self._written_without_being_named()
         stored = getattr(self, "_stored_callback_url", None)
-        only = kwargs.get("update_fields")
         writes_url = only is None or "callback_url" in only
         if writes_url and stored is not None and stored != self.callback_url:
             # Another address has promised nothing yet.
             self.verified, self.verification_result, self.verification_at = False, "", None
             if only is not None:
-                kwargs["update_fields"] = {*only, *WRITTEN_WITH_ANOTHER_URL}
-        super().save(*args, **kwargs)
+                only = {*only, *WRITTEN_WITH_ANOTHER_URL}
+        super().save(update_fields=only, **kwargs)
         if writes_url:
             self._stored_callback_url = self.callback_url
+
+    def _written_without_being_named(self) -> set[str]:
+        columns = {field.attname for field in self._meta.concrete_fields if not field.primary_key}
+        return columns - WRITTEN_BY_NAME_ONLY - self.get_deferred_fields()
 
 
 class SubscriptionVersion(models.Model):

@@ -8,7 +8,8 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.db import DatabaseError, IntegrityError, transaction
 
-from subscriptions.models import Subscription
+from subscriptions import secrets
+from subscriptions.models import WRITTEN_BY_NAME_ONLY, Subscription
 from tests.factories import SubscriptionFactory
 from webhookhub.db import clock
 from webhookhub.egress.urls import UnacceptableURL
@@ -151,6 +152,79 @@ def test_an_address_changed_in_memory_only_takes_nothing_away():
 
     subscription.save()
     assert not Subscription.objects.get().verified
+
+
+def test_a_stale_instance_does_not_bring_a_verification_back():
+    stale = verified()
+    other = Subscription.objects.get()
+    for url in (f"{URL}/other", URL):
+        other.callback_url = url
+        other.save()
+    stale.description = "new"
+
+    stale.save()
+
+    stored = Subscription.objects.get()
+    assert (stored.verified, stored.verification_result, stored.verification_at) == (False, "", None)
+    assert stored.description == "new"
+
+
+def test_a_stale_instance_undoes_neither_a_verification_nor_a_rotation_nor_an_edit_of_headers():
+    SubscriptionFactory.create(callback_url=URL, verified=False)
+    stale = Subscription.objects.get()
+    secrets.rotate(Subscription.objects.get(), "v1a")
+    Subscription.objects.update(
+        verified=True, verification_result="echoed", verification_at=clock.now(), custom_headers="edited"
+    )
+    before = Subscription.objects.values(*WRITTEN_BY_NAME_ONLY).get()
+
+    stale.active = False
+    stale.save()
+    stale.save(force_update=True)
+
+    assert Subscription.objects.values(*WRITTEN_BY_NAME_ONLY).get() == before
+    assert not Subscription.objects.get().active
+
+
+def test_what_a_save_names_is_written():
+    subscription = verified()
+    subscription.custom_headers = subscription.description = "edited"
+
+    subscription.save(update_fields=["custom_headers"])
+
+    stored = Subscription.objects.get()
+    assert (stored.custom_headers, stored.description) == ("edited", "")
+
+
+def test_an_instance_that_was_read_again_knows_the_address_it_has_read():
+    stale = verified()
+    Subscription.objects.update(callback_url=f"{URL}/other")
+    Subscription.objects.update(verified=True, verification_at=clock.now())
+    stale.refresh_from_db()
+
+    stale.save()
+
+    assert Subscription.objects.get().verified
+
+
+def test_a_part_of_an_instance_can_be_saved():
+    verified(description="old")
+    part = Subscription.objects.only("description").get()
+    part.description = "new"
+
+    part.save()
+
+    stored = Subscription.objects.get()
+    assert (stored.description, stored.verified) == ("new", True)
+
+
+def test_a_new_one_never_takes_the_place_of_another():
+    there = verified()
+
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Subscription(id=there.pk, event_type="other", callback_url=f"{URL}/other").save()
+
+    assert Subscription.objects.get().callback_url == URL
 
 
 def test_saving_moves_updated_at_and_not_created_at():
