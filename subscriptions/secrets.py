@@ -1,23 +1,29 @@
-"""A subscription's secrets: shown when they are made, replaced without a gap, encrypted anew when the key changes."""
+"""A subscription's signing secret: shown when it is made, and replaced without a gap."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from webhookhub import cipher
 from webhookhub.conf import hub
 from webhookhub.db import clock
+from webhookhub.db.errors import UnfitDatabase
 from webhookhub.logs import Fact, log
 
 from .models import Subscription
 from .signing import for_the_receiver, new_secret
 
-BATCH = 200
-ENCRYPTED_COLUMNS = ("secret", "previous_secret", "custom_headers")
+SAMPLE = 5
 
 
-class RotationConflict(Exception):
-    """Somebody else has replaced the secret at the same moment."""
+class RotationRefused(Exception):
+    """Nothing was changed; the message says why."""
+
+
+class RotationConflict(RotationRefused):
+    """Somebody else has changed the secret at the same moment."""
+
+
+class OverlapRunning(RotationRefused):
+    """The secret that was replaced last has been promised to sign for a while longer."""
 
 
 def shown_to_the_receiver(subscription: Subscription) -> str:
@@ -25,41 +31,52 @@ def shown_to_the_receiver(subscription: Subscription) -> str:
     return for_the_receiver(cipher.decrypt(subscription.secret))
 
 
-def rotate(subscription: Subscription, scheme: str | None = None) -> str:
-    """Replace the signing secret; both sign for a while. Returns what the receiver needs, which is not shown again."""
+def rotate(subscription: Subscription, scheme: str | None = None, *, force: bool = False) -> str:
+    """Replace the signing secret; both sign for a while. Returns what the receiver needs, which is not shown again.
+
+    Only two can sign, so a rotation during the overlap of an earlier one would end that at once: `force` allows it.
+    """
+    now = clock.now()
+    until = subscription.previous_secret_until
+    if until is not None and now < until and not force:
+        raise OverlapRunning(
+            f"the secret before the present one signs as well until {until:%Y-%m-%d %H:%M:%S} UTC, "
+            "and replacing the present one would end that at once"
+        )
     scheme = scheme or subscription.signing_scheme
     secret = new_secret(scheme)
-    now = clock.now()
+    overlap = hub().secret_overlap
     replaced = Subscription.objects.filter(id=subscription.id, secret=subscription.secret).update(
         secret=cipher.encrypt(secret),
         signing_scheme=scheme,
-        previous_secret=subscription.secret,
-        previous_secret_until=now + hub().secret_overlap,
+        previous_secret=subscription.secret if overlap else "",
+        previous_secret_until=now + overlap if overlap else None,
         updated_at=now,
     )
     if not replaced:
-        raise RotationConflict(f"the secret of subscription {subscription.id} was replaced by somebody else just now")
+        raise RotationConflict(f"the secret of subscription {subscription.id} was changed by somebody else just now")
     subscription.refresh_from_db()
     log(Fact.SECRET_ROTATED, subscription_id=subscription.id, signing_scheme=scheme)
     return for_the_receiver(secret)
 
 
-def reencrypt() -> Iterator[int]:
-    """Encrypt every secret anew with the first key, batch by batch; yields how many subscriptions each batch changed.
+def require_keys() -> None:
+    """Raises UnfitDatabase if the keys in force are others than those the secrets are stored under.
 
-    Each row is compared and set, so a rotation at the same moment is not undone; it uses the first key already.
+    Without this, a worker started with wrong keys would fail every delivery there is. A sample is enough for that; a
+    single secret that cannot be opened is its own delivery's failure.
     """
-    after = 0
-    while True:
-        rows = list(
-            Subscription.objects.filter(id__gt=after).order_by("id").values_list("id", *ENCRYPTED_COLUMNS)[:BATCH]
+    newest = Subscription.objects.order_by("-id").values_list("secret", flat=True)[:SAMPLE]
+    secrets = list(newest)
+    if secrets and not any(_opens(secret) for secret in secrets):
+        raise UnfitDatabase(
+            "none of WEBHOOKHUB_ENCRYPTION_KEYS opens the stored secrets; add the key that they were encrypted with"
         )
-        if not rows:
-            return
-        changed = 0
-        for id, *tokens in rows:
-            stored = dict(zip(ENCRYPTED_COLUMNS, tokens, strict=True))
-            anew = {name: cipher.with_first_key(token) if token else "" for name, token in stored.items()}
-            changed += Subscription.objects.filter(id=id, **stored).update(**anew)
-        after = rows[-1][0]
-        yield changed
+
+
+def _opens(token: str) -> bool:
+    try:
+        cipher.decrypt(token)
+    except (cipher.Undecipherable, ValueError):  # ValueError: there are no keys at all
+        return False
+    return True

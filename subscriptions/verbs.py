@@ -29,6 +29,8 @@ def verify_view(request: HttpRequest, number: int) -> HttpResponse:
     result = verify(subscription)
     if result.verified:
         messages.success(request, f"Verified: {result.reason}.")
+    elif subscription.verified:
+        messages.error(request, f"The verification failed: {result.reason}. It stays verified from before.")
     else:
         messages.error(request, f"Not verified: {result.reason}.")
     _record(request, subscription, f"Verification: {result.reason}.")
@@ -55,7 +57,7 @@ def rotate_view(request: HttpRequest, number: int) -> HttpResponse:
     subscription = _allowed(request, number, MAY_ROTATE)
     try:
         secret = secrets.rotate(subscription)
-    except secrets.RotationConflict as error:
+    except secrets.RotationRefused as error:
         messages.error(request, f"Nothing was changed: {error}.")
         return HttpResponseRedirect(shown.page(Subscription, subscription.pk))
     _record(request, subscription, "Signing secret replaced.")

@@ -52,6 +52,29 @@ def test_an_endpoint_that_is_not_there_is_not_verified_and_the_page_says_why(sup
     assert "Not verified: no connection to the endpoint could be made." in page
 
 
+def test_an_answer_meant_to_break_something_is_a_failed_verification(
+    superuser: Client, receiver: Receiver, monkeypatch
+):
+    monkeypatch.setattr(receiver, "take", lambda received: Reply(200, b'{"challenge":"\\ud800"}'))
+    subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
+
+    page = superuser.post(address("verify", subscription), follow=True).content.decode()
+
+    subscription.refresh_from_db()
+    assert not subscription.verified
+    assert "Not verified: the endpoint answered 200 but did not send the challenge back." in page
+    assert subscription.verification_result in superuser.get(rows.change(NAME, subscription.pk)).content.decode()
+
+
+def test_a_failed_verification_says_that_an_earlier_one_stands(superuser: Client):
+    subscription = SubscriptionFactory.create(callback_url="https://127.0.0.1:1025/gone")
+
+    page = superuser.post(address("verify", subscription), follow=True).content.decode()
+
+    assert "The verification failed: no connection to the endpoint could be made. It stays verified" in page
+    assert "Not verified" not in page
+
+
 def test_a_test_event_shows_the_answer_as_inert_text(superuser: Client, receiver: Receiver):
     receiver.answer = lambda request: Reply(500, b"<script>alert(1)</script>")
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
@@ -75,6 +98,19 @@ def test_a_new_secret_is_shown_once_in_the_page_itself_and_kept_nowhere_readable
     assert secret not in str(answer.cookies)
     assert all(secret not in str(session.get_decoded()) for session in Session.objects.all())
     assert secret not in superuser.get(rows.change(NAME, subscription.pk)).content.decode()
+
+
+def test_a_second_new_secret_is_refused_while_the_first_ones_overlap_runs(superuser: Client):
+    subscription = SubscriptionFactory.create()
+    superuser.post(address("rotate", subscription))
+    before = Subscription.objects.values().get()
+
+    page = superuser.post(address("rotate", subscription), follow=True).content.decode()
+
+    assert "Nothing was changed: the secret before the present one signs as well until" in page
+    assert f"{before['previous_secret_until']:%Y-%m-%d %H:%M:%S} UTC" in page
+    assert "whsec_" not in page
+    assert Subscription.objects.values().get() == before
 
 
 def test_the_secret_of_a_new_subscription_is_shown_to_those_who_may_see_it(superuser: Client):

@@ -3,7 +3,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from subscriptions.lookup import subscription_or_error
-from subscriptions.secrets import RotationConflict, rotate
+from subscriptions.secrets import OverlapRunning, RotationRefused, rotate
 from subscriptions.signing import SCHEMES
 from webhookhub.conf import hub
 
@@ -14,12 +14,20 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("subscription", type=int, help="the subscription's number")
         parser.add_argument("--scheme", choices=SCHEMES, help="change the kind of signature too")
+        parser.add_argument(
+            "--force", action="store_true", help="end the overlap of an earlier rotation that is still running"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         subscription = subscription_or_error(options["subscription"])
         try:
-            shown = rotate(subscription, options["scheme"])
-        except RotationConflict as error:
-            raise CommandError(str(error)) from None
-        hours = hub().secret_overlap.total_seconds() / 3600
-        self.stdout.write(f"{shown}\nThe previous secret signs as well for {hours:g} hours.")
+            shown = rotate(subscription, options["scheme"], force=options["force"])
+        except OverlapRunning as error:
+            raise CommandError(f"Nothing was changed: {error}. With --force it is done all the same.") from None
+        except RotationRefused as error:
+            raise CommandError(f"Nothing was changed: {error}.") from None
+        self.stdout.write(shown)
+        if hours := hub().secret_overlap.total_seconds() / 3600:
+            self.stdout.write(f"The previous secret signs as well for {hours:g} hours.")
+        else:
+            self.stdout.write("The previous secret signs no more.")

@@ -15,6 +15,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         subscription = subscription_or_error(options["subscription"])
         result = verify(subscription)
+        if not result.verified and subscription.verified:
+            raise CommandError(
+                f"The verification of {subscription.callback_url} failed: {result.reason}. "
+                "It stays verified from before."
+            )
         if not result.verified:
             raise CommandError(f"{subscription.callback_url} is not verified: {result.reason}.")
         self.stdout.write(f"{subscription.callback_url} is verified: {result.reason}.")

@@ -1,0 +1,146 @@
+"""After `rotate_secrets` all that is stored is under the first key, whatever happened meanwhile; or it is named."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from subscriptions import reencryption, secrets
+from subscriptions.models import Subscription
+from tests.factories import SubscriptionFactory
+from webhookhub import cipher
+from webhookhub.conf import hub
+from webhookhub.db import clock
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def new_key(hub_settings: Callable[..., None]) -> Callable[[], None]:
+    """Called, it puts a new key before the others."""
+    old, new = hub().encryption_keys, cipher.new_key()
+
+    def put() -> None:
+        hub_settings(encryption_keys=(new, *old))
+
+    return put
+
+
+def run() -> str:
+    said = io.StringIO()
+    call_command("rotate_secrets", stdout=said)
+    return said.getvalue()
+
+
+def first_key_alone(hub_settings: Callable[..., None]) -> None:
+    hub_settings(encryption_keys=hub().encryption_keys[:1])
+
+
+def interrupted(monkeypatch: pytest.MonkeyPatch, times: int, change: Callable[[], Any]) -> None:
+    """Somebody else changes the row between its being read and its being written, so many times."""
+    anew, left = reencryption._anew, [None] * times
+
+    def slowly(*args: Any) -> dict[str, Any]:
+        values = anew(*args)
+        if left:
+            left.pop()
+            change()
+        return values
+
+    monkeypatch.setattr(reencryption, "_anew", slowly)
+
+
+def test_everything_is_under_the_first_key_and_counted(hub_settings, new_key):
+    headers = cipher.encrypt("X-Key: value")
+    made = SubscriptionFactory.create_batch(3, custom_headers=headers)
+    secrets.rotate(made[1])
+    shown = [secrets.shown_to_the_receiver(subscription) for subscription in Subscription.objects.order_by("id")]
+    new_key()
+
+    assert "The secrets of 3 subscriptions are encrypted with the first key." in run()
+
+    first_key_alone(hub_settings)
+    stored = list(Subscription.objects.order_by("id"))
+    assert [secrets.shown_to_the_receiver(subscription) for subscription in stored] == shown
+    assert {cipher.decrypt(subscription.custom_headers) for subscription in stored} == {"X-Key: value"}
+    assert cipher.decrypt(stored[1].previous_secret)
+
+
+def test_more_than_a_batch_is_done_to_the_end(hub_settings, new_key, monkeypatch):
+    monkeypatch.setattr(reencryption, "BATCH", 2)
+    SubscriptionFactory.create_batch(5)
+    new_key()
+
+    assert reencryption.reencrypt().done == 5
+
+
+def test_a_rotation_at_the_same_moment_leaves_nothing_under_the_old_key(hub_settings, new_key, monkeypatch):
+    subscription = SubscriptionFactory.create()
+    old = secrets.shown_to_the_receiver(subscription)
+    new_key()
+    interrupted(monkeypatch, 1, lambda: secrets.rotate(subscription))
+
+    assert "The secrets of 1 subscriptions" in run()
+
+    first_key_alone(hub_settings)
+    stored = Subscription.objects.get()
+    assert cipher.decrypt(stored.previous_secret) == old
+    assert secrets.shown_to_the_receiver(stored) != old
+
+
+def test_an_edit_of_the_headers_at_the_same_moment_is_kept_and_the_secret_still_moved(
+    hub_settings, new_key, monkeypatch
+):
+    SubscriptionFactory.create()
+    new_key()
+    interrupted(monkeypatch, 1, lambda: Subscription.objects.update(custom_headers=cipher.encrypt("X-Key: edited")))
+
+    run()
+
+    first_key_alone(hub_settings)
+    stored = Subscription.objects.get()
+    assert cipher.decrypt(stored.custom_headers) == "X-Key: edited"
+    assert secrets.shown_to_the_receiver(stored)
+
+
+def test_a_row_that_never_holds_still_is_named_and_not_counted(new_key, monkeypatch):
+    restless = SubscriptionFactory.create()
+    new_key()
+    interrupted(monkeypatch, 1000, lambda: Subscription.objects.update(custom_headers=cipher.encrypt("X-Key: edited")))
+
+    with pytest.raises(CommandError, match=f"Subscriptions {restless.pk} kept changing"):
+        run()
+    assert reencryption.reencrypt().done == 0
+
+
+@pytest.mark.parametrize("until", [timedelta(seconds=-1), None])
+def test_a_secret_that_signs_no_more_is_cleared_even_if_nothing_opens_it(until):
+    moment = None if until is None else clock.now() + until
+    SubscriptionFactory.create(previous_secret="sealed with a key long gone", previous_secret_until=moment)
+
+    assert "The secrets of 1 subscriptions" in run()
+
+    stored = Subscription.objects.get()
+    assert (stored.previous_secret, stored.previous_secret_until) == ("", None)
+
+
+def test_what_cannot_be_opened_is_named_and_stops_nothing_else(hub_settings, new_key):
+    first = SubscriptionFactory.create(secret="damaged")
+    good = SubscriptionFactory.create()
+    last = SubscriptionFactory.create(custom_headers="damaged")
+    new_key()
+
+    said = io.StringIO()
+    with pytest.raises(CommandError, match=f"the secrets of subscriptions {first.pk}, {last.pk};"):
+        call_command("rotate_secrets", stdout=said)
+
+    assert "The secrets of 1 subscriptions" in said.getvalue()
+    first_key_alone(hub_settings)
+    good.refresh_from_db()
+    assert secrets.shown_to_the_receiver(good)
+    assert Subscription.objects.get(pk=first.pk).secret == "damaged"

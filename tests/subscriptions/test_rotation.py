@@ -1,0 +1,108 @@
+"""A secret that was replaced signs for as long as was promised, and no rotation breaks that by accident."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from demo.receiver import Receiver
+from subscriptions import secrets
+from subscriptions.models import Subscription
+from subscriptions.trial import send_test
+from tests.factories import SubscriptionFactory
+from tests.subscriptions.test_signing import verifies
+from webhookhub import cipher
+from webhookhub.conf import hub
+from webhookhub.db import clock
+from webhookhub.db.errors import UnfitDatabase
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_second_rotation_is_refused_while_the_first_secret_is_promised_to_sign(receiver: Receiver):
+    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+    first = secrets.shown_to_the_receiver(subscription)
+    secrets.rotate(subscription)
+    before = Subscription.objects.values().get()
+    until = before["previous_secret_until"]
+
+    with pytest.raises(secrets.OverlapRunning, match=f"until {until:%Y-%m-%d %H:%M:%S} UTC"):
+        secrets.rotate(subscription)
+    with pytest.raises(CommandError, match=f"until {until:%Y-%m-%d %H:%M:%S} UTC.*--force"):
+        call_command("rotate_secret", subscription.pk)
+
+    assert Subscription.objects.values().get() == before
+    send_test(subscription)
+    assert verifies(first, receiver.received[0])
+
+
+def test_a_second_rotation_that_is_forced_ends_the_first_overlap(receiver: Receiver):
+    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+    first = secrets.shown_to_the_receiver(subscription)
+    second = secrets.rotate(subscription)
+    said = io.StringIO()
+
+    call_command("rotate_secret", subscription.pk, "--force", stdout=said)
+
+    subscription.refresh_from_db()
+    send_test(subscription)
+    known = [first, second, said.getvalue().splitlines()[0]]
+    assert [verifies(secret, receiver.received[0]) for secret in known] == [False, True, True]
+
+
+def test_a_rotation_after_the_overlap_is_like_the_first():
+    subscription = SubscriptionFactory.create()
+    secrets.rotate(subscription)
+    Subscription.objects.update(previous_secret_until=clock.now() - timedelta(seconds=1))
+    subscription.refresh_from_db()
+
+    secrets.rotate(subscription)
+
+    assert subscription.previous_secret_until > clock.now()
+
+
+def test_a_rotation_without_an_overlap_has_none(hub_settings, receiver: Receiver):
+    hub_settings(secret_overlap=timedelta(0))
+    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+    secrets.rotate(subscription)
+    said = io.StringIO()
+
+    call_command("rotate_secret", subscription.pk, stdout=said)
+
+    stored = Subscription.objects.get()
+    assert (stored.previous_secret, stored.previous_secret_until) == ("", None)
+    assert "The previous secret signs no more." in said.getvalue()
+    send_test(stored)
+    assert len(receiver.received[0].headers["webhook-signature"].split(" ")) == 1
+
+
+def test_an_overlap_that_runs_is_kept_when_the_setting_becomes_0(hub_settings):
+    subscription = SubscriptionFactory.create()
+    secrets.rotate(subscription)
+    hub_settings(secret_overlap=timedelta(0))
+
+    with pytest.raises(secrets.OverlapRunning):
+        secrets.rotate(subscription)
+
+
+def test_keys_that_open_none_of_the_newest_secrets_are_found_at_once(hub_settings):
+    secrets.require_keys()  # no subscription, no secret to open
+    SubscriptionFactory.create_batch(secrets.SAMPLE + 1)
+    secrets.require_keys()
+    right = hub().encryption_keys
+
+    hub_settings(encryption_keys=(cipher.new_key(),))
+    with pytest.raises(UnfitDatabase, match="none of WEBHOOKHUB_ENCRYPTION_KEYS opens the stored secrets"):
+        secrets.require_keys()
+    hub_settings(encryption_keys=(cipher.new_key(), *right))
+    secrets.require_keys()
+
+
+def test_one_secret_that_cannot_be_opened_keeps_no_worker_from_the_others():
+    SubscriptionFactory.create()
+    SubscriptionFactory.create(secret="damaged")
+
+    secrets.require_keys()

@@ -1,0 +1,119 @@
+"""What an endpoint answers to a challenge decides, and nothing it can answer does more than that."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from demo.receiver import Received, Receiver, Reply, verification_challenge
+from subscriptions.verification import judge, verify
+from tests.factories import SubscriptionFactory
+from webhookhub.egress.messages import Answer
+
+CHALLENGE = "V9m-aB_3"
+NOT_SENT_BACK = "the endpoint answered 200 but did not send the challenge back"
+
+
+def proves(body: bytes) -> bool:
+    result = judge(Answer(None, 1, 200, body=body), CHALLENGE)
+    assert result.reason == ("the endpoint sent the challenge back" if result.verified else NOT_SENT_BACK)
+    return result.verified
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        CHALLENGE.encode(),
+        f"\r\n {CHALLENGE}\n".encode(),
+        json.dumps(CHALLENGE).encode(),
+        json.dumps({"challenge": CHALLENGE, "more": 1e308}).encode(),
+        b'{"challenge":"\\u0056' + CHALLENGE[1:].encode() + b'"}',
+    ],
+)
+def test_the_challenge_itself_or_in_json_is_a_proof(body: bytes):
+    assert proves(body)
+
+
+HOSTILE = [
+    b'{"challenge":"\\ud800"}',
+    b'"\\udfff"',
+    b"[" * 4000,
+    b'{"a":' * 800,
+    b'{"challenge":' + b"[" * 900 + b"]" * 900 + b"}",
+    b'{"challenge":' + b'{"a":' * 600 + b"1" + b"}" * 601,
+    b'{"challenge":1e999}',
+    b'{"challenge":-Infinity}',
+    b"NaN",
+    b'{"challenge":' + b"9" * 4050 + b"}",
+    b"9" * 4096,
+    b"-" + b"9" * 4400,
+    b"\0",
+    b'{"challenge":"\\u0000"}',
+    b'{"challenge":null}',
+    b'{"challenge":["' + CHALLENGE.encode() + b'"]}',
+    b"[]",
+    b"null",
+    b"true",
+    b"",
+    b"\xef\xbb\xbf{}",
+    b"\xff\xfe\x00",
+]
+
+
+@pytest.mark.parametrize("body", HOSTILE, ids=lambda body: ascii(body[:20]))
+def test_any_other_body_is_no_proof_and_no_fault_of_ours(body: bytes):
+    assert not proves(body)
+
+
+def answering(body: Callable[[str], bytes], status: int = 200) -> Callable[[Received], Reply]:
+    def take(received: Received) -> Reply:
+        return Reply(status, body(verification_challenge(received) or ""))
+
+    return take
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("body", HOSTILE[:4], ids=lambda body: ascii(body[:20]))
+def test_a_hostile_answer_is_kept_as_a_failed_verification(receiver: Receiver, monkeypatch: Any, body: bytes):
+    monkeypatch.setattr(receiver, "take", answering(lambda challenge: body))
+    subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
+
+    with pytest.raises(CommandError, match=f"is not verified: {NOT_SENT_BACK}"):
+        call_command("verify_subscription", subscription.pk)
+
+    subscription.refresh_from_db()
+    assert (subscription.verified, subscription.verification_result) == (False, NOT_SENT_BACK)
+    assert subscription.verification_at is not None
+
+
+@pytest.mark.django_db
+def test_a_proof_in_json_verifies(receiver: Receiver, monkeypatch: Any):
+    monkeypatch.setattr(receiver, "take", answering(lambda challenge: json.dumps({"challenge": challenge}).encode()))
+    subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
+    said = io.StringIO()
+
+    call_command("verify_subscription", subscription.pk, stdout=said)
+
+    subscription.refresh_from_db()
+    assert subscription.verified
+    assert "is verified" in said.getvalue()
+
+
+@pytest.mark.django_db
+def test_a_failure_takes_no_earlier_proof_away_and_the_command_says_so(receiver: Receiver, monkeypatch: Any):
+    subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
+    assert verify(subscription).verified
+    monkeypatch.setattr(receiver, "take", answering(lambda challenge: b"", 500))
+
+    with pytest.raises(CommandError) as caught:
+        call_command("verify_subscription", subscription.pk)
+
+    assert "failed: the endpoint answered 500. It stays verified from before." in str(caught.value)
+    assert "is not verified" not in str(caught.value)
+    subscription.refresh_from_db()
+    assert (subscription.verified, subscription.verification_result) == (True, "the endpoint answered 500")
