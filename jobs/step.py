@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 
 from webhookhub.conf import hub
@@ -14,6 +15,9 @@ from .worker import Worker
 
 class WorkerStep(Step):
     def __init__(self, worker_id: str) -> None:
+        # As many sockets as the system grants; the check webhookhub.E004 has seen that it grants enough.
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self._worker = Worker(worker_id)
 
     def run(self, batch_size: int) -> int:
@@ -22,6 +26,9 @@ class WorkerStep(Step):
     def waits_for(self) -> str:
         count = self._worker.open_jobs
         return f"{count} {'delivery' if count == 1 else 'deliveries'} under way" if count else ""
+
+    def tend(self, seconds: float) -> None:
+        self._worker.collect(seconds)
 
     def finish(self, batch_size: int) -> None:
         self._worker.wind_up(batch_size)

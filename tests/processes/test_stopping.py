@@ -27,7 +27,7 @@ def worker_in_the_middle(processes: Processes, receiver: Receiver, **environment
     publish("order.created", {})
     Router().route(10)
     dispatch(10)
-    worker = processes.start("run_worker", **PATIENT, **environment)
+    worker = processes.start("run_worker", **PATIENT | environment)
     receiver.wait_for(1)
     return worker
 

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from webhookhub.conf import MAX_BATCH, hub
+from webhookhub.db import vendors
 from webhookhub.db.errors import UnfitDatabase
 from webhookhub.logs import Fact, log
 
@@ -42,6 +43,8 @@ class LoopCommand(BaseCommand):
         except UnfitDatabase as error:
             raise CommandError(f"The database is not fit for the hub: {error}.", returncode=UNFIT) from None
         except DatabaseError as error:
+            if vendors.is_refused(error):
+                raise CommandError(f"The database refused: {error}. Look at DATABASE_URL.", returncode=UNFIT) from None
             log(Fact.PROCESS_FAILED, kind=self.kind, error=str(error), exc_info=True)
             raise CommandError(f"The database refused: {error}") from None
         except Exception as error:  # noqa: BLE001  # said in the log with its traceback, and the process ends

@@ -21,7 +21,11 @@ from .signals import StopSignals
 from .step import Step
 
 T = TypeVar("T")
-STATEMENT_SECONDS = 30
+# Longer than a statement may wait for a lock, shorter than a request may take.
+STATEMENT_SECONDS = 15
+# What the drain may be exceeded by before the process is ended whatever it does.
+LATE_SECONDS = 5.0
+TEND_SECONDS = 0.1
 FIRST_RECONNECT_SECONDS = 0.5
 LAST_RECONNECT_SECONDS = 15.0
 
@@ -34,17 +38,17 @@ class Loop:
         self._batch_size = batch_size
         self._interval = interval
         self._lost = 0
+        self._step: Step | None = None
 
     def run(self, *, once: bool = False) -> None:
-        # A signal is heard only between two calls of the driver: no call may last for ever.
         vendors.bound_waiting(connection, STATEMENT_SECONDS)
-        with StopSignals() as stop:
+        with StopSignals(hub().drain.total_seconds() + LATE_SECONDS) as stop:
             if self._stand_up(stop):
-                step = self._make_step(self._registration.name)
+                self._step = step = self._make_step(self._registration.name)
                 log(Fact.PROCESS_STARTED, process=self._registration.name, batch_size=self._batch_size)
                 try:
                     if once:
-                        self._sit_out(stop, lambda: step.run(self._batch_size))
+                        self._go_once(step, stop)
                     else:
                         self._go_on(step, stop)
                     self._drain(step, stop)
@@ -69,6 +73,11 @@ class Loop:
             self._sign_off()
             raise
         return True
+
+    def _go_once(self, step: Step, stop: StopSignals) -> None:
+        """One batch that has really been done: a lost database is waited out here too."""
+        while not stop.requested and self._sit_out(stop, lambda: step.run(self._batch_size)) is None:
+            pass
 
     def _go_on(self, step: Step, stop: StopSignals) -> None:
         # Staggered: processes started together do not ask together ever after.
@@ -121,9 +130,21 @@ class Loop:
                 retry_in_seconds=round(pause, 2),
             )
             connection.close()
-            stop.pause(pause) if stop.requested else stop.wait(pause)
+            self._pause(stop, pause)
             return None
         if self._lost:
             log(Fact.DATABASE_BACK, process=self._registration.name, after_attempts=self._lost)
             self._lost = 0
         return result
+
+    def _pause(self, stop: StopSignals, seconds: float) -> None:
+        """Wait for the database, while what needs no database goes on: an answer that comes in now must be heard."""
+        until = time.monotonic() + seconds
+        draining = stop.requested
+        while (left := until - time.monotonic()) > 0 and stop.requested == draining:
+            if self._step is not None and self._step.waits_for():
+                self._step.tend(min(left, TEND_SECONDS))
+            elif draining:
+                stop.pause(left)
+            else:
+                stop.wait(left)

@@ -14,6 +14,9 @@ class Step:
         """What is begun and not finished, in words; empty when the process may leave."""
         return ""
 
+    def tend(self, seconds: float) -> None:
+        """For at most `seconds`, see to what is begun without touching the database."""
+
     def finish(self, batch_size: int) -> None:
         """Move what is begun towards its end, beginning nothing new."""
 

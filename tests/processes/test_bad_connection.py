@@ -1,0 +1,70 @@
+"""A database that is well, at the end of a way to it that is not."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection
+
+from demo.receiver import Receiver
+from jobs.models import Job
+
+from .proxy import Proxy
+from .support import Processes, database_url, until
+from .test_stopping import worker_in_the_middle
+
+pytestmark = pytest.mark.mysql_family
+
+
+@pytest.fixture
+def proxy(processes: Processes) -> Iterator[Proxy]:
+    host, port = connection.settings_dict["HOST"] or "127.0.0.1", int(connection.settings_dict["PORT"] or 3306)
+    with Proxy(host, port) as running:
+        processes.environment["DATABASE_URL"] = database_url().replace(f"{host}:{port}", f"127.0.0.1:{running.port}")
+        yield running
+
+
+def test_an_answer_that_comes_while_the_database_is_lost_counts(
+    processes: Processes, receiver: Receiver, gate: threading.Event, proxy: Proxy
+):
+    """Also when the outage outlasts the request's whole time."""
+    settings = {"WEBHOOKHUB_REQUEST_TIMEOUT": "3", "WEBHOOKHUB_LEASE": "60"}
+    worker = worker_in_the_middle(processes, receiver, **settings)
+    proxy.cut()
+    worker.wait_for("database_lost")
+    cut_at = time.monotonic()
+    gate.set()
+    until(lambda: time.monotonic() - cut_at > 4, "the request's time is over")
+    proxy.mend()
+
+    worker.wait_for("database_back")
+    until(lambda: Job.objects.get().finished_at, "the answer is reported")
+    job = Job.objects.get()
+    assert (job.status, job.response_status) == ("Completed", 200)
+    assert len(receiver.received) == 1
+
+
+def test_a_second_signal_is_heard_while_the_database_does_not_answer(processes: Processes, proxy: Proxy):
+    router = processes.start("run_router")
+    router.wait_for("process_started")
+    proxy.freeze()
+    router.signal(signal.SIGTERM)
+    router.signal(signal.SIGINT)
+
+    assert router.wait(5) in (128 + signal.SIGTERM, 128 + signal.SIGINT)
+
+
+def test_the_bound_holds_while_the_database_does_not_answer(processes: Processes, proxy: Proxy):
+    router = processes.start("run_router", WEBHOOKHUB_DRAIN="1")
+    router.wait_for("process_started")
+    proxy.freeze()
+    began = time.monotonic()
+    router.signal(signal.SIGTERM)
+
+    assert router.wait(12) == 1
+    assert time.monotonic() - began < 10
+    assert "told to stop" in router.facts("process_failed")[0]["error"]
