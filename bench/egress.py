@@ -75,7 +75,7 @@ class EngineSide:
         endpoint = Endpoint(url, cipher.encrypt(new_secret("v1")), "", None, "")
         now = datetime.now(UTC)
         self._jobs = [
-            LeasedJob(number, 1, 1, 0, new_uid(), "order.created", now, PAYLOAD, "c", 1, endpoint, "t", now)
+            LeasedJob(number, 1, 1, 0, new_uid(), "order.created", now, PAYLOAD, "c", 1, True, True, endpoint, "t", now)
             for number in range(1000)
         ]
         self._engine: Engine[LeasedJob] = Engine(CONCURRENCY)
@@ -135,7 +135,7 @@ class BareSide:
                 self._multi.add_handle(curl)
             self._multi.perform()
             done += self._collect()
-            if not self._idle:
+            if done < count and (begun == count or not self._idle):
                 self._multi.select(1.0)
 
     def _collect(self) -> int:

@@ -11,8 +11,8 @@ from .models import Job
 from .states import PENDING
 
 
-def insert(attempts: Sequence[tuple[int, int, datetime]]) -> None:
-    """Insert a job for each (saga id, attempt number, due time) that has none."""
+def insert(attempts: Sequence[tuple[int, int, datetime]], now: datetime) -> None:
+    """Insert a job for each (saga id, attempt number, due time) that has none, ready to be taken."""
     insert_new(
         Job,
         [
@@ -21,7 +21,7 @@ def insert(attempts: Sequence[tuple[int, int, datetime]]) -> None:
                 "attempt_no": attempt_no,
                 "status": PENDING,
                 "attempt_at": due_at,
-                "lease_until": None,
+                "lease_until": now,
             }
             for saga_id, attempt_no, due_at in attempts
         ],

@@ -25,7 +25,7 @@ def clean(batch_size: int) -> int:
     table = Job._meta.db_table
     update_each(
         Job,
-        [{"id": row[0], "lease_token": row[1], "status": PENDING, "lease_until": None} for row in expired],
+        [{"id": row[0], "lease_token": row[1], "status": PENDING, "lease_until": now} for row in expired],
         match=["id", "lease_token"],
         where=f"{table}.status = '{LEASED}'",
         values={"lease_resets": f"{table}.lease_resets + 1"},

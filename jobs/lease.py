@@ -31,6 +31,8 @@ class LeasedJob:
     payload: str
     correlation_id: str
     subscription_id: int
+    active: bool
+    verified: bool
     endpoint: Endpoint
     lease_token: str
     lease_until: datetime
@@ -59,9 +61,10 @@ def lease(worker_id: str, limit: int) -> list[LeasedJob]:
 
 
 def _claim(worker_id: str, token: str, limit: int) -> tuple[list[int], datetime]:
-    ready = Job.objects.ready().select_for_update(skip_locked=True)
+    now = clock.now()
+    ready = Job.objects.ready(now).select_for_update(skip_locked=True)
     ids = list(ready.values_list("id", flat=True)[:limit])
-    lease_until = clock.now() + hub().lease
+    lease_until = now + hub().lease
     if ids:
         Job.objects.filter(id__in=ids).update(
             status=LEASED, lease_until=lease_until, lease_token=token, worker_id=worker_id
@@ -84,6 +87,8 @@ def _read(ids: list[int], token: str, lease_until: datetime) -> list[LeasedJob]:
             "saga__event__payload",
             "saga__event__correlation_id",
             "saga__subscription_id",
+            "saga__subscription__active",
+            "saga__subscription__verified",
             *(f"saga__subscription__{column}" for column in Endpoint._fields),
         )
     )

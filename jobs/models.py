@@ -15,9 +15,9 @@ from .states import ACTIVE, LEASED, PENDING
 
 
 class JobQuerySet(models.QuerySet["Job"]):
-    def ready(self) -> JobQuerySet:
+    def ready(self, now: datetime) -> JobQuerySet:
         """Those a worker may take, the longest waiting first."""
-        return self.filter(status=PENDING).order_by("lease_until", "id")
+        return self.filter(status=PENDING, lease_until__lte=now).order_by("lease_until", "id")
 
     def expired(self, now: datetime) -> JobQuerySet:
         """Those whose worker has had its time."""
@@ -33,6 +33,7 @@ class Job(models.Model):
     saga = models.ForeignKey("sagas.Saga", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="jobs")
     attempt_no = models.PositiveIntegerField(help_text="1 for the first attempt.")
     status = WordField(words=states.STATUSES, default=PENDING)
+    # Leased: when the lease expires. Pending: when a worker may take it, so that what had to wait comes after others.
     lease_until = models.DateTimeField(null=True, blank=True)
     attempt_at = models.DateTimeField(help_text="When the attempt was due.")
     response_status = models.IntegerField(null=True, blank=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
+from webhookhub.db import clock
 from webhookhub.db.statements import update_each
 from webhookhub.logs import Fact, log
 
@@ -12,11 +14,12 @@ from .models import Job
 from .states import LEASED, PENDING
 
 
-def release(worker_id: str, jobs: Sequence[LeasedJob]) -> None:
-    """Make jobs ready again, where the lease is still this worker's. Nothing was sent, so nothing is counted."""
+def release(worker_id: str, jobs: Sequence[LeasedJob], delay: timedelta) -> None:
+    """Make jobs ready again in a while, where the lease is still this worker's. Nothing was sent or is counted."""
+    ready_at = clock.now() + delay
     update_each(
         Job,
-        [{"id": job.id, "lease_token": job.lease_token, "status": PENDING, "lease_until": None} for job in jobs],
+        [{"id": job.id, "lease_token": job.lease_token, "status": PENDING, "lease_until": ready_at} for job in jobs],
         match=["id", "lease_token"],
         where=f"{Job._meta.db_table}.status = '{LEASED}'",
     )

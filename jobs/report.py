@@ -22,7 +22,7 @@ class Report:
     job: LeasedJob
     error_code: str | None
     response_status: int | None = None
-    duration_ms: int | None = None
+    duration_ms: int = 0
     retry_after: timedelta | None = None
     response_snippet: str = ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from subscriptions.envelope import Unsendable
 from webhookhub.conf import hub
@@ -21,6 +21,10 @@ from .report import Report, report
 REPORT_DELAY_SECONDS = 0.02
 # How long a turn waits for the network before it looks at the database again.
 POLL_SECONDS = 0.05
+# How long a job may wait in the worker for its receiver to have fewer requests under way.
+PATIENCE_SECONDS = 1.0
+# How long a job whose receiver is busy leaves the way to others.
+BUSY_DELAY = timedelta(seconds=2)
 
 
 class Worker:
@@ -30,23 +34,28 @@ class Worker:
         self._reports: list[Report] = []
         self._oldest_report = 0.0
         self._lease_again_at = 0.0
-        self._withdrawn: list[LeasedJob] = []
+        self._unsent: list[tuple[LeasedJob, timedelta]] = []
 
     @property
     def open_jobs(self) -> int:
         """Jobs taken and not reported yet."""
-        return self._engine.in_flight + len(self._reports)
+        return self._engine.in_flight + len(self._reports) + len(self._unsent)
 
     def turn(self, batch_size: int) -> int:
         """Returns how much there was to do; 0 when there is nothing to send and nothing under way."""
         leased = self._take(batch_size)
-        self._give_back(_longest_wait())
+        self._give_back(PATIENCE_SECONDS)
         return leased + self._finish(batch_size) + self.open_jobs
 
     def wind_up(self, batch_size: int) -> int:
         """Finish what is under way, without taking new jobs; what is not sent yet is given back."""
         self._give_back(0)
         return self._finish(batch_size)
+
+    def collect(self, seconds: float) -> None:
+        """Move transfers on and keep what they bring, without touching the database."""
+        for job, answer in self._engine.poll(seconds):
+            self._add(_as_report(job, answer))
 
     def close(self) -> None:
         self._engine.close()
@@ -62,28 +71,38 @@ class Worker:
             self._lease_again_at = time.monotonic() + hub().poll_interval.total_seconds()
         now = datetime.now(UTC)
         for job in jobs:
-            if job.lease_resets > hub().max_lease_resets:
-                # Whoever took it before did not come back. Perhaps it is the job that does that.
-                self._add(Report(job, errors.LEASE_EXPIRED))
-                continue
+            self._send(job, now)
+        return len(jobs)
+
+    def _send(self, job: LeasedJob, now: datetime) -> None:
+        if not (job.active and job.verified):
+            # Switched off, or its address changed, since the job was made: it waits, as deliveries without a job do.
+            self._unsent.append((job, hub().postpone))
+        elif job.lease_resets > hub().max_lease_resets:
+            # Whoever took it before did not come back. Perhaps it is the job that does that.
+            self._add(Report(job, errors.LEASE_EXPIRED))
+        else:
             try:
-                self._engine.submit(job, request.build(job, now))
+                sealed = request.build(job, now)
             except Unsendable as reason:
                 self._add(Report(job, reason.error_code))
-        return len(jobs)
+                return
+            if self._engine.accepts(sealed):
+                self._engine.submit(job, sealed)
+            else:
+                self._unsent.append((job, BUSY_DELAY))
 
     def _finish(self, batch_size: int) -> int:
         """Move transfers on and report what is ready."""
-        for job, answer in self._engine.poll(0 if self._due() else POLL_SECONDS):
-            self._add(_as_report(job, answer))
+        self.collect(0 if self._due() else POLL_SECONDS)
         return self._flush(batch_size) if self._due() or len(self._reports) >= batch_size else 0
 
     def _give_back(self, seconds: float) -> None:
-        """Jobs whose receiver has too many under way, before their lease could run out during the request."""
-        self._withdrawn += self._engine.withdraw(seconds)
-        if self._withdrawn:
-            release(self.worker_id, self._withdrawn)
-            self._withdrawn.clear()
+        """Return what cannot be sent now, before it takes up room that others could use or its lease runs out."""
+        self._unsent += [(job, BUSY_DELAY) for job in self._engine.withdraw(seconds)]
+        for delay in {delay for _, delay in self._unsent}:
+            release(self.worker_id, [job for job, wait in self._unsent if wait == delay], delay)
+        self._unsent.clear()
 
     def _add(self, item: Report) -> None:
         if not self._reports:
@@ -101,11 +120,6 @@ class Worker:
         # Only now: if the database was lost, the results are still here when it is back.
         del self._reports[: len(batch)]
         return len(batch)
-
-
-def _longest_wait() -> float:
-    settings = hub()
-    return max(0.0, (settings.lease - settings.request_timeout - settings.lease_margin).total_seconds())
 
 
 def _as_report(job: LeasedJob, answer: Answer) -> Report:

@@ -73,4 +73,5 @@ class JobFactory(DjangoModelFactory):
     saga = factory.SubFactory(SagaFactory, status="InProgress")
     attempt_no = 1
     status = "Pending"
+    lease_until = factory.LazyFunction(clock.now)
     attempt_at = factory.LazyFunction(clock.now)

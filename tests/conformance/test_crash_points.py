@@ -24,6 +24,7 @@ from jobs.report import report
 from sagas.dispatch import dispatch
 from sagas.models import Saga
 from subscriptions.models import Subscription
+from webhookhub.db import clock
 
 from . import world
 from .crashes import Point, Statement, crash, points, points_of_change, statements_of
@@ -73,7 +74,7 @@ def to_dispatch(event_type: str) -> Work:
     off = Subscription.objects.filter(event_type=event_type, callback_url__regex="off|begun")
     off.update(active=False)
     begun = Saga.objects.filter(subscription__in=off.filter(callback_url__contains="begun"))
-    job_births.insert([(saga.id, 1, saga.next_attempt_at) for saga in begun])
+    job_births.insert([(saga.id, 1, saga.next_attempt_at) for saga in begun], clock.now())
     world.let_time_pass()
     return lambda: dispatch(BATCH)
 

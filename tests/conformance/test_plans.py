@@ -57,7 +57,7 @@ ROWS = [
        SELECT id, 1, {job_status} AS job_status, created_at,
               CASE WHEN status = 'InProgress' AND id % 100 = 5
                    THEN UTC_TIMESTAMP(6) + INTERVAL IF(id % 200 = 5, id, -id) SECOND
-                   WHEN status = 'InProgress' AND id % 100 = 4 THEN NULL ELSE created_at END,
+                   ELSE created_at END,
               '', IF(status = 'InProgress' AND id % 100 < 6, NULL, created_at),
               IF(status = 'InProgress', NULL, created_at), NULL, '', '', 0
        FROM webhook_delivery_sagas saga WHERE status <> 'Pending'""",

@@ -15,6 +15,7 @@ from jobs.lease import lease
 from jobs.models import Job
 from jobs.report import Report, report
 from jobs.worker import Worker
+from subscriptions.models import Subscription
 from tests.factories import JobFactory
 from webhookhub.db import clock
 
@@ -159,7 +160,7 @@ def test_results_survive_a_report_that_fails(receiver: Receiver, monkeypatch):
 def test_a_result_whose_lease_was_lost_is_dropped(receiver: Receiver):
     [stored] = jobs_at(receiver, 1)
     [job] = lease("first", 1)
-    Job.objects.update(status="Pending", lease_until=None)
+    Job.objects.update(status="Pending", lease_until=clock.now())
     assert report("first", [Report(job, None, 200)]) == 0
 
     [again] = lease("second", 1)
@@ -205,8 +206,10 @@ def test_the_longest_waiting_jobs_are_taken_first(receiver: Receiver):
     assert lease("w", 9) == []
 
 
-def test_jobs_beyond_a_receivers_share_are_given_back_and_not_counted(receiver: Receiver, hub_settings):
-    hub_settings(requests_per_host=1, lease=timedelta(seconds=40), request_timeout=timedelta(seconds=30))
+def test_jobs_beyond_a_receivers_share_are_given_back_and_not_counted(receiver: Receiver, hub_settings, monkeypatch):
+    monkeypatch.setattr("jobs.worker.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("jobs.worker.BUSY_DELAY", timedelta(milliseconds=20))
+    hub_settings(requests_per_host=1)
     answer_now = held_back(receiver)
     jobs_at(receiver, 3)
 
@@ -251,3 +254,53 @@ def test_an_idle_worker_says_so():
     assert worker.turn(100) == 0
 
     worker.close()
+
+
+def test_one_slow_receiver_does_not_keep_the_others_waiting(receiver: Receiver, certificate_files, monkeypatch):
+    monkeypatch.setattr("jobs.worker.PATIENCE_SECONDS", 0.2)
+    answer_now = threading.Event()
+
+    def take_time() -> None:
+        answer_now.wait(30)
+
+    with Receiver(certificate_files[1], lambda request: Reply(before=take_time)) as slow:
+        jobs_at(slow, 60)
+        jobs_at(receiver, 5)
+        worker = Worker("w", concurrency=20)
+        try:
+            turn_until(worker, lambda: len(receiver.received) == 5)
+            assert not answer_now.is_set()
+        finally:
+            answer_now.set()
+            worker.close()
+
+
+@pytest.mark.parametrize("change", [{"active": False}, {"callback_url": "https://127.0.0.1:8443/never-verified"}])
+def test_a_job_made_before_its_subscription_was_switched_off_or_moved_waits(receiver: Receiver, change):
+    [job] = jobs_at(receiver, 1)
+    Subscription.objects.update(**change)
+
+    worker = Worker("w")
+    try:
+        worker.turn(10)
+    finally:
+        worker.close()
+
+    job.refresh_from_db()
+    assert (job.status, job.lease_resets) == ("Pending", 0)
+    assert job.lease_until is not None
+    assert job.lease_until > clock.now() + timedelta(seconds=20)
+    assert receiver.received == []
+
+
+def test_what_needs_no_time_takes_none():
+    [job] = [JobFactory.create(lease_resets=100)]
+
+    worker = Worker("w")
+    try:
+        turn_until(worker, finished)
+    finally:
+        worker.close()
+
+    job.refresh_from_db()
+    assert (job.error_code, job.duration_ms) == ("lease_expired", 0)

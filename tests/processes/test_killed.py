@@ -118,7 +118,7 @@ def test_a_cleaner_killed_again_and_again_resets_each_expired_lease_once(process
             until(lambda: not Job.objects.filter(status="Leased").exists(), "every lease is reset")
 
     assert interrupted
-    assert set(Job.objects.values_list("status", "lease_resets", "lease_until")) == {("Pending", 1, None)}
+    assert set(Job.objects.values_list("status", "lease_resets")) == {("Pending", 1)}
     for kind in set(LOOPS) - {"cleaner"}:
         processes.start(f"run_{kind}", **SLOW_LEASE)
     until(lambda: Saga.objects.filter(status="Completed", attempt_count=1).count() == 200, "every delivery ends")

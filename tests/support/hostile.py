@@ -106,7 +106,7 @@ CASES = [
     poured("10 GB announced", "response_too_large", TEN_GIGABYTES, PIECE, 10 * 2**30 // len(PIECE)),
     poured("10 GB in chunks", "response_too_large", ENDLESS_CHUNKS, b"4000\r\n" + PIECE + b"\r\n"),
     poured("a body without length or end", "response_too_large", OK + b"\r\n", PIECE),
-    poured("an error page without end", "response_too_large", b"HTTP/1.1 500 No\r\n\r\n", PIECE),
+    poured("an error page without end", "http_500", b"HTTP/1.1 500 No\r\n\r\n", PIECE),
     poured("chunks of one byte without end", "response_too_large", ENDLESS_CHUNKS, b"1\r\nx\r\n" * 1000),
     poured("a chunk extension without end", "timeout", ENDLESS_CHUNKS + b"1;x=", PIECE),
     poured("trailers without end", "response_too_large", ENDLESS_CHUNKS + b"1\r\nx\r\n0\r\n", b"X-T: x\r\n" * 1000),

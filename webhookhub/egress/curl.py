@@ -14,6 +14,7 @@ from webhookhub.conf import HubSettings, hub
 
 from . import errors
 from .messages import Answer, Request
+from .pace import Pace
 from .slot import Slot
 
 T = TypeVar("T")
@@ -36,6 +37,7 @@ class Engine(Generic[T]):
         self._multi.setopt(pycurl.M_MAXCONNECTS, concurrency)
         self._under_way: dict[Any, Slot[T]] = {}
         self._idle: list[Slot[T]] = []
+        self._pace = Pace(self._settings.requests_per_host)
         self._per_origin: Counter[str] = Counter()
         self._waiting: dict[str, deque[_Waiting[T]]] = {}
         self._refused: list[tuple[T, Answer]] = []
@@ -53,9 +55,14 @@ class Engine(Generic[T]):
     def free(self) -> int:
         return max(0, self.concurrency - self.in_flight)
 
+    def accepts(self, request: Request) -> bool:
+        """Whether the request would be sent soon: at once, or after others that its receiver is quick with."""
+        origin = request.origin
+        return self._per_origin[origin] < self._pace.limit(origin) or self._pace.may_queue(origin)
+
     def submit(self, tag: T, request: Request) -> None:
         origin = request.origin
-        if self._per_origin[origin] < self._settings.requests_per_host:
+        if self._per_origin[origin] < self._pace.limit(origin):
             self._start(tag, request, origin)
         else:
             self._waiting.setdefault(origin, deque()).append(_Waiting(time.monotonic(), tag, request))
@@ -74,11 +81,11 @@ class Engine(Generic[T]):
         return finished
 
     def withdraw(self, seconds: float) -> list[T]:
-        """Take back the requests that have waited for longer than `seconds`: they were not sent."""
+        """Take back the requests that have waited for longer than `seconds`, or would: they were not sent."""
         before = time.monotonic() - seconds
         withdrawn = []
-        for queue in self._waiting.values():
-            while queue and queue[0].since <= before:
+        for origin, queue in self._waiting.items():
+            while queue and (queue[0].since <= before or not self._pace.may_queue(origin)):
                 withdrawn.append(queue.popleft().tag)
         return withdrawn
 
@@ -127,7 +134,9 @@ class Engine(Generic[T]):
     def _finish(self, handle: Any, curl_code: int | None) -> tuple[T, Answer]:
         slot = self._under_way.pop(handle)
         self._multi.remove_handle(handle)
-        result = slot.tag, slot.answer(curl_code)
+        answer = slot.answer(curl_code)
+        result = slot.tag, answer
+        self._pace.note(slot.origin, answer)
         self._idle.append(slot)
         self._let_next(slot.origin)
         return result
@@ -138,7 +147,7 @@ class Engine(Generic[T]):
             del self._per_origin[origin]
         queue = self._waiting.get(origin)
         # More than one when the next cannot even be started: nothing else would come back for those behind it.
-        while queue and self._per_origin[origin] < self._settings.requests_per_host:
+        while queue and self._per_origin[origin] < self._pace.limit(origin):
             following = queue.popleft()
             self._start(following.tag, following.request, origin)
         if queue is not None and not queue:

@@ -28,7 +28,6 @@ T = TypeVar("T")
 MAX_RESPONSE_BYTES = 64 * 1024
 MAX_HEADER_BYTES = 32 * 1024
 KEPT_BODY_BYTES = 4096
-END_OF_HEADERS = (b"\r\n\r\n", b"\n\n", b"\n\r\n")
 RETRY_AFTER = re.compile(rb"^retry-after:([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -93,10 +92,12 @@ class Slot(Generic[T]):
         )
 
     def _error_code(self, curl_code: int | None, status: int | None) -> str | None:
+        if status is not None and status >= 300:
+            return errors.http_code(status)  # said and done, however much came after it
         if self.headers.tell() > MAX_HEADER_BYTES or self.body.tell() > MAX_RESPONSE_BYTES:
             return errors.RESPONSE_TOO_LARGE
         if curl_code is None:
-            if not self.headers.getvalue().endswith(END_OF_HEADERS):
+            if not _complete(self.headers.getvalue()):
                 return errors.CONNECTION_LOST  # libcurl is content with headers that break off
             return errors.http_code(status) if status else errors.PROTOCOL_ERROR
         if self.blocked and curl_code in (pycurl.E_COULDNT_CONNECT, pycurl.E_OPERATION_TIMEDOUT):
@@ -117,6 +118,12 @@ class Slot(Generic[T]):
             return socket.socket(family, kind, protocol)
         except OSError:  # no IPv6 here, or no file descriptor left
             return pycurl.SOCKET_BAD
+
+
+def _complete(headers: bytes) -> bool:
+    """Whether an empty line follows the last status line; trailers may follow that."""
+    last = headers[headers.rfind(b"\nHTTP/") + 1 :]
+    return b"\r\n\r\n" in last or b"\n\n" in last
 
 
 def _retry_after(headers: bytes) -> str | None:

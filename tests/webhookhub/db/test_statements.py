@@ -53,8 +53,8 @@ def test_a_value_that_does_not_fit_is_an_error_and_not_a_warning():
 
 
 def test_an_update_sets_each_row_to_its_own_value_and_only_where_all_matches():
-    jobs = [JobFactory.create(status="Leased", lease_token=token) for token in ("a", "b", "c")]
-    done = JobFactory.create(status="Pending", lease_token="d")
+    jobs = [JobFactory.create(status="Leased", lease_token=token, lease_until=None) for token in ("a", "b", "c")]
+    done = JobFactory.create(status="Pending", lease_token="d", lease_until=None)
     until = clock.now() + timedelta(hours=1)
     rows = [
         {"id": jobs[0].id, "lease_token": "a", "worker_id": "one", "lease_until": until},

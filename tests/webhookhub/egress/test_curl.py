@@ -242,3 +242,12 @@ def test_a_url_that_should_never_have_been_stored_is_not_sent(trusted: Path, url
         assert (answer.error_code, answer.body) == (code, b"")
         with pytest.raises(BlockingIOError):
             listener.accept()
+
+
+@pytest.mark.parametrize("trailer", [b"", b"Server-Timing: a;dur=1\r\n", b"X-One: 1\r\nX-Two: 2\r\n"])
+def test_an_answer_with_trailers_is_whole(trusted: Path, trailer: bytes):
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with RawEndpoint(trusted, answering(head + b"2\r\nok\r\n0\r\n" + trailer + b"\r\n")) as endpoint:
+        answer = send(post(endpoint.url))
+
+    assert (answer.error_code, answer.status, answer.body) == (None, 200, b"ok")
