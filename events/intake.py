@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,8 @@ EVENT_TYPE = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
 HUB_SOURCE = "hub"
 RESERVED_PREFIX = "saga."
 DEFAULT_SOURCE = "default"
+PIECE_ROWS = 500
+PIECE_CHARACTERS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def publish(
 
 
 def publish_many(events: Sequence[NewEvent]) -> list[Published | InvalidEvent | EventConflict]:
-    """Append many events with one statement; one result each, in order. A bad one does not sink the others."""
+    """Append many events, hundreds a statement; one result each, in order. A bad one does not sink the others."""
     results: list[Published | InvalidEvent | EventConflict | None] = [None] * len(events)
     rows: dict[int, dict[str, Any]] = {}
     for position, event in enumerate(events):
@@ -70,8 +72,10 @@ def publish_many(events: Sequence[NewEvent]) -> list[Published | InvalidEvent | 
             rows[position] = _row(event)
         except InvalidEvent as error:
             results[position] = error
-    insert_new(Event, list(rows.values()))
-    stored = _stored(list(rows.values()))
+    stored: dict[Any, Event] = {}
+    for piece in _pieces(list(rows.values())):
+        insert_new(Event, piece)
+        stored |= _stored(piece)
     for position, row in rows.items():
         results[position] = _result(row, stored[_identity(row)])
     return [result for result in results if result is not None]
@@ -93,6 +97,21 @@ def _row(event: NewEvent) -> dict[str, Any]:
         else _name("correlation_id", event.correlation_id, 200),
         "payload": payloads.encode(event.payload),
     }
+
+
+def _pieces(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Statements that no server finds too long: it would close the connection instead of saying so."""
+    piece: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        length = len(row["payload"])
+        if piece and (len(piece) == PIECE_ROWS or size + length > PIECE_CHARACTERS):
+            yield piece
+            piece, size = [], 0
+        piece.append(row)
+        size += length
+    if piece:
+        yield piece
 
 
 def _name(field: str, value: Any, limit: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,9 @@ from django.core.checks import CheckMessage, Error, Tags, register
 from webhookhub.conf import hub, variable
 from webhookhub.db import standing
 from webhookhub.egress import libcurl
+
+# What a process has open besides its requests.
+OTHER_FILES = 100
 
 
 @register()
@@ -39,6 +43,22 @@ def connect_within_request(**kwargs: Any) -> list[CheckMessage]:
             "The connection's time-out is longer than the whole request's.",
             hint=f"Lower {variable('connect_timeout')} or raise {variable('request_timeout')}.",
             id="webhookhub.E002",
+        )
+    ]
+
+
+@register()
+def files_for_all_requests(**kwargs: Any) -> list[CheckMessage]:
+    """Otherwise requests fail for want of a socket, and their receivers are blamed."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    needed = hub().worker_concurrency + OTHER_FILES
+    if allowed == resource.RLIM_INFINITY or allowed >= needed:
+        return []
+    return [
+        Error(
+            f"A process may open {allowed} files here; {hub().worker_concurrency} requests at once need {needed}.",
+            hint=f"Raise the limit (ulimit -Hn) or lower {variable('worker_concurrency')}.",
+            id="webhookhub.E004",
         )
     ]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import difflib
-import os
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
@@ -98,9 +98,12 @@ def _keys(text: str) -> tuple[str, ...]:
     return keys
 
 
-def _existing_file(text: str) -> str:
-    if text and not os.path.isfile(text):
-        raise ValueError("the path of an existing file")
+def _authorities(text: str) -> str:
+    try:
+        if text:
+            ssl.create_default_context(cafile=text)
+    except (OSError, ssl.SSLError):
+        raise ValueError("the path of a file of certificates in PEM form") from None
     return text
 
 
@@ -139,7 +142,7 @@ class HubSettings:
     allowed_ports: tuple[tuple[int, int], ...] = _setting(
         ((443, 443), (8443, 8443)), _ports, "ports that a callback URL may name"
     )
-    ca_bundle: str = _setting("", _existing_file, "certificate authorities to trust, instead of the public ones")
+    ca_bundle: str = _setting("", _authorities, "certificate authorities to trust, instead of the public ones")
 
     # Secrets at rest
     encryption_keys: tuple[str, ...] = _setting(

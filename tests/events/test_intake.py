@@ -187,3 +187,14 @@ def test_a_row_inserted_by_another_program_gets_an_identity_and_is_routed():
     assert isinstance(event.uid, uuid.UUID)
     assert event.created_at is not None
     assert RoutingInbox.objects.get().event_id == event.id
+
+
+@pytest.mark.parametrize("external_ids", [True, False])
+def test_a_batch_that_is_too_long_for_one_statement_is_stored_in_pieces(external_ids: bool):
+    text = "x" * 250_000
+    events = [NewEvent("order.created", text, external_id=str(n) if external_ids else None) for n in range(100)]
+
+    results = publish_many(events)
+
+    assert [result.created for result in results if isinstance(result, Published)] == [True] * 100
+    assert Event.objects.count() == RoutingInbox.objects.count() == 100

@@ -55,6 +55,16 @@ def test_libcurl_must_bound_what_a_receiver_sends(monkeypatch, version: str, pas
     assert bool(found) is not passes
 
 
+@pytest.mark.parametrize(("limit", "passes"), [(199, False), (200, True), (-1, True)])
+def test_there_must_be_files_for_all_requests(monkeypatch, hub_settings, limit: int, passes: bool):
+    monkeypatch.setattr("resource.getrlimit", lambda which: (64, limit))
+    hub_settings(worker_concurrency=100)
+
+    found = [message for message in run_checks() if message.id == "webhookhub.E004"]
+
+    assert bool(found) is not passes
+
+
 def test_a_failed_check_stops_a_command(hub_settings):
     hub_settings(lease=timedelta(seconds=1))
 

@@ -13,6 +13,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from . import vendors
 from .errors import UnfitDatabase
+from .triggers import CreateTriggers
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def require(probe_table: str, probe_column: str, probe_value: str) -> None:
 
     The probe row is one that this process owns and nobody else waits for.
     """
-    found = [*_unapplied(), *faults(), *_skip_locked(probe_table, probe_column, probe_value)]
+    found = [*_unapplied(), *faults(), *_triggers(), *_skip_locked(probe_table, probe_column, probe_value)]
     if found:
         raise UnfitDatabase("; ".join(f"{fault.message} ({fault.hint})" for fault in found))
 
@@ -60,6 +61,31 @@ def _unapplied() -> Iterator[Fault]:
             f"{len(plan)} migrations are not applied, {first.app_label}.{first.name} the first of them",
             "run manage.py migrate",
         )
+
+
+def _triggers() -> Iterator[Fault]:
+    """A dump restored without its triggers would route nothing and protect nothing, and not say so."""
+    present = vendors.visible_triggers(connection)
+    if present is None:
+        return  # this user may not see them
+    missing = sorted(_expected_triggers() - present)
+    if missing:
+        yield Fault(
+            "webhookhub.E017",
+            f"the database lacks the trigger {missing[0]}" + (f" and {len(missing) - 1} more" if missing[1:] else ""),
+            "restore them: they are part of the schema (mysqldump keeps them with --triggers)",
+        )
+
+
+def _expected_triggers() -> set[str]:
+    loader = MigrationExecutor(connection).loader
+    operations = [operation for migration in loader.disk_migrations.values() for operation in migration.operations]
+    return {
+        trigger.name
+        for operation in operations
+        if isinstance(operation, CreateTriggers)
+        for trigger in operation.triggers
+    }
 
 
 def _skip_locked(table: str, column: str, value: str) -> Iterator[Fault]:
