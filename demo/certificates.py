@@ -11,6 +11,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+SERVER = "server.pem"
+
 
 def write(folder: Path, names: tuple[str, ...] = ("localhost", "127.0.0.1", "::1")) -> tuple[Path, Path]:
     """Write an authority and a server certificate into `folder`; returns the authority's file and the server's.
@@ -22,7 +24,7 @@ def write(folder: Path, names: tuple[str, ...] = ("localhost", "127.0.0.1", "::1
     authority = _certificate("WebhookHub demo authority", authority_key, None, None, ())
     key = ec.generate_private_key(ec.SECP256R1())
     server = _certificate("localhost", key, authority, authority_key, names)
-    authority_file, server_file = folder / "authority.pem", folder / "server.pem"
+    authority_file, server_file = folder / "authority.pem", folder / SERVER
     authority_file.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
     server_file.touch(mode=0o600)
     server_file.write_bytes(

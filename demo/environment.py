@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import certifi
 
 from demo import certificates
-from webhookhub.cipher import key_from_file
-
-FOLDER = Path(__file__).resolve().parent.parent / "var" / "demo"
-SCRATCH_DATABASE = FOLDER / "demo.sqlite3"
-SERVER_CERTIFICATE = FOLDER / "server.pem"
+from webhookhub.cipher import key_from_file, new_key
+from webhookhub.conf import PREFIX
 
 SETTINGS = {
     "WEBHOOKHUB_ALLOWED_NETWORKS": "127.0.0.0/8",
@@ -24,23 +22,30 @@ SETTINGS = {
 }
 
 
-def prepare(*, fresh_database: bool) -> None:
-    """Make certificates, set the environment and set Django up. DATABASE_URL, if given, is used as it is."""
-    authority, _ = certificates.write(FOLDER)
-    bundle = FOLDER / "bundle.pem"
+def prepare(folder: Path, *, scratch_database: bool) -> None:
+    """Make certificates, set the environment and set Django up."""
+    authority, _ = certificates.write(folder)
+    bundle = folder / "bundle.pem"
     bundle.write_bytes(Path(certifi.where()).read_bytes() + b"\n" + authority.read_bytes())
     os.environ["WEBHOOKHUB_CA_BUNDLE"] = str(bundle)
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
-    # Made once and kept, so that a second run on the same server can still read the first one's secrets.
-    if os.environ.get("DATABASE_URL") or fresh_database:
-        os.environ.setdefault("WEBHOOKHUB_ENCRYPTION_KEYS", key_from_file(FOLDER / "encryption-key"))
-    if fresh_database and not os.environ.get("DATABASE_URL"):
-        for path in FOLDER.glob(f"{SCRATCH_DATABASE.name}*"):
-            path.unlink()
-        os.environ["DATABASE_URL"] = f"sqlite:///{SCRATCH_DATABASE}"
+    if scratch_database:
+        os.environ["DATABASE_URL"] = f"sqlite:///{folder / 'demo.sqlite3'}"
         os.environ.setdefault("WEBHOOKHUB_SECRET_KEY", "a scratch database needs no secret")
+        os.environ.setdefault("WEBHOOKHUB_ENCRYPTION_KEYS", new_key())
+    elif os.environ.get("DATABASE_URL"):
+        # Made once and kept, so that a second run on the same server can still read the first one's secrets.
+        os.environ.setdefault("WEBHOOKHUB_ENCRYPTION_KEYS", key_from_file(folder / "encryption-key"))
     os.environ["DJANGO_SETTINGS_MODULE"] = "webhookhub.settings"
     import django
 
     django.setup()
+
+
+def write_for_shells(file: Path) -> None:
+    """Write what the hub was told in a form that a shell reads, for commands beside it."""
+    told = {name: value for name, value in os.environ.items() if name.startswith(PREFIX) or name == "DATABASE_URL"}
+    file.unlink(missing_ok=True)
+    file.touch(mode=0o600)
+    file.write_text("".join(f"{name}={shlex.quote(value)}\n" for name, value in sorted(told.items())))

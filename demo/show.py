@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import signal
 import socket
 import subprocess
@@ -11,13 +12,15 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db.models import Count
 
-from demo import environment
+from demo import certificates, environment, folders
 from demo.bar import Bar
 from demo.receiver import Received, Receiver, Reply
 from events.intake import NewEvent, Published, publish_many
@@ -27,11 +30,11 @@ from sagas.models import Saga
 from sagas.transitions import COMPLETED, DEAD_LETTERED, TERMINAL
 from subscriptions.models import Subscription
 from subscriptions.verification import verify
+from webhookhub.runner.supervisor import _die_with_parent
 
 STAY_PORT = 9443
 DESCRIPTION = "sample receiver"
 BATCH = 100
-LOG = environment.FOLDER / "hub.log"
 # path: event type, attempts allowed
 SAMPLES = {"/steady": ("order.created", None), "/flaky": ("order.created", None), "/broken": ("order.refused", 3)}
 
@@ -45,34 +48,48 @@ def answer(request: Received) -> Reply:
     return Reply()
 
 
-def once(events: int, seconds: float) -> int:
+def once(folder: Path, events: int, seconds: float) -> int:
     """Publish, deliver, sum up; 0 only if nothing was lost."""
     call_command("migrate", verbosity=0)
-    with Receiver(environment.SERVER_CERTIFICATE, answer) as receiver, hub():
+    with Receiver(folder / certificates.SERVER, answer) as receiver, hub(folder) as process:
         started = time.monotonic()
         subscribe(receiver)
         published = publish(events)
-        ended = wait_until_terminal(published, started + seconds)
-        return summary(published, receiver, time.monotonic() - started, ended)
+        ended = wait_until_terminal(published, started + seconds, process)
+        code = summary(published, receiver, time.monotonic() - started, ended)
+    return code or process.returncode
 
 
-def stay(web: str, events: int, seconds: float) -> int:
+def stay(folder: Path, web: str, events: int, seconds: float) -> int:
     """Set up, deliver a few samples and keep running until Ctrl-C."""
-    call_command("migrate", verbosity=0)
-    password = administrator()
     require_free(web)
-    with receiver_on(STAY_PORT) as receiver, hub("--web", web) as process:
+    call_command("migrate", verbosity=0)
+    password = administrator(folder / "admin-password")
+    told = folder / "hub.env"
+    environment.write_for_shells(told)
+    with receiver_on(STAY_PORT, folder / certificates.SERVER) as receiver, hub(folder, "--web", web) as process:
         subscribe(receiver)
         published = publish(events)
-        ended = wait_until_terminal(published, time.monotonic() + seconds)
+        ended = wait_until_terminal(published, time.monotonic() + seconds, process)
+        if process.poll() is not None:
+            return process.returncode
+        steady = Subscription.objects.get(event_type=SAMPLES["/steady"][0], callback_url=receiver.url("/steady"))
         print(
             f"""
 WebhookHub is running{"" if ended else " (the samples are still under way)"}.
 
   console     http://{web}/admin/   user: admin   password: {password}
-  an event    .venv/bin/python manage.py publish_event order.created '{{"order": 1}}'
   receiver    {receiver.url("/steady")} (its arrivals are shown below)
-  log         {LOG.relative_to(settings.BASE_DIR)}
+  log         {folders.shown(folder / folders.LOG)}
+
+In another terminal:
+
+  an event    .venv/bin/python manage.py publish_event order.created '{{"order": 1}}'
+
+Commands that send need this hub's settings, once for each terminal:
+
+  settings    set -a; . {shlex.quote(str(folders.shown(told)))}; set +a
+  a test      .venv/bin/python manage.py send_test --subscription {steady.pk}
 
 Ctrl-C stops it.
 """,
@@ -90,28 +107,35 @@ Ctrl-C stops it.
 
 
 @contextmanager
-def hub(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def hub(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """All loops in a supervisor of their own, stopped at the end."""
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "run_hub", *arguments]
-    with LOG.open("wb") as log:
-        # Its own group: Ctrl-C reaches this process, which then asks the supervisor to stop, once.
-        process = subprocess.Popen(command, env=os.environ, stderr=log, start_new_session=True)
+    path = folder / folders.LOG
+    with path.open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            env=os.environ,
+            stderr=log,
+            # Its own group: Ctrl-C reaches this process, which then asks the supervisor to stop, once.
+            start_new_session=True,
+            preexec_fn=partial(_die_with_parent, os.getpid()),
+        )
     try:
         yield process
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
         if process.wait():
-            print(f"The hub ended with code {process.returncode}; {LOG} says why:", file=sys.stderr)
-            print(LOG.read_text(errors="replace")[-2000:], file=sys.stderr)
+            print(f"The hub ended with code {process.returncode}. The end of its log:", file=sys.stderr)
+            print(path.read_text(errors="replace")[-2000:], file=sys.stderr)
 
 
-def receiver_on(port: int) -> Receiver:
+def receiver_on(port: int, certificate: Path) -> Receiver:
     """The sample receiver on its usual port, or on another if that is taken."""
     try:
-        return Receiver(environment.SERVER_CERTIFICATE, answer, port)
+        return Receiver(certificate, answer, port)
     except OSError:
-        return Receiver(environment.SERVER_CERTIFICATE, answer)
+        return Receiver(certificate, answer)
 
 
 def require_free(web: str) -> None:
@@ -169,7 +193,8 @@ def expected(event_ids: list[int]) -> int:
     return sum(by_type.get(event_type, 0) for event_type in types)
 
 
-def wait_until_terminal(event_ids: list[int], until: float) -> bool:
+def wait_until_terminal(event_ids: list[int], until: float, process: subprocess.Popen[bytes]) -> bool:
+    """Whether every delivery came to its end: in time, and before the hub did."""
     total = expected(event_ids)
     bar = Bar("delivered", total)
     while True:
@@ -182,7 +207,7 @@ def wait_until_terminal(event_ids: list[int], until: float) -> bool:
         bar.show(done, f"({counts.get(DEAD_LETTERED, 0)} dead letters)")
         if done >= total:
             return True
-        if time.monotonic() > until:
+        if time.monotonic() > until or process.poll() is not None:
             return False
         time.sleep(0.1)
 
@@ -214,9 +239,8 @@ def summary(event_ids: list[int], receiver: Receiver, seconds: float, ended: boo
     return 0 if ended and lost == 0 else 1
 
 
-def administrator() -> str:
+def administrator(path: Path) -> str:
     """The console's first user; the password is made once and kept in a file that only its owner reads."""
-    path = environment.FOLDER / "admin-password"
     users = get_user_model().objects
     if not path.exists() or not users.filter(username="admin").exists():
         path.touch(mode=0o600)
