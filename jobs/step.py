@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import time
 
+from subscriptions.secrets import require_keys
 from webhookhub.conf import hub
 from webhookhub.runner.registry import forget_silent
 from webhookhub.runner.step import Step
@@ -18,6 +19,7 @@ class WorkerStep(Step):
         # As many sockets as the system grants; the check webhookhub.E004 has seen that it grants enough.
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        require_keys()
         self._worker = Worker(worker_id)
 
     def run(self, batch_size: int) -> int:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime, timedelta
 
-from subscriptions.envelope import Unsendable
+from subscriptions.envelope import Unsendable, readable
 from webhookhub.conf import hub
 from webhookhub.egress import errors
 from webhookhub.egress.curl import Engine
 from webhookhub.egress.messages import Answer
-from webhookhub.egress.snippets import snippet
 
 from . import request
 from .lease import LeasedJob, lease
@@ -129,5 +128,5 @@ def _as_report(job: LeasedJob, answer: Answer) -> Report:
         response_status=answer.status,
         duration_ms=answer.duration_ms,
         retry_after=request.retry_after(answer.retry_after, datetime.now(UTC)),
-        response_snippet=snippet(answer.body),
+        response_snippet=readable(job.endpoint, answer.body),
     )

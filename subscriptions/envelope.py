@@ -11,6 +11,7 @@ from webhookhub import __version__, cipher
 from webhookhub.conf import hub
 from webhookhub.egress import errors
 from webhookhub.egress.messages import Request
+from webhookhub.egress.snippets import snippet
 
 from . import headers, redaction
 from .signing import BadSecret, Signer, signer
@@ -53,6 +54,11 @@ def seal(endpoint: Endpoint, message_id: str, body: bytes, sent_at: datetime, *m
         *stationery.headers,
     ]
     return Request(endpoint.callback_url, lines, body)
+
+
+def readable(endpoint: Endpoint, body: bytes) -> str:
+    """What is kept of an endpoint's answer: bounded, inert, and without the secrets it may have sent back."""
+    return snippet(redact(endpoint, body.decode("utf-8", errors="replace")))
 
 
 def redact(endpoint: Endpoint, text: str) -> str:

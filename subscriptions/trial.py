@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 
 from webhookhub.egress.curl import send
 from webhookhub.egress.messages import Answer
-from webhookhub.egress.snippets import snippet
 from webhookhub.ids import new_uid
 
-from .envelope import Endpoint, Unsendable, redact, seal
+from .envelope import Endpoint, Unsendable, readable, seal
 from .models import Subscription
 
 TEST_EVENT_TYPE = "webhookhub.test"
@@ -40,8 +39,7 @@ def send_now(subscription: Subscription, event_type: str, data: dict[str, object
     except Unsendable as reason:
         return Trial(message_id, Answer(reason.error_code, 0))
     answer = send(request)
-    readable = redact(endpoint, answer.body.decode("utf-8", errors="replace"))
-    return Trial(message_id, answer, snippet(readable.encode()))
+    return Trial(message_id, answer, readable(endpoint, answer.body))
 
 
 def endpoint_of(subscription: Subscription) -> Endpoint:

@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
         "jobs.states",
         "deadletters.burial",
     },
-    "jobs": {"webhookhub", "subscriptions.envelope"},
+    "jobs": {"webhookhub", "subscriptions.envelope", "subscriptions.secrets"},
     "deadletters": {"webhookhub", "events.models", "sagas.births", "sagas.models", "sagas.policy"},
     "demo": {"webhookhub", "events", "subscriptions", "sagas", "jobs", "deadletters"},
 }

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import base64
 import difflib
-import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
 from typing import Any
 
+from cryptography.x509 import load_pem_x509_certificates
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
@@ -101,8 +102,8 @@ def _keys(text: str) -> tuple[str, ...]:
 def _authorities(text: str) -> str:
     try:
         if text:
-            ssl.create_default_context(cafile=text)
-    except (OSError, ssl.SSLError):
+            load_pem_x509_certificates(Path(text).read_bytes())
+    except (OSError, ValueError):
         raise ValueError("the path of a file of certificates in PEM form") from None
     return text
 

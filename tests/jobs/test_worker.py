@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -17,6 +18,7 @@ from jobs.report import Report, report
 from jobs.worker import Worker
 from subscriptions.models import Subscription
 from tests.factories import JobFactory
+from webhookhub import cipher
 from webhookhub.db import clock
 
 pytestmark = pytest.mark.django_db
@@ -304,3 +306,20 @@ def test_what_needs_no_time_takes_none():
 
     job.refresh_from_db()
     assert (job.error_code, job.duration_ms) == ("lease_expired", 0)
+
+
+def test_secrets_that_a_receiver_sends_back_are_not_kept(receiver: Receiver):
+    receiver.answer = lambda request: Reply(500, json.dumps(request.headers).encode())
+    [job] = jobs_at(receiver, 1)
+    Subscription.objects.update(custom_headers=cipher.encrypt("Authorization: Bearer canary-42"))
+
+    worker = Worker("w")
+    try:
+        turn_until(worker, finished)
+    finally:
+        worker.close()
+
+    job.refresh_from_db()
+    assert receiver.received[0].headers["authorization"] == "Bearer canary-42"
+    assert "authorization" in job.response_snippet
+    assert "canary" not in job.response_snippet

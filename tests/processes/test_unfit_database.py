@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
+from tests.factories import SubscriptionFactory
+from webhookhub.cipher import new_key
 from webhookhub.db import vendors
 from webhookhub.models import Process
 
@@ -65,3 +67,14 @@ def test_a_lease_that_does_not_outlast_a_request_is_refused(processes: Processes
     assert "(webhookhub.E001) A lease of 2 s does not outlast a request" in refused.errors
     assert "HINT: Raise WEBHOOKHUB_LEASE or lower WEBHOOKHUB_REQUEST_TIMEOUT." in refused.errors
     assert "Traceback" not in refused.errors
+
+
+@pytest.mark.usefixtures("committed")
+def test_a_worker_with_other_keys_than_the_secrets_were_stored_with_refuses_to_start(processes: Processes):
+    SubscriptionFactory.create()
+
+    worker = processes.start("run_worker", WEBHOOKHUB_ENCRYPTION_KEYS=new_key())
+
+    assert worker.wait() == 78
+    assert "none of WEBHOOKHUB_ENCRYPTION_KEYS opens the stored secrets" in worker.errors
+    assert not Process.objects.exists()

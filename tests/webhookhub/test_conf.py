@@ -36,7 +36,6 @@ def test_an_empty_environment_gives_the_documented_defaults():
             "allowed_networks",
             (ip_network("10.0.0.0/8"), ip_network("fd00::/8")),
         ),
-        ("WEBHOOKHUB_CA_BUNDLE", __file__, "ca_bundle", __file__),
         ("WEBHOOKHUB_CA_BUNDLE", "", "ca_bundle", ""),
     ],
 )
@@ -67,7 +66,7 @@ def test_a_good_value_is_read_in_its_type(name: str, text: str, field: str, valu
         ("WEBHOOKHUB_ALLOWED_PORTS", "9100-9000", "ports or ranges of ports"),
         ("WEBHOOKHUB_ALLOWED_PORTS", "443,https", "ports or ranges of ports"),
         ("WEBHOOKHUB_ALLOWED_PORTS", "65536", "ports or ranges of ports"),
-        ("WEBHOOKHUB_CA_BUNDLE", "/nowhere/ca.pem", "the path of an existing file"),
+        ("WEBHOOKHUB_CA_BUNDLE", "/nowhere/ca.pem", "the path of a file of certificates in PEM form"),
     ],
 )
 def test_a_bad_value_is_refused_and_said_what_would_be_right(name: str, text: str, right: str):
@@ -106,3 +105,17 @@ def test_every_setting_has_a_meaning_and_a_variable(item):
 def test_settings_cannot_be_changed_under_a_running_process():
     with pytest.raises(AttributeError):
         load({}).lease = timedelta(0)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("content", ["", "not a certificate", None])
+def test_a_bundle_must_hold_certificates(tmp_path, content: str | None):
+    bundle = tmp_path / "bundle.pem"
+    if content is not None:
+        bundle.write_text(content)
+
+    with pytest.raises(ImproperlyConfigured, match="WEBHOOKHUB_CA_BUNDLE.*certificates in PEM form"):
+        load({"WEBHOOKHUB_CA_BUNDLE": str(bundle)})
+
+
+def test_a_bundle_of_certificates_is_taken(certificate_files):
+    assert load({"WEBHOOKHUB_CA_BUNDLE": str(certificate_files[0])}).ca_bundle == str(certificate_files[0])

@@ -73,7 +73,7 @@ def _triggers() -> Iterator[Fault]:
         yield Fault(
             "webhookhub.E017",
             f"the database lacks the trigger {missing[0]}" + (f" and {len(missing) - 1} more" if missing[1:] else ""),
-            "restore them: they are part of the schema (mysqldump keeps them with --triggers)",
+            "restore them: they are part of the schema (a dump must hold them too)",
         )
 
 

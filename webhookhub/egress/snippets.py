@@ -5,7 +5,6 @@ from __future__ import annotations
 SNIPPET_LENGTH = 1000
 
 
-def snippet(body: bytes) -> str:
-    text = body.decode("utf-8", errors="replace")
+def snippet(text: str) -> str:
     # Control characters (NUL, escape sequences) would do things to terminals and databases.
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)[:SNIPPET_LENGTH]

@@ -43,8 +43,9 @@ class Loop:
     def run(self, *, once: bool = False) -> None:
         vendors.bound_waiting(connection, STATEMENT_SECONDS)
         with StopSignals(hub().drain.total_seconds() + LATE_SECONDS) as stop:
-            if self._stand_up(stop):
-                self._step = step = self._make_step(self._registration.name)
+            step = self._stand_up(stop)
+            if step is not None:
+                self._step = step
                 log(Fact.PROCESS_STARTED, process=self._registration.name, batch_size=self._batch_size)
                 try:
                     if once:
@@ -57,22 +58,22 @@ class Loop:
                     step.close()
                     self._leave(unfinished)
 
-    def _stand_up(self, stop: StopSignals) -> bool:
-        """Wait for the database and look at what it is; False if asked to stop before it was there."""
-        while not stop.requested:
-            if self._sit_out(stop, self._examine):
-                return True
-        return False
+    def _stand_up(self, stop: StopSignals) -> Step | None:
+        """Wait for the database, look at what it is, make the step; None if asked to stop before that."""
+        step = None
+        while step is None and not stop.requested:
+            step = self._sit_out(stop, self._begin)
+        return step
 
-    def _examine(self) -> bool:
+    def _begin(self) -> Step:
         standing.require_migrated()
         self._registration.beat(now=True)
         try:
             standing.require(Process._meta.db_table, "name", self._registration.name)
+            return self._make_step(self._registration.name)
         except UnfitDatabase:
             self._sign_off()
             raise
-        return True
 
     def _go_once(self, step: Step, stop: StopSignals) -> None:
         """One batch that has really been done: a lost database is waited out here too."""

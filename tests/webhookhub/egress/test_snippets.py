@@ -26,4 +26,4 @@ from webhookhub.egress.snippets import SNIPPET_LENGTH, snippet
     ],
 )
 def test_a_snippet_is_bounded_text_without_control_characters(body: bytes, kept: str):
-    assert snippet(body) == kept
+    assert snippet(body.decode("utf-8", errors="replace")) == kept
