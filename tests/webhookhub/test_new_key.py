@@ -19,8 +19,10 @@ KEYLESS = {name: value for name, value in os.environ.items() if not name.startsw
 }
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *arguments], cwd=ROOT, env=KEYLESS, capture_output=True, text=True)
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, env=KEYLESS | environment, capture_output=True, text=True
+    )
 
 
 def test_a_key_can_be_made_before_there_is_one():
@@ -37,3 +39,13 @@ def test_what_the_missing_key_s_message_recommends_works():
     assert "WEBHOOKHUB_ENCRYPTION_KEYS is not set" in refused.stderr
     [module] = re.findall(r"python -m (\S+)", refused.stderr)
     assert run("-m", module).returncode == 0
+
+
+def test_the_readme_s_deployment_makes_a_key_and_exports_all_that_the_settings_require():
+    deploy = (ROOT / "README.md").read_text().partition("## Deploy")[2].partition("```sh\n")[2].partition("```")[0]
+    order = [deploy.index(each) for each in ("make setup", "-m webhookhub.new_key", "manage.py migrate")]
+    assert order == sorted(order)
+    exported = re.findall(r"^export (WEBHOOKHUB_\w+)=", deploy[: order[-1]], re.MULTILINE)
+    key = run("-m", "webhookhub.new_key").stdout.strip()
+
+    assert run("manage.py", "check", **dict.fromkeys(exported, key)).returncode == 0
