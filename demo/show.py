@@ -18,7 +18,6 @@ from django.core.management import call_command
 from django.db.models import Count
 
 from demo import environment
-from demo.bar import Bar
 from demo.receiver import Received, Receiver, Reply
 from events.intake import NewEvent, Published, publish_many
 from events.models import Event
@@ -27,6 +26,7 @@ from sagas.models import Saga
 from sagas.transitions import COMPLETED, DEAD_LETTERED, TERMINAL
 from subscriptions.models import Subscription
 from subscriptions.verification import verify
+from webhookhub.console.bar import Bar
 
 STAY_PORT = 9443
 DESCRIPTION = "sample receiver"
