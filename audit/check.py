@@ -10,6 +10,8 @@ from typing import Any
 
 from django.db import connection
 
+from webhookhub.db import vendors
+
 from .walk import Batch, Table, Walk, walked, within
 
 MOMENT_SECONDS = 0.25
@@ -57,9 +59,11 @@ class Check:
 class RowCheck(Check):
     """One statement per batch of a table that returns only the rows at fault, the key first.
 
-    `sql` holds {walked} (the table with its alias), {within} (the condition of the batch) and may hold %(before)s (the
-    moment before which whatever was begun should have ended) and the names of `terms`, which are expressions that the
-    engines spell differently. `says` is filled with the columns that it returns.
+    `sql` holds {walked} (the table with its alias), {within} (the condition of the batch) and, so that a batch costs
+    the same whatever an optimizer believes of the tables, {join} for an inner join (it keeps the tables' order) and
+    behind each joined table a name of audit/hints.py (the index it is looked up by). It may hold %(before)s (the
+    moment before which whatever was begun should have ended) and the names of `terms`, expressions that the engines
+    spell differently. `says` is filled with the columns that the statement returns.
 
     The system is being written while it is read. One statement sees one moment, of all tables alike, and every check
     allows what the protocol allows at any single moment (a job whose saga is about to follow, a dead letter
@@ -77,15 +81,21 @@ class RowCheck(Check):
 
     def parts(self, walk: Walk, bounds: Bounds) -> Iterator[Found]:
         for batch in walk.batches(self.table):
-            suspects = self._read(batch, bounds)
+            suspects = self._read(batch, walk, bounds)
             if suspects:
                 Moment().wait(MOMENT_SECONDS)
                 suspected = {violation.key for violation in suspects}
-                suspects = [violation for violation in self._read(batch, bounds) if violation.key in suspected]
+                suspects = [violation for violation in self._read(batch, walk, bounds) if violation.key in suspected]
             yield batch.rows, suspects
 
-    def _read(self, batch: Batch, bounds: Bounds) -> list[Violation]:
-        sql = self.sql.format(walked=walked(self.table), within=within(self.table), **self.terms(bounds))
+    def _read(self, batch: Batch, walk: Walk, bounds: Bounds) -> list[Violation]:
+        sql = self.sql.format(
+            walked=walked(self.table),
+            within=within(self.table),
+            join=vendors.ordered_join(connection),
+            **walk.hints,
+            **self.terms(bounds),
+        )
         before = connection.ops.adapt_datetimefield_value(bounds.now - bounds.grace)
         with connection.cursor() as cursor:
             # One statement outside any transaction: no lock is taken and no old version of a row kept alive for long.

@@ -24,17 +24,15 @@ def _mark(result: Result) -> str:
     return "  VIOLATED" if result.is_violation else "  warning"
 
 
-def faults(results: Sequence[Result]) -> str:
-    """Each broken invariant with the first rows that break it."""
-    lines = [""]
-    for result in results:
-        if not result.found:
-            continue
-        lines += [f"{result.check.name}: {result.check.invariant}"]
-        lines += [f"  {violation}" for violation in result.first]
-        if result.found > len(result.first):
-            lines.append(f"  and {result.found - len(result.first):,} more")
-        lines.append("")
+def faults(results: Sequence[Result]) -> list[str]:
+    """Each broken invariant, in a paragraph with the first rows that break it."""
+    return [_fault(result) for result in results if result.found]
+
+
+def _fault(result: Result) -> str:
+    lines = [f"{result.check.name}: {result.check.invariant}", *(f"  {violation}" for violation in result.first)]
+    if result.found > len(result.first):
+        lines.append(f"  and {result.found - len(result.first):,} more")
     return "\n".join(lines)
 
 

@@ -11,6 +11,8 @@ from django.db import connection
 
 from webhookhub.db import vendors
 
+from .hints import hints
+
 BEFORE_ALL = -(2**63)
 
 
@@ -42,6 +44,7 @@ class Walk:
     def __init__(self, batch_size: int) -> None:
         self._batch_size = batch_size
         self._batches: dict[Table, list[Batch]] = {}
+        self.hints = hints()
 
     def batches(self, table: Table) -> list[Batch]:
         if table not in self._batches:

@@ -39,7 +39,7 @@ CHECKS = (
                     THEN 1 ELSE 0 END) AS finished,
                 SUM(CASE WHEN j.attempt_no > s.attempt_count AND j.settled_at IS NOT NULL
                     THEN 1 ELSE 0 END) AS beyond
-            FROM {walked} LEFT JOIN webhook_delivery_jobs j ON j.saga_id = s.id
+            FROM {walked} LEFT JOIN webhook_delivery_jobs j {job_by_saga} ON j.saga_id = s.id
             WHERE {within}
             GROUP BY s.id
             HAVING finished <> s.attempt_count OR beyond > 0
@@ -52,7 +52,7 @@ CHECKS = (
         table=JOBS,
         sql="""
             SELECT j.id, j.saga_id, j.attempt_no
-            FROM {walked} LEFT JOIN webhook_delivery_jobs p
+            FROM {walked} LEFT JOIN webhook_delivery_jobs p {job_by_saga}
                 ON p.saga_id = j.saga_id AND p.attempt_no + 1 = j.attempt_no
             WHERE {within} AND j.attempt_no <> 1 AND (p.id IS NULL OR j.attempt_no = 0)
         """,
@@ -64,7 +64,7 @@ CHECKS = (
         table=JOBS,
         sql="""
             SELECT j.id, j.saga_id, j.attempt_no, o.id AS other
-            FROM {walked} JOIN webhook_delivery_jobs o
+            FROM {walked} {join} webhook_delivery_jobs o {job_by_saga}
                 ON o.saga_id = j.saga_id AND o.attempt_no = j.attempt_no AND o.id < j.id
             WHERE {within}
         """,
@@ -76,7 +76,7 @@ CHECKS = (
         table=JOBS,
         sql="""
             SELECT j.id, j.saga_id, o.id AS other
-            FROM {walked} JOIN webhook_delivery_jobs o ON o.saga_id = j.saga_id AND o.id < j.id
+            FROM {walked} {join} webhook_delivery_jobs o {job_by_saga} ON o.saga_id = j.saga_id AND o.id < j.id
             WHERE {within} AND j.status IN ('Pending', 'Leased') AND o.status IN ('Pending', 'Leased')
         """,
         says="active for saga {saga_id}, as is job {other}",
@@ -87,7 +87,7 @@ CHECKS = (
         table=JOBS,
         sql="""
             SELECT j.id, j.status, j.attempt_no, j.saga_id, s.status AS saga_status, s.attempt_count
-            FROM {walked} JOIN webhook_delivery_sagas s ON s.id = j.saga_id
+            FROM {walked} {join} webhook_delivery_sagas s {saga_by_id} ON s.id = j.saga_id
             WHERE {within} AND j.status IN ('Pending', 'Leased')
                 AND (s.status IN ('Completed', 'DeadLettered') OR j.attempt_no <> s.attempt_count + 1)
         """,
@@ -99,7 +99,7 @@ CHECKS = (
         table=SAGAS,
         sql="""
             SELECT s.id, s.attempt_count
-            FROM {walked} LEFT JOIN webhook_delivery_jobs j
+            FROM {walked} LEFT JOIN webhook_delivery_jobs j {job_by_saga}
                 ON j.saga_id = s.id AND j.attempt_no = s.attempt_count + 1 AND j.settled_at IS NULL
             WHERE {within} AND s.status = 'InProgress' AND j.id IS NULL
         """,
@@ -113,7 +113,7 @@ CHECKS = (
         table=JOBS,
         sql="""
             SELECT j.id, j.attempt_no, j.saga_id, s.status AS saga_status, s.attempt_count
-            FROM {walked} JOIN webhook_delivery_sagas s ON s.id = j.saga_id
+            FROM {walked} {join} webhook_delivery_sagas s {saga_by_id} ON s.id = j.saga_id
             WHERE {within} AND j.settled_at IS NULL AND j.status IN ('Completed', 'Failed')
                 AND (j.attempt_no <= s.attempt_count AND s.updated_at < %(before)s
                     OR j.attempt_no > s.attempt_count AND s.status IN ('Completed', 'DeadLettered'))
@@ -126,7 +126,7 @@ CHECKS = (
         table=JOBS,
         sql="""
             SELECT j.id, j.status, j.attempt_no, j.saga_id, s.status AS saga_status, s.attempt_count
-            FROM {walked} JOIN webhook_delivery_sagas s ON s.id = j.saga_id
+            FROM {walked} {join} webhook_delivery_sagas s {saga_by_id} ON s.id = j.saga_id
             WHERE {within} AND j.attempt_no <= s.attempt_count
                 AND (j.status = 'Completed') <> (s.status = 'Completed' AND j.attempt_no = s.attempt_count)
         """,

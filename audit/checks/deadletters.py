@@ -15,7 +15,7 @@ CHECKS = (
         table=SAGAS,
         sql="""
             SELECT s.id, s.event_id
-            FROM {walked} LEFT JOIN dead_letters d ON d.saga_id = s.id
+            FROM {walked} LEFT JOIN dead_letters d {letter_by_saga} ON d.saga_id = s.id
             WHERE {within} AND s.status = 'DeadLettered' AND d.id IS NULL
         """,
         says="DeadLettered, and event {event_id} has no dead letter for it",
@@ -27,7 +27,7 @@ CHECKS = (
         # The letter is written before the saga: between the two the saga is InProgress, and only then.
         sql="""
             SELECT d.id, d.saga_id, s.status
-            FROM {walked} JOIN webhook_delivery_sagas s ON s.id = d.saga_id
+            FROM {walked} {join} webhook_delivery_sagas s {saga_by_id} ON s.id = d.saga_id
             WHERE {within} AND s.status <> 'DeadLettered'
                 AND (s.status <> 'InProgress' OR d.failed_at < %(before)s)
         """,
@@ -39,7 +39,7 @@ CHECKS = (
         table=LETTERS,
         sql="""
             SELECT d.id, d.saga_id, o.id AS other
-            FROM {walked} JOIN dead_letters o ON o.saga_id = d.saga_id AND o.id < d.id
+            FROM {walked} {join} dead_letters o {letter_by_saga} ON o.saga_id = d.saga_id AND o.id < d.id
             WHERE {within}
         """,
         says="of saga {saga_id}, as is dead letter {other}",
@@ -50,8 +50,8 @@ CHECKS = (
         table=LETTERS,
         sql="""
             SELECT d.id, d.saga_id
-            FROM {walked} JOIN webhook_delivery_sagas s ON s.id = d.saga_id
-            LEFT JOIN webhook_delivery_jobs j ON j.saga_id = s.id AND j.attempt_no = s.attempt_count
+            FROM {walked} {join} webhook_delivery_sagas s {saga_by_id} ON s.id = d.saga_id
+            LEFT JOIN webhook_delivery_jobs j {job_by_saga} ON j.saga_id = s.id AND j.attempt_no = s.attempt_count
             WHERE {within} AND (d.event_id <> s.event_id OR d.subscription_id <> s.subscription_id
                 OR s.status = 'DeadLettered' AND (s.final_error_code IS NULL
                     OR d.final_error_code <> s.final_error_code OR d.final_error_code <> j.error_code))
@@ -64,7 +64,7 @@ CHECKS = (
         table=LETTERS,
         sql="""
             SELECT d.id, d.saga_id, d.event_id
-            FROM {walked} JOIN events e ON e.id = d.event_id
+            FROM {walked} {join} events e {event_by_id} ON e.id = d.event_id
             WHERE {within} AND NOT ({same_payload})
         """,
         says="of saga {saga_id}, with another payload than event {event_id}",
@@ -77,10 +77,10 @@ CHECKS = (
         table=REQUEUES,
         sql="""
             SELECT r.id, r.dead_letter_id, r.requested_by, r.requested_at
-            FROM {walked} JOIN dead_letters d ON d.id = r.dead_letter_id
-            JOIN webhook_delivery_sagas s ON s.id = d.saga_id
-            LEFT JOIN webhook_delivery_sagas n ON n.event_id = s.event_id AND n.subscription_id = s.subscription_id
-                AND n.generation = s.generation + 1
+            FROM {walked} {join} dead_letters d {letter_by_id} ON d.id = r.dead_letter_id
+            {join} webhook_delivery_sagas s {saga_by_id} ON s.id = d.saga_id
+            LEFT JOIN webhook_delivery_sagas n {saga_by_event}
+                ON n.event_id = s.event_id AND n.subscription_id = s.subscription_id AND n.generation = s.generation + 1
             WHERE {within} AND n.id IS NULL AND r.requested_at < %(before)s
         """,
         says="dead letter {dead_letter_id}, requeued by {requested_by!r} at {requested_at}, is not delivered anew",

@@ -12,7 +12,7 @@ CHECKS = (
         table=SAGAS,
         sql="""
             SELECT s.id, s.event_id, s.subscription_id, s.generation, o.id AS other
-            FROM {walked} JOIN webhook_delivery_sagas o
+            FROM {walked} {join} webhook_delivery_sagas o {saga_by_event}
                 ON o.event_id = s.event_id AND o.subscription_id = s.subscription_id
                 AND o.generation = s.generation AND o.id < s.id
             WHERE {within}
@@ -26,7 +26,7 @@ CHECKS = (
         # Added and not subtracted: an unsigned column minus one is an error for 0.
         sql="""
             SELECT s.id, s.generation, COALESCE(p.status, 'missing') AS before_it
-            FROM {walked} LEFT JOIN webhook_delivery_sagas p
+            FROM {walked} LEFT JOIN webhook_delivery_sagas p {saga_by_event}
                 ON p.event_id = s.event_id AND p.subscription_id = s.subscription_id
                 AND p.generation + 1 = s.generation
             WHERE {within} AND s.generation <> 0 AND (p.id IS NULL OR p.status <> 'DeadLettered')
@@ -39,11 +39,11 @@ CHECKS = (
         table=SAGAS,
         sql="""
             SELECT s.id, s.generation, d.id AS letter
-            FROM {walked} JOIN webhook_delivery_sagas p
+            FROM {walked} {join} webhook_delivery_sagas p {saga_by_event}
                 ON p.event_id = s.event_id AND p.subscription_id = s.subscription_id
                 AND p.generation + 1 = s.generation
-            JOIN dead_letters d ON d.saga_id = p.id
-            LEFT JOIN dead_letter_requeues r ON r.dead_letter_id = d.id
+            {join} dead_letters d {letter_by_saga} ON d.saga_id = p.id
+            LEFT JOIN dead_letter_requeues r {requeue_by_letter} ON r.dead_letter_id = d.id
             WHERE {within} AND s.generation <> 0 AND r.id IS NULL
         """,
         says="generation {generation}, and nobody is recorded to have requeued dead letter {letter}",

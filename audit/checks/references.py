@@ -12,7 +12,8 @@ CHECKS = (
         table=SAGAS,
         sql="""
             SELECT s.id, s.event_id, s.subscription_id
-            FROM {walked} LEFT JOIN events e ON e.id = s.event_id LEFT JOIN subscriptions u ON u.id = s.subscription_id
+            FROM {walked} LEFT JOIN events e {event_by_id} ON e.id = s.event_id
+            LEFT JOIN subscriptions u {subscription_by_id} ON u.id = s.subscription_id
             WHERE {within} AND (e.id IS NULL OR u.id IS NULL)
         """,
         says="there is no event {event_id} or no subscription {subscription_id}",
@@ -23,7 +24,7 @@ CHECKS = (
         table=JOBS,
         sql="""
             SELECT j.id, j.saga_id
-            FROM {walked} LEFT JOIN webhook_delivery_sagas s ON s.id = j.saga_id
+            FROM {walked} LEFT JOIN webhook_delivery_sagas s {saga_by_id} ON s.id = j.saga_id
             WHERE {within} AND s.id IS NULL
         """,
         says="there is no saga {saga_id}",
@@ -34,8 +35,9 @@ CHECKS = (
         table=LETTERS,
         sql="""
             SELECT d.id, d.saga_id, d.event_id, d.subscription_id
-            FROM {walked} LEFT JOIN webhook_delivery_sagas s ON s.id = d.saga_id
-            LEFT JOIN events e ON e.id = d.event_id LEFT JOIN subscriptions u ON u.id = d.subscription_id
+            FROM {walked} LEFT JOIN webhook_delivery_sagas s {saga_by_id} ON s.id = d.saga_id
+            LEFT JOIN events e {event_by_id} ON e.id = d.event_id
+            LEFT JOIN subscriptions u {subscription_by_id} ON u.id = d.subscription_id
             WHERE {within} AND (s.id IS NULL OR e.id IS NULL OR u.id IS NULL)
         """,
         says="there is no saga {saga_id}, no event {event_id} or no subscription {subscription_id}",
@@ -46,7 +48,7 @@ CHECKS = (
         table=REQUEUES,
         sql="""
             SELECT r.id, r.dead_letter_id
-            FROM {walked} LEFT JOIN dead_letters d ON d.id = r.dead_letter_id
+            FROM {walked} LEFT JOIN dead_letters d {letter_by_id} ON d.id = r.dead_letter_id
             WHERE {within} AND d.id IS NULL
         """,
         says="there is no dead letter {dead_letter_id}",

@@ -20,7 +20,7 @@ CHECKS = (
         table=INBOX,
         sql="""
             SELECT i.event_id, COALESCE(e.created_at, 'never') AS created_at
-            FROM {walked} LEFT JOIN events e ON e.id = i.event_id
+            FROM {walked} LEFT JOIN events e {event_by_id} ON e.id = i.event_id
             WHERE {within} AND (e.id IS NULL OR e.created_at < %(before)s)
         """,
         says="still to be routed; published: {created_at}",
@@ -36,10 +36,10 @@ CHECKS = (
         # view of subscriptions may be some seconds old.
         sql="""
             SELECT e.id, u.id AS subscription_id
-            FROM {walked} JOIN subscriptions u ON u.event_type = e.event_type
-            LEFT JOIN webhook_delivery_sagas s
+            FROM {walked} {join} subscriptions u {subscription_by_type} ON u.event_type = e.event_type
+            LEFT JOIN webhook_delivery_sagas s {saga_by_event}
                 ON s.event_id = e.id AND s.subscription_id = u.id AND s.generation = 0
-            LEFT JOIN routing_inbox i ON i.event_id = e.id
+            LEFT JOIN routing_inbox i {inbox_by_event} ON i.event_id = e.id
             WHERE {within} AND e.created_at < %(before)s AND u.active = 1 AND u.verified = 1
                 AND u.updated_at < {well_before} AND u.verification_at < {well_before}
                 AND s.id IS NULL AND i.event_id IS NULL

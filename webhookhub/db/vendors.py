@@ -194,6 +194,25 @@ def by_primary_key(connection: BaseDatabaseWrapper, table: str, alias: str) -> s
     return f"{table} {alias} FORCE INDEX (PRIMARY)" if is_server(connection) else f"{table} AS {alias} NOT INDEXED"
 
 
+def ordered_join(connection: BaseDatabaseWrapper) -> str:
+    """An inner join that reads its tables in the order in which they are written."""
+    return "STRAIGHT_JOIN" if is_server(connection) else "CROSS JOIN"
+
+
+def lookup_hint(connection: BaseDatabaseWrapper, table: str, column: str) -> str:
+    """Written behind a joined table: look its rows up by `column`, with whichever index begins with that."""
+    if not is_server(connection):
+        return ""  # it prefers an index anyway
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT DISTINCT index_name FROM information_schema.statistics "
+            "WHERE table_schema = DATABASE() AND table_name = %s AND column_name = %s AND seq_in_index = 1",
+            [table, column],
+        )
+        indexes = [f"`{name}`" for (name,) in cursor.fetchall()]
+    return f"FORCE INDEX ({', '.join(indexes)})" if indexes else ""
+
+
 def seconds_before(connection: BaseDatabaseWrapper, column: str, seconds: int) -> str:
     if is_server(connection):
         return f"{column} - INTERVAL {seconds} SECOND"

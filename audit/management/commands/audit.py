@@ -9,7 +9,7 @@ from django.db import DatabaseError, InterfaceError
 
 from audit import report
 from audit.checks import ALL
-from audit.run import Progress, run
+from audit.run import Progress, Result, run
 from webhookhub.console.bar import Bar
 from webhookhub.db import standing, vendors
 from webhookhub.db.errors import UnfitDatabase
@@ -66,13 +66,12 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(report.as_json(results))
         else:
-            self.stdout.write(report.table(results))
-            self.stdout.write(report.faults(results))
-            self.stdout.write(report.summary(results))
+            paragraphs = [report.table(results), *report.faults(results), report.summary(results)]
+            self.stdout.write("\n\n".join(paragraphs))
         if any(result.is_violation for result in results):
             raise SystemExit(VIOLATED)
 
-    def _run(self, options: dict[str, Any]) -> list[Any]:
+    def _run(self, options: dict[str, Any]) -> list[Result]:
         checks = [check for check in ALL if not options["only"] or check.name in options["only"]]
         return list(
             run(
