@@ -21,7 +21,6 @@ from django.core.management import call_command
 from django.db.models import Count
 
 from demo import certificates, environment, folders
-from demo.bar import Bar
 from demo.receiver import Received, Receiver, Reply
 from events.intake import NewEvent, Published, publish_many
 from events.models import Event
@@ -30,7 +29,8 @@ from sagas.models import Saga
 from sagas.transitions import COMPLETED, DEAD_LETTERED, TERMINAL
 from subscriptions.models import Subscription
 from subscriptions.verification import verify
-from webhookhub.runner.supervisor import _die_with_parent
+from webhookhub.console.bar import Bar
+from webhookhub.runner.supervisor import die_with_parent
 
 STAY_PORT = 9443
 DESCRIPTION = "sample receiver"
@@ -118,7 +118,7 @@ def hub(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
             stderr=log,
             # Its own group: Ctrl-C reaches this process, which then asks the supervisor to stop, once.
             start_new_session=True,
-            preexec_fn=partial(_die_with_parent, os.getpid()),
+            preexec_fn=partial(die_with_parent, os.getpid()),
         )
     try:
         yield process

@@ -6,6 +6,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
+from audit.checks import ALL
 from sagas import transitions
 from webhookhub.conf import OTHER_NAMES, HubSettings, variable
 from webhookhub.egress.errors import MEANING
@@ -20,8 +21,15 @@ def test_every_setting_is_documented_and_every_documented_one_exists():
 
 
 def test_every_error_code_is_documented_with_its_meaning():
-    documented = dict(re.findall(r"^\| `([a-z_]+)` \| (.+) \|$", OPERATIONS, re.MULTILINE))
+    section = OPERATIONS.partition("## Error codes\n")[2]
+    documented = dict(re.findall(r"^\| `([a-z_]+)` \| (.+) \|$", section, re.MULTILINE))
     assert documented == MEANING
+
+
+def test_every_check_of_the_audit_is_documented_with_its_invariant():
+    section = OPERATIONS.partition("## Audit\n")[2].partition("\n## ")[0]
+    documented = re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", section, re.MULTILINE)
+    assert documented == [(check.name, check.invariant + (" (warning)" if check.warns else "")) for check in ALL]
 
 
 def test_the_diagram_of_states_is_the_table_of_transitions():

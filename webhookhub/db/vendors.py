@@ -181,6 +181,73 @@ def update_from_given(
     return f"UPDATE {table} SET {sets} FROM {given} WHERE {on} AND {where}"  # noqa: S608
 
 
+def by_primary_key(connection: BaseDatabaseWrapper, table: str, alias: str) -> str:
+    """A table to be read in ranges of its primary key, whatever else an optimizer may find promising."""
+    return f"{table} {alias} FORCE INDEX (PRIMARY)" if is_server(connection) else f"{table} AS {alias} NOT INDEXED"
+
+
+def ordered_join(connection: BaseDatabaseWrapper) -> str:
+    """An inner join that reads its tables in the order in which they are written."""
+    return "STRAIGHT_JOIN" if is_server(connection) else "CROSS JOIN"
+
+
+def lookup_hint(connection: BaseDatabaseWrapper, table: str, column: str) -> str:
+    """Written behind a joined table: look its rows up by `column`, with whichever index begins with that."""
+    if not is_server(connection):
+        return ""  # it prefers an index anyway
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT DISTINCT index_name FROM information_schema.statistics "
+            "WHERE table_schema = DATABASE() AND table_name = %s AND column_name = %s AND seq_in_index = 1",
+            [table, column],
+        )
+        indexes = [f"`{name}`" for (name,) in cursor.fetchall()]
+    return f"FORCE INDEX ({', '.join(indexes)})" if indexes else ""
+
+
+def seconds_before(connection: BaseDatabaseWrapper, column: str, seconds: int) -> str:
+    if is_server(connection):
+        return f"{column} - INTERVAL {seconds} SECOND"
+    return f"datetime({column}, '-{seconds} seconds')"
+
+
+def generated_columns(connection: BaseDatabaseWrapper, table: str) -> set[str]:
+    with connection.cursor() as cursor:
+        if is_server(connection):
+            cursor.execute(
+                "SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() "
+                "AND table_name = %s AND generation_expression <> ''",
+                [table],
+            )
+        else:
+            cursor.execute(f"SELECT name FROM pragma_table_xinfo('{table}') WHERE hidden IN (2, 3)")  # noqa: S608
+        return {name for (name,) in cursor.fetchall()}
+
+
+def triggers(connection: BaseDatabaseWrapper) -> set[tuple[str, str]] | None:
+    """(table, trigger) of all there are; None if this user may not know.
+
+    Servers show triggers only to those who may make them, and an empty list to all others.
+    """
+    with connection.cursor() as cursor:
+        if not is_server(connection):
+            cursor.execute("SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger'")
+            return set(cursor.fetchall())
+        cursor.execute(
+            "SELECT event_object_table, trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE()"
+        )
+        found = set(cursor.fetchall())
+        if found:
+            return found
+        cursor.execute(
+            "SELECT 1 FROM information_schema.user_privileges WHERE privilege_type = 'TRIGGER' UNION ALL "
+            "SELECT 1 FROM information_schema.schema_privileges WHERE privilege_type = 'TRIGGER' UNION ALL "
+            "SELECT 1 FROM information_schema.table_privileges WHERE privilege_type = 'TRIGGER' "
+            "AND table_schema = DATABASE()"
+        )
+        return found if cursor.fetchall() else None
+
+
 def same_value(connection: BaseDatabaseWrapper, one: str, other: str) -> str:
     if is_server(connection):
         # As bytes, because a column's collation may take different letters (and JSON different numbers) for equal.

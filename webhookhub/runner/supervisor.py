@@ -41,7 +41,7 @@ class Child:
             env=dict(self.environment),
             # Its own group: a Ctrl-C at the terminal reaches the supervisor, which asks each child once.
             start_new_session=True,
-            preexec_fn=partial(_die_with_parent, os.getpid()),
+            preexec_fn=partial(die_with_parent, os.getpid()),
         )
 
     def exit_code(self) -> int | None:
@@ -113,7 +113,7 @@ def _signal(child: Child, number: signal.Signals) -> None:
         child.process.send_signal(number)
 
 
-def _die_with_parent(parent: int) -> None:
+def die_with_parent(parent: int) -> None:
     """In the child: be told to stop when the supervisor is gone, however it went (Linux)."""
     # Until the child's own program runs, the supervisor's handler would hear the signal and forget it.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

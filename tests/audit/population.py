@@ -1,0 +1,78 @@
+"""A healthy database with rows in every state that a running hub knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from deadletters.models import DeadLetter
+from deadletters.requeue import requeue
+from jobs.cleaner import clean
+from jobs.lease import LeasedJob
+from jobs.models import Job
+from jobs.report import Report, report
+from sagas.dispatch import dispatch
+from sagas.models import Saga
+from tests.conformance import world
+
+
+def populate() -> None:
+    world.subscribe("ok", "late", "fail", "bury", max_retry_limit=3)
+    world.publish_some("a", "b")
+    world.route()
+    _lose_leases()
+    _run_to_end()
+    _requeue_all()
+    _run_to_end()
+    _requeue_all()  # waits for its first attempt
+    world.publish_some("c")
+    world.route()
+    dispatch(world.BATCH)
+    jobs = _by_name(world.take())
+    report(world.WORKER, [_failure(jobs["fail"])])
+    world.settle()  # the failed one waits for its retry
+    report(world.WORKER, [_failure(jobs["late"])])  # reported, not settled; the others are being sent
+    world.publish_some("d")
+    world.route()  # waits for its first attempt
+    world.publish_some("e")  # still to be routed
+    assert set(Saga.objects.values_list("status", flat=True)) == set(Saga._meta.get_field("status").words)
+    assert Job.objects.filter(lease_resets=1).exists()
+    assert Saga.objects.filter(generation=2).exists()
+
+
+def _lose_leases() -> None:
+    dispatch(world.BATCH)
+    world.take()
+    world.expire_leases()
+    clean(world.BATCH)
+
+
+def _run_to_end() -> None:
+    while Saga.objects.exclude(status__in=("Completed", "DeadLettered")).exists():
+        world.let_time_pass()
+        dispatch(world.BATCH)
+        report(world.WORKER, [_answer(name, job) for name, job in _named(world.take())])
+        world.settle()
+
+
+def _answer(name: str, job: LeasedJob) -> Report:
+    if name == "ok" or (name == "late" and job.attempt_no == 2):
+        return Report(job, None, response_status=204, duration_ms=1)
+    return _failure(job)
+
+
+def _failure(job: LeasedJob) -> Report:
+    return Report(job, "http_500", response_status=500, duration_ms=1)
+
+
+def _requeue_all() -> None:
+    requeue(list(DeadLetter.objects.values_list("id", flat=True)), by=world.Staff(), reason="again")
+
+
+def _named(jobs: Sequence[LeasedJob]) -> list[tuple[str, LeasedJob]]:
+    urls = dict(Job.objects.values_list("id", "saga__subscription__callback_url"))
+    return [(urls[job.id].rpartition("/")[2], job) for job in jobs]
+
+
+def _by_name(jobs: Sequence[LeasedJob]) -> dict[str, LeasedJob]:
+    """One job of each subscription, of the newest event."""
+    return dict(_named(sorted(jobs, key=lambda job: job.saga_id)))

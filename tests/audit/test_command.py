@@ -1,0 +1,218 @@
+"""manage.py audit as ops meet it: what it prints, and what it exits with."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.db import connection
+
+from audit.checks import ALL
+from demo.receiver import Receiver
+from jobs.models import Job
+from sagas.models import Saga
+from tests.conformance import world
+from tests.factories import JobFactory, SubscriptionFactory
+from tests.processes import traffic
+from tests.processes.support import Processes, Running, database_url, until
+from webhookhub.db import clock, vendors
+from webhookhub.models import Process
+
+from .population import populate
+
+MEGABYTE = 1024  # of what the kernel counts in
+
+
+def audited(processes: Processes, *arguments: str, **environment: str) -> Running:
+    running = processes.start("audit", *arguments, **environment)
+    running.wait(60)
+    return running
+
+
+def leased_by_nobody(count: int) -> list[Job]:
+    return [JobFactory.create(status="Leased", lease_until=clock.now()) for _ in range(count)]
+
+
+def test_sound_data_gets_a_table_and_exit_code_0(processes: Processes):
+    populate()
+    sound = audited(processes)
+
+    assert sound.wait() == 0
+    assert sound.errors == ""
+    header, *lines = sound.output.splitlines()
+    assert header.split() == ["check", "rows", "found", "seconds"]
+    assert [line.split()[0] for line in lines[: len(ALL)]] == [check.name for check in ALL]
+    assert lines[-1].startswith(f"0 violations, 0 warnings, {len(ALL)} checks, ")
+    rows = {line.split()[0]: line.split()[1] for line in lines[: len(ALL)]}
+    assert int(rows["one-saga"]) == Saga.objects.count()
+    assert int(rows["one-job"]) == Job.objects.count()
+
+
+def test_a_violation_is_named_and_exit_code_1(processes: Processes):
+    jobs = leased_by_nobody(3)
+
+    found = audited(processes, "--limit", "2", "--only", "leased-jobs", "--only", "in-progress")
+
+    assert found.wait() == 1
+    lines = found.output.splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == ["in-progress", "leased-jobs"]
+    assert lines[2].endswith("VIOLATED")
+    assert lines[4:] == [
+        "leased-jobs: A Leased job has a token, a worker and an end of its lease.",
+        *(
+            f"  webhook_delivery_jobs {job.id}: Leased for saga {job.saga_id}, without a token, a worker or an end"
+            for job in jobs[:2]
+        ),
+        "  and 1 more",
+        "",
+        lines[-1],
+    ]
+    assert lines[-1].startswith("3 violations, 0 warnings, 2 checks, ")
+
+
+def test_a_warning_does_not_fail(processes: Processes):
+    Process.objects.create(
+        name="gone", kind="worker", host="h", pid=1, heartbeat_at=clock.now() - timedelta(seconds=301)
+    )
+    warned = audited(processes)
+
+    assert warned.wait() == 0
+    assert "hub_processes gone: silent since " in warned.output
+    assert "0 violations, 1 warnings" in warned.output
+
+
+def test_machines_get_one_json_document(processes: Processes):
+    [job] = leased_by_nobody(1)
+    found = audited(processes, "--json")
+
+    assert found.wait() == 1
+    document: dict[str, Any] = json.loads(found.output)
+    assert set(document) == {"healthy", "violations", "warnings", "seconds", "checks"}
+    assert (document["healthy"], document["violations"], document["warnings"]) == (False, 1, 0)
+    assert [check["name"] for check in document["checks"]] == [check.name for check in ALL]
+    for check in document["checks"]:
+        assert set(check) == {"name", "invariant", "level", "rows", "found", "seconds", "first"}
+        assert check["level"] in ("violation", "warning")
+    [faulty] = [check for check in document["checks"] if check["found"]]
+    assert faulty["name"] == "leased-jobs"
+    assert faulty["first"] == [
+        {
+            "table": "webhook_delivery_jobs",
+            "key": job.id,
+            "what": f"Leased for saga {job.saga_id}, without a token, a worker or an end",
+        }
+    ]
+
+
+def test_the_checks_are_listed_with_their_sentences(processes: Processes):
+    listed = audited(processes, "--list", DATABASE_URL="sqlite:////nowhere/hub.sqlite3")
+
+    assert listed.wait() == 0
+    for check, line in zip(ALL, listed.output.splitlines(), strict=True):
+        assert line.split()[0] == check.name
+        assert check.invariant in line
+        assert line.endswith("(warning)") == check.warns
+
+
+BAD = {
+    ("--only", "everything"): "invalid choice: 'everything'",
+    ("--batch-size", "0"): "'0' is not a whole number from 1 to 1000000",
+    ("--limit", "-1"): "'-1' is not a whole number from 0 to 100000",
+    ("--grace", "soon"): "'soon' is not a whole number from 0 to 86400",
+    ("--faster",): "unrecognized arguments: --faster",
+}
+
+
+def test_a_wrong_option_is_refused_with_exit_code_2(processes: Processes):
+    refused = {options: processes.start("audit", *options) for options in BAD}
+
+    for options, process in refused.items():
+        assert process.wait() == 2
+        assert BAD[options] in process.errors.splitlines()[-1]
+
+
+def test_a_database_that_is_not_migrated_or_not_there_is_told_from_a_violation(processes: Processes, tmp_path: Path):
+    nowhere = "sqlite:////nowhere/hub.sqlite3"
+    if vendors.is_server(connection):
+        nowhere = database_url().replace(f":{connection.settings_dict['PORT']}/", ":1/")
+    unmigrated = processes.start("audit", DATABASE_URL=f"sqlite:///{tmp_path / 'empty.sqlite3'}")
+    absent = processes.start("audit", DATABASE_URL=nowhere)
+
+    assert unmigrated.wait() == 78
+    [line] = unmigrated.errors.splitlines()
+    assert line.endswith("(run manage.py migrate).")
+    assert absent.wait() == 69
+    [line] = absent.errors.splitlines()
+    assert line.startswith("CommandError: The database cannot be reached: ")
+
+
+def test_nothing_is_found_while_a_hub_is_delivering(processes: Processes, receiver: Receiver):
+    traffic.subscribe(receiver)
+    processes.start("run_hub", "--workers", "2", "--routers", "2", "--orchestrators", "2")
+    until(lambda: Process.objects.count() == 7, "all loops register")
+    audits: list[Running] = []
+    while len(audits) < 3 or not traffic.all_ended():
+        if len(audits) < 3:
+            traffic.publish(150)
+        audits.append(audited(processes, "--batch-size", "50"))
+        assert len(audits) < 30, "the deliveries do not end"
+
+    assert [found.output for found in audits if found.wait() or " 0 warnings" not in found.output] == []
+    traffic.check_each_ended_once(receiver)
+
+
+def test_memory_does_not_grow_with_the_number_of_sagas(processes: Processes):
+    """The big one is bench/audit.py."""
+    small = peak_memory(processes)
+    make_sagas(20_000)
+    large = peak_memory(processes, "--batch-size", "20000")
+
+    assert large < small + 20 * MEGABYTE
+    assert large < 200 * MEGABYTE
+
+
+def peak_memory(processes: Processes, *arguments: str) -> int:
+    running = processes.start("audit", *arguments)
+    _, status, used = os.wait4(running.pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0, running.output
+    return used.ru_maxrss
+
+
+def make_sagas(count: int) -> None:
+    """Doubled by the database itself, from one event and its saga."""
+    SubscriptionFactory(callback_url=world.url("ok"))
+    world.publish_some("a")
+    world.route()
+    world.run_to_end()
+    event = "uid, event_type, source, correlation_id, payload, created_at"
+    saga = (
+        "subscription_id, generation, status, attempt_count, next_attempt_at, max_retry_limit, base_delay, "
+        "created_at, updated_at"
+    )
+    job = (
+        "attempt_no, status, attempt_at, response_status, worker_id, lease_token, lease_resets, response_snippet, "
+        "finished_at, settled_at"
+    )
+    with connection.cursor() as cursor:
+        made = 1
+        while made < count:
+            uid = vendors.new_uid_sql(connection)
+            cursor.execute(
+                f"INSERT INTO events ({event}) SELECT {event.replace('uid', uid, 1)} FROM events LIMIT {count - made}"
+            )
+            made = min(2 * made, count)
+        cursor.execute("DELETE FROM routing_inbox")
+        cursor.execute(
+            f"INSERT INTO webhook_delivery_sagas (event_id, {saga}) SELECT e.id, {saga} "
+            "FROM (SELECT id FROM events) e CROSS JOIN (SELECT * FROM webhook_delivery_sagas) s "
+            "WHERE e.id <> s.event_id"
+        )
+        cursor.execute(
+            f"INSERT INTO webhook_delivery_jobs (saga_id, {job}) SELECT s.id, {job} "
+            "FROM (SELECT id FROM webhook_delivery_sagas) s CROSS JOIN (SELECT * FROM webhook_delivery_jobs) j "
+            "WHERE s.id <> j.saga_id"
+        )
+    assert Saga.objects.count() == Job.objects.count() == count
