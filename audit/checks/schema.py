@@ -8,28 +8,15 @@ from typing import Any
 from django.apps import apps
 from django.conf import settings
 from django.db import connection, models
-from django.db.migrations.loader import MigrationLoader
 
 from audit.check import Bounds, Found, Question, Violation
 from webhookhub.db import standing, vendors
-from webhookhub.db.triggers import Copy, CreateTriggers, Refusal, Reset
+from webhookhub.db.triggers import declared
 
 
 def own_models() -> list[type[models.Model]]:
     labels = {name for name in settings.INSTALLED_APPS if "." not in name}
     return [model for model in apps.get_models() if model._meta.app_label in labels]
-
-
-def own_triggers() -> list[Refusal | Reset | Copy]:
-    """As the migrations make them."""
-    migrations = MigrationLoader(None).disk_migrations
-    return [
-        trigger
-        for _, migration in sorted(migrations.items())
-        for operation in migration.operations
-        if isinstance(operation, CreateTriggers)
-        for trigger in operation.triggers
-    ]
 
 
 def keys(bounds: Bounds) -> Found:
@@ -80,7 +67,7 @@ def _columns(model: type[models.Model], names: Any) -> list[str]:
 
 
 def triggers(bounds: Bounds) -> Found:
-    wanted = own_triggers()
+    wanted = declared()
     stored = vendors.triggers(connection)
     return len(wanted), [
         Violation(trigger.table, trigger.name, "the trigger is missing")

@@ -113,7 +113,7 @@ def test_a_bundle_must_hold_certificates(tmp_path, content: str | None):
     if content is not None:
         bundle.write_text(content)
 
-    with pytest.raises(ImproperlyConfigured, match="WEBHOOKHUB_CA_BUNDLE.*certificates in PEM form"):
+    with pytest.raises(ImproperlyConfigured, match=r"WEBHOOKHUB_CA_BUNDLE.*certificates in PEM form"):
         load({"WEBHOOKHUB_CA_BUNDLE": str(bundle)})
 
 

@@ -13,7 +13,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from . import vendors
 from .errors import UnfitDatabase
-from .triggers import CreateTriggers
+from .triggers import declared
 
 
 @dataclass(frozen=True)
@@ -65,27 +65,16 @@ def _unapplied() -> Iterator[Fault]:
 
 def _triggers() -> Iterator[Fault]:
     """A dump restored without its triggers would route nothing and protect nothing, and not say so."""
-    present = vendors.visible_triggers(connection)
+    present = vendors.triggers(connection)
     if present is None:
         return  # this user may not see them
-    missing = sorted(_expected_triggers() - present)
+    missing = sorted(trigger.name for trigger in declared() if (trigger.table, trigger.name) not in present)
     if missing:
         yield Fault(
             "webhookhub.E017",
             f"the database lacks the trigger {missing[0]}" + (f" and {len(missing) - 1} more" if missing[1:] else ""),
             "restore them: they are part of the schema (a dump must hold them too)",
         )
-
-
-def _expected_triggers() -> set[str]:
-    loader = MigrationExecutor(connection).loader
-    operations = [operation for migration in loader.disk_migrations.values() for operation in migration.operations]
-    return {
-        trigger.name
-        for operation in operations
-        if isinstance(operation, CreateTriggers)
-        for trigger in operation.triggers
-    }
 
 
 def _skip_locked(table: str, column: str, value: str) -> Iterator[Fault]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations.base import Operation
 
 from . import vendors
@@ -98,13 +99,16 @@ def unchanged(connection: BaseDatabaseWrapper, columns: Sequence[str]) -> str:
     return " AND ".join(vendors.same_value(connection, f"OLD.{name}", f"NEW.{name}") for name in columns)
 
 
+Trigger = Refusal | Reset | Copy | Tally
+
+
 class CreateTriggers(Operation):
     """Makes triggers going forwards and drops them going backwards."""
 
     reduces_to_sql = True
     reversible = True
 
-    def __init__(self, triggers: Sequence[Refusal | Reset | Copy | Tally]) -> None:
+    def __init__(self, triggers: Sequence[Trigger]) -> None:
         self.triggers = triggers
 
     def state_forwards(self, app_label: str, state: Any) -> None:
@@ -124,3 +128,15 @@ class CreateTriggers(Operation):
 
     def deconstruct(self) -> Any:
         return self.__class__.__name__, [self.triggers], {}
+
+
+def declared() -> list[Trigger]:
+    """All that the migrations make."""
+    migrations = MigrationLoader(None).disk_migrations
+    return [
+        trigger
+        for _, migration in sorted(migrations.items())
+        for operation in migration.operations
+        if isinstance(operation, CreateTriggers)
+        for trigger in operation.triggers
+    ]

@@ -284,21 +284,6 @@ def count_up(connection: BaseDatabaseWrapper, table: str, column: str) -> str:
     return f"{insert} ON CONFLICT (id) DO UPDATE SET {column} = {column} + 1"
 
 
-def visible_triggers(connection: BaseDatabaseWrapper) -> set[str] | None:
-    """The names of the triggers there are; None if this user may not see any."""
-    with connection.cursor() as cursor:
-        if not is_server(connection):
-            cursor.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
-            return {name for (name,) in cursor.fetchall()}
-        cursor.execute("SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE()")
-        found = {name for (name,) in cursor.fetchall()}
-        if found:
-            return found
-        cursor.execute("SHOW GRANTS")
-        grants = " ".join(grant for (grant,) in cursor.fetchall()).upper()
-        return found if "ALL PRIVILEGES" in grants or "TRIGGER" in grants else None
-
-
 def connection_faults(connection: BaseDatabaseWrapper, tables: Sequence[str]) -> list[Any]:
     from .standing import Fault
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 
 from webhookhub.db import clock, standing
 from webhookhub.db.errors import UnfitDatabase
-from webhookhub.db.triggers import CreateTriggers
+from webhookhub.db.triggers import declared
 from webhookhub.db.vendors import is_mariadb
 from webhookhub.models import Process
 
@@ -164,14 +163,7 @@ def test_the_probe_leaves_no_lock_behind(probe: str):
 @pytest.mark.parametrize("name", ["trg_event_inbox", "trg_saga_terminal"])
 def test_a_missing_trigger_is_noticed_and_named(committed: None, name: str):
     """As after a dump restored without its triggers."""
-    [trigger] = [
-        trigger
-        for migration in MigrationExecutor(connection).loader.disk_migrations.values()
-        for operation in migration.operations
-        if isinstance(operation, CreateTriggers)
-        for trigger in operation.triggers
-        if trigger.name == name
-    ]
+    [trigger] = [trigger for trigger in declared() if trigger.name == name]
     assert list(standing._triggers()) == []
     with connection.cursor() as cursor:
         cursor.execute(f"DROP TRIGGER {name}")
