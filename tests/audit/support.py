@@ -10,13 +10,13 @@ from typing import Any
 from django.db import connection, models
 
 from audit.checks import ALL
-from audit.checks.schema import own_triggers
 from audit.run import Result, run
 from deadletters.models import DeadLetter
 from jobs.models import Job
 from sagas.models import Saga
 from tests.conftest import empty_tables
 from webhookhub.db import vendors
+from webhookhub.db.triggers import declared
 
 GUARDED: tuple[type[models.Model], ...] = (Saga, Job, DeadLetter)
 
@@ -53,7 +53,7 @@ def value(sql: str) -> Any:
 @contextmanager
 def without_protection() -> Iterator[None]:
     """No trigger, and neither unique keys nor checks on sagas, jobs and dead letters. The tables are empty after it."""
-    for trigger in own_triggers():
+    for trigger in declared():
         execute(f"DROP TRIGGER {trigger.name}")
     for model in GUARDED:
         for constraint in model._meta.constraints:
@@ -86,6 +86,6 @@ def add_constraint(model: type[models.Model], constraint: models.BaseConstraint)
 
 def restore_triggers() -> None:
     there = vendors.triggers(connection) or set()
-    for trigger in own_triggers():
+    for trigger in declared():
         if (trigger.table, trigger.name) not in there:
             execute(trigger.create_sql(connection))

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection, models, transaction
 
-from audit.checks.schema import own_models, own_triggers
+from audit.checks.schema import own_models
 from jobs.models import Job
 from webhookhub.db import vendors
+from webhookhub.db.triggers import declared
 
 from .support import add_constraint, audit, execute, keys, remove_constraint, restore_triggers
 
@@ -23,8 +24,8 @@ def restored(committed: None) -> Iterator[None]:
 
 
 def test_each_missing_trigger_is_named():
-    assert len(own_triggers()) > 10
-    for trigger in own_triggers():
+    assert len(declared()) > 10
+    for trigger in declared():
         execute(f"DROP TRIGGER {trigger.name}")
         found = audit(*CHECKS)
         restore_triggers()
@@ -33,9 +34,9 @@ def test_each_missing_trigger_is_named():
 
 
 def test_a_database_without_any_trigger_is_found_out():
-    for trigger in own_triggers():
+    for trigger in declared():
         execute(f"DROP TRIGGER {trigger.name}")
-    assert audit(*CHECKS)["triggers"].found == len(own_triggers())
+    assert audit(*CHECKS)["triggers"].found == len(declared())
 
 
 def test_each_missing_key_and_check_is_named():
