@@ -143,9 +143,10 @@ class Loop:
         until = time.monotonic() + seconds
         draining = stop.requested
         while (left := until - time.monotonic()) > 0 and stop.requested == draining:
+            wait_until = until
             if self._step is not None and self._step.waits_for():
+                wait_until = time.monotonic() + min(left, TEND_SECONDS)
                 self._step.tend(min(left, TEND_SECONDS))
-            elif draining:
-                stop.pause(left)
-            else:
-                stop.wait(left)
+            # Also after tending: where there is nothing to tend any more, it takes no time.
+            rest = max(0.0, wait_until - time.monotonic())
+            stop.pause(rest) if draining else stop.wait(rest)
