@@ -47,8 +47,8 @@ class Worker:
         return leased + self._finish(batch_size) + self.open_jobs
 
     def wind_up(self, batch_size: int) -> int:
-        """Finish what is under way, without taking new jobs; what is not sent yet is given back."""
-        self._give_back(0)
+        """Finish what has been taken, without taking new jobs; what cannot be sent soon is given back."""
+        self._give_back(PATIENCE_SECONDS)
         return self._finish(batch_size)
 
     def collect(self, seconds: float) -> None:

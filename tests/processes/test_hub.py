@@ -15,6 +15,7 @@ from webhookhub.models import Process
 
 from . import traffic
 from .support import LOOPS, Processes, Running, is_running, until
+from .test_stopping import no_echo
 
 
 def registered() -> dict[int, str]:
@@ -82,6 +83,7 @@ def test_a_second_signal_ends_the_hub_and_its_children_at_once(
 
     hub.signal(signal.SIGTERM)
     hub.wait_for("process_draining", 2)  # the hub's and the worker's
+    no_echo()
     hub.signal(signal.SIGTERM)
 
     assert hub.wait(5) == 143

@@ -14,6 +14,9 @@ from webhookhub.logs import Fact, log
 
 HEARD = (signal.SIGTERM, signal.SIGINT)
 LEAVING = b"\0"  # no signal has this number
+# The same signal again so soon is no second wish: the system tells a child of its parent's death once for each thread
+# that the parent had, and a terminal's signal may come by two ways.
+ECHO_SECONDS = 0.1
 
 
 class StopSignals:
@@ -61,6 +64,7 @@ class StopSignals:
 
     def _listen(self) -> None:
         until: float | None = None
+        first, first_at = 0, 0.0
         while True:
             left = None if until is None else max(0.0, until - time.monotonic())
             if not select.select([self._heard], [], [], left)[0]:
@@ -72,7 +76,10 @@ class StopSignals:
                 if number not in HEARD:
                     continue
                 if self.requested:
+                    if number == first and time.monotonic() - first_at < ECHO_SECONDS:
+                        continue
                     os._exit(128 + number)
+                first, first_at = number, time.monotonic()
                 self.requested = True
                 os.write(self._stop, b"!")
                 until = None if self._bound is None else time.monotonic() + self._bound
