@@ -43,16 +43,20 @@ class Worker:
     def turn(self, batch_size: int) -> int:
         """Returns how much there was to do; 0 when there is nothing to send and nothing under way."""
         leased = self._take(batch_size)
-        self._give_back(PATIENCE_SECONDS)
-        return leased + self._finish(batch_size) + self.open_jobs
+        finished = self._finish(batch_size)
+        self._give_back()
+        return leased + finished + self.open_jobs
 
     def wind_up(self, batch_size: int) -> int:
         """Finish what has been taken, without taking new jobs; what cannot be sent soon is given back."""
-        self._give_back(PATIENCE_SECONDS)
-        return self._finish(batch_size)
+        finished = self._finish(batch_size)
+        self._give_back()
+        return finished
 
     def collect(self, seconds: float) -> None:
         """Move transfers on and keep what they bring, without touching the database."""
+        # However long the database is lost: a request that has waited must not be sent with its old timestamp.
+        self._unsent += [(job, BUSY_DELAY) for job in self._engine.withdraw(PATIENCE_SECONDS)]
         for job, answer in self._engine.poll(seconds):
             self._add(_as_report(job, answer))
 
@@ -96,9 +100,8 @@ class Worker:
         self.collect(0 if self._due() else POLL_SECONDS)
         return self._flush(batch_size) if self._due() or len(self._reports) >= batch_size else 0
 
-    def _give_back(self, seconds: float) -> None:
+    def _give_back(self) -> None:
         """Return what cannot be sent now, before it takes up room that others could use or its lease runs out."""
-        self._unsent += [(job, BUSY_DELAY) for job in self._engine.withdraw(seconds)]
         for delay in {delay for _, delay in self._unsent}:
             release(self.worker_id, [job for job, wait in self._unsent if wait == delay], delay)
         self._unsent.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -323,3 +324,53 @@ def test_secrets_that_a_receiver_sends_back_are_not_kept(receiver: Receiver):
     assert receiver.received[0].headers["authorization"] == "Bearer canary-42"
     assert "authorization" in job.response_snippet
     assert "canary" not in job.response_snippet
+
+
+def test_what_has_waited_too_long_is_not_sent_while_the_database_is_lost(receiver: Receiver, hub_settings, monkeypatch):
+    """It would be sent with the timestamp of when it was taken."""
+    hub_settings(requests_per_host=1)
+    answer_now = held_back(receiver)
+    jobs_at(receiver, 3)
+    worker = Worker("w", concurrency=10)
+    try:
+        turn_until(worker, lambda: len(receiver.received) == 1)
+        monkeypatch.setattr("jobs.worker.PATIENCE_SECONDS", 0.0)
+        answer_now.set()
+        for _ in range(20):
+            worker.collect(0.05)  # as the loop does while the database is lost
+        assert len(receiver.received) == 1
+        worker.turn(100)
+    finally:
+        answer_now.set()
+        worker.close()
+    assert Job.objects.filter(status="Pending", lease_resets=0).count() == 2
+
+
+def test_a_receiver_that_stops_answering_holds_up_others_for_a_moment_only(
+    receiver: Receiver, certificate_files, hub_settings, monkeypatch
+):
+    """However many jobs it has: they take up the worker's slots once, and after that go straight back."""
+    hub_settings(requests_per_host=5)
+    monkeypatch.setattr("jobs.worker.PATIENCE_SECONDS", 0.2)
+    answer_now = threading.Event()
+    answer_now.set()
+
+    def take_time() -> None:
+        answer_now.wait(30)
+
+    with Receiver(certificate_files[1], lambda request: Reply(before=take_time)) as stopping:
+        worker = Worker("w", concurrency=20)
+        try:
+            jobs_at(stopping, 5)
+            turn_until(worker, finished)
+            answer_now.clear()
+            [subscription, *_] = Subscription.objects.all()
+            for _ in range(200):
+                JobFactory.create(saga__subscription=subscription)
+            jobs_at(receiver, 1)
+            began = time.monotonic()
+            turn_until(worker, lambda: len(receiver.received) == 1)
+            assert time.monotonic() - began < 3
+        finally:
+            answer_now.set()
+            worker.close()

@@ -85,6 +85,8 @@ class Engine(Generic[T]):
         before = time.monotonic() - seconds
         withdrawn = []
         for origin, queue in self._waiting.items():
+            if queue and queue[0].since <= before:
+                self._pace.note_wait(origin)
             while queue and (queue[0].since <= before or not self._pace.may_queue(origin)):
                 withdrawn.append(queue.popleft().tag)
         return withdrawn

@@ -33,6 +33,13 @@ class Pace:
         manner = FAST  # a quick refusal takes up nothing either
         if answer.duration_ms > SLOW_MILLISECONDS:
             manner = SILENT if answer.status is None else SLOW
+        self._remember(origin, manner)
+
+    def note_wait(self, origin: str) -> None:
+        """A request has waited for its turn in vain: until the receiver answers again, no other waits for it."""
+        self._remember(origin, SLOW if self._manners.get(origin) in (FAST, SLOW) else SILENT)
+
+    def _remember(self, origin: str, manner: str) -> None:
         if self._manners.get(origin) != manner:
             self._manners.pop(origin, None)
             self._manners[origin] = manner

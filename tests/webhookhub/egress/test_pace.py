@@ -38,6 +38,16 @@ def test_one_that_never_answers_gets_few_until_it_answers_again():
     assert (pace.limit("a"), pace.may_queue("a")) == (20, True)
 
 
+def test_nothing_waits_for_one_that_has_stopped_answering_until_it_answers_again():
+    pace = Pace(20)
+    pace.note("known", QUICK)
+    for origin, limit in (("known", 20), ("unknown", FEW)):
+        pace.note_wait(origin)
+        assert (pace.limit(origin), pace.may_queue(origin)) == (limit, False)
+        pace.note(origin, QUICK)
+        assert (pace.limit(origin), pace.may_queue(origin)) == (20, True)
+
+
 def test_the_share_is_never_exceeded():
     assert Pace(1).limit("a") == 1
 
