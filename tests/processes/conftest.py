@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,3 +32,11 @@ def gate(receiver: Receiver) -> Iterator[threading.Event]:
     receiver.answer = lambda request: Reply(before=wait)
     yield opened
     opened.set()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _hear_signals() -> None:
+    """As from a terminal: under nohup, or in the background of a script, every child would inherit deafness."""
+    for number, handler in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, handler)
