@@ -11,7 +11,7 @@ from webhookhub.db.clock import UtcNow
 from webhookhub.db.fields import ExactTextField, WordField
 
 from . import transitions
-from .transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, PENDING, PENDING_RETRY
+from .transitions import PENDING, PENDING_RETRY
 
 
 class SagaQuerySet(models.QuerySet["Saga"]):
@@ -69,10 +69,3 @@ class Saga(models.Model):
 
     def __str__(self) -> str:
         return f"delivery {self.pk}"
-
-    @property
-    def is_terminal(self) -> bool:
-        return self.status in transitions.TERMINAL
-
-
-__all__ = ["COMPLETED", "DEAD_LETTERED", "IN_PROGRESS", "PENDING", "PENDING_RETRY", "Saga"]

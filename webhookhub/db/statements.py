@@ -51,6 +51,7 @@ def insert_new_selected(
     values = ", ".join([*(f"given.{column}" for column in columns), *(f"{origin}.{name}" for name in copied.values())])
     on = f"{origin}.{_primary_key(source)} = given.{_field(model, key).column}"
     tail = vendors.insert_new_tail(connection, table, fields[0].column)
+    # The WHERE is for one engine's parser, which would take the tail's ON for the join's.
     sql = f"INSERT INTO {table} ({targets}) SELECT {values} FROM {given} JOIN {origin} ON {on} WHERE 1 = 1 {tail}"  # noqa: S608
     _execute(sql, _parameters(fields, rows))
 

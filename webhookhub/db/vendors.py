@@ -148,7 +148,6 @@ def insert_new_tail(connection: BaseDatabaseWrapper, table: str, column: str) ->
         # Not the auto-increment key either: MySQL refuses to set it to a number this very statement has handed out
         # (1869), which it does when a batch holds the same key twice.
         return f"ON DUPLICATE KEY UPDATE {column} = {table}.{column}"
-    # Without the WHERE, SQLite's parser takes the ON of an INSERT … SELECT for a join's.
     return "ON CONFLICT DO NOTHING"
 
 
