@@ -17,8 +17,9 @@ ROOT = Path(__file__).resolve().parent.parent
 # package → what it may import of the others. The foundation knows no event, saga or job.
 ALLOWED: dict[str, set[str]] = {
     "webhookhub": set(),
+    "figures": {"webhookhub"},  # counts what others tell it
     "subscriptions": {"webhookhub"},
-    "events": {"webhookhub", "subscriptions.cache", "sagas.births", "sagas.policy"},
+    "events": {"webhookhub", "subscriptions.cache", "sagas.births", "sagas.policy", "figures.totals"},
     "sagas": {
         "webhookhub",
         "events.models",
@@ -27,8 +28,16 @@ ALLOWED: dict[str, set[str]] = {
         "jobs.models",
         "jobs.states",
         "deadletters.burial",
+        "figures.results",
+        "figures.totals",
     },
-    "jobs": {"webhookhub", "subscriptions.envelope", "subscriptions.secrets"},
+    "jobs": {
+        "webhookhub",
+        "figures.tidying",
+        "figures.totals",
+        "subscriptions.envelope",
+        "subscriptions.secrets",
+    },
     "deadletters": {"webhookhub", "events.models", "sagas.births", "sagas.models", "sagas.policy"},
     "audit": {"webhookhub"},  # reads every table, in SQL of its own, and writes none
     "demo": {"webhookhub", "events", "subscriptions", "sagas", "jobs", "deadletters"},

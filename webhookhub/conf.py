@@ -98,6 +98,12 @@ def _keys(text: str) -> tuple[str, ...]:
     return keys
 
 
+def _token(text: str) -> str:
+    if text and (not 16 <= len(text) <= 200 or not text.isascii() or not text.isprintable() or " " in text):
+        raise ValueError("16 to 200 letters, digits and signs, without blanks")
+    return text
+
+
 def _authorities(text: str) -> str:
     try:
         held = not text or b"-----BEGIN CERTIFICATE-----" in Path(text).read_bytes()
@@ -163,6 +169,18 @@ class HubSettings:
     process_expiry: timedelta = _setting(
         timedelta(seconds=300), _seconds(1, 86400), "silence after which a process is forgotten"
     )
+
+    # Figures
+    figures_by_minute: timedelta = _setting(
+        timedelta(hours=6),
+        _seconds(120, 2592000),
+        "how long deliveries are known by the minute; by the hour after that",
+    )
+    figures_by_hour: timedelta = _setting(
+        timedelta(days=90), _seconds(7200, 315360000), "how long deliveries are known by the hour"
+    )
+    metrics_networks: tuple[Network, ...] = _setting((), _networks, "networks from which /metrics may be read")
+    metrics_token: str = _setting("", _token, "a bearer token with which /metrics may be read", secret=True)
 
     # Logs
     log_level: str = _setting(

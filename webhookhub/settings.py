@@ -61,6 +61,7 @@ INSTALLED_APPS = [
     "sagas",
     "jobs",
     "deadletters",
+    "figures",
     "audit",
     "django.contrib.admin",
     "django.contrib.auth",

@@ -16,17 +16,20 @@ from .retry import one_statement
 Row = Mapping[str, Any]
 
 
-def insert_new(model: type[models.Model], rows: Sequence[Row]) -> None:
-    """Insert `rows` (attribute name → value); a row whose unique key exists already changes nothing."""
+def insert_new(model: type[models.Model], rows: Sequence[Row]) -> int:
+    """Insert `rows` (attribute name → value); a row whose unique key exists already changes nothing.
+
+    Returns how many are new.
+    """
     if not rows:
-        return
+        return 0
     fields = [_field(model, name) for name in rows[0]]
     columns = ", ".join(field.column for field in fields)
     row = "(" + ", ".join(["%s"] * len(fields)) + ")"
     table = model._meta.db_table
     tail = vendors.insert_new_tail(connection, table, fields[0].column)
     sql = f"INSERT INTO {table} ({columns}) VALUES {', '.join([row] * len(rows))} {tail}"  # noqa: S608
-    _execute(sql, _parameters(fields, rows))
+    return _execute(sql, _parameters(fields, rows))
 
 
 def insert_new_selected(
@@ -80,6 +83,42 @@ def update_each(
     given = vendors.rows_as_table(connection, [field.column for field in fields], len(rows))
     sql = vendors.update_from_given(connection, table, given, on, assignments, where)
     return _execute(sql, _parameters(fields, rows))
+
+
+def add_up(
+    model: type[models.Model],
+    key: Sequence[str],
+    added: Sequence[str],
+    rows: Mapping[tuple[Any, ...], Sequence[int]],
+) -> None:
+    """Add whole numbers to the columns `added` of the rows with these keys; a row that is not there starts with them.
+
+    The columns have a default of 0 in the database, and some number is not 0.
+
+    The rows are taken in the order of their keys, so that two who add at once never wait for each other in a circle.
+    """
+    if not rows:
+        return
+    fields = [_field(model, name) for name in key]
+    table = model._meta.db_table
+    # Columns that nothing is added to are left out: for hundreds of rows, to read them takes longer than to add.
+    used = [position for position, column in enumerate(map(any, zip(*rows.values(), strict=True))) if column]
+    # Whole numbers need no escaping; other parts of keys are few and repeat themselves.
+    prepared = [
+        {value: None if type(value) is int else field.get_db_prep_save(value, connection) for value in set(part)}
+        for field, part in zip(fields, zip(*rows, strict=True), strict=True)
+    ]
+    parameters: list[Any] = []
+    values = []
+    for each in sorted(rows):
+        given = [str(value) if type(value) is int else "%s" for value in each]
+        parameters += [ready[value] for ready, value in zip(prepared, each, strict=True) if type(value) is not int]
+        numbers = rows[each]
+        values.append(f"({', '.join(given)}, {', '.join([str(int(numbers[position])) for position in used])})")
+    keys, sums = [field.column for field in fields], [added[position] for position in used]
+    columns = ", ".join([*keys, *sums])
+    tail = vendors.add_up_tail(connection, table, keys, sums)
+    _execute(f"INSERT INTO {table} ({columns}) VALUES {', '.join(values)} {tail}", parameters)  # noqa: S608
 
 
 def _execute(sql: str, parameters: list[Any]) -> int:

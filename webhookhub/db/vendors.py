@@ -151,6 +151,19 @@ def insert_new_tail(connection: BaseDatabaseWrapper, table: str, column: str) ->
     return "ON CONFLICT DO NOTHING"
 
 
+def add_up_tail(connection: BaseDatabaseWrapper, table: str, key: Sequence[str], added: Sequence[str]) -> str:
+    """Ends an INSERT so that a row whose key exists already has the new numbers added to its own."""
+    if not is_server(connection):
+        sums = ", ".join(f"{column} = {table}.{column} + excluded.{column}" for column in added)
+        return f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {sums}"
+    if not is_mariadb(connection) and connection.mysql_version >= (8, 0, 19):  # type: ignore[attr-defined]
+        # The newer MySQL warns of VALUES() for every column, and MariaDB knows no other way.
+        sums = ", ".join(f"{column} = {table}.{column} + given.{column}" for column in added)
+        return f"AS given ON DUPLICATE KEY UPDATE {sums}"
+    sums = ", ".join(f"{column} = {table}.{column} + VALUES({column})" for column in added)
+    return f"ON DUPLICATE KEY UPDATE {sums}"
+
+
 def rows_as_table(connection: BaseDatabaseWrapper, columns: Sequence[str], count: int) -> str:
     """A derived table `given` of `count` parameter rows, to join a whole batch in one statement."""
     if is_server(connection):
