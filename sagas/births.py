@@ -47,7 +47,8 @@ def _insert(births: Sequence[Birth], batch_size: int) -> None:
         }
         for birth in births
     ]
-    new = sum(insert_new(Saga, rows[start : start + batch_size]) for start in range(0, len(rows), batch_size))
+    key = ("event_id", "subscription_id", "generation")
+    new = sum(insert_new(Saga, rows[start : start + batch_size], key=key) for start in range(0, len(rows), batch_size))
     totals.add({(totals.DELIVERIES, "requeued" if births[0].generation else "routed"): new})
 
 
