@@ -61,6 +61,7 @@ INSTALLED_APPS = [
     "sagas",
     "jobs",
     "deadletters",
+    "api",
     "audit",
     "django.contrib.admin",
     "django.contrib.auth",
@@ -69,6 +70,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django_extensions",
+    "ninja",  # its page of documentation, served from here
 ]
 
 MIDDLEWARE = [
