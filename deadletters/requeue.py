@@ -58,14 +58,20 @@ class InvalidRequeue(ValueError):
 
 def requeue(dead_letter_ids: Sequence[int], *, by: Requester, reason: str) -> list[Requeued]:
     """Requeue dead letters; one answer each, in the order of their ids. Unknown ids raise InvalidRequeue."""
+    reason = require(by, reason)
+    wanted = sorted(set(dead_letter_ids))
+    batches = [_letters(wanted[start : start + BATCH]) for start in range(0, len(wanted), BATCH)]
+    return [result for letters in batches for result in _requeue(letters, by.get_username(), reason)]
+
+
+def require(by: Requester, reason: str) -> str:
+    """The reason, trimmed; PermissionDenied or InvalidRequeue if this requester may not, or says not why."""
     if not by.has_perm(PERMISSION):
         raise PermissionDenied(f"{by.get_username()} lacks the permission {PERMISSION}")
     reason = reason.strip()
     if not 1 <= len(reason) <= REASON_LENGTH:
         raise InvalidRequeue(f"reason must be a text of 1 to {REASON_LENGTH} characters")
-    wanted = sorted(set(dead_letter_ids))
-    batches = [_letters(wanted[start : start + BATCH]) for start in range(0, len(wanted), BATCH)]
-    return [result for letters in batches for result in _requeue(letters, by.get_username(), reason)]
+    return reason
 
 
 def _letters(ids: Sequence[int]) -> list[DeadLetter]:

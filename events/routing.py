@@ -58,11 +58,12 @@ def _within_bounds(
         if taken and len(new) + len(matching) > MAX_BIRTHS:
             break
         taken.append(row)
-        new += [Birth(row.event_id, subscription.id, 0, _policy(subscription)) for subscription in matching]
+        new += [Birth(row.event_id, subscription.id, 0, policy(subscription)) for subscription in matching]
     return taken, new
 
 
-def _policy(subscription: RoutableSubscription) -> RetryPolicy:
+def policy(subscription: RoutableSubscription) -> RetryPolicy:
+    """What a saga for this subscription is born with."""
     return RetryPolicy.with_overrides(subscription.max_retry_limit, subscription.base_delay)
 
 

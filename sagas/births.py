@@ -52,6 +52,12 @@ def _insert(births: Sequence[Birth], batch_size: int) -> None:
     totals.add({(totals.DELIVERIES, "requeued" if births[0].generation else "routed"): new})
 
 
+def routed_to(subscription_id: int, event_ids: Collection[int]) -> set[int]:
+    """Those of the events that have their routed saga for this subscription."""
+    sagas = Saga.objects.filter(event_id__in=event_ids, subscription_id=subscription_id, generation=0)
+    return set(sagas.values_list("event_id", flat=True))
+
+
 def of_events(event_ids: Collection[int]) -> Iterator[tuple[int, dict[str, Any]]]:
     """The routed sagas of these events, each with its event's id, in the words of the log."""
     rows = Saga.objects.filter(event_id__in=event_ids, generation=0).values_list(

@@ -39,8 +39,31 @@ ALLOWED: dict[str, set[str]] = {
         "subscriptions.secrets",
     },
     "deadletters": {"webhookhub", "events.models", "sagas.births", "sagas.models", "sagas.policy"},
+    # Calls what the layers offer, and shows their rows.
+    "api": {
+        "webhookhub",
+        "events.backfill",
+        "events.errors",
+        "events.intake",
+        "events.lookup",
+        "events.models",
+        "events.payloads",
+        "subscriptions.editing",
+        "subscriptions.models",
+        "subscriptions.secrets",
+        "subscriptions.trial",
+        "subscriptions.verification",
+        "sagas.choice",
+        "sagas.models",
+        "sagas.transitions",
+        "jobs.models",
+        "deadletters.bulk",
+        "deadletters.choice",
+        "deadletters.models",
+        "deadletters.requeue",
+    },
     "audit": {"webhookhub"},  # reads every table, in SQL of its own, and writes none
-    "demo": {"webhookhub", "events", "subscriptions", "sagas", "jobs", "deadletters"},
+    "demo": {"webhookhub", "events", "subscriptions", "sagas", "jobs", "deadletters", "api"},
 }
 # Pages show rows of every layer side by side; they may read any model and call what is written for looking things up.
 PAGES = {"admin.py", "forms.py", "confirmation.py", "lookup.py"}

@@ -159,6 +159,12 @@ class HubSettings:
         timedelta(hours=24), _seconds(0, 2592000), "how long a replaced signing secret still signs besides the new one"
     )
 
+    # The API
+    api_events_per_second: int = _setting(
+        1000, _whole(1, 100_000), "events that an API key may send on average; ten seconds' worth at once"
+    )
+    api_batch_bytes: int = _setting(8 * 1024 * 1024, _whole(1024, 256 * 1024 * 1024), "the longest batch of events")
+
     # Loops
     batch_size: int = _setting(500, _whole(1, MAX_BATCH), "rows per statement")
     poll_interval: timedelta = _setting(timedelta(seconds=0.5), _seconds(0.01, 3600), "an idle loop's wait")

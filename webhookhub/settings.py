@@ -62,6 +62,7 @@ INSTALLED_APPS = [
     "jobs",
     "deadletters",
     "figures",
+    "api",
     "audit",
     "django.contrib.admin",
     "django.contrib.auth",
@@ -70,6 +71,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django_extensions",
+    "ninja",  # its page of documentation, served from here
 ]
 
 MIDDLEWARE = [
