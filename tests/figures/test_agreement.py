@@ -7,6 +7,7 @@ import pytest
 from deadletters.models import DeadLetter
 from deadletters.requeue import requeue
 from events.models import RoutingInbox
+from events.routing import Router
 from jobs.cleaner import clean
 from jobs.models import Job
 from sagas.dispatch import dispatch
@@ -79,7 +80,7 @@ def test_many_routers_at_once_count_each_event_once(committed: None):
     world.publish_some(*map(str, range(60)))
 
     def route_all() -> None:
-        while world.Router().route(7):
+        while Router().route(7):
             pass
 
     together(*[route_all] * 4)

@@ -75,6 +75,12 @@ def bound_waiting(connection: BaseDatabaseWrapper, seconds: int) -> None:
         connection.close()
 
 
+def bound_everything(connection: BaseDatabaseWrapper, seconds: int) -> None:
+    """From its next connection on, give up after `seconds`, whether connecting, waiting for an answer or for a lock."""
+    bound_waiting(connection, seconds)
+    connection.settings_dict["OPTIONS"]["connect_timeout" if is_server(connection) else "timeout"] = seconds
+
+
 def is_server(connection: BaseDatabaseWrapper) -> bool:
     """A database server with row locks, as opposed to the embedded database with one writer at a time."""
     return connection.vendor == "mysql"
