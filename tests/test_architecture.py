@@ -224,8 +224,19 @@ def test_one_file_knows_the_database_engines(package: str):
 def test_nothing_but_egress_opens_a_connection_to_the_outside(package: str):
     found = {name(file): talks(tree(file)) for file in files(package)}
 
-    outside = {file: what for file, what in found.items() if what and not file.startswith("webhookhub/egress/")}
+    # The client runs in the producers' processes, not in the hub's.
+    talkers = ("webhookhub/egress/", "webhookhub/client/")
+    outside = {file: what for file, what in found.items() if what and not file.startswith(talkers)}
     assert outside == {}
+
+
+def test_the_client_needs_nothing_of_the_hub_and_the_hub_nothing_of_the_client():
+    for package in ALLOWED:
+        for file in files(package):
+            inside = name(file).startswith("webhookhub/client/")
+            own = [each for each in imports(tree(file)) if within(each, "webhookhub") or within(each, "django")]
+            assert not inside or own == [], name(file)
+            assert inside or not any(within(each, "webhookhub.client") for each in own), name(file)
 
 
 def test_only_workers_and_verification_send():
