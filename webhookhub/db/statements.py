@@ -154,7 +154,7 @@ def add_up(
 ) -> None:
     """Add whole numbers to the columns `added` of the rows with these keys; a row that is not there starts with them.
 
-    The columns have a default of 0 in the database, and some number is not 0.
+    The columns have a default of 0 in the database. Where there is nothing to add, nothing is written.
 
     The rows are taken in the order of their keys, so that two who add at once never wait for each other in a circle.
     """
@@ -164,6 +164,8 @@ def add_up(
     table = model._meta.db_table
     # Columns that nothing is added to are left out: for hundreds of rows, to read them takes longer than to add.
     used = [position for position, column in enumerate(map(any, zip(*rows.values(), strict=True))) if column]
+    if not used:
+        return
     # Whole numbers need no escaping; other parts of keys are few and repeat themselves.
     prepared = [
         {value: None if type(value) is int else field.get_db_prep_save(value, connection) for value in set(part)}
