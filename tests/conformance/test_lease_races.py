@@ -113,7 +113,7 @@ def test_a_late_result_that_comes_before_the_reset_is_kept():
     make_jobs(1)
     job = take_one("slow")
     expire_leases()
-    with Rival(lambda: clean(10), before="UPDATE") as cleaner:
+    with Rival(lambda: clean(10), after="SELECT webhook_delivery_jobs") as cleaner:
         cleaner.reached()  # it has seen the expired lease
         assert report("slow", [Report(job, None, 204)]) == 1
         cleaner.result()
@@ -125,7 +125,7 @@ def test_a_slow_cleaner_does_not_take_the_lease_of_the_next_worker():
     make_jobs(1)
     take_one("gone")
     expire_leases()
-    with Rival(lambda: clean(10), before="UPDATE") as cleaner:
+    with Rival(lambda: clean(10), after="SELECT webhook_delivery_jobs") as cleaner:
         cleaner.reached()
         clean(10)
         job = take_one("next")

@@ -53,11 +53,11 @@ def test_a_second_requeue_of_a_dead_letter_says_who_was_first_and_names_the_deli
 
 @pytest.mark.parametrize(
     "moment",
-    ["SELECT webhook_delivery_sagas", "INSERT INTO webhook_delivery_sagas"],
+    [{"before": "SELECT webhook_delivery_sagas"}, {"after": "SELECT webhook_delivery_sagas"}],
     ids=["before-look", "before-birth"],
 )
 def test_a_requeue_overtaken_before_its_delivery_is_made_remains_the_first(letter, moment):
-    with Rival(lambda: ask(letter, "ada"), before=moment) as slow:
+    with Rival(lambda: ask(letter, "ada"), **moment) as slow:
         slow.reached()  # it has recorded the request and not made the saga
         second = ask(letter, "bob")
         first = slow.result()
