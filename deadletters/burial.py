@@ -26,7 +26,8 @@ def bury(deaths: Sequence[Death]) -> None:
     insert_new_selected(
         DeadLetter,
         [asdict(death) for death in deaths],
+        key=("saga_id",),
         source=Event,
-        key="event_id",
+        source_id="event_id",
         copied={"payload_snapshot": "payload"},
     )

@@ -85,6 +85,7 @@ def _requeue(letters: Sequence[DeadLetter], username: str, reason: str) -> list[
             {"dead_letter_id": letter.id, "requested_by": username, "reason": reason, "request_token": token}
             for letter in letters
         ],
+        key=("dead_letter_id",),
     )
     before = successors(letters)
     births.insert([_birth(letter) for letter in letters], BATCH)

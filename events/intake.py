@@ -74,7 +74,8 @@ def publish_many(events: Sequence[NewEvent]) -> list[Published | InvalidEvent | 
             results[position] = error
     stored: dict[Any, Event] = {}
     for piece in _pieces(list(rows.values())):
-        insert_new(Event, piece)
+        # What a producer sends again, because it has not heard the answer, is there already.
+        insert_new(Event, piece, key=("source", "external_id"), look_first=len(piece) > 1)
         stored |= _stored(piece)
     for position, row in rows.items():
         results[position] = _result(row, stored[_identity(row)])

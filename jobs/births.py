@@ -25,6 +25,7 @@ def insert(attempts: Sequence[tuple[int, int, datetime]], now: datetime) -> None
             }
             for saga_id, attempt_no, due_at in attempts
         ],
+        key=("saga_id", "attempt_no"),
     )
 
 

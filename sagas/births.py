@@ -43,7 +43,7 @@ def insert(births: Sequence[Birth], batch_size: int) -> None:
         for birth in births
     ]
     for start in range(0, len(rows), batch_size):
-        insert_new(Saga, rows[start : start + batch_size])
+        insert_new(Saga, rows[start : start + batch_size], key=("event_id", "subscription_id", "generation"))
 
 
 def of_events(event_ids: Collection[int]) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -51,12 +51,12 @@ def _dispatch(status: str, batch_size: int) -> int:
     if not due:
         return 0
     go, wait = _by_subscription(due)
+    job_births.insert([(saga.id, saga.attempt_no, saga.next_attempt_at) for saga in go], now)
     if wait:
         # A job made before its subscription was switched off is on its way: its saga must follow it.
         begun = job_births.existing([(saga.id, saga.attempt_no) for saga in wait])
         go += [saga for saga in wait if (saga.id, saga.attempt_no) in begun]
         _postpone([saga for saga in wait if (saga.id, saga.attempt_no) not in begun], now)
-    job_births.insert([(saga.id, saga.attempt_no, saga.next_attempt_at) for saga in go], now)
     _start(go, now)
     _log(go)
     return len(due)

@@ -146,7 +146,8 @@ def test_an_idempotent_insert_racing_itself_makes_each_row_once_and_fails_nobody
     ]
 
     # In opposite orders, because that is how two batches come to wait for each other.
-    together(*[lambda: insert_new(Saga, rows), lambda: insert_new(Saga, rows[::-1])] * 3)
+    key = ("event_id", "subscription_id", "generation")
+    together(*[lambda: insert_new(Saga, rows, key=key), lambda: insert_new(Saga, rows[::-1], key=key)] * 3)
 
     assert sorted(Saga.objects.values_list("event_id", flat=True)) == list(range(1, 101))
 

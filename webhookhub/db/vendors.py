@@ -5,6 +5,7 @@ MySQL and MariaDB share a driver and a dialect; where they differ, the reason st
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,10 @@ LOST_CODES = {
     *(1040, 1053, 1077, 1079, 1080, 1129, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1317, 1927),
     *(2002, 2003, 2005, 2006, 2013, 2026, 2055, 4031),
 }
+
+# A row with this key exists; without and with the key's name.
+DUPLICATE_CODES = {1062, 1586}
+SQLITE_DUPLICATE_CODES = {sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY}
 
 # The server is there and refuses: wrong name, wrong password, no such database. Waiting does not help.
 REFUSED_CODES = {1044, 1045, 1049, 1698}
@@ -104,6 +109,12 @@ def is_refused(error: BaseException) -> bool:
     return isinstance(error, DatabaseError) and error_code(error) in REFUSED_CODES
 
 
+def is_duplicate(error: BaseException) -> bool:
+    """A unique key refused a row."""
+    code = getattr(error.__cause__, "sqlite_errorcode", None)
+    return error_code(error) in DUPLICATE_CODES or code in SQLITE_DUPLICATE_CODES
+
+
 def _sqlite_busy(error: BaseException) -> bool:
     return "database is locked" in str(error) or "database table is locked" in str(error)
 
@@ -139,16 +150,6 @@ def enum_check(connection: BaseDatabaseWrapper, column: str, words: Sequence[str
 
 def quoted(words: Sequence[str]) -> str:
     return ", ".join(f"'{word}'" for word in words)
-
-
-def insert_new_tail(connection: BaseDatabaseWrapper, table: str, column: str) -> str:
-    """Ends an INSERT so that a row whose unique key exists already is left as it is; `column` is any that it sets."""
-    if is_server(connection):
-        # Not INSERT IGNORE: that would also turn a wrong value into a warning and store something else.
-        # Not the auto-increment key either: MySQL refuses to set it to a number this very statement has handed out
-        # (1869), which it does when a batch holds the same key twice.
-        return f"ON DUPLICATE KEY UPDATE {column} = {table}.{column}"
-    return "ON CONFLICT DO NOTHING"
 
 
 def rows_as_table(connection: BaseDatabaseWrapper, columns: Sequence[str], count: int) -> str:

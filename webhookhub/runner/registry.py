@@ -40,6 +40,7 @@ class Registration:
                         "heartbeat_at": moment,
                     }
                 ],
+                key=("name",),
             )
         self._beat_at = time.monotonic()
 
