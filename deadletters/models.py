@@ -30,7 +30,10 @@ class DeadLetter(models.Model):
             models.Index(fields=["event"], name="idx_dead_event"),
         ]
         constraints = [models.UniqueConstraint(fields=["saga"], name="uniq_dead_saga")]
-        permissions = [("requeue_deadletter", "Can requeue a dead letter")]
+        permissions = [
+            ("requeue_deadletter", "Can requeue a dead letter"),
+            ("bulk_requeue_deadletter", "Can requeue more than one dead letter at a time"),
+        ]
 
     def __str__(self) -> str:
         return f"dead letter {self.pk}"
