@@ -31,6 +31,12 @@ SQLITE_DUPLICATE_CODES = {sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONST
 # The server is there and refuses: wrong name, wrong password, no such database. Waiting does not help.
 REFUSED_CODES = {1044, 1045, 1049, 1698}
 
+# Refused for want of a privilege: on a table, a column, a routine, or for the statement as such.
+DENIED_CODES = {1142, 1143, 1227, 1370, 1410}
+UNKNOWN_ACCOUNT = 1141
+# The longest name of an account that both servers take.
+ACCOUNT_LENGTH = 32
+
 ENUM_COLLATION = "CHARACTER SET ascii COLLATE ascii_bin"
 TEXT_COLLATION = "utf8mb4_bin"
 
@@ -113,6 +119,15 @@ def is_duplicate(error: BaseException) -> bool:
     """A unique key refused a row."""
     code = getattr(error.__cause__, "sqlite_errorcode", None)
     return error_code(error) in DUPLICATE_CODES or code in SQLITE_DUPLICATE_CODES
+
+
+def is_denied(error: BaseException) -> bool:
+    """The connected account lacks a privilege."""
+    return isinstance(error, DatabaseError) and error_code(error) in DENIED_CODES
+
+
+def is_unknown_account(error: BaseException) -> bool:
+    return error_code(error) == UNKNOWN_ACCOUNT
 
 
 def _sqlite_busy(error: BaseException) -> bool:
@@ -282,6 +297,30 @@ def count_up(connection: BaseDatabaseWrapper, table: str, column: str) -> str:
     if is_server(connection):
         return f"{insert} ON DUPLICATE KEY UPDATE {column} = {column} + 1"
     return f"{insert} ON CONFLICT (id) DO UPDATE SET {column} = {column} + 1"
+
+
+def default_role_statement(connection: BaseDatabaseWrapper, role: str, user: str) -> str:
+    return f"SET DEFAULT ROLE {role} {'FOR' if is_mariadb(connection) else 'TO'} {user}"
+
+
+def default_roles(connection: BaseDatabaseWrapper, name: str, host: str) -> set[str]:
+    """The roles that a user has from its log-in on."""
+    if is_mariadb(connection):
+        sql = "SELECT default_role FROM mysql.user WHERE user = %s AND host = %s AND default_role <> ''"
+    else:
+        sql = "SELECT default_role_user FROM mysql.default_roles WHERE user = %s AND host = %s"
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [name, host])
+        return {row[0] for row in cursor.fetchall()}
+
+
+def distrusts_trigger_creators(connection: BaseDatabaseWrapper) -> bool:
+    """Whether the server lets nobody without the SUPER privilege create a trigger."""
+    if not is_server(connection):
+        return False
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT @@global.log_bin AND NOT @@global.log_bin_trust_function_creators")
+        return bool(cursor.fetchone()[0])
 
 
 def connection_faults(connection: BaseDatabaseWrapper, tables: Sequence[str]) -> list[Any]:
