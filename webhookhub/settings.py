@@ -62,6 +62,7 @@ INSTALLED_APPS = [
     "jobs",
     "deadletters",
     "audit",
+    "roles",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",

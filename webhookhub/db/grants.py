@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from django.db import DatabaseError
@@ -69,7 +69,7 @@ def held_by_me(connection: BaseDatabaseWrapper) -> Held:
 
 def parse(lines: Iterable[str], who: str | None = None) -> Held:
     """SHOW GRANTS in data; with `who`, only the lines that are about that very account."""
-    privileges: set[Privilege] = set()
+    held: set[Privilege] = set()
     roles: set[str] = set()
     passed_on: set[str] = set()
     for line in lines:
@@ -82,13 +82,14 @@ def parse(lines: Iterable[str], who: str | None = None) -> Held:
             roles |= names
             passed_on |= names if "WITH ADMIN OPTION" in named["rest"] else set()
         elif given:
-            privileges |= set(_privileges(given["what"], given["object"]))
+            held |= set(privileges(given["what"], given["object"]))
             if "WITH GRANT OPTION" in given["rest"]:
-                privileges.add(Privilege(given["object"], GRANT_OPTION))
-    return Held(frozenset(privileges), frozenset(roles), frozenset(passed_on))
+                held.add(Privilege(given["object"], GRANT_OPTION))
+    return Held(frozenset(held), frozenset(roles), frozenset(passed_on))
 
 
-def _privileges(what: str, on: str) -> Iterable[Privilege]:
+def privileges(what: str, on: str) -> Iterator[Privilege]:
+    """`what` as it stands in a GRANT: SELECT, UPDATE (a, b)."""
     for match in _PRIVILEGE.finditer(what):
         if match["name"] == "USAGE":
             continue  # the server's word for none

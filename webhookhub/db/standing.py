@@ -11,6 +11,7 @@ from django.apps import apps
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
 
 from . import grants, vendors
 from .errors import UnfitDatabase
@@ -69,6 +70,7 @@ def _own_tables() -> list[str]:
 
 
 def _plan() -> list[Any]:
+    vendors.require_readable(connection, MigrationRecorder.Migration._meta.db_table)
     executor = MigrationExecutor(connection)
     return [migration for migration, _ in executor.migration_plan(executor.loader.graph.leaf_nodes())]
 

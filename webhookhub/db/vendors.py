@@ -34,6 +34,7 @@ REFUSED_CODES = {1044, 1045, 1049, 1698}
 # Refused for want of a privilege: on a table, a column, a routine, or for the statement as such.
 DENIED_CODES = {1142, 1143, 1227, 1370, 1410}
 UNKNOWN_ACCOUNT = 1141
+UNKNOWN_TABLE = 1146
 # The longest name of an account that both servers take.
 ACCOUNT_LENGTH = 32
 
@@ -239,28 +240,35 @@ def generated_columns(connection: BaseDatabaseWrapper, table: str) -> set[str]:
         return {name for (name,) in cursor.fetchall()}
 
 
+def has_check(connection: BaseDatabaseWrapper, table: str, name: str) -> bool:
+    """Asked of the table itself: one server hides checks, in its lists of them, from those who may only read."""
+    if not is_server(connection):
+        return False
+    with connection.cursor() as cursor:
+        cursor.execute(f"SHOW CREATE TABLE {table}")
+        return f"CONSTRAINT `{name}` CHECK " in cursor.fetchone()[1]
+
+
 def triggers(connection: BaseDatabaseWrapper) -> set[tuple[str, str]] | None:
     """(table, trigger) of all there are; None if this user may not know.
 
-    Servers show triggers only to those who may make them, and an empty list to all others.
+    Servers show all of them only to those who may make them, and to others some or none, without a word.
     """
     with connection.cursor() as cursor:
         if not is_server(connection):
             cursor.execute("SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger'")
             return set(cursor.fetchall())
         cursor.execute(
+            "SELECT 1 FROM information_schema.user_privileges WHERE privilege_type = 'TRIGGER' UNION ALL "
+            "SELECT 1 FROM information_schema.schema_privileges WHERE privilege_type = 'TRIGGER' "
+            "AND DATABASE() LIKE table_schema"
+        )
+        if not cursor.fetchall():
+            return None
+        cursor.execute(
             "SELECT event_object_table, trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE()"
         )
-        found = set(cursor.fetchall())
-        if found:
-            return found
-        cursor.execute(
-            "SELECT 1 FROM information_schema.user_privileges WHERE privilege_type = 'TRIGGER' UNION ALL "
-            "SELECT 1 FROM information_schema.schema_privileges WHERE privilege_type = 'TRIGGER' UNION ALL "
-            "SELECT 1 FROM information_schema.table_privileges WHERE privilege_type = 'TRIGGER' "
-            "AND table_schema = DATABASE()"
-        )
-        return found if cursor.fetchall() else None
+        return set(cursor.fetchall())
 
 
 def same_value(connection: BaseDatabaseWrapper, one: str, other: str) -> str:
@@ -312,6 +320,18 @@ def default_roles(connection: BaseDatabaseWrapper, name: str, host: str) -> set[
     with connection.cursor() as cursor:
         cursor.execute(sql, [name, host])
         return {row[0] for row in cursor.fetchall()}
+
+
+def require_readable(connection: BaseDatabaseWrapper, table: str) -> None:
+    """Raises the server's refusal if this user may not read `table`: servers hide it, as if it were not there."""
+    if not is_server(connection):
+        return
+    with connection.cursor() as cursor:
+        try:
+            cursor.execute(f"SELECT 1 FROM {table} LIMIT 1")  # noqa: S608
+        except DatabaseError as error:
+            if error_code(error) != UNKNOWN_TABLE:
+                raise
 
 
 def distrusts_trigger_creators(connection: BaseDatabaseWrapper) -> bool:
