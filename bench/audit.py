@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from webhookhub.cipher import new_key
+from bench.scratch import execute, scratch_database
 
 ROOT = Path(__file__).resolve().parent.parent
 SUBSCRIPTIONS = 4
@@ -43,81 +43,46 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="leave the database for another look")
     parser.add_argument("--batch-size", type=int, default=20_000)
     options = parser.parse_args()
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhookhub.settings")
-    os.environ.setdefault("WEBHOOKHUB_SECRET_KEY", "a scratch database needs no secret")
-    os.environ.setdefault("WEBHOOKHUB_ENCRYPTION_KEYS", new_key())
-    import django
-
-    django.setup()
-    _make_anew()
-    try:
+    with scratch_database(keep=options.keep):
         started = time.monotonic()
-        _fill(options.sagas)
+        fill(options.sagas)
         print(f"filled in {time.monotonic() - started:.0f} s", flush=True)
         return _audit(options.batch_size)
-    finally:
-        if not options.keep:
-            _drop()
 
 
-def _make_anew() -> None:
-    from django.core.management import call_command
-    from django.db import connection
-
-    _drop()
-    with connection._nodb_cursor() as cursor:
-        cursor.execute(f"CREATE DATABASE {connection.settings_dict['NAME']} CHARACTER SET utf8mb4")
-    call_command("migrate", verbosity=0)
-
-
-def _drop() -> None:
-    from django.db import connection
-
-    connection.close()
-    with connection._nodb_cursor() as cursor:
-        cursor.execute(f"DROP DATABASE IF EXISTS {connection.settings_dict['NAME']}")
-
-
-def _execute(sql: str, *parameters: str | int) -> None:
-    from django.db import connection
-
-    with connection.cursor() as cursor:
-        cursor.execute(sql, parameters or None)
-
-
-def _fill(sagas: int) -> None:
+def fill(sagas: int) -> None:
     from subscriptions.models import Subscription
 
     for number in range(SUBSCRIPTIONS):
         Subscription.objects.create(event_type="order.created", callback_url=f"https://hooks.example.com/{number}")
     earlier = f"{LONG_AGO} - INTERVAL 1 DAY"
-    _execute(f"UPDATE subscriptions SET verified = 1, verification_at = {earlier}, updated_at = {earlier}")  # noqa: S608
-    _execute("CREATE TABLE numbers (n INT PRIMARY KEY)")
+    execute(f"UPDATE subscriptions SET verified = 1, verification_at = {earlier}, updated_at = {earlier}")  # noqa: S608
+    execute("CREATE TABLE numbers (n INT PRIMARY KEY)")
     digits = "(SELECT 0 d" + "".join(f" UNION ALL SELECT {digit}" for digit in range(1, 10)) + ")"
-    _execute(
+    execute(
         f"INSERT INTO numbers SELECT a.d + 10*b.d + 100*c.d + 1000*e.d + 10000*f.d "  # noqa: S608
         f"FROM {digits} a, {digits} b, {digits} c, {digits} e, {digits} f"
     )
     events = sagas // SUBSCRIPTIONS
     for start in range(0, events, PART):
-        _execute(
+        execute(
             "INSERT INTO events (uid, event_type, source, correlation_id, payload, created_at) "  # noqa: S608
             f"SELECT REPLACE(UUID(), '-', ''), 'order.created', 'bench', n, %s, {LONG_AGO} "
             "FROM numbers WHERE n < %s",
             PAYLOAD,
             min(PART, events - start),
         )
-    _execute("TRUNCATE routing_inbox")
-    _execute("DROP TABLE numbers")
-    _execute("ANALYZE TABLE events, subscriptions")
+    execute("TRUNCATE routing_inbox")
+    execute("DROP TABLE numbers")
+    execute("ANALYZE TABLE events, subscriptions")
     for low in range(0, events * 2, PART):
         _fill_part(low, low + PART)
-    _execute("ANALYZE TABLE webhook_delivery_sagas, webhook_delivery_jobs, dead_letters")
+    execute("ANALYZE TABLE webhook_delivery_sagas, webhook_delivery_jobs, dead_letters")
 
 
 def _fill_part(low: int, high: int) -> None:
     """The sagas of some events, in the order in which a router would have made them, and what belongs to them."""
-    _execute(
+    execute(
         f"INSERT INTO webhook_delivery_sagas ({SAGA_COLUMNS}) "  # noqa: S608
         f"SELECT event_id, subscription_id, 0, {STATUS}, {ATTEMPTS}, {LONG_AGO}, {LIMIT}, 30000000, "
         f"CASE WHEN n < 5 OR n = 8 THEN 'http_500' END, {LONG_AGO}, {LONG_AGO} FROM ("
@@ -128,7 +93,7 @@ def _fill_part(low: int, high: int) -> None:
     # Accepted results: the last of a Completed saga succeeded, all others failed.
     succeeded = "s.status = 'Completed' AND a.n = s.attempt_count"
     attempts = "(SELECT 1 n UNION ALL SELECT 2 UNION ALL SELECT 3)"
-    _execute(
+    execute(
         f"INSERT INTO webhook_delivery_jobs ({JOB_COLUMNS}) "  # noqa: S608
         f"SELECT s.id, a.n, IF({succeeded}, 'Completed', 'Failed'), {LONG_AGO}, {LONG_AGO}, "
         f"IF({succeeded}, 200, 500), IF({succeeded}, NULL, 'http_500'), 'bench', 'token', 0, 'ok', "
@@ -137,13 +102,13 @@ def _fill_part(low: int, high: int) -> None:
     )
     # What is under way: ready, or finished and waiting to be applied.
     ready = "s.id MOD 2 = 0"
-    _execute(
+    execute(
         f"INSERT INTO webhook_delivery_jobs ({JOB_COLUMNS}) "  # noqa: S608
         f"SELECT s.id, 1, IF({ready}, 'Pending', 'Completed'), NULL, {LONG_AGO}, IF({ready}, NULL, 200), NULL, "
         f"IF({ready}, '', 'bench'), IF({ready}, '', 'token'), 0, '', IF({ready}, NULL, NOW(6)), NULL "
         f"FROM webhook_delivery_sagas s WHERE {within} AND s.status = 'InProgress'"
     )
-    _execute(
+    execute(
         "INSERT INTO dead_letters (saga_id, event_id, subscription_id, final_error_code, failed_at, payload_snapshot) "  # noqa: S608
         f"SELECT s.id, s.event_id, s.subscription_id, s.final_error_code, {LONG_AGO}, e.payload "
         f"FROM webhook_delivery_sagas s JOIN events e ON e.id = s.event_id "

@@ -60,7 +60,7 @@ class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
         if len(ids) > MOST_AT_ONCE:
             self.message_user(request, TOO_MANY, messages.ERROR)
             return None
-        if not request.user.has_perms(needed(len(ids))):
+        if not request.user.has_perms(needed(many=len(ids) > 1)):
             self.message_user(request, ONE_AT_A_TIME, messages.ERROR)
             return None
         return confirmation.ask(request, RequeueForm(initial={"ids": ",".join(map(str, ids))}))

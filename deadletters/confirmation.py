@@ -31,7 +31,7 @@ def view(request: HttpRequest) -> HttpResponse:
         raise PermissionDenied
     if request.method != "POST":
         chosen = request.GET.get("ids", "")
-        if "," in chosen and not request.user.has_perms(needed(2)):
+        if "," in chosen and not request.user.has_perms(needed(many=True)):
             raise PermissionDenied
         return ask(request, RequeueForm(initial={"ids": chosen}))
     form = RequeueForm(request.POST)

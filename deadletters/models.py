@@ -28,6 +28,10 @@ class DeadLetter(models.Model):
         indexes = [
             models.Index(fields=["saga"], name="idx_dead_saga"),
             models.Index(fields=["event"], name="idx_dead_event"),
+            # By these people choose what to look at and what to requeue, in the order of failure.
+            models.Index(fields=["failed_at"], name="idx_dead_failed"),
+            models.Index(fields=["subscription", "failed_at"], name="idx_dead_subscription"),
+            models.Index(fields=["final_error_code", "failed_at"], name="idx_dead_error"),
         ]
         constraints = [models.UniqueConstraint(fields=["saga"], name="uniq_dead_saga")]
         permissions = [

@@ -66,19 +66,25 @@ class InvalidRequeue(ValueError):
 def requeue(dead_letter_ids: Sequence[int], *, by: Requester, reason: str) -> list[Requeued]:
     """Requeue dead letters; one answer each, in the order of their ids. Unknown ids raise InvalidRequeue."""
     wanted = sorted(set(dead_letter_ids))
-    lacking = [permission for permission in needed(len(wanted)) if not by.has_perm(permission)]
+    reason = require(by, reason, many=len(wanted) > 1)
+    batches = [_letters(wanted[start : start + BATCH]) for start in range(0, len(wanted), BATCH)]
+    return [result for letters in batches for result in _requeue(letters, by.get_username(), reason)]
+
+
+def require(by: Requester, reason: str, *, many: bool) -> str:
+    """The reason, trimmed; PermissionDenied or InvalidRequeue if this requester may not, or says not why."""
+    lacking = [permission for permission in needed(many=many) if not by.has_perm(permission)]
     if lacking:
         raise PermissionDenied(f"{by.get_username()} lacks the permission {lacking[0]}")
     reason = reason.strip()
     if not 1 <= len(reason) <= REASON_LENGTH:
         raise InvalidRequeue(f"reason must be a text of 1 to {REASON_LENGTH} characters")
-    batches = [_letters(wanted[start : start + BATCH]) for start in range(0, len(wanted), BATCH)]
-    return [result for letters in batches for result in _requeue(letters, by.get_username(), reason)]
+    return reason
 
 
-def needed(count: int) -> list[str]:
-    """The permissions to requeue so many at once."""
-    return [PERMISSION, BULK_PERMISSION] if count > 1 else [PERMISSION]
+def needed(*, many: bool) -> list[str]:
+    """The permissions to requeue one, or more than one at once."""
+    return [PERMISSION, BULK_PERMISSION] if many else [PERMISSION]
 
 
 def _letters(ids: Sequence[int]) -> list[DeadLetter]:

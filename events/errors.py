@@ -10,6 +10,14 @@ class InvalidEvent(ValueError):
         self.why = why
 
 
+class PayloadTooLarge(InvalidEvent):
+    """More than an event may carry."""
+
+
+class ReservedEventType(InvalidEvent):
+    """A type that only the hub itself may use."""
+
+
 class EventConflict(Exception):
     """The same source and external id were used before for another event; nothing was stored."""
 

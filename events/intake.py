@@ -9,12 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from webhookhub.db.retry import in_transaction
 from webhookhub.db.statements import insert_new
 from webhookhub.ids import new_uid
 from webhookhub.logs import Fact, log
 
 from . import payloads
-from .errors import EventConflict, InvalidEvent
+from .errors import EventConflict, InvalidEvent, ReservedEventType
 from .models import Event
 
 EVENT_TYPE = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
@@ -27,6 +28,8 @@ PIECE_CHARACTERS = 2_000_000
 
 @dataclass(frozen=True)
 class NewEvent:
+    """`payload` is a Python value, or a payloads.Document that is stored as it was written."""
+
     event_type: str
     payload: Any
     source: str = DEFAULT_SOURCE
@@ -64,7 +67,10 @@ def publish(
 
 
 def publish_many(events: Sequence[NewEvent]) -> list[Published | InvalidEvent | EventConflict]:
-    """Append many events, hundreds a statement; one result each, in order. A bad one does not sink the others."""
+    """Append many events, hundreds a statement; one result each, in order. A bad one does not sink the others.
+
+    All that are good are stored together or, if the database fails in between, none of them.
+    """
     results: list[Published | InvalidEvent | EventConflict | None] = [None] * len(events)
     rows: dict[int, dict[str, Any]] = {}
     for position, event in enumerate(events):
@@ -72,21 +78,37 @@ def publish_many(events: Sequence[NewEvent]) -> list[Published | InvalidEvent | 
             rows[position] = _row(event)
         except InvalidEvent as error:
             results[position] = error
-    stored: dict[Any, Event] = {}
-    for piece in _pieces(list(rows.values())):
-        # What a producer sends again, because it has not heard the answer, is there already.
-        insert_new(Event, piece, key=("source", "external_id"), look_first=len(piece) > 1)
-        stored |= _stored(piece)
+    stored = _store(list(rows.values()))
     for position, row in rows.items():
         results[position] = _result(row, stored[_identity(row)])
     return [result for result in results if result is not None]
+
+
+def _store(rows: Sequence[dict[str, Any]]) -> dict[Any, Event]:
+    """Insert what is new; returns what is stored under each row's identity."""
+    # The same identity twice in one batch is one event; the second is held against the first, like any other repeat.
+    first = {_identity(row): row for row in reversed(rows)}
+    pieces = list(_pieces([row for row in rows if first[_identity(row)] is row]))
+
+    def store() -> dict[Any, Event]:
+        stored: dict[Any, Event] = {}
+        for piece in pieces:
+            # What a producer sends again, because it has not heard the answer, is there already.
+            insert_new(Event, piece, key=("source", "external_id"), look_first=len(piece) > 1)
+            stored |= _stored(piece)
+        return stored
+
+    # A single statement is a transaction already.
+    stored = in_transaction(store) if len(pieces) > 1 else store()
+    _read_payloads_of_repeats(rows, stored)
+    return stored
 
 
 def _row(event: NewEvent) -> dict[str, Any]:
     if not isinstance(event.event_type, str) or not EVENT_TYPE.match(event.event_type):
         raise InvalidEvent("event_type", "must be 1 to 100 letters, digits, dots, dashes and underscores")
     if event.event_type.startswith(RESERVED_PREFIX) and event.source != HUB_SOURCE:
-        raise InvalidEvent("event_type", f"starts with {RESERVED_PREFIX!r}, which only the hub itself may use")
+        raise ReservedEventType("event_type", f"starts with {RESERVED_PREFIX!r}, which only the hub itself may use")
     uid = new_uid()
     return {
         "uid": uid,
@@ -135,13 +157,23 @@ def _stored(rows: Sequence[dict[str, Any]]) -> dict[Any, Event]:
         if row["external_id"] is not None:
             by_source[row["source"]].append(row["external_id"])
     found: dict[Any, Event] = {}
+    # What has just been inserted needs no comparison, so payloads are not read back.
+    events = Event.objects.defer("payload")
     if uids:
-        # What has just been inserted under a fresh uid needs no comparison, so its payload is not read back.
-        found.update({event.uid: event for event in Event.objects.filter(uid__in=uids).defer("payload")})
+        found.update({event.uid: event for event in events.filter(uid__in=uids)})
     for source, external_ids in by_source.items():
-        for event in Event.objects.filter(source=source, external_id__in=external_ids):
+        for event in events.filter(source=source, external_id__in=external_ids):
             found[source, event.external_id] = event
     return found
+
+
+def _read_payloads_of_repeats(rows: Sequence[dict[str, Any]], stored: dict[Any, Event]) -> None:
+    repeated = {event.id: event for row in rows if (event := stored[_identity(row)]).uid != row["uid"]}
+    ids = list(repeated)
+    for start in range(0, len(ids), PIECE_ROWS):
+        piece = Event.objects.filter(id__in=ids[start : start + PIECE_ROWS]).values_list("id", "payload")
+        for id, payload in piece:
+            repeated[id].payload = payload
 
 
 def _result(row: dict[str, Any], event: Event) -> Published | EventConflict:

@@ -43,3 +43,9 @@ def _sources() -> Iterator[str]:
             return
         yield source
         source = rows.filter(source__gt=source).first()
+
+
+def of_correlation(correlation_id: str, source: str | None, most: int) -> list[int]:
+    """Ids of the events that are tied together by this id, of one producer or of all; the newest, at most so many."""
+    conditions = {"correlation_id": correlation_id} | ({} if source is None else {"source": source})
+    return list(Event.objects.filter(**conditions).order_by("-id").values_list("id", flat=True)[:most])

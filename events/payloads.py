@@ -4,31 +4,55 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
-from .errors import InvalidEvent
+from .errors import InvalidEvent, PayloadTooLarge
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 64
 SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**64 - 1
 FIELD = "payload"
+HALF_A_PAIR = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A payload as its producer wrote it, read and found acceptable: it is stored letter for letter."""
+
+    text: str
+
+
+def read(text: str | bytes) -> Document:
+    """The text as a payload; InvalidEvent if it is not acceptable."""
+    parse(text)
+    _check_size(len(text) if isinstance(text, bytes) else len(text.encode()))
+    return Document(text.decode() if isinstance(text, bytes) else text)
 
 
 def encode(value: Any) -> str:
     """A Python value as the JSON text that is stored; InvalidEvent if it is not JSON all the way down."""
+    if isinstance(value, Document):
+        return value.text
     _check(value, 1)
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    size = len(text.encode())
-    if size > MAX_BYTES:
-        raise InvalidEvent(FIELD, f"has {size} bytes; at most {MAX_BYTES} are allowed")
+    _check_size(len(text.encode()))
     return text
+
+
+def parse(text: str | bytes) -> Any:
+    """The value of a JSON text that holds nothing but what encode() would accept."""
+    value = decode(text)
+    _check(value, 1)
+    return value
 
 
 def decode(text: str | bytes) -> Any:
     """The value of a JSON text, read strictly (RFC 8259, and RFC 7493 for numbers)."""
     if len(text) > 4 * MAX_BYTES:
-        raise InvalidEvent(FIELD, f"has {len(text)} bytes; at most {MAX_BYTES} are allowed")
+        _check_size(len(text))
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
@@ -82,8 +106,13 @@ def _check(value: Any, depth: int) -> None:
 def _check_text(text: str) -> None:
     if "\0" in text:
         _refuse("holds a NUL character")
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if not text.isascii() and HALF_A_PAIR.search(text):
         _refuse("holds half of a surrogate pair")
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_BYTES:
+        raise PayloadTooLarge(FIELD, f"has {size} bytes; at most {MAX_BYTES} are allowed")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

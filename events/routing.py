@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from figures import totals
 from sagas import births
 from sagas.births import Birth
 from sagas.policy import RetryPolicy
@@ -24,8 +25,8 @@ class Router:
     def route(self, batch_size: int) -> int:
         """Route one batch; returns how many events it was.
 
-        The transaction's only purpose is to hold the inbox rows against other routers. Should it be cut short,
-        the sagas it made are made again under the same keys.
+        The transaction holds the inbox rows against other routers, and counts them with their removal. Should it be
+        cut short, the sagas it made are made again under the same keys.
         """
         routed = in_transaction(lambda: self._route(batch_size))
         _log(routed)
@@ -39,6 +40,10 @@ class Router:
         taken, new = _within_bounds(waiting, self._subscriptions.by_event_type())
         births.insert(new, batch_size)
         RoutingInbox.objects.filter(event_id__in=[row.event_id for row in taken]).delete()
+        matched = len({birth.event_id for birth in new})
+        totals.add(
+            {(totals.EVENTS_ROUTED, "matched"): matched, (totals.EVENTS_ROUTED, "unmatched"): len(taken) - matched}
+        )
         return taken
 
 
@@ -53,11 +58,12 @@ def _within_bounds(
         if taken and len(new) + len(matching) > MAX_BIRTHS:
             break
         taken.append(row)
-        new += [Birth(row.event_id, subscription.id, 0, _policy(subscription)) for subscription in matching]
+        new += [Birth(row.event_id, subscription.id, 0, policy(subscription)) for subscription in matching]
     return taken, new
 
 
-def _policy(subscription: RoutableSubscription) -> RetryPolicy:
+def policy(subscription: RoutableSubscription) -> RetryPolicy:
+    """What a saga for this subscription is born with."""
     return RetryPolicy.with_overrides(subscription.max_retry_limit, subscription.base_delay)
 
 

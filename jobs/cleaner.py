@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+
+from figures import totals
 from webhookhub.db import clock
+from webhookhub.db.retry import in_transaction
 from webhookhub.db.statements import update_each
 from webhookhub.logs import Fact, log
 
@@ -22,14 +27,8 @@ def clean(batch_size: int) -> int:
             "id", "lease_token", "saga_id", "worker_id", "lease_until", "saga__event__correlation_id"
         )[:batch_size]
     )
-    table = Job._meta.db_table
-    update_each(
-        Job,
-        [{"id": row[0], "lease_token": row[1], "status": PENDING, "lease_until": now} for row in expired],
-        match=["id", "lease_token"],
-        where=f"{table}.status = '{LEASED}'",
-        values={"lease_resets": f"{table}.lease_resets + 1"},
-    )
+    if expired:
+        in_transaction(lambda: _reset([(job_id, token) for job_id, token, *_ in expired], now))
     for job_id, _, saga_id, worker_id, lease_until, correlation_id in expired:
         log(
             Fact.JOB_LEASE_RESET,
@@ -42,3 +41,15 @@ def clean(batch_size: int) -> int:
             lease_expiration=lease_until and lease_until.isoformat(),
         )
     return len(expired)
+
+
+def _reset(leases: Sequence[tuple[int, str]], now: datetime) -> None:
+    table = Job._meta.db_table
+    reset = update_each(
+        Job,
+        [{"id": id, "lease_token": token, "status": PENDING, "lease_until": now} for id, token in leases],
+        match=["id", "lease_token"],
+        where=f"{table}.status = '{LEASED}'",
+        values={"lease_resets": f"{table}.lease_resets + 1"},
+    )
+    totals.add({(totals.LEASE_RESETS, ""): reset})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import time
 
+from figures.tidying import tidy
 from subscriptions.secrets import require_keys
 from webhookhub.conf import hub
 from webhookhub.runner.registry import forget_silent
@@ -12,6 +13,9 @@ from webhookhub.runner.step import Step
 
 from .cleaner import clean
 from .worker import Worker
+
+# How often it is worth looking whether a minute has become old.
+TIDY_SECONDS = 10.0
 
 
 class WorkerStep(Step):
@@ -40,13 +44,22 @@ class WorkerStep(Step):
 
 
 class CleanerStep(Step):
-    """Expired leases at every turn, vanished processes now and then."""
+    """Expired leases at every turn, vanished processes and old figures now and then."""
 
     def __init__(self) -> None:
         self._forget_at = 0.0
+        self._tidy_at = 0.0
 
     def run(self, batch_size: int) -> int:
         if time.monotonic() >= self._forget_at:
             forget_silent()
             self._forget_at = time.monotonic() + hub().heartbeat.total_seconds()
-        return clean(batch_size)
+        return clean(batch_size) + self._tidy(batch_size)
+
+    def _tidy(self, batch_size: int) -> int:
+        if time.monotonic() < self._tidy_at:
+            return 0
+        tidied = tidy(batch_size)
+        if not tidied:
+            self._tidy_at = time.monotonic() + TIDY_SECONDS
+        return tidied

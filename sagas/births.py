@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from figures import totals
 from webhookhub.db import clock
+from webhookhub.db.retry import in_transaction
 from webhookhub.db.statements import insert_new
 
 from .models import Saga
@@ -23,9 +25,12 @@ class Birth:
 
 
 def insert(births: Sequence[Birth], batch_size: int) -> None:
-    """Insert sagas that wait for their first attempt; one that exists already is left as it is."""
-    if not births:
-        return
+    """Insert sagas that wait for their first attempt and count them; one that exists already is left as it is."""
+    if births:
+        in_transaction(lambda: _insert(births, batch_size))
+
+
+def _insert(births: Sequence[Birth], batch_size: int) -> None:
     now = clock.now()
     rows = [
         {
@@ -42,8 +47,15 @@ def insert(births: Sequence[Birth], batch_size: int) -> None:
         }
         for birth in births
     ]
-    for start in range(0, len(rows), batch_size):
-        insert_new(Saga, rows[start : start + batch_size], key=("event_id", "subscription_id", "generation"))
+    key = ("event_id", "subscription_id", "generation")
+    new = sum(insert_new(Saga, rows[start : start + batch_size], key=key) for start in range(0, len(rows), batch_size))
+    totals.add({(totals.DELIVERIES, "requeued" if births[0].generation else "routed"): new})
+
+
+def routed_to(subscription_id: int, event_ids: Collection[int]) -> set[int]:
+    """Those of the events that have their routed saga for this subscription."""
+    sagas = Saga.objects.filter(event_id__in=event_ids, subscription_id=subscription_id, generation=0)
+    return set(sagas.values_list("event_id", flat=True))
 
 
 def of_events(event_ids: Collection[int]) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -56,6 +56,8 @@ class Saga(models.Model):
             models.Index(fields=["event", "subscription"], name="idx_saga_event"),
             models.Index(fields=["status", "next_attempt_at"], name="idx_saga_status_retry"),
             models.Index(fields=["status"], name="idx_saga_status"),
+            # For whoever asks what an endpoint got; its rows are never updated, so it costs an insert each.
+            models.Index(fields=["subscription"], name="idx_saga_subscription"),
         ]
         constraints = [
             models.UniqueConstraint(

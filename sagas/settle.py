@@ -1,7 +1,8 @@
 """Results of finished jobs are applied to their sagas, each exactly once.
 
 A saga accepts only the result of the attempt it waits for, and a job is marked settled only after its saga has
-applied it. A crash in between leaves the job unsettled; doing it again changes nothing twice.
+applied it. A crash in between leaves the job unsettled; doing it again changes nothing twice. The transaction that
+marks jobs counts them, too.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from deadletters.burial import Death, bury
+from figures import results
+from figures.results import AttemptResult
 from jobs.models import Job
 from jobs.states import FINISHED
 from webhookhub.conf import hub
 from webhookhub.db import clock
-from webhookhub.db.retry import one_statement
+from webhookhub.db.retry import in_transaction, one_statement
 from webhookhub.db.statements import update_each
 from webhookhub.logs import Fact, log
 
@@ -35,6 +38,7 @@ class FinishedJob:
     retry_after: datetime | None
     worker_id: str
     lease_until: datetime | None
+    duration_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +51,26 @@ class SagaView:
     event_id: int
     subscription_id: int
     correlation_id: str
+    event_created_at: datetime
+    generation: int
+    created_at: datetime
 
     def awaits(self, job: FinishedJob) -> bool:
         return self.status == IN_PROGRESS and self.attempt_count == job.attempt_no - 1
 
     def has_applied(self, job: FinishedJob) -> bool:
         return self.attempt_count >= job.attempt_no
+
+    def outcome(self, job: FinishedJob) -> str:
+        """What the result that it has applied meant for it."""
+        if job.error_code is None:
+            return results.COMPLETED
+        ended = self.status == DEAD_LETTERED and self.attempt_count == job.attempt_no
+        return results.DEAD_LETTERED if ended else results.RETRIED
+
+    @property
+    def asked_at(self) -> datetime:
+        return self.created_at if self.generation else self.event_created_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +100,15 @@ class Settler:
 
 def _unsettled(status: str, after_id: int, limit: int) -> list[FinishedJob]:
     rows = Job.objects.unsettled(status, after_id).values_list(
-        "id", "saga_id", "attempt_no", "error_code", "finished_at", "retry_after", "worker_id", "lease_until"
+        "id",
+        "saga_id",
+        "attempt_no",
+        "error_code",
+        "finished_at",
+        "retry_after",
+        "worker_id",
+        "lease_until",
+        "duration_ms",
     )[:limit]
     return [FinishedJob(*row) for row in rows]  # type: ignore[arg-type]  # a finished job has its time
 
@@ -99,12 +125,49 @@ def _settle(jobs: Sequence[FinishedJob]) -> int:
     _bury([verdict for verdict in verdicts if isinstance(verdict.decision, Bury)], now)
     # Read again rather than trusted: another orchestrator may have been faster, or slower.
     applied = _sagas(jobs) if verdicts else sagas
-    settled = [job.id for job in jobs if applied[job.saga_id].has_applied(job)]
-    if settled:
-        open_jobs = Job.objects.filter(id__in=settled, settled_at__isnull=True)
-        one_statement(lambda: open_jobs.update(settled_at=now))
+    settled = {job.id: _counted(job, applied[job.saga_id]) for job in jobs if applied[job.saga_id].has_applied(job)}
+    _mark(settled, now)
     _log(verdicts, applied)
     return len(settled)
+
+
+def _counted(job: FinishedJob, saga: SagaView) -> AttemptResult:
+    return AttemptResult(
+        saga.subscription_id,
+        saga.outcome(job),
+        job.error_code,
+        saga.asked_at,
+        job.finished_at,
+        job.duration_ms or 0,
+    )
+
+
+class _MarkedByAnother(Exception):
+    """Some of the jobs were marked, and counted, meanwhile."""
+
+
+def _mark(settled: dict[int, AttemptResult], now: datetime) -> None:
+    """Mark jobs settled and count those that were not, in one transaction: whoever marks a job counts it."""
+    if not settled:
+        return
+    try:
+        in_transaction(lambda: _mark_all(settled, now))
+    except _MarkedByAnother:
+        in_transaction(lambda: _mark_open(settled, now))
+
+
+def _mark_all(settled: dict[int, AttemptResult], now: datetime) -> None:
+    if Job.objects.filter(id__in=settled, settled_at__isnull=True).update(settled_at=now) < len(settled):
+        raise _MarkedByAnother  # which undoes it: only now is it worth asking which ones
+    results.add(list(settled.values()))
+
+
+def _mark_open(settled: dict[int, AttemptResult], now: datetime) -> None:
+    rows = Job.objects.filter(id__in=settled, settled_at__isnull=True).select_for_update()
+    still_open = list(rows.order_by("id").values_list("id", flat=True))
+    if still_open:
+        Job.objects.filter(id__in=still_open).update(settled_at=now)
+        results.add([settled[id] for id in still_open])
 
 
 def _sagas(jobs: Sequence[FinishedJob]) -> dict[int, SagaView]:
@@ -117,6 +180,9 @@ def _sagas(jobs: Sequence[FinishedJob]) -> dict[int, SagaView]:
         "event_id",
         "subscription_id",
         "event__correlation_id",
+        "event__created_at",
+        "generation",
+        "created_at",
     )
     return {row[0]: SagaView(*row) for row in rows}
 

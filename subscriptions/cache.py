@@ -32,6 +32,13 @@ class SubscriptionCache:
         return self._by_type
 
 
+def routable(number: int) -> tuple[str, RoutableSubscription] | None:
+    """One subscription and its event type, as the router would see it now; None if it gets no new deliveries."""
+    rows = Subscription.objects.routable().filter(id=number)
+    row = rows.values_list("event_type", "id", "max_retry_limit", "base_delay").first()
+    return None if row is None else (row[0], RoutableSubscription(*row[1:]))
+
+
 def _read() -> dict[str, list[RoutableSubscription]]:
     by_type: dict[str, list[RoutableSubscription]] = defaultdict(list)
     rows = Subscription.objects.routable().order_by("id")

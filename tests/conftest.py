@@ -87,4 +87,4 @@ def empty_tables() -> None:
             cursor.execute(sql, None)
 
 
-OWN_APPS = {"webhookhub", "events", "subscriptions", "sagas", "jobs", "deadletters"}
+OWN_APPS = {"webhookhub", "events", "subscriptions", "sagas", "jobs", "deadletters", "figures", "api"}

@@ -17,8 +17,9 @@ ROOT = Path(__file__).resolve().parent.parent
 # package → what it may import of the others. The foundation knows no event, saga or job.
 ALLOWED: dict[str, set[str]] = {
     "webhookhub": set(),
+    "figures": {"webhookhub"},  # counts what others tell it
     "subscriptions": {"webhookhub"},
-    "events": {"webhookhub", "subscriptions.cache", "sagas.births", "sagas.policy"},
+    "events": {"webhookhub", "subscriptions.cache", "sagas.births", "sagas.policy", "figures.totals"},
     "sagas": {
         "webhookhub",
         "events.models",
@@ -27,12 +28,52 @@ ALLOWED: dict[str, set[str]] = {
         "jobs.models",
         "jobs.states",
         "deadletters.burial",
+        "figures.results",
+        "figures.totals",
     },
-    "jobs": {"webhookhub", "subscriptions.envelope", "subscriptions.secrets"},
+    "jobs": {
+        "webhookhub",
+        "figures.tidying",
+        "figures.totals",
+        "subscriptions.envelope",
+        "subscriptions.secrets",
+    },
     "deadletters": {"webhookhub", "events.models", "sagas.births", "sagas.models", "sagas.policy"},
+    # Calls what the layers offer, and shows their rows.
+    "api": {
+        "webhookhub",
+        "events.backfill",
+        "events.errors",
+        "events.intake",
+        "events.lookup",
+        "events.models",
+        "events.payloads",
+        "subscriptions.editing",
+        "subscriptions.models",
+        "subscriptions.secrets",
+        "subscriptions.trial",
+        "subscriptions.verification",
+        "sagas.choice",
+        "sagas.models",
+        "sagas.transitions",
+        "jobs.models",
+        "deadletters.bulk",
+        "deadletters.choice",
+        "deadletters.models",
+        "deadletters.requeue",
+    },
+    "monitoring": {  # shows what is kept and what is open, and writes nothing
+        "webhookhub",
+        "figures",
+        "events.models",
+        "sagas.models",
+        "sagas.transitions",
+        "jobs.models",
+        "jobs.states",
+    },
     "audit": {"webhookhub"},  # reads every table, in SQL of its own, and writes none
     "roles": {"webhookhub"},  # names tables and permissions; it reaches into no app
-    "demo": {"webhookhub", "events", "subscriptions", "sagas", "jobs", "deadletters"},
+    "demo": {"webhookhub", "events", "subscriptions", "sagas", "jobs", "deadletters", "api"},
 }
 # Pages show rows of every layer side by side; they may read any model and call what is written for looking things up.
 PAGES = {"admin.py", "forms.py", "confirmation.py", "lookup.py"}
@@ -184,8 +225,19 @@ def test_one_file_knows_the_database_engines(package: str):
 def test_nothing_but_egress_opens_a_connection_to_the_outside(package: str):
     found = {name(file): talks(tree(file)) for file in files(package)}
 
-    outside = {file: what for file, what in found.items() if what and not file.startswith("webhookhub/egress/")}
+    # The client runs in the producers' processes, not in the hub's.
+    talkers = ("webhookhub/egress/", "webhookhub/client/")
+    outside = {file: what for file, what in found.items() if what and not file.startswith(talkers)}
     assert outside == {}
+
+
+def test_the_client_needs_nothing_of_the_hub_and_the_hub_nothing_of_the_client():
+    for package in ALLOWED:
+        for file in files(package):
+            inside = name(file).startswith("webhookhub/client/")
+            own = [each for each in imports(tree(file)) if within(each, "webhookhub") or within(each, "django")]
+            assert not inside or own == [], name(file)
+            assert inside or not any(within(each, "webhookhub.client") for each in own), name(file)
 
 
 def test_only_workers_and_verification_send():

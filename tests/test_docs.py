@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from audit.checks import ALL
+from monitoring import catalogue
 from sagas import transitions
 from webhookhub.conf import OTHER_NAMES, HubSettings, variable
 from webhookhub.egress.errors import MEANING
@@ -30,6 +31,26 @@ def test_every_check_of_the_audit_is_documented_with_its_invariant():
     section = OPERATIONS.partition("## Audit\n")[2].partition("\n## ")[0]
     documented = re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", section, re.MULTILINE)
     assert documented == [(check.name, check.invariant + (" (warning)" if check.warns else "")) for check in ALL]
+
+
+def test_every_metric_is_documented_with_kind_labels_and_meaning():
+    section = OPERATIONS.partition("## Probes and metrics\n")[2].partition("\n## ")[0]
+    documented = re.findall(r"^\| `(webhookhub_\w+)` \| (\w+) \| (.+) \| (.+) \|$", section, re.MULTILINE)
+    assert documented == [
+        (metric.name, metric.kind, ", ".join(f"`{label}`" for label in metric.labels) or "–", metric.help)
+        for metric in catalogue.ALL
+    ]
+
+
+def test_the_alert_rules_ask_only_for_metrics_and_labels_that_exist():
+    rules = OPERATIONS.partition("groups:\n")[2].partition("```")[0]
+    known = {metric.name: metric for metric in catalogue.ALL}
+    asked = re.findall(r"(webhookhub_\w+)(?:\{(\w+)[!=])?", rules)
+    assert len(asked) >= 8
+    for name, label in asked:
+        metric = known[name.removesuffix("_bucket")]
+        assert name.endswith("_bucket") == (metric.kind == catalogue.HISTOGRAM)
+        assert not label or label in metric.labels
 
 
 def test_the_diagram_of_states_is_the_table_of_transitions():

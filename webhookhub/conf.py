@@ -98,6 +98,12 @@ def _keys(text: str) -> tuple[str, ...]:
     return keys
 
 
+def _token(text: str) -> str:
+    if text and (not 16 <= len(text) <= 200 or not text.isascii() or not text.isprintable() or " " in text):
+        raise ValueError("16 to 200 letters, digits and signs, without blanks")
+    return text
+
+
 def _authorities(text: str) -> str:
     try:
         held = not text or b"-----BEGIN CERTIFICATE-----" in Path(text).read_bytes()
@@ -153,6 +159,12 @@ class HubSettings:
         timedelta(hours=24), _seconds(0, 2592000), "how long a replaced signing secret still signs besides the new one"
     )
 
+    # The API
+    api_events_per_second: int = _setting(
+        1000, _whole(1, 100_000), "events that an API key may send on average; ten seconds' worth at once"
+    )
+    api_batch_bytes: int = _setting(8 * 1024 * 1024, _whole(1024, 256 * 1024 * 1024), "the longest batch of events")
+
     # Loops
     batch_size: int = _setting(500, _whole(1, MAX_BATCH), "rows per statement")
     poll_interval: timedelta = _setting(timedelta(seconds=0.5), _seconds(0.01, 3600), "an idle loop's wait")
@@ -163,6 +175,18 @@ class HubSettings:
     process_expiry: timedelta = _setting(
         timedelta(seconds=300), _seconds(1, 86400), "silence after which a process is forgotten"
     )
+
+    # Figures
+    figures_by_minute: timedelta = _setting(
+        timedelta(hours=6),
+        _seconds(120, 2592000),
+        "how long deliveries are known by the minute; by the hour after that",
+    )
+    figures_by_hour: timedelta = _setting(
+        timedelta(days=90), _seconds(7200, 315360000), "how long deliveries are known by the hour"
+    )
+    metrics_networks: tuple[Network, ...] = _setting((), _networks, "networks from which /metrics may be read")
+    metrics_token: str = _setting("", _token, "a bearer token with which /metrics may be read", secret=True)
 
     # Logs
     log_level: str = _setting(

@@ -61,6 +61,8 @@ INSTALLED_APPS = [
     "sagas",
     "jobs",
     "deadletters",
+    "figures",
+    "api",
     "audit",
     "roles",
     "django.contrib.admin",
@@ -70,9 +72,11 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django_extensions",
+    "ninja",  # its page of documentation, served from here
 ]
 
 MIDDLEWARE = [
+    "monitoring.middleware.Probes",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -1,7 +1,7 @@
-"""The console at /admin/; the root leads there."""
+"""The console at /admin/, to which the root leads; the API under /api/."""
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 from django.views.generic import RedirectView
 
 admin.site.site_header = admin.site.site_title = "WebhookHub"
@@ -9,5 +9,8 @@ admin.site.index_title = "Deliveries"
 
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path("api/", include("api.urls")),
     path("", RedirectView.as_view(pattern_name="admin:index")),
 ]
+handler400 = "api.urls.bad_request"
+handler500 = "api.urls.server_error"

@@ -158,7 +158,7 @@ def test_a_settled_result_applied_again_changes_nothing():
 
 def test_a_result_whose_settling_was_not_marked_is_applied_once_and_marked():
     finished("ok", "retry", "bury")
-    with Rival(world.settle, before="UPDATE webhook_delivery_jobs") as slow:
+    with Rival(world.settle, after="UPDATE webhook_delivery_sagas") as slow:
         slow.reached()  # the sagas have applied the results, or some of them; no job is marked
         world.settle()
         slow.result()

@@ -37,6 +37,8 @@ def test_an_empty_environment_gives_the_documented_defaults():
             (ip_network("10.0.0.0/8"), ip_network("fd00::/8")),
         ),
         ("WEBHOOKHUB_CA_BUNDLE", "", "ca_bundle", ""),
+        ("WEBHOOKHUB_METRICS_TOKEN", "", "metrics_token", ""),
+        ("WEBHOOKHUB_METRICS_TOKEN", "0123456789abcdef", "metrics_token", "0123456789abcdef"),
     ],
 )
 def test_a_good_value_is_read_in_its_type(name: str, text: str, field: str, value: object):
@@ -119,3 +121,13 @@ def test_a_bundle_must_hold_certificates(tmp_path, content: str | None):
 
 def test_a_bundle_of_certificates_is_taken(certificate_files):
     assert load({"WEBHOOKHUB_CA_BUNDLE": str(certificate_files[0])}).ca_bundle == str(certificate_files[0])
+
+
+@pytest.mark.parametrize("text", ["short", "x" * 201, "with a blank in between", "schlüssel-schlüssel"])
+def test_a_weak_token_is_refused_and_not_shown(text: str):
+    with pytest.raises(ImproperlyConfigured) as caught:
+        load({"WEBHOOKHUB_METRICS_TOKEN": text})
+
+    expected = "WEBHOOKHUB_METRICS_TOKEN: it must be 16 to 200 letters, digits and signs, without blanks"
+    assert str(caught.value) == expected
+    assert text not in str(caught.value).removeprefix("WEBHOOKHUB_METRICS_TOKEN")

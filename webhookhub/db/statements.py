@@ -16,14 +16,14 @@ from .retry import one_statement
 Row = Mapping[str, Any]
 
 
-def insert_new(model: type[models.Model], rows: Sequence[Row], *, key: Sequence[str], look_first: bool = False) -> None:
+def insert_new(model: type[models.Model], rows: Sequence[Row], *, key: Sequence[str], look_first: bool = False) -> int:
     """Insert `rows` (attribute name → value); one whose unique `key` (attribute names) exists already changes nothing.
 
     A plain INSERT, for which the privilege to insert is enough on every server. `look_first` is for rows of which
-    some are often there: a look costs less than an error, and more than nothing.
+    some are often there: a look costs less than an error, and more than nothing. Returns how many are new.
     """
     new = _first_of_each_key(rows, key)
-    _insert(model, _not_there(model, new, key) if look_first else new, key, _insert_values)
+    return _insert(model, _not_there(model, new, key) if look_first else new, key, _insert_values)
 
 
 def insert_new_selected(
@@ -62,8 +62,8 @@ def _insert(
     rows: Sequence[Row],
     key: Sequence[str],
     insert: Callable[[type[models.Model], Sequence[Row]], None],
-) -> None:
-    """`insert`, and after a duplicate key again for the rows that are not there, until all are.
+) -> int:
+    """`insert`, and after a duplicate key again for the rows that are not there, until all are; returns how many.
 
     Each turn leaves at least one row out, or raises: then it was another key than the one named. The server has
     undone a statement that it refuses, and no more than that, so that this needs no savepoint within a transaction.
@@ -78,7 +78,8 @@ def _insert(
             if len(left) == before:
                 raise
         else:
-            return
+            break
+    return len(left)
 
 
 def _insert_values(model: type[models.Model], rows: Sequence[Row]) -> None:
@@ -143,6 +144,44 @@ def update_each(
     given = vendors.rows_as_table(connection, [field.column for field in fields], len(rows))
     sql = vendors.update_from_given(connection, table, given, on, assignments, where)
     return _execute(sql, _parameters(fields, rows))
+
+
+def add_up(
+    model: type[models.Model],
+    key: Sequence[str],
+    added: Sequence[str],
+    rows: Mapping[tuple[Any, ...], Sequence[int]],
+) -> None:
+    """Add whole numbers to the columns `added` of the rows with these keys; a row that is not there starts with them.
+
+    The columns have a default of 0 in the database. Where there is nothing to add, nothing is written.
+
+    The rows are taken in the order of their keys, so that two who add at once never wait for each other in a circle.
+    """
+    if not rows:
+        return
+    fields = [_field(model, name) for name in key]
+    table = model._meta.db_table
+    # Columns that nothing is added to are left out: for hundreds of rows, to read them takes longer than to add.
+    used = [position for position, column in enumerate(map(any, zip(*rows.values(), strict=True))) if column]
+    if not used:
+        return
+    # Whole numbers need no escaping; other parts of keys are few and repeat themselves.
+    prepared = [
+        {value: None if type(value) is int else field.get_db_prep_save(value, connection) for value in set(part)}
+        for field, part in zip(fields, zip(*rows, strict=True), strict=True)
+    ]
+    parameters: list[Any] = []
+    values = []
+    for each in sorted(rows):
+        given = [str(value) if type(value) is int else "%s" for value in each]
+        parameters += [ready[value] for ready, value in zip(prepared, each, strict=True) if type(value) is not int]
+        numbers = rows[each]
+        values.append(f"({', '.join(given)}, {', '.join([str(int(numbers[position])) for position in used])})")
+    keys, sums = [field.column for field in fields], [added[position] for position in used]
+    columns = ", ".join([*keys, *sums])
+    tail = vendors.add_up_tail(connection, table, keys, sums)
+    _execute(f"INSERT INTO {table} ({columns}) VALUES {', '.join(values)} {tail}", parameters)  # noqa: S608
 
 
 def _execute(sql: str, parameters: list[Any]) -> int:

@@ -82,6 +82,12 @@ def bound_waiting(connection: BaseDatabaseWrapper, seconds: int) -> None:
         connection.close()
 
 
+def bound_everything(connection: BaseDatabaseWrapper, seconds: int) -> None:
+    """From its next connection on, give up after `seconds`, whether connecting, waiting for an answer or for a lock."""
+    bound_waiting(connection, seconds)
+    connection.settings_dict["OPTIONS"]["connect_timeout" if is_server(connection) else "timeout"] = seconds
+
+
 def is_server(connection: BaseDatabaseWrapper) -> bool:
     """A database server with row locks, as opposed to the embedded database with one writer at a time."""
     return connection.vendor == "mysql"
@@ -166,6 +172,19 @@ def enum_check(connection: BaseDatabaseWrapper, column: str, words: Sequence[str
 
 def quoted(words: Sequence[str]) -> str:
     return ", ".join(f"'{word}'" for word in words)
+
+
+def add_up_tail(connection: BaseDatabaseWrapper, table: str, key: Sequence[str], added: Sequence[str]) -> str:
+    """Ends an INSERT so that a row whose key exists already has the new numbers added to its own."""
+    if not is_server(connection):
+        sums = ", ".join(f"{column} = {table}.{column} + excluded.{column}" for column in added)
+        return f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {sums}"
+    if not is_mariadb(connection) and connection.mysql_version >= (8, 0, 19):  # type: ignore[attr-defined]
+        # The newer MySQL warns of VALUES() for every column, and MariaDB knows no other way.
+        sums = ", ".join(f"{column} = {table}.{column} + given.{column}" for column in added)
+        return f"AS given ON DUPLICATE KEY UPDATE {sums}"
+    sums = ", ".join(f"{column} = {table}.{column} + VALUES({column})" for column in added)
+    return f"ON DUPLICATE KEY UPDATE {sums}"
 
 
 def rows_as_table(connection: BaseDatabaseWrapper, columns: Sequence[str], count: int) -> str:

@@ -25,7 +25,7 @@ class Command(BaseCommand):
         try:
             published = publish(
                 options["event_type"],
-                payloads.decode(_text(options["payload"])),
+                payloads.read(_text(options["payload"])),
                 source=options["source"],
                 external_id=options["external_id"],
                 correlation_id=options["correlation_id"],

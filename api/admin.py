@@ -1,0 +1,113 @@
+"""API keys in the console: made there, shown once, revoked there; never changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.views.decorators.http import require_POST
+
+from webhookhub.console import shown
+from webhookhub.console.readonly import ReadOnlyAdmin
+from webhookhub.db.clock import UtcNow
+
+from . import keys
+from .forms import ApiKeyForm
+from .models import ApiKey
+
+MAY_ADD = "api.add_apikey"
+MAY_REVOKE = "api.revoke_apikey"
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(ReadOnlyAdmin):
+    list_display = ("name", "state", "scopes", "source", "expires_at", "last_used_at", "created_by")
+    fields = (
+        "name",
+        "key_id",
+        "state",
+        "scopes",
+        "source",
+        "events_per_second",
+        "expires_at",
+        "revoked_at",
+        "last_used_at",
+        "created_by",
+        "created_at",
+    )
+    change_form_template = "admin/api/apikey/change_form.html"
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.has_perm(MAY_ADD)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        # Judged by the clock that judges it when it is used.
+        found: QuerySet[Any] = super().get_queryset(request).annotate(read_at=UtcNow())
+        return found
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        return ApiKeyForm if obj is None else super().get_form(request, obj, change, **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        return [(None, {"fields": ApiKeyForm.Meta.fields if obj is None else self.fields})]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        return [] if obj is None else super().get_readonly_fields(request, obj)
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(revoke_view)
+        return [path("<int:number>/revoke/", view, name="api_apikey_revoke"), *super().get_urls()]
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        key: Any = context.get("original")
+        open_key = key is not None and key.revoked_at is None
+        context["may_revoke"] = open_key and request.user.has_perm(MAY_REVOKE)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def save_form(self, request: HttpRequest, form: Any, change: bool) -> ApiKey:
+        """Only the verb makes keys."""
+        key, text = keys.create(by=request.user.get_username(), **form.cleaned_data)
+        form.text = text
+        form.instance = key
+        form.save_m2m = lambda: None
+        return key
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        request.new_api_key = form.text  # type: ignore[attr-defined]
+
+    def response_add(self, request: HttpRequest, obj: ApiKey, *args: Any, **kwargs: Any) -> HttpResponse:
+        """In the answer itself: a message would carry it through a cookie or the session's table."""
+        context: dict[str, Any] = {
+            **admin.site.each_context(request),
+            "title": "New API key",
+            "opts": ApiKey._meta,
+            "key": obj,
+            "text": request.new_api_key,  # type: ignore[attr-defined]
+            "address": shown.page(ApiKey, obj.pk),
+        }
+        return TemplateResponse(request, "admin/api/apikey/secret.html", context)
+
+    @admin.display(description="state")
+    def state(self, key: Any) -> str:
+        return str(key.state(key.read_at))
+
+
+@require_POST
+def revoke_view(request: HttpRequest, number: int) -> HttpResponse:
+    if not request.user.has_perm(MAY_REVOKE) or not request.user.has_perm("api.view_apikey"):
+        raise PermissionDenied
+    key = get_object_or_404(ApiKey, pk=number)
+    if keys.revoke(key, by=request.user.get_username()):
+        messages.success(request, f"Revoked: {key} opens nothing any more.")
+        assert request.user.pk is not None
+        LogEntry.objects.log_actions(request.user.pk, [key], CHANGE, "Revoked.", single_object=True)
+    else:
+        messages.warning(request, f"{key} was revoked before.")
+    return HttpResponseRedirect(shown.page(ApiKey, key.pk))

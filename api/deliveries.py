@@ -1,0 +1,150 @@
+"""Deliveries and their attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from django.db.models import Prefetch, prefetch_related_objects
+from django.http import HttpRequest
+from ninja import Path, Query, Router
+
+from deadletters.models import DeadLetter
+from events import lookup
+from events.models import Event
+from jobs.models import Job
+from sagas import choice as choices
+from sagas.choice import Choice
+from sagas.models import Saga
+from sagas.transitions import WAITING
+
+from . import pages, problems
+from .auth import ApiKeyAuth, caller_of
+from .keys import Caller
+from .schemas.common import Number
+from .schemas.deliveries import Attempt, Deliveries, Delivery, DeliveryFilters, DeliveryWithAttempts
+from .scopes import READ
+
+router = Router(tags=["Deliveries"])
+LIST = "deliveries"
+MOST_EVENTS = 1000
+
+
+@router.get(
+    "",
+    auth=ApiKeyAuth(READ),
+    response=Deliveries,
+    summary="Deliveries, newest first",
+    openapi_extra=problems.documented(),
+)
+def list_deliveries(request: HttpRequest, filters: Query[DeliveryFilters]) -> Deliveries:
+    """A page may hold fewer than `limit`, or none, and still have a `next`: it ends when `next` is null."""
+    pages.require_known(request, DeliveryFilters)
+    conditions = filters.dict(exclude={"limit", "cursor"}, exclude_none=True)
+    return Deliveries(**_page(caller_of(request), conditions, filters.limit, filters.cursor))
+
+
+@router.get(
+    "/{saga_id}",
+    auth=ApiKeyAuth(READ),
+    response=DeliveryWithAttempts,
+    summary="A delivery with its attempts",
+    openapi_extra=problems.documented(404),
+)
+def show(request: HttpRequest, saga_id: Annotated[Number, Path()]) -> DeliveryWithAttempts:
+    caller = caller_of(request)
+    saga = Saga.objects.filter(id=saga_id).first()
+    if saga is None or not visible([saga], caller):
+        raise problems.not_found("There is no such delivery.")
+    [delivery] = described([saga])
+    letter = DeadLetter.objects.filter(saga_id=saga.id).values_list("id", flat=True).first()
+    attempts = [_attempt(job, caller) for job in Job.objects.filter(saga_id=saga.id).order_by("attempt_no")]
+    return DeliveryWithAttempts(**delivery.dict(), attempts=attempts, dead_letter=letter)
+
+
+def of_event(event: Event, caller: Caller) -> tuple[list[Delivery], str | None]:
+    """The first page of an event's deliveries, and the cursor that leads on."""
+    page = _page(caller, {"event": event.uid}, pages.MOST_LISTED, None)
+    return page["items"], page["next"]
+
+
+def visible(sagas: Sequence[Saga], caller: Caller) -> list[Saga]:
+    """Those that the caller may see."""
+    return Choice(source=caller.key.sees).keep(sagas)
+
+
+def described(sagas: Sequence[Saga]) -> list[Delivery]:
+    prefetch_related_objects(sagas, Prefetch("event", Event.objects.defer("payload")))
+    return [
+        Delivery(
+            id=saga.id,
+            status=saga.status,
+            event=saga.event.uid,
+            event_type=saga.event.event_type,
+            correlation_id=saga.event.correlation_id,
+            subscription=saga.subscription_id,
+            generation=saga.generation,
+            attempt_count=saga.attempt_count,
+            max_retry_limit=saga.max_retry_limit,
+            next_attempt_at=saga.next_attempt_at if saga.status in WAITING else None,
+            error_code=saga.final_error_code,
+            created_at=saga.created_at,
+            updated_at=saga.updated_at,
+        )
+        for saga in sagas
+    ]
+
+
+def _page(caller: Caller, conditions: dict[str, Any], limit: int, cursor: str | None) -> dict[str, Any]:
+    sealed_for = {**conditions, "sees": caller.key.sees}
+    position = pages.opened(LIST, sealed_for, cursor)
+    choice = _choice(caller, conditions)
+    # Found once and carried along in the cursor.
+    lowest, before = position if position else choices.bounds(choice)
+    found = pages.stretch(
+        lambda most: choices.newest_first(choice, lowest, before, most),
+        limit,
+        None if choice.is_indexed else choice.keep,
+    )
+    following = pages.seal(LIST, sealed_for, [lowest, found.last.id]) if found.last else None
+    return {"items": described(found.rows), "next": following}
+
+
+def _choice(caller: Caller, conditions: dict[str, Any]) -> Choice:
+    return Choice(
+        status=conditions.get("status"),
+        subscription_id=conditions.get("subscription"),
+        event_ids=_event_ids(caller, conditions),
+        event_type=conditions.get("event_type"),
+        source=caller.key.sees,
+        since=conditions.get("since"),
+        until=conditions.get("until"),
+    )
+
+
+def _event_ids(caller: Caller, conditions: dict[str, Any]) -> list[int] | None:
+    """The events that are named, by their uid or by what ties them together."""
+    uid, correlation_id = conditions.get("event"), conditions.get("correlation_id")
+    if uid is not None:
+        named = {"uid": uid} | ({} if correlation_id is None else {"correlation_id": correlation_id})
+        return list(Event.objects.filter(**named).values_list("id", flat=True))
+    if correlation_id is None:
+        return None
+    found = lookup.of_correlation(correlation_id, caller.key.sees, MOST_EVENTS + 1)
+    if len(found) > MOST_EVENTS:
+        raise problems.invalid("correlation_id", f"ties more than {MOST_EVENTS} events together; name one by `event`")
+    return found
+
+
+def _attempt(job: Job, caller: Caller) -> Attempt:
+    return Attempt(
+        attempt_no=job.attempt_no,
+        status=job.status,
+        attempt_at=job.attempt_at,
+        finished_at=job.finished_at,
+        duration_ms=job.duration_ms,
+        response_status=job.response_status,
+        error_code=job.error_code,
+        # A receiver's words are not for every producer whose events it gets.
+        response_snippet=job.response_snippet if caller.key.sees is None else None,
+    )

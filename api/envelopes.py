@@ -1,0 +1,111 @@
+"""Events out of a request's body: the outer objects are read strictly, the payload is taken as it was written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from events import payloads
+from events.errors import InvalidEvent
+from events.intake import NewEvent
+
+from . import problems, scanning
+from .problems import Problem
+from .scanning import Part
+
+FIELDS = ("event_type", "payload", "external_id", "correlation_id")
+REQUIRED = ("event_type", "payload")
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Where events come from, and the id that the request's header gives to its one event."""
+
+    source: str
+    idempotency_key: str | None = None
+
+
+def one(text: str, sender: Sender) -> NewEvent:
+    """The event that the whole text is; InvalidEvent if it is none."""
+    try:
+        part = scanning.whole(text)
+        return _event(text, part, sender)
+    except scanning.Malformed as error:
+        raise InvalidEvent("body", str(error)) from None
+
+
+def many(text: str, sender: Sender, most: int) -> list[NewEvent | InvalidEvent]:
+    """The events of `{"events": […]}`; one that is wrong is its own result and does not spoil the others."""
+    try:
+        outer = scanning.whole(text)
+        fields = _fields(text, outer, ("events",), "body")
+        if "events" not in fields:
+            raise problems.invalid("events", "is missing; send a list of events")
+        given = fields["events"]
+        if text[given.start] != "[":
+            raise problems.invalid("events", "must be a list of events")
+        parts = scanning.items(text, given.start)
+    except (scanning.Malformed, InvalidEvent) as error:
+        why = error.why if isinstance(error, InvalidEvent) else str(error)
+        raise problems.invalid("body", why) from None
+    if not 1 <= len(parts) <= most:
+        raise problems.invalid("events", f"holds {len(parts)} events; send 1 to {most} at once")
+    return [_event_or_fault(text, part, sender) for part in parts]
+
+
+def idempotency_key(header: str | None) -> str | None:
+    if header is not None and not header.isascii():
+        raise problems.invalid("Idempotency-Key", "must consist of ASCII characters; others go into external_id")
+    return header
+
+
+def _event_or_fault(text: str, part: Part, sender: Sender) -> NewEvent | InvalidEvent:
+    try:
+        return _event(text, part, sender)
+    except InvalidEvent as error:
+        return error
+
+
+def _event(text: str, part: Part, sender: Sender) -> NewEvent:
+    fields = _fields(text, part, FIELDS, "event")
+    for name in REQUIRED:
+        if name not in fields:
+            raise InvalidEvent(name, "is missing")
+    payload = fields["payload"]
+    return NewEvent(
+        fields["event_type"].value,
+        payloads.read(text[payload.start : payload.end]),
+        sender.source,
+        _external_id(_text(fields, "external_id"), sender.idempotency_key),
+        _text(fields, "correlation_id"),
+    )
+
+
+def _fields(text: str, part: Part, known: tuple[str, ...], what: str) -> dict[str, Part]:
+    if text[part.start] != "{":
+        raise InvalidEvent(what, "must be a JSON object")
+    fields: dict[str, Part] = {}
+    for name, value in scanning.members(text, part.start):
+        if name not in known:
+            shown = name[:50].encode("ascii", "backslashreplace").decode()
+            raise InvalidEvent(what, f"has a field {shown!r}, which does not exist; there are {', '.join(known)}")
+        if name in fields:
+            raise InvalidEvent(name, "is given twice")
+        fields[name] = value
+    return fields
+
+
+def _text(fields: dict[str, Part], name: str) -> Any:
+    return fields[name].value if name in fields else None
+
+
+def _external_id(given: Any, header: str | None) -> Any:
+    if given is not None and header is not None and given != header:
+        raise InvalidEvent(
+            "external_id", "differs from the header Idempotency-Key; give one of them, or the same twice"
+        )
+    return header if given is None else given
+
+
+def as_problem(error: InvalidEvent, status: int, place: str = "") -> Problem:
+    return Problem(status, f"{place}{error.field} {error.why}.", [(f"{place}{error.field}", error.why)])

@@ -1,0 +1,35 @@
+"""The form in which a key is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from . import keys
+from .models import ApiKey
+from .scopes import SCOPES
+
+# What keys.check calls a field, and what the form does.
+FIELDS = {"scope": "scopes"}
+
+
+class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
+    scopes = forms.MultipleChoiceField(
+        choices=[(scope, f"{scope}: {meaning}") for scope, meaning in SCOPES.items()],
+        widget=forms.CheckboxSelectMultiple,
+        error_messages={"required": "Choose at least one scope."},
+    )
+
+    class Meta:
+        model = ApiKey
+        fields = ("name", "source", "scopes", "expires_at", "events_per_second")
+
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = super().clean() or self.cleaned_data
+        if not self.errors:
+            try:
+                keys.check(**given)
+            except keys.InvalidKey as error:
+                self.add_error(FIELDS.get(error.field, error.field), f"It {error.why}.")
+        return given

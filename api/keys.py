@@ -1,0 +1,146 @@
+"""Making keys, knowing them again, and taking them back.
+
+A key reads `whk_<id>_<secret>`: by the id its row is found, and the secret is held against the row's hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+
+from events.intake import HUB_SOURCE
+from webhookhub.db import clock
+from webhookhub.db.clock import UtcNow
+from webhookhub.logs import Fact, log
+
+from .models import ApiKey
+from .scopes import SCOPES, SUBSCRIPTIONS_WRITE
+
+PREFIX = "whk"
+ID_BYTES = 6
+SECRET_BYTES = 32
+NAME_LENGTH = 100
+HIGHEST_RATE = 100_000
+LAST_USE = timedelta(minutes=1)
+NO_HASH = "0" * 64
+
+
+class InvalidKey(ValueError):
+    """What was asked for makes no key; nothing was stored."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field} {why}")
+        self.field = field
+        self.why = why
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who sends a request, and the database's time at that moment."""
+
+    key: ApiKey
+    now: datetime
+
+
+def create(
+    name: str,
+    scopes: Iterable[str],
+    *,
+    by: str,
+    source: str = "",
+    expires_at: datetime | None = None,
+    events_per_second: int | None = None,
+) -> tuple[ApiKey, str]:
+    """A new key, and its text, which is never to be had again."""
+    chosen = sorted(set(scopes))
+    check(name, chosen, source, expires_at, events_per_second)
+    key_id, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
+    key = ApiKey(
+        key_id=key_id,
+        secret_sha256=_hash(secret),
+        name=name,
+        scopes=" ".join(chosen),
+        source=source,
+        expires_at=expires_at,
+        events_per_second=events_per_second,
+        created_by=by[:150],
+    )
+    try:
+        with transaction.atomic():
+            key.save(force_insert=True)
+    except IntegrityError:
+        raise InvalidKey("name", f"{name!r} is taken; choose another") from None
+    log(Fact.API_KEY_CREATED, key_id=key_id, name=name, scopes=key.scopes, source=source, by=key.created_by)
+    return key, f"{PREFIX}_{key_id}_{secret}"
+
+
+def check(
+    name: str, scopes: list[str], source: str, expires_at: datetime | None, events_per_second: int | None
+) -> None:
+    """Raises InvalidKey if there can be no such key."""
+    _check_name("name", name)
+    if source:
+        _check_name("source", source)
+    if not scopes:
+        raise InvalidKey("scope", f"is missing; give at least one of {', '.join(SCOPES)}")
+    for scope in scopes:
+        if scope not in SCOPES:
+            raise InvalidKey("scope", f"{scope!r} does not exist; there are {', '.join(SCOPES)}")
+    if source and SUBSCRIPTIONS_WRITE in scopes:
+        raise InvalidKey("scope", f"{SUBSCRIPTIONS_WRITE} is only for a key without a source")
+    if expires_at is not None and expires_at <= clock.now():
+        raise InvalidKey("expires_at", "has passed already; give a later time, or none")
+    if events_per_second is not None and not 1 <= events_per_second <= HIGHEST_RATE:
+        raise InvalidKey("events_per_second", f"must be a whole number from 1 to {HIGHEST_RATE}")
+
+
+def revoke(key: ApiKey, *, by: str) -> bool:
+    """From now on it opens nothing. False if it was revoked before."""
+    revoked = bool(ApiKey.objects.filter(pk=key.pk, revoked_at__isnull=True).update(revoked_at=UtcNow()))
+    key.refresh_from_db()
+    if revoked:
+        log(Fact.API_KEY_REVOKED, key_id=key.key_id, name=key.name, by=by)
+    return revoked
+
+
+def find(text: str) -> Caller | None:
+    """Whose key this is; None if it is nobody's. The same work is done for a wrong key as for a right one."""
+    prefix, _, rest = text.partition("_")
+    key_id, _, secret = rest.partition("_")
+    known = key_id if prefix == PREFIX and len(key_id) == 2 * ID_BYTES and key_id.isascii() else ""
+    key: Any = ApiKey.objects.usable().filter(key_id=known).annotate(read_at=UtcNow()).first()
+    right = hmac.compare_digest(key.secret_sha256 if key else NO_HASH, _hash(secret))
+    if key is None or not right:
+        return None
+    _note_use(key, key.read_at)
+    return Caller(key, key.read_at)
+
+
+def _note_use(key: ApiKey, now: datetime) -> None:
+    """At most once a minute: a busy key must not cost a write with each request."""
+    before = now - LAST_USE
+    if key.last_used_at is None or key.last_used_at < before:
+        stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=before)
+        ApiKey.objects.filter(stale, pk=key.pk).update(last_used_at=now)
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode(errors="surrogateescape")).hexdigest()
+
+
+def _check_name(field: str, value: str) -> None:
+    if not 1 <= len(value) <= NAME_LENGTH or not value.isprintable() or value != value.strip():
+        raise InvalidKey(
+            field, f"must be a text of 1 to {NAME_LENGTH} characters, without control characters or blanks at its ends"
+        )
+    # Events of this source may have types that nobody else's may.
+    if value == HUB_SOURCE:
+        raise InvalidKey(field, f"{HUB_SOURCE!r} is the hub itself; choose another")

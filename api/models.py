@@ -1,0 +1,75 @@
+"""The keys by which programs show who they are."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import models
+
+from webhookhub.db.clock import UtcNow
+from webhookhub.db.fields import ExactTextField
+
+from .scopes import SCOPES
+
+
+class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
+    def usable(self) -> ApiKeyQuerySet:
+        """Neither revoked nor expired, by the database's clock."""
+        expired = models.Q(expires_at__isnull=False, expires_at__lte=UtcNow())
+        return self.filter(revoked_at__isnull=True).exclude(expired)
+
+
+class ApiKey(models.Model):
+    """Of the key itself only the public part and a hash are kept: nobody can read it here."""
+
+    id = models.BigAutoField(primary_key=True)
+    key_id = ExactTextField(max_length=16, unique=True, editable=False)
+    # Of 32 random bytes, so a plain hash is enough: there is nothing to guess.
+    secret_sha256 = ExactTextField(max_length=64, editable=False)
+    name = ExactTextField(max_length=100, unique=True)
+    scopes = ExactTextField(max_length=200, help_text="What it may do, separated by blanks.")
+    source = ExactTextField(
+        max_length=100,
+        blank=True,
+        default="",
+        help_text="The one producer it belongs to: it sends as this source and sees nothing of others. "
+        "Empty: the whole hub.",
+    )
+    events_per_second = models.PositiveIntegerField(
+        null=True, blank=True, help_text="How much it may send. Empty: the hub's default."
+    )
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    created_by = ExactTextField(max_length=150, editable=False)
+    created_at = models.DateTimeField(db_default=UtcNow(), editable=False)
+    # Until when its allowance is used up, in microseconds since 1970; see limits.py.
+    spent_until = models.BigIntegerField(default=0, db_default=0, editable=False)
+
+    objects = ApiKeyQuerySet.as_manager()
+
+    class Meta:
+        db_table = "api_keys"
+        verbose_name = "API key"
+        permissions = [("revoke_apikey", "Can revoke an API key")]
+
+    def __str__(self) -> str:
+        return str(self.name)
+
+    def may(self, scope: str) -> bool:
+        return scope in SCOPES and scope in self.scopes.split()
+
+    @property
+    def sends_as(self) -> str:
+        """The source of the events it sends."""
+        return str(self.source or self.name)
+
+    @property
+    def sees(self) -> str | None:
+        """The only source whose events it may see; None: all of them."""
+        return str(self.source) or None
+
+    def state(self, now: datetime) -> str:
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now else "valid"

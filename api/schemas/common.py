@@ -1,0 +1,25 @@
+"""Kinds of values that several requests take."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import AfterValidator, AwareDatetime, Field
+
+LARGEST_ID = 2**63 - 1
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+
+
+def _moment(value: datetime) -> datetime:
+    # Compared before it is converted: near the ends of the calendar another time zone does not exist.
+    if not EARLIEST <= value <= LATEST:
+        raise ValueError("must lie between the years 1970 and 9998")
+    return value.astimezone(UTC)
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_moment)]
+Number = Annotated[int, Field(ge=1, le=LARGEST_ID)]
+EventType = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
+ErrorCode = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,100}$")]
+Name = Annotated[str, Field(min_length=1, max_length=200)]

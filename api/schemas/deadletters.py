@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+from api.pages import PageRequest
+from deadletters.bulk import MOST_AT_ONCE, MOST_COUNTED
+from deadletters.requeue import REASON_LENGTH
+
+from .common import ErrorCode, EventType, Moment, Number
+
+
+class DeadLetterFilters(PageRequest):
+    error_code: ErrorCode | None = None
+    subscription: Number | None = None
+    event_type: EventType | None = None
+    since: Moment | None = Field(None, description="Failed at or after this time, such as 2026-01-31T00:00:00Z.")
+    until: Moment | None = Field(None, description="Failed at or before this time.")
+
+
+class DeadLetterOut(Schema):
+    id: int
+    delivery: int
+    event: UUID
+    event_type: str
+    correlation_id: str
+    subscription: int
+    error_code: str
+    failed_at: datetime
+    requeued_by: str | None
+    requeued_at: datetime | None
+    requeue_reason: str | None
+
+
+class DeadLetters(Schema):
+    items: list[DeadLetterOut]
+    next: str | None = Field(description="The cursor of the next page; a page may be short and still have one.")
+
+
+class DeadLetterWithPayload(DeadLetterOut):
+    payload: Any
+
+
+class RequeueIn(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str = Field(min_length=1, max_length=REASON_LENGTH, description="Kept with the dead letter.")
+
+
+class RequeueOut(Schema):
+    dead_letter: int
+    delivery: int = Field(description="The new delivery.")
+    created: bool = Field(description="False if it was requeued before.")
+    requested_by: str
+
+
+class BulkRequeueIn(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    error_code: ErrorCode | None = None
+    subscription: Number | None = None
+    event_type: EventType | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    reason: str | None = Field(None, max_length=REASON_LENGTH, description="Required unless dry_run.")
+    limit: int = Field(1000, ge=1, le=MOST_AT_ONCE, description="How many at most.")
+    dry_run: bool = Field(False, description="Only say what would be requeued.")
+    cursor: str | None = Field(None, max_length=1000, description="`next` of the answer before, to go on from there.")
+
+
+class BulkRequeueOut(Schema):
+    dry_run: bool
+    count: int = Field(description=f"Requeued; with dry_run those that would be, counted up to {MOST_COUNTED}.")
+    more: bool = Field(description="There may be others.")
+    next: str | None = Field(None, description="The cursor to go on with, if there are more.")
+    sample: list[DeadLetterOut] = Field([], description="With dry_run: the first of them.")

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from ninja import Schema
+from pydantic import Field
+
+from api.pages import PageRequest
+
+from .common import EventType, Moment, Name, Number
+
+Status = Literal["Pending", "InProgress", "PendingRetry", "Completed", "DeadLettered"]
+
+
+class DeliveryFilters(PageRequest):
+    status: Status | None = None
+    event_type: EventType | None = None
+    subscription: Number | None = None
+    event: UUID | None = Field(None, description="The event's uid.")
+    correlation_id: Name | None = None
+    since: Moment | None = Field(None, description="Begun at or after this time, such as 2026-01-31T00:00:00Z.")
+    until: Moment | None = Field(None, description="Begun at or before this time.")
+
+
+class Delivery(Schema):
+    id: int
+    status: Status
+    event: UUID
+    event_type: str
+    correlation_id: str
+    subscription: int
+    generation: int = Field(description="0 as routed; each requeue adds one.")
+    attempt_count: int
+    max_retry_limit: int
+    next_attempt_at: datetime | None = Field(description="While it waits for its next attempt.")
+    error_code: str | None = Field(description="Of the last attempt that failed; kept after a success.")
+    created_at: datetime
+    updated_at: datetime
+
+
+class Deliveries(Schema):
+    items: list[Delivery]
+    next: str | None = Field(description="The cursor of the next page; a page may be short and still have one.")
+
+
+class Attempt(Schema):
+    attempt_no: int
+    status: Literal["Pending", "Leased", "Completed", "Failed"]
+    attempt_at: datetime
+    finished_at: datetime | None
+    duration_ms: int | None
+    response_status: int | None
+    error_code: str | None
+    response_snippet: str | None = Field(description="For keys of the whole hub.")
+
+
+class DeliveryWithAttempts(Delivery):
+    attempts: list[Attempt]
+    dead_letter: int | None

@@ -1,0 +1,92 @@
+"""Requeueing many dead letters by what they have in common: looked at first, capped, and safe to repeat.
+
+A dead letter that has been requeued is passed over, so the same request again goes on with those that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from .choice import Choice, Position, oldest_first, position
+from .models import DeadLetter
+from .requeue import Requester, Requeued, requeue, require, successors
+
+WINDOW = 1000
+# Rows that one call looks at before it gives an account and says where to go on.
+MOST_EXAMINED = 50_000
+MOST_AT_ONCE = 5000
+MOST_COUNTED = 10_000
+SAMPLE = 10
+
+
+@dataclass
+class Preview:
+    """What a requeue would take: `more` says that there may be others beyond those counted."""
+
+    count: int = 0
+    more: bool = False
+    sample: list[DeadLetter] = field(default_factory=list)
+
+
+@dataclass
+class Outcome:
+    """`after` is where to go on; None when there is nothing left."""
+
+    requeued: list[Requeued] = field(default_factory=list)
+    examined: int = 0
+    after: Position | None = None
+
+
+def preview(choice: Choice, after: Position | None = None) -> Preview:
+    result = Preview()
+    for window, left in _windows(choice, after, MOST_EXAMINED):
+        result.sample += left[: SAMPLE - len(result.sample)]
+        result.count += len(left)
+        if result.count >= MOST_COUNTED:
+            return Preview(MOST_COUNTED, True, result.sample)
+        result.more = len(window) == WINDOW
+    return result
+
+
+def requeue_matching(
+    choice: Choice,
+    *,
+    by: Requester,
+    reason: str,
+    limit: int,
+    after: Position | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Outcome:
+    """Requeue at most `limit`, the longest dead first. Raises as requeue() does, before anything is written."""
+    reason = require(by, reason, many=True)
+    outcome = Outcome()
+    for window, left in _windows(choice, after, MOST_EXAMINED):
+        taken = left[: limit - len(outcome.requeued)]
+        outcome.requeued += requeue([letter.id for letter in taken], by=by, reason=reason) if taken else []
+        progress(len(outcome.requeued))
+        if len(taken) < len(left):
+            outcome.after = position(taken[-1])
+            return outcome
+        outcome.examined += len(window)
+        outcome.after = position(window[-1]) if len(window) == WINDOW else None
+        if len(outcome.requeued) >= limit:
+            return outcome
+    return outcome
+
+
+def _windows(choice: Choice, after: Position | None, most: int) -> Iterator[tuple[list[DeadLetter], list[DeadLetter]]]:
+    """Stretches of the table, each with those of it that match and have not been requeued."""
+    for _ in range(0, most, WINDOW):
+        window = oldest_first(choice, after, WINDOW)
+        if not window:
+            return
+        yield window, _not_requeued(choice.keep(window))
+        if len(window) < WINDOW:
+            return
+        after = position(window[-1])
+
+
+def _not_requeued(letters: list[DeadLetter]) -> list[DeadLetter]:
+    done = successors(letters) if letters else {}
+    return [letter for letter in letters if letter.id not in done]

@@ -1,0 +1,87 @@
+import json
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from deadletters.bulk import MOST_AT_ONCE, Outcome, Preview, preview, requeue_matching
+from deadletters.choice import Choice
+from deadletters.requeue import InvalidRequeue
+from webhookhub.console.terminal import EXAMPLE, Operator, moment, progress
+
+
+class Command(BaseCommand):
+    help = "Delivers dead letters anew, chosen by what they have in common. Safe to repeat: each is requeued once."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--reason", help="why; kept with each of them (required unless --dry-run)")
+        parser.add_argument("--error-code", help="those that failed with this, such as http_500 or timeout")
+        parser.add_argument("--subscription", type=int, metavar="N", help="those of this subscription")
+        parser.add_argument("--event-type", help="those of events of this type")
+        parser.add_argument("--since", metavar="TIME", help=f"those that failed then or later, such as {EXAMPLE}")
+        parser.add_argument("--until", metavar="TIME", help="those that failed then or earlier")
+        parser.add_argument("--limit", type=int, default=1000, metavar="N", help="how many at most (1000)")
+        parser.add_argument("--dry-run", action="store_true", help="only say how many there are, and show some")
+        parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        choice = Choice(
+            error_code=options["error_code"],
+            subscription_id=options["subscription"],
+            event_type=options["event_type"],
+            since=moment("--since", options["since"]),
+            until=moment("--until", options["until"]),
+        )
+        if options["limit"] < 1:
+            raise CommandError(f"--limit must be at least 1, not {options['limit']}.")
+        if options["dry_run"]:
+            self._preview(preview(choice), options["json"])
+            return
+        if not options["reason"]:
+            raise CommandError("Say why: --reason 'the endpoint is back'. With --dry-run none is needed.")
+        count, more = _requeue(choice, options["reason"], options["limit"])
+        if options["json"]:
+            self.stdout.write(json.dumps({"dry_run": False, "count": count, "more": more}))
+        else:
+            rest = " There may be more: repeat the command." if more else ""
+            self.stdout.write(f"{count} dead letters are delivered anew.{rest}")
+
+    def _preview(self, found: Preview, as_json: bool) -> None:
+        sample = [
+            {
+                "id": letter.id,
+                "subscription": letter.subscription_id,
+                "error_code": letter.final_error_code,
+                "failed_at": letter.failed_at.isoformat().replace("+00:00", "Z"),
+            }
+            for letter in found.sample
+        ]
+        if as_json:
+            document = {"dry_run": True, "count": found.count, "more": found.more, "sample": sample}
+            self.stdout.write(json.dumps(document))
+            return
+        self.stdout.write(f"{'More than ' if found.more else ''}{found.count} dead letters would be delivered anew.")
+        for letter in sample:
+            self.stdout.write("  {id}  subscription {subscription}  {error_code}  {failed_at}".format(**letter))
+
+
+def _requeue(choice: Choice, reason: str, limit: int) -> tuple[int, bool]:
+    """How many, and whether there may be more; in portions, until the limit is reached or nothing is left."""
+    show = progress("requeued", limit)
+    count = taken = 0
+    outcome = Outcome()
+    while True:
+        try:
+            outcome = requeue_matching(
+                choice,
+                by=Operator(),
+                reason=reason,
+                limit=min(limit - taken, MOST_AT_ONCE),
+                after=outcome.after,
+                progress=lambda done, before=taken: show(before + done, ""),  # type: ignore[misc]
+            )
+        except InvalidRequeue as error:
+            raise CommandError(f"Nothing was requeued: {error}.") from None
+        taken += len(outcome.requeued)
+        count += sum(result.created for result in outcome.requeued)
+        if outcome.after is None or taken >= limit:
+            return count, outcome.after is not None

@@ -1,0 +1,106 @@
+"""Choosing deliveries by what they have in common, newest first, a bounded stretch of the table at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+
+from events.models import Event
+
+from .models import Saga
+from .transitions import COMPLETED
+
+# Numbers are given out in the order of time, but for the moments between reading the clock and inserting.
+DISORDER = timedelta(minutes=15)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Those for which everything that is not None holds; times are those of the delivery's beginning."""
+
+    status: str | None = None
+    subscription_id: int | None = None
+    event_ids: Collection[int] | None = None
+    event_type: str | None = None
+    source: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def by_events(self) -> bool:
+        return self.event_type is not None or self.source is not None
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether an index finds exactly these, so that none has to be looked at in vain."""
+        one_index = self.event_ids is not None or self.status is None or self.subscription_id is None
+        return one_index and not self.by_events and self.since is None and self.until is None
+
+    def _leading(self) -> dict[str, Any]:
+        """The conditions that an index answers, in the order of the primary key."""
+        if self.event_ids is not None:
+            exact = {"status": self.status, "subscription_id": self.subscription_id}
+            return {"event_id__in": self.event_ids, **_given(exact)}
+        # Almost all are Completed: then the subscription says more.
+        if self.subscription_id is not None and self.status in (None, COMPLETED):
+            return {"subscription_id": self.subscription_id}
+        return _given({"status": self.status})
+
+    def keep(self, sagas: Sequence[Saga]) -> list[Saga]:
+        """Those of the looked at for which the other conditions hold too."""
+        kept = [saga for saga in sagas if self._holds(saga)]
+        if not self.by_events or not kept:
+            return kept
+        # A query of its own: in a join the database may start from the events, and then reads all of them.
+        events = Event.objects.filter(id__in={saga.event_id for saga in kept})
+        events = events.filter(**_given({"event_type": self.event_type, "source": self.source}))
+        ids = set(events.values_list("id", flat=True))
+        return [saga for saga in kept if saga.event_id in ids]
+
+    def _holds(self, saga: Saga) -> bool:
+        return (
+            (self.status is None or saga.status == self.status)
+            and (self.subscription_id is None or saga.subscription_id == self.subscription_id)
+            and (self.since is None or saga.created_at >= self.since)
+            and (self.until is None or saga.created_at <= self.until)
+        )
+
+
+def newest_first(choice: Choice, lowest: int, before: int | None, most: int) -> list[Saga]:
+    """The next of them below the id `before`, down to `lowest`; some may not be wanted, see Choice.keep."""
+    rows: QuerySet[Saga] = Saga.objects.filter(**choice._leading(), **_given({"id__lt": before}))
+    if lowest > 1:
+        rows = rows.filter(id__gte=lowest)
+    return list(rows.order_by("-id")[:most])
+
+
+def bounds(choice: Choice) -> tuple[int, int | None]:
+    """The lowest id that can be among the chosen, and one that is above them all."""
+    lowest = 1 if choice.since is None else first_id_at(choice.since - DISORDER)
+    return lowest, None if choice.until is None else first_id_at(choice.until + DISORDER)
+
+
+def first_id_at(moment: datetime) -> int:
+    """The id from which on sagas begin at or after this moment: found by halving, along the primary key.
+
+    An index over the time would find it at once, and would have to be written with every saga for that.
+    """
+    newest = Saga.objects.order_by("-id").values_list("id", flat=True).first() or 0
+    low, high = 1, newest + 1
+    while low < high:
+        middle = (low + high) // 2
+        rows = Saga.objects.filter(id__gte=middle).order_by("id").values_list("id", "created_at")
+        id, created_at = rows[0]
+        if created_at >= moment:
+            high = middle
+        else:
+            low = id + 1
+    return low
+
+
+def _given(conditions: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in conditions.items() if value is not None}

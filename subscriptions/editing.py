@@ -1,0 +1,96 @@
+"""Making and changing subscriptions outside the console: the same rules, and errors that name the field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.db import IntegrityError
+
+from webhookhub import cipher
+
+from . import headers
+from .models import Subscription
+
+HEADERS = "headers"
+
+
+class InvalidSubscription(ValueError):
+    """Nothing was stored; `errors` says of each field what would be right."""
+
+    def __init__(self, errors: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"{field}: {why}" for field, why in errors.items()))
+        self.errors = dict(errors)
+
+
+class AlreadySubscribed(Exception):
+    """Nothing was stored: this address has a subscription to this event type."""
+
+    def __init__(self, number: int | None) -> None:
+        which = f" as subscription {number}" if number else ""
+        super().__init__(f"this address is subscribed to this event type already{which}")
+        self.number = number
+
+
+def create(values: Mapping[str, Any]) -> Subscription:
+    """`values` are fields by name; `headers` are `Name: value` pairs, which are stored encrypted."""
+    return _save(Subscription(), values)
+
+
+def change(subscription: Subscription, values: Mapping[str, Any]) -> Subscription:
+    """Change the named fields and no others: they may have been changed a moment ago."""
+    return _save(subscription, values) if values else subscription
+
+
+def header_names(subscription: Subscription) -> list[str]:
+    """Without the values, which are secrets; none if the keys in force do not open them."""
+    try:
+        return headers.names(cipher.decrypt(subscription.custom_headers)) if subscription.custom_headers else []
+    except cipher.Undecipherable:
+        return []
+
+
+def _save(subscription: Subscription, values: Mapping[str, Any]) -> Subscription:
+    columns = {name: value for name, value in values.items() if name != HEADERS}
+    for name, value in columns.items():
+        setattr(subscription, name, value)
+    if HEADERS in values:
+        subscription.custom_headers = _encrypted(values[HEADERS])
+        columns["custom_headers"] = subscription.custom_headers
+    try:
+        subscription.full_clean(validate_unique=False, validate_constraints=False)
+    except ValidationError as error:
+        raise InvalidSubscription(_named(error)) from None
+    try:
+        # Asked of the key itself: whoever looks first may be overtaken.
+        if subscription._state.adding:
+            subscription.save()
+        else:
+            subscription.save(update_fields=[*columns, "updated_at"])
+    except IntegrityError:
+        raise AlreadySubscribed(_rival(subscription)) from None
+    return subscription
+
+
+def _encrypted(given: Mapping[str, str]) -> str:
+    lines = [f"{name}: {value}" for name, value in given.items()]
+    if any("\n" in line for line in lines):
+        raise InvalidSubscription({HEADERS: "a header must not hold a line break"})
+    try:
+        parsed = headers.parse("\n".join(lines))
+    except headers.UnacceptableHeaders as error:
+        raise InvalidSubscription({HEADERS: str(error)}) from None
+    return cipher.encrypt("\n".join(parsed)) if parsed else ""
+
+
+def _named(error: ValidationError) -> dict[str, str]:
+    return {
+        "subscription" if field == NON_FIELD_ERRORS else field: " ".join(messages)
+        for field, messages in error.message_dict.items()
+    }
+
+
+def _rival(subscription: Subscription) -> int | None:
+    same = Subscription.objects.filter(event_type=subscription.event_type, callback_url=subscription.callback_url)
+    return same.exclude(pk=subscription.pk).values_list("id", flat=True).first()

@@ -1,0 +1,90 @@
+"""A hub that answers by a script, for what a real one does not do on demand: fail, stall, drop the connection."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Asked:
+    path: str
+    headers: Mapping[str, str]
+    document: Any
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int = 201
+    document: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    text: str | None = None
+    drop: bool = False
+    before: Callable[[], None] = lambda: None
+
+
+class ScriptedHub:
+    """Gives one answer after another, the last one for ever; with `answer`, whatever that says."""
+
+    def __init__(self, *answers: Answer, answer: Callable[[Asked], Answer] | None = None) -> None:
+        self.asked: list[Asked] = []
+        script = list(answers)
+        lock = threading.Lock()
+
+        def decide(asked: Asked) -> Answer:
+            with lock:
+                self.asked.append(asked)
+                if answer is not None:
+                    return answer(asked)
+                return script.pop(0) if len(script) > 1 else script[0]
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                said = decide(Asked(self.path, dict(self.headers), json.loads(body)))
+                said.before()
+                if said.drop:
+                    self.close_connection = True
+                    return
+                text = (json.dumps(said.document) if said.text is None else said.text).encode()
+                self.send_response(said.status)
+                for name, value in {"Content-Length": str(len(text)), **said.headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *arguments: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> ScriptedHub:
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def stored(asked: Asked) -> Answer:
+    """As a hub that stores everything."""
+    if asked.path.endswith("/batch"):
+        results = [
+            {"status": 201, "uid": event["external_id"], "correlation_id": "c"} for event in asked.document["events"]
+        ]
+        return Answer(200, {"results": results})
+    return Answer(201, {"uid": "u", "created": True, "correlation_id": "c"})
+
+
+def problem(status: int, detail: str = "no", **more: Any) -> Answer:
+    headers = more.pop("headers", {})
+    return Answer(status, {"title": "t", "status": status, "detail": detail, **more}, headers)

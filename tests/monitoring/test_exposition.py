@@ -1,0 +1,147 @@
+"""What the metrics say, read as Prometheus reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from deadletters.models import DeadLetter
+from deadletters.requeue import requeue
+from jobs.cleaner import clean
+from jobs.report import report
+from monitoring import catalogue, counts, exposition
+from sagas.dispatch import dispatch
+from sagas.models import Saga
+from tests.conformance import world
+from tests.monitoring.test_probes import beat
+from webhookhub.db import clock
+
+pytestmark = pytest.mark.django_db
+Samples = dict[str, dict[tuple[str, ...], float]]
+
+
+def scrape() -> Samples:
+    """Sample name → values of its labels → value."""
+    found: Samples = {}
+    for family in text_string_to_metric_families(exposition.text().decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
+    return found
+
+
+def families() -> Iterator[tuple[str, str, str]]:
+    for family in text_string_to_metric_families(exposition.text().decode()):
+        suffix = "_total" if family.type == "counter" else ""
+        yield f"{family.name}{suffix}", family.type, family.documentation
+
+
+def test_exactly_the_metrics_of_the_catalogue_are_shown_with_kind_and_help():
+    assert set(families()) == {(metric.name, metric.kind, metric.help) for metric in catalogue.ALL}
+
+
+@pytest.mark.parametrize("metric", catalogue.ALL, ids=lambda metric: metric.name)
+def test_names_and_helps_follow_the_conventions(metric: catalogue.Metric):
+    assert metric.name.startswith("webhookhub_")
+    assert metric.name.endswith("_total") == (metric.kind == catalogue.COUNTER)
+    assert (metric.kind == catalogue.HISTOGRAM) <= metric.name.endswith("_seconds")
+    assert metric.help.endswith(".")
+    assert not {"le", "quantile", "job", "instance"} & set(metric.labels)
+
+
+def test_a_hub_without_events_shows_noughts():
+    found = scrape()
+    assert found["webhookhub_events_routed_total"] == {("matched",): 0, ("unmatched",): 0}
+    assert found["webhookhub_deliveries_ended_total"] == {("Completed",): 0, ("DeadLettered",): 0}
+    assert found["webhookhub_deliveries"] == {("Pending",): 0, ("InProgress",): 0, ("PendingRetry",): 0}
+    assert found["webhookhub_processes"] == {("router",): 0, ("orchestrator",): 0, ("worker",): 0, ("cleaner",): 0}
+    assert found["webhookhub_deliveries_oldest_due_seconds"] == {(): 0}
+    assert found["webhookhub_delivery_latency_seconds_count"] == {(): 0}
+
+
+def test_deliveries_are_followed_from_the_event_to_their_end():
+    world.subscribe("ok", "retry", "bury")
+    world.publish_some("a", "b")
+    assert scrape()["webhookhub_events_waiting"] == {(): 2}
+    world.route()
+    assert scrape()["webhookhub_deliveries"] == {("Pending",): 6, ("InProgress",): 0, ("PendingRetry",): 0}
+    assert scrape()["webhookhub_deliveries_due"] == {("Pending",): 6, ("PendingRetry",): 0}
+    dispatch(world.BATCH)
+    assert scrape()["webhookhub_jobs"] == {("Pending",): 6, ("Leased",): 0, ("Unsettled",): 0}
+    jobs = world.take()
+    assert scrape()["webhookhub_jobs"] == {("Pending",): 0, ("Leased",): 6, ("Unsettled",): 0}
+    report(world.WORKER, world.answers(jobs))
+    assert scrape()["webhookhub_jobs"] == {("Pending",): 0, ("Leased",): 0, ("Unsettled",): 6}
+    world.settle()
+
+    found = scrape()
+    assert found["webhookhub_deliveries"] == {("Pending",): 0, ("InProgress",): 0, ("PendingRetry",): 2}
+    assert found["webhookhub_events_routed_total"] == {("matched",): 2, ("unmatched",): 0}
+    assert found["webhookhub_deliveries_created_total"] == {("routed",): 6, ("requeued",): 0}
+    assert found["webhookhub_deliveries_ended_total"] == {("Completed",): 2, ("DeadLettered",): 2}
+    assert found["webhookhub_attempts_total"] == {
+        ("", "completed"): 2,  # in the order of the labels: error_code, outcome
+        ("http_500", "retried"): 2,
+        ("http_500", "dead_lettered"): 2,
+    }
+    assert found["webhookhub_attempt_duration_seconds_count"] == {(): 6}
+    assert found["webhookhub_attempt_duration_seconds_sum"] == {(): 0.006}
+    assert found["webhookhub_attempt_duration_seconds_bucket"][("0.01",)] == 6
+    assert found["webhookhub_attempt_duration_seconds_bucket"][("+Inf",)] == 6
+    assert found["webhookhub_delivery_latency_seconds_count"] == {(): 2}
+    assert found["webhookhub_delivery_latency_seconds_bucket"][("86400",)] == 2
+
+    assert found["webhookhub_dead_letters"] == {(): 2}
+    letter = DeadLetter.objects.earliest("id")
+    requeue([letter.id], by=world.Staff(), reason="again")
+    assert scrape()["webhookhub_dead_letters"] == {(): 1}
+
+
+def test_what_is_late_is_told_from_what_is_due():
+    world.subscribe("ok")
+    world.publish_some("a", "b", "c")
+    world.route()
+    late, due, _ = Saga.objects.order_by("id")
+    now = clock.now()
+    Saga.objects.update(next_attempt_at=now + timedelta(hours=1))
+    Saga.objects.filter(id=late.id).update(next_attempt_at=now - timedelta(seconds=300))
+    Saga.objects.filter(id=due.id).update(next_attempt_at=now - timedelta(seconds=5))
+
+    found = scrape()
+    assert found["webhookhub_deliveries_due"] == {("Pending",): 2, ("PendingRetry",): 0}
+    assert found["webhookhub_deliveries_past_due"] == {(): 1}
+    assert 300 <= found["webhookhub_deliveries_oldest_due_seconds"][()] < 330
+
+
+def test_silent_workers_show_first_as_expired_leases_then_as_resets():
+    world.subscribe("ok")
+    world.publish_some("a", "b")
+    world.route()
+    dispatch(world.BATCH)
+    world.take()
+    world.expire_leases()
+    assert (scrape()["webhookhub_expired_leases"], scrape()["webhookhub_lease_resets_total"]) == ({(): 2}, {(): 0})
+    clean(world.BATCH)
+    assert (scrape()["webhookhub_expired_leases"], scrape()["webhookhub_lease_resets_total"]) == ({(): 0}, {(): 2})
+
+
+def test_processes_are_counted_while_they_are_heard_of():
+    beat("worker")
+    beat("worker", timedelta(seconds=10))
+    beat("worker", timedelta(seconds=100))
+    beat("router", timedelta(seconds=100))
+    found = scrape()
+    assert found["webhookhub_processes"] == {("worker",): 2, ("router",): 0, ("orchestrator",): 0, ("cleaner",): 0}
+    ages = found["webhookhub_process_heartbeat_age_seconds"]
+    assert set(ages) == {("worker",), ("router",)}
+    assert ages["worker",] < 10
+    assert 100 <= ages["router",] < 130
+
+
+def test_counting_stops_at_the_limit(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(counts, "LIMIT", 3)
+    world.publish_some(*"abcde")
+    found = scrape()
+    assert (found["webhookhub_events_waiting"], found["webhookhub_count_limit"]) == ({(): 3}, {(): 3})

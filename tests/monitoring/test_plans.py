@@ -1,0 +1,89 @@
+"""A scrape goes by indexes and stops at its limit, with a hundred thousand rows behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from figures import reading
+from monitoring import counts, exposition
+from tests.conformance import test_plans as plans
+from tests.conformance.test_plans import Plan
+from webhookhub.db import clock
+
+pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db]
+LIMIT = 500
+
+_hundred_thousand_rows = plans._hundred_thousand_rows
+
+INDEXES = {
+    "webhook_delivery_sagas": {"idx_saga_status", "idx_saga_status_retry"},
+    "webhook_delivery_jobs": {"idx_job_status_lease", "idx_job_settled"},
+    "routing_inbox": {"PRIMARY"},
+    "events": {"PRIMARY"},
+    "figure_totals": {"PRIMARY"},
+}
+SMALL = {"hub_processes", "figure_totals"}
+
+
+@pytest.fixture(autouse=True)
+def _low_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counts, "LIMIT", LIMIT)
+
+
+def scraped() -> Iterator[tuple[dict[str, Any], Plan]]:
+    """Each table that a scrape reads, with the plan it is part of."""
+    found = plans.plans(exposition.text, lambda sql: " FROM " in sql)
+    assert len(found) >= 15
+    for plan in found:
+        for row in plan.rows:
+            if row["table"] and not str(row["table"]).startswith("<") and row["table"] != "subquery":
+                yield row, plan
+
+
+def test_every_count_of_a_scrape_goes_by_an_index_and_stops_at_its_limit():
+    seen = set()
+    for row, plan in scraped():
+        table = str(row["table"])
+        seen.add(table)
+        if table in SMALL:
+            continue
+        assert row["key"] in INDEXES[table], plan
+        assert row["type"] in ("ref", "range", "const", "eq_ref") or table == "routing_inbox", plan
+        assert "filesort" not in (row["extra"] or ""), plan
+        # Once from the index, once into and once out of what is counted.
+        assert plan.rows_read <= 3 * LIMIT + 50, plan
+    assert seen == set(INDEXES) | {"hub_processes"}
+
+
+def test_the_numbers_are_at_the_limit_where_there_is_more():
+    found = counts.read()
+    assert found.events_waiting == LIMIT
+    assert set(found.deliveries.values()) == {LIMIT}
+    assert found.past_due == 2 * LIMIT
+
+
+def test_the_figures_of_a_subscription_are_found_by_its_number():
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO figure_periods (period, starts_at, subscription_id, shard, attempts) "
+            f"SELECT 'minute', UTC_TIMESTAMP(0) - INTERVAL n DIV 100 MINUTE, n % 100, 0, 1 FROM {plans.NUMBERS} "
+            "WHERE n <= 50000"
+        )
+        cursor.execute("ANALYZE TABLE figure_periods")
+        cursor.fetchall()
+    now = clock.now()
+    hour = now - timedelta(hours=1)
+    [of_one] = plans.plans(
+        lambda: reading.series(hour, now, timedelta(minutes=5), subscription_id=7),
+        lambda sql: "figure_periods" in sql,
+    )
+    assert of_one.rows[0]["key"] in ("idx_figure_subscription", "PRIMARY")
+    assert of_one.rows_read <= 1000, of_one
+    [of_all] = plans.plans(lambda: reading.by_subscription(hour, now), lambda sql: "figure_periods" in sql)
+    assert of_all.rows[0]["key"] == "PRIMARY"
+    assert of_all.rows_read <= 3 * 6100 + 1000, of_all

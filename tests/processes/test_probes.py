@@ -1,0 +1,75 @@
+"""/healthz, /readyz and /metrics of a real web server, beside real loops and a database that stops answering."""
+
+from __future__ import annotations
+
+import socket
+import time
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+
+from webhookhub.runner.kinds import KINDS
+
+from .proxy import Proxy
+from .support import Processes, database_url, until
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def web(processes: Processes, **environment: str) -> str:
+    """A web server as run_hub starts it; returns its address once it lives."""
+    port = free_port()
+    command = ["-m", "gunicorn", "webhookhub.wsgi", "--bind", f"127.0.0.1:{port}", "--threads", "4"]
+    processes.execute(command, **environment)
+    address = f"http://127.0.0.1:{port}"
+
+    def alive() -> bool:
+        try:
+            return requests.get(f"{address}/healthz", timeout=5).ok
+        except requests.ConnectionError:
+            return False
+
+    until(alive, "the web server lives")
+    return address
+
+
+def test_a_hub_is_ready_while_its_loops_run_and_shows_them_in_its_metrics(processes: Processes):
+    address = web(processes, WEBHOOKHUB_METRICS_TOKEN="a-token-of-some-length", WEBHOOKHUB_HEARTBEAT="0.05")
+    answer = requests.get(f"{address}/readyz", timeout=10)
+    assert answer.status_code == 503
+    assert [missing.split(":")[0] for missing in answer.json()["missing"]] == [f"no {kind}" for kind in KINDS]
+
+    loops = processes.start_loops()
+    until(lambda: requests.get(f"{address}/readyz", timeout=10).ok, "the hub is ready")
+    assert requests.head(f"{address}/readyz", timeout=10).ok
+    assert requests.get(f"{address}/metrics", timeout=10).status_code == 403
+    shown = requests.get(
+        f"{address}/metrics", headers={"Authorization": "Bearer a-token-of-some-length"}, timeout=10
+    ).text.splitlines()
+    assert {f'webhookhub_processes{{kind="{kind}"}} 1.0' for kind in KINDS} <= set(shown)
+
+    assert loops["worker"].stop() == 0
+    answer = requests.get(f"{address}/readyz", timeout=10)
+    assert [missing.split(":")[0] for missing in answer.json()["missing"]] == ["no worker"]
+
+
+@pytest.mark.mysql_family
+def test_probes_answer_in_bounded_time_when_the_database_does_not(processes: Processes):
+    told = urlsplit(database_url())
+    with Proxy(told.hostname or "", told.port or 3306) as proxy:
+        through = told._replace(netloc=f"{told.username}:{told.password}@127.0.0.1:{proxy.port}").geturl()
+        address = web(processes, DATABASE_URL=through, WEBHOOKHUB_METRICS_NETWORKS="127.0.0.0/8")
+        assert requests.get(f"{address}/readyz", timeout=10).json()["status"] == "not ready"
+        assert requests.get(f"{address}/metrics", timeout=10).ok
+
+        proxy.freeze()
+        for path, bound in (("/readyz", 6), ("/metrics", 12), ("/healthz", 2)):
+            started = time.monotonic()
+            answer = requests.get(f"{address}{path}", timeout=20)
+            assert time.monotonic() - started < bound
+            assert answer.status_code == (200 if path == "/healthz" else 503)
+        assert requests.get(f"{address}/readyz", timeout=20).json()["missing"] == ["the database does not answer"]

@@ -1,0 +1,38 @@
+"""The producer's client: `Client(url, key).publish("order.created", {"order": 1}, external_id="order-1")`.
+
+Needs `requests` and nothing else of the hub: no settings, no database.
+"""
+
+from .client import Client, raise_for_failures
+from .errors import (
+    Conflict,
+    FieldError,
+    Forbidden,
+    HubError,
+    Invalid,
+    RateLimited,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    UnexpectedAnswer,
+)
+from .events import Event, Failed, Published, Result
+
+__all__ = [
+    "Client",
+    "Conflict",
+    "Event",
+    "Failed",
+    "FieldError",
+    "Forbidden",
+    "HubError",
+    "Invalid",
+    "Published",
+    "RateLimited",
+    "Result",
+    "TooLarge",
+    "Unauthorized",
+    "Unavailable",
+    "UnexpectedAnswer",
+    "raise_for_failures",
+]
