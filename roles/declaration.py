@@ -63,7 +63,13 @@ HUB = {
     "dead_letters": "SELECT",
     "dead_letter_requeues": "SELECT",
     "hub_processes": "SELECT",
+    "figure_totals": "SELECT",
+    "figure_periods": "SELECT",
+    "api_keys": "SELECT",
 }
+
+# For whoever does something that is counted.
+COUNTING = {"figure_totals": "SELECT, INSERT, UPDATE"}
 
 # What every loop does besides its work: see that the database is migrated, say that it is alive, sign off.
 LOOP = {
@@ -85,6 +91,7 @@ ROLES = (
         "`run_router`: makes the sagas of new events",
         {
             **LOOP,
+            **COUNTING,
             "events": "SELECT",
             "routing_inbox": "SELECT, DELETE",
             "subscriptions": SUBSCRIPTION_FACTS,
@@ -97,6 +104,8 @@ ROLES = (
         "`run_orchestrator`: makes jobs, applies their results, buries what failed for good",
         {
             **LOOP,
+            **COUNTING,
+            "figure_periods": "SELECT, INSERT, UPDATE",
             "events": "SELECT",
             "subscriptions": SUBSCRIPTION_FACTS,
             "webhook_delivery_sagas": "SELECT, INSERT, "
@@ -122,6 +131,8 @@ ROLES = (
         "`run_cleaner`: makes jobs ready again whose worker is silent",
         {
             **LOOP,
+            **COUNTING,
+            "figure_periods": EDIT,  # minutes become hours, and old hours go
             "events": "SELECT (id, correlation_id)",
             "webhook_delivery_sagas": "SELECT (id, event_id)",
             "webhook_delivery_jobs": "SELECT, UPDATE (status, lease_until, lease_resets)",
@@ -131,6 +142,7 @@ ROLES = (
         "dead_letter_operator",
         "requeues dead letters: each becomes a new saga",
         {
+            **COUNTING,
             "events": "SELECT (id, correlation_id)",
             "subscriptions": "SELECT (id, max_retry_limit, base_delay)",
             "webhook_delivery_sagas": "SELECT, INSERT",
@@ -140,10 +152,14 @@ ROLES = (
     ),
     Role(
         "console",
-        "the web server: shows everything, keeps subscriptions, requeues; people log in and are managed",
+        "the web server, console and API: shows everything, takes events, keeps subscriptions and keys, requeues; "
+        "people log in and are managed",
         {
             **HUB,
+            **COUNTING,
             "django_migrations": "SELECT",
+            "events": "SELECT, INSERT",
+            "api_keys": "SELECT, INSERT, UPDATE",
             "subscriptions": "SELECT, INSERT, UPDATE",
             "webhook_delivery_sagas": "SELECT, INSERT",
             "dead_letter_requeues": "SELECT, INSERT",

@@ -35,11 +35,16 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     from django.contrib.contenttypes.models import ContentType
     from django.contrib.sessions.models import Session
 
+    from api.models import ApiKey
     from deadletters.models import DeadLetter, Requeue
+    from figures.models import MINUTE, Period, Total
     from webhookhub.db import clock
 
     rows.one_of_each()
     Requeue.objects.create(dead_letter=DeadLetter.objects.get(), requested_by="a", reason="r", request_token="t")
+    ApiKey.objects.create(key_id="k", secret_sha256="s", name="n", scopes="read", created_by="a")
+    Total.objects.create(name="n", label="l", shard=0)
+    Period.objects.create(period=MINUTE, starts_at=clock.now(), subscription_id=1, shard=0)
     user = User.objects.create_user("anna")
     user.groups.add(Group.objects.get(name="support"))
     user.user_permissions.add(Permission.objects.order_by("pk")[0])

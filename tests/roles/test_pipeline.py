@@ -69,7 +69,7 @@ class Browser:
     def is_answered(self) -> bool:
         try:
             return self._session.get(f"{self._address}/admin/login/", timeout=5).ok
-        except requests.ConnectionError:
+        except (requests.ConnectionError, requests.Timeout):
             return False
 
     def page(self, path: str) -> str:
