@@ -70,7 +70,7 @@ def _validated(body: str, model: type[Model]) -> Model:
     if not isinstance(value, dict):
         raise problems.invalid("body", "must be a JSON object")
     try:
-        return model.model_validate_json(body, strict=True)
+        return model.model_validate_json(body)
     except ValidationError as error:
         faults = [(_place(fault["loc"]), fault["msg"]) for fault in error.errors(include_url=False)]
         raise Problem(422, "; ".join(f"{field}: {why}" for field, why in faults), faults) from None

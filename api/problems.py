@@ -13,9 +13,9 @@ from django.conf import settings
 from django.core.exceptions import RequestAborted
 from django.db import Error as DatabaseFault
 from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
-from ninja import NinjaAPI, Schema
+from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from webhookhub.db import vendors
 from webhookhub.logs import Fact, log
@@ -27,12 +27,12 @@ RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"ty
 TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
 
 
-class FieldError(Schema):
+class FieldError(BaseModel):
     field: str = Field(description="Such as event_type, or events[3].payload in a batch.")
     message: str
 
 
-class ProblemDocument(Schema):
+class ProblemDocument(BaseModel):
     type: str = "about:blank"
     title: str
     status: int

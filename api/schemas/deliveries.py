@@ -4,8 +4,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from ninja import Schema
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from api.pages import PageRequest
 
@@ -24,7 +23,7 @@ class DeliveryFilters(PageRequest):
     until: Moment | None = Field(None, description="Begun at or before this time.")
 
 
-class Delivery(Schema):
+class Delivery(BaseModel):
     id: int
     status: Status
     event: UUID
@@ -40,12 +39,12 @@ class Delivery(Schema):
     updated_at: datetime
 
 
-class Deliveries(Schema):
+class Deliveries(BaseModel):
     items: list[Delivery]
     next: str | None = Field(description="The cursor of the next page; a page may be short and still have one.")
 
 
-class Attempt(Schema):
+class Attempt(BaseModel):
     attempt_no: int
     status: Literal["Pending", "Leased", "Completed", "Failed"]
     attempt_at: datetime
