@@ -92,9 +92,14 @@ def _require_json(request: HttpRequest) -> None:
 def _bytes(request: HttpRequest, most: int) -> bytes:
     if _is_chunked(request):
         return _chunked(request, most)
-    if _length(request) > most:
+    length = _length(request)
+    if length > most:
         raise _too_long(most)
-    return request.read(most + 1)
+    body = request.read(length)
+    if len(body) != length:
+        # The beginning of an event may well be an event; it is not the one that was meant.
+        raise problems.cut_short()
+    return body
 
 
 def _chunked(request: HttpRequest, most: int) -> bytes:
@@ -102,7 +107,10 @@ def _chunked(request: HttpRequest, most: int) -> bytes:
     environ = getattr(request, "environ", {})
     if not environ.get("wsgi.input_terminated"):
         raise Problem(411, "Send the body's length in the header Content-Length.")
-    body: bytes = environ["wsgi.input"].read(most + 1)
+    try:
+        body: bytes = environ["wsgi.input"].read(most + 1)
+    except OSError:
+        raise problems.cut_short() from None
     if len(body) > most:
         raise _too_long(most)
     return body

