@@ -8,10 +8,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db import connection
-from django.db.models import Prefetch
 
 from events.models import Event
-from sagas.models import Saga
 from webhookhub.db import vendors
 
 from .models import DeadLetter
@@ -92,8 +90,7 @@ def _walk(choice: Choice, after: Position | None, most: int, beyond: str, order:
     columns = ", ".join(field.column for field in DeadLetter._meta.concrete_fields if field.name != PAYLOAD)
     where = " AND ".join(condition for condition, _ in conditions) or "1 = 1"
     sql = f"SELECT {columns} FROM {table} WHERE {where} ORDER BY failed_at {order}, id {order} LIMIT %s"  # noqa: S608
-    rows = DeadLetter.objects.raw(sql, [value for _, values in conditions for value in values] + [most])
-    return list(rows.prefetch_related(Prefetch("saga", Saga.objects.only("generation"))))
+    return list(DeadLetter.objects.raw(sql, [value for _, values in conditions for value in values] + [most]))
 
 
 def _moment(value: datetime) -> Any:

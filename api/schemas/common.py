@@ -21,15 +21,14 @@ def _moment(value: datetime) -> datetime:
 
 
 def _written(value: Any) -> Any:
-    # A number would be taken for seconds since 1970, which nobody means by it.
+    # A number, or a text of digits, would be taken for seconds since 1970, which nobody means by it.
     if not isinstance(value, str) or not WRITTEN.match(value):
         raise ValueError("must be a time such as 2026-01-31T00:00:00Z")
     return value
 
 
-Moment = Annotated[AwareDatetime, AfterValidator(_moment)]
-# In an address all values are text; in a body they say themselves what they are.
-MomentInAddress = Annotated[Moment, BeforeValidator(_written)]
+# Not strict, for then it would have to be a datetime already; what it may be written as is said here.
+Moment = Annotated[AwareDatetime, Field(strict=False), AfterValidator(_moment), BeforeValidator(_written)]
 Number = Annotated[int, Field(ge=1, le=LARGEST_ID)]
 EventType = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
 ErrorCode = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,100}$")]

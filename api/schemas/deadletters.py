@@ -10,15 +10,15 @@ from api.pages import PageRequest
 from deadletters.bulk import MOST_AT_ONCE, MOST_COUNTED
 from deadletters.requeue import REASON_LENGTH
 
-from .common import Body, ErrorCode, EventType, Moment, MomentInAddress, Number
+from .common import Body, ErrorCode, EventType, Moment, Number
 
 
 class DeadLetterFilters(PageRequest):
     error_code: ErrorCode | None = None
     subscription: Number | None = None
     event_type: EventType | None = None
-    since: MomentInAddress | None = Field(None, description="Failed then or later, such as 2026-01-31T00:00:00Z.")
-    until: MomentInAddress | None = Field(None, description="Failed then or earlier.")
+    since: Moment | None = Field(None, description="Failed then or later, such as 2026-01-31T00:00:00Z.")
+    until: Moment | None = Field(None, description="Failed then or earlier.")
 
 
 class DeadLetterOut(BaseModel):

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from api.pages import PageRequest
 
-from .common import EventType, MomentInAddress, Name, Number
+from .common import EventType, Moment, Name, Number
 
 Status = Literal["Pending", "InProgress", "PendingRetry", "Completed", "DeadLettered"]
 
@@ -19,8 +19,8 @@ class DeliveryFilters(PageRequest):
     subscription: Number | None = None
     event: UUID | None = Field(None, description="The event's uid.")
     correlation_id: Name | None = None
-    since: MomentInAddress | None = Field(None, description="Begun then or later, such as 2026-01-31T00:00:00Z.")
-    until: MomentInAddress | None = Field(None, description="Begun then or earlier.")
+    since: Moment | None = Field(None, description="Begun then or later, such as 2026-01-31T00:00:00Z.")
+    until: Moment | None = Field(None, description="Begun then or earlier.")
 
 
 class Delivery(BaseModel):

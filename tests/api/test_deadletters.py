@@ -254,6 +254,8 @@ def test_a_request_that_was_cut_short_is_completed_by_the_next(hub_wide: Program
         ({"error_code": "HTTP 500"}, "error_code"),
         ({"since": "x"}, "since"),
         ({"until": 5}, "until"),
+        ({"until": "5"}, "until"),
+        ({"since": "-0"}, "since"),
         ({"dry_run": "yes"}, "dry_run"),
         ({"subscription_id": 1}, "subscription_id"),
         ({"cursor": "x"}, "cursor"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -126,7 +127,7 @@ def requests_of(number: dict[str, Any]) -> Iterator[Hostile]:
         "x",
     ):
         yield Hostile("POST", "/events", b'{"event_type":"a","payload":1}', content_type)
-    for key in ("x" * 201, " a", "\x7f", "a\tb"):
+    for key in ("x" * 201, "\x7f", "a\tb"):
         yield Hostile("POST", "/events", b'{"event_type":"a","payload":1}', JSON, (("Idempotency-Key", key),))
     yield Hostile("POST", "/events", b'{"event_type":"saga.completed","payload":1}')
     for value in WRONG_VALUES:
@@ -173,7 +174,7 @@ def _is_type(value: Any) -> bool:
 
 
 def _is_code(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= 100 and value.isascii() and value.islower() and value.isalnum()
+    return isinstance(value, str) and re.fullmatch(r"[a-z0-9_]{1,100}", value) is not None
 
 
 # What of the wrong values is right here and there.
@@ -204,20 +205,31 @@ def number(committed: None) -> dict[str, Any]:
 
 def shoot(web: WebServer, key: str, shots: list[Hostile]) -> Counter[int]:
     statuses: Counter[int] = Counter()
+    wrong: list[Any] = []
     with requests.Session() as session:
         for shot in shots:
-            answer = session.request(
-                shot.method,
-                f"{web.url}/api/v1{shot.path}",
-                data=shot.body or None,
-                headers={"Authorization": f"Bearer {key}", "Content-Type": shot.content_type, **dict(shot.headers)},
-                timeout=60,
-            )
-            told = (shot.method, shot.path[:200], shot.body[:200], answer.status_code, answer.text[:300])
-            assert 400 <= answer.status_code < 500, told
-            assert answer.headers["Content-Type"] == "application/problem+json" or answer.status_code in SERVERS, told
+            try:
+                answer = _sent(session, web, key, shot)
+            except requests.ConnectionError:
+                # It may close a connection that is idle or whose body it would not read; a new one must be answered.
+                with requests.Session() as fresh:
+                    answer = _sent(fresh, web, key, shot)
+            problem = answer.headers["Content-Type"] == "application/problem+json" or answer.status_code in SERVERS
+            if not 400 <= answer.status_code < 500 or not problem:
+                wrong.append((shot.method, shot.path[:100], shot.body[:100], answer.status_code, answer.text[:100]))
             statuses[answer.status_code] += 1
+    assert wrong == []
     return statuses
+
+
+def _sent(session: requests.Session, web: WebServer, key: str, shot: Hostile) -> requests.Response:
+    return session.request(
+        shot.method,
+        f"{web.url}/api/v1{shot.path}",
+        data=shot.body or None,
+        headers={"Authorization": f"Bearer {key}", "Content-Type": shot.content_type, **dict(shot.headers)},
+        timeout=60,
+    )
 
 
 def test_every_hostile_request_is_refused_as_documented_and_nothing_is_stored(web: WebServer, number: dict[str, Any]):

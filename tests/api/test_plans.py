@@ -53,8 +53,9 @@ def check(found: list[Plan], most_read: int = MOST_READ) -> None:
     assert found
     for plan in found:
         for row in plan.rows:
-            # A table that is still small is read as it is.
-            assert row["type"] != "ALL" or int(row["rows"]) < 2000, plan
+            # A table that is still small is read as it is; and so is a long list of values, which is made one.
+            made = str(row["table"]).startswith(("<", "tvc", "None"))
+            assert row["type"] != "ALL" or made or int(row["rows"]) < 2000, plan
             ordered = "ORDER BY" not in plan.sql or "filesort" not in (row["extra"] or "")
             assert ordered or " IN (" in plan.sql, plan
         assert plan.rows_read <= most_read, (plan.rows_read, plan)
