@@ -221,6 +221,11 @@ def by_primary_key(connection: BaseDatabaseWrapper, table: str, alias: str) -> s
     return f"{table} {alias} FORCE INDEX (PRIMARY)" if is_server(connection) else f"{table} AS {alias} NOT INDEXED"
 
 
+def by_index(connection: BaseDatabaseWrapper, table: str, index: str) -> str:
+    """A table to be read along this index, though the optimizer may prefer one that it has to sort after."""
+    return f"{table} FORCE INDEX ({index})" if is_server(connection) else f"{table} INDEXED BY {index}"
+
+
 def ordered_join(connection: BaseDatabaseWrapper) -> str:
     """An inner join that reads its tables in the order in which they are written."""
     return "STRAIGHT_JOIN" if is_server(connection) else "CROSS JOIN"
