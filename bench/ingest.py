@@ -15,9 +15,11 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +27,24 @@ from bench.scratch import scratch_database
 
 ROOT = Path(__file__).resolve().parent.parent
 PAYLOAD = {"order": 123456, "customer": "c-1", "lines": [{"sku": "A", "n": 2}] * 10}
-SINGLE_CONNECTIONS = 16
-BATCH_CONNECTIONS = 4
-BATCH = 1000
+BARE = "bare INSERT"
+# events sent at once: connections that do so
+SIZES = {"1": 16, "1000": 4}
 SERVERS = {
     "gunicorn": ["gunicorn", "webhookhub.wsgi", "--worker-class", "gthread", "--log-level", "warning"],
-    "granian": ["granian", "webhookhub.wsgi:application", "--interface", "wsgi", "--no-log-access"],
+    "granian": ["granian", "webhookhub.wsgi:application", "--interface", "wsgi", "--no-access-log"],
 }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.ingest", description=__doc__)
-    parser.add_argument("--server", choices=SERVERS, default="gunicorn", help="granian must be installed for it")
+    parser.add_argument(
+        "--server",
+        choices=SERVERS,
+        nargs="+",
+        default=["gunicorn"],
+        help="one or more, in the same run; granian must be installed for it",
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
@@ -44,29 +52,42 @@ def main() -> int:
     options = parser.parse_args()
     os.environ["WEBHOOKHUB_LOG_LEVEL"] = "WARNING"
     os.environ["WEBHOOKHUB_API_EVENTS_PER_SECOND"] = "100000"
-    with scratch_database():
+    with scratch_database(), ExitStack() as running:
         key = _key()
-        with _server(options.server, options.workers, options.threads) as port:
-            kinds: dict[str, Callable[[float], float]] = {
-                "API, single": lambda seconds: _through_api(port, key, 1, SINGLE_CONNECTIONS, seconds),
-                "bare INSERT, single": lambda seconds: _bare(1, SINGLE_CONNECTIONS, seconds),
-                f"API, batches of {BATCH}": lambda seconds: _through_api(port, key, BATCH, BATCH_CONNECTIONS, seconds),
-                f"bare INSERT of {BATCH}": lambda seconds: _bare(BATCH, BATCH_CONNECTIONS, seconds),
-            }
-            rates: dict[str, list[float]] = {name: [] for name in kinds}
-            for number in range(options.rounds + 1):
-                for name, measure in kinds.items():
-                    rate = measure(options.seconds)
-                    if number:  # the first round makes connections and fills caches
-                        rates[name].append(rate)
-    print(f"{options.server}, {options.workers} processes with {options.threads} threads each")
-    for name, found in rates.items():
-        print(f"{name:<24}{statistics.median(found):>9.0f} events/s   {min(found):.0f} to {max(found):.0f}")
-    names = list(kinds)
-    for ours, theirs in (names[:2], names[2:]):
-        ratio = statistics.median(a / b for a, b in zip(rates[ours], rates[theirs], strict=True))
-        print(f"{ours} / {theirs}: {ratio:.2f}")
+        rates: dict[tuple[str, str], list[float]] = defaultdict(list)
+        measures: dict[tuple[str, str], Callable[[], tuple[float, int]]] = {}
+        for size, connections in SIZES.items():
+            measures[BARE, size] = partial(_bare, int(size), connections, options.seconds)
+        pids: dict[str, int] = {}
+        cpu: dict[tuple[str, str], list[float]] = defaultdict(list)
+        for name in options.server:
+            port, pids[name] = running.enter_context(_server(name, options.workers, options.threads))
+            for size, connections in SIZES.items():
+                measures[name, size] = partial(_through_api, port, key, int(size), connections, options.seconds)
+        for number in range(options.rounds + 1):
+            for what, measure in measures.items():
+                before = _cpu_seconds(pids.get(what[0]))
+                rate, stored = measure()
+                if number:  # the first round makes connections and fills caches
+                    rates[what].append(rate)
+                    cpu[what].append((_cpu_seconds(pids.get(what[0])) - before) / stored * 1e6)
+    _print(rates, cpu, f"{options.workers} processes with {options.threads} threads each")
     return 0
+
+
+Figures = Mapping[tuple[str, str], Sequence[float]]
+
+
+def _print(rates: Figures, cpu: Figures, how: str) -> None:
+    print(f"Web servers: {how}. Events a second, the median of {len(next(iter(rates.values())))} rounds:")
+    print(f"{'':<14}{'at once':>8}{'events/s':>10}   spread            of bare INSERT   µs of its CPU an event")
+    for (name, size), found in sorted(rates.items(), key=lambda item: (int(item[0][1]), item[0][0] != BARE)):
+        # Round by round, each against its neighbour: what disturbs the machine lasts longer than a round.
+        share = statistics.median(ours / bare for ours, bare in zip(found, rates[BARE, size], strict=True))
+        spread = f"{min(found):.0f} to {max(found):.0f}"
+        # Of the web server's processes: it says more than a rate on a machine that has other things to do.
+        used = "" if name == BARE else f"{statistics.median(cpu[name, size]):.0f}"
+        print(f"{name:<14}{size:>8}{statistics.median(found):>10.0f}   {spread:<18}{share:<17.2f}{used}")
 
 
 def _key() -> str:
@@ -77,7 +98,7 @@ def _key() -> str:
 
 
 @contextmanager
-def _server(name: str, workers: int, threads: int) -> Iterator[int]:
+def _server(name: str, workers: int, threads: int) -> Iterator[tuple[int, int]]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = int(probe.getsockname()[1])
     where = ["--bind", f"127.0.0.1:{port}", "--threads", str(threads)]
@@ -91,25 +112,37 @@ def _server(name: str, workers: int, threads: int) -> Iterator[int]:
             if process.poll() is not None or time.monotonic() > until:
                 raise SystemExit(f"{name} did not start")
             time.sleep(0.05)
-        yield port
+        yield port, process.pid
     finally:
         process.terminate()
         process.wait()
+
+
+def _cpu_seconds(pid: int | None) -> float:
+    """What a process and its children have used so far."""
+    if pid is None:
+        return 0.0
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    ticks = 0
+    for each in (str(pid), *children):
+        user, system = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[11:13]
+        ticks += int(user) + int(system)
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _event() -> dict[str, Any]:
     return {"event_type": "order.created", "payload": PAYLOAD, "external_id": uuid.uuid4().hex}
 
 
-def _together(connections: int, work: Callable[[], int]) -> float:
-    """The rate of `work`, which returns how many events it has stored, on so many threads."""
+def _together(connections: int, work: Callable[[], int]) -> tuple[float, int]:
+    """The rate of `work`, which returns how many events it has stored, on so many threads; and how many in all."""
     started = time.perf_counter()
     with ThreadPoolExecutor(connections) as pool:
         stored = sum(each.result() for each in [pool.submit(work) for _ in range(connections)])
-    return stored / (time.perf_counter() - started)
+    return stored / (time.perf_counter() - started), stored
 
 
-def _through_api(port: int, key: str, size: int, connections: int, seconds: float) -> float:
+def _through_api(port: int, key: str, size: int, connections: int, seconds: float) -> tuple[float, int]:
     path = "/api/v1/events" if size == 1 else "/api/v1/events/batch"
     head = (
         f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n"
@@ -151,7 +184,7 @@ def _some(connection: socket.socket) -> bytes:
     return data
 
 
-def _bare(size: int, connections: int, seconds: float) -> float:
+def _bare(size: int, connections: int, seconds: float) -> tuple[float, int]:
     """The least that stores the same: one statement, one commit, no look at what was there."""
     from django.db import connection as model
 
