@@ -48,7 +48,7 @@ def to_rotate() -> Work:
 def to_save() -> Work:
     subscription = SubscriptionFactory.create(description="old")
     subscription.description = "new"
-    return subscription.save
+    return lambda: subscription.save()
 
 
 def to_beat() -> Work:
@@ -128,7 +128,7 @@ def test_whatever_is_encrypted_anew_and_cut_short_is_finished_by_the_next_run(hu
 
 
 @pytest.mark.parametrize(("prepare", "left"), [(to_beat, 1), (to_remove, 0), (to_forget, 0)])
-def test_a_process_is_listed_once_or_not_at_all_wherever_its_word_is_cut_short(prepare, left):
+def test_a_process_is_listed_once_or_not_at_all_wherever_its_word_is_cut_short(prepare: Callable[[], Work], left: int):
     def alone() -> Work:
         Process.objects.all().delete()
         return prepare()

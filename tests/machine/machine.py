@@ -27,6 +27,11 @@ from . import model
 from .model import Job, Model, finish
 from .product import Clock, Producer, Tables, dying_after, expected
 
+# What some of five hundred examples must have come to, or the machine shows less than it says.
+EXPECTED = {
+    *("Pending", "InProgress", "PendingRetry", "Completed", "DeadLettered", "attempt 3", "generation 1"),
+    *("lease reset", "result not applied", "stale worker", "open transaction"),
+}
 # By subscription: attempts, the first included.
 LIMITS = (1, 2, 3)
 MOST_EVENTS = 6
@@ -53,6 +58,7 @@ class HubMachine(RuleBasedStateMachine):
     subscription_ids: ClassVar[list[int]]
     producers: ClassVar[list[Producer]]
     verifications: ClassVar[int] = 0
+    reached: ClassVar[set[str]] = set()  # what some example has come to
 
     def __init__(self) -> None:
         super().__init__()
@@ -285,6 +291,7 @@ class HubMachine(RuleBasedStateMachine):
 
     def end(self) -> None:
         """Whatever has happened: when all goes well from now on, everything ends."""
+        self.note()
         for producer in self.producers:
             if producer.is_open:
                 self.model.commit(producer.end(commit=True))
@@ -302,6 +309,15 @@ class HubMachine(RuleBasedStateMachine):
                 self.tell(self.hands[-1], None, None)
             self.settle(None)
         assert self.model.at_rest()
+
+    def note(self) -> None:
+        self.reached.update(saga.status for saga in self.model.sagas)
+        self.reached.update(f"attempt {job.attempt_no}" for job in self.model.jobs)
+        self.reached.update(f"generation {saga.generation}" for saga in self.model.sagas)
+        self.reached.update("lease reset" for job in self.model.jobs if job.resets)
+        self.reached.update("result not applied" for job in self.model.jobs if job.finished_at and not job.settled)
+        self.reached.update("stale worker" for _ in self.stale())
+        self.reached.update("open transaction" for producer in self.producers if producer.is_open)
 
     # Helpers
 

@@ -204,7 +204,7 @@ class Model:
 
     def _next_at(self, job: Job) -> datetime:
         assert job.finished_at is not None
-        at = job.finished_at + min(BASE_DELAY * 2 ** (job.attempt_no - 1), MAX_DELAY)
+        at = job.finished_at + min(BASE_DELAY * (1 << job.attempt_no - 1), MAX_DELAY)
         if job.retry_after is not None:
             at = max(at, min(job.retry_after, job.finished_at + RETRY_AFTER_CAP))
         return at

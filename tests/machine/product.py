@@ -126,7 +126,7 @@ class Tables:
             "retry_after, settled_at IS NOT NULL",
         )
         letters = self._after("dead_letters", "saga_id, final_error_code, failed_at")
-        requeued = dict(
+        requeued: dict[int, str] = dict(
             self._rows(
                 "SELECT dead_letter_id, requested_by FROM dead_letter_requeues WHERE dead_letter_id > %s",
                 self._bases["dead_letters"],

@@ -23,7 +23,7 @@ from tests.factories import SubscriptionFactory
 from webhookhub.db import retry, vendors
 
 from . import model
-from .machine import LIMITS, HubMachine
+from .machine import EXPECTED, LIMITS, HubMachine
 from .product import Clock, Producer
 
 EXAMPLES = int(os.environ.get("MACHINE_EXAMPLES", "500"))
@@ -47,7 +47,7 @@ def machine(committed, hub_settings, monkeypatch) -> Iterator[type[HubMachine]]:
     monkeypatch.setitem(options, "init_command", init.replace("lock_wait_timeout = 10", "lock_wait_timeout = 1"))
     connection.close()
     monkeypatch.setattr(logging.getLogger("webhookhub"), "level", logging.ERROR)
-    HubMachine.clock = Clock()
+    HubMachine.clock, HubMachine.reached = Clock(), set()
     HubMachine.subscription_ids = [
         SubscriptionFactory.create(event_type=TYPE, callback_url=url(f"{limit}"), max_retry_limit=limit).id
         for limit in LIMITS
@@ -76,3 +76,5 @@ def test_whatever_happens_in_whatever_order_the_tables_hold_what_the_model_says(
             print_blob=True,
         ),
     )
+    if EXAMPLES * STEPS >= 25_000:
+        assert machine.reached >= EXPECTED

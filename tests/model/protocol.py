@@ -21,7 +21,7 @@ UNPUBLISHED, OPEN, INBOX, ROUTED, UNMATCHED, ROLLED_BACK = range(6)
 class Saga(NamedTuple):
     generation: int
     status: str = PENDING
-    count: int = 0
+    attempts: int = 0
     due: bool = True
     applied: tuple[int, ...] = ()  # the attempts whose results it has taken
     received: bool = False  # by the receiver
@@ -147,7 +147,7 @@ class Protocol:
         if not me.place:
             for number, saga in enumerate(state.sagas):
                 if saga.due and saga.status in WAITING:
-                    become = Process("orchestrator", "subscription", (number, saga.count), saga.status)
+                    become = Process("orchestrator", "subscription", (number, saga.attempts), saga.status)
                     yield "reads the due saga", state, become
             return
         if me.place not in ("subscription", "begun", "postpone", "job", "start"):
@@ -171,7 +171,7 @@ class Protocol:
                 yield "inserts the job", made, then("start")
             case "start":
                 ok = (saga.status == me.word or "start status" in self.without) and (
-                    saga.count == count or "start count" in self.without
+                    saga.attempts == count or "start count" in self.without
                 )
                 after = _saga(state, number, saga._replace(status=IN_PROGRESS)) if ok else state
                 yield "sets the saga InProgress", after, idle
@@ -193,19 +193,21 @@ class Protocol:
         job = state.jobs[number]
         saga = state.sagas[job.saga]
         awaits = (saga.status == IN_PROGRESS or "apply status" in self.without) and (
-            saga.count == job.attempt - 1 or "apply count" in self.without
+            saga.attempts == job.attempt - 1 or "apply count" in self.without
         )
 
         def applied(status: str) -> State:
             if not awaits:
                 return state
             taken = (*saga.applied, job.attempt)
-            changed = saga._replace(status=status, count=saga.count + 1, applied=taken, due=status != PENDING_RETRY)
+            changed = saga._replace(
+                status=status, attempts=saga.attempts + 1, applied=taken, due=status != PENDING_RETRY
+            )
             return _saga(state, job.saga, changed)
 
         match me.place:
             case "view":
-                if saga.status == IN_PROGRESS and saga.count == job.attempt - 1:
+                if saga.status == IN_PROGRESS and saga.attempts == job.attempt - 1:
                     yield "decides", state, then(self._decision(job))
                 else:
                     # What the first look has shown is trusted when nothing was to be applied.
@@ -238,7 +240,7 @@ class Protocol:
         return "bury" if "letter first" in self.without else "letter"
 
     def _marking(self, saga: Saga, job: Job, then: object, idle: Process) -> Process:
-        applied = saga.count >= job.attempt or "settled if applied" in self.without
+        applied = saga.attempts >= job.attempt or "settled if applied" in self.without
         return then("mark") if applied else idle  # type: ignore[operator]
 
     def _worker(self, state: State, me: Process) -> Iterator[tuple[str, State, Process]]:

@@ -29,7 +29,7 @@ def of_a_state(state: State) -> str | None:
             return "two jobs of one attempt"
         if len(set(saga.applied)) != len(saga.applied):
             return "a result applied twice"
-        if saga.count != len(saga.applied) or list(saga.applied) != list(range(1, saga.count + 1)):
+        if saga.attempts != len(saga.applied) or list(saga.applied) != list(range(1, saga.attempts + 1)):
             return "attempt_count is not the number of results applied"
         if saga.status == COMPLETED and not saga.received:
             return "Completed and never received"
@@ -43,7 +43,7 @@ def of_a_state(state: State) -> str | None:
             return "InProgress and nothing will move it"
         if any(job.told_by not in (0, job.token) for job in jobs):
             return "a result from a worker that had lost its lease"
-        if any(job.settled and job.attempt > saga.count for job in jobs):
+        if any(job.settled and job.attempt > saga.attempts for job in jobs):
             return "a result marked settled that was not applied"
     return None
 
@@ -53,7 +53,7 @@ def of_a_step(before: State, after: State) -> str | None:
     if before.sagas is after.sagas and before.jobs is after.jobs:
         return None
     for old, new in zip(before.sagas, after.sagas, strict=False):
-        if old.status in TERMINAL and (old.status, old.count) != (new.status, new.count):
+        if old.status in TERMINAL and (old.status, old.attempts) != (new.status, new.attempts):
             return "an ended saga has changed"
         if old.status != new.status and not is_legal(old.status, new.status):
             return f"a saga goes from {old.status} to {new.status}"
