@@ -70,6 +70,7 @@ class HubMachine(RuleBasedStateMachine):
         self.leases = 0
         self.router = Router()
         self.settler = Settler()
+        self.settler_has_read: dict[str, int] = {}
 
     # What may happen when: the embedded database has one writer, so nothing else writes beside an open transaction.
 
@@ -142,8 +143,8 @@ class HubMachine(RuleBasedStateMachine):
     @precondition(may_write)
     @rule(batch=batches, dies=deaths)
     def dispatch(self, batch: int, dies: int | None) -> None:
-        dying_after(dies, lambda: dispatch(batch))
-        finish(self.model.dispatch(batch), dies)
+        died = dying_after(dies, lambda: dispatch(batch))
+        finish(self.model.dispatch(batch), dies if died else None)
 
     @precondition(may_write)
     @rule(limit=batches, dies=deaths)
@@ -180,21 +181,21 @@ class HubMachine(RuleBasedStateMachine):
             self.begin_attempts(wait=True)
             if self.hands:
                 self.tell(self.hands[-1], error, None)
-            self.settle(None)
+            self.settle_all()
 
     @precondition(lambda self: self.may_write() and self.hands)
     @rule(pick=picks, settled=st.booleans())
     def deliver(self, pick: int, settled: bool) -> None:
         self.tell(self.hands[-1 - pick % len(self.hands)], None, None)
         if settled:
-            self.settle(None)
+            self.settle_all()
 
     @precondition(lambda self: self.may_write() and self.hands)
     @rule(pick=picks, error=errors, wait=waits, settled=st.booleans())
     def fail(self, pick: int, error: str, wait: timedelta | None, settled: bool) -> None:
         self.tell(self.hands[-1 - pick % len(self.hands)], error, wait)
         if settled:
-            self.settle(None)
+            self.settle_all()
 
     @precondition(lambda self: self.may_write() and self.stale())
     @rule(pick=picks, error=st.one_of(st.none(), errors))
@@ -215,11 +216,17 @@ class HubMachine(RuleBasedStateMachine):
             self.model.release(job, mine.lease_token, delay)
 
     @precondition(may_write)
-    @rule(dies=deaths)
-    def settle(self, dies: int | None) -> None:
-        if dying_after(dies, lambda: self.settler.settle(ALL)):
-            self.settler = Settler()
-        finish(self.model.settle(), dies)
+    @rule(batch=batches, dies=deaths)
+    def settle(self, batch: int, dies: int | None) -> None:
+        died = dying_after(dies, lambda: self.settler.settle(batch))
+        finish(self.model.settle(batch, self.settler_has_read), dies if died else None)
+        if died:
+            self.settler, self.settler_has_read = Settler(), {}
+
+    def settle_all(self) -> None:
+        """By an orchestrator that has just been started."""
+        self.settler, self.settler_has_read = Settler(), {}
+        self.settle(ALL, None)
 
     @precondition(may_write)
     @rule(batch=batches)
@@ -240,7 +247,7 @@ class HubMachine(RuleBasedStateMachine):
         hand, place = last[pick % len(last)]
         saga = hand.pairs[place][1].saga
         self.tell(Hand(hand.worker, [hand.pairs[place]]), error, None)
-        self.settle(None)
+        self.settle_all()
         assert (saga.status, saga.attempts) == ("DeadLettered", saga.limit)
         assert self.model.letter(saga)
 
@@ -254,7 +261,7 @@ class HubMachine(RuleBasedStateMachine):
         answers: list[Any] = []
         ids = [self.tables.letter_ids[place]]
         died = dying_after(dies, lambda: answers.extend(requeue(ids, by=Staff(who), reason="again")))
-        finish(self.model.requeue(letter, who), dies)
+        finish(self.model.requeue(letter, who), dies if died else None)
         if not died:
             assert (answers[0].created, answers[0].requested_by) == (before is None, before or who)
 
@@ -307,7 +314,7 @@ class HubMachine(RuleBasedStateMachine):
             self.begin_attempts(wait=False)
             if self.hands:
                 self.tell(self.hands[-1], None, None)
-            self.settle(None)
+            self.settle_all()
         assert self.model.at_rest()
 
     def note(self) -> None:

@@ -147,9 +147,13 @@ class Model:
             job.status, job.lease_until, job.resets = "Pending", self.now, job.resets + 1
         return len(taken)
 
-    def settle(self) -> Writes:
+    def settle(self, batch: int, after: dict[str, int]) -> Writes:
+        """`after` is how far the settler has read: it goes on behind that, so that nothing hides what follows."""
         for status in ("Completed", "Failed"):
-            jobs = [job for job in self.jobs if job.status == status and not job.settled]
+            numbered = enumerate(self.jobs, 1)
+            unsettled = [pair for pair in numbered if pair[1].status == status and not pair[1].settled]
+            read = [pair for pair in unsettled if pair[0] > after.get(status, 0)][:batch]
+            jobs = [job for _, job in read]
             awaited = [job for job in jobs if self._awaits(job)]
             last = [job for job in awaited if job.error and job.attempt_no >= job.saga.limit]
             again = [job for job in awaited if job.error and job not in last]
@@ -176,6 +180,7 @@ class Model:
                 for job in applied:
                     job.settled = True
                 yield
+            after[status] = read[-1][0] if len(read) == batch else 0
 
     def requeue(self, letter: Letter, by: str) -> Writes:
         letter.requeued_by = letter.requeued_by or by

@@ -88,7 +88,7 @@ def with_mutant(copy: Path, mutant: Mutant, url: str) -> str | None:
 def run(folder: Path, tests: Sequence[str], url: str, seconds: int = LONGEST_SECONDS) -> str | None:
     """The first test that goes red, if one does."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--create-db", "--show-capture=no", "-o", "timeout=100"]
-    environment = {**os.environ, "TEST_DATABASE_URL": url, "PYTHONDONTWRITEBYTECODE": "1", "MACHINE_EXAMPLES": "100"}
+    environment = {**os.environ, "TEST_DATABASE_URL": url, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(
             [*command, *tests], cwd=folder, env=environment, capture_output=True, text=True, timeout=seconds

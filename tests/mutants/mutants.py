@@ -13,7 +13,6 @@ INTAKE = "tests/conformance/test_intake_races.py"
 REQUEUES = "tests/conformance/test_requeue_races.py"
 CRASHES = "tests/conformance/test_crash_points.py"
 DATABASE = "tests/conformance/test_database_rules.py"
-MACHINE = "tests/machine"
 
 
 @dataclass(frozen=True)
@@ -46,8 +45,8 @@ LEASED_T = "where=f\"{table}.status = '{LEASED}'\","
 PROTOCOL = [
     mutant("report: any token", "jobs/report.py", OWN_TOKEN, ANY_TOKEN, LEASES),
     mutant("report: any status", "jobs/report.py", LEASED_F, 'where="1 = 1",', LEASES),
-    mutant("release: any token", "jobs/release.py", OWN_TOKEN, ANY_TOKEN, MACHINE),
-    mutant("release: any status", "jobs/release.py", LEASED_F, 'where="1 = 1",', MACHINE),
+    mutant("release: any token", "jobs/release.py", OWN_TOKEN, ANY_TOKEN, LEASES),
+    mutant("release: any status", "jobs/release.py", LEASED_F, 'where="1 = 1",', LEASES),
     mutant("clean: any token", "jobs/cleaner.py", OWN_TOKEN, ANY_TOKEN, LEASES),
     mutant("clean: any status", "jobs/cleaner.py", LEASED_T, 'where="1 = 1",', LEASES),
     mutant("clean: before the lease has expired", "jobs/models.py", "lease_until__lt=now", "lease_until__isnull=False",
