@@ -1,0 +1,78 @@
+"""The database under torture: a private server that can be killed, and read past the hub's own code."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import MySQLdb
+
+# What a commit has promised must survive, as in production.
+DURABLE = (
+    "--innodb-flush-log-at-trx-commit=1",
+    "--innodb-buffer-pool-size=256M",
+    "--max-connections=300",
+)
+
+
+class Server(Protocol):
+    port: int
+
+    def kill(self) -> None: ...
+
+    def start(self) -> None: ...
+
+
+class Target:
+    def __init__(self, server: Server, port: int | None = None) -> None:
+        self._server = server
+        self._port = port or server.port
+
+    def kill(self) -> None:
+        self._server.kill()
+
+    def restore(self) -> None:
+        self._server.start()
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[Any]:
+        """Every statement commits by itself and sees what is committed."""
+        opened = MySQLdb.connect(
+            host="127.0.0.1",
+            port=self._port,
+            user="hub",
+            passwd="hub",
+            db="webhookhub",
+            charset="utf8mb4",
+            connect_timeout=5,
+            read_timeout=60,
+            autocommit=True,
+            init_command="SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        )
+        try:
+            yield opened
+        finally:
+            with contextlib.suppress(MySQLdb.Error):
+                opened.close()
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        with self.connection() as connection, connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+    def connections(self) -> list[tuple[int, int]]:
+        """Number and client port of the connections to the hub's tables; none while the server is away."""
+        sql = "SELECT id, host FROM information_schema.processlist WHERE db = 'webhookhub' AND id <> CONNECTION_ID()"
+        try:
+            return [(number, int(host.rpartition(":")[2])) for number, host in self.rows(sql) if ":" in host]
+        except MySQLdb.Error:
+            return []
+
+    def kill_connection(self, number: int) -> bool:
+        """Whether it was there to be killed."""
+        try:
+            self.rows(f"KILL CONNECTION {number}")
+        except MySQLdb.Error:
+            return False
+        return True
