@@ -42,6 +42,10 @@ class Proxy:
                 end.shutdown(socket.SHUT_RDWR)
             self._open.clear()
 
+    def turn_to(self, host: str, port: int) -> None:
+        """Lead to another place from the next connection on."""
+        self._target = host, port
+
     def freeze(self) -> None:
         self._flowing.clear()
 
@@ -51,7 +55,11 @@ class Proxy:
                 near, _ = listener.accept()
             except OSError:
                 return
-            far = socket.create_connection(self._target)
+            try:
+                far = socket.create_connection(self._target)
+            except OSError:
+                near.close()  # nobody there
+                continue
             with self._lock:
                 self._open |= {near, far}
             for source, sink in ((near, far), (far, near)):

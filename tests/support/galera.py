@@ -1,6 +1,6 @@
 """Three MariaDB nodes of one Galera cluster on loopback, for as long as they are needed.
 
-No state is ever transferred whole: the others begin with a copy of the first, and a node that was killed says how far it
+No state is transferred whole: the others begin with a copy of the first, and a node that was killed says how far it
 has come, as Debian's service does with galera_recovery, and gets what it has missed.
 """
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import MySQLdb
+
+from tests.support.server import PrivateServer
 
 # What a commit has promised must survive, as in production.
 DURABLE = (
@@ -16,28 +18,23 @@ DURABLE = (
 )
 
 
-class Server(Protocol):
-    port: int
-
-    def kill(self) -> None: ...
-
-    def start(self) -> None: ...
-
-
 class Target:
-    def __init__(self, server: Server, port: int | None = None) -> None:
-        self._server = server
-        self._port = port or server.port
+    """A database at a port of this machine, that somebody knows how to kill and to bring back."""
+
+    session = "time_zone = '+00:00'"
+
+    def __init__(self, port: int) -> None:
+        self._port = port
 
     def kill(self) -> None:
-        self._server.kill()
+        raise NotImplementedError
 
     def restore(self) -> None:
-        self._server.start()
+        raise NotImplementedError
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[Any]:
-        """Every statement commits by itself and sees what is committed."""
+        """Every statement is a transaction of its own."""
         opened = MySQLdb.connect(
             host="127.0.0.1",
             port=self._port,
@@ -48,7 +45,7 @@ class Target:
             connect_timeout=5,
             read_timeout=60,
             autocommit=True,
-            init_command="SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+            init_command=f"SET {self.session}",
         )
         try:
             yield opened
@@ -76,3 +73,17 @@ class Target:
         except MySQLdb.Error:
             return False
         return True
+
+
+class ServerTarget(Target):
+    """One server: what was killed comes back by itself, after its recovery."""
+
+    def __init__(self, server: PrivateServer) -> None:
+        super().__init__(server.port)
+        self._server = server
+
+    def kill(self) -> None:
+        self._server.kill()
+
+    def restore(self) -> None:
+        self._server.start()
