@@ -14,7 +14,7 @@ from typing import Any
 
 import MySQLdb
 
-from .target import Target
+from .target import Target, is_away
 
 MARKER = "torture_marker"
 LEAST_PAUSE_SECONDS = 2.0
@@ -83,7 +83,10 @@ class Sampler:
             started = time.monotonic()
             try:
                 self.look()
-            except MySQLdb.Error:
+            except MySQLdb.Error as error:
+                if not is_away(error):
+                    self.changed.append(f"nothing can be said: {error}")
+                    return
                 pause = LEAST_PAUSE_SECONDS
                 continue
             pause = max(LEAST_PAUSE_SECONDS, (time.monotonic() - started) / SHARE)
@@ -102,4 +105,4 @@ def _query(cursor: Any, table: str, left_out: Iterable[str], condition: str) -> 
     )
     columns = [name for (name,) in cursor.fetchall() if name not in left_out]
     values = ", ".join(f"QUOTE(`{name}`)" for name in columns)  # QUOTE: a NULL is not an empty text
-    return f"SELECT id, MD5(CONCAT_WS(',', {values})) FROM {table} WHERE {condition}"
+    return f"SELECT id, SHA2(CONCAT_WS(',', {values}), 256) FROM {table} WHERE {condition}"

@@ -9,13 +9,20 @@ from typing import Any
 import MySQLdb
 
 from tests.support.server import PrivateServer
+from webhookhub.db import vendors
 
+NO_SUCH_THREAD = 1094
 # What a commit has promised must survive, as in production.
 DURABLE = (
     "--innodb-flush-log-at-trx-commit=1",
     "--innodb-buffer-pool-size=256M",
     "--max-connections=300",
 )
+
+
+def is_away(error: MySQLdb.Error) -> bool:
+    """The injected fault, and no other."""
+    return vendors.error_code(error) in vendors.LOST_CODES | {0}
 
 
 class Target:
@@ -63,14 +70,18 @@ class Target:
         sql = "SELECT id, host FROM information_schema.processlist WHERE db = 'webhookhub' AND id <> CONNECTION_ID()"
         try:
             return [(number, int(host.rpartition(":")[2])) for number, host in self.rows(sql) if ":" in host]
-        except MySQLdb.Error:
+        except MySQLdb.Error as error:
+            if not is_away(error):
+                raise
             return []
 
     def kill_connection(self, number: int) -> bool:
         """Whether it was there to be killed."""
         try:
             self.rows(f"KILL CONNECTION {number}")
-        except MySQLdb.Error:
+        except MySQLdb.Error as error:
+            if vendors.error_code(error) != NO_SUCH_THREAD and not is_away(error):
+                raise
             return False
         return True
 
