@@ -4,6 +4,7 @@ Every loop says so, waits, and goes on with whoever is the writer then."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from django.db import connection
@@ -45,7 +46,7 @@ def test_a_node_that_has_lost_its_majority_is_waited_for(processes: Processes, r
 
     node.execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=1'")
     for running in loops.values():
-        until(lambda running=running: says(running, NO_MAJORITY), "each is refused and says so")
+        until(partial(says, running, NO_MAJORITY), "each is refused and says so")
     node.execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0'")
     for running in loops.values():
         running.wait_for("database_back")
@@ -71,7 +72,7 @@ def test_a_writer_that_has_become_a_replica_is_waited_for(processes: Processes, 
 
         loops = processes.start_loops()
         for running in loops.values():
-            until(lambda running=running: says(running, READ_ONLY), "each is refused and says so")
+            until(partial(says, running, READ_ONLY), "each is refused and says so")
         server.execute("SET GLOBAL read_only = 0")
 
         check_sat_out(loops, 1)

@@ -18,6 +18,8 @@ DURABLE = (
     "--innodb-buffer-pool-size=256M",
     "--max-connections=300",
 )
+# What a commit has promised may be gone a second later: to see whether anybody would notice.
+FORGETFUL = ("--innodb-flush-log-at-trx-commit=0", *DURABLE[1:])
 
 
 def is_away(error: MySQLdb.Error) -> bool:

@@ -18,16 +18,20 @@ from .plan import LOOPS
 
 pytestmark = [pytest.mark.mysql_family, pytest.mark.timeout(600)]
 SECONDS = 90
+SUMMARY = "summary.json"
 FAILOVER_SECONDS = 30
+
+
+def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.torture", "--logs", str(folder), "--json", str(folder / SUMMARY), *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
 def torture(folder: Path, *options: str) -> dict[str, Any]:
     """The summary of a run in which every claim held. It starts its own server, to kill it."""
-    file = folder / "summary.json"
-    command = [sys.executable, "-m", "tests.torture", "--json", str(file), *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = run(folder, *options)
     assert done.returncode == 0, done.stdout + done.stderr
-    document = json.loads(file.read_text())
+    document = json.loads((folder / SUMMARY).read_text())
     assert not any(verdict["found"] for verdict in document["verdicts"])
     return dict(document["figures"])
 
@@ -50,6 +54,21 @@ def test_nothing_is_lost_and_nothing_happens_twice_whatever_is_killed(tmp_path: 
     assert figures["connections killed"] > 0
     assert figures["dead-lettered"] > 0
     assert figures["events rolled back"] > 0
+
+
+def test_a_database_that_forgets_what_it_has_promised_is_found_out(tmp_path: Path):
+    """The whole machinery can fail: nothing of the hub is broken here but the ground it stands on."""
+    try:
+        find()
+    except NoServer as reason:
+        pytest.skip(str(reason))
+
+    done = run(tmp_path, "--forgetful", "--seconds", "12", "--events", "600", "--database-kills", "2")
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    verdicts = json.loads((tmp_path / SUMMARY).read_text())["verdicts"]
+    refuted = {verdict["claim"] for verdict in verdicts if verdict["found"]}
+    assert "Every acknowledged event is stored once, as it was sent." in refuted
 
 
 def test_nothing_is_lost_when_the_writer_of_a_cluster_is_killed(tmp_path: Path):
