@@ -79,6 +79,8 @@ def attempts_are_results(evidence: Evidence) -> Finding:
     jobs = _jobs(evidence)
     for saga in evidence.sagas:
         mine = jobs.pop(saga.id, [])
+        if saga.status not in TERMINAL:
+            continue  # a fault of its own, named by another claim
         numbers = [job.attempt_no for job in mine]
         if numbers != list(range(1, saga.attempt_count + 1)):
             yield f"saga {saga.id} counts {saga.attempt_count} attempts and has jobs for {numbers}"
@@ -115,7 +117,7 @@ def same_bytes(evidence: Evidence) -> Finding:
         saga = known.get((receipt.uid, receipt.path))
         if saga is None:
             yield f"{receipt.uid} was received at {receipt.path}, and there is no such delivery"
-        elif receipt.attempt > saga.attempt_count:
+        elif receipt.attempt > saga.attempt_count + (saga.status not in TERMINAL):
             yield f"{receipt.uid} was received at {receipt.path} as attempt {receipt.attempt} of {saga.attempt_count}"
     yield from (f"{uid} was sent with {len(found)} different bodies" for uid, found in bodies.items() if len(found) > 1)
 
