@@ -109,6 +109,9 @@ class PrivateServer:
             f"--datadir={self._folder / 'data'}",
             f"--socket={self._folder / 'socket'}",
             f"--pid-file={self._folder / 'pid'}",
+            # Its own: a server that starts removes what it takes for its own old temporary tables, and another server
+            # that has them open dies of it.
+            f"--tmpdir={self._folder}",
             f"--port={self.port}",
             "--bind-address=127.0.0.1",
             "--skip-log-bin",

@@ -6,6 +6,7 @@ import argparse
 import json
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -28,6 +29,8 @@ GENTLE = {"kill_mean": 2.0, "stop_mean": 0.0, "cut_mean": 0.0}
 
 
 def main() -> int:
+    # Asked to end, it takes its server along.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     options = parse()
     plan = Plan(
         seconds=options.seconds,
