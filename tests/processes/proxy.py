@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from typing import Any
@@ -76,4 +77,7 @@ class Proxy:
             with self._lock:
                 self._open -= {source, sink}
             for end in (source, sink):
+                # shutdown() first: while the other thread reads from it, close() alone would tell nobody.
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
                 end.close()

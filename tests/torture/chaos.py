@@ -153,9 +153,12 @@ class Chaos:
         """Beside everything else: the loops are killed while their database is away, too."""
         if self._database.acquire(blocking=False):
             threading.Thread(target=self._crash, args=(self._dice.uniform(0.0, 2.0),), daemon=True).start()
+        else:
+            self._at(SUPERVISE_SECONDS, self._kill_database)  # it is still getting up
 
     def _crash(self, pause: float) -> None:
         try:
+            self._target.get_ready()
             self._journal.write("database killed")
             self._target.kill()
             time.sleep(pause)

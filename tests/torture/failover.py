@@ -35,15 +35,19 @@ class FailoverTarget(Target):
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        self._wait_for_rejoining()
+        self.get_ready()
         self._proxy.__exit__(*exception)
 
     @property
     def url(self) -> str:
         return f"mysql://hub:hub@127.0.0.1:{self._proxy.port}/webhookhub"
 
+    def get_ready(self) -> None:
+        """Of three nodes, two must be left."""
+        if self._rejoining is not None:
+            self._rejoining.join(REJOIN_SECONDS)
+
     def kill(self) -> None:
-        self._wait_for_rejoining()
         self._writer.kill()
 
     def restore(self) -> None:
@@ -52,13 +56,14 @@ class FailoverTarget(Target):
         self._writer = nodes[(nodes.index(killed) + 1) % len(nodes)]
         self._proxy.turn_to("127.0.0.1", self._writer.port)
         until = time.monotonic() + FIT_SECONDS
-        while self._writer.state()["wsrep_ready"] != "ON" or self._writer.state()["wsrep_cluster_size"] == "3":
+        while not self._is_fit(state := self._writer.state()):
             if time.monotonic() > until:
-                raise RuntimeError(f"{self._writer.name} has not become fit: {self._writer.state()}")
+                raise RuntimeError(f"{self._writer.name} has not become fit: {state}")
             time.sleep(LOOK_SECONDS)
         self._rejoining = threading.Thread(target=killed.start, daemon=True)
         self._rejoining.start()
 
-    def _wait_for_rejoining(self) -> None:
-        if self._rejoining is not None:
-            self._rejoining.join(REJOIN_SECONDS)
+    def _is_fit(self, state: dict[str, str]) -> bool:
+        """The others have given up the one that was killed, and go on without it."""
+        left = str(len(self._cluster.nodes) - 1)
+        return state.get("wsrep_ready") == "ON" and state.get("wsrep_cluster_size") == left

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from .evidence import Event, Evidence, Job, Saga
 from .plan import CONCURRENCY, LEASE_SECONDS, LOOPS
 
+# The receiver's ways to close a connection without a word.
+SILENT = ("drop", "hang")
 TERMINAL = ("Completed", "DeadLettered")
 Finding = Iterator[str]
 
@@ -124,12 +126,12 @@ def same_bytes(evidence: Evidence) -> Finding:
 
 def duplicates_are_explained(evidence: Evidence) -> Finding:
     """An attempt is sent once for each lease; and libcurl sends it again if a connection it had used before is closed
-    without an answer."""
+    without an answer: at once, or at the end of a silence that the worker was kept from timing."""
     received: Counter[tuple[str, str, int]] = Counter()
     dropped: Counter[tuple[str, str, int]] = Counter()
     for receipt in evidence.receipts:
         received[receipt.uid, receipt.path, receipt.attempt] += 1
-        dropped[receipt.uid, receipt.path, receipt.attempt] += receipt.answer == "drop"
+        dropped[receipt.uid, receipt.path, receipt.attempt] += receipt.answer in SILENT
     jobs = _jobs(evidence)
     for saga, uid, path in _addressed(evidence):
         for job in jobs.get(saga.id, []):

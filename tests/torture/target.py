@@ -35,6 +35,9 @@ class Target:
     def __init__(self, port: int) -> None:
         self._port = port
 
+    def get_ready(self) -> None:
+        """Wait for whatever must be over before it may be killed again."""
+
     def kill(self) -> None:
         raise NotImplementedError
 
