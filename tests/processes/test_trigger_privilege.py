@@ -27,9 +27,9 @@ def logging_server() -> Iterator[PrivateServer]:
 
 def as_migrator(server: PrivateServer, *grants: str, trusted: int = 0) -> str:
     """The URL of a user that may do everything to the hub's database, and what `grants` say."""
-    server._execute("DROP USER IF EXISTS migrator; CREATE USER migrator IDENTIFIED BY 'm'")
-    server._execute("; ".join(["GRANT ALL ON webhookhub.* TO migrator", *grants]))
-    server._execute(f"SET GLOBAL log_bin_trust_function_creators = {trusted}")
+    server.execute("DROP USER IF EXISTS migrator; CREATE USER migrator IDENTIFIED BY 'm'")
+    server.execute("; ".join(["GRANT ALL ON webhookhub.* TO migrator", *grants]))
+    server.execute(f"SET GLOBAL log_bin_trust_function_creators = {trusted}")
     return server.url().replace("hub:hub@", "migrator:m@")
 
 

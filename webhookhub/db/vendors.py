@@ -14,12 +14,15 @@ from django.db.utils import DatabaseError
 
 SUPPORTED = "MySQL 8.0.13 or MariaDB 10.6, or newer"
 
-# Deadlock, lock wait time-out, and MariaDB's "record has changed since last read".
-CONFLICT_CODES = {1213, 1205, 1020}
+# Deadlock, lock wait time-out, MariaDB's "record has changed since last read", and a group's refusal at the commit.
+CONFLICT_CODES = {1213, 1205, 1020, 3101}
 
 # The server is full, starting, stopping, unreachable or has closed this connection (1927: MariaDB, killed; 4031: MySQL,
 # idle for longer than wait_timeout).
+# Or it is there and not the one to write to: a node without its majority (1047; 1180 at the commit), a replica (1290,
+# 1836), a member that cannot reach its group (3100). Whoever connects anew finds the writer, as soon as there is one.
 LOST_CODES = {
+    *(1047, 1180, 1290, 1836, 3100),
     *(1040, 1053, 1077, 1079, 1080, 1129, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1317, 1927),
     *(2002, 2003, 2005, 2006, 2013, 2026, 2055, 4031),
 }
