@@ -95,7 +95,7 @@ def to_report(event_type: str) -> Work:
 def to_release(event_type: str) -> Work:
     dispatched(event_type, "ok", "retry", "bury")
     jobs = world.take()
-    return lambda: release(WORKER, jobs, timedelta(hours=1))
+    return lambda: release(WORKER, [(job, timedelta(hours=1)) for job in jobs])
 
 
 def to_settle(*names: str) -> Callable[[str], Work]:

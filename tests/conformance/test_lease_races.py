@@ -154,7 +154,7 @@ def test_a_worker_whose_job_another_has_taken_cannot_give_it_back():
     elsewhere(give_up)
     quick = elsewhere(lambda: take_one("quick"))
 
-    release("slow", [slow], timedelta(hours=1))
+    release("slow", [(slow, timedelta(hours=1))])
 
     assert Job.objects.values_list("status", "worker_id").get() == ("Leased", "quick")
     assert report("quick", [Report(quick, None, 204)]) == 1
@@ -166,7 +166,7 @@ def test_a_job_that_is_reported_cannot_be_given_back():
     report("worker", [Report(job, None, 204)])
     before = Job.objects.values().get()
 
-    release("worker", [job], timedelta(hours=1))
+    release("worker", [(job, timedelta(hours=1))])
 
     assert Job.objects.values().get() == before
 
@@ -174,7 +174,7 @@ def test_a_job_that_is_reported_cannot_be_given_back():
 def test_a_job_given_back_waits_its_time_and_is_then_taken_by_anyone():
     make_jobs(1)
     job = take_one("first")
-    release("first", [job], timedelta(hours=1))
+    release("first", [(job, timedelta(hours=1))])
     assert lease("second", 10) == []
 
     Job.objects.update(lease_until=clock.now())

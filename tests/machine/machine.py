@@ -211,7 +211,7 @@ class HubMachine(RuleBasedStateMachine):
     @rule(pick=picks, delay=st.sampled_from([model.POSTPONE, timedelta(seconds=2)]))
     def give_back(self, pick: int, delay: timedelta) -> None:
         hand = self.hands[pick % len(self.hands)]
-        release(hand.worker, [mine for mine, _ in hand.pairs], delay)
+        release(hand.worker, [(mine, delay) for mine, _ in hand.pairs])
         for mine, job in hand.pairs:
             self.model.release(job, mine.lease_token, delay)
 
