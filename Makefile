@@ -5,13 +5,15 @@ WEB ?= 127.0.0.1:8000
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help run demo test setup clean
+.PHONY: help run demo test torture mutants setup clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run     set up and run the whole hub on its embedded database, with samples (WEB=$(WEB))"
 	@echo "make demo    publish sample events, deliver them, sum up, leave"
 	@echo "make test    set up and run the whole test suite (ARGS='-k name' goes to pytest)"
+	@echo "make torture kill everything at random for 90 s and look whether anything is lost (ARGS='--seconds 600 …')"
+	@echo "make mutants take one guard at a time out of a copy, and demand that the tests notice (some minutes)"
 	@echo "make setup   only the set-up, into .venv"
 	@echo "make clean   remove what the above have made, data included"
 
@@ -24,6 +26,12 @@ demo: setup
 
 test: .venv/.tests
 	@$(BIN)/python -m tests $(ARGS)
+
+torture: .venv/.tests
+	@exec $(BIN)/python -m tests.torture $(ARGS)
+
+mutants: .venv/.tests
+	@$(BIN)/python -m tests.mutants $(ARGS)
 
 # The driver is no file to be made once: what it is built from may appear later, as may the wish for it.
 setup: .venv/.packages

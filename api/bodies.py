@@ -70,7 +70,7 @@ def _validated(body: str, model: type[Model]) -> Model:
     if not isinstance(value, dict):
         raise problems.invalid("body", "must be a JSON object")
     try:
-        return model.model_validate_json(body, strict=True)
+        return model.model_validate_json(body)
     except ValidationError as error:
         faults = [(_place(fault["loc"]), fault["msg"]) for fault in error.errors(include_url=False)]
         raise Problem(422, "; ".join(f"{field}: {why}" for field, why in faults), faults) from None
@@ -92,9 +92,14 @@ def _require_json(request: HttpRequest) -> None:
 def _bytes(request: HttpRequest, most: int) -> bytes:
     if _is_chunked(request):
         return _chunked(request, most)
-    if _length(request) > most:
+    length = _length(request)
+    if length > most:
         raise _too_long(most)
-    return request.read(most + 1)
+    body = request.read(length)
+    if len(body) != length:
+        # The beginning of an event may well be an event; it is not the one that was meant.
+        raise problems.cut_short()
+    return body
 
 
 def _chunked(request: HttpRequest, most: int) -> bytes:
@@ -102,7 +107,10 @@ def _chunked(request: HttpRequest, most: int) -> bytes:
     environ = getattr(request, "environ", {})
     if not environ.get("wsgi.input_terminated"):
         raise Problem(411, "Send the body's length in the header Content-Length.")
-    body: bytes = environ["wsgi.input"].read(most + 1)
+    try:
+        body: bytes = environ["wsgi.input"].read(most + 1)
+    except OSError:
+        raise problems.cut_short() from None
     if len(body) > most:
         raise _too_long(most)
     return body

@@ -37,6 +37,7 @@ from .scopes import READ, REQUEUE
 router = Router(tags=["Dead letters"])
 LIST, BULK = "dead-letters", "bulk-requeue"
 REQUESTED_BY_LENGTH = 150
+CONDITIONS = {"error_code", "subscription", "event_type", "since", "until"}
 
 
 class Program:
@@ -63,7 +64,7 @@ def list_dead_letters(request: HttpRequest, filters: Query[DeadLetterFilters]) -
     """A page may hold fewer than `limit`, or none, and still have a `next`: it ends when `next` is null."""
     pages.require_known(request, DeadLetterFilters)
     caller = caller_of(request)
-    conditions = filters.dict(exclude={"limit", "cursor"}, exclude_none=True)
+    conditions = filters.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
     chosen = _choice(caller, conditions)
     sealed_for = {**conditions, "sees": caller.key.sees}
     after = _position(pages.opened(LIST, sealed_for, filters.cursor))
@@ -85,7 +86,7 @@ def requeue_many(request: HttpRequest) -> BulkRequeueOut:
     """Those that were requeued before are passed over, so the same request again goes on with what is left."""
     caller = caller_of(request)
     given = bodies.read(request, BulkRequeueIn)
-    conditions = given.dict(include={"error_code", "subscription", "event_type", "since", "until"}, exclude_none=True)
+    conditions = given.model_dump(include=CONDITIONS, exclude_none=True)
     chosen = _choice(caller, conditions)
     sealed_for = {**conditions, "sees": caller.key.sees}
     after = _position(pages.opened(BULK, sealed_for, given.cursor))
@@ -118,7 +119,7 @@ def requeue_many(request: HttpRequest) -> BulkRequeueOut:
 def show(request: HttpRequest, dead_letter_id: Annotated[Number, Path()]) -> DeadLetterWithPayload:
     letter = _visible(caller_of(request), dead_letter_id)
     [shown] = described([letter])
-    return DeadLetterWithPayload(**shown.dict(), payload=json.loads(letter.payload_snapshot))
+    return DeadLetterWithPayload(**shown.model_dump(), payload=json.loads(letter.payload_snapshot))
 
 
 @router.post(

@@ -40,7 +40,7 @@ MOST_EVENTS = 1000
 def list_deliveries(request: HttpRequest, filters: Query[DeliveryFilters]) -> Deliveries:
     """A page may hold fewer than `limit`, or none, and still have a `next`: it ends when `next` is null."""
     pages.require_known(request, DeliveryFilters)
-    conditions = filters.dict(exclude={"limit", "cursor"}, exclude_none=True)
+    conditions = filters.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
     return Deliveries(**_page(caller_of(request), conditions, filters.limit, filters.cursor))
 
 
@@ -59,7 +59,7 @@ def show(request: HttpRequest, saga_id: Annotated[Number, Path()]) -> DeliveryWi
     [delivery] = described([saga])
     letter = DeadLetter.objects.filter(saga_id=saga.id).values_list("id", flat=True).first()
     attempts = [_attempt(job, caller) for job in Job.objects.filter(saga_id=saga.id).order_by("attempt_no")]
-    return DeliveryWithAttempts(**delivery.dict(), attempts=attempts, dead_letter=letter)
+    return DeliveryWithAttempts(**delivery.model_dump(), attempts=attempts, dead_letter=letter)
 
 
 def of_event(event: Event, caller: Caller) -> tuple[list[Delivery], str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.contrib.admin.widgets import AdminSplitDateTime
 
 from . import keys
 from .models import ApiKey
@@ -19,6 +20,9 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
         choices=[(scope, f"{scope}: {meaning}") for scope, meaning in SCOPES.items()],
         widget=forms.CheckboxSelectMultiple,
         error_messages={"required": "Choose at least one scope."},
+    )
+    expires_at = forms.SplitDateTimeField(
+        required=False, widget=AdminSplitDateTime, help_text="In UTC. Empty: it lasts until it is revoked."
     )
 
     class Meta:

@@ -13,8 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from django.core import signing
 from django.http import HttpRequest
-from ninja import Schema
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from . import problems
 
@@ -25,7 +24,7 @@ WINDOW = 5000
 Row = TypeVar("Row")
 
 
-class PageRequest(Schema):
+class PageRequest(BaseModel):
     limit: int = Field(50, ge=1, le=MOST_LISTED, description="How many at most.")
     cursor: str | None = Field(None, max_length=1000, description="`next` of the page before, to go on from there.")
 
@@ -52,7 +51,7 @@ def stretch(
     return Stretch(kept, window[-1] if len(window) == WINDOW else None)
 
 
-def require_known(request: HttpRequest, model: type[Schema]) -> None:
+def require_known(request: HttpRequest, model: type[BaseModel]) -> None:
     """A filter that is misspelt must not be taken for none."""
     for name, values in request.GET.lists():
         if name not in model.model_fields:

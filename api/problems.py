@@ -13,9 +13,9 @@ from django.conf import settings
 from django.core.exceptions import RequestAborted
 from django.db import Error as DatabaseFault
 from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
-from ninja import NinjaAPI, Schema
+from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from webhookhub.db import vendors
 from webhookhub.logs import Fact, log
@@ -27,12 +27,12 @@ RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"ty
 TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
 
 
-class FieldError(Schema):
+class FieldError(BaseModel):
     field: str = Field(description="Such as event_type, or events[3].payload in a batch.")
     message: str
 
 
-class ProblemDocument(Schema):
+class ProblemDocument(BaseModel):
     type: str = "about:blank"
     title: str
     status: int
@@ -84,6 +84,10 @@ def not_found(what: str = "There is nothing at this address.") -> Problem:
     return Problem(404, what)
 
 
+def cut_short() -> Problem:
+    return Problem(400, "The request's body did not arrive whole; nothing was stored.")
+
+
 def unavailable() -> Problem:
     return Problem(
         503, "The database cannot be reached at the moment; try again.", headers={"Retry-After": str(RETRY_SECONDS)}
@@ -97,14 +101,19 @@ def unexpected() -> Problem:
 def documented(*statuses: int) -> dict[str, Any]:
     """For an operation's `openapi_extra`: the errors that it may answer with, besides those of every operation."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}}
+    from_the_server = {
+        status: {"description": f"{HTTPStatus(status).phrase}: from the web server, which reads no further."}
+        for status in (414, 431)
+    }
     return {
-        "responses": {
+        "responses": from_the_server
+        | {
             status: {
                 "description": TITLES.get(status) or HTTPStatus(status).phrase,
                 "content": content,
                 **({"headers": RETRY_AFTER} if status in (429, 503) else {}),
             }
-            for status in (401, 403, *statuses, 422, 503)
+            for status in (400, 401, 403, *statuses, 422, 503)
         }
     }
 
@@ -116,8 +125,8 @@ def install(api: NinjaAPI) -> None:
         ValidationError: lambda request, error: _of_parameters(error).response(),
         HttpError: lambda request, error: Problem(error.status_code, str(error)).response(),
         Http404: lambda request, error: not_found().response(),
-        UnreadablePostError: lambda request, error: _gone().response(),
-        RequestAborted: lambda request, error: _gone().response(),
+        UnreadablePostError: lambda request, error: cut_short().response(),
+        RequestAborted: lambda request, error: cut_short().response(),
         Exception: of_exception,
     }
     for kind, handler in handlers.items():
@@ -153,7 +162,3 @@ def _of_parameters(error: ValidationError) -> Problem:
 def _field(place: Sequence[Any]) -> str:
     parts = [str(part) for part in place[1:]]
     return parts[-1] if parts else "request"
-
-
-def _gone() -> Problem:
-    return Problem(400, "The request's body did not arrive whole.")

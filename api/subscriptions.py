@@ -40,7 +40,7 @@ NULLABLE = {"max_retry_limit", "base_delay"}
 @router.get("", auth=MAY_READ, response=Subscriptions, summary="Subscriptions", openapi_extra=problems.documented())
 def list_subscriptions(request: HttpRequest, filters: Query[SubscriptionFilters]) -> Subscriptions:
     pages.require_known(request, SubscriptionFilters)
-    conditions = filters.dict(exclude={"limit", "cursor"}, exclude_none=True)
+    conditions = filters.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
     position = pages.opened(LIST, conditions, filters.cursor)
     rows = Subscription.objects.filter(**conditions).order_by("id")
     if position is not None:
@@ -60,7 +60,7 @@ def list_subscriptions(request: HttpRequest, filters: Query[SubscriptionFilters]
 def create(request: HttpRequest) -> Status[SubscriptionWithSecret]:
     """The answer shows the signing secret, once. Verify it next: before that it gets no events."""
     given = bodies.read(request, SubscriptionIn)
-    subscription = _edited(lambda: editing.create(_columns(given.dict())))
+    subscription = _edited(lambda: editing.create(_columns(given.model_dump())))
     return Status(201, _with_secret(subscription, secrets.shown_to_the_receiver(subscription)))
 
 
@@ -83,7 +83,7 @@ def show(request: HttpRequest, subscription_id: Id) -> SubscriptionOut:
     openapi_extra=problems.documented(404, 409, 411, 413, 415) | bodies.documented(SubscriptionChange),
 )
 def change(request: HttpRequest, subscription_id: Id) -> SubscriptionOut:
-    given = bodies.read(request, SubscriptionChange).dict(exclude_unset=True)
+    given = bodies.read(request, SubscriptionChange).model_dump(exclude_unset=True)
     for name, value in given.items():
         if value is None and name not in NULLABLE:
             raise problems.invalid(name, "must not be null; leave it out to keep it as it is")

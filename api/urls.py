@@ -15,6 +15,7 @@ from . import problems
 from .application import api
 
 PREFIX = "/api/"
+DOCUMENTATION = ("openapi-json", "openapi-view")
 
 
 @csrf_exempt
@@ -51,9 +52,11 @@ def answering(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
     return answer
 
 
-patterns, app_name, namespace = api.urls
-for pattern in patterns:
-    if isinstance(pattern, URLPattern) and pattern.name not in ("openapi-json", "openapi-view", "api-root"):
-        pattern.callback = answering(pattern.callback)
+_patterns, _name, _namespace = api.urls
+for _pattern in _patterns:
+    if isinstance(_pattern, URLPattern) and _pattern.name == "api-root":
+        _pattern.callback = nothing_here  # it is there for its address only
+    elif isinstance(_pattern, URLPattern) and _pattern.name not in DOCUMENTATION:
+        _pattern.callback = answering(_pattern.callback)
 
-urlpatterns = [path("", (patterns, app_name, namespace)), re_path(r"^", nothing_here)]
+urlpatterns = [path("", (_patterns, _name, _namespace)), re_path(r"^", nothing_here)]

@@ -83,13 +83,13 @@ class EngineSide:
     def requests(self) -> list[tuple[LeasedJob, Request]]:
         from jobs import request
 
-        now = datetime.now(UTC)
+        now = int(time.time())
         return [(job, request.build(job, now)) for job in self._jobs]
 
     def run(self, count: int) -> None:
         from jobs import request
 
-        now = datetime.now(UTC)
+        now = int(time.time())
         begun = done = 0
         while done < count:
             for _ in range(min(count - begun, self._engine.free)):

@@ -21,9 +21,9 @@ from webhookhub.console.readonly import ReadOnlyAdmin
 from webhookhub.console.search import ExactSearch, number
 
 from . import confirmation
-from .forms import MOST_AT_ONCE, TOO_MANY, RequeueForm
+from .forms import MOST_AT_ONCE, ONE_AT_A_TIME, TOO_MANY, RequeueForm
 from .models import DeadLetter
-from .requeue import PERMISSION, successors
+from .requeue import PERMISSION, needed, successors
 
 
 @admin.register(DeadLetter)
@@ -59,6 +59,9 @@ class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
         ids = list(queryset.values_list("pk", flat=True)[: MOST_AT_ONCE + 1])
         if len(ids) > MOST_AT_ONCE:
             self.message_user(request, TOO_MANY, messages.ERROR)
+            return None
+        if not request.user.has_perms(needed(many=len(ids) > 1)):
+            self.message_user(request, ONE_AT_A_TIME, messages.ERROR)
             return None
         return confirmation.ask(request, RequeueForm(initial={"ids": ",".join(map(str, ids))}))
 

@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from django.db.models import Prefetch, prefetch_related_objects
+
+from sagas.models import Saga
+
 from .choice import Choice, Position, oldest_first, position
 from .models import DeadLetter
 from .requeue import Requester, Requeued, requeue, require, successors
@@ -59,7 +63,7 @@ def requeue_matching(
     progress: Callable[[int], None] = lambda done: None,
 ) -> Outcome:
     """Requeue at most `limit`, the longest dead first. Raises as requeue() does, before anything is written."""
-    reason = require(by, reason)
+    reason = require(by, reason, many=True)
     outcome = Outcome()
     for window, left in _windows(choice, after, MOST_EXAMINED):
         taken = left[: limit - len(outcome.requeued)]
@@ -88,5 +92,6 @@ def _windows(choice: Choice, after: Position | None, most: int) -> Iterator[tupl
 
 
 def _not_requeued(letters: list[DeadLetter]) -> list[DeadLetter]:
+    prefetch_related_objects(letters, Prefetch("saga", Saga.objects.only("generation")))
     done = successors(letters) if letters else {}
     return [letter for letter in letters if letter.id not in done]

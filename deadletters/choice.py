@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from django.db.models import Prefetch, Q, QuerySet
+from django.db import connection
 
 from events.models import Event
-from sagas.models import Saga
+from webhookhub.db import vendors
 
 from .models import DeadLetter
+
+PAYLOAD = "payload_snapshot"
 
 
 class Position(NamedTuple):
@@ -42,17 +44,13 @@ class Choice:
         """Whether an index finds exactly these, so that none has to be looked at in vain."""
         return not self.by_events and (self.error_code is None or self.subscription_id is None)
 
-    def rows(self) -> QuerySet[DeadLetter]:
-        """What an index finds; the rest is for `keep`."""
-        conditions: dict[str, Any] = {
-            "subscription_id": self.subscription_id,
-            # With a subscription too, that one's index leads, and each of its rows is looked at.
-            "final_error_code": self.error_code if self.subscription_id is None else None,
-            "failed_at__gte": self.since,
-            "failed_at__lte": self.until,
-        }
-        rows = DeadLetter.objects.filter(**{name: value for name, value in conditions.items() if value is not None})
-        return rows.defer("payload_snapshot").prefetch_related(Prefetch("saga", Saga.objects.only("generation")))
+    def _leading(self) -> tuple[str, dict[str, Any]]:
+        """The index that leads in the order of failure, and what it asks for; the rest is for `keep`."""
+        if self.subscription_id is not None:
+            return "idx_dead_subscription", {"subscription_id": self.subscription_id}
+        if self.error_code is not None:
+            return "idx_dead_error", {"final_error_code": self.error_code}
+        return "idx_dead_failed", {}
 
     def keep(self, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
         if self.error_code is not None:
@@ -68,18 +66,36 @@ class Choice:
 
 
 def newest_first(choice: Choice, after: Position | None, most: int) -> list[DeadLetter]:
-    rows = choice.rows().order_by("-failed_at", "-id")
-    if after is not None:
-        # Not (failed_at < …) OR (failed_at = … AND id < …): an OR would hide the range from the optimizers.
-        rows = rows.filter(failed_at__lte=after.failed_at).exclude(Q(failed_at=after.failed_at) & Q(id__gte=after.id))
-    return list(rows[:most])
+    return _walk(choice, after, most, "<", "DESC")
 
 
 def oldest_first(choice: Choice, after: Position | None, most: int) -> list[DeadLetter]:
-    rows = choice.rows().order_by("failed_at", "id")
+    return _walk(choice, after, most, ">", "ASC")
+
+
+def _walk(choice: Choice, after: Position | None, most: int, beyond: str, order: str) -> list[DeadLetter]:
+    """The next so many in order. In SQL, because the index must be named: else all rows may be read and sorted."""
+    index, exact = choice._leading()
+    conditions = [(f"{column} = %s", [value]) for column, value in exact.items()]
+    if choice.since is not None:
+        conditions.append(("failed_at >= %s", [_moment(choice.since)]))
+    if choice.until is not None:
+        conditions.append(("failed_at <= %s", [_moment(choice.until)]))
     if after is not None:
-        rows = rows.filter(failed_at__gte=after.failed_at).exclude(Q(failed_at=after.failed_at) & Q(id__lte=after.id))
-    return list(rows[:most])
+        # Not (failed_at < …) OR (failed_at = … AND id < …): an OR would hide the range from the optimizers.
+        there = _moment(after.failed_at)
+        conditions.append((f"failed_at {beyond}= %s", [there]))
+        conditions.append((f"NOT (failed_at = %s AND NOT id {beyond} %s)", [there, after.id]))
+    table = vendors.by_index(connection, DeadLetter._meta.db_table, index)
+    columns = ", ".join(field.column for field in DeadLetter._meta.concrete_fields if field.name != PAYLOAD)
+    where = " AND ".join(condition for condition, _ in conditions) or "1 = 1"
+    sql = f"SELECT {columns} FROM {table} WHERE {where} ORDER BY failed_at {order}, id {order} LIMIT %s"  # noqa: S608
+    return list(DeadLetter.objects.raw(sql, [value for _, values in conditions for value in values] + [most]))
+
+
+def _moment(value: datetime) -> Any:
+    """In the form in which this database holds it."""
+    return DeadLetter._meta.get_field("failed_at").get_db_prep_value(value, connection)
 
 
 def position(letter: DeadLetter) -> Position:

@@ -18,7 +18,7 @@ from webhookhub.console import shown
 
 from .forms import RequeueForm, read_ids
 from .models import DeadLetter
-from .requeue import PERMISSION, InvalidRequeue, Requeued, requeue, successors
+from .requeue import PERMISSION, InvalidRequeue, Requeued, needed, requeue, successors
 
 TEMPLATE = "admin/deadletters/deadletter/requeue.html"
 # The messages travel to the next page in a cookie or the session: the rest is only counted.
@@ -30,7 +30,10 @@ def view(request: HttpRequest) -> HttpResponse:
     if not request.user.has_perm(PERMISSION) or not request.user.has_perm("deadletters.view_deadletter"):
         raise PermissionDenied
     if request.method != "POST":
-        return ask(request, RequeueForm(initial={"ids": request.GET.get("ids", "")}))
+        chosen = request.GET.get("ids", "")
+        if "," in chosen and not request.user.has_perms(needed(many=True)):
+            raise PermissionDenied
+        return ask(request, RequeueForm(initial={"ids": chosen}))
     form = RequeueForm(request.POST)
     if not form.is_valid():
         return ask(request, form)

@@ -10,6 +10,7 @@ from .requeue import REASON_LENGTH
 
 MOST_AT_ONCE = 1000
 TOO_MANY = f"At most {MOST_AT_ONCE} dead letters can be requeued at once; choose fewer."
+ONE_AT_A_TIME = "You may requeue one dead letter at a time; choose one."
 
 
 class RequeueForm(forms.Form):

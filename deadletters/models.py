@@ -34,7 +34,10 @@ class DeadLetter(models.Model):
             models.Index(fields=["final_error_code", "failed_at"], name="idx_dead_error"),
         ]
         constraints = [models.UniqueConstraint(fields=["saga"], name="uniq_dead_saga")]
-        permissions = [("requeue_deadletter", "Can requeue a dead letter")]
+        permissions = [
+            ("requeue_deadletter", "Can requeue a dead letter"),
+            ("bulk_requeue_deadletter", "Can requeue more than one dead letter at a time"),
+        ]
 
     def __str__(self) -> str:
         return f"dead letter {self.pk}"

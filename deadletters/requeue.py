@@ -23,8 +23,15 @@ from webhookhub.logs import Fact, log
 from .models import DeadLetter, Requeue
 
 PERMISSION = "deadletters.requeue_deadletter"
+BULK_PERMISSION = "deadletters.bulk_requeue_deadletter"
 BATCH = 500
 REASON_LENGTH = 500
+NEEDED_COLUMNS = (
+    "saga__generation",
+    "event__correlation_id",
+    "subscription__max_retry_limit",
+    "subscription__base_delay",
+)
 
 
 class Requester(Protocol):
@@ -58,25 +65,32 @@ class InvalidRequeue(ValueError):
 
 def requeue(dead_letter_ids: Sequence[int], *, by: Requester, reason: str) -> list[Requeued]:
     """Requeue dead letters; one answer each, in the order of their ids. Unknown ids raise InvalidRequeue."""
-    reason = require(by, reason)
     wanted = sorted(set(dead_letter_ids))
+    reason = require(by, reason, many=len(wanted) > 1)
     batches = [_letters(wanted[start : start + BATCH]) for start in range(0, len(wanted), BATCH)]
     return [result for letters in batches for result in _requeue(letters, by.get_username(), reason)]
 
 
-def require(by: Requester, reason: str) -> str:
+def require(by: Requester, reason: str, *, many: bool) -> str:
     """The reason, trimmed; PermissionDenied or InvalidRequeue if this requester may not, or says not why."""
-    if not by.has_perm(PERMISSION):
-        raise PermissionDenied(f"{by.get_username()} lacks the permission {PERMISSION}")
+    lacking = [permission for permission in needed(many=many) if not by.has_perm(permission)]
+    if lacking:
+        raise PermissionDenied(f"{by.get_username()} lacks the permission {lacking[0]}")
     reason = reason.strip()
     if not 1 <= len(reason) <= REASON_LENGTH:
         raise InvalidRequeue(f"reason must be a text of 1 to {REASON_LENGTH} characters")
     return reason
 
 
+def needed(*, many: bool) -> list[str]:
+    """The permissions to requeue one, or more than one at once."""
+    return [PERMISSION, BULK_PERMISSION] if many else [PERMISSION]
+
+
 def _letters(ids: Sequence[int]) -> list[DeadLetter]:
     letters = DeadLetter.objects.filter(id__in=ids).select_related("saga", "event", "subscription").order_by("id")
-    found = list(letters.defer("payload_snapshot", "event__payload"))
+    # What is needed and no more: an operator's database role does not read a subscription's secrets.
+    found = list(letters.only(*NEEDED_COLUMNS))
     missing = set(ids) - {letter.id for letter in found}
     if missing:
         raise InvalidRequeue(f"there is no dead letter {min(missing)}")

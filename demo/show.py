@@ -20,6 +20,8 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db.models import Count
 
+from api import keys
+from api.scopes import SCOPES
 from demo import certificates, environment, folders
 from demo.receiver import Received, Receiver, Reply
 from events.intake import NewEvent, Published, publish_many
@@ -65,6 +67,7 @@ def stay(folder: Path, web: str, events: int, seconds: float) -> int:
     require_free(web)
     call_command("migrate", verbosity=0)
     password = administrator(folder / "admin-password")
+    key = api_key(folder / "api-key")
     told = folder / "hub.env"
     environment.write_for_shells(told)
     with receiver_on(STAY_PORT, folder / certificates.SERVER) as receiver, hub(folder, "--web", web) as process:
@@ -79,11 +82,13 @@ def stay(folder: Path, web: str, events: int, seconds: float) -> int:
 WebhookHub is running{"" if ended else " (the samples are still under way)"}.
 
   console     http://{web}/admin/   user: admin   password: {password}
+  API         http://{web}/api/docs
   receiver    {receiver.url("/steady")} (its arrivals are shown below)
   log         {folders.shown(folder / folders.LOG)}
 
 In another terminal:
 
+  by HTTP     {curl(web, key)}
   an event    .venv/bin/python manage.py publish_event order.created '{{"order": 1}}'
 
 Commands that send need this hub's settings, once for each terminal:
@@ -237,6 +242,22 @@ def summary(event_ids: list[int], receiver: Receiver, seconds: float, ended: boo
     if not ended:
         print("\nNot everything ended in time.")
     return 0 if ended and lost == 0 else 1
+
+
+def api_key(path: Path) -> str:
+    """A key for the API that may do everything; made once and kept in a file that only its owner reads."""
+    if not path.exists() or keys.find(path.read_text()) is None:
+        path.unlink(missing_ok=True)
+        path.touch(mode=0o600)
+        path.write_text(keys.create(f"demo {secrets.token_hex(3)}", SCOPES, by="make run")[1])
+    return path.read_text()
+
+
+def curl(web: str, key: str) -> str:
+    """A line to copy: it sends an event."""
+    event = """'{"event_type": "order.created", "payload": {"order": 1}}'"""
+    headers = f"-H 'Authorization: Bearer {key}' -H 'Content-Type: application/json'"
+    return f"curl {headers} -d {event} http://{web}/api/v1/events"
 
 
 def administrator(path: Path) -> str:

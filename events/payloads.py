@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
@@ -118,8 +119,8 @@ def _check_size(size: int) -> None:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        # Counted once and not for each name: an object may have tens of thousands of them.
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
         _refuse(f"names the key {twice[:50]!r} twice in one object")
     return result
 

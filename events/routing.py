@@ -10,6 +10,7 @@ from sagas.births import Birth
 from sagas.policy import RetryPolicy
 from subscriptions.cache import RoutableSubscription, SubscriptionCache
 from webhookhub.db.retry import in_transaction
+from webhookhub.db.statements import delete_each
 from webhookhub.logs import Fact, enabled, log
 
 from .models import Event, RoutingInbox
@@ -39,7 +40,8 @@ class Router:
         # After the events: a subscription that was there before an event must not be missed.
         taken, new = _within_bounds(waiting, self._subscriptions.by_event_type())
         births.insert(new, batch_size)
-        RoutingInbox.objects.filter(event_id__in=[row.event_id for row in taken]).delete()
+        # Each by its key: a producer that keeps its transaction open holds rows of this table.
+        delete_each(RoutingInbox, [row.event_id for row in taken])
         matched = len({birth.event_id for birth in new})
         totals.add(
             {(totals.EVENTS_ROUTED, "matched"): matched, (totals.EVENTS_ROUTED, "unmatched"): len(taken) - matched}

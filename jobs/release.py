@@ -14,16 +14,21 @@ from .models import Job
 from .states import LEASED, PENDING
 
 
-def release(worker_id: str, jobs: Sequence[LeasedJob], delay: timedelta) -> None:
-    """Make jobs ready again in a while, where the lease is still this worker's. Nothing was sent or is counted."""
-    ready_at = clock.now() + delay
+def release(worker_id: str, jobs: Sequence[tuple[LeasedJob, timedelta]]) -> None:
+    """Make jobs ready again, each in a while, where the lease is still this worker's. Nothing was sent."""
+    if not jobs:
+        return
+    now = clock.now()
     update_each(
         Job,
-        [{"id": job.id, "lease_token": job.lease_token, "status": PENDING, "lease_until": ready_at} for job in jobs],
+        [
+            {"id": job.id, "lease_token": job.lease_token, "status": PENDING, "lease_until": now + delay}
+            for job, delay in jobs
+        ],
         match=["id", "lease_token"],
         where=f"{Job._meta.db_table}.status = '{LEASED}'",
     )
-    for job in jobs:
+    for job, _ in jobs:
         log(
             Fact.JOB_RELEASED,
             correlation_id=job.correlation_id,

@@ -16,21 +16,15 @@ from .lease import LeasedJob
 LONGEST_RETRY_AFTER = timedelta(seconds=10**9)
 
 
-def build(job: LeasedJob, sent_at: datetime) -> Request:
-    """Raises subscriptions.envelope.Unsendable if what is stored does not make a request."""
-    return seal(
-        job.endpoint,
-        str(job.event_uid),
-        body(job),
-        sent_at,
-        f"webhook-attempt: {job.attempt_no}",
-        f"traceparent: {traceparent(job)}",
-    )
+def build(job: LeasedJob, timestamp: int) -> Request:
+    """What is sent at `timestamp`, in seconds since 1970.
 
-
-def traceparent(job: LeasedJob) -> str:
-    """W3C trace context: all attempts of all deliveries of an event are one trace, each attempt a span of its own."""
-    return f"00-{job.event_uid.hex}-{job.id:016x}-01"
+    Raises subscriptions.envelope.Unsendable if what is stored does not make a request.
+    """
+    uid = str(job.event_uid)
+    # W3C trace context: all attempts of all deliveries of an event are one trace, each attempt a span of its own.
+    trace = f"traceparent: 00-{uid.replace('-', '')}-{job.id:016x}-01"
+    return seal(job.endpoint, uid, body(job), timestamp, f"webhook-attempt: {job.attempt_no}", trace)
 
 
 def body(job: LeasedJob) -> bytes:

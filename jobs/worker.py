@@ -22,8 +22,6 @@ REPORT_DELAY_SECONDS = 0.02
 POLL_SECONDS = 0.05
 # How long a job may wait in the worker for its receiver to have fewer requests under way.
 PATIENCE_SECONDS = 1.0
-# How long a job whose receiver is busy leaves the way to others.
-BUSY_DELAY = timedelta(seconds=2)
 
 
 class Worker:
@@ -56,7 +54,8 @@ class Worker:
     def collect(self, seconds: float) -> None:
         """Move transfers on and keep what they bring, without touching the database."""
         # However long the database is lost: a request that has waited must not be sent with its old timestamp.
-        self._unsent += [(job, BUSY_DELAY) for job in self._engine.withdraw(PATIENCE_SECONDS)]
+        for job in self._engine.withdraw(PATIENCE_SECONDS):
+            self._turn_away(job)
         for job, answer in self._engine.poll(seconds):
             self._add(_as_report(job, answer))
 
@@ -72,38 +71,39 @@ class Worker:
         if len(jobs) < free and self._engine.in_flight:
             # Nothing more is ready; while transfers keep this loop turning, do not ask at every turn.
             self._lease_again_at = time.monotonic() + hub().poll_interval.total_seconds()
-        now = datetime.now(UTC)
+        now = int(time.time())
         for job in jobs:
             self._send(job, now)
         return len(jobs)
 
-    def _send(self, job: LeasedJob, now: datetime) -> None:
+    def _send(self, job: LeasedJob, now: int) -> None:
         if not (job.active and job.verified):
             # Switched off, or its address changed, since the job was made: it waits, as deliveries without a job do.
             self._unsent.append((job, hub().postpone))
         elif job.lease_resets > hub().max_lease_resets:
             # Whoever took it before did not come back. Perhaps it is the job that does that.
             self._add(Report(job, errors.LEASE_EXPIRED))
+        elif not self._engine.accepts(job.endpoint.callback_url):
+            self._turn_away(job)
         else:
             try:
-                sealed = request.build(job, now)
+                self._engine.submit(job, request.build(job, now))
             except Unsendable as reason:
                 self._add(Report(job, reason.error_code))
-                return
-            if self._engine.accepts(sealed):
-                self._engine.submit(job, sealed)
-            else:
-                self._unsent.append((job, BUSY_DELAY))
+
+    def _turn_away(self, job: LeasedJob) -> None:
+        """Its receiver is busy: leave the way to others."""
+        self._unsent.append((job, timedelta(seconds=self._engine.wait_seconds(job.endpoint.callback_url))))
 
     def _finish(self, batch_size: int) -> int:
         """Move transfers on and report what is ready."""
-        self.collect(0 if self._due() else POLL_SECONDS)
+        # Whoever has turned jobs away looks at once for others that can be sent.
+        self.collect(0 if self._unsent or self._due() else POLL_SECONDS)
         return self._flush(batch_size) if self._due() or len(self._reports) >= batch_size else 0
 
     def _give_back(self) -> None:
         """Return what cannot be sent now, before it takes up room that others could use or its lease runs out."""
-        for delay in {delay for _, delay in self._unsent}:
-            release(self.worker_id, [job for job, wait in self._unsent if wait == delay], delay)
+        release(self.worker_id, self._unsent)
         self._unsent.clear()
 
     def _add(self, item: Report) -> None:

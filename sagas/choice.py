@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db import connection
 
 from events.models import Event
+from webhookhub.db import vendors
 
 from .models import Saga
 from .transitions import COMPLETED
@@ -40,15 +41,12 @@ class Choice:
         one_index = self.event_ids is not None or self.status is None or self.subscription_id is None
         return one_index and not self.by_events and self.since is None and self.until is None
 
-    def _leading(self) -> dict[str, Any]:
-        """The conditions that an index answers, in the order of the primary key."""
-        if self.event_ids is not None:
-            exact = {"status": self.status, "subscription_id": self.subscription_id}
-            return {"event_id__in": self.event_ids, **_given(exact)}
+    def _leading(self) -> tuple[str, str, Any] | None:
+        """The index that leads in the order of the primary key, its column and the value there. None: that key."""
         # Almost all are Completed: then the subscription says more.
         if self.subscription_id is not None and self.status in (None, COMPLETED):
-            return {"subscription_id": self.subscription_id}
-        return _given({"status": self.status})
+            return "idx_saga_subscription", "subscription_id", self.subscription_id
+        return None if self.status is None else ("idx_saga_status", "status", self.status)
 
     def keep(self, sagas: Sequence[Saga]) -> list[Saga]:
         """Those of the looked at for which the other conditions hold too."""
@@ -72,9 +70,26 @@ class Choice:
 
 def newest_first(choice: Choice, lowest: int, before: int | None, most: int) -> list[Saga]:
     """The next of them below the id `before`, down to `lowest`; some may not be wanted, see Choice.keep."""
-    rows: QuerySet[Saga] = Saga.objects.filter(**choice._leading(), **_given({"id__lt": before}))
-    if lowest > 1:
-        rows = rows.filter(id__gte=lowest)
+    if choice.event_ids is not None:
+        return _of_events(choice, lowest, before, most)
+    leading = choice._leading()
+    if leading is None:
+        within = {"id__gte": lowest, **_given({"id__lt": before})}
+        return list(Saga.objects.filter(**within).order_by("-id")[:most])
+    # In SQL, because the index must be named: of two that begin with the status MySQL takes the one that has to be
+    # sorted, and reads all rows of that status for one page.
+    index, column, value = leading
+    table = vendors.by_index(connection, Saga._meta.db_table, index)
+    conditions = f"{column} = %s AND id >= %s" + ("" if before is None else " AND id < %s")
+    values = [value, lowest, *([] if before is None else [before]), most]
+    sql = f"SELECT * FROM {table} WHERE {conditions} ORDER BY id DESC LIMIT %s"  # noqa: S608
+    return list(Saga.objects.raw(sql, values))
+
+
+def _of_events(choice: Choice, lowest: int, before: int | None, most: int) -> list[Saga]:
+    """The events are few: their sagas are found by them, and sorted."""
+    exact = {"status": choice.status, "subscription_id": choice.subscription_id, "id__lt": before}
+    rows = Saga.objects.filter(event_id__in=choice.event_ids or [], id__gte=lowest, **_given(exact))
     return list(rows.order_by("-id")[:most])
 
 

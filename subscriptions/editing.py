@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 
 from webhookhub import cipher
 
@@ -64,10 +64,11 @@ def _save(subscription: Subscription, values: Mapping[str, Any]) -> Subscription
         raise InvalidSubscription(_named(error)) from None
     try:
         # Asked of the key itself: whoever looks first may be overtaken.
-        if subscription._state.adding:
-            subscription.save()
-        else:
-            subscription.save(update_fields=[*columns, "updated_at"])
+        with transaction.atomic():
+            if subscription._state.adding:
+                subscription.save()
+            else:
+                subscription.save(update_fields=[*columns, "updated_at"])
     except IntegrityError:
         raise AlreadySubscribed(_rival(subscription)) from None
     return subscription

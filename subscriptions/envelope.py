@@ -37,14 +37,13 @@ class Unsendable(Exception):
         self.error_code = error_code
 
 
-def seal(endpoint: Endpoint, message_id: str, body: bytes, sent_at: datetime, *more_headers: str) -> Request:
-    """A signed request, or Unsendable."""
+def seal(endpoint: Endpoint, message_id: str, body: bytes, timestamp: int, *more_headers: str) -> Request:
+    """A signed request, or Unsendable. `timestamp` is the time of sending, in seconds since 1970."""
     stationery = _stationery(endpoint, hub().encryption_keys)
-    timestamp = int(sent_at.timestamp())
     content = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
     signature = stationery.sign(content)
     # The secret that was replaced signs too, for as long as receivers may still know only that one.
-    if endpoint.previous_secret_until is not None and sent_at < endpoint.previous_secret_until:
+    if endpoint.previous_secret_until is not None and timestamp < endpoint.previous_secret_until.timestamp():
         signature += " " + stationery.sign_as_before(content)
     lines = [
         f"webhook-id: {message_id}",

@@ -9,6 +9,7 @@ from typing import Any
 
 from webhookhub import cipher
 from webhookhub.db import clock
+from webhookhub.db.retry import one_statement
 
 from .models import Subscription
 
@@ -55,7 +56,8 @@ def _reencrypt(number: int) -> bool:
     """
     for _ in range(TRIES):
         stored = Subscription.objects.filter(id=number).values(*COLUMNS).get()
-        if Subscription.objects.filter(id=number, **stored).update(**_anew(stored, clock.now())):
+        unchanged, anew = Subscription.objects.filter(id=number, **stored), _anew(stored, clock.now())
+        if one_statement(lambda unchanged=unchanged, anew=anew: unchanged.update(**anew)):  # type: ignore[misc]
             return True
     return False
 

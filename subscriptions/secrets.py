@@ -6,6 +6,7 @@ from webhookhub import cipher
 from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.db.errors import UnfitDatabase
+from webhookhub.db.retry import one_statement
 from webhookhub.logs import Fact, log
 
 from .models import Subscription
@@ -46,12 +47,15 @@ def rotate(subscription: Subscription, scheme: str | None = None, *, force: bool
     scheme = scheme or subscription.signing_scheme
     secret = new_secret(scheme)
     overlap = hub().secret_overlap
-    replaced = Subscription.objects.filter(id=subscription.id, secret=subscription.secret).update(
-        secret=cipher.encrypt(secret),
-        signing_scheme=scheme,
-        previous_secret=subscription.secret if overlap else "",
-        previous_secret_until=now + overlap if overlap else None,
-        updated_at=now,
+    unchanged = Subscription.objects.filter(id=subscription.id, secret=subscription.secret)
+    replaced = one_statement(
+        lambda: unchanged.update(
+            secret=cipher.encrypt(secret),
+            signing_scheme=scheme,
+            previous_secret=subscription.secret if overlap else "",
+            previous_secret_until=now + overlap if overlap else None,
+            updated_at=now,
+        )
     )
     if not replaced:
         raise RotationConflict(f"the secret of subscription {subscription.id} was changed by somebody else just now")

@@ -35,7 +35,7 @@ def send_now(subscription: Subscription, event_type: str, data: dict[str, object
     body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
     endpoint = endpoint_of(subscription)
     try:
-        request = seal(endpoint, message_id, body, now)
+        request = seal(endpoint, message_id, body, int(now.timestamp()))
     except Unsendable as reason:
         return Trial(message_id, Answer(reason.error_code, 0))
     answer = send(request)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from webhookhub.db import clock
+from webhookhub.db.retry import one_statement
 from webhookhub.egress import errors
 from webhookhub.egress.messages import Answer
 from webhookhub.logs import Fact, log
@@ -36,7 +37,9 @@ def verify(subscription: Subscription) -> Verification:
     asked = Subscription.objects.filter(id=subscription.id, callback_url=subscription.callback_url)
     now = clock.now()
     outcome: dict[str, Any] = {"verification_result": result.reason, "verification_at": now, "updated_at": now}
-    if not asked.update(**outcome, **({"verified": True} if result.verified else {})):
+    if result.verified:
+        outcome["verified"] = True
+    if not one_statement(lambda: asked.update(**outcome)):
         result = Verification(False, "the address was changed while it was being verified")
     subscription.refresh_from_db()
     log(

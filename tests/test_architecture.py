@@ -72,6 +72,7 @@ ALLOWED: dict[str, set[str]] = {
         "jobs.states",
     },
     "audit": {"webhookhub"},  # reads every table, in SQL of its own, and writes none
+    "roles": {"webhookhub"},  # names tables and permissions; it reaches into no app
     "demo": {"webhookhub", "events", "subscriptions", "sagas", "jobs", "deadletters", "api"},
 }
 # Pages show rows of every layer side by side; they may read any model and call what is written for looking things up.

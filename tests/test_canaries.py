@@ -20,6 +20,8 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
+from api import keys
+from api.scopes import SCOPES
 from deadletters.models import DeadLetter
 from deadletters.requeue import requeue
 from demo.receiver import Received, Receiver, Reply
@@ -39,7 +41,15 @@ PASSWORD = "canary-password-Q7"
 WRONG_PASSWORD = "canary-wrong-password-Q7"
 HEADERS = {"steady": "canary-header-A1", "broken": "canary-header-B2"}
 QUERIES = {"steady": "token=canary-query-A1", "broken": "token=canary-query-B2"}
-PAYLOADS = ["canary-value", "canary-key", "canary-nested", "canary-refused", "canary-conflict", "canary-by-command"]
+PAYLOADS = [
+    "canary-value",
+    "canary-key",
+    "canary-nested",
+    "canary-refused",
+    "canary-conflict",
+    "canary-by-command",
+    "canary-over-http",
+]
 BODIES = {"steady": "canary-body-ok", "broken": "canary-body-failed", "unverified": "canary-body-unverified"}
 RESPONSE_HEADER = "canary-response-header"
 SEARCH = "canary-search"
@@ -116,6 +126,22 @@ def _text(value: Any) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
+def send_over_http(canaries: Canaries) -> None:
+    _, text = keys.create("canary", SCOPES, by="tests")
+    canaries.secret.add(text.split("_", 2)[2])
+    program = Client(headers={"Authorization": f"Bearer {text}"})
+    good = {"event_type": "order.created", "payload": {"e": PAYLOADS[6]}, "external_id": "e2"}
+    for body, status in ((good, 201), (good | {"payload": PAYLOADS[3]}, 409), (good | {PAYLOADS[3]: 1}, 422)):
+        answer = program.post("/api/v1/events", body, content_type="application/json")
+        assert answer.status_code == status
+    made = {"event_type": "x", "callback_url": "https://127.0.0.1:1025/", "headers": {"X-Canary": HEADERS["steady"]}}
+    answer = program.post("/api/v1/subscriptions", made, content_type="application/json")
+    canaries.secret.add(answer.json()["secret"].split("_", 1)[1].rstrip("="))
+    wrong = {"Authorization": f"Bearer {text[:-1]}"}
+    assert program.get(f"/api/v1/deliveries?correlation_id={SEARCH}", headers=wrong).status_code == 401
+    assert program.get(f"/api/v1/deliveries?correlation_id={SEARCH}").status_code == 200
+
+
 def go_through_everything(canaries: Canaries, receiver: Receiver, unwilling: RawEndpoint) -> Client:
     User.objects.create_superuser("root", password=PASSWORD)
     client = Client()
@@ -153,6 +179,7 @@ def go_through_everything(canaries: Canaries, receiver: Receiver, unwilling: Raw
         call_command("publish_event", "order.created", f'{{"a": "{PAYLOADS[3]}"', stdout=quiet)
     with pytest.raises(EventConflict):
         publish("order.created", {"a": PAYLOADS[4]}, external_id="e1")
+    send_over_http(canaries)
     drive.until_terminal()
     [letter, *_] = DeadLetter.objects.all()
     requeue([letter.pk], by=User.objects.get(), reason="once more")

@@ -81,4 +81,5 @@ def libcurl_bounds_responses(**kwargs: Any) -> list[CheckMessage]:
 def database_is_fit(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
     if not databases or "default" not in databases:
         return []
-    return [Error(f"{fault.message}.", hint=fault.hint, id=fault.id) for fault in standing.faults()]
+    found = [*standing.faults(), *standing.trigger_faults()]
+    return [Error(f"{fault.message}.", hint=fault.hint, id=fault.id) for fault in found]

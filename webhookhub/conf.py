@@ -195,8 +195,14 @@ class HubSettings:
     log_format: str = _setting("auto", _one_of("auto", "json", "text"), "auto: text on a terminal, JSON elsewhere")
 
 
-# Read by settings.py itself, not part of HubSettings.
+# A database URL for each kind of process that run_hub starts; read by run_hub alone, for these hold passwords.
+PROCESS_DATABASE_URLS = {
+    kind: f"{PREFIX}{kind.upper()}_DATABASE_URL" for kind in ("router", "orchestrator", "worker", "cleaner", "web")
+}
+
+# Read elsewhere, not part of HubSettings.
 OTHER_NAMES = {
+    *PROCESS_DATABASE_URLS.values(),
     "WEBHOOKHUB_SECRET_KEY",
     "WEBHOOKHUB_DEBUG",
     "WEBHOOKHUB_ALLOWED_HOSTS",

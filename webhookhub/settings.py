@@ -64,6 +64,7 @@ INSTALLED_APPS = [
     "figures",
     "api",
     "audit",
+    "roles",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",

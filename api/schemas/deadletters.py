@@ -4,25 +4,24 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from api.pages import PageRequest
 from deadletters.bulk import MOST_AT_ONCE, MOST_COUNTED
 from deadletters.requeue import REASON_LENGTH
 
-from .common import ErrorCode, EventType, Moment, Number
+from .common import Body, ErrorCode, EventType, Moment, Number
 
 
 class DeadLetterFilters(PageRequest):
     error_code: ErrorCode | None = None
     subscription: Number | None = None
     event_type: EventType | None = None
-    since: Moment | None = Field(None, description="Failed at or after this time, such as 2026-01-31T00:00:00Z.")
-    until: Moment | None = Field(None, description="Failed at or before this time.")
+    since: Moment | None = Field(None, description="Failed then or later, such as 2026-01-31T00:00:00Z.")
+    until: Moment | None = Field(None, description="Failed then or earlier.")
 
 
-class DeadLetterOut(Schema):
+class DeadLetterOut(BaseModel):
     id: int
     delivery: int
     event: UUID
@@ -36,7 +35,7 @@ class DeadLetterOut(Schema):
     requeue_reason: str | None
 
 
-class DeadLetters(Schema):
+class DeadLetters(BaseModel):
     items: list[DeadLetterOut]
     next: str | None = Field(description="The cursor of the next page; a page may be short and still have one.")
 
@@ -45,22 +44,18 @@ class DeadLetterWithPayload(DeadLetterOut):
     payload: Any
 
 
-class RequeueIn(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class RequeueIn(Body):
     reason: str = Field(min_length=1, max_length=REASON_LENGTH, description="Kept with the dead letter.")
 
 
-class RequeueOut(Schema):
+class RequeueOut(BaseModel):
     dead_letter: int
     delivery: int = Field(description="The new delivery.")
     created: bool = Field(description="False if it was requeued before.")
     requested_by: str
 
 
-class BulkRequeueIn(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class BulkRequeueIn(Body):
     error_code: ErrorCode | None = None
     subscription: Number | None = None
     event_type: EventType | None = None
@@ -72,7 +67,7 @@ class BulkRequeueIn(Schema):
     cursor: str | None = Field(None, max_length=1000, description="`next` of the answer before, to go on from there.")
 
 
-class BulkRequeueOut(Schema):
+class BulkRequeueOut(BaseModel):
     dry_run: bool
     count: int = Field(description=f"Requeued; with dry_run those that would be, counted up to {MOST_COUNTED}.")
     more: bool = Field(description="There may be others.")

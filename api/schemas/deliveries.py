@@ -4,8 +4,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from ninja import Schema
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from api.pages import PageRequest
 
@@ -20,11 +19,11 @@ class DeliveryFilters(PageRequest):
     subscription: Number | None = None
     event: UUID | None = Field(None, description="The event's uid.")
     correlation_id: Name | None = None
-    since: Moment | None = Field(None, description="Begun at or after this time, such as 2026-01-31T00:00:00Z.")
-    until: Moment | None = Field(None, description="Begun at or before this time.")
+    since: Moment | None = Field(None, description="Begun then or later, such as 2026-01-31T00:00:00Z.")
+    until: Moment | None = Field(None, description="Begun then or earlier.")
 
 
-class Delivery(Schema):
+class Delivery(BaseModel):
     id: int
     status: Status
     event: UUID
@@ -40,12 +39,12 @@ class Delivery(Schema):
     updated_at: datetime
 
 
-class Deliveries(Schema):
+class Deliveries(BaseModel):
     items: list[Delivery]
     next: str | None = Field(description="The cursor of the next page; a page may be short and still have one.")
 
 
-class Attempt(Schema):
+class Attempt(BaseModel):
     attempt_no: int
     status: Literal["Pending", "Leased", "Completed", "Failed"]
     attempt_at: datetime

@@ -4,51 +4,46 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from api.problems import ProblemDocument
 
-from .common import EventType, Name
+from .common import Body, EventType, Name
 from .deliveries import Delivery
 
 MOST_IN_A_BATCH = 1000
 
 
 # For the documentation: requests are read by api.envelopes, so that the payload is stored as it was written.
-class EventIn(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class EventIn(Body):
     event_type: EventType = Field(examples=["order.created"])
     payload: Any = Field(description="Any JSON value of at most 256 KB and 64 levels.", examples=[{"order": 1}])
     external_id: Name | None = Field(None, description="Your own id: the same again stores nothing new.")
     correlation_id: Name | None = Field(None, description="Ties the events of one business case together.")
 
 
-class EventsIn(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class EventsIn(Body):
     events: list[EventIn] = Field(min_length=1, max_length=MOST_IN_A_BATCH)
 
 
-class EventStored(Schema):
+class EventStored(BaseModel):
     uid: UUID = Field(description="The event's public id, which receivers get as webhook-id.")
     created: bool = Field(description="False if it was stored before.")
     correlation_id: str
 
 
-class EventResult(Schema):
+class EventResult(BaseModel):
     status: int = Field(description="What the event alone would have been answered with: 201, 200, 403, 409, 413, 422.")
     uid: UUID | None = None
     correlation_id: str | None = None
     problem: ProblemDocument | None = None
 
 
-class EventResults(Schema):
+class EventResults(BaseModel):
     results: list[EventResult] = Field(description="One for each event, in order.")
 
 
-class EventOut(Schema):
+class EventOut(BaseModel):
     uid: UUID
     event_type: str
     source: str

@@ -3,13 +3,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Literal
 
-from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from api.pages import PageRequest
 from events.backfill import MOST_AT_ONCE
 
-from .common import EventType, Moment
+from .common import Body, EventType, Moment
 
 Scheme = Literal["v1", "v1a"]
 CallbackUrl = Annotated[str, Field(min_length=1, max_length=500, description="An https address.")]
@@ -28,9 +27,7 @@ class SubscriptionFilters(PageRequest):
     active: bool | None = None
 
 
-class SubscriptionIn(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class SubscriptionIn(Body):
     event_type: EventType
     callback_url: CallbackUrl
     active: bool = True
@@ -41,10 +38,8 @@ class SubscriptionIn(Schema):
     headers: Headers = {}
 
 
-class SubscriptionChange(Schema):
+class SubscriptionChange(Body):
     """What is left out stays as it is. Another callback_url has to be verified anew."""
-
-    model_config = ConfigDict(extra="forbid")
 
     event_type: EventType | None = None
     callback_url: CallbackUrl | None = None
@@ -55,7 +50,7 @@ class SubscriptionChange(Schema):
     headers: Headers | None = Field(None, description="Replaces all; {} removes them.")
 
 
-class SubscriptionOut(Schema):
+class SubscriptionOut(BaseModel):
     id: int
     event_type: str
     callback_url: str
@@ -75,7 +70,7 @@ class SubscriptionOut(Schema):
     updated_at: datetime
 
 
-class Subscriptions(Schema):
+class Subscriptions(BaseModel):
     items: list[SubscriptionOut]
     next: str | None
 
@@ -84,20 +79,18 @@ class SubscriptionWithSecret(SubscriptionOut):
     secret: str = Field(description="What the receiver needs to check signatures. Shown this once.")
 
 
-class RotateIn(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class RotateIn(Body):
     signing_scheme: Scheme | None = None
     force: bool = Field(False, description="End the overlap of an earlier rotation that is still running.")
 
 
-class VerificationOut(Schema):
+class VerificationOut(BaseModel):
     verified: bool = Field(description="Whether the subscription is verified now, by this or an earlier proof.")
     proved: bool = Field(description="Whether the endpoint has sent the challenge back just now.")
     reason: str
 
 
-class TrialOut(Schema):
+class TrialOut(BaseModel):
     webhook_id: str
     delivered: bool
     response_status: int | None
@@ -106,16 +99,14 @@ class TrialOut(Schema):
     response_snippet: str
 
 
-class BackfillIn(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class BackfillIn(Body):
     since: Moment = Field(description="Events stored at or after this time, such as 2026-01-31T00:00:00Z.")
     until: Moment | None = Field(None, description="Events stored at or before this time. None: now.")
     limit: int = Field(MOST_AT_ONCE, ge=1, le=MOST_AT_ONCE, description="How many events to look at, at most.")
     cursor: str | None = Field(None, max_length=1000, description="`next` of the answer before, to go on from there.")
 
 
-class BackfillOut(Schema):
+class BackfillOut(BaseModel):
     examined: int = Field(description="Events looked at.")
     created: int = Field(description="Deliveries that were missing and are under way now.")
     next: str | None = Field(description="The cursor to go on with; None when all events have been looked at.")

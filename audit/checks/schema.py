@@ -45,7 +45,8 @@ def _named(model: type[models.Model], stored: dict[str, dict[str, Any]]) -> Iter
             there = bool(found.get("unique")) and found["columns"] == _columns(model, constraint.fields)
             yield constraint.name, "unique key", there
         else:
-            yield constraint.name, "check", bool(found.get("check"))
+            there = bool(found.get("check")) or vendors.has_check(connection, model._meta.db_table, constraint.name)
+            yield constraint.name, "check", there
 
 
 def _unnamed(model: type[models.Model], stored: dict[str, dict[str, Any]]) -> Iterator[Expectation]:

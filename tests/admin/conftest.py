@@ -33,7 +33,7 @@ def viewer(staff: Callable[..., Client]) -> Client:
 
 @pytest.fixture
 def requeuer(staff: Callable[..., Client]) -> Client:
-    return staff("requeuer", *VIEW, "requeue_deadletter")
+    return staff("requeuer", *VIEW, "requeue_deadletter", "bulk_requeue_deadletter")
 
 
 @pytest.fixture

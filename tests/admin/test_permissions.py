@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -21,12 +22,18 @@ pytestmark = pytest.mark.django_db
 @pytest.mark.parametrize("name", rows.MACHINE_MADE)
 def test_nobody_adds_changes_or_deletes_what_the_hub_has_made(superuser: Client, name: str):
     pk = rows.one_of_each()[name]
+    before = everything()
 
     assert superuser.get(rows.add(name)).status_code == 403
     assert superuser.post(rows.add(name), {"status": "Completed"}).status_code == 403
     assert superuser.post(rows.change(name, pk), {"status": "Completed"}).status_code == 403
     assert superuser.get(rows.delete(name, pk)).status_code == 403
     assert superuser.post(rows.delete(name, pk), {"post": "yes"}).status_code == 403
+    assert everything() == before
+
+
+def everything() -> list[list[Any]]:
+    return [list(model._default_manager.values()) for model in (Event, Saga, Job, DeadLetter, Process)]
 
 
 @pytest.mark.parametrize("name", rows.ALL)

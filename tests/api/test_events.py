@@ -267,7 +267,7 @@ def test_a_batch_longer_than_the_setting_is_too_large(shop: Program, hub_setting
 def test_an_event_is_shown_with_its_deliveries(shop: Program):
     uid = shop.post("/events", event(external_id="o-1")).json()["uid"]
     stored = Event.objects.get()
-    sagas = [SagaFactory(event=stored, subscription=SubscriptionFactory()) for _ in range(3)]
+    sagas: list[Any] = [SagaFactory(event=stored, subscription=SubscriptionFactory()) for _ in range(3)]
 
     shown = shop.get(f"/events/{uid}").json()
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from django.db import connection
 
 from .rivals import unquoted
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Crash(BaseException):
@@ -28,6 +32,11 @@ class Point:
 class Statement:
     sql: str
     in_transaction: bool
+    place: tuple[str, int]  # file and line of the product's code that asked for it
+
+    @property
+    def writes(self) -> bool:
+        return self.sql.startswith(("INSERT", "UPDATE", "DELETE"))
 
 
 def statements_of(work: Callable[[], object]) -> list[Statement]:
@@ -35,12 +44,24 @@ def statements_of(work: Callable[[], object]) -> list[Statement]:
     seen: list[Statement] = []
 
     def watch(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        seen.append(Statement(unquoted(sql), connection.in_atomic_block))
+        seen.append(Statement(unquoted(sql), connection.in_atomic_block, place_in_the_product()))
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(watch):
         work()
     return seen
+
+
+def place_in_the_product() -> tuple[str, int]:
+    """The innermost line of the product under way, not counting the database seam."""
+    frame = sys._getframe()
+    while frame := frame.f_back:  # type: ignore[assignment]
+        file = Path(frame.f_code.co_filename)
+        if file.is_relative_to(ROOT):
+            name = file.relative_to(ROOT).as_posix()
+            if not name.startswith(("tests/", "webhookhub/db/")):
+                return name, frame.f_lineno
+    return "", 0
 
 
 def points(statements: list[Statement]) -> Iterator[Point]:
@@ -56,9 +77,17 @@ def points_of_change(statements: list[Statement]) -> Iterator[Point]:
     """Only those that leave the database as no other point does: after a write, or after a transaction."""
     for point in points(statements):
         statement = statements[point.statement - 1]
-        wrote = point.executed and not statement.in_transaction and not statement.sql.startswith("SELECT")
+        wrote = point.executed and not statement.in_transaction and statement.writes
         if wrote or not point.executed:
             yield point
+
+
+def cut_short(prepare: Callable[[], Callable[[], object]]) -> Iterator[tuple[Point, Callable[[], object]]]:
+    """Work prepared anew for each of its points, and ended there."""
+    for point in points(statements_of(prepare())):
+        work = prepare()
+        crash(work, point)
+        yield point, work
 
 
 def crash(work: Callable[[], object], point: Point) -> None:

@@ -209,11 +209,17 @@ def test_a_final_row_is_refused_to_the_models_too(model, where, message):
     row = model.objects.get(**where)
     text = {Event: "payload", Saga: "final_error_code", DeadLetter: "final_error_code", Requeue: "reason"}
     name = text.get(model, "error_code")
+    before = list(model.objects.order_by("pk").values())
     with refused(match=message):
         model.objects.filter(pk=row.pk).update(**{name: '{"n":2}'})
     setattr(row, name, '{"n":2}')
     with refused(match=message):
         row.save()
+    with refused(match=message):
+        row.save(update_fields=[name])
+    with refused(match=message):
+        model.objects.bulk_update([row], [name])
+    assert list(model.objects.order_by("pk").values()) == before
 
 
 @pytest.mark.parametrize(
@@ -244,6 +250,10 @@ def test_a_final_row_cannot_be_deleted(model, where, message):
         execute(f"DELETE FROM {model._meta.db_table} WHERE id = %s", row.pk)
     with refused(match="DELETE refused"):
         model.objects.filter(pk=row.pk)._raw_delete(model.objects.db)
+    with refused(match="DELETE refused"):
+        model.objects.filter(pk=row.pk).delete()
+    with refused(match="DELETE refused"):
+        model.objects.get(**where).delete()
     assert model.objects.filter(pk=row.pk).exists()
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from events.errors import EventConflict
 from events.intake import Published, publish
@@ -93,6 +93,27 @@ def test_an_event_whose_transaction_commits_after_a_later_one_is_still_routed():
     while world.route():
         pass
     assert Counter(Saga.objects.values_list("event__external_id", flat=True)) == {"early": 1, "late": 1}
+
+
+def test_a_router_does_not_wait_for_a_producer_that_keeps_its_transaction_open():
+    world.subscribe("ok")
+
+    def publish_slowly() -> Published:
+        with transaction.atomic():
+            return publish(world.TYPE, {}, external_id="slow")
+
+    world.publish_some("a", "b", "c")
+    with Rival(publish_slowly, after="SELECT events") as slow:
+        slow.reached()
+        if rows_are_locked_one_by_one():
+            # Three rows of four: few enough for an optimizer to look at all of them, the held one included.
+            with connection.cursor() as cursor:
+                cursor.execute("SET SESSION innodb_lock_wait_timeout = 1")
+            assert world.route() == 3
+            connection.close()  # and with it that setting
+        slow.result()
+
+    assert world.route() == (1 if rows_are_locked_one_by_one() else 4)
 
 
 def test_a_router_does_not_wait_for_what_another_is_routing_nor_route_it_twice():

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 
 from jobs.cleaner import clean
 from jobs.lease import LeasedJob, lease
 from jobs.models import Job
+from jobs.release import release
 from jobs.report import Report, report
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
+from webhookhub.db import clock
 
 from .rivals import Rival, after, elsewhere, rows_are_locked_one_by_one, together
 from .world import expire_leases
@@ -143,3 +146,38 @@ def test_several_cleaners_reset_a_lease_once():
     together(*[lambda: clean(20)] * 4)
 
     assert Counter(Job.objects.values_list("status", "lease_resets")) == {("Pending", 1): 20}
+
+
+def test_a_worker_whose_job_another_has_taken_cannot_give_it_back():
+    make_jobs(1)
+    slow = take_one("slow")
+    elsewhere(give_up)
+    quick = elsewhere(lambda: take_one("quick"))
+
+    release("slow", [(slow, timedelta(hours=1))])
+
+    assert Job.objects.values_list("status", "worker_id").get() == ("Leased", "quick")
+    assert report("quick", [Report(quick, None, 204)]) == 1
+
+
+def test_a_job_that_is_reported_cannot_be_given_back():
+    make_jobs(1)
+    job = take_one("worker")
+    report("worker", [Report(job, None, 204)])
+    before = Job.objects.values().get()
+
+    release("worker", [(job, timedelta(hours=1))])
+
+    assert Job.objects.values().get() == before
+
+
+def test_a_job_given_back_waits_its_time_and_is_then_taken_by_anyone():
+    make_jobs(1)
+    job = take_one("first")
+    release("first", [(job, timedelta(hours=1))])
+    assert lease("second", 10) == []
+
+    Job.objects.update(lease_until=clock.now())
+
+    assert take_one("second").lease_resets == 0
+    assert report("first", [Report(job, None, 204)]) == 0

@@ -87,8 +87,9 @@ def deliver(worker_id: str = WORKER) -> int:
 
 
 def let_time_pass() -> None:
-    """Retries and postponed sagas are due, and leases have expired."""
+    """Retries, postponed sagas and jobs given back are due, and leases have expired."""
     past = clock.now() - timedelta(seconds=1)
+    Job.objects.filter(status="Pending").update(lease_until=past)
     Saga.objects.filter(status__in=("Pending", "PendingRetry")).update(next_attempt_at=past)
     expire_leases()
 

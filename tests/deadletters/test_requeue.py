@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def operator() -> User:
     user = User.objects.create_user("olga")
-    user.user_permissions.add(Permission.objects.get(codename="requeue_deadletter"))
+    user.user_permissions.set(Permission.objects.filter(codename__endswith="requeue_deadletter"))
     return User.objects.get(pk=user.pk)
 
 

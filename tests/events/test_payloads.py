@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from decimal import Decimal
 
 import pytest
@@ -193,3 +194,16 @@ def test_any_json_value_comes_back_as_it_was(value):
 def test_two_texts_are_the_same_document_but_for_key_order_and_notation(one: str, other: str, same: bool):
     assert same_document(one, other) is same
     assert same_document(other, one) is same
+
+
+def test_an_object_with_very_many_keys_is_refused_as_quickly_as_it_is_read():
+    keys = [f'"{number}":1' for number in range(25_000)]
+    began = time.process_time()
+    decode("{" + ",".join(keys) + "}")
+    usual = time.process_time() - began
+
+    began = time.process_time()
+    with pytest.raises(InvalidEvent, match="names the key '24999' twice"):
+        decode("{" + ",".join([*keys, keys[-1]]) + "}")
+
+    assert time.process_time() - began < 20 * usual

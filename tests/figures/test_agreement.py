@@ -16,7 +16,8 @@ from tests.audit.population import populate
 from tests.conformance import world
 from tests.conformance.crashes import crash, points, statements_of
 from tests.conformance.rivals import Rival, rows_are_locked_one_by_one, together
-from tests.conformance.test_crash_points import STEPS, fresh_type
+from tests.conformance.steps import STEPS
+from tests.conformance.test_crash_points import fresh_type
 
 from .agreement import assert_figures_agree
 

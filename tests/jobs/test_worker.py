@@ -211,7 +211,8 @@ def test_the_longest_waiting_jobs_are_taken_first(receiver: Receiver):
 
 def test_jobs_beyond_a_receivers_share_are_given_back_and_not_counted(receiver: Receiver, hub_settings, monkeypatch):
     monkeypatch.setattr("jobs.worker.PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr("jobs.worker.BUSY_DELAY", timedelta(milliseconds=20))
+    monkeypatch.setattr("webhookhub.egress.receivers.SHORTEST_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr("webhookhub.egress.receivers.LONGEST_WAIT_SECONDS", 0.05)
     hub_settings(requests_per_host=1)
     answer_now = held_back(receiver)
     jobs_at(receiver, 3)

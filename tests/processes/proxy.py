@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from typing import Any
@@ -42,6 +43,10 @@ class Proxy:
                 end.shutdown(socket.SHUT_RDWR)
             self._open.clear()
 
+    def turn_to(self, host: str, port: int) -> None:
+        """Lead to another place from the next connection on."""
+        self._target = host, port
+
     def freeze(self) -> None:
         self._flowing.clear()
 
@@ -51,7 +56,11 @@ class Proxy:
                 near, _ = listener.accept()
             except OSError:
                 return
-            far = socket.create_connection(self._target)
+            try:
+                far = socket.create_connection(self._target)
+            except OSError:
+                near.close()  # nobody there
+                continue
             with self._lock:
                 self._open |= {near, far}
             for source, sink in ((near, far), (far, near)):
@@ -68,4 +77,7 @@ class Proxy:
             with self._lock:
                 self._open -= {source, sink}
             for end in (source, sink):
+                # shutdown() first: while the other thread reads from it, close() alone would tell nobody.
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
                 end.close()

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import requests
 from django.conf import settings
 
 from .support import Processes, Running, database_url, embedded_only, is_running, until
@@ -186,3 +187,20 @@ def test_the_commands_that_the_demo_names_work_in_another_terminal(processes: Pr
     until(lambda: arrival in demo.output, "the event arrives")
     assert demo.stop() == 128 + signal.SIGTERM
     assert (lasting / "hub.env").stat().st_mode & 0o077 == 0, "it may hold keys"
+
+
+def test_the_line_for_the_api_that_the_demo_names_sends_an_event_that_arrives(processes: Processes, lasting: Path):
+    demo = stay_until_it_runs(processes, lasting)
+    [line] = re.findall(r"^  by HTTP +(curl .+)$", demo.output, re.MULTILINE)
+    [docs] = re.findall(r"^  API +(http://\S+)$", demo.output, re.MULTILINE)
+    # What the shell would make of the line; curl itself need not be there.
+    _, _, authorization, _, content_type, _, body, url = shlex.split(line)
+
+    headers = dict(header.split(": ", 1) for header in (authorization, content_type))
+    sent = requests.post(url, data=body, headers=headers, timeout=30)
+
+    assert sent.status_code == 201, sent.text
+    until(lambda: f"received /steady event {sent.json()['uid']} " in demo.output, "the event arrives")
+    assert requests.get(docs, timeout=30).status_code == 200
+    assert (lasting / "api-key").stat().st_mode & 0o077 == 0
+    assert demo.stop() == 128 + signal.SIGTERM

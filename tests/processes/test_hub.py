@@ -113,3 +113,14 @@ def test_a_child_that_can_never_work_ends_the_whole_hub(processes: Processes, tm
     assert "migrations are not applied" in hub.errors
     assert "The hub cannot run like this; the lines above say why." in hub.errors
     assert "Traceback" not in hub.errors
+
+
+def test_a_hub_whose_processes_would_not_share_one_database_is_refused(processes: Processes):
+    hub = processes.start(
+        "run_hub", DATABASE_URL="", WEBHOOKHUB_WORKER_DATABASE_URL=processes.environment["DATABASE_URL"]
+    )
+
+    assert hub.wait() == 1
+    assert "Some processes have a database of their own and others none: set DATABASE_URL, or " in hub.errors
+    assert "WEBHOOKHUB_ROUTER_DATABASE_URL" in hub.errors
+    assert "WEBHOOKHUB_WORKER_DATABASE_URL" not in hub.errors

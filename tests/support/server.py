@@ -34,8 +34,9 @@ def find() -> str:
 class PrivateServer:
     """Runs while entered; can be stopped, killed and started again on the same data in between."""
 
-    def __init__(self, options: Sequence[str] = QUICK_OPTIONS) -> None:
-        self._program = find()
+    def __init__(self, options: Sequence[str] = QUICK_OPTIONS, program: str | None = None) -> None:
+        self._program = program or find()
+        self._user = getpass.getuser()
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         with socket.socket() as probe:
@@ -46,18 +47,27 @@ class PrivateServer:
         return f"mysql://hub:hub@127.0.0.1:{self.port}/{database}"
 
     def __enter__(self) -> PrivateServer:
-        self._folder = Path(tempfile.mkdtemp(prefix="webhookhub-server-"))
-        self._initialise()
+        self.prepare()
         self.start()
-        self._execute(
-            "CREATE USER hub@'%' IDENTIFIED BY 'hub'; GRANT ALL ON *.* TO hub@'%' WITH GRANT OPTION;"
-            "CREATE DATABASE webhookhub CHARACTER SET utf8mb4"
-        )
+        self.welcome_hub()
         return self
 
     def __exit__(self, *exception: Any) -> None:
         self.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def prepare(self) -> None:
+        """Make the folder and what a server's data begin with."""
+        self._folder = Path(tempfile.mkdtemp(prefix="webhookhub-server-"))
+        shutil.chown(self._folder, self._user)
+        self._initialise()
+
+    def welcome_hub(self) -> None:
+        """A user and an empty database."""
+        self.execute(
+            "CREATE USER hub@'%' IDENTIFIED BY 'hub'; GRANT ALL ON *.* TO hub@'%' WITH GRANT OPTION;"
+            "CREATE DATABASE webhookhub CHARACTER SET utf8mb4"
+        )
 
     def start(self) -> None:
         with self._log.open("ab") as log:
@@ -72,6 +82,12 @@ class PrivateServer:
         if self._process and self._process.poll() is None:
             self._process.send_signal(how)
             self._process.wait()
+
+    @property
+    def version(self) -> str:
+        """As its program says it: the server itself may be gone."""
+        said = subprocess.run([self._program, "--no-defaults", "--version"], capture_output=True, text=True, check=True)
+        return said.stdout.partition("Ver ")[2].strip()
 
     def kill(self) -> None:
         """As a crash would end it."""
@@ -89,7 +105,7 @@ class PrivateServer:
         return [
             self._program,
             "--no-defaults",
-            f"--user={getpass.getuser()}",
+            f"--user={self._user}",
             f"--datadir={self._folder / 'data'}",
             f"--socket={self._folder / 'socket'}",
             f"--pid-file={self._folder / 'pid'}",
@@ -105,7 +121,7 @@ class PrivateServer:
         data = self._folder / "data"
         if self._is_mariadb:
             program = shutil.which("mariadb-install-db", path=SEARCH_PATH) or "mariadb-install-db"
-            command = [program, "--no-defaults", f"--datadir={data}", f"--user={getpass.getuser()}"]
+            command = [program, "--no-defaults", f"--datadir={data}", f"--user={self._user}"]
             command += ["--auth-root-authentication-method=normal", "--skip-test-db"]
         else:
             command = [*self._command(), "--initialize-insecure"]
@@ -127,7 +143,8 @@ class PrivateServer:
             return False
         return True
 
-    def _execute(self, statements: str) -> None:
+    def execute(self, statements: str) -> None:
+        """As root, past any limit."""
         connection = self._connect()
         with connection.cursor() as cursor:
             for statement in statements.split(";"):

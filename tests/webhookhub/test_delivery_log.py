@@ -86,7 +86,7 @@ def said(log_stream: io.StringIO, receiver: Receiver, hub_settings) -> Callable[
     dispatch(10)
     Subscription.objects.filter(id=subscription.id).update(active=True)
     dispatch(10)
-    release("worker-2", lease("worker-2", 1), timedelta(0))
+    release("worker-2", [(job, timedelta(0)) for job in lease("worker-2", 1)])
     [job] = lease("worker-3", 1)
     Job.objects.filter(id=job.id).update(lease_until=clock.now() - timedelta(seconds=1))
     clean(10)

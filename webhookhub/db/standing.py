@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from django.apps import apps
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
 
-from . import vendors
+from . import grants, vendors
 from .errors import UnfitDatabase
-from .triggers import declared
+from .triggers import CreateTriggers, declared
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,22 @@ class Fault:
 def faults() -> list[Fault]:
     """What is wrong with the server and this connection to it, before any table is looked at."""
     return list(vendors.connection_faults(connection, _own_tables()))
+
+
+def trigger_faults() -> list[Fault]:
+    """Why `migrate` would fail at the triggers, if it has any to create."""
+    if not vendors.distrusts_trigger_creators(connection) or not _triggers_to_come():
+        return []
+    held = grants.held_by_me(connection).privileges
+    if any(each.object == grants.EVERYTHING and each.name in ("SUPER", grants.ALL) for each in held):
+        return []
+    return [
+        Fault(
+            "webhookhub.E020",
+            "the server writes a binary log and lets only SUPER create triggers, a privilege that this user lacks",
+            "set log_bin_trust_function_creators = 1 on the server, or migrate with a user that has SUPER",
+        )
+    ]
 
 
 def require(probe_table: str, probe_column: str, probe_value: str) -> None:
@@ -51,11 +69,20 @@ def _own_tables() -> list[str]:
     return [model._meta.db_table for model in apps.get_models() if model._meta.app_label in labels]
 
 
-def _unapplied() -> Iterator[Fault]:
+def _plan() -> list[Any]:
+    vendors.require_readable(connection, MigrationRecorder.Migration._meta.db_table)
     executor = MigrationExecutor(connection)
-    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    return [migration for migration, _ in executor.migration_plan(executor.loader.graph.leaf_nodes())]
+
+
+def _triggers_to_come() -> bool:
+    return any(isinstance(operation, CreateTriggers) for migration in _plan() for operation in migration.operations)
+
+
+def _unapplied() -> Iterator[Fault]:
+    plan = _plan()
     if plan:
-        first = plan[0][0]
+        first = plan[0]
         yield Fault(
             "webhookhub.E014",
             f"{len(plan)} migrations are not applied, {first.app_label}.{first.name} the first of them",

@@ -184,6 +184,14 @@ def add_up(
     _execute(f"INSERT INTO {table} ({columns}) VALUES {', '.join(values)} {tail}", parameters)  # noqa: S608
 
 
+def delete_each(model: type[models.Model], keys: Sequence[Any]) -> int:
+    """Delete rows by their primary keys in one statement, however few others there are and whoever holds those."""
+    if not keys:
+        return 0
+    sql = vendors.delete_given(connection, model._meta.db_table, _primary_key(model), len(keys))
+    return _execute(sql, list(keys))
+
+
 def _execute(sql: str, parameters: list[Any]) -> int:
     def run() -> int:
         with connection.cursor() as cursor:

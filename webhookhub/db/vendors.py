@@ -14,12 +14,15 @@ from django.db.utils import DatabaseError
 
 SUPPORTED = "MySQL 8.0.13 or MariaDB 10.6, or newer"
 
-# Deadlock, lock wait time-out, and MariaDB's "record has changed since last read".
-CONFLICT_CODES = {1213, 1205, 1020}
+# Deadlock, lock wait time-out, MariaDB's "record has changed since last read", and a group's refusal at the commit.
+CONFLICT_CODES = {1213, 1205, 1020, 3101}
 
 # The server is full, starting, stopping, unreachable or has closed this connection (1927: MariaDB, killed; 4031: MySQL,
 # idle for longer than wait_timeout).
+# Or it is there and not the one to write to: a node without its majority (1047; 1180 at the commit), a replica (1290,
+# 1836), a member that cannot reach its group (3100). Whoever connects anew finds the writer, as soon as there is one.
 LOST_CODES = {
+    *(1047, 1180, 1290, 1836, 3100),
     *(1040, 1053, 1077, 1079, 1080, 1129, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1317, 1927),
     *(2002, 2003, 2005, 2006, 2013, 2026, 2055, 4031),
 }
@@ -30,6 +33,13 @@ SQLITE_DUPLICATE_CODES = {sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONST
 
 # The server is there and refuses: wrong name, wrong password, no such database. Waiting does not help.
 REFUSED_CODES = {1044, 1045, 1049, 1698}
+
+# Refused for want of a privilege: on a table, a column, a routine, or for the statement as such.
+DENIED_CODES = {1142, 1143, 1227, 1370, 1410}
+UNKNOWN_ACCOUNT = 1141
+UNKNOWN_TABLE = 1146
+# The longest name of an account that both servers take.
+ACCOUNT_LENGTH = 32
 
 ENUM_COLLATION = "CHARACTER SET ascii COLLATE ascii_bin"
 TEXT_COLLATION = "utf8mb4_bin"
@@ -121,6 +131,15 @@ def is_duplicate(error: BaseException) -> bool:
     return error_code(error) in DUPLICATE_CODES or code in SQLITE_DUPLICATE_CODES
 
 
+def is_denied(error: BaseException) -> bool:
+    """The connected account lacks a privilege."""
+    return isinstance(error, DatabaseError) and error_code(error) in DENIED_CODES
+
+
+def is_unknown_account(error: BaseException) -> bool:
+    return error_code(error) == UNKNOWN_ACCOUNT
+
+
 def _sqlite_busy(error: BaseException) -> bool:
     return "database is locked" in str(error) or "database table is locked" in str(error)
 
@@ -200,9 +219,24 @@ def update_from_given(
     return f"UPDATE {table} SET {sets} FROM {given} WHERE {on} AND {where}"  # noqa: S608
 
 
+def delete_given(connection: BaseDatabaseWrapper, table: str, key: str, count: int) -> str:
+    """DELETE `count` rows of `table`, named by their primary key, without a look at any other."""
+    if is_server(connection):
+        # Not IN (…): of a small table the optimizer reads every row, and waits for those that others hold.
+        given = rows_as_table(connection, [key], count)
+        on = f"{table}.{key} = given.{key}"
+        return f"DELETE {table} FROM {given} STRAIGHT_JOIN {table} FORCE INDEX (PRIMARY) ON {on}"
+    return f"DELETE FROM {table} WHERE {key} IN ({', '.join(['%s'] * count)})"  # noqa: S608
+
+
 def by_primary_key(connection: BaseDatabaseWrapper, table: str, alias: str) -> str:
     """A table to be read in ranges of its primary key, whatever else an optimizer may find promising."""
     return f"{table} {alias} FORCE INDEX (PRIMARY)" if is_server(connection) else f"{table} AS {alias} NOT INDEXED"
+
+
+def by_index(connection: BaseDatabaseWrapper, table: str, index: str) -> str:
+    """A table to be read along this index, though the optimizer may prefer one that it has to sort after."""
+    return f"{table} FORCE INDEX ({index})" if is_server(connection) else f"{table} INDEXED BY {index}"
 
 
 def ordered_join(connection: BaseDatabaseWrapper) -> str:
@@ -243,28 +277,35 @@ def generated_columns(connection: BaseDatabaseWrapper, table: str) -> set[str]:
         return {name for (name,) in cursor.fetchall()}
 
 
+def has_check(connection: BaseDatabaseWrapper, table: str, name: str) -> bool:
+    """Asked of the table itself: one server hides checks, in its lists of them, from those who may only read."""
+    if not is_server(connection):
+        return False
+    with connection.cursor() as cursor:
+        cursor.execute(f"SHOW CREATE TABLE {table}")
+        return f"CONSTRAINT `{name}` CHECK " in cursor.fetchone()[1]
+
+
 def triggers(connection: BaseDatabaseWrapper) -> set[tuple[str, str]] | None:
     """(table, trigger) of all there are; None if this user may not know.
 
-    Servers show triggers only to those who may make them, and an empty list to all others.
+    Servers show all of them only to those who may make them, and to others some or none, without a word.
     """
     with connection.cursor() as cursor:
         if not is_server(connection):
             cursor.execute("SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger'")
             return set(cursor.fetchall())
         cursor.execute(
+            "SELECT 1 FROM information_schema.user_privileges WHERE privilege_type = 'TRIGGER' UNION ALL "
+            "SELECT 1 FROM information_schema.schema_privileges WHERE privilege_type = 'TRIGGER' "
+            "AND DATABASE() LIKE table_schema"
+        )
+        if not cursor.fetchall():
+            return None
+        cursor.execute(
             "SELECT event_object_table, trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE()"
         )
-        found = set(cursor.fetchall())
-        if found:
-            return found
-        cursor.execute(
-            "SELECT 1 FROM information_schema.user_privileges WHERE privilege_type = 'TRIGGER' UNION ALL "
-            "SELECT 1 FROM information_schema.schema_privileges WHERE privilege_type = 'TRIGGER' UNION ALL "
-            "SELECT 1 FROM information_schema.table_privileges WHERE privilege_type = 'TRIGGER' "
-            "AND table_schema = DATABASE()"
-        )
-        return found if cursor.fetchall() else None
+        return set(cursor.fetchall())
 
 
 def same_value(connection: BaseDatabaseWrapper, one: str, other: str) -> str:
@@ -301,6 +342,42 @@ def count_up(connection: BaseDatabaseWrapper, table: str, column: str) -> str:
     if is_server(connection):
         return f"{insert} ON DUPLICATE KEY UPDATE {column} = {column} + 1"
     return f"{insert} ON CONFLICT (id) DO UPDATE SET {column} = {column} + 1"
+
+
+def default_role_statement(connection: BaseDatabaseWrapper, role: str, user: str) -> str:
+    return f"SET DEFAULT ROLE {role} {'FOR' if is_mariadb(connection) else 'TO'} {user}"
+
+
+def default_roles(connection: BaseDatabaseWrapper, name: str, host: str) -> set[str]:
+    """The roles that a user has from its log-in on."""
+    if is_mariadb(connection):
+        sql = "SELECT default_role FROM mysql.user WHERE user = %s AND host = %s AND default_role <> ''"
+    else:
+        sql = "SELECT default_role_user FROM mysql.default_roles WHERE user = %s AND host = %s"
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [name, host])
+        return {row[0] for row in cursor.fetchall()}
+
+
+def require_readable(connection: BaseDatabaseWrapper, table: str) -> None:
+    """Raises the server's refusal if this user may not read `table`: servers hide it, as if it were not there."""
+    if not is_server(connection):
+        return
+    with connection.cursor() as cursor:
+        try:
+            cursor.execute(f"SELECT 1 FROM {table} LIMIT 1")  # noqa: S608
+        except DatabaseError as error:
+            if error_code(error) != UNKNOWN_TABLE:
+                raise
+
+
+def distrusts_trigger_creators(connection: BaseDatabaseWrapper) -> bool:
+    """Whether the server lets nobody without the SUPER privilege create a trigger."""
+    if not is_server(connection):
+        return False
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT @@global.log_bin AND NOT @@global.log_bin_trust_function_creators")
+        return bool(cursor.fetchone()[0])
 
 
 def connection_faults(connection: BaseDatabaseWrapper, tables: Sequence[str]) -> list[Any]:

@@ -12,11 +12,6 @@ class Request(NamedTuple):
     headers: Sequence[str]
     body: bytes
 
-    @property
-    def origin(self) -> str:
-        """The receiver, as far as its share of connections goes: scheme, host and port."""
-        return self.url[: self.url.find("/", 8)]
-
 
 class Answer(NamedTuple):
     """What came back. `error_code` is None exactly when the receiver answered 2xx."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 import socket
 import time
-from collections.abc import Sequence
-from datetime import timedelta
 from io import BytesIO
 from ipaddress import ip_address
 from typing import Any, Generic, TypeVar
@@ -23,11 +21,15 @@ from webhookhub.conf import HubSettings
 from . import errors, libcurl
 from .addresses import may_reach
 from .messages import Answer, Request
+from .names import Lookup
+from .receivers import Receiver
 
 T = TypeVar("T")
 MAX_RESPONSE_BYTES = 64 * 1024
 MAX_HEADER_BYTES = 32 * 1024
 KEPT_BODY_BYTES = 4096
+# What a transfer that nobody has looked after gets to be caught up with.
+GRACE_SECONDS = 1.0
 RETRY_AFTER = re.compile(rb"^retry-after:([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -38,6 +40,13 @@ class Slot(Generic[T]):
         self.handle = pycurl.Curl()
         self.headers, self.body = BytesIO(), BytesIO()
         self.url = ""
+        self.receiver: Receiver[T]
+        self.told: Lookup | None = None
+        # Begun at a receiver that was not known to be quick.
+        self.careful = False
+        self._request_seconds = settings.request_timeout.total_seconds()
+        self._connect_seconds = settings.connect_timeout.total_seconds()
+        self._usual_times = True
         for option, value in [
             (pycurl.PROTOCOLS, pycurl.PROTO_HTTPS),
             (pycurl.POST, 1),
@@ -49,8 +58,8 @@ class Slot(Generic[T]):
             (pycurl.SSL_VERIFYHOST, 2),
             (pycurl.CAINFO, settings.ca_bundle or certifi.where()),
             (pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS),
-            (pycurl.CONNECTTIMEOUT_MS, _milliseconds(settings.connect_timeout)),
-            (pycurl.TIMEOUT_MS, _milliseconds(settings.request_timeout)),
+            (pycurl.CONNECTTIMEOUT_MS, _milliseconds(self._connect_seconds)),
+            (pycurl.TIMEOUT_MS, _milliseconds(self._request_seconds)),
             (pycurl.NOSIGNAL, 1),
             (pycurl.BUFFERSIZE, 16 * 1024),
             (pycurl.OPENSOCKETFUNCTION, self._on_socket),
@@ -64,9 +73,11 @@ class Slot(Generic[T]):
         # Some builds know a folder of public authorities besides.
         self.handle.unsetopt(pycurl.CAPATH)
 
-    def load(self, tag: T, request: Request, origin: str, resolve: Sequence[str]) -> None:
+    def load(self, tag: T, request: Request, receiver: Receiver[T], since: float) -> None:
+        """`since` is when the request was begun, on the monotonic clock: looking up its name takes of its time."""
         self.tag = tag
-        self.origin = origin
+        self.receiver = receiver
+        self.started = since
         for memory in (self.headers, self.body):
             memory.seek(0)
             memory.truncate()
@@ -77,9 +88,33 @@ class Slot(Generic[T]):
             self.url = request.url
         set_option(pycurl.HTTPHEADER, ["Expect:", *request.headers])
         set_option(pycurl.POSTFIELDS, request.body)
-        if resolve:
-            set_option(pycurl.RESOLVE, list(resolve))
-        self.started = time.monotonic()
+        # Told once, libcurl remembers it for longer than a look-up is good for.
+        if receiver.told is not receiver.lookup or self.told is not None:
+            self._tell(receiver)
+        late = time.monotonic() - since
+        if late > 0.01:
+            self._set_times(self._request_seconds - late, self._connect_seconds - late)
+        elif not self._usual_times:
+            self._set_times(self._request_seconds, self._connect_seconds)
+            self._usual_times = True
+
+    def spare(self) -> None:
+        """Do not let the time count against the receiver in which nobody has looked after this transfer."""
+        elapsed = time.monotonic() - self.started + GRACE_SECONDS
+        self._set_times(max(self._request_seconds, elapsed), self._connect_seconds + elapsed)
+
+    def _set_times(self, request_seconds: float, connect_seconds: float) -> None:
+        self.handle.setopt(pycurl.TIMEOUT_MS, _milliseconds(request_seconds))
+        self.handle.setopt(pycurl.CONNECTTIMEOUT_MS, _milliseconds(connect_seconds))
+        self._usual_times = False
+
+    def _tell(self, receiver: Receiver[T]) -> None:
+        self.told = None if receiver.told is receiver.lookup else receiver.lookup
+        if self.told is None:
+            self.handle.unsetopt(pycurl.RESOLVE)
+        else:
+            addresses = ",".join(f"[{each}]" if ":" in each else each for each in self.told.addresses)
+            self.handle.setopt(pycurl.RESOLVE, [f"+{receiver.host}:{receiver.port}:{addresses}"])
 
     def answer(self, curl_code: int | None) -> Answer:
         status = self.handle.getinfo(pycurl.RESPONSE_CODE) or None
@@ -132,5 +167,5 @@ def _retry_after(headers: bytes) -> str | None:
     return found[-1].strip().decode("latin-1")[:100] if found else None
 
 
-def _milliseconds(duration: timedelta) -> int:
-    return max(1, int(duration.total_seconds() * 1000))
+def _milliseconds(seconds: float) -> int:
+    return max(1, int(seconds * 1000))

@@ -45,6 +45,12 @@ class LoopCommand(BaseCommand):
         except DatabaseError as error:
             if vendors.is_refused(error):
                 raise CommandError(f"The database refused: {error}. Look at DATABASE_URL.", returncode=UNFIT) from None
+            if vendors.is_denied(error):
+                raise CommandError(
+                    f"The database user of this {self.kind} may not do its work: {error}. "
+                    "Give it the role for it: manage.py grant_roles.",
+                    returncode=UNFIT,
+                ) from None
             log(Fact.PROCESS_FAILED, kind=self.kind, error=str(error), exc_info=True)
             raise CommandError(f"The database refused: {error}") from None
         except Exception as error:  # noqa: BLE001  # said in the log with its traceback, and the process ends

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 import threading
 import time
@@ -12,6 +13,12 @@ from demo.receiver import Received, Receiver, Reply
 from tests.support.raw_endpoint import RawEndpoint, read_request
 from tests.webhookhub.egress.conftest import collect, post
 from webhookhub.egress.curl import Engine
+from webhookhub.egress.messages import Answer
+
+
+def let_pass(seconds: float) -> None:
+    """Where time itself is what is tested."""
+    threading.Event().wait(seconds)
 
 
 def keep_alive(connection: ssl.SSLSocket) -> None:
@@ -143,3 +150,67 @@ def test_an_engine_can_be_closed_in_the_middle_of_everything(trusted: Path, hub_
             engine.submit(number, post(endpoint.url))
         engine.poll(0.1)
         engine.close()
+
+
+def test_slow_receivers_together_leave_room_for_quick_ones(trusted: Path, receiver: Receiver, hub_settings):
+    """Five that take their time could fill the worker with their shares; a part of it stays free of them."""
+    hub_settings(requests_per_host=4)
+    engine: Engine[str] = Engine(16)
+    with contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(RawEndpoint(trusted, lambda connection: slow[0].hold())) for _ in range(5)]
+        for endpoint in slow:
+            engine._receivers.at(endpoint.url).note(Answer(None, 5000, 200))  # as if it had answered slowly before
+        taken = 0
+        for endpoint in slow * 4:
+            if engine.accepts(endpoint.url):
+                engine.submit(f"slow {taken}", post(endpoint.url))
+                taken += 1
+        assert (taken, engine.free) == (12, 4)
+        for number in range(8):
+            assert engine.accepts(receiver.url())
+            engine.submit(f"quick {number}", post(receiver.url()))
+        answers = collect(engine, 8)
+        engine.close()
+
+    assert set(answers) == {f"quick {number}" for number in range(8)}
+
+
+def test_an_answer_that_came_while_nobody_looked_is_no_timeout(trusted: Path, hub_settings):
+    """As when the database hangs for longer than a request may take: the answer has been there all the while."""
+    hub_settings(request_timeout=timedelta(seconds=0.5))
+    asked, go, answered = threading.Event(), threading.Event(), threading.Event()
+
+    def answer(connection: ssl.SSLSocket) -> None:
+        read_request(connection)
+        asked.set()
+        go.wait(10)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        answered.set()
+        endpoint.hold()
+
+    engine: Engine[int] = Engine(1)
+    with RawEndpoint(trusted, answer) as endpoint:
+        engine.submit(1, post(endpoint.url))
+        while not asked.is_set():
+            assert engine.poll(0.01) == []
+        go.set()
+        assert answered.wait(10)
+        let_pass(1.2)
+        result = collect(engine, 1)[1]
+        engine.close()
+
+    assert result.error_code is None
+
+
+def test_a_receiver_that_never_answers_is_a_timeout_even_if_nobody_looked(trusted: Path, hub_settings):
+    hub_settings(request_timeout=timedelta(seconds=0.3))
+    engine: Engine[int] = Engine(1)
+    with RawEndpoint(trusted, lambda connection: endpoint.hold()) as endpoint:
+        engine.submit(1, post(endpoint.url))
+        engine.poll(0.01)
+        let_pass(1.2)
+        result = collect(engine, 1)[1]
+        engine.close()
+
+    assert result.error_code == "timeout"
+    assert result.duration_ms < 3000

@@ -21,6 +21,7 @@ from tests.support.tls import Authority
 from tests.webhookhub.egress.conftest import collect, post
 from webhookhub.egress.curl import Engine, send
 from webhookhub.egress.messages import Answer
+from webhookhub.egress.names import Names
 
 NAME = "hooks.example.com"
 CLOSING = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
@@ -72,7 +73,8 @@ def sockets_opened(monkeypatch: pytest.MonkeyPatch, listeners: Listeners) -> lis
 
 
 def resolved(port: int, addresses: str, name: str = NAME) -> Answer:
-    return send(post(f"https://{name}:{port}/"), resolve=[f"{name}:{port}:{addresses}"])
+    found = [each.strip("[]") for each in addresses.split(",")]
+    return send(post(f"https://{name}:{port}/"), resolver=Names(lambda host: found))
 
 
 def assert_blocked(answer: Answer) -> None:
@@ -176,8 +178,8 @@ def test_a_name_that_leads_elsewhere_after_the_check_gains_nothing(tmp_path: Pat
     """One engine, one name, two addresses: the first is allowed and answers, the second listens and is not."""
     authority = Authority(tmp_path)
     hub_settings(ca_bundle=str(authority.file), allowed_networks=(ip_network("127.0.0.1/32"),))
-    resolve: list[str] = []
-    engine: Engine[int] = Engine(1, resolve=resolve)
+    leads_to: list[str] = []
+    engine: Engine[int] = Engine(1, resolver=Names(lambda host: list(leads_to), fresh_seconds=0))
     with RawEndpoint(authority.certificate(NAME), answering(CLOSING)) as endpoint:
         port = int(endpoint.url.split(":")[2].split("/")[0])
         with socket.create_server(("127.0.0.9", port)) as forbidden:
@@ -188,7 +190,7 @@ def test_a_name_that_leads_elsewhere_after_the_check_gains_nothing(tmp_path: Pat
                 ("127.0.0.1", None),
                 ("169.254.169.254", "blocked_address"),
             ]:
-                resolve[:] = [f"{NAME}:{port}:{address}"]
+                leads_to[:] = [address]
                 engine.submit(1, post(f"https://{NAME}:{port}/"))
                 assert collect(engine, 1)[1].error_code == code
             with pytest.raises(BlockingIOError):
@@ -219,7 +221,7 @@ def test_a_name_without_an_address_is_a_dns_error(trusted: Path):
 
 @pytest.mark.django_db
 def test_a_delivery_to_a_name_on_loopback_fails_and_nobody_hears_of_it(hub_settings, receiver: Receiver):
-    """libcurl itself resolves names under .localhost to loopback: no name service is needed to show it."""
+    """Names under .localhost lead to loopback by definition: no name service is needed to show it."""
     JobFactory(saga__subscription__callback_url=f"https://hooks.localhost:{receiver.port}/")
     hub_settings(allowed_networks=())
     worker = Worker("w")

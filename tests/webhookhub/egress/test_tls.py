@@ -15,6 +15,7 @@ from tests.support.tls import DAY, Authority
 from tests.webhookhub.egress.conftest import post
 from webhookhub.egress.curl import send
 from webhookhub.egress.messages import Answer
+from webhookhub.egress.names import Names
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 HOUR = timedelta(hours=1)
@@ -33,7 +34,7 @@ def call(endpoint: RawEndpoint, host: str = "") -> Answer:
     if not host:
         return send(post(endpoint.url))
     port = urlsplit(endpoint.url).port
-    return send(post(f"https://{host}:{port}/"), resolve=[f"{host}:{port}:127.0.0.1"])
+    return send(post(f"https://{host}:{port}/"), resolver=Names(lambda name: ["127.0.0.1"]))
 
 
 def assert_refused(answer: Answer) -> None:

@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("deadletters", "0002_triggers")]
+    dependencies = [("deadletters", "0003_bulk_requeue")]
 
     operations = [
         migrations.AddIndex(

@@ -1,0 +1,113 @@
+import re
+from argparse import ArgumentTypeError
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError, connection
+
+from roles.declaration import BY_NAME, ROLES
+from roles.plan import UnknownUser, User, role_statements, user_statements
+from webhookhub.db import grants, vendors
+
+NAME = re.compile(r"[A-Za-z0-9_$-]+")
+USER = re.compile(r"(?P<role>\w+)=(?P<name>[A-Za-z0-9_.-]{1,32})(?:@(?P<host>[A-Za-z0-9_.:%/-]+))?")
+LONGEST_ROLE = max(len(role.name) for role in ROLES)
+
+
+class Command(BaseCommand):
+    help = (
+        "Makes the hub's database roles be what is declared, no less and no more, and gives each named user its role. "
+        "Prints every statement; says so when there is nothing to change."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--dry-run", action="store_true", help="print the statements, change nothing")
+        parser.add_argument(
+            "--user",
+            action="append",
+            type=_user,
+            default=[],
+            dest="users",
+            metavar="ROLE=NAME@HOST",
+            help="an existing database user that gets this role and loses whatever else it holds; repeatable",
+        )
+        parser.add_argument("--database", help="the hub's database, if it is not that of DATABASE_URL")
+        parser.add_argument("--prefix", help="what the roles' names begin with: by default the database's name")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not vendors.is_server(connection):
+            raise CommandError("The embedded database has no users: roles are for a database server.")
+        database = _valid("--database", options["database"] or connection.settings_dict["NAME"])
+        prefix = _valid("--prefix", options["prefix"] or database)
+        if len(prefix) + 1 + LONGEST_ROLE > vendors.ACCOUNT_LENGTH:
+            raise CommandError(
+                f"Roles that begin with {prefix!r} would have names that are too long: "
+                f"give a --prefix of at most {vendors.ACCOUNT_LENGTH - 1 - LONGEST_ROLE} characters."
+            )
+        users: list[User] = options["users"]
+        try:
+            _refuse_mistakes(database, users)
+            # All of them before the first is executed: a mistake in the last user changes nothing.
+            statements = list(_statements(database, prefix, users))
+            for statement in statements:
+                self.stdout.write(f"{statement};")
+                if not options["dry_run"]:
+                    with connection.cursor() as cursor:
+                        cursor.execute(statement, None)
+        except UnknownUser as error:
+            raise CommandError(
+                f"There is no database user {error}: make it first, with CREATE USER {error} IDENTIFIED BY '…'."
+            ) from None
+        except DatabaseError as error:
+            if not vendors.is_denied(error) and not vendors.is_refused(error):
+                raise
+            raise CommandError(
+                f"The user of DATABASE_URL may not do this; take one that may create roles, read the grants of "
+                f"others and grant these: {error.args[-1]}"
+            ) from None
+        if not statements:
+            self.stderr.write("Nothing to change: every role is as declared.")
+
+
+def _statements(database: str, prefix: str, users: list[User]) -> Iterator[str]:
+    for role in ROLES:
+        yield from role_statements(connection, role, _account(prefix, role.name), database)
+    for user in users:
+        yield from user_statements(connection, user, _account(prefix, user.role))
+
+
+def _account(prefix: str, role: str) -> str:
+    return grants.account(f"{prefix}_{role}")
+
+
+def _refuse_mistakes(database: str, users: list[User]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", [database])
+        missing = {table for role in ROLES for table in role.tables} - {row[0] for row in cursor.fetchall()}
+        cursor.execute("SELECT CURRENT_USER()")
+        myself, _, host = str(cursor.fetchone()[0]).rpartition("@")
+    if missing:
+        raise CommandError(f"Database {database} has no table {min(missing)}: run manage.py migrate first.")
+    accounts = [user.account for user in users]
+    for user in users:
+        if user.account == grants.account(myself, host):
+            raise CommandError(f"{user.account} is the user that grants: it would lose its own privileges.")
+        # One of the servers can give a user only one role from its log-in on.
+        if accounts.count(user.account) > 1:
+            raise CommandError(f"{user.account} is named twice: a user has one role.")
+
+
+def _user(text: str) -> User:
+    match = USER.fullmatch(text)
+    if match is None:
+        raise ArgumentTypeError(f"{text!r} is not of the form role=name@host")
+    if match["role"] not in BY_NAME:
+        raise ArgumentTypeError(f"there is no role {match['role']!r}; the roles are {', '.join(BY_NAME)}")
+    return User(match["name"], match["host"] or "%", match["role"])
+
+
+def _valid(option: str, name: str) -> str:
+    if not NAME.fullmatch(name):
+        raise CommandError(f"{option}: {name!r} is not a name of letters, digits, dashes and underscores.")
+    return name

@@ -1,0 +1,166 @@
+"""The verbs of ops at the command line: what they print for people, for machines, and when something is wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from api import keys
+from api.models import ApiKey
+from deadletters.models import DeadLetter, Requeue
+from events.models import Event
+from sagas.models import Saga
+from tests.admin import rows
+from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
+from webhookhub.db import clock
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command(*arguments, stdout=out, stderr=io.StringIO())
+    return out.getvalue().strip()
+
+
+def run_json(*arguments: str) -> Any:
+    return json.loads(run(*arguments, "--json"))
+
+
+def test_a_key_is_made_printed_once_and_works():
+    text = run("api_key", "create", "shop", "--scope", "events:write", "--scope", "read", "--source", "shop")
+
+    caller = keys.find(text)
+    assert caller is not None
+    assert caller.key.scopes == "events:write read"
+    assert caller.key.source == "shop"
+    assert "(command line)" in caller.key.created_by
+    assert text not in run("api_key", "list")
+    [listed] = run_json("api_key", "list")["keys"]
+    assert (listed["name"], listed["state"], listed["scopes"]) == ("shop", "valid", ["events:write", "read"])
+    assert listed["last_used_at"] is not None
+
+
+def test_a_key_is_revoked_by_its_name_or_its_id():
+    made = run_json("api_key", "create", "a", "--scope", "read", "--expires", "30", "--rate", "5")
+    assert made["events_per_second"] == 5
+    assert made["expires_at"] is not None
+    run("api_key", "create", "b", "--scope", "read", "--expires", "2099-01-31T00:00:00Z")
+
+    assert run_json("api_key", "revoke", "a")["revoked_now"] is True
+    assert run_json("api_key", "revoke", "a")["revoked_now"] is False
+    assert run("api_key", "revoke", ApiKey.objects.get(name="b").key_id) == "b is revoked."
+    assert keys.find(made["key"]) is None
+    assert {key["state"] for key in run_json("api_key", "list")["keys"]} == {"revoked"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["create", "x"], "scope is missing; give at least one of events:write"),
+        (["create", "x", "--scope", "all"], "'all' does not exist"),
+        (["create", "x", "--scope", "subscriptions:write", "--source", "s"], "only for a key without a source"),
+        (["create", "hub", "--scope", "read"], "is the hub itself"),
+        (["create", "x", "--scope", "read", "--rate", "0"], "whole number from 1"),
+        (["create", "x", "--scope", "read", "--expires", "soon"], "is not a time; write it as"),
+        (["create", "x", "--scope", "read", "--expires", "2001-01-01T00:00:00Z"], "has passed already"),
+        (["revoke", "x"], "There is no key 'x'"),
+    ],
+)
+def test_a_key_that_cannot_be_is_refused_with_advice(arguments: list[str], said: str):
+    with pytest.raises(CommandError, match=said):
+        run("api_key", *arguments)
+    assert not ApiKey.objects.exists()
+
+
+@pytest.fixture
+def letters() -> list[Any]:
+    first, second = rows.dead_letter("http_500"), rows.dead_letter("timeout")
+    saga: Any = SagaFactory(status="DeadLettered", attempt_count=3)
+    third = DeadLetter.objects.create(
+        saga=saga,
+        event=saga.event,
+        subscription=saga.subscription,
+        final_error_code="timeout",
+        failed_at=clock.now(),
+        payload_snapshot="{}",
+    )
+    return [first, second, third]
+
+
+def test_dead_letters_are_shown_first_and_then_requeued_once(letters: list[Any]):
+    chosen = ["requeue_dead_letters", "--error-code", "timeout"]
+
+    preview = run_json(*chosen, "--dry-run")
+    assert (preview["count"], preview["more"]) == (2, False)
+    assert [letter["id"] for letter in preview["sample"]] == [letters[1].id, letters[2].id]
+    assert "2 dead letters would be delivered anew." in run(*chosen, "--dry-run")
+    assert not Requeue.objects.exists()
+
+    assert run_json(*chosen, "--reason", "back", "--limit", "1") == {"dry_run": False, "count": 1, "more": True}
+    assert run(*chosen, "--reason", "back") == "1 dead letters are delivered anew."
+    assert run_json(*chosen, "--reason", "back")["count"] == 0
+    assert Saga.objects.filter(generation=1).count() == 2
+    assert {request.reason for request in Requeue.objects.all()} == {"back"}
+    assert all("(command line)" in request.requested_by for request in Requeue.objects.all())
+
+
+def test_dead_letters_are_chosen_by_subscription_type_and_time(letters: list[Any]):
+    count = run_json("requeue_dead_letters", "--dry-run", "--subscription", str(letters[0].subscription_id))["count"]
+    later = (clock.now() + timedelta(hours=1)).isoformat()
+
+    assert count == 1
+    assert run_json("requeue_dead_letters", "--dry-run", "--event-type", "order.created")["count"] == 3
+    assert run_json("requeue_dead_letters", "--dry-run", "--since", later)["count"] == 0
+    assert run_json("requeue_dead_letters", "--dry-run", "--until", later)["count"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "Say why: --reason"),
+        (["--reason", " "], "reason must be a text of 1 to 500 characters"),
+        (["--reason", "x", "--limit", "0"], "--limit must be at least 1"),
+        (["--reason", "x", "--since", "yesterday"], "--since: 'yesterday' is not a time"),
+    ],
+)
+def test_a_requeue_that_makes_no_sense_is_refused_with_advice(letters: list[Any], arguments: list[str], said: str):
+    with pytest.raises(CommandError, match=said):
+        run("requeue_dead_letters", *arguments)
+    assert not Requeue.objects.exists()
+
+
+def test_past_events_are_backfilled_in_portions(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("events.management.commands.backfill.MOST_AT_ONCE", 2)
+    for _ in range(5):
+        EventFactory()
+    subscription: Any = SubscriptionFactory()
+    since = (clock.now() - timedelta(hours=1)).isoformat()
+
+    assert run_json("backfill", str(subscription.pk), "--since", since) == {"examined": 5, "created": 5}
+    assert "0 deliveries are under way" in run("backfill", str(subscription.pk), "--since", since)
+    assert Saga.objects.count() == 5
+
+
+def test_a_backfill_that_cannot_be_is_refused_with_advice():
+    subscription: Any = SubscriptionFactory(active=False)
+
+    with pytest.raises(CommandError, match="must be active and verified; switch it on"):
+        run("backfill", str(subscription.pk), "--since", "2026-01-01")
+    with pytest.raises(CommandError, match="--until lies before --since"):
+        run("backfill", str(subscription.pk), "--since", "2026-01-02T00:00:00Z", "--until", "2026-01-01T00:00:00Z")
+    with pytest.raises(CommandError, match="gets no deliveries"):
+        run("backfill", "99", "--since", "2026-01-01T00:00:00Z")
+
+
+def test_a_published_text_is_stored_as_it_was_typed():
+    told = run_json("publish_event", "order.created", '{"b": 1,  "a": 2}')
+
+    stored = Event.objects.get()
+    assert told == {"uid": str(stored.uid), "created": True}
+    assert json.loads(stored.payload) == {"a": 2, "b": 1}

@@ -1,0 +1,271 @@
+"""Dead letters over HTTP: looking, requeueing one, requeueing many by what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from api import pages
+from deadletters import bulk
+from deadletters.models import DeadLetter, Requeue
+from deadletters.requeue import requeue
+from sagas.models import Saga
+from tests.conformance.world import Staff
+from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
+from webhookhub.db import clock
+
+from .conftest import Program
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def letters() -> list[Any]:
+    """Twenty-four, of two sources, two types, three subscriptions and two error codes; the oldest first.
+
+    Four at a time have failed at the same moment, and their numbers are not in the order of their failure.
+    """
+    subscriptions = [SubscriptionFactory() for _ in range(3)]
+    first = clock.now() - timedelta(hours=10)
+    made = []
+    for n in range(24):
+        event: Any = EventFactory(
+            source=("shop", "till")[n % 2], event_type=("order.created", "order.paid")[n // 12], payload=f'{{"n":{n}}}'
+        )
+        saga: Any = SagaFactory(event=event, subscription=subscriptions[n % 3], status="DeadLettered", attempt_count=3)
+        made.append(
+            DeadLetter.objects.create(
+                saga=saga,
+                event=event,
+                subscription=saga.subscription,
+                final_error_code=("http_500", "timeout")[n % 4 == 3],
+                failed_at=first + timedelta(minutes=(23 - n) // 4),
+                payload_snapshot=event.payload,
+            )
+        )
+    return sorted(made, key=lambda letter: (letter.failed_at, letter.id))
+
+
+def iso(moment: Any) -> str:
+    return str(moment.isoformat().replace("+00:00", "Z"))
+
+
+FILTERS: dict[str, tuple[Callable[[list[Any]], dict[str, Any]], Callable[[Any, list[Any]], bool]]] = {
+    "none": (lambda all: {}, lambda letter, all: True),
+    "error code": (lambda all: {"error_code": "timeout"}, lambda letter, all: letter.final_error_code == "timeout"),
+    "subscription": (
+        lambda all: {"subscription": all[0].subscription_id},
+        lambda letter, all: letter.subscription_id == all[0].subscription_id,
+    ),
+    "error code and subscription": (
+        lambda all: {"subscription": all[0].subscription_id, "error_code": "timeout"},
+        lambda letter, all: letter.subscription_id == all[0].subscription_id and letter.final_error_code == "timeout",
+    ),
+    "event type": (
+        lambda all: {"event_type": "order.paid"},
+        lambda letter, all: letter.event.event_type == "order.paid",
+    ),
+    "time": (
+        lambda all: {"since": iso(all[5].failed_at), "until": iso(all[17].failed_at)},
+        lambda letter, all: all[5].failed_at <= letter.failed_at <= all[17].failed_at,
+    ),
+    "time and error code": (
+        lambda all: {"since": iso(all[5].failed_at), "error_code": "http_500"},
+        lambda letter, all: all[5].failed_at <= letter.failed_at and letter.final_error_code == "http_500",
+    ),
+}
+
+
+def listed(program: Program, **parameters: Any) -> list[int]:
+    """All that the pages hold, one after the other."""
+    found: list[int] = []
+    cursor: dict[str, str] = {}
+    for _ in range(100):
+        page = program.get("/dead-letters", **parameters, **cursor).json()
+        found += [item["id"] for item in page["items"]]
+        if page["next"] is None:
+            return found
+        cursor = {"cursor": page["next"]}
+    raise AssertionError("the pages have no end")
+
+
+@pytest.mark.parametrize(("window", "limit"), [(3, 1), (3, 200), (7, 5), (5000, 5), (5000, 200)])
+@pytest.mark.parametrize("bound", [False, True], ids=["", "bound"])
+def test_the_pages_hold_each_that_is_wanted_once_the_latest_first(
+    hub_wide: Program,
+    shop: Program,
+    letters: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    window: int,
+    limit: int,
+    bound: bool,
+):
+    monkeypatch.setattr(pages, "WINDOW", window)
+    for name, (parameters, holds) in FILTERS.items():
+        expected = [
+            letter.id
+            for letter in reversed(letters)
+            if holds(letter, letters) and (not bound or letter.event.source == "shop")
+        ]
+
+        found = listed(shop if bound else hub_wide, **parameters(letters), limit=limit)
+
+        assert found == expected, name
+        assert found or bound, name
+
+
+def test_a_dead_letter_is_shown_with_its_payload_and_who_requeued_it(hub_wide: Program, letters: list[Any]):
+    letter = letters[0]
+    requeue([letter.id], by=Staff("ada"), reason="once more")
+
+    shown = hub_wide.get(f"/dead-letters/{letter.id}").json()
+
+    assert shown["payload"] == {"n": int(letter.payload_snapshot[5:-1])}
+    assert (shown["requeued_by"], shown["requeue_reason"]) == ("ada", "once more")
+    assert shown["delivery"] == letter.saga_id
+
+
+def test_requeueing_one_makes_one_delivery_and_says_whose_it_is(hub_wide: Program, letters: list[Any]):
+    path = f"/dead-letters/{letters[0].id}/requeue"
+
+    first = hub_wide.post(path, {"reason": "the endpoint is back"})
+    again = hub_wide.post(path, {"reason": "again"})
+
+    assert first.status_code == again.status_code == 200
+    assert first.json()["created"]
+    assert first.json() == again.json() | {"created": True}
+    assert first.json()["requested_by"] == "API key everything"
+    assert Saga.objects.get(id=first.json()["delivery"]).generation == 1
+    assert Requeue.objects.get().reason == "the endpoint is back"
+
+
+def test_a_producer_sees_and_requeues_its_own_only(shop: Program, letters: list[Any]):
+    own, others = (
+        next(letter.id for letter in letters if letter.event.source == source) for source in ("shop", "till")
+    )
+
+    assert shop.get(f"/dead-letters/{own}").status_code == 200
+    assert shop.get(f"/dead-letters/{others}").status_code == 404
+    assert shop.post(f"/dead-letters/{others}/requeue", {"reason": "x"}).status_code == 404
+    assert not Requeue.objects.exists()
+    assert shop.post("/dead-letters/requeue", {"reason": "x"}).json()["count"] == 12
+    assert set(Requeue.objects.values_list("dead_letter__event__source", flat=True)) == {"shop"}
+
+
+@pytest.mark.parametrize("body", [{}, {"reason": ""}, {"reason": "  "}, {"reason": 5}, {"reason": "x" * 501}])
+def test_a_requeue_without_a_reason_is_refused(hub_wide: Program, letters: list[Any], body: dict[str, Any]):
+    for path in (f"/dead-letters/{letters[0].id}/requeue", "/dead-letters/requeue"):
+        answer = hub_wide.post(path, body)
+        assert answer.status_code == 422, path
+        assert answer.json()["errors"][0]["field"] == "reason"
+    assert not Requeue.objects.exists()
+
+
+@pytest.mark.parametrize("filters", FILTERS)
+@pytest.mark.parametrize("window", [3, 1000])
+def test_many_are_looked_at_first_and_then_requeued_exactly_once(
+    hub_wide: Program, letters: list[Any], monkeypatch: pytest.MonkeyPatch, filters: str, window: int
+):
+    monkeypatch.setattr(bulk, "WINDOW", window)
+    parameters, holds = FILTERS[filters]
+    body = parameters(letters)
+    expected = {letter.id for letter in letters if holds(letter, letters)}
+
+    preview = hub_wide.post("/dead-letters/requeue", body | {"dry_run": True}).json()
+    assert not Requeue.objects.exists()
+    first = hub_wide.post("/dead-letters/requeue", body | {"reason": "back"}).json()
+    again = hub_wide.post("/dead-letters/requeue", body | {"reason": "back"}).json()
+
+    assert preview["count"] == first["count"] == len(expected)
+    assert {item["id"] for item in preview["sample"]} <= expected
+    assert len(preview["sample"]) == min(10, len(expected))
+    assert set(Requeue.objects.values_list("dead_letter_id", flat=True)) == expected
+    assert Saga.objects.filter(generation=1).count() == len(expected)
+    assert again["count"] == 0
+    assert hub_wide.post("/dead-letters/requeue", body | {"dry_run": True}).json()["count"] == 0
+
+
+@pytest.mark.parametrize("window", [2, 5, 1000])
+def test_the_cap_holds_and_the_next_request_goes_on(
+    hub_wide: Program, letters: list[Any], monkeypatch: pytest.MonkeyPatch, window: int
+):
+    monkeypatch.setattr(bulk, "WINDOW", window)
+    counts, body = [], {"reason": "back", "limit": 10}
+    for _ in range(4):
+        done = hub_wide.post("/dead-letters/requeue", body).json()
+        counts.append(done["count"])
+        assert done["more"] is (done["next"] is not None)
+        if done["next"] is None:
+            break
+        body["cursor"] = done["next"]
+
+    assert counts[:3] == [10, 10, 4]
+    # The longest dead come first.
+    order = list(Requeue.objects.order_by("id").values_list("dead_letter_id", flat=True))
+    assert set(order[:10]) == {letter.id for letter in letters[:10]}
+
+
+def test_a_request_that_looks_at_too_many_gives_an_account_and_says_where_to_go_on(
+    hub_wide: Program, letters: list[Any], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(bulk, "WINDOW", 4)
+    monkeypatch.setattr(bulk, "MOST_EXAMINED", 8)
+    body: dict[str, Any] = {"reason": "back", "event_type": "order.created"}
+
+    counts = []
+    while True:
+        done = hub_wide.post("/dead-letters/requeue", body).json()
+        counts.append(done["count"])
+        if not done["next"]:
+            break
+        body["cursor"] = done["next"]
+
+    assert counts == [0, 4, 8, 0]
+    assert hub_wide.post("/dead-letters/requeue", {"dry_run": True}).json()["more"]
+
+
+def test_a_count_stops_at_its_bound(hub_wide: Program, letters: list[Any], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bulk, "MOST_COUNTED", 7)
+
+    preview = hub_wide.post("/dead-letters/requeue", {"dry_run": True}).json()
+
+    assert (preview["count"], preview["more"]) == (7, True)
+
+
+def test_a_request_that_was_cut_short_is_completed_by_the_next(hub_wide: Program, letters: list[Any]):
+    Requeue.objects.create(dead_letter=letters[0], requested_by="ada", reason="first", request_token="x")
+
+    hub_wide.post("/dead-letters/requeue", {"reason": "second"})
+
+    assert Saga.objects.filter(generation=1).count() == 24
+    assert Requeue.objects.get(dead_letter=letters[0]).requested_by == "ada"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"limit": 0}, "limit"),
+        ({"limit": 5001}, "limit"),
+        ({"limit": "5"}, "limit"),
+        ({"subscription": -1}, "subscription"),
+        ({"error_code": "HTTP 500"}, "error_code"),
+        ({"since": "x"}, "since"),
+        ({"until": 5}, "until"),
+        ({"until": "5"}, "until"),
+        ({"since": "-0"}, "since"),
+        ({"dry_run": "yes"}, "dry_run"),
+        ({"subscription_id": 1}, "subscription_id"),
+        ({"cursor": "x"}, "cursor"),
+    ],
+)
+def test_a_filter_that_cannot_be_is_named_and_nothing_is_requeued(
+    hub_wide: Program, letters: list[Any], body: dict[str, Any], field: str
+):
+    answer = hub_wide.post("/dead-letters/requeue", {"reason": "x"} | body)
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == field
+    assert not Requeue.objects.exists()

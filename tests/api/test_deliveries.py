@@ -1,0 +1,261 @@
+"""Deliveries: what a page holds, how pages follow each other, and who sees what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from api import pages
+from sagas import choice
+from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
+from webhookhub.db import clock
+
+from .conftest import Program
+
+pytestmark = pytest.mark.django_db
+
+STATUSES = ["Pending", "InProgress", "Completed", "DeadLettered", "Completed"]
+
+
+@pytest.fixture
+def sagas() -> list[Any]:
+    """Thirty, of two sources, two types, three subscriptions, ten correlation ids and five statuses; the oldest first.
+
+    The nth has begun n minutes after the first.
+    """
+    subscriptions = [SubscriptionFactory() for _ in range(3)]
+    first = clock.now() - timedelta(hours=10)
+    made = []
+    for n in range(30):
+        event = EventFactory(
+            source=("shop", "till")[n % 2],
+            event_type=("order.created", "order.paid")[n // 15],
+            correlation_id=f"case-{n // 3}",
+        )
+        saga = SagaFactory(
+            event=event,
+            subscription=subscriptions[n % 3],
+            status=STATUSES[n % 5],
+            created_at=first + timedelta(minutes=n),
+        )
+        made.append(saga)
+    return made
+
+
+def listed(program: Program, **parameters: Any) -> list[int]:
+    """All that the pages hold, one after the other."""
+    found: list[int] = []
+    cursor: dict[str, str] = {}
+    for _ in range(1000):
+        answer = program.get("/deliveries", **parameters, **cursor)
+        assert answer.status_code == 200, answer.content
+        page = answer.json()
+        assert len(page["items"]) <= int(parameters.get("limit", 50))
+        found += [item["id"] for item in page["items"]]
+        if page["next"] is None:
+            return found
+        cursor = {"cursor": page["next"]}
+    raise AssertionError("the pages have no end")
+
+
+def iso(moment: Any) -> str:
+    return str(moment.isoformat().replace("+00:00", "Z"))
+
+
+FILTERS: dict[str, tuple[Callable[[list[Any]], dict[str, Any]], Callable[[Any, list[Any]], bool]]] = {
+    "none": (lambda all: {}, lambda saga, all: True),
+    "status": (lambda all: {"status": "Completed"}, lambda saga, all: saga.status == "Completed"),
+    "subscription": (
+        lambda all: {"subscription": all[0].subscription_id},
+        lambda saga, all: saga.subscription_id == all[0].subscription_id,
+    ),
+    "status and subscription": (
+        lambda all: {"subscription": all[0].subscription_id, "status": "DeadLettered"},
+        lambda saga, all: saga.subscription_id == all[0].subscription_id and saga.status == "DeadLettered",
+    ),
+    "completed and subscription": (
+        lambda all: {"subscription": all[0].subscription_id, "status": "Completed"},
+        lambda saga, all: saga.subscription_id == all[0].subscription_id and saga.status == "Completed",
+    ),
+    "event type": (lambda all: {"event_type": "order.paid"}, lambda saga, all: saga.event.event_type == "order.paid"),
+    "event": (lambda all: {"event": all[4].event.uid}, lambda saga, all: saga.event_id == all[4].event_id),
+    "correlation id": (
+        lambda all: {"correlation_id": "case-2"},
+        lambda saga, all: saga.event.correlation_id == "case-2",
+    ),
+    "correlation id and status": (
+        lambda all: {"correlation_id": "case-2", "status": "Completed"},
+        lambda saga, all: saga.event.correlation_id == "case-2" and saga.status == "Completed",
+    ),
+    "since": (
+        lambda all: {"since": iso(all[11].created_at)},
+        lambda saga, all: saga.created_at >= all[11].created_at,
+    ),
+    "time and type": (
+        lambda all: {"since": iso(all[7].created_at), "until": iso(all[20].created_at), "event_type": "order.paid"},
+        lambda saga, all: all[15].id <= saga.id <= all[20].id,
+    ),
+    "until and status": (
+        lambda all: {"until": iso(all[20].created_at), "status": "Pending"},
+        lambda saga, all: saga.id <= all[20].id and saga.status == "Pending",
+    ),
+}
+
+
+@pytest.mark.parametrize(("window", "limit"), [(3, 1), (3, 200), (7, 4), (5000, 4), (5000, 200)])
+@pytest.mark.parametrize("bound", [False, True], ids=["", "bound"])
+def test_the_pages_hold_each_that_is_wanted_once_newest_first(
+    hub_wide: Program,
+    shop: Program,
+    sagas: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    window: int,
+    limit: int,
+    bound: bool,
+):
+    monkeypatch.setattr(pages, "WINDOW", window)
+    monkeypatch.setattr(choice, "DISORDER", timedelta(minutes=2))
+    for name, (parameters, holds) in FILTERS.items():
+        expected = [
+            saga.id for saga in reversed(sagas) if holds(saga, sagas) and (not bound or saga.event.source == "shop")
+        ]
+
+        found = listed(shop if bound else hub_wide, **parameters(sagas), limit=limit)
+
+        assert found == expected, name
+        assert found or bound, name
+
+
+def test_the_first_of_a_moment_is_found_by_halving(sagas: list[Any]):
+    for minutes in (-1000, -1, 0, 0.5, 14, 29, 30, 1000):
+        moment = sagas[0].created_at + timedelta(minutes=minutes)
+        later = [saga.id for saga in sagas if saga.created_at >= moment]
+
+        found = choice.first_id_at(moment)
+
+        assert all(id >= found for id in later)
+        assert not any(found <= saga.id for saga in sagas if saga.created_at < moment)
+
+
+def test_new_deliveries_do_not_shift_the_pages(hub_wide: Program, sagas: list[Any]):
+    first = hub_wide.get("/deliveries", limit=10).json()
+    SagaFactory()
+
+    second = hub_wide.get("/deliveries", limit=10, cursor=first["next"]).json()
+
+    assert [item["id"] for item in second["items"]] == [saga.id for saga in sagas[19:9:-1]]
+
+
+def test_a_cursor_fits_its_own_list_only(hub_wide: Program, shop: Program, sagas: list[Any]):
+    cursor = hub_wide.get("/deliveries", limit=1).json()["next"]
+
+    for answer in (
+        hub_wide.get("/deliveries", cursor=cursor, status="Pending"),
+        shop.get("/deliveries", cursor=cursor),
+        hub_wide.get("/dead-letters", cursor=cursor),
+        hub_wide.get("/subscriptions", cursor=cursor),
+        hub_wide.get("/deliveries", cursor=cursor[:-1] + "~"),
+        hub_wide.get("/deliveries", cursor="1"),
+        hub_wide.get("/deliveries", cursor=""),
+    ):
+        assert answer.status_code == 422
+        assert answer.json()["errors"][0]["field"] == "cursor"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "field"),
+    [
+        ({"limit": "0"}, "limit"),
+        ({"limit": "201"}, "limit"),
+        ({"limit": "x"}, "limit"),
+        ({"status": "Done"}, "status"),
+        ({"status": "completed"}, "status"),
+        ({"statsu": "Completed"}, "statsu"),
+        ({"subscription": "0"}, "subscription"),
+        ({"subscription": str(2**63)}, "subscription"),
+        ({"subscription": "9" * 5000}, "subscription"),
+        ({"event": "x"}, "event"),
+        ({"event_type": "a b"}, "event_type"),
+        ({"event_type": "a\n"}, "event_type"),
+        ({"correlation_id": ""}, "correlation_id"),
+        ({"correlation_id": "x" * 201}, "correlation_id"),
+        ({"since": "yesterday"}, "since"),
+        ({"since": "2026-01-01T00:00:00"}, "since"),
+        ({"since": "0001-01-01T00:00:00+14:00"}, "since"),
+        ({"until": "9999-12-31T23:59:59-12:00"}, "until"),
+        ({"status": ["Completed", "Pending"]}, "status"),
+    ],
+)
+def test_a_filter_that_cannot_be_is_named(hub_wide: Program, parameters: dict[str, Any], field: str):
+    answer = hub_wide.get("/deliveries", **parameters)
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == field
+
+
+def test_a_correlation_id_of_very_many_events_is_refused_with_advice(
+    hub_wide: Program, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("api.deliveries.MOST_EVENTS", 2)
+    for _ in range(3):
+        EventFactory(correlation_id="all")
+
+    answer = hub_wide.get("/deliveries", correlation_id="all")
+
+    assert answer.status_code == 422
+    assert "name one by `event`" in answer.json()["detail"]
+
+
+def test_a_delivery_is_shown_with_its_attempts(hub_wide: Program):
+    saga: Any = SagaFactory(status="PendingRetry", attempt_count=2, final_error_code="http_500")
+    for number in (2, 1):
+        JobFactory(
+            saga=saga,
+            attempt_no=number,
+            status="Failed",
+            error_code="http_500",
+            response_status=500,
+            response_snippet="no",
+        )
+
+    shown = hub_wide.get(f"/deliveries/{saga.id}").json()
+
+    assert shown["event"] == str(saga.event.uid)
+    assert (shown["status"], shown["attempt_count"], shown["error_code"]) == ("PendingRetry", 2, "http_500")
+    assert shown["next_attempt_at"] is not None
+    assert [attempt["attempt_no"] for attempt in shown["attempts"]] == [1, 2]
+    assert shown["attempts"][0]["response_snippet"] == "no"
+    assert shown["dead_letter"] is None
+
+
+def test_a_producer_sees_its_own_deliveries_but_not_what_the_receiver_said(shop: Program):
+    own: Any = SagaFactory(event=EventFactory(source="shop"))
+    others: Any = SagaFactory(event=EventFactory(source="till"))
+    JobFactory(saga=own, status="Failed", response_snippet="for the operator")
+
+    shown = shop.get(f"/deliveries/{own.id}")
+
+    assert shown.json()["attempts"][0]["response_snippet"] is None
+    assert shop.get(f"/deliveries/{others.id}").status_code == 404
+    assert shop.get("/deliveries", event=str(others.event.uid)).json()["items"] == []
+    assert shop.get("/deliveries", correlation_id=others.event.correlation_id).json()["items"] == []
+
+
+def test_a_number_that_no_delivery_can_have_is_refused(hub_wide: Program):
+    for number in ("0", "-1", str(2**63), "x", "1.5", "9" * 400):
+        assert hub_wide.get(f"/deliveries/{number}").status_code == 422
+
+
+def test_what_is_not_there_is_not_found(hub_wide: Program):
+    assert hub_wide.get("/deliveries/12345").status_code == 404
+    assert hub_wide.get("/deliveries", event=str(uuid4())).json() == {"items": [], "next": None}
+
+
+def test_a_page_takes_few_statements(hub_wide: Program, sagas: list[Any], django_assert_max_num_queries: Any):
+    hub_wide.get("/deliveries")
+    with django_assert_max_num_queries(4):
+        hub_wide.get("/deliveries", event_type="order.paid")

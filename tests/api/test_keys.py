@@ -1,0 +1,267 @@
+"""Who gets in: keys, their scopes, their end, and that a wrong one learns nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from api import keys
+from api.models import ApiKey
+from api.scopes import SCOPES
+from webhookhub.db import clock
+
+from .conftest import Program
+
+pytestmark = pytest.mark.django_db
+
+EVENT = {"event_type": "a", "payload": 1}
+# One request of each operation, the scope that opens it, and whether it is for keys of the whole hub only.
+OPERATIONS = [
+    ("POST", "/events", "events:write", False),
+    ("POST", "/events/batch", "events:write", False),
+    ("GET", "/events/00000000-0000-7000-8000-000000000000", "read", False),
+    ("GET", "/deliveries", "read", False),
+    ("GET", "/deliveries/1", "read", False),
+    ("GET", "/dead-letters", "read", False),
+    ("GET", "/dead-letters/1", "read", False),
+    ("POST", "/dead-letters/requeue", "deadletters:requeue", False),
+    ("POST", "/dead-letters/1/requeue", "deadletters:requeue", False),
+    ("GET", "/subscriptions", "read", True),
+    ("POST", "/subscriptions", "subscriptions:write", True),
+    ("GET", "/subscriptions/1", "read", True),
+    ("PATCH", "/subscriptions/1", "subscriptions:write", True),
+    ("POST", "/subscriptions/1/rotate-secret", "subscriptions:write", True),
+    ("POST", "/subscriptions/1/verify", "subscriptions:write", True),
+    ("POST", "/subscriptions/1/test", "subscriptions:write", True),
+    ("POST", "/subscriptions/1/backfill", "subscriptions:write", True),
+]
+
+
+def test_every_operation_is_in_the_table_above():
+    from api.application import api
+
+    documented = {
+        (method.upper(), path.removeprefix("/api/v1").replace("{uid}", "U"))
+        for path, operations in api.get_openapi_schema()["paths"].items()
+        for method in operations
+    }
+    named = {(method, path.replace("00000000-0000-7000-8000-000000000000", "U")) for method, path, *_ in OPERATIONS}
+
+    assert len(documented) == len(named)
+    assert {(method, path.replace("/1", "/N")) for method, path in named} == {
+        (method, "/".join("N" if part.startswith("{") else part for part in path.split("/")))
+        for method, path in documented
+    }
+
+
+@pytest.mark.parametrize(("method", "path", "scope", "hub_wide"), OPERATIONS)
+def test_an_operation_opens_to_its_own_scope_only(
+    program: Callable[..., Program], method: str, path: str, scope: str, hub_wide: bool
+):
+    others = program("others", *(SCOPES.keys() - {scope}))
+    own = program("own", scope)
+
+    refused = others.send(method, path, b"{}")
+    assert refused.status_code == 403
+    assert scope in refused.json()["detail"]
+    assert own.send(method, path, b"{}").status_code not in (401, 403)
+    if scope != "subscriptions:write":
+        bound = program("bound", *(SCOPES.keys() - {"subscriptions:write"}), source="shop")
+        assert (bound.send(method, path, b"{}").status_code == 403) is hub_wide
+
+
+@pytest.mark.parametrize(("method", "path"), [operation[:2] for operation in OPERATIONS])
+def test_without_a_key_every_operation_gives_the_same_answer(method: str, path: str):
+    answer = Program("").send(method, path, b"{}")
+
+    assert answer.status_code == 401
+    assert answer["WWW-Authenticate"].startswith("Bearer")
+
+
+@pytest.fixture
+def valid(program: Callable[..., Program]) -> str:
+    return program("valid", *SCOPES).text
+
+
+def wrong_keys(valid: str) -> list[str]:
+    _, key_id, secret = valid.split("_", 2)
+    return [
+        "",
+        "whk",
+        "whk_",
+        f"whk_{key_id}",
+        f"whk_{key_id}_",
+        f"whk_{key_id}_{secret}x",
+        f"whk_{key_id}_{secret[:-1]}",
+        f"whk_{key_id}_{secret.swapcase()}",
+        f"WHK_{key_id}_{secret}",
+        f"whk_{key_id.upper()}x_{secret}",
+        f"whk_{'0' * 12}_{secret}",
+        f"whk__{secret}",
+        f"whk_{key_id}_é",
+        f"whk_{key_id}_{'x' * 5000}",
+        ApiKey.objects.get().secret_sha256,
+        f"whk_{key_id}_{ApiKey.objects.get().secret_sha256}",
+    ]
+
+
+def test_a_wrong_key_learns_nothing_and_costs_the_same_statements(valid: str, django_assert_num_queries: Any):
+    answers = []
+    for text in wrong_keys(valid):
+        with django_assert_num_queries(1 if text else 0):
+            answers.append(Program(text).get("/deliveries"))
+
+    assert {answer.status_code for answer in answers} == {401}
+    assert len({answer.content for answer in answers}) == 1
+
+
+@pytest.mark.parametrize("scheme", ["Basic", "Token", ""])
+def test_a_key_under_another_scheme_is_no_key(valid: str, scheme: str):
+    answer = Client().get("/api/v1/deliveries", headers={"Authorization": f"{scheme} {valid}".strip()})
+
+    assert answer.status_code == 401
+
+
+def test_a_revoked_key_opens_nothing_from_then_on(program: Callable[..., Program]):
+    sender = program("sender", "read")
+    assert sender.get("/deliveries").status_code == 200
+
+    assert keys.revoke(ApiKey.objects.get(), by="tests")
+
+    assert sender.get("/deliveries").status_code == 401
+    assert not keys.revoke(ApiKey.objects.get(), by="tests")
+
+
+def test_an_expired_key_opens_nothing(program: Callable[..., Program]):
+    sender = program("sender", "read", expires_at=clock.now() + timedelta(hours=1))
+    assert sender.get("/deliveries").status_code == 200
+
+    ApiKey.objects.update(expires_at=clock.now() - timedelta(milliseconds=1))
+
+    assert sender.get("/deliveries").status_code == 401
+
+
+def test_the_last_use_is_written_at_most_once_a_minute(program: Callable[..., Program], django_assert_num_queries: Any):
+    sender = program("sender", "read")
+    sender.get("/deliveries/1")
+    first = ApiKey.objects.get().last_used_at
+    assert first is not None
+
+    with django_assert_num_queries(2):  # the key, the delivery
+        sender.get("/deliveries/1")
+    assert ApiKey.objects.get().last_used_at == first
+
+    ApiKey.objects.update(last_used_at=first - timedelta(seconds=61))
+    sender.get("/deliveries/1")
+    assert (ApiKey.objects.get().last_used_at or first) >= first - timedelta(seconds=1)
+
+
+def test_a_key_cannot_be_read_from_the_database(valid: str):
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM api_keys")
+        stored = str(cursor.fetchall())
+
+    assert valid.split("_", 2)[2] not in stored
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": " x"}, "name"),
+        ({"name": "x" * 101}, "name"),
+        ({"name": "a\nb"}, "name"),
+        ({"name": "hub"}, "name"),
+        ({"source": "hub"}, "source"),
+        ({"source": "a\tb"}, "source"),
+        ({"scopes": []}, "scope"),
+        ({"scopes": ["all"]}, "scope"),
+        ({"scopes": ["subscriptions:write"], "source": "shop"}, "scope"),
+        ({"events_per_second": 0}, "events_per_second"),
+        ({"events_per_second": 100_001}, "events_per_second"),
+    ],
+)
+def test_a_key_that_makes_no_sense_is_refused(options: dict[str, Any], field: str):
+    with pytest.raises(keys.InvalidKey) as caught:
+        keys.create(**{"name": "x", "scopes": ["read"], "by": "tests"} | options)
+
+    assert caught.value.field == field
+    assert not ApiKey.objects.exists()
+
+
+def test_a_key_that_has_expired_before_it_is_made_is_refused():
+    with pytest.raises(keys.InvalidKey, match="expires_at has passed"):
+        keys.create("x", ["read"], by="tests", expires_at=clock.now())
+
+
+def test_two_keys_cannot_have_one_name(valid: str):
+    with pytest.raises(keys.InvalidKey, match="is taken"):
+        keys.create("valid", ["read"], by="tests")
+    assert ApiKey.objects.count() == 1
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "TRACE"])
+def test_a_method_that_is_not_there_is_a_problem_that_names_those_that_are(method: str):
+    answer = Program("").send(method, "/subscriptions", b"")
+
+    assert answer.status_code == 405
+    assert answer["Allow"] == "GET, POST"
+
+
+@pytest.mark.parametrize("path", ["/", "/v1", "/v2/events", "/v1/events/", "/v1/deliveries/1/x", "/v1/deliveries/a/b"])
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_an_address_that_is_not_there_is_a_problem_too(path: str, method: str):
+    answer = getattr(Client(enforce_csrf_checks=True), method)(f"/api{path}")
+
+    assert answer.status_code == 404
+    assert answer["Content-Type"] == "application/problem+json"
+
+
+def test_a_fault_of_the_hub_tells_nothing_of_itself(
+    hub_wide: Program, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def break_down(*args: Any) -> None:
+        raise RuntimeError("canary 7f3a")
+
+    # There is no real fault to be had: whatever is known of is mended.
+    monkeypatch.setattr("api.events.publish_many", break_down)
+
+    answer = hub_wide.post("/events", EVENT)
+
+    assert answer.status_code == 500
+    assert b"canary" not in answer.content
+    assert b"RuntimeError" not in answer.content
+    assert "canary" not in caplog.text
+    assert "api_failed" in caplog.text
+
+
+def test_the_documentation_holds_nothing_from_another_host():
+    page = Client().get("/api/docs")
+
+    assert page.status_code == 200
+    assert "default-src 'none'" in page["Content-Security-Policy"]
+    assert b"://" not in page.content.replace(b"http://www.w3.org", b"")
+    for name in ("swagger-ui-bundle.js", "swagger-ui-init.js", "swagger-ui.css"):
+        assert f"/static/ninja/{name}" in page.content.decode()
+        assert Client().get(f"/static/ninja/{name}").status_code == 200
+
+
+def test_the_schema_names_the_bearer_key_and_every_operations_errors():
+    schema = Client().get("/api/openapi.json").json()
+
+    assert schema["components"]["securitySchemes"]["ApiKeyAuth"] == {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "whk_<id>_<secret>",
+    }
+    for path, operations in schema["paths"].items():
+        for method, operation in operations.items():
+            assert operation["security"] == [{"ApiKeyAuth": []}], path
+            assert {"401", "403", "422", "503"} <= operation["responses"].keys(), path
+            assert ("requestBody" not in operation) or "415" in operation["responses"], (method, path)
+    assert "$defs" not in str(schema)

@@ -1,0 +1,143 @@
+"""How many events a key may send, also with several processes, and what that costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from api import limits
+from api.keys import Caller
+from api.models import ApiKey
+from api.problems import Problem
+from events.models import Event
+from webhookhub.db import clock
+
+from .conftest import Program
+
+pytestmark = pytest.mark.django_db
+
+EVENT = {"event_type": "a", "payload": 1}
+
+
+@pytest.fixture
+def key(program: Callable[..., Program]) -> Callable[[int], Caller]:
+    def make(rate: int) -> Caller:
+        program("sender", "events:write", events_per_second=rate)
+        return Caller(ApiKey.objects.get(), clock.now())
+
+    return make
+
+
+def forget() -> None:
+    """Be another process."""
+    limits._purses.clear()
+
+
+def spent(caller: Caller, events: int) -> bool:
+    try:
+        limits.spend(caller, events)
+    except Problem as problem:
+        return problem.status != 429
+    return True
+
+
+def later(caller: Caller, seconds: float) -> Caller:
+    forget()
+    return Caller(caller.key, caller.now + timedelta(seconds=seconds))
+
+
+def test_ten_seconds_worth_may_come_at_once_and_not_one_more(key: Callable[[int], Caller]):
+    caller = key(5)
+
+    assert [spent(caller, 1) for _ in range(51)] == [True] * 50 + [False]
+
+
+def test_afterwards_the_rate_is_what_passes(key: Callable[[int], Caller]):
+    caller = key(5)
+    assert spent(caller, 50)
+
+    assert [spent(later(caller, 1), 1) for _ in range(6)] == [True] * 5 + [False]
+    assert [spent(later(caller, 3), 1) for _ in range(11)] == [True] * 10 + [False]
+    assert [spent(later(caller, 1000), 50), spent(later(caller, 1000), 1)] == [True, False]
+
+
+def test_several_processes_share_one_allowance(key: Callable[[int], Caller]):
+    caller, passed = key(100), 0
+    processes: list[dict[int, Any]] = [{}, {}, {}]
+
+    for turn in range(2000):
+        limits._purses.clear()
+        limits._purses.update(processes[turn % 3])
+        passed += spent(caller, 1)
+        processes[turn % 3] = dict(limits._purses)
+
+    assert passed == 1000
+
+
+def test_a_busy_key_costs_a_statement_now_and_then(key: Callable[[int], Caller], django_assert_num_queries: Any):
+    caller = key(1000)
+
+    with django_assert_num_queries(5):  # a tenth of a second's worth, a hundred, at a time
+        assert all(spent(caller, 1) for _ in range(500))
+
+
+def test_a_key_that_is_refused_costs_nothing_until_something_could_pass(
+    key: Callable[[int], Caller], django_assert_num_queries: Any
+):
+    caller = key(1)
+    assert spent(caller, 10)
+    assert not spent(caller, 1)
+
+    with django_assert_num_queries(0):
+        assert not any(spent(caller, 1) for _ in range(100))
+
+
+def test_a_batch_larger_than_the_whole_allowance_passes_and_is_paid_for_afterwards(key: Callable[[int], Caller]):
+    caller = key(10)
+
+    assert spent(caller, 1000)
+    assert not spent(later(caller, 90), 1)
+    assert spent(later(caller, 91), 1)
+
+
+def test_two_batches_that_fit_only_one_after_the_other(key: Callable[[int], Caller]):
+    caller = key(100)
+
+    assert spent(caller, 900)
+    assert not spent(caller, 200)
+    assert spent(caller, 100), "a smaller one still fits"
+
+
+def test_too_many_events_are_told_when_to_come_back_and_nothing_is_stored(program: Callable[..., Program]):
+    sender = program("sender", "events:write", events_per_second=1)
+    for _ in range(10):
+        assert sender.post("/events", EVENT).status_code == 201
+
+    answer = sender.post("/events", EVENT)
+    batch = sender.post("/events/batch", {"events": [EVENT] * 5})
+
+    assert answer.status_code == batch.status_code == 429
+    assert 1 <= int(answer["Retry-After"]) <= 2
+    assert Event.objects.count() == 10
+    time.sleep(1.1)  # there is nothing to be awaited but time itself
+    forget()
+    assert sender.post("/events", EVENT).status_code == 201
+
+
+def test_a_batch_counts_each_of_its_events(program: Callable[..., Program]):
+    sender = program("sender", "events:write", events_per_second=2)
+
+    assert sender.post("/events/batch", {"events": [EVENT] * 18}).status_code == 200
+    assert sender.post("/events/batch", {"events": [EVENT] * 3}).status_code == 429
+    assert Event.objects.count() == 18
+
+
+def test_the_default_is_a_setting(program: Callable[..., Program], hub_settings: Callable[..., None]):
+    hub_settings(api_events_per_second=1)
+    sender = program("sender", "events:write")
+
+    assert [sender.post("/events", EVENT).status_code for _ in range(11)] == [201] * 10 + [429]

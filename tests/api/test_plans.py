@@ -1,0 +1,162 @@
+"""Every list and every filter goes by an index, with a hundred thousand rows behind it: a page reads what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from api import pages
+from events.backfill import backfill
+from sagas.models import Saga
+from tests.conformance.rivals import unquoted
+from tests.conformance.test_plans import (  # noqa: F401  # the rows are a fixture
+    Plan,
+    _hundred_thousand_rows,
+    plans,
+)
+from webhookhub.db import clock
+
+from .conftest import Program
+
+pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db]
+
+DEAD = """INSERT INTO dead_letters (saga_id, event_id, subscription_id, final_error_code, failed_at, payload_snapshot)
+    SELECT id, event_id, subscription_id, ELT(1 + id % 3, 'http_500', 'timeout', 'dns_error'),
+           UTC_TIMESTAMP(6) - INTERVAL id SECOND, '{}' FROM webhook_delivery_sagas WHERE id % 5 = 0"""
+LIMIT = 50
+# What a page may read: what it looks at, once in the list and a few times beside it (events, sagas, requests).
+MOST_READ = 4 * pages.WINDOW + 500
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _dead_letters(_hundred_thousand_rows: None, django_db_blocker: Any) -> None:  # noqa: F811
+    with django_db_blocker.unblock():
+        if connection.features.has_select_for_update_skip_locked:
+            with connection.cursor() as cursor:
+                cursor.execute(DEAD)
+                cursor.execute("ANALYZE TABLE dead_letters, webhook_delivery_sagas, events")
+                cursor.fetchall()
+
+
+def reads(work: Callable[[], object]) -> list[Plan]:
+    return plans(work, lambda sql: sql.startswith("SELECT") and any(f"FROM {table}" in sql for table in GROWING))
+
+
+GROWING = ("events", "webhook_delivery_sagas", "webhook_delivery_jobs", "dead_letters", "dead_letter_requeues")
+
+
+def check(found: list[Plan], most_read: int = MOST_READ) -> None:
+    assert found
+    for plan in found:
+        for row in plan.rows:
+            # A table that is still small is read as it is; and so is a long list of values, which is made one.
+            made = str(row["table"]).startswith(("<", "tvc", "None"))
+            assert row["type"] != "ALL" or made or int(row["rows"]) < 2000, plan
+            ordered = "ORDER BY" not in plan.sql or "filesort" not in (row["extra"] or "")
+            assert ordered or " IN (" in plan.sql, plan
+        assert plan.rows_read <= most_read, (plan.rows_read, plan)
+
+
+def moment(hours: float) -> str:
+    return (clock.now() - timedelta(hours=hours)).isoformat().replace("+00:00", "Z")
+
+
+DELIVERIES: dict[str, Callable[[], dict[str, Any]]] = {
+    "none": dict,
+    "rare status": lambda: {"status": "DeadLettered"},
+    "common status": lambda: {"status": "Completed"},
+    "subscription": lambda: {"subscription": 3},
+    "subscription without any": lambda: {"subscription": 999},
+    "subscription and rare status": lambda: {"subscription": 3, "status": "Pending"},
+    "subscription and common status": lambda: {"subscription": 3, "status": "Completed"},
+    "event type": lambda: {"event_type": "order.created"},
+    "event type without any": lambda: {"event_type": "order.unknown"},
+    "correlation id": lambda: {"correlation_id": "none such"},
+    "since": lambda: {"since": moment(1)},
+    "until": lambda: {"until": moment(1)},
+    "since and status": lambda: {"since": moment(1), "status": "DeadLettered"},
+    "since and type": lambda: {"since": moment(1), "event_type": "order.unknown"},
+}
+# Where an index alone finds what is wanted, a page reads little more than it shows.
+EXACT = {"none", "rare status", "common status", "subscription", "subscription without any", "correlation id"}
+
+
+@pytest.mark.parametrize("filters", DELIVERIES)
+@pytest.mark.parametrize("bound", [False, True], ids=["", "bound"])
+def test_a_page_of_deliveries_goes_by_an_index(hub_wide: Program, shop: Program, filters: str, bound: bool):
+    program = shop if bound else hub_wide
+    parameters = DELIVERIES[filters]() | {"limit": LIMIT}
+    answers: list[Any] = []
+
+    first = reads(lambda: answers.append(program.get("/deliveries", **parameters)))
+
+    assert answers[0].status_code == 200
+    check(first, 6 * LIMIT + 50 if filters in EXACT and not bound else MOST_READ)
+    if cursor := answers[0].json()["next"]:
+        check(reads(lambda: program.get("/deliveries", **parameters, cursor=cursor)))
+
+
+def test_the_deliveries_of_an_event_and_a_delivery_itself_go_by_an_index(hub_wide: Program):
+    saga: Any = Saga.objects.select_related("event").get(id=50_000)
+
+    check(reads(lambda: hub_wide.get(f"/events/{saga.event.uid}")), 100)
+    check(reads(lambda: hub_wide.get("/deliveries", event=str(saga.event.uid))), 100)
+    check(reads(lambda: hub_wide.get("/deliveries", correlation_id=saga.event.correlation_id or "x")), 100)
+    check(reads(lambda: hub_wide.get("/deliveries/50000")), 100)
+
+
+DEAD_LETTERS: dict[str, Callable[[], dict[str, Any]]] = {
+    "none": dict,
+    "error code": lambda: {"error_code": "timeout"},
+    "error code without any": lambda: {"error_code": "tls_error"},
+    "subscription": lambda: {"subscription": 5},
+    "subscription without any": lambda: {"subscription": 2},
+    "error code and subscription": lambda: {"error_code": "timeout", "subscription": 5},
+    "event type without any": lambda: {"event_type": "order.unknown"},
+    "since": lambda: {"since": moment(1)},
+    "time": lambda: {"since": moment(20), "until": moment(5)},
+    "time and error code": lambda: {"since": moment(20), "until": moment(5), "error_code": "timeout"},
+    "time and subscription": lambda: {"since": moment(20), "until": moment(5), "subscription": 5},
+}
+EXACT_DEAD = set(DEAD_LETTERS) - {"error code and subscription", "event type without any"}
+
+
+@pytest.mark.parametrize("filters", DEAD_LETTERS)
+def test_a_page_of_dead_letters_goes_by_an_index(hub_wide: Program, filters: str):
+    parameters = DEAD_LETTERS[filters]() | {"limit": LIMIT}
+    answers: list[Any] = []
+
+    first = reads(lambda: answers.append(hub_wide.get("/dead-letters", **parameters)))
+
+    check(first, 6 * LIMIT + 50 if filters in EXACT_DEAD else MOST_READ)
+    if cursor := answers[0].json()["next"]:
+        check(reads(lambda: hub_wide.get("/dead-letters", **parameters, cursor=cursor)))
+
+
+@pytest.mark.parametrize("filters", DEAD_LETTERS)
+def test_a_bulk_requeue_goes_by_an_index(hub_wide: Program, filters: str):
+    body = DEAD_LETTERS[filters]()
+
+    check(reads(lambda: hub_wide.post("/dead-letters/requeue", body | {"dry_run": True})))
+    check(reads(lambda: hub_wide.post("/dead-letters/requeue", body | {"reason": "x", "limit": 100})))
+
+
+def test_a_backfill_goes_by_the_type_and_the_time():
+    since = clock.now() - timedelta(days=30)
+
+    found = reads(lambda: backfill(3, since, limit=2000))
+
+    check(found, 4 * 500 + 100)
+    assert any("idx_event_type" in str(plan.rows) for plan in found)
+    assert all(unquoted(plan.sql) for plan in found)
+
+
+def test_a_key_is_found_by_its_id(hub_wide: Program):
+    found = plans(lambda: hub_wide.get("/deliveries/1"), lambda sql: "FROM api_keys" in sql)
+
+    assert found
+    assert all(row["type"] in ("const", "ref", "eq_ref") or row["key"] for plan in found for row in plan.rows)

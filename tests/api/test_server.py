@@ -1,0 +1,151 @@
+"""The API through a real web server of several processes: bodies of all lengths, and many clients at once."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import requests
+
+from api import keys
+from api.scopes import SCOPES
+from events.models import Event, RoutingInbox
+from events.payloads import MAX_BYTES
+from tests.support.web import WebServer
+
+pytestmark = pytest.mark.usefixtures("committed")
+
+EVENT = {"event_type": "order.created", "payload": {"n": 1}}
+TOO_LONG = MAX_BYTES + 8 * 1024 + 1
+
+
+@pytest.fixture
+def authorization(committed: None) -> dict[str, str]:
+    return {"Authorization": f"Bearer {keys.create('sender', SCOPES, by='tests', events_per_second=100_000)[1]}"}
+
+
+def test_two_hundred_posts_of_one_event_from_twenty_connections_store_it_once(
+    web: WebServer, authorization: dict[str, str]
+):
+    def send(connection: int) -> list[tuple[int, str, float]]:
+        answers = []
+        with requests.Session() as session:
+            for _ in range(10):
+                begun = time.monotonic()
+                answer = session.post(
+                    f"{web.url}/api/v1/events", json=EVENT | {"external_id": "one"}, headers=authorization, timeout=30
+                )
+                answers.append((answer.status_code, answer.json()["uid"], time.monotonic() - begun))
+        return answers
+
+    with ThreadPoolExecutor(20) as connections:
+        answers = [answer for answers in connections.map(send, range(20)) for answer in answers]
+
+    assert Counter(status for status, *_ in answers) == {201: 1, 200: 199}
+    assert len({uid for _, uid, _ in answers}) == 1
+    assert Event.objects.count() == RoutingInbox.objects.count() == 1
+    # What a request took is more than what it waited for a lock; a busy machine may add to it, but not in the median.
+    durations = sorted(duration for *_, duration in answers)
+    assert durations[len(durations) // 2] < 1.0
+    assert durations[-1] < 10.0, "no lock was waited for until its time-out"
+
+
+def test_batches_with_the_same_events_in_opposite_order_store_each_once(web: WebServer, authorization: dict[str, str]):
+    events = [EVENT | {"external_id": str(number)} for number in range(300)]
+
+    def send(turn: int) -> list[int]:
+        given = events[:: 1 if turn % 2 else -1]
+        answer = requests.post(
+            f"{web.url}/api/v1/events/batch", json={"events": given}, headers=authorization, timeout=60
+        )
+        assert answer.status_code == 200, answer.text
+        return [result["status"] for result in answer.json()["results"]]
+
+    with ThreadPoolExecutor(8) as connections:
+        statuses = Counter(status for answer in connections.map(send, range(8)) for status in answer)
+
+    assert statuses == {201: 300, 200: 7 * 300}
+    assert Event.objects.count() == 300
+
+
+def exchange(web: WebServer, head: str, *pieces: bytes) -> tuple[int, str]:
+    """Sends exactly this; returns the answer's status and text, which may come before all has been sent."""
+    with socket.create_connection(("127.0.0.1", web.port), timeout=30) as connection:
+        try:
+            connection.sendall(head.replace("\n", "\r\n").encode())
+            for piece in pieces:
+                connection.sendall(piece)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it has heard enough
+        answer = b""
+        while b"\r\n\r\n" not in answer or b"}" not in answer:
+            received = connection.recv(65536)
+            if not received:
+                break
+            answer += received
+    text = answer.decode()
+    return int(text.split()[1]), text
+
+
+def head(authorization: dict[str, str], *more: str) -> str:
+    lines = ["POST /api/v1/events HTTP/1.1", "Host: localhost", "Content-Type: application/json", *more]
+    return "\n".join([*lines, f"Authorization: {authorization['Authorization']}", "", ""])
+
+
+def chunks(body: bytes, size: int) -> Iterator[bytes]:
+    for start in range(0, len(body), size):
+        piece = body[start : start + size]
+        yield b"%x\r\n%b\r\n" % (len(piece), piece)
+    yield b"0\r\n\r\n"
+
+
+def test_a_body_in_chunks_is_read_like_any_other(web: WebServer, authorization: dict[str, str]):
+    body = json.dumps(EVENT).encode()
+
+    status, _ = exchange(web, head(authorization, "Transfer-Encoding: chunked"), *chunks(body, 7))
+
+    assert status == 201
+    assert Event.objects.count() == 1
+
+
+def test_a_body_that_says_it_is_too_long_is_refused_before_it_is_sent(web: WebServer, authorization: dict[str, str]):
+    status, text = exchange(web, head(authorization, f"Content-Length: {10**12}"))
+
+    assert status == 413
+    assert "application/problem+json" in text
+
+
+def test_a_body_in_chunks_without_end_is_refused_at_its_bound(web: WebServer, authorization: dict[str, str]):
+    endless = (piece for piece in chunks(b" " * (8 * TOO_LONG), 64 * 1024))
+
+    status, text = exchange(web, head(authorization, "Transfer-Encoding: chunked"), *endless)
+
+    assert status == 413
+    assert "application/problem+json" in text
+    assert not Event.objects.exists()
+
+
+def test_a_body_shorter_than_it_says_stores_nothing(web: WebServer, authorization: dict[str, str]):
+    body = json.dumps(EVENT).encode()
+    with socket.create_connection(("127.0.0.1", web.port), timeout=30) as connection:
+        connection.sendall(head(authorization, "Content-Length: 10000").replace("\n", "\r\n").encode() + body)
+        connection.shutdown(socket.SHUT_WR)
+        answer = connection.recv(65536)
+
+    assert answer.split()[1] == b"400"
+    assert not Event.objects.exists()
+
+
+def test_a_host_that_is_not_served_is_a_problem(web: WebServer, authorization: dict[str, str]):
+    answer: Any = requests.get(
+        f"{web.url}/api/v1/deliveries", headers={**authorization, "Host": "elsewhere.example"}, timeout=30
+    )
+
+    assert answer.status_code == 400
+    assert answer.headers["Content-Type"] == "application/problem+json"

@@ -1,0 +1,318 @@
+"""Subscriptions over HTTP: made, changed, switched off, verified, tried, given another secret, backfilled."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from demo.receiver import Receiver, Reply
+from events import backfill as backfilling
+from events.models import Event, RoutingInbox
+from events.routing import Router
+from sagas.models import Saga
+from subscriptions.models import Subscription
+from subscriptions.secrets import shown_to_the_receiver
+from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
+from tests.support import drive
+from webhookhub import cipher
+from webhookhub.db import clock
+
+from .conftest import Program
+
+pytestmark = pytest.mark.django_db
+
+NEW = {"event_type": "order.created", "callback_url": "https://hooks.example.com/x"}
+
+
+def errors(answer: Any) -> list[str]:
+    return [error["field"] for error in answer.json()["errors"]]
+
+
+def test_a_new_subscription_shows_its_secret_once_and_is_not_verified(hub_wide: Program):
+    given = NEW | {
+        "description": "the till",
+        "max_retry_limit": 5,
+        "base_delay": 1.5,
+        "headers": {"Authorization": "Bearer abcdef", "X-Shop": "7"},
+    }
+
+    made = hub_wide.post("/subscriptions", given)
+
+    assert made.status_code == 201
+    assert made["Cache-Control"] == "no-store"
+    stored = Subscription.objects.get()
+    assert made.json()["secret"] == shown_to_the_receiver(stored)
+    assert cipher.decrypt(stored.custom_headers) == "Authorization: Bearer abcdef\nX-Shop: 7"
+    assert stored.base_delay == timedelta(seconds=1.5)
+    shown = hub_wide.get(f"/subscriptions/{stored.id}").json()
+    assert "secret" not in shown
+    assert shown == {name: value for name, value in made.json().items() if name != "secret"}
+    assert (shown["verified"], shown["active"]) == (False, True)
+    assert shown["header_names"] == ["Authorization", "X-Shop"]
+    assert "abcdef" not in str(shown)
+
+
+def test_the_same_again_is_a_conflict_that_names_the_first(hub_wide: Program):
+    first = hub_wide.post("/subscriptions", NEW).json()["id"]
+
+    again = hub_wide.post("/subscriptions", NEW | {"callback_url": "https://HOOKS.example.com:443/x"})
+
+    assert again.status_code == 409
+    assert f"as subscription {first}" in again.json()["detail"]
+    assert Subscription.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"event_type": "a b"}, "event_type"),
+        ({"event_type": None}, "event_type"),
+        ({"callback_url": "http://hooks.example.com/x"}, "callback_url"),
+        ({"callback_url": "https://2130706433/"}, "callback_url"),
+        ({"callback_url": "https://localhost/"}, "callback_url"),
+        ({"callback_url": "https://u:p@hooks.example.com/"}, "callback_url"),
+        ({"callback_url": ""}, "callback_url"),
+        ({"callback_url": 5}, "callback_url"),
+        ({"callback_url": "https://hooks.example.com/" + "x" * 500}, "callback_url"),
+        ({"active": "yes"}, "active"),
+        ({"description": "x" * 201}, "description"),
+        ({"signing_scheme": "v2"}, "signing_scheme"),
+        ({"max_retry_limit": 0}, "max_retry_limit"),
+        ({"max_retry_limit": 1001}, "max_retry_limit"),
+        ({"max_retry_limit": 1.5}, "max_retry_limit"),
+        ({"max_retry_limit": True}, "max_retry_limit"),
+        ({"base_delay": 0}, "base_delay"),
+        ({"base_delay": 86401}, "base_delay"),
+        ({"headers": {"Host": "x"}}, "headers"),
+        ({"headers": {"webhook-id": "x"}}, "headers"),
+        ({"headers": {"X": "a\r\nY: b"}}, "headers"),
+        ({"headers": {"X\nY": "a"}}, "headers"),
+        ({"headers": {"X": "a\nY: b"}}, "headers"),
+        ({"headers": {"X": ""}}, "headers"),
+        ({"headers": {f"X-{n}": "1" for n in range(21)}}, "headers"),
+        ({"headers": ["X: 1"]}, "headers"),
+        ({"headers": {"X": 1}}, "headers.X"),
+        ({"verified": True}, "verified"),
+        ({"secret": "whsec_x"}, "secret"),
+    ],
+)
+def test_what_is_wrong_is_named_and_nothing_is_stored(hub_wide: Program, change: dict[str, Any], field: str):
+    answer = hub_wide.post("/subscriptions", NEW | change)
+
+    assert answer.status_code == 422, answer.content
+    assert errors(answer) == [field]
+    assert not Subscription.objects.exists()
+
+
+def test_a_change_touches_what_it_names_and_nothing_else(hub_wide: Program):
+    subscription: Any = SubscriptionFactory(description="before", max_retry_limit=7, base_delay=timedelta(seconds=3))
+    path = f"/subscriptions/{subscription.pk}"
+
+    changed = hub_wide.patch(path, {"active": False}).json()
+
+    assert (changed["active"], changed["verified"], changed["description"]) == (False, True, "before")
+    assert (changed["max_retry_limit"], changed["base_delay"]) == (7, 3.0)
+    assert hub_wide.patch(path, {"max_retry_limit": None}).json()["max_retry_limit"] is None
+    assert hub_wide.patch(path, {"headers": {"X-A": "1"}}).json()["header_names"] == ["X-A"]
+    assert hub_wide.patch(path, {"headers": {}}).json()["header_names"] == []
+    assert hub_wide.patch(path, {}).json()["base_delay"] == 3.0
+    assert hub_wide.patch(path, {"active": True}).json()["verified"]
+
+
+def test_another_address_has_to_be_verified_anew(hub_wide: Program):
+    subscription: Any = SubscriptionFactory()
+
+    changed = hub_wide.patch(f"/subscriptions/{subscription.pk}", {"callback_url": "https://hooks.example.com/new"})
+
+    assert changed.json()["verified"] is False
+
+
+def test_a_change_into_another_subscription_is_a_conflict(hub_wide: Program):
+    one: Any = SubscriptionFactory()
+    other: Any = SubscriptionFactory()
+
+    answer = hub_wide.patch(f"/subscriptions/{one.pk}", {"callback_url": other.callback_url})
+
+    assert answer.status_code == 409
+    one.refresh_from_db()
+    assert one.callback_url != other.callback_url
+
+
+@pytest.mark.parametrize("name", ["active", "event_type", "callback_url", "description", "headers"])
+def test_null_is_no_value_for_what_must_have_one(hub_wide: Program, name: str):
+    subscription: Any = SubscriptionFactory()
+
+    answer = hub_wide.patch(f"/subscriptions/{subscription.pk}", {name: None})
+
+    assert answer.status_code == 422
+    assert errors(answer) == [name]
+
+
+def test_subscriptions_are_listed_in_pages(hub_wide: Program):
+    made: list[Any] = [SubscriptionFactory(event_type=f"type.{n % 2}", active=n % 3 > 0) for n in range(7)]
+    numbers = [subscription.pk for subscription in made]
+
+    found: list[int] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = hub_wide.get("/subscriptions", limit=2, **cursor).json()
+        found += [item["id"] for item in page["items"]]
+        if not page["next"]:
+            break
+        cursor = {"cursor": page["next"]}
+    switched_off = hub_wide.get("/subscriptions", active="false", event_type="type.1").json()
+
+    assert found == numbers
+    assert [item["id"] for item in switched_off["items"]] == [numbers[3]]
+
+
+def test_a_secret_is_replaced_once_and_then_the_overlap_is_guarded(hub_wide: Program):
+    subscription: Any = SubscriptionFactory()
+    path = f"/subscriptions/{subscription.pk}/rotate-secret"
+    before = shown_to_the_receiver(subscription)
+
+    rotated = hub_wide.post(path)
+    refused = hub_wide.post(path)
+    forced = hub_wide.post(path, {"force": True, "signing_scheme": "v1a"})
+
+    assert [answer.status_code for answer in (rotated, refused, forced)] == [200, 409, 200]
+    assert rotated.json()["secret"] != before
+    assert rotated.json()["previous_secret_until"] is not None
+    assert forced.json()["secret"].startswith("whpk_")
+    assert forced.json()["signing_scheme"] == "v1a"
+
+
+def test_an_endpoint_is_verified_and_tried(hub_wide: Program, receiver: Receiver):
+    made = hub_wide.post("/subscriptions", NEW | {"callback_url": receiver.url()}).json()
+    path = f"/subscriptions/{made['id']}"
+
+    verified = hub_wide.post(f"{path}/verify").json()
+    tried = hub_wide.post(f"{path}/test").json()
+    receiver.answer = lambda request: Reply(500, b"broken")
+    failed = hub_wide.post(f"{path}/test").json()
+
+    assert (verified["verified"], verified["proved"]) == (True, True)
+    assert (tried["delivered"], tried["response_status"]) == (True, 200)
+    assert (failed["delivered"], failed["error_code"], failed["response_snippet"]) == (False, "http_500", "broken")
+    assert [request.event_uid for request in receiver.received] == [tried["webhook_id"], failed["webhook_id"]]
+
+
+def test_what_is_not_there_is_not_found(hub_wide: Program):
+    for method, verb in [("GET", ""), ("PATCH", ""), *(("POST", f"/{v}") for v in ("verify", "test", "rotate-secret"))]:
+        assert hub_wide.send(method, f"/subscriptions/99{verb}", b"{}").status_code == 404
+    assert hub_wide.post("/subscriptions/99/backfill", {"since": "2026-01-01T00:00:00Z"}).status_code == 404
+
+
+# Backfill
+
+
+def past(count: int, **more: Any) -> list[Any]:
+    """Events that were routed long ago, three at each moment."""
+    first = clock.now() - timedelta(hours=5)
+    events = [EventFactory(created_at=first + timedelta(minutes=n // 3), **more) for n in range(count)]
+    RoutingInbox.objects.all().delete()
+    return events
+
+
+def iso(moment: Any) -> str:
+    return str(moment.isoformat().replace("+00:00", "Z"))
+
+
+def fill(program: Program, subscription: Any, body: dict[str, Any]) -> list[dict[str, Any]]:
+    """All answers until there is no next."""
+    answers: list[dict[str, Any]] = []
+    while True:
+        answer = program.post(f"/subscriptions/{subscription.pk}/backfill", body)
+        assert answer.status_code == 200, answer.content
+        answers.append(answer.json())
+        if answers[-1]["next"] is None:
+            return answers
+        body = body | {"cursor": answers[-1]["next"]}
+
+
+@pytest.mark.parametrize("limit", [1, 4, 10_000])
+def test_past_events_of_its_type_are_delivered_once_to_a_subscription(hub_wide: Program, limit: int):
+    events = past(10)
+    past(3, event_type="order.paid")
+    subscription: Any = SubscriptionFactory(max_retry_limit=4)
+    routed: Any = SagaFactory(event=events[5], subscription=subscription, status="Completed", attempt_count=1)
+
+    answers = fill(hub_wide, subscription, {"since": iso(events[3].created_at), "limit": limit})
+
+    assert sum(answer["examined"] for answer in answers) == 7
+    assert sum(answer["created"] for answer in answers) == 6
+    sagas = Saga.objects.filter(subscription=subscription)
+    assert set(sagas.values_list("event_id", flat=True)) == {event.id for event in events[3:]}
+    assert set(sagas.values_list("generation", flat=True)) == {0}
+    assert set(sagas.exclude(id=routed.id).values_list("status", "max_retry_limit")) == {("Pending", 4)}
+    routed.refresh_from_db()
+    assert routed.status == "Completed"
+    again = fill(hub_wide, subscription, {"since": iso(events[3].created_at), "limit": limit})
+    assert sum(answer["created"] for answer in again) == 0
+
+
+def test_a_backfill_ends_where_it_is_told(hub_wide: Program):
+    events = past(10)
+    subscription: Any = SubscriptionFactory()
+
+    body = {"since": iso(events[0].created_at), "until": iso(events[4].created_at)}
+
+    assert fill(hub_wide, subscription, body)[0]["created"] == 6
+
+
+def test_the_router_and_a_backfill_make_one_delivery_of_an_event_between_them(hub_wide: Program):
+    subscription: Any = SubscriptionFactory()
+    EventFactory(created_at=clock.now() - timedelta(minutes=1))
+    body = {"since": iso(clock.now() - timedelta(hours=1))}
+
+    assert fill(hub_wide, subscription, body)[0]["created"] == 1
+    assert Router().route(10) == 1
+    assert Saga.objects.count() == 1
+
+
+@pytest.mark.parametrize("state", [{"active": False}, {"verified": False}])
+def test_a_subscription_that_gets_no_deliveries_is_not_backfilled(hub_wide: Program, state: dict[str, bool]):
+    past(3)
+    subscription: Any = SubscriptionFactory(**state)
+
+    answer = hub_wide.post(f"/subscriptions/{subscription.pk}/backfill", {"since": "2026-01-01T00:00:00Z"})
+
+    assert answer.status_code == 409
+    assert "active and verified" in answer.json()["detail"]
+    assert not Saga.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "since"),
+        ({"since": "x"}, "since"),
+        ({"since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z"}, "until"),
+        ({"since": "2026-01-02T00:00:00Z", "limit": 10_001}, "limit"),
+        ({"since": "2026-01-02T00:00:00Z", "cursor": "x"}, "cursor"),
+    ],
+)
+def test_a_backfill_that_makes_no_sense_is_refused(hub_wide: Program, body: dict[str, Any], field: str):
+    subscription: Any = SubscriptionFactory()
+
+    answer = hub_wide.post(f"/subscriptions/{subscription.pk}/backfill", body)
+
+    assert answer.status_code == 422
+    assert errors(answer) == [field]
+
+
+def test_a_new_endpoint_receives_what_was_published_before_it(
+    hub_wide: Program, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(backfilling, "MOST_AT_ONCE", 3)
+    past(4)
+    made = hub_wide.post("/subscriptions", NEW | {"callback_url": receiver.url()}).json()
+    hub_wide.post(f"/subscriptions/{made['id']}/verify")
+
+    fill(hub_wide, Subscription.objects.get(), {"since": iso(clock.now() - timedelta(days=1))})
+    drive.until_terminal()
+
+    received = {request.event_uid for request in receiver.received}
+    assert received == {str(uid) for uid in Event.objects.values_list("uid", flat=True)}

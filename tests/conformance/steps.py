@@ -1,0 +1,138 @@
+"""The steps of the pipeline, each with something to work on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from deadletters.models import DeadLetter
+from deadletters.requeue import requeue
+from events.intake import NewEvent, publish_many
+from jobs import births as job_births
+from jobs.cleaner import clean
+from jobs.release import release
+from jobs.report import report
+from sagas.dispatch import dispatch
+from sagas.models import Saga
+from subscriptions.models import Subscription
+from webhookhub.db import clock
+
+from . import world
+from .world import BATCH, WORKER
+
+Work = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Step:
+    """`prepare` makes what the step works on, for one event type, and returns the step."""
+
+    name: str
+    prepare: Callable[[str], Work]
+    # What must happen before the step can be repeated: a worker that dies keeps its leases until they expire.
+    recover: Work = lambda: None
+    ignoring: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def to_publish(event_type: str) -> Work:
+    world.subscribe("ok", "bury", event_type=event_type)
+    world.publish_some("a", event_type=event_type)
+    new = [NewEvent(event_type, {"n": name}, external_id=f"{event_type}:{name}") for name in "abc"]
+    return lambda: publish_many(new)
+
+
+def to_route(event_type: str) -> Work:
+    world.subscribe("ok", "retry", "bury", event_type=event_type)
+    world.publish_some("a", "b", event_type=event_type)
+    publish_many([NewEvent(f"{event_type}.unmatched", {}, external_id=f"{event_type}:x")])
+    return world.route
+
+
+def to_dispatch(event_type: str) -> Work:
+    """First attempts and retries, to subscriptions that are on, off, and switched off after the job was made."""
+    to_route(event_type)()
+    dispatch(BATCH)
+    world.deliver()
+    world.settle()
+    world.subscribe("ok-off", "retry-off", "ok-begun", event_type=event_type)
+    world.publish_some("c", "d", event_type=event_type)
+    world.route()
+    off = Subscription.objects.filter(event_type=event_type, callback_url__regex="off|begun")
+    off.update(active=False)
+    begun = Saga.objects.filter(subscription__in=off.filter(callback_url__contains="begun"))
+    job_births.insert([(saga.id, 1, saga.next_attempt_at) for saga in begun], clock.now())
+    world.let_time_pass()
+    return lambda: dispatch(BATCH)
+
+
+def dispatched(event_type: str, *names: str) -> None:
+    world.subscribe(*names, event_type=event_type)
+    world.publish_some("a", "b", event_type=event_type)
+    world.route()
+    dispatch(BATCH)
+
+
+def to_lease(event_type: str) -> Work:
+    dispatched(event_type, "ok", "retry", "bury")
+    return lambda: world.take()
+
+
+def give_up_leases() -> None:
+    world.expire_leases()
+    clean(BATCH)
+
+
+def to_report(event_type: str) -> Work:
+    dispatched(event_type, "ok", "retry", "bury")
+    reports = world.answers(world.take())
+    return lambda: report(WORKER, reports)
+
+
+def to_release(event_type: str) -> Work:
+    dispatched(event_type, "ok", "retry", "bury")
+    jobs = world.take()
+    return lambda: release(WORKER, [(job, timedelta(hours=1)) for job in jobs])
+
+
+def to_settle(*names: str) -> Callable[[str], Work]:
+    def prepare(event_type: str) -> Work:
+        dispatched(event_type, *names)
+        world.deliver()
+        return world.settle
+
+    return prepare
+
+
+def to_clean(event_type: str) -> Work:
+    dispatched(event_type, "ok", "retry", "bury")
+    world.take()
+    world.expire_leases()
+    return lambda: clean(BATCH)
+
+
+def to_requeue(event_type: str) -> Work:
+    dispatched(event_type, "ok", "bury1", "bury2")
+    world.run_to_end()
+    letters = list(DeadLetter.objects.filter(event__event_type=event_type).values_list("id", flat=True))
+    assert len(letters) == 4
+    return lambda: requeue(letters, by=world.Staff(), reason="again")
+
+
+STEPS = [
+    Step("publish", to_publish),
+    Step("route", to_route),
+    Step("dispatch", to_dispatch),
+    Step("lease", to_lease, recover=give_up_leases, ignoring=frozenset({"lease_resets"})),
+    Step("report", to_report),
+    Step("release", to_release),
+    Step("settle Complete", to_settle("ok")),
+    Step("settle Retry", to_settle("retry")),
+    Step("settle Bury", to_settle("bury")),
+    Step("settle all three", to_settle("ok", "retry", "bury")),
+    Step("clean", to_clean),
+    Step("requeue", to_requeue),
+]

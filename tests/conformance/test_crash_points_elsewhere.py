@@ -1,0 +1,139 @@
+"""What writes beside the pipeline may die at any statement too: verification, rotation, new keys, the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from demo.receiver import Receiver
+from subscriptions.models import Subscription
+from subscriptions.reencryption import reencrypt
+from subscriptions.secrets import OverlapRunning, rotate
+from subscriptions.verification import verify
+from tests.factories import SubscriptionFactory
+from webhookhub import cipher
+from webhookhub.conf import hub
+from webhookhub.db import clock
+from webhookhub.models import Process
+from webhookhub.runner.registry import Registration, forget_silent
+
+from .crashes import cut_short
+
+pytestmark = pytest.mark.usefixtures("committed")
+Work = Callable[[], object]
+
+
+def to_verify(receiver: Receiver) -> Callable[[], Work]:
+    numbers = iter(range(10_000))
+
+    def prepare() -> Work:
+        new = SubscriptionFactory.create(callback_url=receiver.url(f"/{next(numbers)}"), verified=False)
+        return lambda: verify(Subscription.objects.get(id=new.id))
+
+    return prepare
+
+
+def to_rotate() -> Work:
+    subscription = SubscriptionFactory.create()
+
+    def work() -> None:
+        with suppress(OverlapRunning):  # whoever asks again is told that it is done
+            rotate(Subscription.objects.get(id=subscription.id))
+
+    return work
+
+
+def to_save() -> Work:
+    subscription = SubscriptionFactory.create(description="old")
+    subscription.description = "new"
+    return lambda: subscription.save()
+
+
+def to_beat() -> Work:
+    registration = Registration("router")
+    return lambda: registration.beat(now=True)
+
+
+def to_remove() -> Work:
+    registration = Registration("router")
+    registration.beat(now=True)
+    return registration.remove
+
+
+def to_forget() -> Work:
+    Registration("router").beat(now=True)
+    Process.objects.update(heartbeat_at=clock.now() - 2 * hub().process_expiry)
+    return forget_silent
+
+
+def to_reencrypt() -> Work:
+    SubscriptionFactory.create_batch(2, custom_headers=cipher.encrypt("X-Key: value"))
+    return reencrypt
+
+
+ELSEWHERE = [to_rotate, to_save, to_beat, to_remove, to_forget, to_reencrypt]
+
+
+def test_a_verification_cut_short_proves_nothing_or_all_and_can_be_made_again(receiver):
+    for point, work in cut_short(to_verify(receiver)):
+        row = Subscription.objects.latest("id")
+        assert row.verified == bool(row.verification_at) == bool(row.verification_result), point
+        work()
+        assert Subscription.objects.latest("id").verified, point
+
+
+def test_the_secret_a_receiver_knows_signs_on_wherever_a_rotation_is_cut_short():
+    known = dict[int, str]()
+
+    def prepare() -> Work:
+        work = to_rotate()
+        row = Subscription.objects.latest("id")
+        known[row.id] = row.secret
+        return work
+
+    for point, work in cut_short(prepare):
+        for _ in range(2):
+            row = Subscription.objects.latest("id")
+            assert known[row.id] in (row.secret, row.previous_secret), point
+            work()
+        row = Subscription.objects.latest("id")
+        assert row.previous_secret == known[row.id], point
+
+
+def test_a_change_cut_short_is_made_or_not_and_can_be_made_again():
+    for point, work in cut_short(to_save):
+        assert Subscription.objects.latest("id").description in ("old", "new"), point
+        work()
+        assert Subscription.objects.latest("id").description == "new", point
+
+
+def test_whatever_is_encrypted_anew_and_cut_short_is_finished_by_the_next_run(hub_settings):
+    old = hub().encryption_keys
+
+    def prepare() -> Work:
+        hub_settings(encryption_keys=old)
+        work = to_reencrypt()
+        hub_settings(encryption_keys=(new, *old))
+        return work
+
+    new = cipher.new_key()
+    for _, work in cut_short(prepare):
+        work()
+        hub_settings(encryption_keys=(new,))
+        for row in Subscription.objects.all():
+            assert cipher.decrypt(row.secret)
+            assert cipher.decrypt(row.custom_headers) == "X-Key: value"
+
+
+@pytest.mark.parametrize(("prepare", "left"), [(to_beat, 1), (to_remove, 0), (to_forget, 0)])
+def test_a_process_is_listed_once_or_not_at_all_wherever_its_word_is_cut_short(prepare: Callable[[], Work], left: int):
+    def alone() -> Work:
+        Process.objects.all().delete()
+        return prepare()
+
+    for point, work in cut_short(alone):
+        assert Process.objects.count() in (0, 1), point
+        work()
+        assert Process.objects.count() == left, point

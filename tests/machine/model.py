@@ -1,0 +1,235 @@
+"""What the tables must hold after each step: the protocol in plain Python, from its rules and not from the code.
+
+A step that writes more than once is a generator that yields after each write; stopping it there is the crash of the
+process that ran it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+Writes = Iterator[None]
+
+BASE_DELAY = timedelta(seconds=10)
+MAX_DELAY = timedelta(seconds=15)
+RETRY_AFTER_CAP = timedelta(seconds=40)
+POSTPONE = timedelta(seconds=30)
+LEASE = timedelta(seconds=60)
+
+
+@dataclass
+class Subscription:
+    number: int
+    limit: int
+    active: bool = True
+    verified: bool = True
+
+    @property
+    def routable(self) -> bool:
+        return self.active and self.verified
+
+
+@dataclass(eq=False)
+class Saga:
+    event: int
+    subscription: Subscription
+    generation: int
+    next_at: datetime
+    limit: int
+    status: str = "Pending"
+    attempts: int = 0
+    error: str | None = None
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        return self.event, self.subscription.number, self.generation
+
+
+@dataclass(eq=False)
+class Job:
+    saga: Saga
+    attempt_no: int
+    lease_until: datetime
+    status: str = "Pending"
+    token: str = ""
+    worker: str = ""
+    resets: int = 0
+    error: str | None = None
+    finished_at: datetime | None = None
+    retry_after: datetime | None = None
+    settled: bool = False
+
+
+@dataclass(eq=False)
+class Letter:
+    saga: Saga
+    error: str
+    failed_at: datetime
+    requeued_by: str | None = None
+
+
+@dataclass
+class Model:
+    now: datetime
+    subscriptions: list[Subscription]
+    events: list[int] = field(default_factory=list)
+    inbox: list[int] = field(default_factory=list)
+    sagas: list[Saga] = field(default_factory=list)
+    jobs: list[Job] = field(default_factory=list)
+    letters: list[Letter] = field(default_factory=list)
+
+    def commit(self, events: Iterable[int]) -> None:
+        """Events become visible; their numbers are in the order of their inserts, whenever they are committed."""
+        new = list(events)
+        self.events = sorted(self.events + new)
+        self.inbox = sorted(self.inbox + new)
+
+    def route(self, batch: int) -> int:
+        taken, self.inbox = self.inbox[:batch], self.inbox[batch:]
+        for event in taken:
+            for subscription in self.subscriptions:
+                if subscription.routable:
+                    self._birth(event, subscription, 0)
+        return len(taken)
+
+    def dispatch(self, batch: int) -> Writes:
+        for status in ("Pending", "PendingRetry"):
+            waiting = [saga for saga in self.sagas if saga.status == status and saga.next_at <= self.now]
+            due = sorted(waiting, key=lambda saga: saga.next_at)[:batch]
+            go = [saga for saga in due if saga.subscription.routable]
+            off = [saga for saga in due if not saga.subscription.routable]
+            go += [saga for saga in off if self._job(saga, saga.attempts + 1)]
+            if postponed := [saga for saga in off if saga not in go]:
+                for saga in postponed:
+                    saga.next_at = self.now + POSTPONE
+                yield
+            if go:
+                for saga in go:
+                    if not self._job(saga, saga.attempts + 1):
+                        self.jobs.append(Job(saga, saga.attempts + 1, self.now))
+                yield
+            for attempts in dict.fromkeys(saga.attempts for saga in go):
+                for saga in go:
+                    if saga.attempts == attempts:
+                        saga.status = "InProgress"
+                yield
+
+    def ready(self, limit: int) -> list[Job]:
+        """The jobs a lease takes, in the order of their ids."""
+        ready = [job for job in self.jobs if job.status == "Pending" and job.lease_until <= self.now]
+        taken = sorted(ready, key=lambda job: job.lease_until)[:limit]
+        return [job for job in self.jobs if job in taken]
+
+    def lease(self, jobs: Sequence[Job], worker: str, token: str) -> None:
+        for job in jobs:
+            job.status, job.worker, job.token, job.lease_until = "Leased", worker, token, self.now + LEASE
+
+    def held(self, job: Job, token: str) -> bool:
+        return job.status == "Leased" and job.token == token
+
+    def report(self, job: Job, token: str, error: str | None, retry_after: timedelta | None) -> bool:
+        """Whether the row carries this very lease's result now; a repetition finds that it does."""
+        if self.held(job, token):
+            job.status, job.error, job.finished_at = "Failed" if error else "Completed", error, self.now
+            job.retry_after = None if retry_after is None else self.now + retry_after
+        return job.finished_at is not None and job.token == token
+
+    def release(self, job: Job, token: str, delay: timedelta) -> None:
+        if self.held(job, token):
+            job.status, job.lease_until = "Pending", self.now + delay
+
+    def clean(self, batch: int) -> int:
+        expired = [job for job in self.jobs if job.status == "Leased" and job.lease_until < self.now]
+        taken = sorted(expired, key=lambda job: job.lease_until)[:batch]
+        for job in taken:
+            job.status, job.lease_until, job.resets = "Pending", self.now, job.resets + 1
+        return len(taken)
+
+    def settle(self, batch: int, after: dict[str, int]) -> Writes:
+        """`after` is how far the settler has read: it goes on behind that, so that nothing hides what follows."""
+        for status in ("Completed", "Failed"):
+            numbered = enumerate(self.jobs, 1)
+            unsettled = [pair for pair in numbered if pair[1].status == status and not pair[1].settled]
+            read = [pair for pair in unsettled if pair[0] > after.get(status, 0)][:batch]
+            jobs = [job for _, job in read]
+            awaited = [job for job in jobs if self._awaits(job)]
+            last = [job for job in awaited if job.error and job.attempt_no >= job.saga.limit]
+            again = [job for job in awaited if job.error and job not in last]
+            for group in _alike(job for job in awaited if not job.error):
+                for job in group:
+                    job.saga.status, job.saga.attempts = "Completed", job.attempt_no
+                yield
+            if again:
+                for job in again:
+                    saga = job.saga
+                    saga.status, saga.attempts, saga.error = "PendingRetry", job.attempt_no, job.error
+                    saga.next_at = self._next_at(job)
+                yield
+            if last:
+                for job in (job for group in _alike(last) for job in group):
+                    if not self.letter(job.saga):
+                        self.letters.append(Letter(job.saga, job.error or "", self.now))
+                yield
+            for group in _alike(last):
+                for job in group:
+                    job.saga.status, job.saga.attempts, job.saga.error = "DeadLettered", job.attempt_no, job.error
+                yield
+            if applied := [job for job in jobs if job.saga.attempts >= job.attempt_no]:
+                for job in applied:
+                    job.settled = True
+                yield
+            after[status] = read[-1][0] if len(read) == batch else 0
+
+    def requeue(self, letter: Letter, by: str) -> Writes:
+        letter.requeued_by = letter.requeued_by or by
+        yield
+        self._birth(letter.saga.event, letter.saga.subscription, letter.saga.generation + 1)
+        yield
+
+    def letter(self, saga: Saga) -> Letter | None:
+        return next((letter for letter in self.letters if letter.saga is saga), None)
+
+    def at_rest(self) -> bool:
+        """Nothing is left to do but to wait for new events."""
+        ended = all(saga.status in ("Completed", "DeadLettered") for saga in self.sagas)
+        return ended and not self.inbox and all(job.settled for job in self.jobs)
+
+    def _birth(self, event: int, subscription: Subscription, generation: int) -> None:
+        saga = Saga(event, subscription, generation, self.now, subscription.limit)
+        if saga.key not in {other.key for other in self.sagas}:
+            self.sagas.append(saga)
+
+    def _job(self, saga: Saga, attempt_no: int) -> Job | None:
+        return next((job for job in self.jobs if job.saga is saga and job.attempt_no == attempt_no), None)
+
+    def _awaits(self, job: Job) -> bool:
+        return job.saga.status == "InProgress" and job.saga.attempts == job.attempt_no - 1
+
+    def _next_at(self, job: Job) -> datetime:
+        assert job.finished_at is not None
+        at = job.finished_at + min(BASE_DELAY * (1 << job.attempt_no - 1), MAX_DELAY)
+        if job.retry_after is not None:
+            at = max(at, min(job.retry_after, job.finished_at + RETRY_AFTER_CAP))
+        return at
+
+
+def _alike(jobs: Iterable[Job]) -> list[list[Job]]:
+    """Results that one statement applies: those of one attempt number and error, in the order they first come up."""
+    groups: dict[tuple[int, str | None], list[Job]] = {}
+    for job in jobs:
+        groups.setdefault((job.attempt_no, job.error), []).append(job)
+    return list(groups.values())
+
+
+def finish(step: Writes, writes: int | None = None) -> int:
+    """Run a step to its end, or until it has written `writes` times; returns how often it has written."""
+    done = 0
+    while done != writes:
+        try:
+            next(step)
+        except StopIteration:
+            break
+        done += 1
+    return done

@@ -1,0 +1,208 @@
+"""The product's side of the machine: its real steps on a real database, a clock that stands still between ticks,
+producers that keep a transaction open on a connection of their own, and processes that die after a write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import connection, connections, transaction
+from django.db.transaction import Atomic
+
+from events.intake import publish
+from tests.conformance.crashes import Crash
+
+from .model import Job, Letter, Model, Saga
+
+Row = tuple[Any, ...]
+WRITES = ("INSERT", "UPDATE", "DELETE")
+
+
+class Clock:
+    """What the database answers when it is asked for the time; it moves only when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2031, 5, 1, 12, tzinfo=UTC)
+
+    def sql(self, connection: Any) -> str:
+        return f"'{self.now:%Y-%m-%d %H:%M:%S.%f}'"
+
+
+class Producer:
+    """Publishes in a transaction that stays open until it is told how to end it."""
+
+    def __init__(self) -> None:
+        self._connection = connections.create_connection("default")
+        self._transaction: Atomic | None = None
+        self.events: list[int] = []
+
+    @property
+    def is_open(self) -> bool:
+        return self._transaction is not None
+
+    def publish(self, event_type: str, number: int, external_id: str) -> int:
+        with self._on_its_connection():
+            if self._transaction is None:
+                self._transaction = transaction.atomic()
+                self._transaction.__enter__()
+            self.events.append(number)
+            return publish(event_type, {"n": number}, external_id=external_id).id
+
+    def end(self, *, commit: bool) -> list[int]:
+        """Returns the numbers of the events that it had published."""
+        assert self._transaction is not None
+        with self._on_its_connection():
+            if not commit:
+                transaction.set_rollback(True)
+            self._transaction.__exit__(None, None, None)
+        published, self.events, self._transaction = self.events, [], None
+        return published
+
+    def close(self) -> None:
+        if self.is_open:
+            self.end(commit=False)
+        self._connection.close()
+
+    @contextmanager
+    def _on_its_connection(self) -> Iterator[None]:
+        usual = connections["default"]
+        connections["default"] = self._connection
+        try:
+            yield
+        finally:
+            connections["default"] = usual
+
+
+def dying_after(writes: int | None, work: Callable[[], object]) -> bool:
+    """Run `work`, which dies with its n-th write done; within a transaction that write is lost. Whether it died."""
+    done = 0
+
+    def watch(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        nonlocal done
+        if done == writes and sql.startswith(WRITES):
+            raise Crash
+        result = execute(sql, params, many, context)
+        done += sql.startswith(WRITES)
+        return result
+
+    if writes is None:
+        work()
+        return False
+    try:
+        with connection.execute_wrapper(watch):
+            work()
+    except Crash:
+        connection.close()  # a process that is gone holds no connection
+        return True
+    return False
+
+
+class Tables:
+    """All rows of one example, in the order of their ids, in the model's terms."""
+
+    def __init__(self) -> None:
+        self._bases = {
+            table: self._rows(f"SELECT COALESCE(MAX(id), 0) FROM {table}")[0][0]
+            for table in ("events", "webhook_delivery_sagas", "webhook_delivery_jobs", "dead_letters")
+        }
+        self.first_event: int = self._bases["events"] + 1
+        self.subscription_numbers: dict[int, int] = {}
+        self.event_ids: dict[int, int] = {}
+        self.letter_ids: list[int] = []
+
+    def stored(self) -> dict[str, list[Row]]:
+        numbers = {id: number for number, id in self.event_ids.items()}
+        sagas = self._after(
+            "webhook_delivery_sagas",
+            "event_id, subscription_id, generation, status, attempt_count, next_attempt_at, max_retry_limit, "
+            "final_error_code",
+        )
+        saga = {id: (numbers[row[0]], self.subscription_numbers[row[1]], row[2]) for id, *row in sagas}
+        jobs = self._after(
+            "webhook_delivery_jobs",
+            "saga_id, attempt_no, status, lease_until, lease_token, worker_id, lease_resets, error_code, finished_at, "
+            "retry_after, settled_at IS NOT NULL",
+        )
+        letters = self._after("dead_letters", "saga_id, final_error_code, failed_at")
+        requeued: dict[int, str] = dict(
+            self._rows(
+                "SELECT dead_letter_id, requested_by FROM dead_letter_requeues WHERE dead_letter_id > %s",
+                self._bases["dead_letters"],
+            )
+        )
+        self.letter_ids = [row[0] for row in letters]
+        return {
+            "events": [(numbers[id],) for (id,) in self._after("events")],
+            "inbox": sorted((numbers[id],) for (id,) in self._rows("SELECT event_id FROM routing_inbox")),
+            "sagas": [(saga[id], *row[3:5], _time(row[5]), *row[6:]) for id, *row in sagas],
+            "jobs": [
+                (saga[row[0]], *row[1:3], _time(row[3]), *row[4:8], _time(row[8]), _time(row[9]), bool(row[10]))
+                for _, *row in jobs
+            ],
+            "letters": [(saga[row[0]], row[1], _time(row[2]), requeued.get(id)) for id, *row in letters],
+        }
+
+    def put_to_rest(self) -> None:
+        """What an example leaves behind is out of the way of the next one, which is far quicker than removing it."""
+        sagas, jobs = self._bases["webhook_delivery_sagas"], self._bases["webhook_delivery_jobs"]
+        with transaction.atomic():
+            self._execute("DELETE FROM routing_inbox")
+            self._execute(
+                "UPDATE webhook_delivery_sagas SET status = 'Completed' "
+                "WHERE id > %s AND status NOT IN ('Completed', 'DeadLettered')",
+                sagas,
+            )
+            self._execute(
+                "UPDATE webhook_delivery_jobs SET status = 'Failed' WHERE id > %s AND status IN ('Pending', 'Leased')",
+                jobs,
+            )
+            self._execute(
+                "UPDATE webhook_delivery_jobs SET settled_at = '2031-01-01 00:00:00' "
+                "WHERE id > %s AND settled_at IS NULL",
+                jobs,
+            )
+
+    def _after(self, table: str, columns: str = "") -> list[Row]:
+        listed = f"id, {columns}" if columns else "id"
+        return self._rows(f"SELECT {listed} FROM {table} WHERE id > %s ORDER BY id", self._bases[table])
+
+    def _rows(self, sql: str, *parameters: Any) -> list[Row]:
+        with connection.cursor() as cursor:
+            cursor.execute(sql, parameters)
+            return list(cursor.fetchall())
+
+    def _execute(self, sql: str, *parameters: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(sql, parameters)
+
+
+def expected(model: Model) -> dict[str, list[Row]]:
+    return {
+        "events": [(number,) for number in model.events],
+        "inbox": [(number,) for number in model.inbox],
+        "sagas": [_saga(saga) for saga in model.sagas],
+        "jobs": [_job(job) for job in model.jobs],
+        "letters": [_letter(letter) for letter in model.letters],
+    }
+
+
+def _saga(saga: Saga) -> Row:
+    return saga.key, saga.status, saga.attempts, saga.next_at, saga.limit, saga.error
+
+
+def _job(job: Job) -> Row:
+    holder = job.token, job.worker, job.resets
+    result = job.error, job.finished_at, job.retry_after, job.settled
+    return job.saga.key, job.attempt_no, job.status, job.lease_until, *holder, *result
+
+
+def _letter(letter: Letter) -> Row:
+    return letter.saga.key, letter.error, letter.failed_at, letter.requeued_by
+
+
+def _time(value: Any) -> datetime | None:
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    return None if value is None else value.replace(tzinfo=UTC)

@@ -1,0 +1,58 @@
+"""Which processes are put together: each configuration small enough to be gone through to its last state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .protocol import Protocol
+
+TESTED = {
+    "two orchestrators": Protocol(orchestrators=2),
+    "two workers": Protocol(workers=2),
+    "switched on and off": Protocol(orchestrators=2, limit=1, switching=True),
+    "two people who requeue": Protocol(people=2, generations=2, limit=1),
+    "two routers": Protocol(routers=2, limit=1, switching=True),
+}
+LARGE = {
+    "two orchestrators, three attempts": Protocol(orchestrators=2, limit=3),
+    "two of each, one attempt": Protocol(orchestrators=2, workers=2, cleaners=2, limit=1),
+    "two orchestrators and two workers": Protocol(orchestrators=2, workers=2),
+    "switched on and off, with retries": Protocol(orchestrators=2, switching=True),
+    "requeued twice, with retries": Protocol(people=1, generations=3),
+    "from the producer to the second generation": Protocol(routers=2, people=1, generations=2, limit=1, switching=True),
+}
+
+# Guard taken away (or two of them) → where that is seen, and which rule it breaks.
+GUARDS = {
+    "report token": ("two workers", "a result from a worker that had lost its lease"),
+    "attempt key": ("two orchestrators", "two jobs of one attempt"),
+    "start count": ("two orchestrators, three attempts", "InProgress and nothing will move it"),
+    "apply count": ("two orchestrators", "a result applied twice"),
+    "settled if applied": ("two orchestrators", "a result marked settled that was not applied"),
+    "letter first": ("two orchestrators", "DeadLettered without a dead letter"),
+    "letter key": ("two orchestrators", "two dead letters of one saga"),
+    "clean status": ("two workers", "a finished job has changed"),
+    "begun": ("switched on and off", "a state that cannot end"),
+    "saga key": ("two people who requeue", "two sagas of one generation"),
+    "generation": ("two people who requeue", "a requeue that makes no saga"),
+    "births first + routing transaction": ("two routers", "an event has left the inbox and has no saga"),
+    "requeue key": ("two people who requeue", "two records of one requeue"),
+}
+# Taken away alone, these break nothing: others hold the line behind them.
+SECOND_LINE = {
+    "active key": "two orchestrators",
+    "start status": "two orchestrators",
+    "apply status": "two orchestrators",
+    "report status": "two workers",
+    "release status": "switched on and off",
+    "inbox lock": "two routers",
+    "routing transaction": "two routers",
+}
+
+
+def named(name: str) -> Protocol:
+    return {**TESTED, **LARGE}[name]
+
+
+def without(guards: str, configuration: str) -> Protocol:
+    return replace(named(configuration), without=frozenset(guards.split(" + ")))

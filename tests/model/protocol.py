@@ -1,0 +1,354 @@
+"""One event and one subscription, and every order in which the hub's processes can do their statements.
+
+Each process is a place in its program and what it has read; a step is one statement, or one transaction where the code
+has one. Before any statement the process may die. Leases may expire and retries be due at any moment, so time is no
+part of the state. Whoever writes from what it has read before meets the same guards as in the code; `without` names
+those that are taken away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sagas.transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, PENDING, PENDING_RETRY, TERMINAL, WAITING
+
+# What has become of the event.
+UNPUBLISHED, OPEN, INBOX, ROUTED, UNMATCHED, ROLLED_BACK = range(6)
+
+
+class Saga(NamedTuple):
+    generation: int
+    status: str = PENDING
+    attempts: int = 0
+    due: bool = True
+    applied: tuple[int, ...] = ()  # the attempts whose results it has taken
+    received: bool = False  # by the receiver
+
+
+class Job(NamedTuple):
+    saga: int
+    attempt: int
+    status: str = "Pending"
+    token: int = 0
+    settled: bool = False
+    told_by: int = 0  # the token of the worker whose word it holds
+
+
+class Process(NamedTuple):
+    kind: str
+    place: str = ""  # the statement that comes next; none while it is idle
+    knows: tuple[int, ...] = ()
+    word: str = ""
+
+
+class State(NamedTuple):
+    event: int
+    on: bool
+    sagas: tuple[Saga, ...]
+    jobs: tuple[Job, ...]
+    letters: tuple[int, ...]
+    requeues: tuple[int, ...]
+    processes: tuple[Process, ...]
+
+
+Step = tuple[str, State]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How many processes of each kind there are, what may happen, and which guards are missing."""
+
+    routers: int = 0
+    orchestrators: int = 1
+    workers: int = 1
+    cleaners: int = 1
+    people: int = 0
+    limit: int = 2  # attempts
+    generations: int = 1
+    switching: bool = False
+    without: frozenset[str] = frozenset()
+
+    def start(self) -> State:
+        kinds = {
+            "router": self.routers,
+            "orchestrator": self.orchestrators,
+            "worker": self.workers,
+            "cleaner": self.cleaners,
+            "person": self.people,
+        }
+        processes = tuple(sorted(Process(kind) for kind, count in kinds.items() for _ in range(count)))
+        if self.routers:
+            return State(UNPUBLISHED, True, (), (), (), (), processes)
+        return State(ROUTED, True, (Saga(0),), (), (), (), processes)
+
+    def steps(self, state: State) -> Iterator[Step]:
+        yield from self._world(state)
+        seen = set()
+        for number, process in enumerate(state.processes):
+            if process in seen:
+                continue  # two processes of a kind at the same place are the same process
+            seen.add(process)
+            others = state.processes[:number] + state.processes[number + 1 :]
+            if process.place:
+                yield f"the {process.kind} dies", _with(state, others, Process(process.kind))
+            for label, after, become in getattr(self, f"_{process.kind}")(state, process):
+                yield f"{process.kind}: {label}", _with(after, others, become)
+
+    # What nobody decides
+
+    def _world(self, state: State) -> Iterator[Step]:
+        match state.event:
+            case 0:
+                yield "the producer inserts the event", state._replace(event=OPEN)
+            case 1:
+                yield "the producer commits", state._replace(event=INBOX)
+                yield "the producer rolls back", state._replace(event=ROLLED_BACK)
+        if self.switching:
+            yield f"{SWITCH} {'off' if state.on else 'on'}", state._replace(on=not state.on)
+        for number, saga in enumerate(state.sagas):
+            if not saga.due and saga.status in WAITING:
+                yield "its time comes", _saga(state, number, saga._replace(due=True))
+
+    # The loops, statement by statement
+
+    def _router(self, state: State, me: Process) -> Iterator[tuple[str, State, Process]]:
+        idle = Process("router")
+        if not me.place and state.event == INBOX:
+            # SKIP LOCKED: nobody else takes the row while a transaction holds it.
+            held = any(other.kind == "router" and other.place for other in state.processes)
+            if not held or "inbox lock" in self.without:
+                yield "takes the event", state, Process("router", "subscriptions")
+        elif me.place == "subscriptions":
+            place = "remove" if "births first" in self.without else "births"
+            yield "reads the subscriptions", state, Process("router", place, (int(state.on),))
+        elif me.place == "births" and "routing transaction" not in self.without:
+            after = self._born(state, 0) if me.knows[0] else state
+            yield "makes the saga, removes the event, commits", _routed(after, me.knows[0]), idle
+        elif me.place == "births":
+            after = self._born(state, 0) if me.knows[0] else state
+            place = "" if "births first" in self.without else "remove"
+            yield "makes the saga", after, Process("router", place, me.knows) if place else idle
+        elif me.place == "remove":
+            become = Process("router", "births", me.knows) if "births first" in self.without else idle
+            yield "removes the event", _routed(state, me.knows[0]), become
+
+    def _orchestrator(self, state: State, me: Process) -> Iterator[tuple[str, State, Process]]:
+        yield from self._dispatch(state, me)
+        yield from self._settle(state, me)
+
+    def _dispatch(self, state: State, me: Process) -> Iterator[tuple[str, State, Process]]:
+        idle = Process("orchestrator")
+
+        def then(place: str) -> Process:
+            return Process("orchestrator", place, me.knows, me.word)
+
+        if not me.place:
+            for number, saga in enumerate(state.sagas):
+                if saga.due and saga.status in WAITING:
+                    become = Process("orchestrator", "subscription", (number, saga.attempts), saga.status)
+                    yield "reads the due saga", state, become
+            return
+        if me.place not in ("subscription", "begun", "postpone", "job", "start"):
+            return
+        number, count = me.knows
+        saga = state.sagas[number]
+        has_job = any(job.saga == number and job.attempt == count + 1 for job in state.jobs)
+        match me.place:
+            case "subscription":
+                yield "reads the subscription", state, then("job" if state.on else "begun")
+            case "begun":
+                follow = has_job and "begun" not in self.without
+                yield "looks for the job", state, then("job" if follow else "postpone")
+            case "postpone":
+                ok = saga.due and saga.status == me.word
+                yield "postpones", _saga(state, number, saga._replace(due=False)) if ok else state, idle
+            case "job":
+                active = any(job.saga == number and job.status in ("Pending", "Leased") for job in state.jobs)
+                clash = (has_job and "attempt key" not in self.without) or (active and "active key" not in self.without)
+                made = state if clash else state._replace(jobs=(*state.jobs, Job(number, count + 1)))
+                yield "inserts the job", made, then("start")
+            case "start":
+                ok = (saga.status == me.word or "start status" in self.without) and (
+                    saga.attempts == count or "start count" in self.without
+                )
+                after = _saga(state, number, saga._replace(status=IN_PROGRESS)) if ok else state
+                yield "sets the saga InProgress", after, idle
+
+    def _settle(self, state: State, me: Process) -> Iterator[tuple[str, State, Process]]:
+        idle = Process("orchestrator")
+
+        def then(place: str) -> Process:
+            return Process("orchestrator", place, me.knows)
+
+        if not me.place:
+            for number, job in enumerate(state.jobs):
+                if job.status in ("Completed", "Failed") and not job.settled:
+                    yield "reads a result", state, Process("orchestrator", "view", (number,))
+            return
+        if me.place not in ("view", "complete", "retry", "letter", "bury", "late letter", "again", "mark"):
+            return
+        number = me.knows[0]
+        job = state.jobs[number]
+        saga = state.sagas[job.saga]
+        awaits = (saga.status == IN_PROGRESS or "apply status" in self.without) and (
+            saga.attempts == job.attempt - 1 or "apply count" in self.without
+        )
+
+        def applied(status: str) -> State:
+            if not awaits:
+                return state
+            taken = (*saga.applied, job.attempt)
+            changed = saga._replace(
+                status=status, attempts=saga.attempts + 1, applied=taken, due=status != PENDING_RETRY
+            )
+            return _saga(state, job.saga, changed)
+
+        match me.place:
+            case "view":
+                if saga.status == IN_PROGRESS and saga.attempts == job.attempt - 1:
+                    yield "decides", state, then(self._decision(job))
+                else:
+                    # What the first look has shown is trusted when nothing was to be applied.
+                    yield "finds nothing to apply", state, self._marking(saga, job, then, idle)
+            case "complete":
+                yield "completes the saga", applied(COMPLETED), then("again")
+            case "retry":
+                yield "lets the saga wait for a retry", applied(PENDING_RETRY), then("again")
+            case "letter":
+                there = job.saga in state.letters and "letter key" not in self.without
+                written = state if there else state._replace(letters=(*state.letters, job.saga))
+                yield "writes the dead letter", written, then("bury")
+            case "bury":
+                late = "letter first" in self.without
+                yield "buries the saga", applied(DEAD_LETTERED), then("late letter" if late else "again")
+            case "late letter":
+                there = job.saga in state.letters
+                written = state if there else state._replace(letters=(*state.letters, job.saga))
+                yield "writes the dead letter, late", written, then("again")
+            case "again":
+                yield "looks again", state, self._marking(saga, job, then, idle)
+            case "mark":
+                yield "marks the result settled", _job(state, number, job._replace(settled=True)), idle
+
+    def _decision(self, job: Job) -> str:
+        if job.status == "Completed":
+            return "complete"
+        if job.attempt < self.limit:
+            return "retry"
+        return "bury" if "letter first" in self.without else "letter"
+
+    def _marking(self, saga: Saga, job: Job, then: object, idle: Process) -> Process:
+        applied = saga.attempts >= job.attempt or "settled if applied" in self.without
+        return then("mark") if applied else idle  # type: ignore[operator]
+
+    def _worker(self, state: State, me: Process) -> Iterator[tuple[str, State, Process]]:
+        idle = Process("worker")
+        if not me.place:
+            known = {job.token for job in state.jobs} | {p.knows[1] for p in state.processes if len(p.knows) > 1}
+            token = next(number for number in range(1, 99) if number not in known)
+            for number, job in enumerate(state.jobs):
+                if job.status == "Pending":
+                    leased = _job(state, number, job._replace(status="Leased", token=token))
+                    yield "leases the job", leased, Process("worker", "read", (number, token))
+            return
+        number, token = me.knows
+        job = state.jobs[number]
+        saga = state.sagas[job.saga]
+        mine = (job.status == "Leased" or "report status" in self.without) and (
+            job.token == token or "report token" in self.without
+        )
+        match me.place:
+            case "read":
+                if job.token != token:
+                    yield "finds the lease gone", state, idle
+                else:
+                    yield "reads the job", state, Process("worker", "send" if state.on else "release", me.knows)
+            case "send":
+                received = _saga(state, job.saga, saga._replace(received=True))
+                yield "sends: answered 2xx", received, Process("worker", "report", me.knows, "Completed")
+                yield "sends: received, no answer", received, Process("worker", "report", me.knows, "Failed")
+                yield "sends: not received", state, Process("worker", "report", me.knows, "Failed")
+            case "report":
+                told = _job(state, number, job._replace(status=me.word, told_by=token))
+                yield f"reports {me.word}", told if mine else state, idle
+            case "release":
+                own = (job.status == "Leased" or "release status" in self.without) and job.token == token
+                yield "gives the job back", _job(state, number, job._replace(status="Pending")) if own else state, idle
+
+    def _cleaner(self, state: State, me: Process) -> Iterator[tuple[str, State, Process]]:
+        if not me.place:
+            for number, job in enumerate(state.jobs):
+                if job.status == "Leased":
+                    yield "finds the lease expired", state, Process("cleaner", "reset", (number, job.token))
+            return
+        number, token = me.knows
+        job = state.jobs[number]
+        ok = (job.status == "Leased" or "clean status" in self.without) and job.token == token
+        yield (
+            "resets the lease",
+            _job(state, number, job._replace(status="Pending")) if ok else state,
+            Process("cleaner"),
+        )
+
+    def _person(self, state: State, me: Process) -> Iterator[tuple[str, State, Process]]:
+        if not me.place:
+            for number in dict.fromkeys(state.letters):
+                if state.sagas[number].generation + 1 < self.generations:
+                    yield "asks for a requeue", state, Process("person", "record", (number,))
+            return
+        number = me.knows[0]
+        if me.place == "record":
+            there = number in state.requeues and "requeue key" not in self.without
+            recorded = state if there else state._replace(requeues=(*state.requeues, number))
+            yield "is recorded", recorded, Process("person", "birth", me.knows)
+        elif me.place == "birth":
+            after = self._born(state, state.sagas[number].generation + 1)
+            made = any(saga.generation == state.sagas[number].generation + 1 for saga in after.sagas)
+            yield "makes the new saga", after, Process("person") if made else Process("person", "in vain")
+
+    def _born(self, state: State, generation: int) -> State:
+        clash = any(saga.generation == generation or "generation" in self.without for saga in state.sagas)
+        if clash and "saga key" not in self.without:
+            return state
+        return state._replace(sagas=(*state.sagas, Saga(generation)))
+
+
+SWITCH = "the subscription is switched"
+
+
+def _with(state: State, others: tuple[Process, ...], process: Process) -> State:
+    """Processes of a kind are alike: in which order they are listed makes no other state."""
+    return State(*state[:-1], tuple(sorted((*others, process))))
+
+
+def _saga(state: State, number: int, saga: Saga) -> State:
+    return state._replace(sagas=(*state.sagas[:number], saga, *state.sagas[number + 1 :]))
+
+
+def _job(state: State, number: int, job: Job) -> State:
+    return state._replace(jobs=(*state.jobs[:number], job, *state.jobs[number + 1 :]))
+
+
+def _routed(state: State, matched: int) -> State:
+    # Two routers may have seen two answers: one that matched has the last word.
+    return state._replace(event=ROUTED if matched or state.sagas else UNMATCHED)
+
+
+def ended(state: State) -> bool:
+    """Nothing is left to do, but for what waits for its subscription to be switched on."""
+    if state.event in (UNPUBLISHED, OPEN, INBOX):
+        return False
+    for job in state.jobs:
+        if job.status in ("Completed", "Failed") and not job.settled:
+            return False
+        if job.status == "Leased" or (job.status == "Pending" and state.on):
+            return False
+    for number, saga in enumerate(state.sagas):
+        if saga.status in TERMINAL:
+            continue
+        job_waits = any(job.saga == number and job.status == "Pending" for job in state.jobs)
+        if state.on or (saga.status == IN_PROGRESS and not job_waits):
+            return False
+    return all(not process.place for process in state.processes)

@@ -1,0 +1,63 @@
+"""What must never be seen, in any state that can be reached."""
+
+from __future__ import annotations
+
+from sagas.transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, TERMINAL, is_legal
+
+from .protocol import ROUTED, State
+
+
+def of_a_state(state: State) -> str | None:
+    """The first rule that a state breaks."""
+    generations = [saga.generation for saga in state.sagas]
+    if len(set(generations)) != len(generations):
+        return "two sagas of one generation"
+    if state.event == ROUTED and not state.sagas and not any(p.kind == "router" and p.place for p in state.processes):
+        return "an event has left the inbox and has no saga"
+    if len(set(state.letters)) != len(state.letters):
+        return "two dead letters of one saga"
+    if len(set(state.requeues)) != len(state.requeues):
+        return "two records of one requeue"
+    if any(process.place == "in vain" for process in state.processes):
+        return "a requeue that makes no saga"
+    for number, saga in enumerate(state.sagas):
+        jobs = [job for job in state.jobs if job.saga == number]
+        active = sum(job.status in ("Pending", "Leased") for job in jobs)
+        if active > 1:
+            return "two active jobs"
+        if len({job.attempt for job in jobs}) != len(jobs):
+            return "two jobs of one attempt"
+        if len(set(saga.applied)) != len(saga.applied):
+            return "a result applied twice"
+        if saga.attempts != len(saga.applied) or list(saga.applied) != list(range(1, saga.attempts + 1)):
+            return "attempt_count is not the number of results applied"
+        if saga.status == COMPLETED and not saga.received:
+            return "Completed and never received"
+        if saga.status == COMPLETED and number in state.letters:
+            return "Completed with a dead letter"
+        if saga.status == DEAD_LETTERED and number not in state.letters:
+            return "DeadLettered without a dead letter"
+        if saga.status in TERMINAL and active:
+            return "ended with an active job"
+        if saga.status == IN_PROGRESS and not any(not job.settled for job in jobs):
+            return "InProgress and nothing will move it"
+        if any(job.told_by not in (0, job.token) for job in jobs):
+            return "a result from a worker that had lost its lease"
+        if any(job.settled and job.attempt > saga.attempts for job in jobs):
+            return "a result marked settled that was not applied"
+    return None
+
+
+def of_a_step(before: State, after: State) -> str | None:
+    """The first rule that a change breaks."""
+    if before.sagas is after.sagas and before.jobs is after.jobs:
+        return None
+    for old, new in zip(before.sagas, after.sagas, strict=False):
+        if old.status in TERMINAL and (old.status, old.attempts) != (new.status, new.attempts):
+            return "an ended saga has changed"
+        if old.status != new.status and not is_legal(old.status, new.status):
+            return f"a saga goes from {old.status} to {new.status}"
+    for earlier, later in zip(before.jobs, after.jobs, strict=False):
+        if earlier.status in ("Completed", "Failed") and earlier.status != later.status:
+            return "a finished job has changed"
+    return None

@@ -1,0 +1,154 @@
+"""The groups of people at the console, and what each may do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import StringIO
+
+import pytest
+from django.contrib.auth.models import Group, Permission, User
+from django.core.exceptions import PermissionDenied
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+
+from deadletters.models import DeadLetter, Requeue
+from deadletters.requeue import requeue
+from subscriptions.models import Subscription
+from tests.admin import rows
+
+pytestmark = pytest.mark.django_db
+
+VIEW = {"view_event", "view_saga", "view_job", "view_deadletter", "view_subscription", "view_process"}
+EXPECTED = {
+    "support": VIEW | {"requeue_deadletter"},
+    "auditors": VIEW,
+    "operations": VIEW
+    | {
+        "requeue_deadletter",
+        "bulk_requeue_deadletter",
+        "add_subscription",
+        "change_subscription",
+        "verify_subscription",
+        "reveal_secret",
+    },
+}
+NAME = "deadletters_deadletter"
+
+
+@pytest.fixture
+def member() -> Callable[[str], Client]:
+    def log_in(group: str) -> Client:
+        user = User.objects.create_user(group, is_staff=True)
+        user.groups.add(Group.objects.get(name=group))
+        client = Client()
+        client.force_login(user)
+        return client
+
+    return log_in
+
+
+def permissions(group: str) -> set[str]:
+    return set(Group.objects.get(name=group).permissions.values_list("codename", flat=True))
+
+
+def migrate() -> None:
+    call_command("migrate", verbosity=0, stdout=StringIO())
+
+
+@pytest.mark.parametrize("group", EXPECTED)
+def test_migrate_makes_the_groups(group: str):
+    assert permissions(group) == EXPECTED[group]
+
+
+def test_migrate_again_makes_no_second_group_and_gives_back_what_is_missing():
+    Group.objects.get(name="auditors").delete()
+    support = Group.objects.get(name="support")
+    support.permissions.remove(Permission.objects.get(codename="requeue_deadletter"))
+
+    migrate()
+    migrate()
+
+    assert {group: permissions(group) for group in EXPECTED} == EXPECTED
+    assert Group.objects.count() == len(EXPECTED)
+
+
+def test_migrate_takes_nothing_from_a_group_that_was_given_more():
+    Group.objects.get(name="support").permissions.add(Permission.objects.get(codename="change_subscription"))
+
+    migrate()
+
+    assert permissions("support") == EXPECTED["support"] | {"change_subscription"}
+
+
+def choose(client: Client, *letters: DeadLetter):
+    chosen = [letter.pk for letter in letters]
+    return client.post(rows.listing(NAME), {"action": "requeue", "_selected_action": chosen, "index": "0"}, follow=True)
+
+
+def confirm(client: Client, *letters: DeadLetter):
+    page = reverse("admin:deadletters_deadletter_requeue")
+    return client.post(page, {"ids": ",".join(str(letter.pk) for letter in letters), "reason": "mended"}, follow=True)
+
+
+def test_support_requeues_one_at_a_time(member: Callable[[str], Client]):
+    one, two = rows.dead_letter("one"), rows.dead_letter("two")
+    support = member("support")
+
+    assert "You may requeue one dead letter at a time; choose one." in choose(support, one, two).content.decode()
+    assert confirm(support, one, two).status_code == 403
+    page = reverse("admin:deadletters_deadletter_requeue")
+    assert support.get(page, {"ids": f"{one.pk},{two.pk}"}).status_code == 403
+    assert not Requeue.objects.exists()
+
+    assert "This dead letter" in choose(support, one).content.decode()
+    assert support.get(page, {"ids": one.pk}).status_code == 200
+    assert confirm(support, one).status_code == 200
+    assert confirm(support, two, two).status_code == 200, "named twice it is still one"
+    assert Requeue.objects.count() == 2
+
+
+def test_operations_requeues_many_at_once(member: Callable[[str], Client]):
+    letters = [rows.dead_letter(text) for text in ("one", "two")]
+    operations = member("operations")
+
+    assert "These 2 dead letters" in choose(operations, *letters).content.decode()
+    assert confirm(operations, *letters).status_code == 200
+    assert Requeue.objects.count() == 2
+
+
+def test_auditors_see_everything_and_do_nothing(member: Callable[[str], Client]):
+    pks = rows.one_of_each()
+    auditor = member("auditors")
+
+    for name, pk in pks.items():
+        assert auditor.get(rows.listing(name)).status_code == 200
+        assert auditor.get(rows.change(name, pk)).status_code == 200
+        assert auditor.get(rows.add(name)).status_code == 403
+    assert confirm(auditor, DeadLetter.objects.get()).status_code == 403
+    for verb in ("verify", "test", "rotate"):
+        page = reverse("admin:subscriptions_subscription_change", args=[pks["subscriptions_subscription"]])
+        assert auditor.post(page.replace("/change/", f"/{verb}/")).status_code == 403
+    assert not Requeue.objects.exists()
+
+
+@pytest.mark.parametrize(("group", "may"), [("support", False), ("auditors", False), ("operations", True)])
+def test_only_operations_keeps_subscriptions(member: Callable[[str], Client], group: str, may: bool):
+    pk = rows.one_of_each()["subscriptions_subscription"]
+    client = member(group)
+    page = rows.change("subscriptions_subscription", pk)
+
+    assert (client.get(rows.add("subscriptions_subscription")).status_code == 200) is may
+    assert (client.post(page.replace("/change/", "/rotate/")).status_code == 200) is may
+    assert (Subscription.objects.get(pk=pk).previous_secret != "") is may
+
+
+def test_the_bulk_permission_alone_requeues_nothing():
+    letters = [rows.dead_letter(text) for text in ("one", "two")]
+    user = User.objects.create_user("anna")
+    user.user_permissions.set(Permission.objects.filter(codename="bulk_requeue_deadletter"))
+
+    for chosen in (letters, letters[:1]):
+        with pytest.raises(PermissionDenied, match=r"lacks the permission deadletters[.]requeue_deadletter"):
+            requeue([letter.pk for letter in chosen], by=User.objects.get(pk=user.pk), reason="r")
+    assert not Requeue.objects.exists()

@@ -1,0 +1,129 @@
+"""Everything that is known after a run, from the producers', the receiver's and the tormentor's own logs, from the
+processes' logs and from the tables: plain values for the judge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from . import journal, logs
+from .fleet import Ending
+from .target import Target
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Receipt:
+    uid: str
+    path: str
+    attempt: int
+    body: str
+    answer: str
+
+
+@dataclass(frozen=True)
+class Event:
+    id: int
+    uid: str
+    event_type: str
+    key: Key
+    payload: Any
+
+
+@dataclass(frozen=True)
+class Saga:
+    id: int
+    event_id: int
+    subscription_id: int
+    generation: int
+    status: str
+    attempt_count: int
+    max_retry_limit: int
+
+
+@dataclass(frozen=True)
+class Job:
+    id: int
+    saga_id: int
+    attempt_no: int
+    status: str
+    response_status: int | None
+    error_code: str | None
+    lease_resets: int
+    settled: int
+
+
+@dataclass
+class Evidence:
+    # what the producers say: (source, external id) → type and payload
+    asked: dict[Key, tuple[str, Any]] = field(default_factory=dict)
+    acknowledged: set[Key] = field(default_factory=set)
+    rolled_back: set[Key] = field(default_factory=set)
+    # what the receiver says
+    receipts: list[Receipt] = field(default_factory=list)
+    # what the tables say
+    events: dict[int, Event] = field(default_factory=dict)
+    subscriptions: dict[int, tuple[str, str]] = field(default_factory=dict)  # id → event type and path
+    sagas: list[Saga] = field(default_factory=list)
+    jobs: list[Job] = field(default_factory=list)
+    letters: list[int] = field(default_factory=list)  # their sagas' ids
+    inbox: list[int] = field(default_factory=list)
+    # what the tormentor, the sampler and the processes say
+    faults: list[dict[str, Any]] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    said: logs.Said = field(default_factory=logs.Said)
+    endings: list[Ending] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
+    audit: str = ""  # what it found; empty if nothing
+
+
+def collect(folder: Path, target: Target) -> Evidence:
+    found = Evidence()
+    for path in folder.glob("producer-*.jsonl"):
+        _hear_producer(found, journal.read(path))
+    for fact in journal.read(folder / "received.jsonl"):
+        found.receipts.append(Receipt(fact["uid"], fact["path"], fact["attempt"], fact["body"], fact["answer"]))
+    found.faults = list(journal.read(folder / "chaos.jsonl"))
+    found.said = logs.read((folder / "logs").glob("*.log"))
+    _read_tables(found, target)
+    return found
+
+
+def _hear_producer(found: Evidence, facts: Iterable[dict[str, Any]]) -> None:
+    for fact in facts:
+        source = fact["source"]
+        if fact["say"] == "intent":
+            for event in fact["events"]:
+                found.asked[source, event["id"]] = event["type"], event["payload"]
+        elif fact["say"] == "acknowledged":
+            found.acknowledged |= {(source, number) for number in fact["ids"]}
+        else:
+            found.rolled_back |= {(source, number) for number in fact["ids"]}
+
+
+def _read_tables(found: Evidence, target: Target) -> None:
+    for id, uid, event_type, source, external_id, payload in target.rows(
+        "SELECT id, uid, event_type, source, external_id, payload FROM events"
+    ):
+        found.events[id] = Event(id, dashed(uid), event_type, (source, external_id), json.loads(payload))
+    for id, event_type, url in target.rows("SELECT id, event_type, callback_url FROM subscriptions"):
+        found.subscriptions[id] = event_type, urlsplit(url).path
+    columns = "id, event_id, subscription_id, generation, status, attempt_count, max_retry_limit"
+    found.sagas = [Saga(*row) for row in target.rows(f"SELECT {columns} FROM webhook_delivery_sagas")]
+    columns = "id, saga_id, attempt_no, status, response_status, error_code, lease_resets, settled_at IS NOT NULL"
+    found.jobs = [
+        Job(*row) for row in target.rows(f"SELECT {columns} FROM webhook_delivery_jobs ORDER BY saga_id, attempt_no")
+    ]
+    found.letters = [saga_id for (saga_id,) in target.rows("SELECT saga_id FROM dead_letters")]
+    found.inbox = [event_id for (event_id,) in target.rows("SELECT event_id FROM routing_inbox")]
+
+
+def dashed(uid: str) -> str:
+    """As the receiver saw it, however the column keeps it."""
+    plain = uid.replace("-", "")
+    return "-".join((plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:]))

@@ -1,0 +1,86 @@
+"""A run short enough for every day: everything is hit, and every claim holds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.galera import provider
+from tests.support.server import NoServer, find
+
+from .fleet import ROOT
+from .plan import LOOPS
+
+pytestmark = [pytest.mark.mysql_family, pytest.mark.timeout(600)]
+SECONDS = 90
+SUMMARY = "summary.json"
+FAILOVER_SECONDS = 30
+
+
+def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.torture", "--logs", str(folder), "--json", str(folder / SUMMARY), *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+def torture(folder: Path, *options: str) -> dict[str, Any]:
+    """The summary of a run in which every claim held. It starts its own server, to kill it."""
+    done = run(folder, *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads((folder / SUMMARY).read_text())
+    assert not any(verdict["found"] for verdict in document["verdicts"])
+    return dict(document["figures"])
+
+
+def test_nothing_is_lost_and_nothing_happens_twice_whatever_is_killed(tmp_path: Path):
+    try:
+        find()
+    except NoServer as reason:
+        pytest.skip(str(reason))
+
+    figures = torture(tmp_path, "--seconds", str(SECONDS), "--events", "2000", "--database-kills", "3")
+
+    # A machine that is busy with other things is slow to start what was killed, hence the room.
+    assert figures["loops killed"] >= SECONDS
+    assert all(figures[f"{kind}s killed"] for kind in LOOPS)
+    assert figures["database kills"] == 3
+    assert figures["events acknowledged"] >= 1000
+    assert figures["leases reset"] > 0, "no worker was killed in the middle of its work"
+    assert figures["loops stopped beyond a lease"] > 0
+    assert figures["connections killed"] > 0
+    assert figures["dead-lettered"] > 0
+    assert figures["events rolled back"] > 0
+
+
+def test_a_database_that_forgets_what_it_has_promised_is_found_out(tmp_path: Path):
+    """The whole machinery can fail: nothing of the hub is broken here but the ground it stands on."""
+    try:
+        find()
+    except NoServer as reason:
+        pytest.skip(str(reason))
+
+    done = run(tmp_path, "--forgetful", "--seconds", "12", "--events", "600", "--database-kills", "2")
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    verdicts = json.loads((tmp_path / SUMMARY).read_text())["verdicts"]
+    refuted = {verdict["claim"] for verdict in verdicts if verdict["found"]}
+    assert "Every acknowledged event is stored once, as it was sent." in refuted
+
+
+def test_nothing_is_lost_when_the_writer_of_a_cluster_is_killed(tmp_path: Path):
+    try:
+        provider()
+    except NoServer as reason:
+        pytest.skip(str(reason))
+
+    figures = torture(
+        tmp_path, "--galera", "--seconds", str(FAILOVER_SECONDS), "--events", "600", "--database-kills", "2"
+    )
+
+    assert figures["database kills"] == 2
+    assert figures["lost databases noticed"] > 0
+    assert figures["events acknowledged"] >= 300

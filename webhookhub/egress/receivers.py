@@ -1,0 +1,134 @@
+"""How much of a worker a receiver may take up, by how it has answered of late.
+
+A receiver that takes its time, or never answers, must not keep the others waiting.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Generic, TypeVar
+from urllib.parse import urlsplit
+
+from .messages import Answer, Request
+from .names import Lookup
+
+T = TypeVar("T")
+
+SLOW_SECONDS = 1.0
+# Requests at once to a receiver that is not known yet, or that has let the last one run into the time-out.
+FEW = 2
+MOST_REMEMBERED = 10_000
+# When a request that was turned away may be offered again.
+SHORTEST_WAIT_SECONDS = 2.0
+LONGEST_WAIT_SECONDS = 60.0
+
+UNKNOWN, FAST, SLOW, SILENT = "unknown", "fast", "slow", "silent"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting(Generic[T]):
+    since: float
+    tag: T
+    request: Request
+
+
+@dataclass(slots=True, eq=False)
+class Receiver(Generic[T]):
+    """Scheme, host and port; what is under way there, what waits for its turn, and how it has answered."""
+
+    host: str
+    port: int
+    most: int
+    # Written as an address, or as nothing at all, it needs no name service.
+    is_address: bool
+    manner: str = UNKNOWN
+    under_way: int = 0
+    waiting: deque[Waiting[T]] = field(default_factory=deque)
+    # What the name leads to, and which look-up libcurl has been told of.
+    lookup: Lookup | None = None
+    told: Lookup | None = None
+    _seconds: float = SLOW_SECONDS
+    _next_turn: float = 0.0
+
+    @property
+    def limit(self) -> int:
+        """Requests that may be under way at once."""
+        return self.most if self.manner in (FAST, SLOW) else min(FEW, self.most)
+
+    @property
+    def may_queue(self) -> bool:
+        """Whether further requests may wait in the worker for their turn: not where that would take long."""
+        return self.manner in (FAST, UNKNOWN)
+
+    def note(self, answer: Answer) -> None:
+        self._seconds = answer.duration_ms / 1000
+        if self._seconds <= SLOW_SECONDS:
+            self.manner = FAST  # a quick refusal takes up nothing either
+            self._next_turn = 0.0
+        else:
+            self.manner = SILENT if answer.status is None else SLOW
+
+    def note_wait(self) -> None:
+        """A request has waited for its turn in vain: until the receiver answers again, no other waits for it."""
+        self.manner = SLOW if self.manner in (FAST, SLOW) else SILENT
+
+    def wait_seconds(self) -> float:
+        """How long a request that is turned away now should stay away: until after those turned away before it.
+
+        Of ten thousand that wait for a receiver that hardly answers, most would be offered and turned away in vain
+        again and again; the bound sees to it that they come soon after it has recovered.
+        """
+        now = time.monotonic()
+        following = self._next_turn + self._seconds / self.limit
+        self._next_turn = min(max(following, now + SHORTEST_WAIT_SECONDS), now + LONGEST_WAIT_SECONDS)
+        return self._next_turn - now
+
+
+class Receivers(Generic[T]):
+    """All receivers that requests go to or have gone to of late, found by URL."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._by_url: dict[str, Receiver[T]] = {}
+        self._by_origin: dict[str, Receiver[T]] = {}
+
+    def at(self, url: str) -> Receiver[T]:
+        return self._by_url.get(url) or self._remember(url)
+
+    def _remember(self, url: str) -> Receiver[T]:
+        netloc, host, port = _where(url)
+        receiver = self._by_origin.get(netloc)
+        if receiver is None:
+            receiver = Receiver(host, port, self._most, _is_address(host))
+            _bound(self._by_origin)
+            self._by_origin[netloc] = receiver
+        _bound(self._by_url)
+        self._by_url[url] = receiver
+        return receiver
+
+
+def _bound(receivers: dict[str, Receiver[T]]) -> None:
+    if len(receivers) >= MOST_REMEMBERED:
+        idle = (key for key, receiver in receivers.items() if not receiver.under_way and not receiver.waiting)
+        if (oldest := next(idle, None)) is not None:
+            del receivers[oldest]
+
+
+def _where(url: str) -> tuple[str, str, int]:
+    """What cannot be read here will be refused by libcurl."""
+    try:
+        parts = urlsplit(url)
+        return parts.netloc, parts.hostname or "", parts.port or 443
+    except ValueError:
+        return url, "", 443
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return not host
+    return True
