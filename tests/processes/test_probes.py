@@ -30,7 +30,7 @@ def web(processes: Processes, **environment: str) -> str:
     def alive() -> bool:
         try:
             return requests.get(f"{address}/healthz", timeout=5).ok
-        except requests.ConnectionError:
+        except (requests.ConnectionError, requests.Timeout):
             return False
 
     until(alive, "the web server lives")
