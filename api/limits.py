@@ -56,7 +56,7 @@ def spend(caller: Caller, events: int) -> None:
         pause = purse.empty_until - time.monotonic()
     if pause > 0:
         raise _too_many(rate, pause)
-    chunk = max(wanted, rate // CHUNKS_PER_SECOND)
+    chunk = max(wanted, _chunk(rate))
     taken = next((count for count in (chunk, wanted) if _take(caller, count, rate)), None)
     if taken is None:
         pause = _pause(caller, wanted, rate)
@@ -72,17 +72,27 @@ def spend(caller: Caller, events: int) -> None:
 def _take(caller: Caller, events: int, rate: int) -> bool:
     now = _microseconds(caller.now)
     spent = Greatest(F("spent_until"), Value(now))
-    # A batch larger than the whole allowance passes when nothing of it is used, and is paid for afterwards.
-    room = max(0, BURST_SECONDS * SECOND - _cost(events, rate))
-    rows = ApiKey.objects.filter(pk=caller.key.pk, spent_until__lte=now + room)
+    rows = ApiKey.objects.filter(pk=caller.key.pk, spent_until__lte=now + _room(events, rate))
     return bool(one_statement(lambda: rows.update(spent_until=spent + _cost(events, rate))))
 
 
 def _pause(caller: Caller, events: int, rate: int) -> float:
     """Seconds until so many would pass."""
     spent = ApiKey.objects.values_list("spent_until", flat=True).get(pk=caller.key.pk)
-    room = max(0, BURST_SECONDS * SECOND - _cost(events, rate))
-    return max(0.0, (spent - room - _microseconds(caller.now)) / SECOND)
+    return max(0.0, (spent - _room(events, rate) - _microseconds(caller.now)) / SECOND)
+
+
+def _room(events: int, rate: int) -> int:
+    """How far ahead the moment may lie for so many to pass.
+
+    A batch larger than the whole allowance passes when no more of it is used than its own first event has taken, and
+    is paid for afterwards: otherwise it would never pass.
+    """
+    return max(_cost(_chunk(rate), rate), BURST_SECONDS * SECOND - _cost(events, rate))
+
+
+def _chunk(rate: int) -> int:
+    return max(1, rate // CHUNKS_PER_SECOND)
 
 
 def _cost(events: int, rate: int) -> int:

@@ -141,3 +141,13 @@ def test_the_default_is_a_setting(program: Callable[..., Program], hub_settings:
     sender = program("sender", "events:write")
 
     assert [sender.post("/events", EVENT).status_code for _ in range(11)] == [201] * 10 + [429]
+
+
+def test_a_batch_larger_than_the_allowance_passes_through_the_api(program: Callable[..., Program]):
+    sender = program("slow", "events:write", events_per_second=1)
+
+    answer = sender.post("/events/batch", {"events": [EVENT] * 50})
+
+    assert answer.status_code == 200
+    assert Event.objects.count() == 50
+    assert sender.post("/events/batch", {"events": [EVENT]}).status_code == 429
