@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-COUNTED = ("lease_lost", "database_lost", "database_conflict", "saga_dead_lettered", "process_forgotten")
+COUNTED = (
+    "process_started",
+    "lease_lost",
+    "database_lost",
+    "database_conflict",
+    "saga_dead_lettered",
+    "process_forgotten",
+)
 TRACEBACK_LINES = 40
 
 

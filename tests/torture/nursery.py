@@ -21,6 +21,7 @@ import traceback
 from typing import Any
 
 import django
+from django.core.checks import run_checks
 from django.core.management import execute_from_command_line, get_commands, load_command_class
 from django.db.migrations.loader import MigrationLoader
 
@@ -101,7 +102,9 @@ def main() -> None:
     django.setup()
     for name in ("run_router", "run_orchestrator", "run_worker", "run_cleaner", "migrate"):
         load_command_class(str(get_commands()[name]), name)
+    # What every start reads, so that no child has to: on a busy machine it would be killed before it has begun.
     MigrationLoader(None)
+    run_checks()
     gc.freeze()
     _say(ready=True)
     Nursery().serve()

@@ -30,6 +30,7 @@ def numbers(plan: Plan, evidence: Evidence, measured: dict[str, Any]) -> dict[st
         "dead-lettered": statuses["DeadLettered"],
         "attempts": len(evidence.jobs),
         "requests received": len(evidence.receipts),
+        "loops started, to the point of working": counts["process_started"],
         "loops killed": sum(kills[kind] for kind in LOOPS),
         **{f"{kind}s killed": kills[kind] for kind in LOOPS},
         "producers killed": kills["producer"],
