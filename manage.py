@@ -8,8 +8,20 @@ import sys
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhookhub.settings")
     from django.core.management import execute_from_command_line
+    from django.db import DatabaseError
 
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except DatabaseError as error:
+        from webhookhub.db import vendors
+        from webhookhub.runner.supervisor import UNFIT
+
+        if not vendors.is_denied(error):
+            raise
+        sys.stderr.write(
+            f"The database user may not do this: {error}. Use a user with the role for it (manage.py grant_roles).\n"
+        )
+        sys.exit(UNFIT)
 
 
 if __name__ == "__main__":

@@ -175,6 +175,15 @@ ROLES = (
         },
     ),
     Role(
+        "workflow_tracker",
+        "follows business workflows over events and publishes what becomes of them",
+        {
+            **LOOP,
+            "events": "SELECT, INSERT",
+            "webhook_delivery_sagas": "SELECT",
+        },
+    ),
+    Role(
         "auditor",
         "`audit`: reads everything, writes nothing",
         {

@@ -1,6 +1,6 @@
 """Who may import whom, who may know a database engine's name, and who may open a connection to the outside.
 
-A new package, or a new reason to reach into another one, is a line in these tables and a thought about DESIGN.
+A new package, or a new reason to reach into another one, is a line in these tables and a thought about the design.
 """
 
 from __future__ import annotations
@@ -87,6 +87,15 @@ KNOWS_VENDORS = {
     "webhookhub/db/vendors.py",
     "webhookhub/settings.py",  # the URL of the embedded default
     "demo/environment.py",  # the URL of its scratch database
+}
+
+# How rows are written.
+WRITING = {"save", "update", "delete", "create", "bulk_create", "bulk_update", "get_or_create", "update_or_create"}
+STATEMENTS = {"insert_new", "insert_new_selected", "update_each", "delete_each", "add_up"}
+# How one row leads to another layer's.
+RELATIONS = {"saga", "event", "subscription", "dead_letter"}
+MAY_WRITE = {
+    ("sagas", "Job"),  # the mark that a result is settled
 }
 
 TALKS = {
@@ -177,6 +186,60 @@ def talks(module: ast.Module) -> list[str]:
     ]
 
 
+def models_of(package: str) -> set[str]:
+    """The classes that a package's models.py makes tables of, and their managers' classes."""
+    file = ROOT / package / "models.py"
+    if not file.exists():
+        return set()
+    return {node.name for node in tree(file).body if isinstance(node, ast.ClassDef)}
+
+
+def tables_of(package: str) -> set[str]:
+    file = ROOT / package / "models.py"
+    return set(re.findall(r'db_table = "(\w+)"', file.read_text())) if file.exists() else set()
+
+
+def foreign_writes(package: str, module: ast.Module) -> list[str]:
+    """Writes to what belongs to another package: by its model, through a relation, by its name, or in raw SQL."""
+    others = APPS - {package}
+    models = {model for other in others for model in models_of(other) if (package, model) not in MAY_WRITE}
+    tables = {table for other in others for table in tables_of(other)}
+    raw = re.compile(rf"\b(UPDATE|INTO|FROM|TABLE)\s+`?({'|'.join(sorted(tables))})\b") if tables else None
+    found = []
+    for node in ast.walk(module):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=verb, value=owner)) if verb in WRITING:
+                if _root(owner) in models or set(_relations(owner)) & RELATIONS:
+                    found.append(ast.unparse(node))
+            case ast.Call(func=ast.Name(id=verb), args=[ast.Name(id=model), *_]) if verb in STATEMENTS:
+                if model in models:
+                    found.append(ast.unparse(node))
+            case ast.Call(func=ast.Attribute(attr="get_model"), args=[ast.Constant(value=app), *_]) if app in others:
+                found.append(ast.unparse(node))
+            case ast.Assign(targets=[ast.Attribute(value=owner)]) if set(_relations(owner)) & RELATIONS:
+                found.append(ast.unparse(node))
+            case ast.Constant(value=str(text)) if raw and raw.search(text) and not text.lstrip().startswith("SELECT"):
+                found.append(text)
+    return found
+
+
+def _root(node: ast.expr) -> str:
+    """`Saga` of `Saga.objects.filter(…)`."""
+    while isinstance(node, ast.Attribute | ast.Call):
+        node = node.value if isinstance(node, ast.Attribute) else node.func
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _relations(node: ast.expr) -> Iterator[str]:
+    """`saga` of `job.saga`, wherever it stands in the chain."""
+    while isinstance(node, ast.Attribute | ast.Call):
+        if isinstance(node, ast.Attribute):
+            yield node.attr
+            node = node.value
+        else:
+            node = node.func
+
+
 def _is_attribute(node: ast.AST, owner: str, attribute: str) -> bool:
     return (
         isinstance(node, ast.Attribute)
@@ -238,6 +301,32 @@ def test_the_client_needs_nothing_of_the_hub_and_the_hub_nothing_of_the_client()
             own = [each for each in imports(tree(file)) if within(each, "webhookhub") or within(each, "django")]
             assert not inside or own == [], name(file)
             assert inside or not any(within(each, "webhookhub.client") for each in own), name(file)
+
+
+@pytest.mark.parametrize("package", sorted(set(ALLOWED) - {"demo"}))
+def test_rows_are_written_by_the_layer_that_owns_them(package: str):
+    found = {
+        name(file): foreign_writes(package, tree(file)) for file in files(package) if "migrations" not in file.parts
+    }
+
+    assert {file: what for file, what in found.items() if what} == {}
+
+
+@pytest.mark.parametrize(
+    ("package", "source"),
+    [
+        ("jobs", "job.saga.status = 'Completed'"),
+        ("jobs", "job.saga.save()"),
+        ("jobs", "apps.get_model('sagas', 'Saga').objects.update(status='Pending')"),
+        ("jobs", "cursor.execute('UPDATE webhook_delivery_sagas SET status = 1')"),
+        ("deadletters", "Saga.objects.filter(id=1).update(status='Pending')"),
+        ("api", "Saga(id=1).save()"),
+        ("api", "insert_new(Saga, rows, key=['id'])"),
+        ("sagas", "Event.objects.all().delete()"),
+    ],
+)
+def test_writing_what_another_layer_owns_would_be_noticed(package: str, source: str):
+    assert foreign_writes(package, ast.parse(source))
 
 
 def test_only_workers_and_verification_send():

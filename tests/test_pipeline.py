@@ -13,6 +13,7 @@ from jobs.worker import Worker
 from sagas.dispatch import dispatch
 from sagas.models import Saga
 from sagas.settle import Settler
+from tests.audit.support import assert_clean
 from tests.factories import SubscriptionFactory
 
 pytestmark = pytest.mark.django_db
@@ -27,6 +28,7 @@ def run_until_terminal(turns: int = 500) -> None:
             worker.turn(100)
             settler.settle(100)
             if not Saga.objects.exclude(status__in=["Completed", "DeadLettered"]).exists():
+                assert_clean()
                 return
         raise AssertionError("some sagas did not end")
     finally:

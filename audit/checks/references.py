@@ -1,4 +1,4 @@
-"""What a row refers to exists. The database has no constraints for that: see DESIGN on what they would lock."""
+"""What a row refers to exists. The database has no constraints for that: they would lock the row referred to."""
 
 from __future__ import annotations
 

@@ -89,3 +89,9 @@ def restore_triggers() -> None:
     for trigger in declared():
         if (trigger.table, trigger.name) not in there:
             execute(trigger.create_sql(connection))
+
+
+def assert_clean() -> None:
+    """At the end of a scenario: whatever happened, no rule of the stored data is broken."""
+    broken = {name: keys(result) for name, result in audit(batch_size=1000).items() if result.is_violation}
+    assert broken == {}

@@ -14,6 +14,7 @@ import pytest
 
 from jobs.models import Job
 from sagas.models import Saga
+from tests.audit.support import assert_clean
 
 from . import world
 from .crashes import Point, Statement, crash, points, points_of_change, statements_of
@@ -25,8 +26,10 @@ numbers = count(1)
 
 @pytest.fixture(autouse=True)
 def _patient(committed, hub_settings):
-    """What is put off is seen to be put off."""
+    """What is put off is seen to be put off; and when all is over, the audit finds nothing."""
     hub_settings(base_delay=timedelta(hours=1), postpone=timedelta(hours=1))
+    yield
+    assert_clean()
 
 
 def fresh_type() -> str:

@@ -18,6 +18,7 @@ from jobs.models import Job
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
+from webhookhub.db import clock
 from webhookhub.db.statements import insert_new
 
 from . import world
@@ -46,8 +47,30 @@ def test_a_saga_has_one_active_job():
     Job.objects.filter(id=job.id).update(status="Leased")
     with refused(IntegrityError):
         JobFactory(saga=job.saga, attempt_no=2)
-    Job.objects.filter(id=job.id).update(status="Failed")
+    Job.objects.filter(id=job.id).update(status="Failed", error_code="timeout", finished_at=clock.now())
     JobFactory(saga=job.saga, attempt_no=2)
+
+
+@pytest.mark.parametrize(
+    ("before", "result"),
+    [
+        ("Pending", {"status": "Completed", "finished_at": clock.now}),
+        ("Pending", {"status": "Failed", "error_code": "timeout", "finished_at": clock.now}),
+        ("Leased", {"status": "Failed", "finished_at": clock.now}),
+        ("Leased", {"status": "Failed", "error_code": "timeout"}),
+        ("Leased", {"status": "Completed"}),
+        ("Leased", {"status": "Completed", "error_code": "timeout", "finished_at": clock.now}),
+    ],
+)
+def test_a_result_comes_from_a_lease_and_is_whole(before: str, result: dict[str, Any]):
+    job = JobFactory.create(status=before)
+    values = {name: value() if callable(value) else value for name, value in result.items()}
+
+    with refused(DatabaseError, "A result comes from a lease"):
+        Job.objects.filter(id=job.id).update(**values)
+
+    job.refresh_from_db()
+    assert job.status == before
 
 
 def test_an_attempt_of_a_saga_has_one_job_even_when_it_is_over():
@@ -306,3 +329,23 @@ def test_a_row_that_is_under_way_cannot_be_deleted(make: Callable[[], models.Mod
     row = make()
     with refused(match="DELETE refused"):
         execute(f"DELETE FROM {row._meta.db_table} WHERE id = %s", row.pk)
+
+
+@pytest.mark.parametrize("table", ["events", "webhook_delivery_sagas", "webhook_delivery_jobs", "dead_letters"])
+def test_replacing_a_row_is_deleting_it(table: str):
+    """An INSERT that puts itself in the place of a stored row would otherwise pass for an insert on one engine."""
+    world.subscribe("ok", "bury")
+    world.publish_some("a")
+    world.run_to_end()
+    columns = [column.name for column in connection.introspection.get_table_description(connection.cursor(), table)]
+    kept = ", ".join(column for column in columns if column != "active_saga_id")
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {kept} FROM {table} ORDER BY id")
+        before = cursor.fetchall()
+
+    with refused(DatabaseError, "refused"):
+        execute(f"REPLACE INTO {table} ({kept}) SELECT {kept} FROM {table}")
+
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {kept} FROM {table} ORDER BY id")
+        assert cursor.fetchall() == before

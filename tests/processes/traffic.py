@@ -12,6 +12,7 @@ from events.models import Event
 from jobs.models import Job
 from sagas.models import Saga
 from sagas.transitions import COMPLETED, DEAD_LETTERED, TERMINAL
+from tests.audit.support import assert_clean
 from tests.factories import SubscriptionFactory
 
 REFUSED_ATTEMPTS = 2
@@ -81,6 +82,7 @@ def check_each_ended_once(receiver: Receiver) -> None:
             seen = arrivals.pop((str(saga.event.uid), path, job.attempt_no), 0)
             assert 1 <= seen <= 1 + job.lease_resets, f"{job} was received {seen} times"
     assert not attempts, "attempts of no delivery"
+    assert_clean()
     assert not arrivals, "the receiver got what no attempt stands for"
 
     dead = sorted(saga.id for saga in sagas if saga.status == DEAD_LETTERED)

@@ -48,8 +48,10 @@ SQLITE_OPTIONS: dict[str, Any] = {
     # IMMEDIATE: a claim takes the write lock before it reads, so two claims never see the same row.
     "transaction_mode": "IMMEDIATE",
     "timeout": 20,
-    # FULL: what was acknowledged survives a power cut, as on the servers.
-    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
+    # FULL: what was acknowledged survives a power cut, as on the servers. Recursive triggers: a row that a REPLACE
+    # puts another in place of is deleted, and without them no trigger would hear of it.
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; "
+    "PRAGMA recursive_triggers=ON;",
 }
 MYSQL_OPTIONS: dict[str, Any] = {
     "isolation_level": "read committed",
