@@ -32,7 +32,7 @@ class Point:
 class Statement:
     sql: str
     in_transaction: bool
-    place: tuple[str, int]  # file and line of the product's code that asked for it
+    places: tuple[tuple[str, int], ...]  # files and lines of the product's code that asked for it
 
     @property
     def writes(self) -> bool:
@@ -44,7 +44,7 @@ def statements_of(work: Callable[[], object]) -> list[Statement]:
     seen: list[Statement] = []
 
     def watch(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        seen.append(Statement(unquoted(sql), connection.in_atomic_block, place_in_the_product()))
+        seen.append(Statement(unquoted(sql), connection.in_atomic_block, places_in_the_product()))
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(watch):
@@ -52,16 +52,17 @@ def statements_of(work: Callable[[], object]) -> list[Statement]:
     return seen
 
 
-def place_in_the_product() -> tuple[str, int]:
-    """The innermost line of the product under way, not counting the database seam."""
+def places_in_the_product() -> tuple[tuple[str, int], ...]:
+    """The lines of the product under way, the innermost first, not counting the database seam."""
+    found = []
     frame = sys._getframe()
     while frame := frame.f_back:  # type: ignore[assignment]
         file = Path(frame.f_code.co_filename)
         if file.is_relative_to(ROOT):
             name = file.relative_to(ROOT).as_posix()
             if not name.startswith(("tests/", "webhookhub/db/")):
-                return name, frame.f_lineno
-    return "", 0
+                found.append((name, frame.f_lineno))
+    return tuple(found)
 
 
 def points(statements: list[Statement]) -> Iterator[Point]:

@@ -13,6 +13,8 @@ from jobs import births as job_births
 from jobs.cleaner import clean
 from jobs.release import release
 from jobs.report import report
+from jobs.states import FINISHED
+from sagas import settle as settling
 from sagas.dispatch import dispatch
 from sagas.models import Saga
 from subscriptions.models import Subscription
@@ -107,6 +109,15 @@ def to_settle(*names: str) -> Callable[[str], Work]:
     return prepare
 
 
+def to_settle_beside_another(event_type: str) -> Work:
+    """Of what this orchestrator has read, another has settled one of each status since."""
+    dispatched(event_type, "ok", "retry", "bury")
+    world.deliver()
+    read = [job for status in FINISHED for job in settling._unsettled(status, 0, BATCH)]
+    settling.Settler().settle(1)
+    return lambda: settling._settle(read)
+
+
 def to_clean(event_type: str) -> Work:
     dispatched(event_type, "ok", "retry", "bury")
     world.take()
@@ -133,6 +144,7 @@ STEPS = [
     Step("settle Retry", to_settle("retry")),
     Step("settle Bury", to_settle("bury")),
     Step("settle all three", to_settle("ok", "retry", "bury")),
+    Step("settle beside another", to_settle_beside_another),
     Step("clean", to_clean),
     Step("requeue", to_requeue),
 ]

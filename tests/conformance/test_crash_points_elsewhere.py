@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 
 from demo.receiver import Receiver
+from figures import results
+from figures.models import HOUR, Period
+from figures.results import AttemptResult
+from figures.tidying import tidy
+from subscriptions.editing import AlreadySubscribed, change, create
 from subscriptions.models import Subscription
 from subscriptions.reencryption import reencrypt
 from subscriptions.secrets import OverlapRunning, rotate
 from subscriptions.verification import verify
+from tests.conftest import empty_tables
 from tests.factories import SubscriptionFactory
 from webhookhub import cipher
 from webhookhub.conf import hub
@@ -51,6 +58,21 @@ def to_save() -> Work:
     return lambda: subscription.save()
 
 
+def to_create() -> Work:
+    address = f"https://127.0.0.1:8443/{Subscription.objects.count()}"
+
+    def work() -> None:
+        with suppress(AlreadySubscribed):  # which names the one that is there
+            create({"event_type": "order.created", "callback_url": address, "headers": {"X-Key": "value"}})
+
+    return work
+
+
+def to_change() -> Work:
+    subscription = SubscriptionFactory.create(description="old")
+    return lambda: change(subscription, {"description": "new", "headers": {"X-Key": "value"}})
+
+
 def to_beat() -> Work:
     registration = Registration("router")
     return lambda: registration.beat(now=True)
@@ -73,7 +95,17 @@ def to_reencrypt() -> Work:
     return reencrypt
 
 
-ELSEWHERE = [to_rotate, to_save, to_beat, to_remove, to_forget, to_reencrypt]
+def to_tidy() -> Work:
+    """A minute that becomes part of an hour, and an hour that nobody looks at any more."""
+    Period.objects.all().delete()
+    minute = clock.now() - hub().figures_by_minute - timedelta(hours=1)
+    results.add([AttemptResult(1, results.COMPLETED, None, minute, minute, 5)])
+    hour = (clock.now() - hub().figures_by_hour - timedelta(hours=2)).replace(minute=0, second=0, microsecond=0)
+    Period.objects.create(period=HOUR, starts_at=hour, subscription_id=1, shard=0, attempts=3)
+    return lambda: tidy(100)
+
+
+ELSEWHERE = [to_tidy, to_rotate, to_save, to_create, to_change, to_beat, to_remove, to_forget, to_reencrypt]
 
 
 def test_a_verification_cut_short_proves_nothing_or_all_and_can_be_made_again(receiver):
@@ -102,8 +134,22 @@ def test_the_secret_a_receiver_knows_signs_on_wherever_a_rotation_is_cut_short()
         assert row.previous_secret == known[row.id], point
 
 
-def test_a_change_cut_short_is_made_or_not_and_can_be_made_again():
-    for point, work in cut_short(to_save):
+def test_a_subscription_is_made_once_wherever_its_making_is_cut_short():
+    def alone() -> Work:
+        empty_tables()
+        return to_create()
+
+    for point, work in cut_short(alone):
+        assert Subscription.objects.count() in (0, 1), point
+        work()
+        row = Subscription.objects.get()
+        assert cipher.decrypt(row.custom_headers) == "X-Key: value", point
+        assert cipher.decrypt(row.secret), point
+
+
+@pytest.mark.parametrize("prepare", [to_save, to_change])
+def test_a_change_cut_short_is_made_or_not_and_can_be_made_again(prepare: Callable[[], Work]):
+    for point, work in cut_short(prepare):
         assert Subscription.objects.latest("id").description in ("old", "new"), point
         work()
         assert Subscription.objects.latest("id").description == "new", point
@@ -137,3 +183,11 @@ def test_a_process_is_listed_once_or_not_at_all_wherever_its_word_is_cut_short(p
         assert Process.objects.count() in (0, 1), point
         work()
         assert Process.objects.count() == left, point
+
+
+def test_every_result_stays_counted_once_wherever_the_figures_are_cut_short_in_tidying_up():
+    for point, work in cut_short(to_tidy):
+        kept = Period.objects.exclude(attempts=3)
+        assert [period.attempts for period in kept] == [1], point
+        work()
+        assert Period.objects.values_list("period", "attempts").get() == (HOUR, 1), point

@@ -100,15 +100,13 @@ class Model:
             due = sorted(waiting, key=lambda saga: saga.next_at)[:batch]
             go = [saga for saga in due if saga.subscription.routable]
             off = [saga for saga in due if not saga.subscription.routable]
+            if new := [saga for saga in go if not self._job(saga, saga.attempts + 1)]:
+                self.jobs += [Job(saga, saga.attempts + 1, self.now) for saga in new]
+                yield
             go += [saga for saga in off if self._job(saga, saga.attempts + 1)]
             if postponed := [saga for saga in off if saga not in go]:
                 for saga in postponed:
                     saga.next_at = self.now + POSTPONE
-                yield
-            if go:
-                for saga in go:
-                    if not self._job(saga, saga.attempts + 1):
-                        self.jobs.append(Job(saga, saga.attempts + 1, self.now))
                 yield
             for attempts in dict.fromkeys(saga.attempts for saga in go):
                 for saga in go:
@@ -183,10 +181,11 @@ class Model:
             after[status] = read[-1][0] if len(read) == batch else 0
 
     def requeue(self, letter: Letter, by: str) -> Writes:
-        letter.requeued_by = letter.requeued_by or by
-        yield
-        self._birth(letter.saga.event, letter.saga.subscription, letter.saga.generation + 1)
-        yield
+        if letter.requeued_by is None:
+            letter.requeued_by = by
+            yield
+        if self._birth(letter.saga.event, letter.saga.subscription, letter.saga.generation + 1):
+            yield
 
     def letter(self, saga: Saga) -> Letter | None:
         return next((letter for letter in self.letters if letter.saga is saga), None)
@@ -196,10 +195,12 @@ class Model:
         ended = all(saga.status in ("Completed", "DeadLettered") for saga in self.sagas)
         return ended and not self.inbox and all(job.settled for job in self.jobs)
 
-    def _birth(self, event: int, subscription: Subscription, generation: int) -> None:
+    def _birth(self, event: int, subscription: Subscription, generation: int) -> bool:
         saga = Saga(event, subscription, generation, self.now, subscription.limit)
-        if saga.key not in {other.key for other in self.sagas}:
-            self.sagas.append(saga)
+        if saga.key in {other.key for other in self.sagas}:
+            return False
+        self.sagas.append(saga)
+        return True
 
     def _job(self, saga: Saga, attempt_no: int) -> Job | None:
         return next((job for job in self.jobs if job.saga is saga and job.attempt_no == attempt_no), None)

@@ -76,15 +76,21 @@ class Producer:
 
 
 def dying_after(writes: int | None, work: Callable[[], object]) -> bool:
-    """Run `work`, which dies with its n-th write done; within a transaction that write is lost. Whether it died."""
-    done = 0
+    """Run `work`, which dies when it has written so many times; whether it died.
+
+    A transaction is one write, for what dies within it leaves nothing. An insert that the database refuses is none.
+    """
+    done, within = 0, False
 
     def watch(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        nonlocal done
-        if done == writes and sql.startswith(WRITES):
+        nonlocal done, within
+        within = within and connection.in_atomic_block
+        begins = sql.startswith(WRITES) and not within
+        if begins and done == writes:
             raise Crash
         result = execute(sql, params, many, context)
-        done += sql.startswith(WRITES)
+        if begins:
+            done, within = done + 1, connection.in_atomic_block
         return result
 
     if writes is None:

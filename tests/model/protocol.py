@@ -160,14 +160,18 @@ class Protocol:
                 yield "reads the subscription", state, then("job" if state.on else "begun")
             case "begun":
                 follow = has_job and "begun" not in self.without
-                yield "looks for the job", state, then("job" if follow else "postpone")
+                yield "looks for the job", state, then("start" if follow else "postpone")
             case "postpone":
                 ok = saga.due and saga.status == me.word
                 yield "postpones", _saga(state, number, saga._replace(due=False)) if ok else state, idle
             case "job":
                 active = any(job.saga == number and job.status in ("Pending", "Leased") for job in state.jobs)
-                clash = (has_job and "attempt key" not in self.without) or (active and "active key" not in self.without)
-                made = state if clash else state._replace(jobs=(*state.jobs, Job(number, count + 1)))
+                if active and "active key" not in self.without and (not has_job or "attempt key" in self.without):
+                    # Not the key that a repetition meets: an error, which ends the process.
+                    yield "is refused a second active job", state, idle if has_job else then("refused")
+                    return
+                there = has_job and "attempt key" not in self.without
+                made = state if there else state._replace(jobs=(*state.jobs, Job(number, count + 1)))
                 yield "inserts the job", made, then("start")
             case "start":
                 ok = (saga.status == me.word or "start status" in self.without) and (

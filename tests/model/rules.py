@@ -20,6 +20,8 @@ def of_a_state(state: State) -> str | None:
         return "two records of one requeue"
     if any(process.place == "in vain" for process in state.processes):
         return "a requeue that makes no saga"
+    if any(process.place == "refused" for process in state.processes):
+        return "an orchestrator that wants a second active job"
     for number, saga in enumerate(state.sagas):
         jobs = [job for job in state.jobs if job.saga == number]
         active = sum(job.status in ("Pending", "Leased") for job in jobs)

@@ -11,7 +11,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from demo.receiver import Received, Receiver, Reply, verification_challenge
-from subscriptions.verification import judge, verify
+from subscriptions import verification
+from subscriptions.models import Subscription
+from subscriptions.trial import Trial, send_now
+from subscriptions.verification import Verification, judge, verify
 from tests.factories import SubscriptionFactory
 from webhookhub.egress.messages import Answer
 
@@ -117,3 +120,23 @@ def test_a_failure_takes_no_earlier_proof_away_and_the_command_says_so(receiver:
     assert "is not verified" not in str(caught.value)
     subscription.refresh_from_db()
     assert (subscription.verified, subscription.verification_result) == (True, "the endpoint answered 500")
+
+
+@pytest.mark.django_db
+def test_a_proof_for_an_address_that_was_changed_meanwhile_is_no_proof_for_the_new_one(receiver: Receiver, monkeypatch):
+    subscription = SubscriptionFactory.create(callback_url=receiver.url("/old"), verified=False)
+    ask = send_now
+
+    def and_meanwhile(*args: Any) -> Trial:
+        trial = ask(*args)
+        Subscription.objects.update(callback_url=receiver.url("/new"))
+        return trial
+
+    monkeypatch.setattr(verification, "send_now", and_meanwhile)
+
+    result = verify(subscription)
+
+    assert result == Verification(False, "the address was changed while it was being verified")
+    stored = Subscription.objects.get()
+    assert (stored.callback_url, stored.verified) == (receiver.url("/new"), False)
+    assert (stored.verification_result, stored.verification_at) == ("", None)
