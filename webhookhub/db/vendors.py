@@ -286,26 +286,23 @@ def has_check(connection: BaseDatabaseWrapper, table: str, name: str) -> bool:
         return f"CONSTRAINT `{name}` CHECK " in cursor.fetchone()[1]
 
 
-def triggers(connection: BaseDatabaseWrapper) -> set[tuple[str, str]] | None:
-    """(table, trigger) of all there are; None if this user may not know.
+def triggers(connection: BaseDatabaseWrapper) -> dict[str, str]:
+    """Name → the statement that makes it, of all that this user is shown.
 
-    Servers show all of them only to those who may make them, and to others some or none, without a word.
+    The engines keep a trigger's body letter for letter, as it was written.
     """
     with connection.cursor() as cursor:
         if not is_server(connection):
-            cursor.execute("SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger'")
-            return set(cursor.fetchall())
+            cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+            return dict(cursor.fetchall())
         cursor.execute(
-            "SELECT 1 FROM information_schema.user_privileges WHERE privilege_type = 'TRIGGER' UNION ALL "
-            "SELECT 1 FROM information_schema.schema_privileges WHERE privilege_type = 'TRIGGER' "
-            "AND DATABASE() LIKE table_schema"
+            "SELECT trigger_name, action_timing, event_manipulation, event_object_table, action_statement "
+            "FROM information_schema.triggers WHERE trigger_schema = DATABASE()"
         )
-        if not cursor.fetchall():
-            return None
-        cursor.execute(
-            "SELECT event_object_table, trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE()"
-        )
-        return set(cursor.fetchall())
+        return {
+            name: f"CREATE TRIGGER {name} {timing} {event} ON {table} FOR EACH ROW {body}"
+            for name, timing, event, table, body in cursor.fetchall()
+        }
 
 
 def same_value(connection: BaseDatabaseWrapper, one: str, other: str) -> str:

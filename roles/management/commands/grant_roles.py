@@ -85,13 +85,11 @@ def _refuse_mistakes(database: str, users: list[User]) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", [database])
         missing = {table for role in ROLES for table in role.tables} - {row[0] for row in cursor.fetchall()}
-        cursor.execute("SELECT CURRENT_USER()")
-        myself, _, host = str(cursor.fetchone()[0]).rpartition("@")
     if missing:
         raise CommandError(f"Database {database} has no table {min(missing)}: run manage.py migrate first.")
     accounts = [user.account for user in users]
     for user in users:
-        if user.account == grants.account(myself, host):
+        if user.account == grants.me(connection):
             raise CommandError(f"{user.account} is the user that grants: it would lose its own privileges.")
         # One of the servers can give a user only one role from its log-in on.
         if accounts.count(user.account) > 1:
