@@ -356,6 +356,25 @@ def default_roles(connection: BaseDatabaseWrapper, name: str, host: str) -> set[
         return {row[0] for row in cursor.fetchall()}
 
 
+def users_named(connection: BaseDatabaseWrapper, names: Sequence[str]) -> list[tuple[str, str]]:
+    """(name, host) of the accounts of these names that are users and not roles."""
+    # MySQL keeps no note of it: its roles are accounts made locked and without a password.
+    is_user = "is_role = 'N'" if is_mariadb(connection) else "(account_locked = 'N' OR authentication_string <> '')"
+    placeholders = ", ".join(["%s"] * len(names))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT user, host FROM mysql.user WHERE user IN ({placeholders}) AND {is_user} ORDER BY user, host",  # noqa: S608
+            list(names),
+        )
+        return list(cursor.fetchall())
+
+
+def everybody(connection: BaseDatabaseWrapper) -> str | None:
+    """The name under which privileges are granted to all users at once, where there is one."""
+    can = is_mariadb(connection) and connection.mysql_version >= (10, 11)  # type: ignore[attr-defined]
+    return "PUBLIC" if can else None
+
+
 def require_readable(connection: BaseDatabaseWrapper, table: str) -> None:
     """Raises the server's refusal if this user may not read `table`: servers hide it, as if it were not there."""
     if not is_server(connection):
