@@ -51,6 +51,30 @@ def user_statements(connection: BaseDatabaseWrapper, user: User, role_account: s
         yield vendors.default_role_statement(connection, role_account, user.account)
 
 
+def public_statements(connection: BaseDatabaseWrapper, database: str) -> Iterator[str]:
+    """What would take from everybody the privileges that reach the database, and the roles that do."""
+    everybody = vendors.everybody(connection)
+    held = grants.held_by(connection, everybody) if everybody else None
+    if held is None:
+        return
+    for role in sorted(held.roles):
+        if _reaching(connection, role, database, set()):
+            yield f"REVOKE {role} FROM {everybody}"
+    for on, listed in _by_object(each for each in held.privileges if grants.reaches(each.object, database)):
+        yield f"REVOKE {listed} ON {on} FROM {everybody}"
+
+
+def _reaching(connection: BaseDatabaseWrapper, role: str, database: str, seen: set[str]) -> bool:
+    """Whether the role, or one that it has, holds something on the database."""
+    if role in seen:
+        return False
+    seen.add(role)
+    held = grants.held_by(connection, role) or Held()
+    return any(grants.reaches(each.object, database) for each in held.privileges) or any(
+        _reaching(connection, other, database, seen) for other in held.roles
+    )
+
+
 def _exactly(account: str, held: Held, privileges: frozenset[Privilege], roles: set[str]) -> Iterator[str]:
     """Revokes first: a privilege on a whole table takes those on its columns along when it goes."""
     excess = held.privileges - privileges

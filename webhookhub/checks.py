@@ -6,7 +6,7 @@ import resource
 from collections.abc import Sequence
 from typing import Any
 
-from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
 from webhookhub.conf import hub, variable
 from webhookhub.db import standing
@@ -82,4 +82,8 @@ def database_is_fit(databases: Sequence[str] | None = None, **kwargs: Any) -> li
     if not databases or "default" not in databases:
         return []
     found = [*standing.faults(), *standing.trigger_faults()]
-    return [Error(f"{fault.message}.", hint=fault.hint, id=fault.id) for fault in found]
+    return [
+        *(Error(f"{fault.message}.", hint=fault.hint, id=fault.id) for fault in found),
+        # No errors here, as they are to a loop: an error would stop the `migrate` that puts them right.
+        *(Warning(f"{fault.message}.", hint=fault.hint, id=fault.id) for fault in standing.broken_triggers()),
+    ]

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import connection, models
 
 from audit.check import Bounds, Found, Question, Violation
-from webhookhub.db import standing, vendors
+from webhookhub.db import guards, standing, vendors
 from webhookhub.db.triggers import declared
 
 
@@ -68,17 +68,14 @@ def _columns(model: type[models.Model], names: Any) -> list[str]:
 
 
 def triggers(bounds: Bounds) -> Found:
-    wanted = declared()
-    stored = vendors.triggers(connection)
-    return len(wanted), [
-        Violation(trigger.table, trigger.name, "the trigger is missing")
-        for trigger in wanted
-        if stored is not None and (trigger.table, trigger.name) not in stored
+    return len(declared()), [
+        Violation(each.trigger.table, each.trigger.name, f"{each.message} ({each.remedy})")
+        for each in guards.broken(connection)
     ]
 
 
 def unseen_triggers(bounds: Bounds) -> Found:
-    if vendors.triggers(connection) is not None:
+    if guards.visible(connection):
         return 0, []
     return 0, [Violation("information_schema", "triggers", "hidden from this user, who lacks the TRIGGER privilege")]
 
@@ -100,7 +97,7 @@ CHECKS = (
     ),
     Question(
         name="triggers",
-        invariant="The triggers that the migrations make exist.",
+        invariant="The triggers exist and are those that the migrations make, word for word.",
         ask=triggers,
     ),
     Question(

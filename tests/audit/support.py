@@ -85,9 +85,9 @@ def add_constraint(model: type[models.Model], constraint: models.BaseConstraint)
 
 
 def restore_triggers() -> None:
-    there = vendors.triggers(connection) or set()
+    there = vendors.triggers(connection)
     for trigger in declared():
-        if (trigger.table, trigger.name) not in there:
+        if trigger.name not in there:
             execute(trigger.create_sql(connection))
 
 

@@ -33,6 +33,19 @@ def test_each_missing_trigger_is_named():
     assert audit(*CHECKS) == {}
 
 
+def test_a_trigger_that_only_bears_the_name_of_one_is_named():
+    body = "BEGIN UPDATE hub_processes SET pid = pid WHERE 1 = 0; END"
+    execute("DROP TRIGGER trg_job_finished")
+    execute(f"CREATE TRIGGER trg_job_finished BEFORE UPDATE ON webhook_delivery_jobs FOR EACH ROW {body}")
+    try:
+        found = audit(*CHECKS)
+    finally:
+        execute("DROP TRIGGER trg_job_finished")
+    assert {name: keys(result) for name, result in found.items()} == {"triggers": ["trg_job_finished"]}
+    assert "another one than the migrations make" in str(found["triggers"].first[0])
+    assert "manage.py migrate jobs 0001_initial" in str(found["triggers"].first[0])
+
+
 def test_a_database_without_any_trigger_is_found_out():
     for trigger in declared():
         execute(f"DROP TRIGGER {trigger.name}")

@@ -13,7 +13,7 @@ from django.db import connection, connections
 
 from roles.declaration import ROLES
 from tests.processes.support import embedded_only
-from webhookhub.db import grants
+from webhookhub.db import grants, vendors
 
 from .accounts import connected_as, execute, grant_roles, prefix, role_account, user_name
 
@@ -159,6 +159,91 @@ def test_mistakes_are_refused_before_anything_is_changed(fit: None):
     assert "there is no role 'wroker'; the roles are event_ingest_writer" in refusal("--user=wroker=x")
     assert "not of the form role=name@host" in refusal("--user=worker=a'b")
     assert is_as_declared()
+
+
+@pytest.fixture
+def namesake(fit: None) -> Iterator[str]:
+    """A prefix of roles that do not exist yet, the name of one of which is that of a user with a privilege."""
+    other = prefix().replace("roles", "names")
+    execute(
+        f"CREATE USER `{other}_worker`@`%` IDENTIFIED BY 'a long one'",
+        f"GRANT SELECT ON `{database()}`.`events` TO `{other}_worker`@`%`",
+    )
+    yield other
+    execute(f"DROP USER `{other}_worker`@`%`")
+    execute(*(f"DROP ROLE IF EXISTS `{other}_{role.name}`" for role in ROLES))
+
+
+@server_only
+@pytest.mark.parametrize("named", [True, False])
+def test_a_user_with_the_name_of_a_role_is_refused_and_keeps_what_it_holds(namesake: str, named: bool):
+    user = f"`{namesake}_worker`@`%`"
+    before = held(user)
+
+    said = refusal(f"--prefix={namesake}", *([f"--user=worker={namesake}_worker"] if named else []))
+
+    assert said.startswith(f"User {user} has the name of a role: choose another name for the user, or another --prefix")
+    assert held(user) == before
+    assert before.privileges
+    assert grants.held_by(connection, f"`{namesake}_console`") is None
+
+
+@server_only
+def test_a_user_is_not_given_the_name_of_an_existing_role(fit: None):
+    said = refusal(f"--prefix={prefix()}", f"--user=worker={prefix()}_worker@10.%")
+
+    assert f"User `{prefix()}_worker`@`10.%` has the name of a role" in said
+    assert is_as_declared()
+
+
+def said_and_printed(*arguments: str) -> tuple[str, str]:
+    out, err = StringIO(), StringIO()
+    call_command("grant_roles", f"--prefix={prefix()}", *arguments, stdout=out, stderr=err)
+    return err.getvalue(), out.getvalue()
+
+
+TO_EVERYBODY = {
+    "the database": ("SELECT", "`{db}`.*"),
+    "databases of such names": ("SELECT, DELETE", "`{pattern}`.*"),
+    "a table": ("SELECT, UPDATE (`status`)", "`{db}`.`webhook_delivery_jobs`"),
+}
+
+
+@server_only
+@pytest.mark.parametrize("what", TO_EVERYBODY)
+def test_what_everybody_may_do_to_the_database_is_named_with_the_statement_that_ends_it(fit: None, what: str):
+    everybody = vendors.everybody(connection)
+    if everybody is None:
+        pytest.skip("this server has no privileges of everybody")
+    privileges, on = TO_EVERYBODY[what]
+    pattern = database().replace("_", r"\_")[:-1] + "%"
+    on = on.format(db=database(), pattern=pattern)
+    execute(f"GRANT {privileges} ON {on} TO {everybody}")
+    ending = f"REVOKE {privileges} ON {on} FROM {everybody}"
+    try:
+        said, printed = said_and_printed()
+        assert said.startswith(f"Every user of this server can get at database {database()}")
+        assert said.splitlines()[1:] == [f"{ending};"]
+        assert "Nothing to change" not in said
+        assert printed == ""
+    finally:
+        execute(ending)
+    assert said_and_printed() == ("Nothing to change: every role is as declared.\n", "")
+
+
+@server_only
+def test_a_role_that_everybody_has_is_named(fit: None):
+    everybody = vendors.everybody(connection)
+    if everybody is None:
+        pytest.skip("this server has no privileges of everybody")
+    execute(f"GRANT {role_account('worker')} TO {everybody}")
+    ending = f"REVOKE {role_account('worker')} FROM {everybody}"
+    try:
+        said, _ = said_and_printed("--dry-run")
+        assert said.splitlines()[1:] == [f"{ending};"]
+    finally:
+        execute(ending)
+    assert said_and_printed("--dry-run")[0].startswith("Nothing to change")
 
 
 @server_only

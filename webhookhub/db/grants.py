@@ -16,8 +16,10 @@ GRANT_OPTION = "GRANT OPTION"
 ALL = "ALL PRIVILEGES"
 
 _QUOTED = r"`[^`]*`(?:@`[^`]*`)?"
-_PRIVILEGES = re.compile(rf"GRANT (?P<what>.+?) ON (?P<object>.+?) TO (?P<who>{_QUOTED})(?P<rest>.*)", re.DOTALL)
-_ROLES = re.compile(rf"GRANT (?P<roles>{_QUOTED}(?:, ?{_QUOTED})*) TO (?P<who>{_QUOTED})(?P<rest>.*)")
+_WHO = rf"(?P<who>{_QUOTED}|PUBLIC)"
+_PRIVILEGES = re.compile(rf"GRANT (?P<what>.+?) ON (?P<object>.+?) TO {_WHO}(?P<rest>.*)", re.DOTALL)
+_ROLES = re.compile(rf"GRANT (?P<roles>{_QUOTED}(?:, ?{_QUOTED})*) TO {_WHO}(?P<rest>.*)")
+_OBJECT = re.compile(r"`(?P<database>[^`]*)`\.(?:\*|`(?P<table>[^`]*)`)")
 _PRIVILEGE = re.compile(r"(?P<name>[A-Z_][A-Z_ ]*[A-Z_])(?: \((?P<columns>[^)]*)\))?(?:, ?|$)")
 
 
@@ -60,8 +62,16 @@ def held_by(connection: BaseDatabaseWrapper, who: str) -> Held | None:
         return parse((row[0] for row in cursor.fetchall()), who)
 
 
+def me(connection: BaseDatabaseWrapper) -> str:
+    """The account that the server takes this connection's user for."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT CURRENT_USER()")
+        name, _, host = str(cursor.fetchone()[0]).rpartition("@")
+    return account(name, host)
+
+
 def held_by_me(connection: BaseDatabaseWrapper) -> Held:
-    """What this connection may do, its active roles included."""
+    """What this connection may do, its active roles and what everybody may do included."""
     with connection.cursor() as cursor:
         cursor.execute("SHOW GRANTS")
         return parse(row[0] for row in cursor.fetchall())
@@ -95,6 +105,37 @@ def privileges(what: str, on: str) -> Iterator[Privilege]:
             continue  # the server's word for none
         for column in re.findall(r"`?([^`, ]+)`?", match["columns"] or "") or [""]:
             yield Privilege(on, match["name"], column)
+
+
+def reaches(on: str, database: str) -> bool:
+    """Whether a privilege on `on` is one on this database or on something in it."""
+    found = _OBJECT.fullmatch(on)
+    return covers(on, database) or (found is not None and bool(found["table"]) and found["database"] == database)
+
+
+def covers(on: str, database: str, table: str = "") -> bool:
+    """Whether a privilege on `on` is one on this whole table, or on the whole database if none is named."""
+    found = _OBJECT.fullmatch(on)
+    if found is None:
+        return on == EVERYTHING
+    if found["table"] is None:
+        return _like(found["database"], database)
+    return bool(table) and (found["database"], found["table"]) == (database, table)
+
+
+def may(held: Held, name: str, database: str, table: str = "") -> bool:
+    """Whether the privilege `name` is held on this whole table, or on the whole database if none is named."""
+    return any(
+        each.name in (name, ALL) and not each.column and covers(each.object, database, table)
+        for each in held.privileges
+    )
+
+
+def _like(pattern: str, name: str) -> bool:
+    """A database's name in a grant is a pattern: % is any text, _ any letter, a backslash takes that from them."""
+    wild = {"%": ".*", "_": "."}
+    parts = re.findall(r"\\.|.", pattern, re.DOTALL)
+    return re.fullmatch("".join(wild.get(part, re.escape(part[-1])) for part in parts), name, re.DOTALL) is not None
 
 
 def _bare(account: str) -> str:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.apps import apps
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 
-from . import grants, vendors
+from . import grants, guards, vendors
 from .errors import UnfitDatabase
-from .triggers import CreateTriggers, declared
+from .triggers import Trigger, made_by
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,40 @@ def faults() -> list[Fault]:
 
 def trigger_faults() -> list[Fault]:
     """Why `migrate` would fail at the triggers, if it has any to create."""
+    if not vendors.is_server(connection):
+        return []
+    held = grants.held_by_me(connection)
+    return [*_may_not_create_triggers(held), *_is_distrusted(held)]
+
+
+def broken_triggers() -> list[Fault]:
+    """What is wrong with the triggers of a database that is migrated; of another one nothing is expected yet."""
+    return [] if _plan_if_readable() != [] else list(_triggers())
+
+
+def _may_not_create_triggers(held: grants.Held) -> Iterator[Fault]:
+    database = connection.settings_dict["NAME"]
+    if grants.may(held, "TRIGGER", database):
+        return
+    tables = sorted({trigger.table for trigger in _triggers_to_come()})
+    refused = [table for table in tables if not grants.may(held, "TRIGGER", database, table)]
+    if refused:
+        yield Fault(
+            "webhookhub.E021",
+            f"there are triggers to create (on {', '.join(refused)}), and this user lacks the TRIGGER privilege",
+            f"GRANT TRIGGER ON `{database}`.* TO {grants.me(connection)}, or migrate with a user that has it",
+        )
+
+
+def _is_distrusted(held: grants.Held) -> Iterator[Fault]:
     if not vendors.distrusts_trigger_creators(connection) or not _triggers_to_come():
-        return []
-    held = grants.held_by_me(connection).privileges
-    if any(each.object == grants.EVERYTHING and each.name in ("SUPER", grants.ALL) for each in held):
-        return []
-    return [
-        Fault(
+        return
+    if not any(each.object == grants.EVERYTHING and each.name in ("SUPER", grants.ALL) for each in held.privileges):
+        yield Fault(
             "webhookhub.E020",
             "the server writes a binary log and lets only SUPER create triggers, a privilege that this user lacks",
             "set log_bin_trust_function_creators = 1 on the server, or migrate with a user that has SUPER",
         )
-    ]
 
 
 def require(probe_table: str, probe_column: str, probe_value: str) -> None:
@@ -75,8 +97,18 @@ def _plan() -> list[Any]:
     return [migration for migration, _ in executor.migration_plan(executor.loader.graph.leaf_nodes())]
 
 
-def _triggers_to_come() -> bool:
-    return any(isinstance(operation, CreateTriggers) for migration in _plan() for operation in migration.operations)
+def _plan_if_readable() -> list[Any] | None:
+    """None for a user that may not know, and hence not migrate either."""
+    try:
+        return _plan()
+    except DatabaseError as error:
+        if not vendors.is_denied(error):
+            raise
+        return None
+
+
+def _triggers_to_come() -> list[Trigger]:
+    return [trigger for migration in _plan_if_readable() or [] for trigger in made_by(migration)]
 
 
 def _unapplied() -> Iterator[Fault]:
@@ -92,16 +124,22 @@ def _unapplied() -> Iterator[Fault]:
 
 def _triggers() -> Iterator[Fault]:
     """A dump restored without its triggers would route nothing and protect nothing, and not say so."""
-    present = vendors.triggers(connection)
-    if present is None:
-        return  # this user may not see them
-    missing = sorted(trigger.name for trigger in declared() if (trigger.table, trigger.name) not in present)
+    broken = list(guards.broken(connection))
+    missing = [each for each in broken if each.is_missing]
+    others = [each for each in broken if not each.is_missing]
     if missing:
+        yield Fault("webhookhub.E017", f"the database lacks the trigger {_first(missing)}", missing[0].remedy)
+    if others:
         yield Fault(
-            "webhookhub.E017",
-            f"the database lacks the trigger {missing[0]}" + (f" and {len(missing) - 1} more" if missing[1:] else ""),
-            "restore them: they are part of the schema (a dump must hold them too)",
+            "webhookhub.E018",
+            f"something else than the migrations make bears the name of the trigger {_first(others)}",
+            others[0].remedy,
         )
+
+
+def _first(broken: list[guards.Broken]) -> str:
+    more = f" and {len(broken) - 1} more" if broken[1:] else ""
+    return f"{broken[0].trigger.name}{more}"
 
 
 def _skip_locked(table: str, column: str, value: str) -> Iterator[Fault]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.migration import Migration
 from django.db.migrations.operations.base import Operation
 
 from . import vendors
@@ -121,7 +122,8 @@ class CreateTriggers(Operation):
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         for trigger in reversed(self.triggers):
-            schema_editor.execute(f"DROP TRIGGER {trigger.name}", params=None)
+            # One that is gone is no obstacle: to go back and forth restores it.
+            schema_editor.execute(f"DROP TRIGGER IF EXISTS {trigger.name}", params=None)
 
     def describe(self) -> str:
         return "Create triggers " + ", ".join(trigger.name for trigger in self.triggers)
@@ -132,10 +134,18 @@ class CreateTriggers(Operation):
 
 def declared() -> list[Trigger]:
     """All that the migrations make."""
-    migrations = MigrationLoader(None).disk_migrations
+    return [trigger for _, triggers in by_migration() for trigger in triggers]
+
+
+def by_migration() -> list[tuple[Migration, list[Trigger]]]:
+    """Each migration that makes triggers, with those."""
+    migrations = [migration for _, migration in sorted(MigrationLoader(None).disk_migrations.items())]
+    return [(migration, made) for migration in migrations if (made := made_by(migration))]
+
+
+def made_by(migration: Migration) -> list[Trigger]:
     return [
         trigger
-        for _, migration in sorted(migrations.items())
         for operation in migration.operations
         if isinstance(operation, CreateTriggers)
         for trigger in operation.triggers

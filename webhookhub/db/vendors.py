@@ -288,26 +288,23 @@ def has_check(connection: BaseDatabaseWrapper, table: str, name: str) -> bool:
         return f"CONSTRAINT `{name}` CHECK " in cursor.fetchone()[1]
 
 
-def triggers(connection: BaseDatabaseWrapper) -> set[tuple[str, str]] | None:
-    """(table, trigger) of all there are; None if this user may not know.
+def triggers(connection: BaseDatabaseWrapper) -> dict[str, str]:
+    """Name → the statement that makes it, of all that this user is shown.
 
-    Servers show all of them only to those who may make them, and to others some or none, without a word.
+    The engines keep a trigger's body letter for letter, as it was written.
     """
     with connection.cursor() as cursor:
         if not is_server(connection):
-            cursor.execute("SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger'")
-            return set(cursor.fetchall())
+            cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+            return dict(cursor.fetchall())
         cursor.execute(
-            "SELECT 1 FROM information_schema.user_privileges WHERE privilege_type = 'TRIGGER' UNION ALL "
-            "SELECT 1 FROM information_schema.schema_privileges WHERE privilege_type = 'TRIGGER' "
-            "AND DATABASE() LIKE table_schema"
+            "SELECT trigger_name, action_timing, event_manipulation, event_object_table, action_statement "
+            "FROM information_schema.triggers WHERE trigger_schema = DATABASE()"
         )
-        if not cursor.fetchall():
-            return None
-        cursor.execute(
-            "SELECT event_object_table, trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE()"
-        )
-        return set(cursor.fetchall())
+        return {
+            name: f"CREATE TRIGGER {name} {timing} {event} ON {table} FOR EACH ROW {body}"
+            for name, timing, event, table, body in cursor.fetchall()
+        }
 
 
 def same_value(connection: BaseDatabaseWrapper, one: str, other: str) -> str:
@@ -359,6 +356,25 @@ def default_roles(connection: BaseDatabaseWrapper, name: str, host: str) -> set[
     with connection.cursor() as cursor:
         cursor.execute(sql, [name, host])
         return {row[0] for row in cursor.fetchall()}
+
+
+def users_named(connection: BaseDatabaseWrapper, names: Sequence[str]) -> list[tuple[str, str]]:
+    """(name, host) of the accounts of these names that are users and not roles."""
+    # MySQL keeps no note of it: its roles are accounts made locked and without a password.
+    is_user = "is_role = 'N'" if is_mariadb(connection) else "(account_locked = 'N' OR authentication_string <> '')"
+    placeholders = ", ".join(["%s"] * len(names))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT user, host FROM mysql.user WHERE user IN ({placeholders}) AND {is_user} ORDER BY user, host",  # noqa: S608
+            list(names),
+        )
+        return list(cursor.fetchall())
+
+
+def everybody(connection: BaseDatabaseWrapper) -> str | None:
+    """The name under which privileges are granted to all users at once, where there is one."""
+    can = is_mariadb(connection) and connection.mysql_version >= (10, 11)  # type: ignore[attr-defined]
+    return "PUBLIC" if can else None
 
 
 def require_readable(connection: BaseDatabaseWrapper, table: str) -> None:

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection
 
 from roles.declaration import BY_NAME, ROLES
-from roles.plan import UnknownUser, User, role_statements, user_statements
+from roles.plan import UnknownUser, User, public_statements, role_statements, user_statements
 from webhookhub.db import grants, vendors
 
 NAME = re.compile(r"[A-Za-z0-9_$-]+")
@@ -47,7 +47,8 @@ class Command(BaseCommand):
             )
         users: list[User] = options["users"]
         try:
-            _refuse_mistakes(database, users)
+            _refuse_mistakes(database, prefix, users)
+            unbidden = list(public_statements(connection, database))
             # All of them before the first is executed: a mistake in the last user changes nothing.
             statements = list(_statements(database, prefix, users))
             for statement in statements:
@@ -66,7 +67,14 @@ class Command(BaseCommand):
                 f"The user of DATABASE_URL may not do this; take one that may create roles, read the grants of "
                 f"others and grant these: {error.args[-1]}"
             ) from None
-        if not statements:
+        if unbidden:
+            self.stderr.write(
+                f"Every user of this server can get at database {database}, whatever its role: what is granted to "
+                f"{vendors.everybody(connection)} is granted to all. This command leaves it alone, for others may "
+                "rely on it. These would end it:"
+            )
+            self.stderr.writelines(f"{statement};\n" for statement in unbidden)
+        elif not statements:
             self.stderr.write("Nothing to change: every role is as declared.")
 
 
@@ -81,17 +89,23 @@ def _account(prefix: str, role: str) -> str:
     return grants.account(f"{prefix}_{role}")
 
 
-def _refuse_mistakes(database: str, users: list[User]) -> None:
+def _refuse_mistakes(database: str, prefix: str, users: list[User]) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", [database])
         missing = {table for role in ROLES for table in role.tables} - {row[0] for row in cursor.fetchall()}
-        cursor.execute("SELECT CURRENT_USER()")
-        myself, _, host = str(cursor.fetchone()[0]).rpartition("@")
     if missing:
         raise CommandError(f"Database {database} has no table {min(missing)}: run manage.py migrate first.")
+    # Servers take the one for the other where only the name is given: the user would lose what it holds.
+    names = {f"{prefix}_{role.name}" for role in ROLES}
+    taken = [(user.name, user.host) for user in users if user.name in names]
+    for name, host in taken or vendors.users_named(connection, sorted(names)):
+        raise CommandError(
+            f"User {grants.account(name, host)} has the name of a role: choose another name for the user, or another "
+            "--prefix for the roles."
+        )
     accounts = [user.account for user in users]
     for user in users:
-        if user.account == grants.account(myself, host):
+        if user.account == grants.me(connection):
             raise CommandError(f"{user.account} is the user that grants: it would lose its own privileges.")
         # One of the servers can give a user only one role from its log-in on.
         if accounts.count(user.account) > 1:

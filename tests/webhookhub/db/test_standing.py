@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
+from webhookhub.checks import database_is_fit
 from webhookhub.db import clock, standing
 from webhookhub.db.errors import UnfitDatabase
 from webhookhub.db.triggers import declared
@@ -173,3 +175,61 @@ def test_a_missing_trigger_is_noticed_and_named(committed: None, name: str):
             cursor.execute(trigger.create_sql(connection), None)
     assert fault.id == "webhookhub.E017"
     assert name in fault.message
+    assert "manage.py migrate" in fault.hint
+
+
+HOLLOW = {
+    "another body": ("{timing} {event} ON {table}", "UPDATE hub_processes SET pid = pid WHERE 1 = 0"),
+    "another event": ("{timing} INSERT ON {table}", None),
+    "another moment": ("AFTER {event} ON {table}", None),
+    "another table": ("{timing} {event} ON dead_letters", None),
+}
+
+
+@pytest.mark.parametrize("difference", HOLLOW)
+def test_a_trigger_that_only_bears_the_name_is_noticed_and_named(probe: str, difference: str):
+    head, body = HOLLOW[difference]
+    [trigger] = [trigger for trigger in declared() if trigger.name == "trg_job_no_delete"]
+    where = head.format(timing="BEFORE", event="DELETE", table=trigger.table)
+    text = trigger.create_sql(connection).partition(" FOR EACH ROW ")[2]
+    execute("DROP TRIGGER trg_job_no_delete")
+    execute(f"CREATE TRIGGER trg_job_no_delete {where} FOR EACH ROW " + (f"BEGIN {body}; END" if body else text))
+    try:
+        [fault] = standing._triggers()
+        [warning] = standing.broken_triggers()
+        [said] = [each for each in database_is_fit(["default"]) if each.id == fault.id]
+        with pytest.raises(UnfitDatabase, match="trg_job_no_delete"):
+            standing.require(TABLE, "name", probe)
+    finally:
+        execute("DROP TRIGGER trg_job_no_delete")
+        execute(trigger.create_sql(connection))
+    assert fault == warning
+    assert not said.is_serious()  # or migrate could not put it right
+    assert fault.id == "webhookhub.E018"
+    assert "trg_job_no_delete" in fault.message
+    assert "manage.py migrate jobs 0001_initial, then manage.py migrate" in fault.hint
+    assert list(standing._triggers()) == []
+
+
+def test_a_trigger_whose_lines_are_broken_elsewhere_is_the_same(committed: None):
+    [trigger] = [trigger for trigger in declared() if trigger.name == "trg_job_no_delete"]
+    execute("DROP TRIGGER trg_job_no_delete")
+    execute(trigger.create_sql(connection).replace(" BEGIN ", "\n  BEGIN\n\t").replace("; END", ";\nEND"))
+    try:
+        assert list(standing._triggers()) == []
+    finally:
+        execute("DROP TRIGGER trg_job_no_delete")
+        execute(trigger.create_sql(connection))
+
+
+def test_the_remedy_restores_triggers_that_are_missing_or_other_ones(committed: None):
+    execute("DROP TRIGGER trg_job_settled")
+    execute("DROP TRIGGER trg_job_no_delete")
+    body = "BEGIN UPDATE hub_processes SET pid = pid WHERE 1 = 0; END"
+    execute(f"CREATE TRIGGER trg_job_no_delete BEFORE DELETE ON webhook_delivery_jobs FOR EACH ROW {body}")
+    assert [fault.id for fault in standing._triggers()] == ["webhookhub.E017", "webhookhub.E018"]
+
+    call_command("migrate", "jobs", "0001_initial", verbosity=0)
+    call_command("migrate", verbosity=0)
+
+    assert list(standing._triggers()) == []
