@@ -14,14 +14,15 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except DatabaseError as error:
         from webhookhub.db import vendors
-        from webhookhub.runner.supervisor import UNFIT
+        from webhookhub.runner.supervisor import UNFIT, UNREACHABLE
 
-        if not vendors.is_denied(error):
-            raise
-        sys.stderr.write(
-            f"The database user may not do this: {error}. Use a user with the role for it (manage.py grant_roles).\n"
-        )
-        sys.exit(UNFIT)
+        if vendors.is_denied(error):
+            sys.stderr.write(f"The database user may not do this: {error}. Its role lacks it (manage.py grant_roles).\n")
+            sys.exit(UNFIT)
+        if vendors.is_lost(error) or vendors.is_refused(error):
+            sys.stderr.write(f"The database cannot be reached: {error}. Look at DATABASE_URL.\n")
+            sys.exit(UNREACHABLE)
+        raise
 
 
 if __name__ == "__main__":

@@ -13,10 +13,9 @@ from audit.run import Progress, Result, run
 from webhookhub.console.bar import Bar
 from webhookhub.db import standing, vendors
 from webhookhub.db.errors import UnfitDatabase
-from webhookhub.runner.supervisor import UNFIT
+from webhookhub.runner.supervisor import UNFIT, UNREACHABLE
 
 VIOLATED = 1
-UNREACHABLE = 69
 
 
 class Command(BaseCommand):

@@ -9,6 +9,7 @@ from webhookhub.conf import PROCESS_DATABASE_URLS, hub
 from webhookhub.runner.supervisor import Child, Supervisor
 
 STOP_MARGIN_SECONDS = 10.0
+WEB_THREADS = "32"
 
 
 class Command(BaseCommand):
@@ -41,7 +42,8 @@ class Command(BaseCommand):
         return Child(f"{kind} {number}", [sys.executable, manage, f"run_{kind}"], _environment(kind))
 
     def _web(self, address: str) -> Child:
-        command = [sys.executable, "-m", "gunicorn", "webhookhub.wsgi", "--bind", address, "--threads", "4"]
+        # Threads mostly wait: for the database, and for endpoints that are being verified or tested.
+        command = [sys.executable, "-m", "gunicorn", "webhookhub.wsgi", "--bind", address, "--threads", WEB_THREADS]
         return Child(
             "web", [*command, "--chdir", str(settings.BASE_DIR), "--log-level", "warning"], _environment("web")
         )
