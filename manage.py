@@ -17,7 +17,7 @@ def main() -> None:
         from webhookhub.runner.supervisor import UNFIT, UNREACHABLE
 
         if vendors.is_denied(error):
-            sys.stderr.write(f"The database user may not do this: {error}. Its role lacks it (manage.py grant_roles).\n")
+            sys.stderr.write(f"The database user may not do this: {error}. See manage.py grant_roles.\n")
             sys.exit(UNFIT)
         if vendors.is_lost(error) or vendors.is_refused(error):
             sys.stderr.write(f"The database cannot be reached: {error}. Look at DATABASE_URL.\n")
