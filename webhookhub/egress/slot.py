@@ -159,15 +159,20 @@ class Slot(Generic[T]):
         return made
 
 
+def _last(headers: bytes) -> bytes:
+    """What belongs to the answer itself, without the informational ones (1xx) before it."""
+    return headers[headers.rfind(b"\nHTTP/") + 1 :]
+
+
 def _complete(headers: bytes) -> bool:
     """Whether an empty line follows the last status line; trailers may follow that."""
-    last = headers[headers.rfind(b"\nHTTP/") + 1 :]
+    last = _last(headers)
     return b"\r\n\r\n" in last or b"\n\n" in last
 
 
 def _retry_after(headers: bytes) -> str | None:
-    """The value of the last Retry-After header."""
-    found = RETRY_AFTER.findall(headers)
+    """The value of the answer's last Retry-After header."""
+    found = RETRY_AFTER.findall(_last(headers))
     return found[-1].strip().decode("latin-1")[:100] if found else None
 
 
