@@ -23,10 +23,11 @@ class Child:
     """Runs while entered, with the hub's settings from the environment given."""
 
     def __init__(self, **environment: str) -> None:
+        self.niceness = 0
         self._environment = environment
 
     def __enter__(self) -> Child:
-        command = [sys.executable, "-m", "tests.support.egress_child"]
+        command = ["nice", "-n", str(self.niceness), sys.executable, "-m", "tests.support.egress_child"]
         environment = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings"} | self._environment
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -15,6 +15,7 @@ from .messages import Answer, Request
 from .names import Lookup, Names
 from .receivers import FAST, UNKNOWN, Receiver, Receivers, Waiting
 from .slot import Slot
+from .watchdog import Watchdog
 
 T = TypeVar("T")
 
@@ -36,6 +37,7 @@ class Engine(Generic[T]):
         self.concurrency = concurrency
         self._names = resolver or names.SHARED
         self._settings = settings or hub()
+        self._watchdog = Watchdog()
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_MAXCONNECTS, concurrency)
         self._under_way: dict[Any, Slot[T]] = {}
@@ -110,6 +112,7 @@ class Engine(Generic[T]):
         return withdrawn
 
     def close(self) -> None:
+        self._watchdog.turn += 1  # libcurl takes its leave of connections, and may be kept from it
         for slot in self._under_way.values():
             self._multi.remove_handle(slot.handle)
             slot.handle.close()
@@ -118,6 +121,7 @@ class Engine(Generic[T]):
         self._under_way.clear()
         self._idle.clear()
         self._multi.close()
+        self._watchdog.close()
 
     def _has_room(self, receiver: Receiver[T]) -> bool:
         if receiver.under_way >= receiver.limit:
@@ -138,7 +142,7 @@ class Engine(Generic[T]):
             self._unresolved.append(_Unresolved(lookup, now, tag, request, receiver))
 
     def _begin(self, tag: T, request: Request, receiver: Receiver[T], since: float) -> None:
-        slot = self._idle.pop() if self._idle else Slot[T](self._settings)
+        slot = self._idle.pop() if self._idle else Slot[T](self._settings, self._watchdog)
         try:
             slot.load(tag, request, receiver, since)
         except (pycurl.error, ValueError):
@@ -189,6 +193,7 @@ class Engine(Generic[T]):
         self._tended_at = time.monotonic()
 
     def _move(self) -> list[tuple[T, Answer]]:
+        self._watchdog.turn += 1
         while self._multi.perform()[0] == pycurl.E_CALL_MULTI_PERFORM:
             pass
         finished = []
@@ -199,6 +204,7 @@ class Engine(Generic[T]):
             for handle, code, _ in failed:
                 finished.append(self._finish(handle, code))
             if not left:
+                self._watchdog.turn += 1
                 return finished
 
     def _finish(self, handle: Any, curl_code: int | None) -> tuple[T, Answer]:

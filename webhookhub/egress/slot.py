@@ -23,6 +23,7 @@ from .addresses import may_reach
 from .messages import Answer, Request
 from .names import Lookup
 from .receivers import Receiver
+from .watchdog import Watchdog
 
 T = TypeVar("T")
 MAX_RESPONSE_BYTES = 64 * 1024
@@ -36,8 +37,9 @@ RETRY_AFTER = re.compile(rb"^retry-after:([^\r\n]*)", re.IGNORECASE | re.MULTILI
 class Slot(Generic[T]):
     """A libcurl handle with everything that stays the same set once, and the state of the transfer it carries."""
 
-    def __init__(self, settings: HubSettings) -> None:
+    def __init__(self, settings: HubSettings, watchdog: Watchdog) -> None:
         self.handle = pycurl.Curl()
+        self._watchdog = watchdog
         self.headers, self.body = BytesIO(), BytesIO()
         self.url = ""
         self.receiver: Receiver[T]
@@ -150,20 +152,27 @@ class Slot(Generic[T]):
         if self.blocked:
             return pycurl.SOCKET_BAD
         try:
-            return socket.socket(family, kind, protocol)
+            made = socket.socket(family, kind, protocol)
+            self._watchdog.note(made)
         except OSError:  # no IPv6 here, or no file descriptor left
             return pycurl.SOCKET_BAD
+        return made
+
+
+def _last(headers: bytes) -> bytes:
+    """What belongs to the answer itself, without the informational ones (1xx) before it."""
+    return headers[headers.rfind(b"\nHTTP/") + 1 :]
 
 
 def _complete(headers: bytes) -> bool:
     """Whether an empty line follows the last status line; trailers may follow that."""
-    last = headers[headers.rfind(b"\nHTTP/") + 1 :]
+    last = _last(headers)
     return b"\r\n\r\n" in last or b"\n\n" in last
 
 
 def _retry_after(headers: bytes) -> str | None:
-    """The value of the last Retry-After header."""
-    found = RETRY_AFTER.findall(headers)
+    """The value of the answer's last Retry-After header."""
+    found = RETRY_AFTER.findall(_last(headers))
     return found[-1].strip().decode("latin-1")[:100] if found else None
 
 

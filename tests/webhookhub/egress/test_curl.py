@@ -54,6 +54,16 @@ def test_an_error_status_is_its_own_code(receiver: Receiver, status: int):
     assert answer.retry_after == ("17" if status in (429, 503) else None)
 
 
+@pytest.mark.parametrize(("own", "expected"), [(b"", None), (b"Retry-After: 5\r\n", "5")])
+def test_a_retry_after_counts_only_in_the_answer_itself(trusted: Path, own: bytes, expected: str | None):
+    hints = b"HTTP/1.1 103 Early Hints\r\nRetry-After: 86400\r\n\r\n"
+    refusal = b"HTTP/1.1 503 Not now\r\n" + own + b"Content-Length: 0\r\n\r\n"
+    with RawEndpoint(trusted, answering(hints, refusal)) as endpoint:
+        answer = send(post(endpoint.url))
+
+    assert (answer.error_code, answer.retry_after) == ("http_503", expected)
+
+
 def test_a_refused_connection_is_a_connect_error(trusted: Path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
