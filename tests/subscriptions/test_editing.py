@@ -25,7 +25,9 @@ def test_what_the_hub_writes_cannot_be_edited(name: str):
     before = Subscription.objects.values().get()
     given = {"verified": True, "verification_at": clock.now()} if name == "verified" else {name: before.get(name)}
 
-    with pytest.raises(editing.InvalidSubscription, match=f"{name}: cannot be set here; what can be is active,") as said:
+    with pytest.raises(
+        editing.InvalidSubscription, match=f"{name}: cannot be set here; what can be is active,"
+    ) as said:
         editing.change(subscription, {"description": "changed", **given})
 
     assert set(said.value.errors) == set(given)
