@@ -10,6 +10,7 @@ from ninja import Path, Query, Router, Status
 
 from subscriptions import editing, secrets, trial, verification
 from subscriptions.models import Subscription
+from webhookhub.db.errors import UnfitDatabase
 
 from . import bodies, pages, problems
 from .auth import ApiKeyAuth
@@ -180,6 +181,8 @@ def _edited(edit: Any) -> Subscription:
         raise Problem(422, str(error), list(error.errors.items())) from None
     except editing.AlreadySubscribed as error:
         raise Problem(409, f"Nothing was stored: {error}.", [("callback_url", str(error))]) from None
+    except UnfitDatabase as error:
+        raise Problem(409, f"Nothing was stored: {error}.") from None
     # What the database itself has filled in.
     subscription.refresh_from_db()
     return subscription

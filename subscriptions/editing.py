@@ -9,11 +9,16 @@ from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.db import IntegrityError, transaction
 
 from webhookhub import cipher
+from webhookhub.db.vendors import is_duplicate
 
 from . import headers
 from .models import Subscription
 
 HEADERS = "headers"
+# The others are the hub's to write: a verification, a rotation, the database.
+EDITABLE = frozenset({"event_type", "callback_url", "active", "description", "max_retry_limit", "base_delay", HEADERS})
+# The scheme goes with the secret: afterwards it is changed by replacing the secret only.
+CHOSEN_AT_FIRST = EDITABLE | {"signing_scheme"}
 
 
 class InvalidSubscription(ValueError):
@@ -35,11 +40,13 @@ class AlreadySubscribed(Exception):
 
 def create(values: Mapping[str, Any]) -> Subscription:
     """`values` are fields by name; `headers` are `Name: value` pairs, which are stored encrypted."""
+    _require(CHOSEN_AT_FIRST, values)
     return _save(Subscription(), values)
 
 
 def change(subscription: Subscription, values: Mapping[str, Any]) -> Subscription:
     """Change the named fields and no others: they may have been changed a moment ago."""
+    _require(EDITABLE, values)
     return _save(subscription, values) if values else subscription
 
 
@@ -49,6 +56,12 @@ def header_names(subscription: Subscription) -> list[str]:
         return headers.names(cipher.decrypt(subscription.custom_headers)) if subscription.custom_headers else []
     except cipher.Undecipherable:
         return []
+
+
+def _require(allowed: frozenset[str], values: Mapping[str, Any]) -> None:
+    if others := sorted(values.keys() - allowed):
+        why = f"cannot be set here; what can be is {', '.join(sorted(allowed))}"
+        raise InvalidSubscription(dict.fromkeys(others, why))
 
 
 def _save(subscription: Subscription, values: Mapping[str, Any]) -> Subscription:
@@ -69,7 +82,9 @@ def _save(subscription: Subscription, values: Mapping[str, Any]) -> Subscription
                 subscription.save()
             else:
                 subscription.save(update_fields=[*columns, "updated_at"])
-    except IntegrityError:
+    except IntegrityError as error:
+        if not is_duplicate(error):
+            raise
         raise AlreadySubscribed(_rival(subscription)) from None
     return subscription
 

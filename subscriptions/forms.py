@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 
 from webhookhub import cipher
+from webhookhub.db.errors import UnfitDatabase
 
 from . import headers
 from .models import Subscription
@@ -59,6 +60,14 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
             return "\n".join(headers.parse(self.cleaned_data["headers"]))
         except headers.UnacceptableHeaders as error:
             raise forms.ValidationError(str(error)) from None
+
+    def clean(self) -> dict[str, Any] | None:
+        if self.instance._state.adding or self.cleaned_data.get("headers"):
+            try:
+                Subscription.objects.require_keys()
+            except UnfitDatabase as error:
+                raise forms.ValidationError(f"Nothing was stored: {error}.") from None
+        return super().clean()
 
     def save(self, commit: bool = True) -> Any:
         if self.cleaned_data.get("headers"):

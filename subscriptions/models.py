@@ -12,10 +12,13 @@ from django.db import models
 from webhookhub import cipher
 from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
+from webhookhub.db.errors import UnfitDatabase
 from webhookhub.db.fields import ExactTextField, WordField
 from webhookhub.egress.urls import UnacceptableURL, normalise
 
 from .signing import ASYMMETRIC, SCHEMES, SYMMETRIC, new_secret
+
+SAMPLE = 5
 
 
 def encrypted_new_secret() -> str:
@@ -55,6 +58,17 @@ class SubscriptionQuerySet(models.QuerySet["Subscription"]):
     def routable(self) -> SubscriptionQuerySet:
         """Those that may get new deliveries."""
         return self.filter(active=True, verified=True)
+
+    def require_keys(self) -> None:
+        """Raises UnfitDatabase if the keys in force are others than those the secrets are stored under.
+
+        A sample is enough for that; a single secret that cannot be opened is its own delivery's failure.
+        """
+        newest = list(self.order_by("-id").values_list("secret", flat=True)[:SAMPLE])
+        if newest and not any(cipher.opens(secret) for secret in newest):
+            raise UnfitDatabase(
+                "none of WEBHOOKHUB_ENCRYPTION_KEYS opens the stored secrets; add the key that they were encrypted with"
+            )
 
 
 class Subscription(models.Model):
@@ -147,6 +161,9 @@ class Subscription(models.Model):
         if self._state.adding and self.signing_scheme == ASYMMETRIC:
             self.secret = cipher.encrypt(new_secret(ASYMMETRIC))
         only = kwargs.pop("update_fields", None)
+        if self._state.adding or (self.custom_headers and "custom_headers" in (only or ())):
+            # Nobody else could open what is encrypted with other keys than theirs.
+            Subscription.objects.require_keys()
         if only is None and not kwargs.get("force_insert"):
             if self._state.adding and not kwargs.get("force_update"):
                 kwargs["force_insert"] = True  # never over another one that has this number already

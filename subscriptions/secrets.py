@@ -5,14 +5,11 @@ from __future__ import annotations
 from webhookhub import cipher
 from webhookhub.conf import hub
 from webhookhub.db import clock
-from webhookhub.db.errors import UnfitDatabase
 from webhookhub.db.retry import one_statement
 from webhookhub.logs import Fact, log
 
 from .models import Subscription
 from .signing import for_the_receiver, new_secret
-
-SAMPLE = 5
 
 
 class RotationRefused(Exception):
@@ -27,26 +24,40 @@ class OverlapRunning(RotationRefused):
     """The secret that was replaced last has been promised to sign for a while longer."""
 
 
+class WrongKeys(RotationRefused):
+    """The keys in force are not those of the other processes, or the key of this secret is lost."""
+
+
 def shown_to_the_receiver(subscription: Subscription) -> str:
     """What the receiver needs to check signatures: for the one moment at which it is shown."""
     return for_the_receiver(cipher.decrypt(subscription.secret))
 
 
-def rotate(subscription: Subscription, scheme: str | None = None, *, force: bool = False) -> str:
+def rotate(
+    subscription: Subscription, scheme: str | None = None, *, force: bool = False, key_lost: bool = False
+) -> str:
     """Replace the signing secret; both sign for a while. Returns what the receiver needs, which is not shown again.
 
     Only two can sign, so a rotation during the overlap of an earlier one would end that at once: `force` allows it.
+    A secret that the keys in force do not open is replaced only if its key is lost for good, `key_lost`: else they are
+    the wrong ones, and the other processes could open neither the old secret nor the new one.
     """
     now = clock.now()
     until = subscription.previous_secret_until
-    if until is not None and now < until and not force:
+    opens = cipher.opens(subscription.secret)
+    if not opens and not key_lost:
+        raise WrongKeys(
+            f"none of WEBHOOKHUB_ENCRYPTION_KEYS opens the present secret of subscription {subscription.id}; "
+            "use the keys that the other processes have, or add the key that it was encrypted with"
+        )
+    if opens and until is not None and now < until and not force:
         raise OverlapRunning(
             f"the secret before the present one signs as well until {until:%Y-%m-%d %H:%M:%S} UTC, "
             "and replacing the present one would end that at once"
         )
     scheme = scheme or subscription.signing_scheme
     secret = new_secret(scheme)
-    overlap = hub().secret_overlap
+    overlap = hub().secret_overlap if opens else None
     unchanged = Subscription.objects.filter(id=subscription.id, secret=subscription.secret)
     replaced = one_statement(
         lambda: unchanged.update(
@@ -65,22 +76,5 @@ def rotate(subscription: Subscription, scheme: str | None = None, *, force: bool
 
 
 def require_keys() -> None:
-    """Raises UnfitDatabase if the keys in force are others than those the secrets are stored under.
-
-    Without this, a worker started with wrong keys would fail every delivery there is. A sample is enough for that; a
-    single secret that cannot be opened is its own delivery's failure.
-    """
-    newest = Subscription.objects.order_by("-id").values_list("secret", flat=True)[:SAMPLE]
-    secrets = list(newest)
-    if secrets and not any(_opens(secret) for secret in secrets):
-        raise UnfitDatabase(
-            "none of WEBHOOKHUB_ENCRYPTION_KEYS opens the stored secrets; add the key that they were encrypted with"
-        )
-
-
-def _opens(token: str) -> bool:
-    try:
-        cipher.decrypt(token)
-    except (cipher.Undecipherable, ValueError):  # ValueError: there are no keys at all
-        return False
-    return True
+    """Raises UnfitDatabase under wrong keys: a worker started with them would fail every delivery there is."""
+    Subscription.objects.require_keys()

@@ -29,6 +29,15 @@ def decrypt(token: str) -> str:
         raise Undecipherable("none of WEBHOOKHUB_ENCRYPTION_KEYS opens a stored secret") from None
 
 
+def opens(token: str) -> bool:
+    """Whether one of the keys in force opens it."""
+    try:
+        decrypt(token)
+    except (Undecipherable, ValueError):  # ValueError: there are no keys at all
+        return False
+    return True
+
+
 def with_first_key(token: str) -> str:
     """The same text, encrypted anew with the first key."""
     try:

@@ -184,6 +184,21 @@ def test_a_secret_is_replaced_once_and_then_the_overlap_is_guarded(hub_wide: Pro
     assert forced.json()["signing_scheme"] == "v1a"
 
 
+def test_under_wrong_encryption_keys_nothing_is_made_or_replaced(hub_wide: Program, hub_settings: Any):
+    subscription: Any = SubscriptionFactory()
+    before = list(Subscription.objects.values())
+    hub_settings(encryption_keys=(cipher.new_key(),))
+
+    made = hub_wide.post("/subscriptions", NEW)
+    changed = hub_wide.patch(f"/subscriptions/{subscription.pk}", {"headers": {"X-A": "1"}})
+    rotated = hub_wide.post(f"/subscriptions/{subscription.pk}/rotate-secret", {"force": True})
+
+    for answer in (made, changed, rotated):
+        assert answer.status_code == 409
+        assert "none of WEBHOOKHUB_ENCRYPTION_KEYS opens" in answer.json()["detail"]
+    assert list(Subscription.objects.values()) == before
+
+
 def test_an_endpoint_is_verified_and_tried(hub_wide: Program, receiver: Receiver):
     made = hub_wide.post("/subscriptions", NEW | {"callback_url": receiver.url()}).json()
     path = f"/subscriptions/{made['id']}"

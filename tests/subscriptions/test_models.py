@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from django.core.exceptions import ValidationError
-from django.db import DatabaseError, IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, connection, transaction
 
 from subscriptions import secrets
 from subscriptions.models import WRITTEN_BY_NAME_ONLY, Subscription
@@ -255,6 +255,27 @@ def test_the_database_lets_nothing_but_a_verification_set_verified():
     subscription.refresh_from_db()
     assert not subscription.verified
     assert Subscription.objects.count() == 1
+
+
+@pytest.mark.parametrize("column", ["verified", "active"])
+@pytest.mark.parametrize("value", [2, -1, 127])
+def test_the_database_knows_no_third_value_of_a_flag(column: str, value: int):
+    SubscriptionFactory.create(callback_url=URL, verified=False)
+    copied = [field.column for field in Subscription._meta.concrete_fields if not field.primary_key]
+    given = {name: name for name in copied} | {"event_type": "'other'", column: str(value)}
+    statements = [
+        f"UPDATE subscriptions SET {column} = {value}",
+        f"INSERT INTO subscriptions ({', '.join(copied)}) SELECT {', '.join(given.values())} FROM subscriptions",
+    ]
+    before = list(Subscription.objects.values())
+    for statement in statements:
+        with (
+            pytest.raises(DatabaseError, match=f"are 0 or 1, nothing else: {statement[:6]} refused"),
+            transaction.atomic(),
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(statement)
+    assert list(Subscription.objects.values()) == before
 
 
 def test_the_database_takes_verified_back_with_the_address_whoever_changes_it():

@@ -130,9 +130,9 @@ def test_a_secret_that_signs_no_more_is_cleared_even_if_nothing_opens_it(until):
 
 
 def test_what_cannot_be_opened_is_named_and_stops_nothing_else(hub_settings, new_key):
-    first = SubscriptionFactory.create(secret="damaged")
-    good = SubscriptionFactory.create()
-    last = SubscriptionFactory.create(custom_headers="damaged")
+    first, good, last = SubscriptionFactory.create_batch(3)
+    Subscription.objects.filter(pk=first.pk).update(secret="damaged")
+    Subscription.objects.filter(pk=last.pk).update(custom_headers="damaged")
     new_key()
 
     said = io.StringIO()

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 
 from demo.receiver import Receiver
 from subscriptions import secrets
-from subscriptions.models import Subscription
+from subscriptions.models import SAMPLE, Subscription
 from subscriptions.trial import send_test
 from tests.factories import SubscriptionFactory
 from tests.subscriptions.test_signing import verifies
@@ -90,7 +90,7 @@ def test_an_overlap_that_runs_is_kept_when_the_setting_becomes_0(hub_settings):
 
 def test_keys_that_open_none_of_the_newest_secrets_are_found_at_once(hub_settings):
     secrets.require_keys()  # no subscription, no secret to open
-    SubscriptionFactory.create_batch(secrets.SAMPLE + 1)
+    SubscriptionFactory.create_batch(SAMPLE + 1)
     secrets.require_keys()
     right = hub().encryption_keys
 

@@ -3,7 +3,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from subscriptions.lookup import subscription_or_error
-from subscriptions.secrets import OverlapRunning, RotationRefused, rotate
+from subscriptions.secrets import OverlapRunning, RotationRefused, WrongKeys, rotate
 from subscriptions.signing import SCHEMES
 from webhookhub.conf import hub
 
@@ -17,17 +17,27 @@ class Command(BaseCommand):
         parser.add_argument(
             "--force", action="store_true", help="end the overlap of an earlier rotation that is still running"
         )
+        parser.add_argument(
+            "--key-lost",
+            action="store_true",
+            help="replace a secret that no encryption key opens any more; every process must have today's keys by then",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         subscription = subscription_or_error(options["subscription"])
         try:
-            shown = rotate(subscription, options["scheme"], force=options["force"])
+            shown = rotate(subscription, options["scheme"], force=options["force"], key_lost=options["key_lost"])
         except OverlapRunning as error:
             raise CommandError(f"Nothing was changed: {error}. With --force it is done all the same.") from None
+        except WrongKeys as error:
+            raise CommandError(
+                f"Nothing was changed: {error}. If that key is lost for good: --key-lost, see docs/operations.md."
+            ) from None
         except RotationRefused as error:
             raise CommandError(f"Nothing was changed: {error}.") from None
         self.stdout.write(shown)
-        if hours := hub().secret_overlap.total_seconds() / 3600:
+        if subscription.previous_secret_until is not None:
+            hours = hub().secret_overlap.total_seconds() / 3600
             self.stdout.write(f"The previous secret signs as well for {hours:g} hours.")
         else:
             self.stdout.write("The previous secret signs no more.")

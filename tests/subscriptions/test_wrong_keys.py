@@ -1,0 +1,121 @@
+"""A process with other encryption keys than the rest stores nothing that the rest could not open."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from demo.receiver import Receiver
+from subscriptions import editing, secrets
+from subscriptions.models import Subscription
+from subscriptions.trial import send_test
+from tests.admin import rows
+from tests.factories import SubscriptionFactory
+from tests.subscriptions.test_signing import verifies
+from webhookhub import cipher
+from webhookhub.db.errors import UnfitDatabase
+
+pytestmark = pytest.mark.django_db
+
+NEW = {"event_type": "order.paid", "callback_url": "https://127.0.0.1:8443/hook"}
+NO_KEY_OPENS = "none of WEBHOOKHUB_ENCRYPTION_KEYS opens the"
+PAGE = "subscriptions_subscription"
+
+
+@pytest.fixture
+def wrong_keys(hub_settings: Callable[..., None]) -> Callable[[], None]:
+    return lambda: hub_settings(encryption_keys=(cipher.new_key(),))
+
+
+@pytest.fixture
+def superuser(client: Client, admin_user: object) -> Client:
+    client.force_login(admin_user)  # type: ignore[arg-type]
+    return client
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_secret_that_does_not_open_is_not_replaced(wrong_keys: Callable[[], None], force: bool):
+    subscription = SubscriptionFactory.create()
+    before = Subscription.objects.values().get()
+    wrong_keys()
+
+    with pytest.raises(secrets.RotationRefused, match=f"{NO_KEY_OPENS} present secret .* or add the key"):
+        secrets.rotate(subscription, force=force)
+    with pytest.raises(CommandError, match=f"Nothing was changed: {NO_KEY_OPENS} present secret .*--key-lost"):
+        call_command("rotate_secret", subscription.pk, *(["--force"] if force else []))
+
+    assert Subscription.objects.values().get() == before
+
+
+def test_no_subscription_is_made_under_other_keys_than_those_of_the_rest(
+    wrong_keys: Callable[[], None], superuser: Client
+):
+    SubscriptionFactory.create()
+    wrong_keys()
+
+    with pytest.raises(UnfitDatabase, match=f"{NO_KEY_OPENS} stored secrets; add the key"):
+        Subscription.objects.create(**NEW)
+    with pytest.raises(UnfitDatabase, match=NO_KEY_OPENS):
+        editing.create(NEW)
+    page = superuser.post(rows.add(PAGE), {**NEW, "active": "on", "signing_scheme": "v1"})
+
+    assert f"Nothing was stored: {NO_KEY_OPENS} stored secrets" in page.content.decode()
+    assert Subscription.objects.count() == 1
+
+
+def test_no_headers_are_stored_under_other_keys_than_those_of_the_rest(
+    wrong_keys: Callable[[], None], superuser: Client
+):
+    subscription = SubscriptionFactory.create(custom_headers=cipher.encrypt("X-A: 1"))
+    before = Subscription.objects.values().get()
+    form = {"event_type": subscription.event_type, "callback_url": subscription.callback_url, "active": "on"}
+    wrong_keys()
+
+    with pytest.raises(UnfitDatabase, match=NO_KEY_OPENS):
+        editing.change(subscription, {"headers": {"X-A": "2"}})
+    page = superuser.post(rows.change(PAGE, subscription.pk), {**form, "headers": "X-A: 2"})
+
+    assert f"Nothing was stored: {NO_KEY_OPENS} stored secrets" in page.content.decode()
+    assert Subscription.objects.values().get() == before
+
+
+def test_what_is_not_encrypted_can_be_changed_under_any_keys(wrong_keys: Callable[[], None]):
+    subscription = SubscriptionFactory.create(custom_headers=cipher.encrypt("X-A: 1"))
+    wrong_keys()
+
+    editing.change(subscription, {"active": False})
+    editing.change(subscription, {"headers": {}})
+
+    stored = Subscription.objects.get()
+    assert (stored.active, stored.custom_headers) == (False, "")
+
+
+def test_a_secret_whose_key_is_lost_is_replaced_when_told_so(wrong_keys: Callable[[], None], receiver: Receiver):
+    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+    secrets.rotate(subscription)
+    wrong_keys()
+    said = io.StringIO()
+
+    call_command("rotate_secret", subscription.pk, "--key-lost", stdout=said)
+
+    shown, about = said.getvalue().splitlines()
+    assert about == "The previous secret signs no more."
+    send_test(Subscription.objects.get())
+    assert verifies(shown, receiver.received[0])
+    Subscription.objects.create(**NEW)  # the keys are those of a stored secret again
+
+
+def test_a_key_that_is_not_lost_keeps_the_overlap(receiver: Receiver):
+    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+    first = secrets.shown_to_the_receiver(subscription)
+
+    second = secrets.rotate(subscription, key_lost=True)
+    with pytest.raises(secrets.OverlapRunning):
+        secrets.rotate(subscription, key_lost=True)
+
+    send_test(subscription)
+    assert [verifies(secret, receiver.received[0]) for secret in (first, second)] == [True, True]
