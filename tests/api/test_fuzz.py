@@ -53,6 +53,8 @@ WRONG_PAYLOADS = [
         b"[" * 100_000,
         b"9" * 5000,
         b'"' + b"x" * MAX_BYTES + b'"',
+        b'{"' + b"k" * 65_536 + b'":1}',
+        b'{"' + "é".encode() * 32_768 + b'":1}',
     ),
 ]
 ENCODINGS = ["utf-16", "utf-32", "utf-16-le", "utf-8-sig", "latin-1", "utf-7"]
