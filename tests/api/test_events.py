@@ -141,10 +141,13 @@ def test_the_payload_is_stored_letter_for_letter(shop: Program, payload: str, in
         (b"\xef\xbb\xbf{}", "body"),
         (b'{"event_type":"a","payload":1,"external_id":""}', "external_id"),
         (b'{"event_type":"a","payload":1,"external_id":5}', "external_id"),
+        (b'{"event_type":"a","payload":1,"external_id":NaN}', "external_id"),
         (b'{"event_type":"a","payload":1,"external_id":"\\ud800"}', "external_id"),
         (b'{"event_type":"a","payload":1,"external_id":" x"}', "external_id"),
         (b'{"event_type":"a","payload":1,"correlation_id":"\\n"}', "correlation_id"),
         (b'{"event_type":"a","payload":1,"correlation_id":{}}', "correlation_id"),
+        (b'{"event_type":"a","payload":1,"correlation_id":Infinity}', "correlation_id"),
+        (b'{"event_type":"a","payload":1,"correlation_id":-Infinity}', "correlation_id"),
     ],
 )
 def test_what_is_wrong_is_named_and_nothing_is_stored(shop: Program, body: bytes, field: str):

@@ -83,6 +83,8 @@ def bodies(dice: random.Random) -> Iterator[bytes]:
         for value in WRONG_VALUES:
             if value is not None and not (_is_type(value) if field == "event_type" else _is_name(value)):
                 yield json.dumps(good | {field: value}).encode()
+        for value in (b"NaN", b"Infinity", b"-Infinity"):
+            yield b'{"event_type":"a","payload":1,"' + field.encode() + b'":' + value + b"}"
     for payload in WRONG_PAYLOADS:
         yield b'{"event_type":"a","payload":' + payload + b"}"
         yield b'{"payload":' + payload + b',"event_type":"a","external_id":"x"}'
