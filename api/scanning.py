@@ -16,8 +16,9 @@ BLANKS = re.compile(r"[ \t\n\r]*")
 # Whatever opens, closes or hides brackets.
 BRACKETS = re.compile(r'["\[\]{}]')
 CLOSING = {"[": "]", "{": "}"}
-# Numbers of thousands of digits are an error to int() and infinite to float(), which is all that is asked here.
-_decoder: Any = json.JSONDecoder(parse_int=float, parse_constant=lambda name: None)
+# Numbers of thousands of digits are an error to int() and infinite to float(), which is all that is asked here. NaN and
+# the infinities, which JSON does not have, must not look like null: whoever takes a text finds that it is none.
+_decoder: Any = json.JSONDecoder(parse_int=float, parse_constant=float)
 _scan = _decoder.scan_once
 
 

@@ -14,6 +14,8 @@ from .errors import InvalidEvent, PayloadTooLarge
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 64
+# MySQL's JSON type counts the bytes of a key in 16 bits; what one database cannot hold is refused on all.
+MAX_KEY_BYTES = 2**16 - 1
 SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**64 - 1
 FIELD = "payload"
 HALF_A_PAIR = re.compile("[\ud800-\udfff]")
@@ -99,6 +101,7 @@ def _check(value: Any, depth: int) -> None:
                 if not isinstance(key, str):
                     _refuse(f"has a key that is not a string but {type(key).__name__}")
                 _check_text(key)
+                _check_key(key)
                 _check(item, depth + 1)
         case _:
             _refuse(f"holds a {type(value).__name__}, which is not JSON")
@@ -109,6 +112,12 @@ def _check_text(text: str) -> None:
         _refuse("holds a NUL character")
     if not text.isascii() and HALF_A_PAIR.search(text):
         _refuse("holds half of a surrogate pair")
+
+
+def _check_key(key: str) -> None:
+    # A character has at most four bytes: short keys, which are nearly all, need no encoding.
+    if len(key) > MAX_KEY_BYTES // 4 and (size := len(key.encode())) > MAX_KEY_BYTES:
+        _refuse(f"has a key of {size} bytes; at most {MAX_KEY_BYTES} are allowed")
 
 
 def _check_size(size: int) -> None:

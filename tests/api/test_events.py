@@ -133,6 +133,7 @@ def test_the_payload_is_stored_letter_for_letter(shop: Program, payload: str, in
         (b'{"event_type":"a","payload":1e999}', "payload"),
         (b'{"event_type":"a","payload":18446744073709551616}', "payload"),
         (b'{"event_type":"a","payload":' + b"9" * 10_000 + b"}", "payload"),
+        (b'{"event_type":"a","payload":{"' + b"k" * 65_536 + b'":1}}', "payload"),
         (b'{"event_type":"a","payload":' + b"[" * 65 + b"]" * 65 + b"}", "payload"),
         (b'{"event_type":"a","payload":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "payload"),
         (b'{"event_type":"a","payload":' + b"[" * 100_000, "body"),
@@ -140,10 +141,13 @@ def test_the_payload_is_stored_letter_for_letter(shop: Program, payload: str, in
         (b"\xef\xbb\xbf{}", "body"),
         (b'{"event_type":"a","payload":1,"external_id":""}', "external_id"),
         (b'{"event_type":"a","payload":1,"external_id":5}', "external_id"),
+        (b'{"event_type":"a","payload":1,"external_id":NaN}', "external_id"),
         (b'{"event_type":"a","payload":1,"external_id":"\\ud800"}', "external_id"),
         (b'{"event_type":"a","payload":1,"external_id":" x"}', "external_id"),
         (b'{"event_type":"a","payload":1,"correlation_id":"\\n"}', "correlation_id"),
         (b'{"event_type":"a","payload":1,"correlation_id":{}}', "correlation_id"),
+        (b'{"event_type":"a","payload":1,"correlation_id":Infinity}', "correlation_id"),
+        (b'{"event_type":"a","payload":1,"correlation_id":-Infinity}', "correlation_id"),
     ],
 )
 def test_what_is_wrong_is_named_and_nothing_is_stored(shop: Program, body: bytes, field: str):
@@ -152,6 +156,13 @@ def test_what_is_wrong_is_named_and_nothing_is_stored(shop: Program, body: bytes
     assert answer.status_code == 422, answer.content
     assert fields(answer) == [field]
     assert nothing_stored()
+
+
+def test_a_key_of_the_greatest_length_is_stored_and_a_longer_one_sinks_only_its_own_event(shop: Program):
+    answer = shop.post("/events/batch", {"events": [event(payload={"k" * (65_534 + n): n}) for n in range(3)]})
+
+    assert [result["status"] for result in answer.json()["results"]] == [201, 201, 422]
+    assert [list(json.loads(stored.payload).values()) for stored in Event.objects.order_by("id")] == [[0], [1]]
 
 
 def test_the_hubs_own_event_types_are_forbidden(shop: Program, hub_wide: Program):

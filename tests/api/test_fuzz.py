@@ -53,6 +53,8 @@ WRONG_PAYLOADS = [
         b"[" * 100_000,
         b"9" * 5000,
         b'"' + b"x" * MAX_BYTES + b'"',
+        b'{"' + b"k" * 65_536 + b'":1}',
+        b'{"' + "é".encode() * 32_768 + b'":1}',
     ),
 ]
 ENCODINGS = ["utf-16", "utf-32", "utf-16-le", "utf-8-sig", "latin-1", "utf-7"]
@@ -81,6 +83,8 @@ def bodies(dice: random.Random) -> Iterator[bytes]:
         for value in WRONG_VALUES:
             if value is not None and not (_is_type(value) if field == "event_type" else _is_name(value)):
                 yield json.dumps(good | {field: value}).encode()
+        for value in (b"NaN", b"Infinity", b"-Infinity"):
+            yield b'{"event_type":"a","payload":1,"' + field.encode() + b'":' + value + b"}"
     for payload in WRONG_PAYLOADS:
         yield b'{"event_type":"a","payload":' + payload + b"}"
         yield b'{"payload":' + payload + b',"event_type":"a","external_id":"x"}'

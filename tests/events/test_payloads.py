@@ -9,7 +9,16 @@ from decimal import Decimal
 import pytest
 
 from events.errors import InvalidEvent
-from events.payloads import LARGEST_INTEGER, MAX_BYTES, SMALLEST_INTEGER, decode, encode, same_document
+from events.payloads import (
+    LARGEST_INTEGER,
+    MAX_BYTES,
+    MAX_KEY_BYTES,
+    SMALLEST_INTEGER,
+    decode,
+    encode,
+    read,
+    same_document,
+)
 
 
 def nested(depth: int, shape: str = "list"):
@@ -72,6 +81,17 @@ def test_a_whole_surrogate_pair_is_one_character():
 def test_a_nul_character_is_refused(value):
     with pytest.raises(InvalidEvent, match="NUL"):
         encode(value)
+
+
+@pytest.mark.parametrize("letter", ["k", "é", "😀"])
+def test_a_key_longer_than_every_database_holds_is_refused(letter: str):
+    size = len(letter.encode())
+    key = "k" * (MAX_KEY_BYTES % size) + letter * (MAX_KEY_BYTES // size)
+
+    assert json.loads(encode([{key: 1}])) == [{key: 1}]
+    for refused in (lambda: encode({"x": {key + "k": 1}}), lambda: read(json.dumps([{key + "k": 1}]))):
+        with pytest.raises(InvalidEvent, match="has a key of 65536 bytes; at most 65535 are allowed"):
+            refused()
 
 
 @pytest.mark.parametrize("shape", ["list", "dict"])
