@@ -21,6 +21,11 @@ EDITABLE = frozenset({"event_type", "callback_url", "active", "description", "ma
 CHOSEN_AT_FIRST = EDITABLE | {"signing_scheme"}
 
 
+GIVEN_ANEW = (
+    "must be given anew, or as {} for none, with an address at another host: the stored ones were meant for the old one"
+)
+
+
 class InvalidSubscription(ValueError):
     """Nothing was stored; `errors` says of each field what would be right."""
 
@@ -47,6 +52,7 @@ def create(values: Mapping[str, Any]) -> Subscription:
 def change(subscription: Subscription, values: Mapping[str, Any]) -> Subscription:
     """Change the named fields and no others: they may have been changed a moment ago."""
     _require(EDITABLE, values)
+    _keep_headers_from_others(subscription, values)
     return _save(subscription, values) if values else subscription
 
 
@@ -62,6 +68,14 @@ def _require(allowed: frozenset[str], values: Mapping[str, Any]) -> None:
     if others := sorted(values.keys() - allowed):
         why = f"cannot be set here; what can be is {', '.join(sorted(allowed))}"
         raise InvalidSubscription(dict.fromkeys(others, why))
+
+
+def _keep_headers_from_others(subscription: Subscription, values: Mapping[str, Any]) -> None:
+    address = values.get("callback_url")
+    if not isinstance(address, str) or not subscription.custom_headers or HEADERS in values:
+        return
+    if headers.belong_elsewhere(subscription.callback_url, address):
+        raise InvalidSubscription({HEADERS: GIVEN_ANEW})
 
 
 def _save(subscription: Subscription, values: Mapping[str, Any]) -> Subscription:

@@ -67,7 +67,18 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
                 Subscription.objects.require_keys()
             except UnfitDatabase as error:
                 raise forms.ValidationError(f"Nothing was stored: {error}.") from None
+        self._keep_headers_from_others()
         return super().clean()
+
+    def _keep_headers_from_others(self) -> None:
+        given = self.cleaned_data.get("headers") or self.cleaned_data.get("remove_headers")
+        address = self.cleaned_data.get("callback_url")
+        if given or not address or not self.instance.custom_headers or "headers" in self.errors:
+            return
+        if headers.belong_elsewhere(self.initial.get("callback_url") or address, address):
+            self.add_error(
+                "headers", "The stored headers were meant for the old host: give them anew, or have them removed."
+            )
 
     def save(self, commit: bool = True) -> Any:
         if self.cleaned_data.get("headers"):

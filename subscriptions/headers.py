@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 MAX_HEADERS = 20
 MAX_BYTES = 4096
@@ -78,3 +79,8 @@ def _header(number: int, line: str) -> tuple[str, str]:
     if len(f"{name}: {value}") > MAX_BYTES:
         raise UnacceptableHeaders(f"Line {number}: the header {name} is longer than {MAX_BYTES} bytes.")
     return name, value
+
+
+def belong_elsewhere(old_url: str, new_url: str) -> bool:
+    """Whether headers given for one address are another host's business: their values are secrets between two."""
+    return urlsplit(old_url).netloc != urlsplit(new_url).netloc

@@ -331,3 +331,17 @@ def test_a_new_endpoint_receives_what_was_published_before_it(
 
     received = {request.event_uid for request in receiver.received}
     assert received == {str(uid) for uid in Event.objects.values_list("uid", flat=True)}
+
+
+def test_headers_do_not_follow_a_subscription_to_another_host(hub_wide: Program):
+    """Whoever may change an address could otherwise have values sent to it that are shown to nobody."""
+    created = hub_wide.post("/subscriptions", NEW | {"headers": {"Authorization": "Bearer s3cret"}}).json()
+    path = f"/subscriptions/{created['id']}"
+
+    refused = hub_wide.patch(path, {"callback_url": "https://other.example.com/x"})
+
+    assert refused.status_code == 422
+    assert errors(refused) == ["headers"]
+    assert hub_wide.patch(path, {"callback_url": "https://hooks.example.com/y"}).status_code == 200
+    moved = hub_wide.patch(path, {"callback_url": "https://other.example.com/x", "headers": {}}).json()
+    assert (moved["callback_url"], moved["header_names"]) == ("https://other.example.com/x", [])

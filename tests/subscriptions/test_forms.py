@@ -1,0 +1,26 @@
+"""The console's form for subscriptions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from subscriptions.forms import SubscriptionForm
+from tests.factories import SubscriptionFactory
+from webhookhub import cipher
+
+pytestmark = pytest.mark.django_db
+
+
+def test_headers_do_not_follow_a_subscription_to_another_host():
+    subscription: Any = SubscriptionFactory(custom_headers=cipher.encrypt("Authorization: Bearer s3cret"))
+    elsewhere = {"event_type": "a", "callback_url": "https://other.example.com/x", "signing_scheme": "v1"}
+
+    refused = SubscriptionForm(elsewhere, instance=subscription)
+
+    assert list(refused.errors) == ["headers"]
+    subscription.refresh_from_db()
+    assert SubscriptionForm(elsewhere | {"remove_headers": "on"}, instance=subscription).is_valid()
+    subscription.refresh_from_db()
+    assert SubscriptionForm(elsewhere | {"headers": "X-A: 1"}, instance=subscription).is_valid()
