@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from demo.receiver import Received, Receiver
+from events.intake import publish
 from subscriptions import secrets
 from subscriptions.signing import new_secret
-from subscriptions.trial import send_now
+from subscriptions.trial import send_now, send_test
 from tests.factories import SubscriptionFactory
+from tests.support import drive
 
 pytestmark = pytest.mark.django_db
 
@@ -30,6 +32,18 @@ def deliver(receiver: Receiver, scheme: str = "v1") -> tuple[str, Received]:
     subscription = SubscriptionFactory.create(callback_url=receiver.url(), signing_scheme=scheme)
     send_now(subscription, "order.created", {"order": 1, "name": "Zoë"})
     return secrets.shown_to_the_receiver(subscription), receiver.received[-1]
+
+
+def test_the_guide_says_which_headers_come_with_events_only(receiver: Receiver):
+    rows = dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", GUIDE, re.MULTILINE))
+    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+    publish(subscription.event_type, {})
+    drive.until_terminal()
+    send_test(subscription)
+    event, test = (set(request.headers) for request in receiver.received)
+
+    assert set(rows) <= event
+    assert {name for name, meaning in rows.items() if meaning.endswith("events only")} == event - test
 
 
 def test_the_python_receiver_accepts_ours_once_and_refuses_others(receiver: Receiver, capsys: Any):

@@ -159,7 +159,7 @@ def test_whatever_is_encrypted_anew_and_cut_short_is_finished_by_the_next_run(hu
     old = hub().encryption_keys
 
     def prepare() -> Work:
-        hub_settings(encryption_keys=old)
+        hub_settings(encryption_keys=(*old, new))
         work = to_reencrypt()
         hub_settings(encryption_keys=(new, *old))
         return work

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -144,3 +145,19 @@ def test_what_cannot_be_opened_is_named_and_stops_nothing_else(hub_settings, new
     good.refresh_from_db()
     assert secrets.shown_to_the_receiver(good)
     assert Subscription.objects.get(pk=first.pk).secret == "damaged"
+
+
+def test_while_a_key_is_replaced_each_process_opens_what_the_others_store(hub_settings):
+    """The steps of docs/operations.md: at each restart, some processes have the keys before it and some those after."""
+    (old,), new = hub().encryption_keys, cipher.new_key()
+    steps = [(old,), (old, new), (new, old)]
+    for restart in pairwise(steps):
+        for one, other in (restart, restart[::-1]):
+            hub_settings(encryption_keys=one)
+            subscription = SubscriptionFactory.create()
+            hub_settings(encryption_keys=other)
+            assert secrets.shown_to_the_receiver(subscription)
+    hub_settings(encryption_keys=steps[-1])
+    run()
+    first_key_alone(hub_settings)
+    assert all(secrets.shown_to_the_receiver(subscription) for subscription in Subscription.objects.all())
