@@ -85,6 +85,13 @@ def may_reach(address: IPv4Address | IPv6Address) -> bool:
     return address in GLOBAL_IPV6 and not any(address in network for network in SPECIAL_IPV6)
 
 
+def may_reach_text(text: str) -> bool:
+    try:
+        return may_reach(ip_address(text))
+    except ValueError:
+        return False
+
+
 def _disguised(address: IPv4Address | IPv6Address) -> set[IPv4Address]:
     """The IPv4 addresses that a gateway may make of an IPv6 address."""
     if isinstance(address, IPv4Address):

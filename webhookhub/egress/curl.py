@@ -142,6 +142,9 @@ class Engine(Generic[T]):
             self._unresolved.append(_Unresolved(lookup, now, tag, request, receiver))
 
     def _begin(self, tag: T, request: Request, receiver: Receiver[T], since: float) -> None:
+        if not receiver.may_be_reached:
+            self._give_up(tag, receiver, since, errors.BLOCKED_ADDRESS)
+            return
         slot = self._idle.pop() if self._idle else Slot[T](self._settings, self._watchdog)
         try:
             slot.load(tag, request, receiver, since)
@@ -166,14 +169,18 @@ class Engine(Generic[T]):
                 item.receiver.lookup = item.lookup
                 self._begin(item.tag, item.request, item.receiver, item.since)
             elif item.lookup.finished.is_set() or now - item.since >= patience:
-                answer = Answer(errors.DNS_ERROR, int((now - item.since) * 1000))
-                item.receiver.note(answer)
-                item.receiver.under_way -= 1
-                self._ended.append((item.tag, answer))
+                self._give_up(item.tag, item.receiver, item.since, errors.DNS_ERROR)
             else:
                 self._unresolved.append(item)
                 continue
             self._let_next(item.receiver)
+
+    def _give_up(self, tag: T, receiver: Receiver[T], since: float, code: str) -> None:
+        """Nothing has been sent."""
+        answer = Answer(code, int((time.monotonic() - since) * 1000))
+        receiver.note(answer)
+        receiver.under_way -= 1
+        self._ended.append((tag, answer))
 
     def _spare_the_neglected(self) -> None:
         now = time.monotonic()

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
+from .addresses import may_reach_text
 from .messages import Answer, Request
 from .names import Lookup
 
@@ -50,6 +51,8 @@ class Receiver(Generic[T]):
     # What the name leads to, and which look-up libcurl has been told of.
     lookup: Lookup | None = None
     told: Lookup | None = None
+    _judged: Lookup | None = None
+    _may_be_reached: bool = True
     _seconds: float = SLOW_SECONDS
     _next_turn: float = 0.0
 
@@ -62,6 +65,14 @@ class Receiver(Generic[T]):
     def may_queue(self) -> bool:
         """Whether further requests may wait in the worker for their turn: not where that would take long."""
         return self.manner in (FAST, UNKNOWN)
+
+    @property
+    def may_be_reached(self) -> bool:
+        """Whether all addresses that the name leads to may be, whatever their order: judged once for each look-up."""
+        if self._judged is not self.lookup:
+            self._judged = self.lookup
+            self._may_be_reached = self.lookup is None or all(map(may_reach_text, self.lookup.addresses))
+        return self._may_be_reached
 
     def note(self, answer: Answer) -> None:
         self._seconds = answer.duration_ms / 1000

@@ -10,7 +10,6 @@ import re
 import socket
 import time
 from io import BytesIO
-from ipaddress import ip_address
 from typing import Any, Generic, TypeVar
 
 import certifi
@@ -19,7 +18,7 @@ import pycurl
 from webhookhub.conf import HubSettings
 
 from . import errors, libcurl
-from .addresses import may_reach
+from .addresses import may_reach_text
 from .messages import Answer, Request
 from .names import Lookup
 from .receivers import Receiver
@@ -143,12 +142,8 @@ class Slot(Generic[T]):
 
     def _on_socket(self, purpose: int, address: Any) -> Any:
         family, kind, protocol, where = address
-        try:
-            allowed = may_reach(ip_address(where[0]))
-        except ValueError:
-            allowed = False
         # A name with one address that may not be reached is not tried at its others either.
-        self.blocked = self.blocked or not allowed
+        self.blocked = self.blocked or not may_reach_text(where[0])
         if self.blocked:
             return pycurl.SOCKET_BAD
         try:

@@ -140,12 +140,30 @@ def test_a_metadata_service_is_refused_by_name_whatever_the_operator_allows(
     assert not sockets_opened
 
 
-def test_a_forbidden_address_is_not_made_good_by_another(trusted: Path, hub_settings, listeners: Listeners):
-    """127.0.0.2 may be reached and answers; behind an address that may not, it is not even tried."""
+@pytest.mark.parametrize("addresses", ["127.0.0.3,127.0.0.2", "127.0.0.2,127.0.0.3", "127.0.0.2,[fe80::1%lo]"])
+def test_a_forbidden_address_is_not_made_good_by_another(
+    trusted: Path, hub_settings, listeners: Listeners, sockets_opened: list[object], addresses: str
+):
+    """127.0.0.2 may be reached and answers; beside an address that may not, it is not even tried."""
     hub_settings(allowed_networks=(ip_network("127.0.0.2/32"),))
 
-    assert_blocked(resolved(listeners.port, "127.0.0.3,127.0.0.2"))
+    assert_blocked(resolved(listeners.port, addresses))
 
+    assert not sockets_opened
+    assert not listeners.touched
+
+
+def test_requests_that_wait_behind_a_blocked_one_are_blocked_too(hub_settings, listeners: Listeners):
+    hub_settings(allowed_networks=(), requests_per_host=1)
+    engine: Engine[int] = Engine(10, resolver=Names(lambda host: ["127.0.0.1"]))
+    for number in range(5):
+        engine.submit(number, post(f"https://{NAME}:{listeners.port}/"))
+
+    answers = collect(engine, 5)
+    assert engine.in_flight == 0
+    engine.close()
+
+    assert {answer.error_code for answer in answers.values()} == {"blocked_address"}
     assert not listeners.touched
 
 
