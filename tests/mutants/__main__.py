@@ -86,7 +86,7 @@ def with_mutant(copy: Path, mutant: Mutant, url: str) -> str | None:
 
 
 def run(folder: Path, tests: Sequence[str], url: str, seconds: int = LONGEST_SECONDS) -> str | None:
-    """The first test that goes red, if one does."""
+    """The first test that goes red, and why, if one does."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--create-db", "--show-capture=no", "-o", "timeout=100"]
     environment = {**os.environ, "TEST_DATABASE_URL": url, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
@@ -97,8 +97,8 @@ def run(folder: Path, tests: Sequence[str], url: str, seconds: int = LONGEST_SEC
         return f"no end within {seconds} s"
     if done.returncode == 0:
         return None
-    found = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-    return found[1] if found else f"pytest ended with {done.returncode}: {(done.stdout + done.stderr)[-500:]}"
+    found = re.search(r"^(?:FAILED|ERROR) (.+)", done.stdout, re.MULTILINE)
+    return found[1][:300] if found else f"pytest ended with {done.returncode}: {(done.stdout + done.stderr)[-500:]}"
 
 
 if __name__ == "__main__":
