@@ -1,1 +1,2 @@
-"""Benchmarks: `python -m bench.egress` measures the delivery engine beside bare pycurl, in one run."""
+"""Benchmarks. `python -m bench` runs the scenarios (docs/performance.md); `python -m bench.egress` measures the delivery
+engine beside bare pycurl; `python -m bench.audit` measures `manage.py audit`."""

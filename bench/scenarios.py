@@ -1,0 +1,54 @@
+"""The scenarios in their order, and how much of the time each may take."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from bench import backlog, celery_run, duel, embedded, idle, latency, scale
+from bench.ground import Ground
+from bench.result import Result
+
+# Parts of the whole time; what one does not use is there for those after it.
+SHARES = {
+    "drain": 0.15,
+    "floor": 0.05,
+    "celery": 0.13,
+    "latency": 0.1,
+    "backlog": 0.3,
+    "scale": 0.13,
+    "embedded": 0.06,
+    "idle": 0.08,
+}
+NAMES = tuple(SHARES)
+
+
+def run(ground: Ground, chosen: Collection[str]) -> Iterator[Result]:
+    """One result after the other, as they are found."""
+    unit = 1 / sum(SHARES[name] for name in set(chosen))
+    duelists = [name for name in ("drain", "floor") if name in chosen]
+    drain_rate = None
+    if duelists:
+        ground.allow(unit * sum(SHARES[name] for name in duelists))
+        for result in duel.run(ground, duelists):
+            drain_rate = drain_rate or result.data.get("drain_rate")
+            yield result
+    for name in NAMES:
+        if name in chosen and name not in duelists:
+            ground.allow(unit * SHARES[name])
+            yield _others(name, ground, drain_rate)
+
+
+def _others(name: str, ground: Ground, drain_rate: float | None) -> Result:
+    match name:
+        case "celery":
+            return celery_run.run(ground, drain_rate)
+        case "latency":
+            return latency.run(ground)
+        case "backlog":
+            return backlog.run(ground)
+        case "scale":
+            return scale.run(ground)
+        case "embedded":
+            return embedded.run(ground)
+        case _:
+            return idle.run(ground)
