@@ -51,7 +51,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--plots", type=Path, metavar="FOLDER", help="draw them as PNG files there")
     parser.add_argument("--mysqld", metavar="PROGRAM", help="the server to start (mariadbd, or else mysqld)")
     parser.add_argument(
-        "--profile", type=Path, metavar="FOLDER", help="run the loops under cProfile, keep what it says"
+        "--profile", type=Path, metavar="FOLDER", help="show where the loops spend their CPU, keep it there"
     )
     options = parser.parse_args()
     unknown = [name for name in options.scenarios if name not in NAMES]

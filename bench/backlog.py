@@ -6,7 +6,7 @@ import time
 
 from bench import drain, hub
 from bench.database import Server
-from bench.fill import fill
+from bench.fill import calm, fill
 from bench.ground import Ground
 from bench.measures import Spread, ratios
 from bench.result import Result
@@ -45,4 +45,5 @@ def _filled(ground: Ground, result: Result) -> dict[int, Server]:
         fill(database, sagas)
         seconds_each = (time.monotonic() - began) / sagas
         result.data[f"fill_seconds_{sagas}"] = seconds_each * sagas
+    calm(database)
     return databases

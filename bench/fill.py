@@ -24,7 +24,6 @@ def fill(database: Server, sagas: int) -> None:
         _fill(database, min(PART, events - start))
     database.execute("DROP TABLE numbers")
     database.execute(f"ANALYZE TABLE events, {SAGAS}, {JOBS}")
-    _calm(database)
 
 
 def _numbers(database: Server) -> None:
@@ -65,7 +64,7 @@ def _fill(database: Server, events: int) -> None:
     )
 
 
-def _calm(database: Server) -> None:
+def calm(database: Server) -> None:
     """Have the server write out what it has put off, so that no measurement pays for the filling."""
     [(_, usual)] = database.execute("SHOW GLOBAL VARIABLES LIKE 'innodb_max_dirty_pages_pct'")
     database.execute("SET GLOBAL innodb_max_dirty_pages_pct = 0")

@@ -113,4 +113,4 @@ def _profiled(folder: Path | None, name: str) -> list[str]:
     if folder is None:
         return []
     folder.mkdir(parents=True, exist_ok=True)
-    return ["-m", "cProfile", "-o", str(folder.resolve() / f"{name}.pstats")]
+    return ["-m", "bench.sampled", str(folder.resolve() / f"{name}.json")]

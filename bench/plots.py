@@ -56,10 +56,14 @@ def _cpu(axes: Any, found: dict[str, Data]) -> None:
         value = Spread.of([run["cpu"][kind] for run in runs]).median
         axes.bar("drain", value, bottom=bottom, label=f"{kind}: {value:,.0f}", width=0.5)
         bottom += value
+    others = []
     if "floor" in found:
-        axes.bar("floor", Spread.of([run["cpu"] for run in found["floor"]["runs"]]).median, color=SOFT, width=0.5)
+        others.append(("floor", Spread.of([run["cpu"] for run in found["floor"]["runs"]]).median, SOFT))
     if "celery" in found:
-        axes.bar("Celery, Redis", found["celery"]["best"]["cpu"], color=OTHERS, width=0.5)
+        others.append(("Celery, Redis", found["celery"]["best"]["cpu"], OTHERS))
+    for name, value, colour in others:
+        axes.bar_label(axes.bar(name, value, color=colour, width=0.5), fmt="%.0f")
+    axes.text(0, bottom, f"{bottom:.0f}", ha="center", va="bottom")
     axes.legend(frameon=False)
     axes.set_ylabel("µs of CPU per delivery")
     axes.set_title("Where the processor's time goes")

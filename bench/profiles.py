@@ -1,18 +1,27 @@
-"""Where the loops' own time goes, by cProfile. The profiler itself slows them: read shares, not seconds."""
+"""Where the loops' CPU time goes: what `bench.sampled` has written, function by function."""
 
 from __future__ import annotations
 
-import pstats
-from io import StringIO
+import json
+from collections import Counter
 from pathlib import Path
 
-LINES = 25
+LINES = 15
 
 
 def shown(folder: Path) -> str:
-    """The most costly functions of each process that was profiled last."""
-    text = StringIO()
-    for file in sorted(folder.glob("*.pstats")):
-        text.write(f"\n== {file.stem} ==\n")
-        pstats.Stats(str(file), stream=text).sort_stats("tottime").print_stats(LINES)
-    return text.getvalue()
+    """Of each process: the functions with the most CPU of their own, and with those that they call."""
+    lines = []
+    for file in sorted(folder.glob("*.json")):
+        own: Counter[str] = Counter()
+        whole: Counter[str] = Counter()
+        for count, *stack in json.loads(file.read_text()):
+            own[stack[0] if stack else "the loop"] += count
+            for function in set(stack):
+                whole[function] += count
+        total = own.total()
+        lines.append(f"\n{file.stem}: {total} samples\n  {'own':>6}")
+        lines += [f"  {count / total:6.1%}  {function}" for function, count in own.most_common(LINES)]
+        lines.append(f"  {'whole':>6}")
+        lines += [f"  {count / total:6.1%}  {function}" for function, count in whole.most_common(3 * LINES)]
+    return "\n".join(lines)

@@ -39,10 +39,10 @@ def environment(scratch: Path) -> dict[str, str]:
 def test_drain_and_floor_are_measured_and_compared_and_nothing_is_left(tmp_path: Path):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    file = tmp_path / "figures.json"
+    file, plots, profiles = tmp_path / "figures.json", tmp_path / "plots", tmp_path / "profiles"
 
     done = subprocess.run(
-        command("drain", "floor", "--quick", "--json", str(file)),
+        command("drain", "floor", "--quick", "--json", str(file), "--plots", str(plots), "--profile", str(profiles)),
         cwd=ROOT,
         env=environment(scratch),
         capture_output=True,
@@ -57,6 +57,9 @@ def test_drain_and_floor_are_measured_and_compared_and_nothing_is_left(tmp_path:
     assert set(drain["cpu"]) == {"router", "orchestrator", "worker", "cleaner", "database", "receiver"}
     assert set(floor["stages"]) == {"route", "dispatch", "lease", "send", "report", "settle"}
     assert found["floor"]["drain_to_floor"]["median"] == pytest.approx(drain["rate"] / floor["rate"])
+    assert "no plots: matplotlib is not installed" in done.stdout or (plots / "rates.png").exists()
+    assert json.loads((profiles / "worker-0.json").read_text()), "no sample was taken"
+    assert "jobs/worker.py:turn" in done.stdout
     assert list(scratch.iterdir()) == []
 
 
