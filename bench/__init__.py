@@ -1,2 +1,2 @@
-"""Benchmarks. `python -m bench` runs the scenarios (docs/performance.md), `python -m bench.egress` measures the delivery
-engine beside bare pycurl, `python -m bench.audit` the audit on a large database."""
+"""Benchmarks. `python -m bench` runs the scenarios (docs/performance.md); those with a name of their own, such as
+`python -m bench.egress`, measure one part of the hub."""

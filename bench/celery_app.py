@@ -19,7 +19,7 @@ from celery import Celery
 from bench.load import PAYLOAD
 from subscriptions.signing import signer
 
-SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="  # noqa: S105
 
 app = Celery("bench", broker=os.environ["BENCH_BROKER"])
 app.conf.task_ignore_result = True
@@ -55,7 +55,7 @@ def _prepared() -> Any:
             host="127.0.0.1",
             port=int(os.environ["BENCH_PORT"]),
             user="hub",
-            passwd="hub",
+            passwd="hub",  # noqa: S106
             database="webhookhub",
             autocommit=True,
         )

@@ -91,7 +91,7 @@ def _measure(ground: Ground, database: Server, broker: str, redis_pid: int, pool
         load.until(lambda: int(database.execute("SELECT COUNT(*) FROM celery_deliveries")[0][0]), count, alive)
         cpu = usage.cpu_of(pids) - cpu
     skipped = count // 10
-    [(begun,)] = database.execute(f"SELECT at FROM celery_deliveries ORDER BY at LIMIT 1 OFFSET {skipped - 1}")
+    [(begun,)] = database.execute(f"SELECT at FROM celery_deliveries ORDER BY at LIMIT 1 OFFSET {skipped - 1}")  # noqa: S608
     [(ended,)] = database.execute("SELECT MAX(at) FROM celery_deliveries")
     rate = (count - skipped) / (ended - begun).total_seconds()
     return CeleryRun(f"{pool} {size}", rate, cpu / (count - first) * 1e6)

@@ -31,7 +31,7 @@ class Server:
             host="127.0.0.1",
             port=port,
             user="hub",
-            passwd="hub",
+            passwd="hub",  # noqa: S106
             database=name,
             charset="utf8mb4",
             init_command=SESSION,

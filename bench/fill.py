@@ -30,7 +30,7 @@ def _numbers(database: Server) -> None:
     database.execute("CREATE TABLE numbers (n INT PRIMARY KEY)")
     digits = "(SELECT 0 d" + "".join(f" UNION ALL SELECT {digit}" for digit in range(1, 10)) + ")"
     database.execute(
-        f"INSERT INTO numbers SELECT a.d + 10*b.d + 100*c.d + 1000*e.d + 10000*f.d "
+        f"INSERT INTO numbers SELECT a.d + 10*b.d + 100*c.d + 1000*e.d + 10000*f.d "  # noqa: S608
         f"FROM {digits} a, {digits} b, {digits} c, {digits} e, {digits} f"
     )
 
@@ -39,7 +39,7 @@ def _fill(database: Server, events: int) -> None:
     [(after,)] = database.execute("SELECT COALESCE(MAX(id), 0) FROM events")
     stem = event_types(WIDTH)[0].rpartition(".")[0]
     database.execute(
-        "INSERT INTO events (uid, event_type, source, correlation_id, payload, created_at) "
+        "INSERT INTO events (uid, event_type, source, correlation_id, payload, created_at) "  # noqa: S608
         f"SELECT REPLACE(UUID(), '-', ''), CONCAT('{stem}.', n MOD 8), 'bench', n, %s, {EARLIER} "
         f"FROM numbers WHERE n < {events}",
         [PAYLOAD],
@@ -47,7 +47,7 @@ def _fill(database: Server, events: int) -> None:
     database.execute("TRUNCATE TABLE routing_inbox")
     status = "CASE MOD(e.id * 4 + u.id, 10) WHEN 0 THEN 'Pending' WHEN 1 THEN 'PendingRetry' ELSE 'Completed' END"
     database.execute(
-        f"INSERT INTO {SAGAS} (event_id, subscription_id, generation, status, attempt_count, next_attempt_at, "
+        f"INSERT INTO {SAGAS} (event_id, subscription_id, generation, status, attempt_count, next_attempt_at, "  # noqa: S608
         "max_retry_limit, base_delay, final_error_code, created_at, updated_at) "
         f"SELECT e.id, u.id, 0, {status} AS s, IF({status} = 'Pending', 0, 1), "
         f"IF({status} = 'Completed', {EARLIER}, {LATER}), 10, 30000000, "
@@ -56,7 +56,7 @@ def _fill(database: Server, events: int) -> None:
     )
     succeeded = "s.status = 'Completed'"
     database.execute(
-        f"INSERT INTO {JOBS} (saga_id, attempt_no, status, lease_until, attempt_at, response_status, error_code, "
+        f"INSERT INTO {JOBS} (saga_id, attempt_no, status, lease_until, attempt_at, response_status, error_code, "  # noqa: S608
         "worker_id, lease_token, lease_resets, response_snippet, duration_ms, finished_at, settled_at) "
         f"SELECT s.id, 1, IF({succeeded}, 'Completed', 'Failed'), {EARLIER}, {EARLIER}, IF({succeeded}, 200, 500), "
         f"IF({succeeded}, NULL, 'http_500'), 'bench', 'token', 0, 'ok', 5, {EARLIER}, {EARLIER} "

@@ -52,7 +52,7 @@ def insert(database: Database, deliveries: int, width: int = 1) -> Batch:
             values += [uid, types[number % len(types)], "bench", uid, PAYLOAD]
         rows = ", ".join([row] * count)
         database.execute(
-            f"INSERT INTO events (uid, event_type, source, correlation_id, payload) VALUES {rows}",
+            f"INSERT INTO events (uid, event_type, source, correlation_id, payload) VALUES {rows}",  # noqa: S608
             values,
         )
     database.execute("COMMIT")
@@ -67,10 +67,10 @@ def wait(database: Database, echo: Echo, batch: Batch, alive: Callable[[], None]
     `alive` raises if the hub is not.
     """
     until(lambda: echo.gauge().answered, batch.deliveries, alive)
-    ended = f"SELECT COUNT(*) FROM {SAGAS} WHERE event_id > {batch.after} AND status IN ('Completed', 'DeadLettered')"
+    ended = f"SELECT COUNT(*) FROM {SAGAS} WHERE event_id > {batch.after} AND status IN ('Completed', 'DeadLettered')"  # noqa: S608
     until(lambda: int(database.execute(ended)[0][0]), batch.deliveries, alive)
-    assert database.execute(f"SELECT COUNT(*) FROM {INBOX}") == [(0,)]
-    [(last,)] = database.execute(f"SELECT MAX(updated_at) FROM {SAGAS} WHERE event_id > {batch.after}")
+    assert database.execute(f"SELECT COUNT(*) FROM {INBOX}") == [(0,)]  # noqa: S608
+    [(last,)] = database.execute(f"SELECT MAX(updated_at) FROM {SAGAS} WHERE event_id > {batch.after}")  # noqa: S608
     return database.seconds(last) - batch.began
 
 
