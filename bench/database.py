@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 SAGAS, JOBS, INBOX = "webhook_delivery_sagas", "webhook_delivery_jobs", "routing_inbox"
-EMPTIED = ("events", INBOX, SAGAS, JOBS, "dead_letters", "hub_processes")
+TOTALS, PERIODS = "figure_totals", "figure_periods"
+EMPTIED = ("events", INBOX, SAGAS, JOBS, "dead_letters", "hub_processes", TOTALS, PERIODS)
 # What the hub's own connections say (webhookhub/db/vendors.py).
 SESSION = (
     "SET time_zone = '+00:00', sql_mode = 'STRICT_TRANS_TABLES', optimizer_switch = 'index_merge_intersection=off'"

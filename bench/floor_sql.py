@@ -6,10 +6,11 @@ sagas/settle.py), without those that only look for work that is not there. tests
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from bench.database import INBOX, JOBS, SAGAS, Server
+from bench.database import INBOX, JOBS, PERIODS, SAGAS, TOTALS, Server
 
 Row = tuple[Any, ...]
 POLICY = "10, 30000000"
@@ -42,10 +43,15 @@ class Floor:
         if sagas:
             self._do(
                 f"INSERT INTO {SAGAS} (event_id, subscription_id, generation, status, attempt_count, next_attempt_at, "
-                f"max_retry_limit, base_delay, created_at, updated_at) VALUES {', '.join(sagas)} "
-                f"ON DUPLICATE KEY UPDATE event_id = {SAGAS}.event_id"
+                f"max_retry_limit, base_delay, created_at, updated_at) VALUES {', '.join(sagas)}"
             )
-            self._do(f"DELETE FROM {INBOX} WHERE event_id IN ({_list(event for event, _ in inbox)})")
+            self._count(("deliveries", "routed", len(sagas)))
+            given = " UNION ALL SELECT ".join([f"{inbox[0][0]} AS event_id", *(str(event) for event, _ in inbox[1:])])
+            self._do(
+                f"DELETE {INBOX} FROM (SELECT {given}) given STRAIGHT_JOIN {INBOX} FORCE INDEX (PRIMARY) "
+                f"ON {INBOX}.event_id = given.event_id"
+            )
+            self._count(("events_routed", "matched", len(inbox)))
         self._do("COMMIT")
         return len(sagas)
 
@@ -60,10 +66,7 @@ class Floor:
         wanted = _list({row[1] for row in due})
         self._rows(f"SELECT id FROM subscriptions WHERE active AND verified AND id IN ({wanted})")
         jobs = ", ".join(f"({saga}, 1, 'Pending', '{at}', {now})" for saga, _, _, _, at in due)
-        self._do(
-            f"INSERT INTO {JOBS} (saga_id, attempt_no, status, attempt_at, lease_until) VALUES {jobs} "
-            f"ON DUPLICATE KEY UPDATE saga_id = {JOBS}.saga_id"
-        )
+        self._do(f"INSERT INTO {JOBS} (saga_id, attempt_no, status, attempt_at, lease_until) VALUES {jobs}")
         self._do(
             f"UPDATE {SAGAS} SET status = 'InProgress', updated_at = {now} WHERE attempt_count = 0 "
             f"AND id IN ({_list(row[0] for row in due)}) AND status = 'Pending'"
@@ -115,7 +118,7 @@ class Floor:
 
     def settle(self) -> int:
         finished = self._rows(
-            "SELECT id, saga_id, attempt_no, error_code, finished_at, retry_after, worker_id, lease_until "
+            "SELECT id, saga_id, attempt_no, error_code, finished_at, retry_after, worker_id, lease_until, duration_ms "
             f"FROM {JOBS} WHERE settled_at IS NULL AND status = 'Completed' AND id > 0 ORDER BY id LIMIT {self._size}"
         )
         if not finished:
@@ -124,19 +127,52 @@ class Floor:
         sagas = _list(row[1] for row in finished)
         look = (
             "SELECT s.id, s.status, s.attempt_count, s.max_retry_limit, s.base_delay, s.event_id, s.subscription_id, "
-            f"e.correlation_id FROM {SAGAS} s JOIN events e ON e.id = s.event_id WHERE s.id IN ({sagas})"
+            f"e.correlation_id, e.created_at, s.generation, s.created_at FROM {SAGAS} s JOIN events e "
+            f"ON e.id = s.event_id WHERE s.id IN ({sagas})"
         )
         self._rows(look)
         self._do(
             f"UPDATE {SAGAS} SET status = 'Completed', attempt_count = 1, updated_at = {now} WHERE attempt_count = 0 "
             f"AND id IN ({sagas}) AND status = 'InProgress'"
         )
-        self._rows(look)
+        applied = self._rows(look)
+        self._do("BEGIN")
         self._do(
             f"UPDATE {JOBS} SET settled_at = {now} WHERE id IN ({_list(row[0] for row in finished)}) "
             "AND settled_at IS NULL"
         )
-        return len(finished)
+        count = len(finished)
+        self._count(
+            ("duration_ms", "", 3 * count),
+            ("durations", "10", count),
+            ("latencies", "0.1", count),
+            ("latency_us", "", count),
+            ("results", "completed", count),
+        )
+        self._count_periods(now, Counter(row[6] for row in applied))
+        self._do("COMMIT")
+        return count
+
+    def _count(self, *figures: tuple[str, str, int]) -> None:
+        rows = ", ".join(f"('{name}', '{label}', 1, {value})" for name, label, value in figures)
+        self._do(
+            f"INSERT INTO {TOTALS} (name, label, shard, value) VALUES {rows} "
+            f"ON DUPLICATE KEY UPDATE value = {TOTALS}.value + VALUES(value)"
+        )
+
+    def _count_periods(self, now: str, attempts: Counter[int]) -> None:
+        """One row for each minute and subscription; `now` is a quoted time."""
+        minute = f"{now[:17]}:00'"
+        rows = ", ".join(
+            f"('minute', {minute}, {subscription}, 1, {count}, {count}, {3 * count}, {count})"
+            for subscription, count in sorted(attempts.items())
+        )
+        added = ("attempts", "completed", "duration_ms", "within_10_ms")
+        sums = ", ".join(f"{column} = {PERIODS}.{column} + VALUES({column})" for column in added)
+        self._do(
+            f"INSERT INTO {PERIODS} (period, starts_at, subscription_id, shard, {', '.join(added)}) VALUES {rows} "
+            f"ON DUPLICATE KEY UPDATE {sums}"
+        )
 
     def _now(self) -> str:
         return f"'{self._rows('SELECT UTC_TIMESTAMP(6)')[0][0]}'"

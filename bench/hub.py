@@ -18,6 +18,7 @@ from webhookhub.runner.supervisor import die_with_parent
 
 LOOPS = ("router", "orchestrator", "worker", "cleaner")
 WARM_UP = 200
+START_SECONDS = 180.0
 STOP_SECONDS = 60.0
 
 
@@ -58,14 +59,22 @@ class Hub:
             found[kind] += usage.family(process.pid)
         return dict(found)
 
-    def warm_up(self) -> None:
-        """A few deliveries, after which everybody is there and connections are open."""
+    def warm_up(self, loops: int) -> None:
+        """Wait until all loops are there, and have them make a few deliveries, after which connections are open."""
+        load.until(self._registered, loops, self.alive, START_SECONDS)
         self.deliver(WARM_UP, 4)
         self._ground.echo.take()
 
+    def _registered(self) -> int:
+        return int(self._database.execute("SELECT COUNT(*) FROM hub_processes")[0][0])
+
     def deliver(self, deliveries: int, width: int = 1) -> float:
         batch = load.insert(self._database, deliveries, width)
-        return load.wait(self._database, self._ground.echo, batch, self.alive)
+        try:
+            return load.wait(self._database, self._ground.echo, batch, self.alive)
+        except load.Stalled as error:
+            logs = "".join(f"\n-- {log.name}\n{log.read_text()[-2000:]}" for _, _, log in self._processes)
+            raise load.Stalled(f"{error}{logs}") from None
 
     def stop(self) -> None:
         for _, process, _ in self._processes:
@@ -87,10 +96,10 @@ def running(
     ground.echo.take()
     hub = Hub(ground, database, ground.environment(database.url, **environment))
     try:
-        for kind in LOOPS:
-            for number in range((counts or {}).get(kind, 1)):
-                hub.start(kind, *_profiled(ground.options.profile, f"{kind}-{number}"), "manage.py", f"run_{kind}")
-        hub.warm_up()
+        names = [(kind, number) for kind in LOOPS for number in range((counts or {}).get(kind, 1))]
+        for kind, number in names:
+            hub.start(kind, *_profiled(ground.options.profile, f"{kind}-{number}"), "manage.py", f"run_{kind}")
+        hub.warm_up(len(names))
         yield hub
     finally:
         hub.stop()
@@ -103,7 +112,7 @@ def supervised(ground: Ground, database: Database, **environment: str) -> Iterat
     hub = Hub(ground, database, ground.environment(database.url, **environment))
     try:
         hub.start("hub", "manage.py", "run_hub")
-        hub.warm_up()
+        hub.warm_up(len(LOOPS))
         yield hub
     finally:
         hub.stop()

@@ -80,13 +80,13 @@ def duplicates(arrivals: list[Arrival]) -> int:
     return sum(count - 1 for count in times.values())
 
 
-def until(count: Callable[[], int], wanted: int, alive: Callable[[], None]) -> None:
+def until(count: Callable[[], int], wanted: int, alive: Callable[[], None], patience: float = PATIENCE_SECONDS) -> None:
     """Wait for a count, for as long as it moves."""
     reached, moved_at = -1, time.monotonic()
     while (now := count()) < wanted:
         alive()
         if now != reached:
             reached, moved_at = now, time.monotonic()
-        elif time.monotonic() - moved_at > PATIENCE_SECONDS:
-            raise Stalled(f"{reached} of {wanted} deliveries, and no more in {PATIENCE_SECONDS:g} s")
+        elif time.monotonic() - moved_at > patience:
+            raise Stalled(f"{reached} of {wanted}, and no more in {patience:g} s")
         time.sleep(LOOK_SECONDS)

@@ -75,10 +75,10 @@ def _latency(axes: Any, found: dict[str, Data]) -> None:
         places = [place + (number - 1) * 0.27 for place in range(len(runs))]
         bars = axes.bar(places, [run["received"][part] * 1000 for run in runs], width=0.25, label=part)
         axes.bar_label(bars, fmt="%.0f", fontsize=8)
-    axes.set_xticks(range(len(runs)), [f"{run['rate']} events/s" for run in runs])
+    axes.set_xticks(range(len(runs)), [f"{run['way']}\n{run['rate']}/s" for run in runs])
     axes.set_ylabel("milliseconds")
     axes.legend(frameon=False)
-    axes.set_title("From publish() to the receiver, open loop")
+    axes.set_title("From publishing to the receiver, open loop")
 
 
 def _backlog(axes: Any, found: dict[str, Data]) -> None:

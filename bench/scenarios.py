@@ -13,8 +13,8 @@ SHARES = {
     "drain": 0.15,
     "floor": 0.05,
     "celery": 0.13,
-    "latency": 0.1,
-    "backlog": 0.3,
+    "latency": 0.13,
+    "backlog": 0.27,
     "scale": 0.13,
     "embedded": 0.06,
     "idle": 0.08,
@@ -31,11 +31,17 @@ def run(ground: Ground, chosen: Collection[str]) -> Iterator[Result]:
         ground.allow(unit * sum(SHARES[name] for name in duelists))
         for result in duel.run(ground, duelists):
             drain_rate = drain_rate or result.data.get("drain_rate")
-            yield result
+            yield _complete(ground, result)
     for name in NAMES:
         if name in chosen and name not in duelists:
             ground.allow(unit * SHARES[name])
-            yield _others(name, ground, drain_rate)
+            yield _complete(ground, _others(name, ground, drain_rate))
+
+
+def _complete(ground: Ground, result: Result) -> Result:
+    if ground.left_out:
+        result.say("runs left out for want of time", ground.left_out)
+    return result
 
 
 def _others(name: str, ground: Ground, drain_rate: float | None) -> Result:

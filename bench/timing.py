@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -14,6 +14,8 @@ class Budget:
         self._seconds = seconds
         self._began = time.monotonic()
         self._until = self._began
+        # Runs of the present scenario for which there was no time.
+        self.left_out = 0
 
     @property
     def elapsed(self) -> float:
@@ -26,14 +28,16 @@ class Budget:
 
     def allow(self, share: float) -> None:
         """The next scenario may take its share of the whole, and what those before it have left."""
+        self.left_out = 0
         self._until += share * self._seconds
 
-    def within(self, items: Iterable[T]) -> Iterator[T]:
+    def within(self, items: Collection[T]) -> Iterator[T]:
         """The first item in any case, and then those for which there is time, judged by the longest so far."""
         longest = 0.0
         for number, item in enumerate(items):
             began = time.monotonic()
             if number and longest > self.left:
+                self.left_out += len(items) - number
                 return
             yield item
             longest = max(longest, time.monotonic() - began)

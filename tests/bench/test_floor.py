@@ -24,7 +24,8 @@ from tests.factories import EventFactory, SubscriptionFactory
 
 pytestmark = [pytest.mark.mysql_family, pytest.mark.usefixtures("committed")]
 TABLES = re.compile(
-    r"\b(events|routing_inbox|subscriptions|subscription_version|webhook_delivery_sagas|webhook_delivery_jobs)\b`?(?!\.|`\.)"
+    r"\b(events|routing_inbox|subscriptions|subscription_version|webhook_delivery_sagas|webhook_delivery_jobs"
+    r"|figure_totals|figure_periods)\b"
 )
 Shape = tuple[str, tuple[str, ...]]
 
