@@ -13,10 +13,11 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from bench import load, usage
+from bench import drain, load, usage
 from bench.database import Server
+from bench.drain import DrainRun
 from bench.ground import ROOT, Ground
-from bench.measures import Spread
+from bench.measures import Spread, ratios
 from bench.result import Result
 from webhookhub.runner.supervisor import die_with_parent
 
@@ -42,28 +43,42 @@ def missing() -> str:
     return f"not installed: {', '.join(names)}" if names else ""
 
 
-def run(ground: Ground, drain_rate: float | None) -> Result:
+def run(ground: Ground, beside_drain: bool) -> Result:
+    """Each setting once, the best of them again, in turns with the hub's drain if that was asked for, too."""
     result = Result("celery", skipped=missing())
     if result.skipped:
         return result
     database = ground.database()
     database.execute(TABLE)
     with _redis(ground) as (broker, redis_pid):
-        runs = [
-            _measure(ground, database, broker, redis_pid, pool, size)
-            for pool, size in ground.within(ground.sizes.celery_settings)
-        ]
+        measure = partial(_measure, ground, database, broker, redis_pid)
+        # A half of the time at most for finding the best.
+        settings = {setting: measure(*setting) for setting in ground.within(ground.sizes.celery_settings, 0.5)}
+        best = max(settings, key=lambda setting: settings[setting].rate)
+        again: list[CeleryRun] = []
+        drains: list[DrainRun] = []
+        for _ in ground.within(range(ground.sizes.repeats)):
+            again.append(measure(*best))
+            if beside_drain:
+                drains.append(drain.run(ground, ground.sizes.celery))
     database.execute("DROP TABLE celery_deliveries")
-    for each in runs:
+    for each in settings.values():
         result.say(f"deliveries/s, {each.setting}", Spread.of([each.rate]))
-    best = max(runs, key=lambda each: each.rate)
-    result.say("µs of CPU per delivery, all, at best", f"{best.cpu:,.0f}")
-    result.data = {"runs": [asdict(each) for each in runs], "best": asdict(best)}
-    if drain_rate is not None:
-        ratio = drain_rate / best.rate
-        result.at_least("drain ÷ celery, deliveries/s", f"{ratio:.2f}", ratio, TARGET)
-        result.data["drain_to_celery"] = ratio
+    result.say(f"deliveries/s, {again[0].setting}, again", Spread.of([each.rate for each in again]))
+    result.say("µs of CPU per delivery, all, at best", Spread.of([each.cpu for each in again]))
+    result.data = {"settings": [asdict(each) for each in settings.values()], "runs": [asdict(each) for each in again]}
+    if drains:
+        _compare(result, drains, again)
     return result
+
+
+def _compare(result: Result, drains: list[DrainRun], runs: list[CeleryRun]) -> None:
+    rates = ratios([each.rate for each in drains], [each.rate for each in runs])
+    result.at_least("drain ÷ celery, deliveries/s", rates, rates.median, TARGET)
+    cpu = ratios([each.cpu for each in runs], [sum(each.cpu.values()) for each in drains])
+    result.say("celery ÷ drain, CPU per delivery", cpu)
+    result.data |= {"drains": [asdict(each) for each in drains]}
+    result.data |= {"drain_to_celery": asdict(rates), "celery_to_drain_cpu": asdict(cpu)}
 
 
 def _measure(ground: Ground, database: Server, broker: str, redis_pid: int, pool: str, size: int) -> CeleryRun:

@@ -36,9 +36,7 @@ def run(ground: Ground, chosen: Collection[str]) -> list[Result]:
 
 def _drain(ground: Ground, runs: list[DrainRun]) -> Result:
     result = Result("drain", data={"runs": [asdict(run) for run in runs], "deliveries_per_run": ground.sizes.drain})
-    rate = Spread.of([run.rate for run in runs])
-    result.data["drain_rate"] = rate.median
-    result.say("deliveries/s", rate)
+    result.say("deliveries/s", Spread.of([run.rate for run in runs]))
     for kind in runs[0].cpu:
         result.say(f"µs of CPU per delivery, {kind}", Spread.of([run.cpu[kind] for run in runs]))
     result.say("µs of CPU per delivery, all", Spread.of([sum(run.cpu.values()) for run in runs]))

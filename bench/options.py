@@ -13,7 +13,7 @@ class Sizes:
     repeats: int = 3
     drain: int = 10_000
     variants: bool = True
-    celery: int = 3_000
+    celery: int = 2_000
     celery_settings: tuple[tuple[str, int], ...] = (("prefork", 2), ("prefork", 4), ("prefork", 8), ("threads", 16))
     rates: tuple[int, ...] = (50, 200, 500)  # events per second
     latency_seconds: float = 10.0

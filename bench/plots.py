@@ -43,7 +43,7 @@ def _rates(axes: Any, found: dict[str, Data]) -> None:
     if "embedded" in found:
         bars.append(("drain on\nSQLite", found["embedded"]["rates"], OURS))
     if "celery" in found:
-        bars.append(("Celery,\nRedis", [found["celery"]["best"]["rate"]], OTHERS))
+        bars.append(("Celery,\nRedis", [run["rate"] for run in found["celery"]["runs"]], OTHERS))
     _bars(axes, bars)
     axes.set_ylabel("deliveries per second")
     axes.set_title("Events already published, until the last delivery has ended")
@@ -60,7 +60,7 @@ def _cpu(axes: Any, found: dict[str, Data]) -> None:
     if "floor" in found:
         others.append(("floor", Spread.of([run["cpu"] for run in found["floor"]["runs"]]).median, SOFT))
     if "celery" in found:
-        others.append(("Celery, Redis", found["celery"]["best"]["cpu"], OTHERS))
+        others.append(("Celery, Redis", Spread.of([run["cpu"] for run in found["celery"]["runs"]]).median, OTHERS))
     for name, value, colour in others:
         axes.bar_label(axes.bar(name, value, color=colour, width=0.5), fmt="%.0f")
     axes.text(0, bottom, f"{bottom:.0f}", ha="center", va="bottom")

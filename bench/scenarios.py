@@ -10,14 +10,14 @@ from bench.result import Result
 
 # Parts of the whole time; what one does not use is there for those after it.
 SHARES = {
-    "drain": 0.15,
+    "drain": 0.13,
     "floor": 0.05,
-    "celery": 0.13,
+    "celery": 0.17,
     "latency": 0.13,
     "backlog": 0.27,
-    "scale": 0.13,
+    "scale": 0.12,
     "embedded": 0.06,
-    "idle": 0.08,
+    "idle": 0.07,
 }
 NAMES = tuple(SHARES)
 
@@ -26,16 +26,14 @@ def run(ground: Ground, chosen: Collection[str]) -> Iterator[Result]:
     """One result after the other, as they are found."""
     unit = 1 / sum(SHARES[name] for name in set(chosen))
     duelists = [name for name in ("drain", "floor") if name in chosen]
-    drain_rate = None
     if duelists:
         ground.allow(unit * sum(SHARES[name] for name in duelists))
         for result in duel.run(ground, duelists):
-            drain_rate = drain_rate or result.data.get("drain_rate")
             yield _complete(ground, result)
     for name in NAMES:
         if name in chosen and name not in duelists:
             ground.allow(unit * SHARES[name])
-            yield _complete(ground, _others(name, ground, drain_rate))
+            yield _complete(ground, _others(name, ground, "drain" in chosen))
 
 
 def _complete(ground: Ground, result: Result) -> Result:
@@ -44,10 +42,10 @@ def _complete(ground: Ground, result: Result) -> Result:
     return result
 
 
-def _others(name: str, ground: Ground, drain_rate: float | None) -> Result:
+def _others(name: str, ground: Ground, beside_drain: bool) -> Result:
     match name:
         case "celery":
-            return celery_run.run(ground, drain_rate)
+            return celery_run.run(ground, beside_drain)
         case "latency":
             return latency.run(ground)
         case "backlog":

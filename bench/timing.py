@@ -31,12 +31,16 @@ class Budget:
         self.left_out = 0
         self._until += share * self._seconds
 
-    def within(self, items: Collection[T]) -> Iterator[T]:
-        """The first item in any case, and then those for which there is time, judged by the longest so far."""
+    def within(self, items: Collection[T], part: float = 1.0) -> Iterator[T]:
+        """The first item in any case, and then those for which there is time, judged by the longest so far.
+
+        `part` of what is left may be used.
+        """
         longest = 0.0
+        reserved = (1 - part) * self.left
         for number, item in enumerate(items):
             began = time.monotonic()
-            if number and longest > self.left:
+            if number and longest > self.left - reserved:
                 self.left_out += len(items) - number
                 return
             yield item
