@@ -5,7 +5,7 @@ WEB ?= 127.0.0.1:8000
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help run demo test torture mutants setup clean
+.PHONY: help run demo test torture mutants bench setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make test    set up and run the whole test suite (ARGS='-k name' goes to pytest)"
 	@echo "make torture kill everything at random for 90 s and look whether anything is lost (ARGS='--seconds 600 …')"
 	@echo "make mutants take one guard at a time out of a copy, and demand that the tests notice (some minutes)"
+	@echo "make bench   set up and run the benchmark, about ten minutes (ARGS='drain floor --quick' goes to it)"
 	@echo "make setup   only the set-up, into .venv"
 	@echo "make clean   remove what the above have made, data included"
 
@@ -33,6 +34,10 @@ torture: .venv/.tests
 mutants: .venv/.tests
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
+bench: .venv/.bench
+	@mkdir -p var/bench
+	@exec $(BIN)/python -m bench --json var/bench/figures.json --plots var/bench $(ARGS)
+
 # The driver is no file to be made once: what it is built from may appear later, as may the wish for it.
 setup: .venv/.packages
 	@./setup.sh driver
@@ -43,6 +48,10 @@ setup: .venv/.packages
 
 .venv/.tests: .venv/.packages
 	@./setup.sh tests
+	@touch $@
+
+.venv/.bench: .venv/.packages
+	@./setup.sh bench
 	@touch $@
 
 clean:

@@ -3,6 +3,7 @@
 #   setup.sh environment [PYTHON]   the virtual environment and the packages to run the hub
 #   setup.sh driver                 besides: the MySQL driver, if it can be built or DATABASE_URL needs it
 #   setup.sh tests                  besides: a MySQL-family server, its driver and the test tools
+#   setup.sh bench                  besides: a MySQL-family server, its driver, and what the hub is compared with
 set -eu
 pip() { .venv/bin/python -m pip --disable-pip-version-check -q "$@"; }
 
@@ -68,8 +69,16 @@ tests)
   can_build_driver || system_packages $DRIVER_PACKAGES
   pip install -c constraints.txt -e '.[mysql,test]'
   ;;
+bench)
+  PATH=$PATH:/usr/sbin
+  command -v mariadbd >/dev/null || command -v mysqld >/dev/null || system_packages mariadb-server
+  # A subshell, because only one scenario needs it, and leaves itself out where it is missing.
+  command -v redis-server >/dev/null || (system_packages redis-server) || echo "Without it, Celery is not measured."
+  can_build_driver || system_packages $DRIVER_PACKAGES
+  pip install -c constraints.txt -e '.[mysql,bench]'
+  ;;
 *)
-  sed -n '2,5p' "$0"
+  sed -n '2,6p' "$0"
   exit 2
   ;;
 esac

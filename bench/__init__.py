@@ -1,1 +1,2 @@
-"""Benchmarks: `python -m bench.egress` measures the delivery engine beside bare pycurl, in one run."""
+"""Benchmarks. `python -m bench` runs the scenarios (docs/performance.md); those with a name of their own, such as
+`python -m bench.egress`, measure one part of the hub."""

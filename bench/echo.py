@@ -1,57 +1,81 @@
-"""A cheap HTTPS receiver in a process of its own: reads a request, answers 200, keeps the connection."""
+"""A cheap HTTPS receiver in a process of its own, with settable delay and failures, that remembers what came when."""
 
 from __future__ import annotations
 
-import asyncio
 import multiprocessing
-import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import NamedTuple
 
-RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+from bench.echo_loop import serve
 
-
-class _Receiver(asyncio.Protocol):
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._buffer = b""
-
-    def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        while (end := self._buffer.find(b"\r\n\r\n")) >= 0:
-            length = 0
-            for line in self._buffer[:end].split(b"\r\n"):
-                if line.lower().startswith(b"content-length:"):
-                    length = int(line.split(b":")[1])
-            if len(self._buffer) < end + 4 + length:
-                return
-            self._buffer = self._buffer[end + 4 + length :]
-            self._transport.write(RESPONSE)
+PATH = "/hook"
 
 
-async def _serve(certificate: str, ready: Connection) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-    server = await asyncio.get_running_loop().create_server(_Receiver, "127.0.0.1", 0, ssl=context, backlog=1024)
-    ready.send(server.sockets[0].getsockname()[1])
-    await server.serve_forever()
+class Arrival(NamedTuple):
+    """When (on the machine's monotonic clock), at which port, and which message."""
+
+    at: float
+    port: int
+    message_id: str
 
 
-def _run(certificate: str, ready: Connection) -> None:
-    asyncio.run(_serve(certificate, ready))
+@dataclass(frozen=True)
+class Gauge:
+    answered: int
+    failed: int
+    held: int
+
+
+class Echo:
+    """The parent's side of a running receiver."""
+
+    def __init__(self, pid: int, ports: list[int], control: Connection) -> None:
+        self.pid = pid
+        self.ports = ports
+        self._control = control
+
+    @property
+    def url(self) -> str:
+        return self.urls[0]
+
+    @property
+    def urls(self) -> list[str]:
+        """One for each port: to those who send, each is a receiver of its own."""
+        return [f"https://127.0.0.1:{port}{PATH}" for port in self.ports]
+
+    def behave(self, *, delay: float = 0.0, failures: float = 0.0) -> None:
+        """From now on answer after `delay` seconds, and 500 to the share `failures` of the requests."""
+        self._ask("behave", delay, failures)
+
+    def gauge(self) -> Gauge:
+        """What has been answered with success and with failure since the last `take`, and what waits for its answer."""
+        return Gauge(*self._ask("gauge"))  # type: ignore[misc]
+
+    def take(self) -> list[Arrival]:
+        """What was answered with success since the last time, in order."""
+        return [Arrival(at, port, message_id.decode()) for at, port, message_id in self._ask("take")]  # type: ignore[attr-defined]
+
+    def _ask(self, *question: object) -> object:
+        self._control.send(question)
+        return self._control.recv()
 
 
 @contextmanager
-def receiver(certificate: Path) -> Iterator[str]:
-    """Serves while entered; yields its URL."""
+def receiver(certificate: Path, ports: int = 1) -> Iterator[Echo]:
+    """Serves while entered."""
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_run, args=(str(certificate), theirs), daemon=True)
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=serve, args=(str(certificate), ports, theirs), daemon=True)
     process.start()
+    theirs.close()  # so that the end of either side is seen by the other
     try:
-        yield f"https://127.0.0.1:{ours.recv()}/hook"
+        numbers = ours.recv()
+        assert process.pid is not None
+        yield Echo(process.pid, numbers, ours)
     finally:
         process.terminate()
         process.join()

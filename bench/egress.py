@@ -38,7 +38,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         authority, server = certificates.write(Path(folder))
         _set_up(str(authority))
-        with receiver(server) as url:
+        with receiver(server) as echo:
+            url = echo.url
             sides: dict[str, EngineSide | BareSide]
             sides = {"bare pycurl": BareSide(url, str(authority)), "engine, signing": EngineSide(url, str(authority))}
             rounds: dict[str, list[dict[str, float]]] = {name: [] for name in sides}

@@ -123,6 +123,19 @@ def test_a_driver_that_cannot_be_built_stops_only_those_who_need_it(machine: Mac
     assert "could not be built" in refused.stderr
 
 
+def test_the_benchmark_does_without_what_only_one_scenario_needs(machine: Machine):
+    machine.has("mariadbd")
+    machine.has_what_the_driver_is_built_from()
+    machine.has("mkdir")
+
+    done = machine.make("bench")
+
+    assert done.returncode == 0, done.stderr
+    assert "redis-server" in done.stderr
+    assert "Celery is not measured" in done.stdout
+    assert ".[mysql,bench]" in machine.installed
+
+
 def test_clean_leaves_what_is_in_the_repository(machine: Machine):
     ignored = [line.strip("/") for line in (ROOT / ".gitignore").read_text().split() if line.endswith("/")]
     made = [folder for folder in ignored if "*" not in folder and folder != "__pycache__"]

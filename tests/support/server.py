@@ -46,10 +46,19 @@ class PrivateServer:
     def url(self, database: str = "webhookhub") -> str:
         return f"mysql://hub:hub@127.0.0.1:{self.port}/{database}"
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def __enter__(self) -> PrivateServer:
-        self.prepare()
-        self.start()
-        self.welcome_hub()
+        try:
+            self.prepare()
+            self.start()
+            self.welcome_hub()
+        except BaseException:  # Ctrl-C too: whoever has not entered does not leave either
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *exception: Any) -> None:

@@ -1,0 +1,110 @@
+"""The floor is no floor unless it does what the code does: the same statements on the same tables."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from bench.floor_sql import Floor
+from events.routing import Router
+from jobs.lease import lease
+from jobs.report import Report, report
+from sagas.dispatch import dispatch
+from sagas.models import Saga
+from sagas.settle import Settler
+from tests.factories import EventFactory, SubscriptionFactory
+
+pytestmark = [pytest.mark.mysql_family, pytest.mark.usefixtures("committed")]
+TABLES = re.compile(
+    r"\b(events|routing_inbox|subscriptions|subscription_version|webhook_delivery_sagas|webhook_delivery_jobs"
+    r"|figure_totals|figure_periods)\b"
+)
+Shape = tuple[str, tuple[str, ...]]
+
+
+class Recorded:
+    """The driver's own connection, and what it was asked."""
+
+    def __init__(self) -> None:
+        self._connection = connection.connection
+        self.asked: list[str] = []
+
+    def query(self, sql: bytes) -> None:
+        self.asked.append(sql.decode())
+        self._connection.query(sql)
+
+    def store_result(self) -> Any:
+        return self._connection.store_result()
+
+
+def shapes(statements: list[str]) -> tuple[list[Shape], set[Shape]]:
+    """What was written, in order, and what was read: the verb and the tables it names."""
+    found = [(sql.split()[0], tuple(sorted(set(TABLES.findall(sql))))) for sql in statements]
+    writes = [shape for shape in found if shape[0] in ("INSERT", "UPDATE", "DELETE")]
+    return writes, {shape for shape in found if shape[0] == "SELECT"}
+
+
+@contextmanager
+def three_events() -> Iterator[None]:
+    SubscriptionFactory()
+    for _ in range(3):
+        EventFactory()
+    yield
+    assert set(Saga.objects.values_list("status", "attempt_count")) == {("Completed", 1)}
+
+
+def stages_of_the_code() -> dict[str, list[str]]:
+    router, settler = Router(), Settler()
+    with three_events():
+        router.route(1)  # and has read the subscriptions, once
+        jobs: list[Any] = []
+        return {
+            "route": captured(lambda: router.route(10)),
+            "dispatch": captured(lambda: dispatch(10)),
+            "lease": captured(lambda: jobs.extend(lease("worker", 10))),
+            "report": captured(lambda: report("worker", [Report(job, None, 200, 3) for job in jobs])),
+            "settle": captured(lambda: settler.settle(10)),
+        }
+
+
+def captured(step: Callable[[], Any]) -> list[str]:
+    with CaptureQueriesContext(connection) as context:
+        step()
+    return [query["sql"] for query in context.captured_queries]
+
+
+def stages_of_the_floor() -> dict[str, list[str]]:
+    recorded = Recorded()
+    asked: dict[str, list[str]] = {}
+    with three_events():
+        floor = Floor(SimpleNamespace(connection=recorded), 10)  # type: ignore[arg-type]
+        jobs: list[Any] = []
+        steps: dict[str, Callable[[], Any]] = {
+            "route": floor.route,
+            "dispatch": floor.dispatch,
+            "lease": lambda: jobs.extend(floor.lease()),
+            "report": lambda: floor.report(job[0] for job in jobs),
+            "settle": floor.settle,
+        }
+        for name, step in steps.items():
+            recorded.asked.clear()
+            step()
+            asked[name] = list(recorded.asked)
+    return asked
+
+
+def test_the_floor_sends_the_statements_that_the_code_sends(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.WARNING, "webhookhub")  # some are sent only for what is said at INFO
+
+    code = {name: shapes(statements) for name, statements in stages_of_the_code().items()}
+    floor = {name: shapes(statements) for name, statements in stages_of_the_floor().items()}
+
+    assert floor == code
