@@ -11,6 +11,7 @@ from demo.receiver import Receiver, Reply
 from events import backfill as backfilling
 from events.models import Event, RoutingInbox
 from events.routing import Router
+from sagas import births
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from subscriptions.secrets import shown_to_the_receiver
@@ -316,3 +317,18 @@ def test_a_new_endpoint_receives_what_was_published_before_it(
 
     received = {request.event_uid for request in receiver.received}
     assert received == {str(uid) for uid in Event.objects.values_list("uid", flat=True)}
+
+
+def test_a_backfill_counts_only_what_it_has_made_itself(hub_wide: Program, monkeypatch: pytest.MonkeyPatch):
+    events = past(3)
+    subscription: Any = SubscriptionFactory()
+    looked = births.routed_to
+
+    def overtaken(*args: Any) -> set[int]:
+        found = looked(*args)
+        SagaFactory(event=events[0], subscription=subscription)  # as the router would, right after the look
+        return found
+
+    monkeypatch.setattr(births, "routed_to", overtaken)
+
+    assert fill(hub_wide, subscription, {"since": iso(events[0].created_at)})[0]["created"] == 2
