@@ -115,8 +115,6 @@ def _external_id(given: Any, header: str | None) -> Any:
 
 def as_problem(error: InvalidEvent, status: int, place: str = "") -> Problem:
     """`place` is that of the event in a batch, such as events[0]."""
-    if place:
-        field = place if error.field == EVENT else f"{place}.{error.field}"
-    else:
-        field = error.field
+    inner = "" if place and error.field == EVENT else error.field
+    field = ".".join(filter(None, (place, inner)))
     return Problem(status, f"{field} {error.why}.", [(field, error.why)])

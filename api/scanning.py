@@ -1,8 +1,8 @@
 """Where the parts of a JSON text begin and end, so that a payload can be taken out of it letter for letter.
 
-Only the outer objects are walked here, and no further than is asked for; what a value holds is left to the library's own scanner. It is lenient about
-what the text means (numbers of any size, keys named twice): whoever takes a part reads that part strictly, and so one
-bad payload spoils its own event and not the batch around it.
+Only the outer objects are walked here, and no further than is asked for; what a value holds is left to the library's
+own scanner. It is lenient about what the text means (numbers of any size, keys named twice): whoever takes a part reads
+that part strictly, and so one bad payload spoils its own event and not the batch around it.
 """
 
 from __future__ import annotations
