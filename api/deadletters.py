@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from ninja import Path, Query, Router
 
 from deadletters import bulk, choice
+from deadletters.bulk import Bookmark
 from deadletters.choice import Choice, Position
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import InvalidRequeue, requeue
@@ -89,7 +90,7 @@ def requeue_many(request: HttpRequest) -> BulkRequeueOut:
     conditions = given.model_dump(include=CONDITIONS, exclude_none=True)
     chosen = _choice(caller, conditions)
     sealed_for = {**conditions, "sees": caller.key.sees}
-    after = _position(pages.opened(BULK, sealed_for, given.cursor))
+    after = _bookmark(pages.opened(BULK, sealed_for, given.cursor))
     if given.dry_run:
         preview = bulk.preview(chosen, after)
         return BulkRequeueOut(
@@ -103,7 +104,7 @@ def requeue_many(request: HttpRequest) -> BulkRequeueOut:
         )
     except InvalidRequeue as error:
         raise _refused(error) from None
-    following = pages.seal(BULK, sealed_for, _sealed(outcome.after)) if outcome.after else None
+    following = pages.seal(BULK, sealed_for, _marked(outcome.after)) if outcome.after else None
     # Of two who ask at the same moment each counts what is theirs.
     count = sum(result.created for result in outcome.requeued)
     return BulkRequeueOut(dry_run=False, count=count, more=outcome.after is not None, next=following, sample=[])
@@ -197,3 +198,12 @@ def _sealed(position: Position) -> list[Any]:
 
 def _position(sealed: list[Any] | None) -> Position | None:
     return None if sealed is None else Position(datetime.fromisoformat(sealed[0]), sealed[1])
+
+
+def _marked(bookmark: Bookmark) -> list[Any]:
+    return [*_sealed(bookmark.after), bookmark.highest]
+
+
+def _bookmark(sealed: list[Any] | None) -> Bookmark | None:
+    position = _position(sealed)
+    return None if sealed is None or position is None else Bookmark(position, sealed[2])

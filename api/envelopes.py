@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from events import payloads
@@ -11,9 +12,11 @@ from events.intake import NewEvent
 
 from . import problems, scanning
 from .problems import Problem
-from .scanning import Part
+from .scanning import Body, Part
 
 FIELDS = ("event_type", "payload", "external_id", "correlation_id")
+# What is wrong with an event as a whole is said of this.
+EVENT = "event"
 REQUIRED = ("event_type", "payload")
 
 
@@ -28,8 +31,8 @@ class Sender:
 def one(text: str, sender: Sender) -> NewEvent:
     """The event that the whole text is; InvalidEvent if it is none."""
     try:
-        part = scanning.whole(text)
-        return _event(text, part, sender)
+        body = Body(text)
+        return _event(body, body.whole(), sender)
     except scanning.Malformed as error:
         raise InvalidEvent("body", str(error)) from None
 
@@ -37,20 +40,23 @@ def one(text: str, sender: Sender) -> NewEvent:
 def many(text: str, sender: Sender, most: int) -> list[NewEvent | InvalidEvent]:
     """The events of `{"events": […]}`; one that is wrong is its own result and does not spoil the others."""
     try:
-        outer = scanning.whole(text)
-        fields = _fields(text, outer, ("events",), "body")
+        body = Body(text)
+        fields = _fields(body, body.whole(), ("events",), "body")
         if "events" not in fields:
             raise problems.invalid("events", "is missing; send a list of events")
         given = fields["events"]
         if text[given.start] != "[":
             raise problems.invalid("events", "must be a list of events")
-        parts = scanning.items(text, given.start)
+        # Not all of them, if there are too many: there may be millions.
+        parts = list(islice(body.items(given.start), most + 1))
+        if not 1 <= len(parts) <= most:
+            raise problems.invalid(
+                "events", f"holds {'more' if parts else 'fewer'} events than may be sent at once, which is 1 to {most}"
+            )
+        return [_event_or_fault(body, part, sender) for part in parts]
     except (scanning.Malformed, InvalidEvent) as error:
         why = error.why if isinstance(error, InvalidEvent) else str(error)
         raise problems.invalid("body", why) from None
-    if not 1 <= len(parts) <= most:
-        raise problems.invalid("events", f"holds {len(parts)} events; send 1 to {most} at once")
-    return [_event_or_fault(text, part, sender) for part in parts]
 
 
 def idempotency_key(header: str | None) -> str | None:
@@ -59,33 +65,33 @@ def idempotency_key(header: str | None) -> str | None:
     return header
 
 
-def _event_or_fault(text: str, part: Part, sender: Sender) -> NewEvent | InvalidEvent:
+def _event_or_fault(body: Body, part: Part, sender: Sender) -> NewEvent | InvalidEvent:
     try:
-        return _event(text, part, sender)
+        return _event(body, part, sender)
     except InvalidEvent as error:
         return error
 
 
-def _event(text: str, part: Part, sender: Sender) -> NewEvent:
-    fields = _fields(text, part, FIELDS, "event")
+def _event(body: Body, part: Part, sender: Sender) -> NewEvent:
+    fields = _fields(body, part, FIELDS, EVENT)
     for name in REQUIRED:
         if name not in fields:
             raise InvalidEvent(name, "is missing")
     payload = fields["payload"]
     return NewEvent(
         fields["event_type"].value,
-        payloads.read(text[payload.start : payload.end]),
+        payloads.read(body.text[payload.start : payload.end]),
         sender.source,
         _external_id(_text(fields, "external_id"), sender.idempotency_key),
         _text(fields, "correlation_id"),
     )
 
 
-def _fields(text: str, part: Part, known: tuple[str, ...], what: str) -> dict[str, Part]:
-    if text[part.start] != "{":
+def _fields(body: Body, part: Part, known: tuple[str, ...], what: str) -> dict[str, Part]:
+    if body.text[part.start] != "{":
         raise InvalidEvent(what, "must be a JSON object")
     fields: dict[str, Part] = {}
-    for name, value in scanning.members(text, part.start):
+    for name, value in body.members(part.start):
         if name not in known:
             shown = name[:50].encode("ascii", "backslashreplace").decode()
             raise InvalidEvent(what, f"has a field {shown!r}, which does not exist; there are {', '.join(known)}")
@@ -108,4 +114,7 @@ def _external_id(given: Any, header: str | None) -> Any:
 
 
 def as_problem(error: InvalidEvent, status: int, place: str = "") -> Problem:
-    return Problem(status, f"{place}{error.field} {error.why}.", [(f"{place}{error.field}", error.why)])
+    """`place` is that of the event in a batch, such as events[0]."""
+    inner = "" if place and error.field == EVENT else error.field
+    field = ".".join(filter(None, (place, inner)))
+    return Problem(status, f"{field} {error.why}.", [(field, error.why)])

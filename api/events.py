@@ -67,6 +67,8 @@ def send(
 )
 def send_many(request: HttpRequest) -> HttpResponse:
     """A result for each, in order. One that is refused does not hold up the others."""
+    if "Idempotency-Key" in request.headers:
+        raise problems.invalid("Idempotency-Key", "is for a single event; give each event of a batch its external_id")
     caller = caller_of(request)
     limits.spend(caller, 1)
     text = bodies.text(request, hub().api_batch_bytes)
@@ -109,7 +111,7 @@ def _result(position: int, result: Result) -> dict[str, object]:
     if isinstance(result, Published):
         status = 201 if result.created else 200
         return {"status": status, "uid": str(result.uid), "correlation_id": result.correlation_id}
-    problem = _problem(result, f"events[{position}].")
+    problem = _problem(result, f"events[{position}]")
     return {"status": problem.status, "problem": problem.document()}
 
 
@@ -117,7 +119,8 @@ def _problem(error: InvalidEvent | EventConflict, place: str = "") -> Problem:
     match error:
         case EventConflict():
             why = "stands for an event of another type or payload already"
-            return Problem(409, f"{place}external_id {why}.", [(f"{place}external_id", why)], uid=error.uid)
+            field = f"{place}.external_id" if place else "external_id"
+            return Problem(409, f"{field} {why}.", [(field, why)], uid=error.uid)
         case PayloadTooLarge():
             return envelopes.as_problem(error, 413, place)
         case ReservedEventType():

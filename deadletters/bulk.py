@@ -1,12 +1,15 @@
 """Requeueing many dead letters by what they have in common: looked at first, capped, and safe to repeat.
 
-A dead letter that has been requeued is passed over, so the same request again goes on with those that are left.
+A dead letter that has been requeued is passed over, so the same request again goes on with those that are left. Those
+that die after the start are left to another run: what is requeued to an endpoint that is still down dies again at once,
+and would be taken again and again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from django.db.models import Prefetch, prefetch_related_objects
 
@@ -24,6 +27,13 @@ MOST_COUNTED = 10_000
 SAMPLE = 10
 
 
+class Bookmark(NamedTuple):
+    """Where to go on: behind this one, and with none that has died since the start, which have higher ids."""
+
+    after: Position
+    highest: int
+
+
 @dataclass
 class Preview:
     """What a requeue would take: `more` says that there may be others beyond those counted."""
@@ -39,12 +49,12 @@ class Outcome:
 
     requeued: list[Requeued] = field(default_factory=list)
     examined: int = 0
-    after: Position | None = None
+    after: Bookmark | None = None
 
 
-def preview(choice: Choice, after: Position | None = None) -> Preview:
+def preview(choice: Choice, after: Bookmark | None = None) -> Preview:
     result = Preview()
-    for window, left in _windows(choice, after, MOST_EXAMINED):
+    for window, left in _windows(choice, after, _highest(after)):
         result.sample += left[: SAMPLE - len(result.sample)]
         result.count += len(left)
         if result.count >= MOST_COUNTED:
@@ -59,30 +69,41 @@ def requeue_matching(
     by: Requester,
     reason: str,
     limit: int,
-    after: Position | None = None,
+    after: Bookmark | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Outcome:
     """Requeue at most `limit`, the longest dead first. Raises as requeue() does, before anything is written."""
     reason = require(by, reason, many=True)
     outcome = Outcome()
-    for window, left in _windows(choice, after, MOST_EXAMINED):
+    highest = _highest(after)
+    for window, left in _windows(choice, after, highest):
         taken = left[: limit - len(outcome.requeued)]
         outcome.requeued += requeue([letter.id for letter in taken], by=by, reason=reason) if taken else []
         progress(len(outcome.requeued))
         if len(taken) < len(left):
-            outcome.after = position(taken[-1])
+            outcome.after = Bookmark(position(taken[-1]), highest)
             return outcome
         outcome.examined += len(window)
-        outcome.after = position(window[-1]) if len(window) == WINDOW else None
+        outcome.after = Bookmark(position(window[-1]), highest) if len(window) == WINDOW else None
         if len(outcome.requeued) >= limit:
             return outcome
     return outcome
 
 
-def _windows(choice: Choice, after: Position | None, most: int) -> Iterator[tuple[list[DeadLetter], list[DeadLetter]]]:
+def _highest(bookmark: Bookmark | None) -> int:
+    """The id beyond which a dead letter is too new for this run."""
+    if bookmark is not None:
+        return bookmark.highest
+    return DeadLetter.objects.order_by("-id").values_list("id", flat=True).first() or 0
+
+
+def _windows(
+    choice: Choice, bookmark: Bookmark | None, highest: int
+) -> Iterator[tuple[list[DeadLetter], list[DeadLetter]]]:
     """Stretches of the table, each with those of it that match and have not been requeued."""
-    for _ in range(0, most, WINDOW):
-        window = oldest_first(choice, after, WINDOW)
+    after = bookmark.after if bookmark else None
+    for _ in range(0, MOST_EXAMINED, WINDOW):
+        window = oldest_first(choice, after, WINDOW, highest)
         if not window:
             return
         yield window, _not_requeued(choice.keep(window))

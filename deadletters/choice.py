@@ -69,11 +69,14 @@ def newest_first(choice: Choice, after: Position | None, most: int) -> list[Dead
     return _walk(choice, after, most, "<", "DESC")
 
 
-def oldest_first(choice: Choice, after: Position | None, most: int) -> list[DeadLetter]:
-    return _walk(choice, after, most, ">", "ASC")
+def oldest_first(choice: Choice, after: Position | None, most: int, highest: int) -> list[DeadLetter]:
+    """Of those up to the id `highest`."""
+    return _walk(choice, after, most, ">", "ASC", highest)
 
 
-def _walk(choice: Choice, after: Position | None, most: int, beyond: str, order: str) -> list[DeadLetter]:
+def _walk(
+    choice: Choice, after: Position | None, most: int, beyond: str, order: str, highest: int | None = None
+) -> list[DeadLetter]:
     """The next so many in order. In SQL, because the index must be named: else all rows may be read and sorted."""
     index, exact = choice._leading()
     conditions = [(f"{column} = %s", [value]) for column, value in exact.items()]
@@ -86,6 +89,8 @@ def _walk(choice: Choice, after: Position | None, most: int, beyond: str, order:
         there = _moment(after.failed_at)
         conditions.append((f"failed_at {beyond}= %s", [there]))
         conditions.append((f"NOT (failed_at = %s AND NOT id {beyond} %s)", [there, after.id]))
+    if highest is not None:
+        conditions.append(("id <= %s", [highest]))
     table = vendors.by_index(connection, DeadLetter._meta.db_table, index)
     columns = ", ".join(field.column for field in DeadLetter._meta.concrete_fields if field.name != PAYLOAD)
     where = " AND ".join(condition for condition, _ in conditions) or "1 = 1"

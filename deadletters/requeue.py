@@ -76,9 +76,12 @@ def require(by: Requester, reason: str, *, many: bool) -> str:
     lacking = [permission for permission in needed(many=many) if not by.has_perm(permission)]
     if lacking:
         raise PermissionDenied(f"{by.get_username()} lacks the permission {lacking[0]}")
-    reason = reason.strip()
+    reason = reason.strip().replace("\r\n", "\n")
     if not 1 <= len(reason) <= REASON_LENGTH:
         raise InvalidRequeue(f"reason must be a text of 1 to {REASON_LENGTH} characters")
+    # It is shown to others: nothing in it may hide, or turn round, what is written.
+    if not reason.replace("\n", "").isprintable():
+        raise InvalidRequeue("reason must be printable text: no control or invisible characters but line breaks")
     return reason
 
 

@@ -24,13 +24,15 @@ class Birth:
     policy: RetryPolicy
 
 
-def insert(births: Sequence[Birth], batch_size: int) -> None:
-    """Insert sagas that wait for their first attempt and count them; one that exists already is left as it is."""
-    if births:
-        in_transaction(lambda: _insert(births, batch_size))
+def insert(births: Sequence[Birth], batch_size: int) -> int:
+    """Insert sagas that wait for their first attempt and count them; one that exists already is left as it is.
+
+    Returns how many are new.
+    """
+    return in_transaction(lambda: _insert(births, batch_size)) if births else 0
 
 
-def _insert(births: Sequence[Birth], batch_size: int) -> None:
+def _insert(births: Sequence[Birth], batch_size: int) -> int:
     now = clock.now()
     rows = [
         {
@@ -50,6 +52,7 @@ def _insert(births: Sequence[Birth], batch_size: int) -> None:
     key = ("event_id", "subscription_id", "generation")
     new = sum(insert_new(Saga, rows[start : start + batch_size], key=key) for start in range(0, len(rows), batch_size))
     totals.add({(totals.DELIVERIES, "requeued" if births[0].generation else "routed"): new})
+    return new
 
 
 def routed_to(subscription_id: int, event_ids: Collection[int]) -> set[int]:

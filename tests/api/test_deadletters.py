@@ -10,6 +10,7 @@ import pytest
 
 from api import pages
 from deadletters import bulk
+from deadletters.burial import Death, bury
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import requeue
 from sagas.models import Saga
@@ -155,7 +156,9 @@ def test_a_producer_sees_and_requeues_its_own_only(shop: Program, letters: list[
     assert set(Requeue.objects.values_list("dead_letter__event__source", flat=True)) == {"shop"}
 
 
-@pytest.mark.parametrize("body", [{}, {"reason": ""}, {"reason": "  "}, {"reason": 5}, {"reason": "x" * 501}])
+@pytest.mark.parametrize(
+    "body", [{}, {"reason": ""}, {"reason": "  "}, {"reason": 5}, {"reason": "x" * 501}, {"reason": "a\u202eb"}]
+)
 def test_a_requeue_without_a_reason_is_refused(hub_wide: Program, letters: list[Any], body: dict[str, Any]):
     for path in (f"/dead-letters/{letters[0].id}/requeue", "/dead-letters/requeue"):
         answer = hub_wide.post(path, body)
@@ -206,6 +209,21 @@ def test_the_cap_holds_and_the_next_request_goes_on(
     # The longest dead come first.
     order = list(Requeue.objects.order_by("id").values_list("dead_letter_id", flat=True))
     assert set(order[:10]) == {letter.id for letter in letters[:10]}
+
+
+def test_what_dies_during_a_bulk_requeue_is_left_to_the_next(hub_wide: Program, letters: list[Any]):
+    first = hub_wide.post("/dead-letters/requeue", {"reason": "back", "limit": 10}).json()
+    for saga in Saga.objects.filter(generation=1):
+        Saga.objects.filter(id=saga.id).update(status="DeadLettered", attempt_count=3)
+        bury([Death(saga.id, saga.event_id, saga.subscription_id, "http_500", clock.now())])
+    body = {"reason": "back", "limit": 5000, "cursor": first["next"]}
+
+    preview = hub_wide.post("/dead-letters/requeue", body | {"dry_run": True}).json()
+    rest, again = (hub_wide.post("/dead-letters/requeue", body).json() for _ in range(2))
+
+    assert (preview["count"], rest["count"], again["count"]) == (14, 14, 0)
+    assert not Saga.objects.filter(generation=2).exists()
+    assert hub_wide.post("/dead-letters/requeue", {"reason": "a new run"}).json()["count"] == 10
 
 
 def test_a_request_that_looks_at_too_many_gives_an_account_and_says_where_to_go_on(

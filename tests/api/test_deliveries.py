@@ -210,6 +210,19 @@ def test_a_correlation_id_of_very_many_events_is_refused_with_advice(
     assert "name one by `event`" in answer.json()["detail"]
 
 
+def test_another_producer_cannot_hide_deliveries_by_many_events_of_the_same_correlation_id(
+    shop: Program, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("api.deliveries.MOST_EVENTS", 2)
+    own: Any = SagaFactory(event=EventFactory(source="shop", correlation_id="all"))
+    for _ in range(4):
+        EventFactory(source="till", correlation_id="all")
+
+    answer = shop.get("/deliveries", correlation_id="all")
+
+    assert [item["id"] for item in answer.json()["items"]] == [own.id]
+
+
 def test_a_delivery_is_shown_with_its_attempts(hub_wide: Program):
     saga: Any = SagaFactory(status="PendingRetry", attempt_count=2, final_error_code="http_500")
     for number in (2, 1):

@@ -71,6 +71,15 @@ def test_the_idempotency_key_is_the_external_id(shop: Program):
     assert Event.objects.get().external_id == "o-1"
 
 
+def test_an_idempotency_key_for_a_whole_batch_is_refused_with_advice(shop: Program):
+    answer = shop.post("/events/batch", {"events": [event()]}, Idempotency_Key="o-1")
+
+    assert answer.status_code == 422
+    assert fields(answer) == ["Idempotency-Key"]
+    assert "give each event of a batch its external_id" in answer.json()["detail"]
+    assert nothing_stored()
+
+
 @pytest.mark.parametrize("header", ["é", "x" * 201, " "])
 def test_an_idempotency_key_that_cannot_be_an_id_is_refused(shop: Program, header: str):
     assert shop.post("/events", event(), Idempotency_Key=header).status_code == 422
@@ -228,6 +237,10 @@ def test_a_batch_gives_a_result_for_each_and_a_bad_one_does_not_sink_the_others(
     assert results[0]["uid"] == results[6]["uid"] == results[7]["problem"]["uid"]
     assert results[4]["problem"]["errors"][0]["field"] == "events[4].payload"
     assert results[9]["problem"]["errors"][0]["field"] == "events[9].payload"
+    assert results[7]["problem"]["errors"][0]["field"] == "events[7].external_id"
+    # There is no field to name where it is no event at all, or has a field that no event has.
+    assert [results[n]["problem"]["errors"][0]["field"] for n in (8, 10)] == ["events[8]", "events[10]"]
+    assert results[8]["problem"]["detail"] == "events[8] must be a JSON object."
     assert Event.objects.count() == 4
 
 

@@ -165,7 +165,7 @@ def edits(number: dict[str, Any]) -> Iterator[Hostile]:
         for name in ("since", "limit", "cursor", "colour"):
             given = {"since": "2026-01-01T00:00:00Z", name: value}
             yield Hostile("POST", f"{subscription}/backfill", json.dumps(given).encode())
-        if not (isinstance(value, str) and 1 <= len(value.strip()) <= 500 and value.strip("\0\ud800") == value):
+        if not (isinstance(value, str) and 1 <= len(value.strip()) <= 500 and value.isprintable()):
             yield Hostile("POST", f"{letter}/requeue", json.dumps({"reason": value}).encode())
 
 

@@ -10,6 +10,7 @@ import pytest
 from django.db import connection
 
 from api import pages
+from events import lookup
 from events.backfill import backfill
 from sagas.models import Saga
 from tests.conformance.rivals import unquoted
@@ -107,6 +108,13 @@ def test_the_deliveries_of_an_event_and_a_delivery_itself_go_by_an_index(hub_wid
     check(reads(lambda: hub_wide.get("/deliveries", event=str(saga.event.uid))), 100)
     check(reads(lambda: hub_wide.get("/deliveries", correlation_id=saga.event.correlation_id or "x")), 100)
     check(reads(lambda: hub_wide.get("/deliveries/50000")), 100)
+
+
+def test_the_events_of_a_correlation_id_and_a_source_go_by_the_correlation_id():
+    found = reads(lambda: lookup.of_correlation("none such", "shop", 1001))
+
+    check(found, 100)
+    assert [row["key"] for plan in found for row in plan.rows] == ["idx_event_correlation"]
 
 
 DEAD_LETTERS: dict[str, Callable[[], dict[str, Any]]] = {

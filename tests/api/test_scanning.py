@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api import scanning
-from api.scanning import TOO_DEEP, Malformed
+from api import envelopes
+from api.envelopes import Sender
+from api.problems import Problem
+from api.scanning import TOO_DEEP, Body, Malformed
 
 documents = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=10),
@@ -33,8 +36,8 @@ def test_each_member_of_an_object_is_cut_out_exactly(document: dict[str, Any], d
     parts = {name: data.draw(spaced(value)) for name, value in document.items()}
     text = "{" + ",".join(f" {json.dumps(name)} :{part}" for name, part in parts.items()) + "}"
 
-    whole = scanning.whole(text)
-    found = scanning.members(text, whole.start)
+    body = Body(text)
+    found = list(body.members(body.whole().start))
 
     assert [name for name, _ in found] == list(document)
     for (name, part), written in zip(found, parts.values(), strict=True):
@@ -48,7 +51,8 @@ def test_each_item_of_an_array_is_cut_out_exactly(document: list[Any], data: Any
     parts = [data.draw(spaced(value)) for value in document]
     text = "[" + ",".join(parts) + "]"
 
-    found = scanning.items(text, scanning.whole(text).start)
+    body = Body(text)
+    found = list(body.items(body.whole().start))
 
     assert [text[part.start : part.end] for part in found] == [part.strip(" \t\n\r") for part in parts]
 
@@ -59,22 +63,22 @@ def test_what_the_library_refuses_is_refused_and_nothing_else_is_raised(text: st
         json.loads(text)
     except json.JSONDecodeError:
         with pytest.raises(Malformed):
-            scanning.whole(text)
+            Body(text).whole()
     else:
-        assert json.loads(text[slice(*scanning.whole(text)[1:])]) == json.loads(text)
+        assert json.loads(text[slice(*Body(text).whole()[1:])]) == json.loads(text)
 
 
 @pytest.mark.parametrize("text", ['{"a" 1}', "{a:1}", '{"a":1 "b":2}', '{"a":1,}', '{"a":}', "{", '{"a', '{"a":1'])
 def test_an_object_that_is_none_says_where(text: str):
     with pytest.raises(Malformed, match=r"is not JSON: .* at line 1, column \d+"):
-        scanning.whole(text)
+        Body(text).whole()
 
 
 def test_a_value_nested_beyond_reading_still_has_its_end():
     deep = '[{"a":"]}\\""},' * 1 + "[" * 200_000 + '"]"' + "]" * 200_000 + "]"
     text = f'{{"x": {deep} , "y":1}}'
 
-    [(_, x), (name, y)] = scanning.members(text, 0)
+    [(_, x), (name, y)] = Body(text).members(0)
 
     assert x.value is TOO_DEEP
     assert text[x.start : x.end] == deep
@@ -84,10 +88,48 @@ def test_a_value_nested_beyond_reading_still_has_its_end():
 @pytest.mark.parametrize("end", ["", "}" * 200_000, '"', "]" * 199_999])
 def test_a_deep_value_without_its_end_is_malformed(end: str):
     with pytest.raises(Malformed):
-        scanning.whole("[" * 200_000 + end)
+        Body("[" * 200_000 + end).whole()
 
 
 def test_a_number_of_very_many_digits_is_only_passed_over():
     text = "[" + "9" * 100_000 + ",1]"
 
-    assert [text[part.start : part.end][:3] for part in scanning.items(text, 0)] == ["999", "1"]
+    assert [text[part.start : part.end][:3] for part in Body(text).items(0)] == ["999", "1"]
+
+
+def test_of_several_values_those_that_are_too_deep_are_known_with_their_ends():
+    deep, flat = '[{"]":' * 2000 + "1" + "}]" * 2000, '[[["]"],{}],[]]'
+    written = [flat, deep, flat, "[" * 3000 + "]" * 3000, "7", deep]
+    text = '{"events":[' + " , ".join(written) + "]}"
+
+    [(_, events)] = Body(text).members(0)
+    found = list(Body(text).items(events.start))
+
+    assert [text[part.start : part.end] for part in found] == written
+    assert [part.value is TOO_DEEP for part in found] == [False, True, False, True, False, True]
+
+
+def seconds(payload: str) -> float:
+    text = '{"events":[{"event_type":"a","payload":' + payload + "}]}"
+    began = time.process_time()
+    [refused] = envelopes.many(text, Sender("shop"), 1000)
+    assert "payload" in str(refused)
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('[{"":', "}]"), (" [", " ]")])
+def test_a_deep_body_takes_no_longer_than_a_flat_one_of_the_same_size(opening: str, closing: str):
+    size = 2_000_000
+    times = size // len(opening + closing)
+
+    flat = min(seconds("[" + "1," * (size // 2) + "1]") for _ in range(2))
+    deep = min(seconds(opening * times + "1" + closing * times) for _ in range(2))
+
+    assert deep < 5 * flat
+
+
+def test_what_follows_a_deep_value_is_read_strictly_too():
+    deep = "[" * 3000 + "]" * 3000
+    for text in (f'{{"events":[{{"event_type":"a","payload":{deep} x}}]}}', f'{{"events":[{deep} x]}}'):
+        with pytest.raises(Problem, match="is not JSON: Expecting ',' delimiter"):
+            envelopes.many(text, Sender("shop"), 1000)

@@ -11,6 +11,7 @@ from demo.receiver import Receiver, Reply
 from events import backfill as backfilling
 from events.models import Event, RoutingInbox
 from events.routing import Router
+from sagas import births
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from subscriptions.secrets import shown_to_the_receiver
@@ -345,3 +346,18 @@ def test_headers_do_not_follow_a_subscription_to_another_host(hub_wide: Program)
     assert hub_wide.patch(path, {"callback_url": "https://hooks.example.com/y"}).status_code == 200
     moved = hub_wide.patch(path, {"callback_url": "https://other.example.com/x", "headers": {}}).json()
     assert (moved["callback_url"], moved["header_names"]) == ("https://other.example.com/x", [])
+
+
+def test_a_backfill_counts_only_what_it_has_made_itself(hub_wide: Program, monkeypatch: pytest.MonkeyPatch):
+    events = past(3)
+    subscription: Any = SubscriptionFactory()
+    looked = births.routed_to
+
+    def overtaken(*args: Any) -> set[int]:
+        found = looked(*args)
+        SagaFactory(event=events[0], subscription=subscription)  # as the router would, right after the look
+        return found
+
+    monkeypatch.setattr(births, "routed_to", overtaken)
+
+    assert fill(hub_wide, subscription, {"since": iso(events[0].created_at)})[0]["created"] == 2

@@ -141,6 +141,21 @@ def test_a_reason_is_needed(operator: User, reason: str):
     assert not Requeue.objects.exists()
 
 
+@pytest.mark.parametrize("reason", ["a\x1b[2Jb", "a\x00b", "a\u202eb", "a\u2066b", "a\tb", "a\rb", "\ud800"])
+def test_a_reason_that_is_not_what_it_looks_like_is_refused(operator: User, reason: str):
+    letter = dead_letter()
+
+    with pytest.raises(InvalidRequeue, match="reason must be printable text"):
+        requeue([letter.id], by=operator, reason=reason)
+    assert not Requeue.objects.exists()
+
+
+def test_a_reason_may_have_several_lines(operator: User):
+    requeue([dead_letter().id], by=operator, reason="behoben, é 🦊\r\nticket 7\nagain")
+
+    assert Requeue.objects.get().reason == "behoben, é 🦊\nticket 7\nagain"
+
+
 def test_an_unknown_id_among_others_is_named_and_nothing_is_written(operator: User):
     letter = dead_letter()
 
