@@ -56,6 +56,7 @@ def _set_up(authority: str) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhookhub.settings")
     os.environ["WEBHOOKHUB_CA_BUNDLE"] = authority
     os.environ["WEBHOOKHUB_ALLOWED_NETWORKS"] = "127.0.0.0/8"
+    os.environ["WEBHOOKHUB_ALLOWED_PORTS"] = "1024-65535"
     os.environ["WEBHOOKHUB_REQUESTS_PER_HOST"] = str(CONCURRENCY)
     import django
 

@@ -21,7 +21,8 @@ from webhookhub.db import vendors
 @pytest.fixture(scope="session")
 def certificate_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A private authority and a server certificate for loopback."""
-    return certificates.write(tmp_path_factory.mktemp("certificates"))
+    names = ("localhost", "hooks.localhost", "127.0.0.1", "::1")
+    return certificates.write(tmp_path_factory.mktemp("certificates"), names)
 
 
 @pytest.fixture

@@ -142,8 +142,8 @@ class Engine(Generic[T]):
             self._unresolved.append(_Unresolved(lookup, now, tag, request, receiver))
 
     def _begin(self, tag: T, request: Request, receiver: Receiver[T], since: float) -> None:
-        if not receiver.may_be_reached:
-            self._give_up(tag, receiver, since, errors.BLOCKED_ADDRESS)
+        if (refusal := receiver.refusal) is not None:
+            self._give_up(tag, receiver, since, refusal)
             return
         slot = self._idle.pop() if self._idle else Slot[T](self._settings, self._watchdog)
         try:

@@ -24,7 +24,7 @@ CODES = {
     pycurl.E_PARTIAL_FILE: errors.CONNECTION_LOST,
     pycurl.E_HTTP2: errors.PROTOCOL_ERROR,
     pycurl.E_FTP_WEIRD_SERVER_REPLY: errors.PROTOCOL_ERROR,
-    pycurl.E_UNSUPPORTED_PROTOCOL: errors.PROTOCOL_ERROR,
+    pycurl.E_UNSUPPORTED_PROTOCOL: errors.PROTOCOL_ERROR,  # of the answer; a URL of another scheme does not get so far
     pycurl.E_URL_MALFORMAT: errors.INVALID_REQUEST,
     pycurl.E_FILESIZE_EXCEEDED: errors.RESPONSE_TOO_LARGE,
     100: errors.RESPONSE_TOO_LARGE,  # CURLE_TOO_LARGE, which pycurl does not name: a header line without end

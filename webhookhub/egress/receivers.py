@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
+from . import errors, urls
 from .addresses import may_reach_text
 from .messages import Answer, Request
 from .names import Lookup
@@ -43,7 +44,7 @@ class Receiver(Generic[T]):
     host: str
     port: int
     most: int
-    # Written as an address, or as nothing at all, it needs no name service.
+    # Written as an address it needs no name service.
     is_address: bool
     manner: str = UNKNOWN
     under_way: int = 0
@@ -52,7 +53,7 @@ class Receiver(Generic[T]):
     lookup: Lookup | None = None
     told: Lookup | None = None
     _judged: Lookup | None = None
-    _may_be_reached: bool = True
+    _refusal: str | None = None
     _seconds: float = SLOW_SECONDS
     _next_turn: float = 0.0
 
@@ -67,12 +68,12 @@ class Receiver(Generic[T]):
         return self.manner in (FAST, UNKNOWN)
 
     @property
-    def may_be_reached(self) -> bool:
-        """Whether all addresses that the name leads to may be, whatever their order: judged once for each look-up."""
-        if self._judged is not self.lookup:
+    def refusal(self) -> str | None:
+        """Why nothing is sent there at all. Addresses are judged once for each look-up, whatever their order."""
+        if self._judged is not self.lookup and self.lookup is not None:
             self._judged = self.lookup
-            self._may_be_reached = self.lookup is None or all(map(may_reach_text, self.lookup.addresses))
-        return self._may_be_reached
+            self._refusal = None if all(map(may_reach_text, self.lookup.addresses)) else errors.BLOCKED_ADDRESS
+        return self._refusal
 
     def note(self, answer: Answer) -> None:
         self._seconds = answer.duration_ms / 1000
@@ -110,15 +111,23 @@ class Receivers(Generic[T]):
         return self._by_url.get(url) or self._remember(url)
 
     def _remember(self, url: str) -> Receiver[T]:
-        netloc, host, port = _where(url)
-        receiver = self._by_origin.get(netloc)
-        if receiver is None:
-            receiver = Receiver(host, port, self._most, _is_address(host))
-            _bound(self._by_origin)
-            self._by_origin[netloc] = receiver
+        receiver = self._found(url) if _may_be_sent(url) else self._refused()
         _bound(self._by_url)
         self._by_url[url] = receiver
         return receiver
+
+    def _found(self, url: str) -> Receiver[T]:
+        parts = urlsplit(url)
+        receiver = self._by_origin.get(parts.netloc)
+        if receiver is None:
+            host = parts.hostname or ""
+            receiver = Receiver(host, parts.port or 443, self._most, _is_address(host))
+            _bound(self._by_origin)
+            self._by_origin[parts.netloc] = receiver
+        return receiver
+
+    def _refused(self) -> Receiver[T]:
+        return Receiver("", 443, self._most, is_address=True, _refusal=errors.INVALID_REQUEST)
 
 
 def _bound(receivers: dict[str, Receiver[T]]) -> None:
@@ -128,18 +137,20 @@ def _bound(receivers: dict[str, Receiver[T]]) -> None:
             del receivers[oldest]
 
 
-def _where(url: str) -> tuple[str, str, int]:
-    """What cannot be read here will be refused by libcurl."""
+def _may_be_sent(url: str) -> bool:
+    """By the rules it was stored by: the row may have come about in another way, and the rules have changed since."""
     try:
-        parts = urlsplit(url)
-        return parts.netloc, parts.hostname or "", parts.port or 443
-    except ValueError:
-        return url, "", 443
+        urls.normalise(url)
+    except urls.ForbiddenAddress:
+        return True  # judged when it is connected to, which has a code of its own
+    except urls.UnacceptableURL:
+        return False
+    return True
 
 
 def _is_address(host: str) -> bool:
     try:
         ip_address(host)
     except ValueError:
-        return not host
+        return False
     return True

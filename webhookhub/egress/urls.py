@@ -1,4 +1,4 @@
-"""Which callback URLs may be stored. What a name resolves to is judged later, at every connection."""
+"""Which callback URLs may be stored and sent to. What a name resolves to is judged later, at every connection."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)\Z")
 
 class UnacceptableURL(ValueError):
     """The message says what is wrong with the URL and what would be right."""
+
+
+class ForbiddenAddress(UnacceptableURL):
+    """The host is written as an address that may not be reached."""
 
 
 def normalise(url: str) -> str:
@@ -119,4 +123,4 @@ def _host(host: str) -> str:
 
 def _judge(address: IPv4Address | IPv6Address) -> None:
     if not may_reach(address):
-        raise UnacceptableURL("The callback URL's address may not be reached from this hub.")
+        raise ForbiddenAddress("The callback URL's address may not be reached from this hub.")

@@ -9,14 +9,17 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+import pycurl
 import pytest
 
 from demo import certificates
 from demo.receiver import Receiver, Reply
 from tests.support.raw_endpoint import RawEndpoint, answering, read_request
 from tests.webhookhub.egress.conftest import post
+from webhookhub.conf import hub
 from webhookhub.egress.curl import send
-from webhookhub.egress.slot import KEPT_BODY_BYTES, MAX_RESPONSE_BYTES
+from webhookhub.egress.slot import KEPT_BODY_BYTES, MAX_RESPONSE_BYTES, Slot
+from webhookhub.egress.watchdog import Watchdog
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -233,25 +236,57 @@ def test_a_compressed_answer_is_not_unpacked(receiver: Receiver):
 
 
 @pytest.mark.parametrize(
-    ("url", "code"),
+    "url",
     [
-        ("http://127.0.0.1:{port}/", "protocol_error"),
-        ("ftp://127.0.0.1:{port}/", "protocol_error"),
-        ("file:///etc/passwd", "protocol_error"),
-        ("https://127.0.0.1:99999/", "invalid_request"),
-        ("https://127.0.0.1:{port}/é", "invalid_request"),
-        ("https://127.0.0.1:{port}/a\0b", "invalid_request"),
+        "http://127.0.0.1:{port}/",
+        "ftp://127.0.0.1:{port}/",
+        "file:///etc/passwd",
+        "127.0.0.1:{port}",
+        "",
+        "https://",
+        "https://127.0.0.1:99999/",
+        "https://127.0.0.1:{port}/é",
+        "https://127.0.0.1:{port}/a\0b",
+        "https://user:password@127.0.0.1:{port}/",
+        "https://user@127.0.0.1:{port}/",
+        "https://127.1:{port}/",
+        "https://2130706433:{port}/",
+        "https://0x7f.0.0.1:{port}/",
+        "https://localhost:{port}/",
+        "https://hooks.localhost.:{port}/",
+        "https://127.0.0.1:{port}/#fragment",
+        "https://127.0.0.1:{port}\\@example.com/",
+        "https://127.0.0.1:{port}/" + "x" * 500,
     ],
 )
-def test_a_url_that_should_never_have_been_stored_is_not_sent(trusted: Path, url: str, code: str):
+def test_a_url_that_should_never_have_been_stored_is_not_sent(trusted: Path, url: str):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
 
         answer = send(post(url.format(port=listener.getsockname()[1])))
 
-        assert (answer.error_code, answer.body) == (code, b"")
+        assert (answer.error_code, answer.body) == ("invalid_request", b"")
         with pytest.raises(BlockingIOError):
             listener.accept()
+
+
+def test_a_port_that_is_not_allowed_any_more_is_not_sent_to(receiver: Receiver, hub_settings):
+    hub_settings(allowed_ports=((443, 443),))
+
+    assert send(post(receiver.url())).error_code == "invalid_request"
+
+    assert not receiver.received
+
+
+def test_libcurl_refuses_another_scheme_by_itself(trusted: Path):
+    """Whatever the rules for URLs may become."""
+    slot: Slot[None] = Slot(hub(), Watchdog())
+    for url in ("http://127.0.0.1/", "file:///etc/passwd"):
+        slot.handle.setopt(pycurl.URL, url)
+        with pytest.raises(pycurl.error) as refused:
+            slot.handle.perform()
+        assert refused.value.args[0] == pycurl.E_UNSUPPORTED_PROTOCOL
+    slot.handle.close()
 
 
 @pytest.mark.parametrize("trailer", [b"", b"Server-Timing: a;dur=1\r\n", b"X-One: 1\r\nX-Two: 2\r\n"])

@@ -26,7 +26,7 @@ def assert_untouched(listener: socket.socket) -> None:
         listener.accept()
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "hooks.localhost", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]"])
 def test_a_blocked_address_is_refused_before_a_socket_is_opened(hub_settings, listener: socket.socket, host: str):
     hub_settings(allowed_networks=())
 

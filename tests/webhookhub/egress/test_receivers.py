@@ -106,6 +106,7 @@ def test_a_receiver_is_a_host_and_a_port():
 def test_what_cannot_be_read_as_an_address_is_left_to_libcurl():
     for url in ("https://a.example:port/", "https://[::1/", "https:///", ""):
         assert Receivers[int](20).at(url).is_address
+        assert Receivers[int](20).at(url).refusal == "invalid_request"
 
 
 def test_the_memory_of_receivers_is_bounded_and_keeps_those_in_use():
