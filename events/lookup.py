@@ -57,6 +57,4 @@ def of_correlation(correlation_id: str, source: str | None, most: int) -> list[i
     if source is not None:
         conditions, values = f"{conditions} AND source = %s", [*values, source]
     sql = f"SELECT id FROM {table} WHERE {conditions} ORDER BY id DESC LIMIT %s"  # noqa: S608
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [*values, most])
-        return [id for (id,) in cursor.fetchall()]
+    return [event.id for event in Event.objects.raw(sql, [*values, most])]
