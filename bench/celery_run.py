@@ -60,7 +60,7 @@ def run(ground: Ground, beside_drain: bool) -> Result:
         for _ in ground.within(range(ground.sizes.repeats)):
             again.append(measure(*best))
             if beside_drain:
-                drains.append(drain.run(ground, ground.sizes.celery))
+                drains.append(drain.run(ground, ground.sizes.drain))
     database.execute("DROP TABLE celery_deliveries")
     for each in settings.values():
         result.say(f"deliveries/s, {each.setting}", Spread.of([each.rate]))

@@ -11,7 +11,7 @@ class Sizes:
     """Numbers of deliveries, unless they say something else."""
 
     repeats: int = 3
-    drain: int = 10_000
+    drain: int = 20_000
     variants: bool = True
     celery: int = 2_000
     celery_settings: tuple[tuple[str, int], ...] = (("prefork", 2), ("prefork", 4), ("prefork", 8), ("threads", 16))
