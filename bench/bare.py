@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pycurl
 
 CONCURRENCY = 100
-HEADERS = ["Expect:", "Content-Type: application/json"]
-SIGNATURE = "webhook-signature: v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4="
 
 
 class Bare:
@@ -27,15 +26,15 @@ class Bare:
                 curl.setopt(option, value)
             self._idle.append(curl)
 
-    def send(self, requests: list[tuple[str, str, bytes]]) -> None:
-        """POST each (address, message id, body), and be sure that all were answered with success."""
+    def send(self, requests: Sequence[tuple[str, Sequence[str], bytes]]) -> None:
+        """POST each (address, headers, body), and be sure that all were answered with success."""
         waiting, done = list(reversed(requests)), 0
         while done < len(requests):
             while waiting and self._idle:
-                url, message_id, body = waiting.pop()
+                url, headers, body = waiting.pop()
                 curl = self._idle.pop()
                 curl.setopt(pycurl.URL, url)
-                curl.setopt(pycurl.HTTPHEADER, [*HEADERS, f"webhook-id: {message_id}", SIGNATURE])
+                curl.setopt(pycurl.HTTPHEADER, ["Expect:", *headers])
                 curl.setopt(pycurl.POSTFIELDS, body)
                 self._multi.add_handle(curl)
             self._multi.perform()

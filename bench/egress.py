@@ -16,8 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pycurl
-
+from bench.bare import CONCURRENCY, Bare
 from bench.echo import receiver
 from demo import certificates
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:  # importable only once Django is set up
     from jobs.lease import LeasedJob
     from webhookhub.egress.messages import Request
 
-CONCURRENCY = 100
 PAYLOAD = json.dumps({"order": 123456, "customer": "c-1", "lines": [{"sku": "A", "n": 2}] * 10}, separators=(",", ":"))
 
 
@@ -110,48 +108,10 @@ class BareSide:
     def __init__(self, url: str, authority: str) -> None:
         # What the other side sends, as it sends it.
         self._requests = [request for _, request in EngineSide(url, authority).requests()]
-        self._multi = pycurl.CurlMulti()
-        self._multi.setopt(pycurl.M_MAXCONNECTS, CONCURRENCY)
-        self._idle = []
-        for _ in range(CONCURRENCY):
-            curl = pycurl.Curl()
-            for option, value in [
-                (pycurl.POST, 1),
-                (pycurl.CAINFO, authority),
-                (pycurl.NOSIGNAL, 1),
-                (pycurl.WRITEFUNCTION, lambda chunk: None),
-            ]:
-                curl.setopt(option, value)
-            self._idle.append(curl)
+        self._bare = Bare(authority)
 
     def run(self, count: int) -> None:
-        begun = done = 0
-        while done < count:
-            while begun < count and self._idle:
-                request = self._requests[begun % len(self._requests)]
-                begun += 1
-                curl = self._idle.pop()
-                curl.setopt(pycurl.URL, request.url)
-                curl.setopt(pycurl.HTTPHEADER, ["Expect:", *request.headers])
-                curl.setopt(pycurl.POSTFIELDS, request.body)
-                self._multi.add_handle(curl)
-            self._multi.perform()
-            done += self._collect()
-            if done < count and (begun == count or not self._idle):
-                self._multi.select(1.0)
-
-    def _collect(self) -> int:
-        done = 0
-        while True:
-            left, succeeded, failed = self._multi.info_read()
-            assert not failed, failed
-            for curl in succeeded:
-                assert curl.getinfo(pycurl.RESPONSE_CODE) == 200
-                self._multi.remove_handle(curl)
-                self._idle.append(curl)
-                done += 1
-            if not left:
-                return done
+        self._bare.send([self._requests[number % len(self._requests)] for number in range(count)])
 
 
 def _measure(side: EngineSide | BareSide, count: int) -> dict[str, float]:

@@ -16,6 +16,8 @@ from bench.floor_sql import Floor, Row
 from bench.ground import Ground
 
 BATCH = 500
+# Nothing is signed here; what is sent is as long as if it were.
+SIGNATURE = "webhook-signature: v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4="
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ def run(ground: Ground, deliveries: int, width: int = 1) -> FloorRun:
     database.empty()
     floor, bare = Floor(database, BATCH), Bare(str(ground.authorities))
     try:
-        bare.send([(url, "warm-up", b"{}") for url in ground.echo.urls * 20])
+        bare.send([(url, _headers("warm-up"), b"{}") for url in ground.echo.urls * 20])
         ground.echo.take()
         return _measure(ground, database, floor, bare, deliveries, width)
     finally:
@@ -79,9 +81,13 @@ def _measure(ground: Ground, database: Server, floor: Floor, bare: Bare, deliver
     )
 
 
-def _request(job: Row) -> tuple[str, str, bytes]:
+def _headers(message_id: str) -> list[str]:
+    return ["Content-Type: application/json", f"webhook-id: {message_id}", SIGNATURE]
+
+
+def _request(job: Row) -> tuple[str, list[str], bytes]:
     _, uid, event_type, created_at, payload, url, *_ = job
-    return url, uid, f'{{"type":"{event_type}","timestamp":"{created_at}","data":{payload}}}'.encode()
+    return url, _headers(uid), f'{{"type":"{event_type}","timestamp":"{created_at}","data":{payload}}}'.encode()
 
 
 def _check(ground: Ground, database: Server, deliveries: int) -> None:
