@@ -57,11 +57,8 @@ class Choice:
             letters = [letter for letter in letters if letter.final_error_code == self.error_code]
         if not self.by_events or not letters:
             return list(letters)
-        # A query of its own: in a join the database may start from the events, and then reads all of them.
-        wanted = {"event_type": self.event_type, "source": self.source}
-        events = Event.objects.filter(id__in={letter.event_id for letter in letters})
-        events = events.filter(**{name: value for name, value in wanted.items() if value is not None})
-        ids = set(events.values_list("id", flat=True))
+        ids = {letter.event_id for letter in letters}
+        ids = Event.objects.among(ids, event_type=self.event_type, source=self.source)
         return [letter for letter in letters if letter.event_id in ids]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from django.db import models
 
 from webhookhub.db.clock import NewUid, UtcNow
@@ -9,6 +11,18 @@ from webhookhub.db.fields import ExactTextField, JSONTextField
 from webhookhub.ids import new_uid
 
 EVENT_TYPE_LENGTH = 100
+
+
+class EventQuerySet(models.QuerySet["Event"]):
+    def among(self, ids: Collection[int], *, event_type: str | None, source: str | None) -> set[int]:
+        """Those of the ids whose event is of this type and of this source, where these are given.
+
+        A query of its own for whoever looks at rows of another table: in a join the database may start from the
+        events, and then reads all of them.
+        """
+        wanted = {"event_type": event_type, "source": source}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        return set(self.filter(id__in=ids, **given).values_list("id", flat=True))
 
 
 class Event(models.Model):
@@ -23,6 +37,8 @@ class Event(models.Model):
     correlation_id = ExactTextField(max_length=200, db_default="")
     payload = JSONTextField()
     created_at = models.DateTimeField(db_default=UtcNow())
+
+    objects = EventQuerySet.as_manager()
 
     class Meta:
         db_table = "events"

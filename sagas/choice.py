@@ -53,10 +53,8 @@ class Choice:
         kept = [saga for saga in sagas if self._holds(saga)]
         if not self.by_events or not kept:
             return kept
-        # A query of its own: in a join the database may start from the events, and then reads all of them.
-        events = Event.objects.filter(id__in={saga.event_id for saga in kept})
-        events = events.filter(**_given({"event_type": self.event_type, "source": self.source}))
-        ids = set(events.values_list("id", flat=True))
+        ids = {saga.event_id for saga in kept}
+        ids = Event.objects.among(ids, event_type=self.event_type, source=self.source)
         return [saga for saga in kept if saga.event_id in ids]
 
     def _holds(self, saga: Saga) -> bool:
