@@ -1,4 +1,3 @@
-import sys
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from datetime import timedelta
@@ -10,7 +9,7 @@ from django.db import DatabaseError, InterfaceError
 from audit import report
 from audit.checks import ALL
 from audit.run import Progress, Result, run
-from webhookhub.console.bar import Bar
+from webhookhub.console import terminal
 from webhookhub.db import standing, vendors
 from webhookhub.db.errors import UnfitDatabase
 from webhookhub.runner.supervisor import UNFIT, UNREACHABLE
@@ -78,19 +77,19 @@ class Command(BaseCommand):
                 batch_size=options["batch_size"],
                 grace=timedelta(seconds=options["grace"]),
                 limit=options["limit"],
-                progress=_bar() if sys.stderr.isatty() else lambda done, total, name: None,
+                progress=_bar(),
             )
         )
 
 
 def _bar() -> Progress:
-    """On standard error, so that the output can be sent elsewhere."""
-    bars: list[Bar] = []
+    """Of how many parts there are it hears with the first of them."""
+    bars: list[Callable[[int, str], None]] = []
 
     def show(done: int, total: int, name: str) -> None:
         if not bars:
-            bars.append(Bar("audited", total, sys.stderr))
-        bars[0].show(done, name)
+            bars.append(terminal.progress("audited", total))
+        bars[0](done, name)
 
     return show
 
