@@ -14,9 +14,9 @@ from pathlib import Path
 from bench import load, usage
 from bench.database import Database
 from bench.ground import ROOT, Ground
+from webhookhub.conf import KINDS
 from webhookhub.runner.supervisor import die_with_parent
 
-LOOPS = ("router", "orchestrator", "worker", "cleaner")
 WARM_UP = 200
 START_SECONDS = 180.0
 STOP_SECONDS = 60.0
@@ -96,7 +96,7 @@ def running(
     ground.echo.take()
     hub = Hub(ground, database, ground.environment(database.url, **environment))
     try:
-        names = [(kind, number) for kind in LOOPS for number in range((counts or {}).get(kind, 1))]
+        names = [(kind, number) for kind in KINDS for number in range((counts or {}).get(kind, 1))]
         for kind, number in names:
             hub.start(kind, *_profiled(ground.options.profile, f"{kind}-{number}"), "manage.py", f"run_{kind}")
         hub.warm_up(len(names))
@@ -112,7 +112,7 @@ def supervised(ground: Ground, database: Database, **environment: str) -> Iterat
     hub = Hub(ground, database, ground.environment(database.url, **environment))
     try:
         hub.start("hub", "manage.py", "run_hub")
-        hub.warm_up(len(LOOPS))
+        hub.warm_up(len(KINDS))
         yield hub
     finally:
         hub.stop()

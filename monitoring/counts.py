@@ -13,9 +13,10 @@ from jobs.models import Job
 from jobs.states import ACTIVE, FINISHED
 from sagas.models import Saga
 from sagas.transitions import STATUSES, TERMINAL, WAITING
+from webhookhub.conf import KINDS
 from webhookhub.db import clock
 from webhookhub.models import Process
-from webhookhub.runner.kinds import KINDS, silence
+from webhookhub.runner.silence import silence
 
 LIMIT = 100_000
 # Due for longer than this is late, and not just about to be taken.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from webhookhub.conf import KINDS
 from webhookhub.db import clock, standing
 from webhookhub.db.errors import UnfitDatabase
 from webhookhub.models import Process
-from webhookhub.runner.kinds import KINDS, silence
+from webhookhub.runner.silence import silence
 
 
 def missing() -> list[str]:

@@ -195,10 +195,11 @@ class HubSettings:
     log_format: str = _setting("auto", _one_of("auto", "json", "text"), "auto: text on a terminal, JSON elsewhere")
 
 
+# The loops that a whole hub consists of.
+KINDS = ("router", "orchestrator", "worker", "cleaner")
+
 # A database URL for each kind of process that run_hub starts; read by run_hub alone, for these hold passwords.
-PROCESS_DATABASE_URLS = {
-    kind: f"{PREFIX}{kind.upper()}_DATABASE_URL" for kind in ("router", "orchestrator", "worker", "cleaner", "web")
-}
+PROCESS_DATABASE_URLS = {kind: f"{PREFIX}{kind.upper()}_DATABASE_URL" for kind in (*KINDS, "web")}
 
 # Read elsewhere, not part of HubSettings.
 OTHER_NAMES = {

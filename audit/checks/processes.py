@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from audit.check import Bounds, Found, Question, Violation
-from webhookhub.conf import hub
+from webhookhub.conf import KINDS, hub
 from webhookhub.models import Process
-from webhookhub.runner.kinds import KINDS
 
 TABLE = Process._meta.db_table
 

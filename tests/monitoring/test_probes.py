@@ -12,10 +12,10 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 
 from tests.conformance import world
+from webhookhub.conf import KINDS
 from webhookhub.db import clock
 from webhookhub.db.statements import insert_new
 from webhookhub.models import Process
-from webhookhub.runner.kinds import KINDS
 
 NOBODYS_NAME = "203.0.113.9:8000"
 

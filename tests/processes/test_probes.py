@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from webhookhub.runner.kinds import KINDS
+from webhookhub.conf import KINDS
 
 from .proxy import Proxy
 from .support import Processes, database_url, until

@@ -5,7 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from webhookhub.conf import PROCESS_DATABASE_URLS, hub
+from webhookhub.conf import KINDS, PROCESS_DATABASE_URLS, hub
 from webhookhub.runner.supervisor import Child, Supervisor
 
 STOP_MARGIN_SECONDS = 10.0
@@ -19,13 +19,13 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        for kind in ("router", "orchestrator", "worker", "cleaner"):
+        for kind in KINDS:
             parser.add_argument(f"--{kind}s", type=int, default=1, metavar="N", help=f"{kind} processes (1)")
         parser.add_argument("--web", metavar="HOST:PORT", help="also serve the console there")
 
     def handle(self, *args: Any, **options: Any) -> None:
         children = []
-        for kind in ("router", "orchestrator", "worker", "cleaner"):
+        for kind in KINDS:
             count = options[f"{kind}s"]
             if not 0 <= count <= 64:
                 raise CommandError(f"--{kind}s must be a number from 0 to 64, not {count}.")

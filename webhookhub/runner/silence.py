@@ -1,4 +1,4 @@
-"""The loops that a whole hub consists of, and when one counts as silent."""
+"""When a process counts as silent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from datetime import timedelta
 
 from webhookhub.conf import hub
 
-KINDS = ("router", "orchestrator", "worker", "cleaner")
 MISSED_BEATS = 6
 # A process beats between two steps, and a statement may wait this long.
 LEAST_SILENCE = timedelta(seconds=20)
