@@ -56,9 +56,10 @@ def _drop(before: datetime, batch_size: int) -> int:
 
 def _head(period: str, before: datetime, batch_size: int) -> tuple[datetime, int] | None:
     """The oldest period that began before this, and the last of the subscriptions that make up a batch."""
+    # One read: between two, another cleaner may have moved what the first has seen.
     old = Period.objects.filter(period=period, starts_at__lt=before).order_by("starts_at", "subscription_id", "shard")
-    oldest = old.values_list("starts_at", flat=True).first()
-    if oldest is None:
+    rows = list(old.values_list("starts_at", "subscription_id")[:batch_size])
+    if not rows:
         return None
-    rows = Period.objects.filter(period=period, starts_at=oldest).order_by("subscription_id", "shard")
-    return oldest, list(rows.values_list("subscription_id", flat=True)[:batch_size])[-1]
+    oldest = rows[0][0]
+    return oldest, max(subscription_id for starts_at, subscription_id in rows if starts_at == oldest)

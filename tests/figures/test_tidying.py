@@ -120,6 +120,18 @@ def test_a_result_that_is_counted_while_its_minute_is_moved_is_not_lost(committe
     assert sorted(row[:1] + row[2:] for row in kept()) == [("hour", 1, 1), ("hour", 2, 1)]
 
 
+def test_a_minute_that_another_cleaner_has_moved_meanwhile_is_left_alone(committed: None):
+    if not rows_are_locked_one_by_one():
+        pytest.skip("here nobody writes while a transaction is open")
+    count(minutes_ago(60 * 24), 1)
+    with Rival(lambda: tidy(10), after="SELECT figure_periods.starts_at") as slow:
+        slow.reached()
+        elsewhere(all_tidied)
+        assert slow.result() == 0
+    assert [row[0] for row in kept()] == ["hour"]
+    assert sum(row["attempts"] for row in periods().values()) == 1
+
+
 @pytest.mark.django_db
 def test_moving_a_minute_takes_few_statements():
     old = minutes_ago(60 * 24)
