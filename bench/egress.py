@@ -74,8 +74,11 @@ class EngineSide:
 
         endpoint = Endpoint(url, cipher.encrypt(new_secret("v1")), "", None, "")
         now = datetime.now(UTC)
+        text = now.isoformat().replace("+00:00", "Z")
         self._jobs = [
-            LeasedJob(number, 1, 1, 0, new_uid(), "order.created", now, PAYLOAD, "c", 1, True, True, endpoint, "t", now)
+            LeasedJob(
+                number, 1, 1, 0, "order.created", PAYLOAD, "c", 1, True, True, str(new_uid()), text, endpoint, "t", now
+            )
             for number in range(1000)
         ]
         self._engine: Engine[LeasedJob] = Engine(CONCURRENCY)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import uuid
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
+
+from django.db.models import Expression, ExpressionWrapper, F, TextField
 
 from subscriptions.envelope import Endpoint
 from webhookhub.conf import hub
@@ -17,25 +18,29 @@ from .models import Job
 from .states import LEASED
 
 
-@dataclass(frozen=True, slots=True)
-class LeasedJob:
+class LeasedJob(NamedTuple):
     """What a worker needs to know of a job, and the token that shows it is its own."""
 
     id: int
     saga_id: int
     attempt_no: int
     lease_resets: int
-    event_uid: uuid.UUID
     event_type: str
-    event_created_at: datetime
     payload: str
     correlation_id: str
     subscription_id: int
     active: bool
     verified: bool
+    # Both as text, with dashes and with a T and a Z: a delivery only ever writes them down.
+    event_uid: str
+    event_created_at: str
     endpoint: Endpoint
     lease_token: str
     lease_until: datetime
+
+
+# The columns before it are taken as they are read.
+UID = LeasedJob._fields.index("event_uid")
 
 
 def lease(worker_id: str, limit: int) -> list[LeasedJob]:
@@ -81,16 +86,37 @@ def _read(ids: list[int], token: str, lease_until: datetime) -> list[LeasedJob]:
             "saga_id",
             "attempt_no",
             "lease_resets",
-            "saga__event__uid",
             "saga__event__event_type",
-            "saga__event__created_at",
             "saga__event__payload",
             "saga__event__correlation_id",
             "saga__subscription_id",
             "saga__subscription__active",
             "saga__subscription__verified",
+            _as_read("saga__event__uid"),
+            _as_read("saga__event__created_at"),
             *(f"saga__subscription__{column}" for column in Endpoint._fields),
         )
     )
-    width = len(Endpoint._fields)
-    return [LeasedJob(*row[:-width], Endpoint(*row[-width:]), token, lease_until) for row in rows]  # type: ignore[call-arg]
+    return [
+        LeasedJob._make(
+            (*row[:UID], _dashed(row[UID]), _iso(row[UID + 1]), Endpoint._make(row[UID + 2 :]), token, lease_until)
+        )
+        for row in rows
+    ]
+
+
+def _as_read(column: str) -> Expression:
+    """The value as the driver gives it: making objects of a row's id and time takes longer than sending them."""
+    return ExpressionWrapper(F(column), output_field=TextField())
+
+
+def _dashed(uid: str) -> str:
+    """Some engines keep it without dashes."""
+    if len(uid) != 32:
+        return uid
+    return f"{uid[:8]}-{uid[8:12]}-{uid[12:16]}-{uid[16:20]}-{uid[20:]}"
+
+
+def _iso(moment: datetime | str) -> str:
+    """Of a time in UTC: some drivers give an object, others the text that is stored."""
+    return str(moment).replace(" ", "T") + "Z"

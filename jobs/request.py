@@ -21,7 +21,7 @@ def build(job: LeasedJob, timestamp: int) -> Request:
 
     Raises subscriptions.envelope.Unsendable if what is stored does not make a request.
     """
-    uid = str(job.event_uid)
+    uid = job.event_uid
     # W3C trace context: all attempts of all deliveries of an event are one trace, each attempt a span of its own.
     trace = f"traceparent: 00-{uid.replace('-', '')}-{job.id:016x}-01"
     return seal(job.endpoint, uid, body(job), timestamp, f"webhook-attempt: {job.attempt_no}", trace)
@@ -29,8 +29,7 @@ def build(job: LeasedJob, timestamp: int) -> Request:
 
 def body(job: LeasedJob) -> bytes:
     """Type, time and data; the payload's text goes in as it is stored, unparsed."""
-    timestamp = job.event_created_at.isoformat().replace("+00:00", "Z")
-    return f'{{"type":{_quoted(job.event_type)},"timestamp":"{timestamp}","data":{job.payload}}}'.encode()
+    return f'{{"type":{_quoted(job.event_type)},"timestamp":"{job.event_created_at}","data":{job.payload}}}'.encode()
 
 
 @lru_cache(maxsize=10_000)

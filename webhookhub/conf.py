@@ -10,12 +10,15 @@ import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
+from functools import cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+from django.dispatch import receiver
 
 PREFIX = "WEBHOOKHUB_"
 # A statement of ten columns stays below the number of parameters that every engine takes.
@@ -233,6 +236,15 @@ def load(environment: Mapping[str, str]) -> HubSettings:
     return HubSettings(**values)
 
 
+# Kept, because every delivery asks several times and Django's settings take their time to answer.
+@cache
 def hub() -> HubSettings:
     """The settings in force."""
     return settings.WEBHOOKHUB
+
+
+@receiver(setting_changed)
+def _forget(*, setting: str, **_: object) -> None:
+    """Only tests change settings while a process runs."""
+    if setting == "WEBHOOKHUB":
+        hub.cache_clear()

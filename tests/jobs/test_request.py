@@ -21,18 +21,22 @@ from webhookhub.db import clock
 NOW = datetime(2024, 2, 29, 12, 0, 0, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(
+    ("microseconds", "written"), [(123456, "12:30:15.123456Z"), (120, "12:30:15.000120Z"), (0, "12:30:15Z")]
+)
 @pytest.mark.django_db
-def test_the_body_is_type_time_and_the_payload_as_it_is_stored():
-    created = datetime(2024, 2, 29, 12, 30, 15, 123456, tzinfo=UTC)
-    JobFactory.create(
+def test_the_body_is_type_time_and_the_payload_as_it_is_stored(microseconds: int, written: str):
+    created = datetime(2024, 2, 29, 12, 30, 15, microseconds, tzinfo=UTC)
+    made = JobFactory.create(
         saga__event__event_type="a.b-c_d", saga__event__created_at=created, saga__event__payload='{"k": 1.0}'
     )
 
     [job] = lease("w", 1)
 
     assert request.body(job) == (
-        b'{"type":"a.b-c_d","timestamp":"2024-02-29T12:30:15.123456Z","data":' + job.payload.encode() + b"}"
+        f'{{"type":"a.b-c_d","timestamp":"2024-02-29T{written}","data":{job.payload}}}'.encode()
     )
+    assert job.event_uid == str(made.saga.event.uid)
     assert job.payload == '{"k": 1.0}'
 
 

@@ -134,16 +134,16 @@ class Engine(Generic[T]):
         receiver.under_way += 1
         now = time.monotonic()
         if not receiver.is_address and (receiver.lookup is None or receiver.lookup.until <= now):
-            receiver.lookup = self._names.lookup(receiver.host)
-        lookup = receiver.lookup
-        if lookup is None or lookup.addresses:
-            self._begin(tag, request, receiver, now)
-        else:
-            self._unresolved.append(_Unresolved(lookup, now, tag, request, receiver))
+            lookup = self._names.lookup(receiver.host)
+            if not lookup.addresses:
+                self._unresolved.append(_Unresolved(lookup, now, tag, request, receiver))
+                return
+            receiver.found(lookup)
+        self._begin(tag, request, receiver, now)
 
     def _begin(self, tag: T, request: Request, receiver: Receiver[T], since: float) -> None:
-        if (refusal := receiver.refusal) is not None:
-            self._give_up(tag, receiver, since, refusal)
+        if receiver.refusal is not None:
+            self._give_up(tag, receiver, since, receiver.refusal)
             return
         slot = self._idle.pop() if self._idle else Slot[T](self._settings, self._watchdog)
         try:
@@ -166,7 +166,8 @@ class Engine(Generic[T]):
         pending, self._unresolved = self._unresolved, []
         for item in pending:
             if item.lookup.addresses:
-                item.receiver.lookup = item.lookup
+                if item.receiver.lookup is not item.lookup:
+                    item.receiver.found(item.lookup)
                 self._begin(item.tag, item.request, item.receiver, item.since)
             elif item.lookup.finished.is_set() or now - item.since >= patience:
                 self._give_up(item.tag, item.receiver, item.since, errors.DNS_ERROR)

@@ -19,7 +19,7 @@ from .names import Lookup
 
 T = TypeVar("T")
 
-SLOW_SECONDS = 1.0
+SLOW_MILLISECONDS = 1000
 # Requests at once to a receiver that is not known yet, or that has let the last one run into the time-out.
 FEW = 2
 MOST_REMEMBERED = 10_000
@@ -52,40 +52,42 @@ class Receiver(Generic[T]):
     # What the name leads to, and which look-up libcurl has been told of.
     lookup: Lookup | None = None
     told: Lookup | None = None
-    _judged: Lookup | None = None
-    _refusal: str | None = None
-    _seconds: float = SLOW_SECONDS
+    # Why nothing is sent there at all.
+    refusal: str | None = None
+    # Requests that may be under way at once.
+    limit: int = field(init=False)
+    _milliseconds: int = SLOW_MILLISECONDS
     _next_turn: float = 0.0
 
-    @property
-    def limit(self) -> int:
-        """Requests that may be under way at once."""
-        return self.most if self.manner in (FAST, SLOW) else min(FEW, self.most)
+    def __post_init__(self) -> None:
+        self._behaves(self.manner)
 
     @property
     def may_queue(self) -> bool:
         """Whether further requests may wait in the worker for their turn: not where that would take long."""
         return self.manner in (FAST, UNKNOWN)
 
-    @property
-    def refusal(self) -> str | None:
-        """Why nothing is sent there at all. Addresses are judged once for each look-up, whatever their order."""
-        if self._judged is not self.lookup and self.lookup is not None:
-            self._judged = self.lookup
-            self._refusal = None if all(map(may_reach_text, self.lookup.addresses)) else errors.BLOCKED_ADDRESS
-        return self._refusal
+    def found(self, lookup: Lookup) -> None:
+        """What its name leads to. Addresses are judged once for each look-up, whatever their order."""
+        self.lookup = lookup
+        self.refusal = None if all(map(may_reach_text, lookup.addresses)) else errors.BLOCKED_ADDRESS
 
     def note(self, answer: Answer) -> None:
-        self._seconds = answer.duration_ms / 1000
-        if self._seconds <= SLOW_SECONDS:
-            self.manner = FAST  # a quick refusal takes up nothing either
-            self._next_turn = 0.0
-        else:
-            self.manner = SILENT if answer.status is None else SLOW
+        self._milliseconds = answer.duration_ms
+        if answer.duration_ms > SLOW_MILLISECONDS:
+            self._behaves(SILENT if answer.status is None else SLOW)
+            return
+        self._next_turn = 0.0
+        if self.manner != FAST:
+            self._behaves(FAST)  # a quick refusal takes up nothing either
 
     def note_wait(self) -> None:
         """A request has waited for its turn in vain: until the receiver answers again, no other waits for it."""
-        self.manner = SLOW if self.manner in (FAST, SLOW) else SILENT
+        self._behaves(SLOW if self.manner in (FAST, SLOW) else SILENT)
+
+    def _behaves(self, manner: str) -> None:
+        self.manner = manner
+        self.limit = self.most if manner in (FAST, SLOW) else min(FEW, self.most)
 
     def wait_seconds(self) -> float:
         """How long a request that is turned away now should stay away: until after those turned away before it.
@@ -94,7 +96,7 @@ class Receiver(Generic[T]):
         again and again; the bound sees to it that they come soon after it has recovered.
         """
         now = time.monotonic()
-        following = self._next_turn + self._seconds / self.limit
+        following = self._next_turn + self._milliseconds / 1000 / self.limit
         self._next_turn = min(max(following, now + SHORTEST_WAIT_SECONDS), now + LONGEST_WAIT_SECONDS)
         return self._next_turn - now
 
@@ -127,7 +129,7 @@ class Receivers(Generic[T]):
         return receiver
 
     def _refused(self) -> Receiver[T]:
-        return Receiver("", 443, self._most, is_address=True, _refusal=errors.INVALID_REQUEST)
+        return Receiver("", 443, self._most, is_address=True, refusal=errors.INVALID_REQUEST)
 
 
 def _bound(receivers: dict[str, Receiver[T]]) -> None:

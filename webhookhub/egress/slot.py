@@ -79,9 +79,10 @@ class Slot(Generic[T]):
         self.tag = tag
         self.receiver = receiver
         self.started = since
-        for memory in (self.headers, self.body):
-            memory.seek(0)
-            memory.truncate()
+        self.headers.seek(0)
+        self.headers.truncate()
+        self.body.seek(0)
+        self.body.truncate()
         self.blocked = False
         set_option = self.handle.setopt
         if request.url != self.url:
@@ -119,21 +120,22 @@ class Slot(Generic[T]):
 
     def answer(self, curl_code: int | None) -> Answer:
         status = self.handle.getinfo(pycurl.RESPONSE_CODE) or None
+        headers, body = self.headers.getvalue(), self.body.getvalue()
         return Answer(
-            error_code=self._error_code(curl_code, status),
-            duration_ms=int((time.monotonic() - self.started) * 1000),
-            status=status,
-            retry_after=_retry_after(self.headers.getvalue()) if status in (429, 503) else None,
-            body=self.body.getvalue()[:KEPT_BODY_BYTES],
+            self._error_code(curl_code, status, headers, body),
+            int((time.monotonic() - self.started) * 1000),
+            status,
+            _retry_after(headers) if status in (429, 503) else None,
+            body[:KEPT_BODY_BYTES],
         )
 
-    def _error_code(self, curl_code: int | None, status: int | None) -> str | None:
+    def _error_code(self, curl_code: int | None, status: int | None, headers: bytes, body: bytes) -> str | None:
         if status is not None and status >= 300:
             return errors.http_code(status)  # said and done, however much came after it
-        if self.headers.tell() > MAX_HEADER_BYTES or self.body.tell() > MAX_RESPONSE_BYTES:
+        if len(headers) > MAX_HEADER_BYTES or len(body) > MAX_RESPONSE_BYTES:
             return errors.RESPONSE_TOO_LARGE
         if curl_code is None:
-            if not _complete(self.headers.getvalue()):
+            if not _complete(headers):
                 return errors.CONNECTION_LOST  # libcurl is content with headers that break off
             return errors.http_code(status) if status else errors.PROTOCOL_ERROR
         if self.blocked and curl_code in (pycurl.E_COULDNT_CONNECT, pycurl.E_OPERATION_TIMEDOUT):
@@ -161,6 +163,8 @@ def _last(headers: bytes) -> bytes:
 
 def _complete(headers: bytes) -> bool:
     """Whether an empty line follows the last status line; trailers may follow that."""
+    if headers.endswith(b"\r\n\r\n"):
+        return True
     last = _last(headers)
     return b"\r\n\r\n" in last or b"\n\n" in last
 
