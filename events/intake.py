@@ -13,6 +13,7 @@ from webhookhub.db.retry import in_transaction
 from webhookhub.db.statements import insert_new
 from webhookhub.ids import new_uid
 from webhookhub.logs import Fact, log
+from webhookhub.runner.nudges import nudge
 
 from . import payloads
 from .errors import EventConflict, InvalidEvent, ReservedEventType
@@ -100,6 +101,7 @@ def _store(rows: Sequence[dict[str, Any]]) -> dict[Any, Event]:
 
     # A single statement is a transaction already.
     stored = in_transaction(store) if len(pieces) > 1 else store()
+    nudge("router")
     _read_payloads_of_repeats(rows, stored)
     return stored
 

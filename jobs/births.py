@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from webhookhub.db.statements import insert_new
+from webhookhub.runner.nudges import nudge
 
 from .models import Job
 from .states import PENDING
@@ -27,6 +28,7 @@ def insert(attempts: Sequence[tuple[int, int, datetime]], now: datetime) -> None
         ],
         key=("saga_id", "attempt_no"),
     )
+    nudge("worker")
 
 
 def existing(attempts: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from webhookhub.db import clock
 from webhookhub.db.statements import update_each
 from webhookhub.logs import Fact, log
+from webhookhub.runner.nudges import nudge
 
 from .lease import LeasedJob
 from .models import Job
@@ -55,6 +56,7 @@ def report(worker_id: str, reports: Sequence[Report]) -> int:
         match=["id", "lease_token"],
         where=f"{Job._meta.db_table}.status = '{LEASED}'",
     )
+    nudge("orchestrator")
     lost = _lost(reports) if accepted < len(reports) else set()
     for item in reports:
         log(

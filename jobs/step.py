@@ -29,6 +29,9 @@ class WorkerStep(Step):
     def run(self, batch_size: int) -> int:
         return self._worker.turn(batch_size)
 
+    def nudged(self) -> None:
+        self._worker.lease_soon()
+
     def waits_for(self) -> str:
         count = self._worker.open_jobs
         return f"{count} {'delivery' if count == 1 else 'deliveries'} under way" if count else ""

@@ -10,6 +10,7 @@ from webhookhub.conf import hub
 from webhookhub.egress import errors
 from webhookhub.egress.curl import Engine
 from webhookhub.egress.messages import Answer
+from webhookhub.runner.pauses import Pauses
 
 from . import request
 from .lease import LeasedJob, lease
@@ -18,7 +19,7 @@ from .report import Report, report
 
 # How long an answer may wait for others to be reported with it.
 REPORT_DELAY_SECONDS = 0.02
-# How long a turn waits for the network before it looks at the database again.
+# How long a turn waits for the network at most.
 POLL_SECONDS = 0.05
 # How long a job may wait in the worker for its receiver to have fewer requests under way.
 PATIENCE_SECONDS = 1.0
@@ -31,6 +32,7 @@ class Worker:
         self._reports: list[Report] = []
         self._oldest_report = 0.0
         self._lease_again_at = 0.0
+        self._pauses = Pauses(hub().poll_interval.total_seconds())
         self._unsent: list[tuple[LeasedJob, timedelta]] = []
 
     @property
@@ -44,6 +46,10 @@ class Worker:
         finished = self._finish(batch_size)
         self._give_back()
         return leased + finished + self.open_jobs
+
+    def lease_soon(self) -> None:
+        """There may be something to take again."""
+        self._lease_again_at = 0.0
 
     def wind_up(self, batch_size: int) -> int:
         """Finish what has been taken, without taking new jobs; what cannot be sent soon is given back."""
@@ -67,10 +73,14 @@ class Worker:
         free = min(batch_size, self._engine.free - len(self._reports))
         if free <= 0 or time.monotonic() < self._lease_again_at:
             return 0
+        asked_at = time.monotonic()
         jobs = lease(self.worker_id, free)
+        if jobs:
+            self._pauses.reset()
         if len(jobs) < free and self._engine.in_flight:
             # Nothing more is ready; while transfers keep this loop turning, do not ask at every turn.
-            self._lease_again_at = time.monotonic() + hub().poll_interval.total_seconds()
+            now = time.monotonic()
+            self._lease_again_at = now + self._pauses.after(now - asked_at)
         now = int(time.time())
         for job in jobs:
             self._send(job, now)
@@ -97,9 +107,20 @@ class Worker:
 
     def _finish(self, batch_size: int) -> int:
         """Move transfers on and report what is ready."""
-        # Whoever has turned jobs away looks at once for others that can be sent.
-        self.collect(0 if self._unsent or self._due() else POLL_SECONDS)
+        self.collect(self._patience())
         return self._flush(batch_size) if self._due() or len(self._reports) >= batch_size else 0
+
+    def _patience(self) -> float:
+        """How long to wait for the network: until there is something to ask of the database, or to tell it."""
+        if self._unsent or self._due():
+            return 0.0  # whoever has turned jobs away looks at once for others that can be sent
+        now = time.monotonic()
+        until = now + POLL_SECONDS
+        if self._engine.free > len(self._reports):
+            until = min(until, self._lease_again_at)
+        if self._reports:
+            until = min(until, self._oldest_report + REPORT_DELAY_SECONDS)
+        return max(0.0, until - now)
 
     def _give_back(self) -> None:
         """Return what cannot be sent now, before it takes up room that others could use or its lease runs out."""

@@ -10,6 +10,7 @@ from figures import totals
 from webhookhub.db import clock
 from webhookhub.db.retry import in_transaction
 from webhookhub.db.statements import insert_new
+from webhookhub.runner.nudges import nudge
 
 from .models import Saga
 from .policy import RetryPolicy
@@ -51,6 +52,7 @@ def _insert(births: Sequence[Birth], batch_size: int) -> int:
     ]
     key = ("event_id", "subscription_id", "generation")
     new = sum(insert_new(Saga, rows[start : start + batch_size], key=key) for start in range(0, len(rows), batch_size))
+    nudge("orchestrator")
     totals.add({(totals.DELIVERIES, "requeued" if births[0].generation else "routed"): new})
     return new
 

@@ -37,11 +37,11 @@ class DueSaga:
 
 def dispatch(batch_size: int) -> int:
     """Dispatch one batch of each waiting status; returns how many sagas were looked at."""
-    return sum(_dispatch(status, batch_size) for status in WAITING)
-
-
-def _dispatch(status: str, batch_size: int) -> int:
     now = clock.now()
+    return sum(_dispatch(status, batch_size, now) for status in WAITING)
+
+
+def _dispatch(status: str, batch_size: int, now: datetime) -> int:
     due = [
         DueSaga(*row)
         for row in Saga.objects.due(status, now).values_list(

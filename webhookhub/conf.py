@@ -170,7 +170,7 @@ class HubSettings:
 
     # Loops
     batch_size: int = _setting(500, _whole(1, MAX_BATCH), "rows per statement")
-    poll_interval: timedelta = _setting(timedelta(seconds=0.5), _seconds(0.01, 3600), "an idle loop's wait")
+    poll_interval: timedelta = _setting(timedelta(seconds=0.5), _seconds(0.01, 3600), "an idle loop's longest wait")
     drain: timedelta = _setting(
         timedelta(seconds=40), _seconds(0, 3600), "how long a stopping process may finish its work"
     )

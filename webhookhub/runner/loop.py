@@ -16,6 +16,8 @@ from webhookhub.db.errors import UnfitDatabase
 from webhookhub.logs import Fact, log
 from webhookhub.models import Process
 
+from .nudges import Listener
+from .pauses import SHORTEST_SECONDS, Pauses
 from .registry import Registration
 from .signals import StopSignals
 from .step import Step
@@ -34,9 +36,10 @@ class Loop:
     def __init__(self, kind: str, make_step: Callable[[str], Step], batch_size: int, interval: float) -> None:
         """`make_step` gets the process's name, which a worker signs its leases with."""
         self._registration = Registration(kind)
+        self._listener = Listener(kind)
         self._make_step = make_step
         self._batch_size = batch_size
-        self._interval = interval
+        self._pauses = Pauses(interval)
         self._lost = 0
         self._step: Step | None = None
 
@@ -54,6 +57,7 @@ class Loop:
                         self._go_on(step, stop)
                     self._drain(step, stop)
                 finally:
+                    self._listener.close()
                     unfinished = step.waits_for()
                     step.close()
                     self._leave(unfinished)
@@ -81,16 +85,25 @@ class Loop:
             pass
 
     def _go_on(self, step: Step, stop: StopSignals) -> None:
-        # Staggered: processes started together do not ask together ever after.
-        stop.wait(random.uniform(0, self._interval))  # noqa: S311
         while not stop.requested:
-            done = self._sit_out(stop, lambda: self._turn(step))
-            if not done:
-                stop.wait(self._interval * random.uniform(0.75, 1.25))  # noqa: S311
+            asked_at = time.monotonic()
+            if self._sit_out(stop, lambda: self._turn(step)):
+                self._pauses.reset()
+            else:
+                self._rest(stop, self._pauses.after(time.monotonic() - asked_at))
 
     def _turn(self, step: Step) -> int:
         self._registration.beat()
+        if self._listener.heard():
+            self._pauses.reset()
+            step.nudged()
         return step.run(self._batch_size)
+
+    def _rest(self, stop: StopSignals, seconds: float) -> None:
+        """Until there may be something to do; what comes in quick succession is done together."""
+        stop.wait(min(seconds, SHORTEST_SECONDS))
+        if seconds > SHORTEST_SECONDS:
+            stop.wait(seconds - SHORTEST_SECONDS, self._listener.fileno())
 
     def _drain(self, step: Step, stop: StopSignals) -> None:
         until = time.monotonic() + hub().drain.total_seconds()

@@ -54,9 +54,10 @@ class StopSignals:
         for end in (self._heard, self._wake_up, self._stopped, self._stop):
             os.close(end)
 
-    def wait(self, seconds: float) -> None:
-        """Wait, but not beyond a request to stop."""
-        select.select([self._stopped], [], [], max(0.0, seconds))
+    def wait(self, seconds: float, also: int | None = None) -> None:
+        """Wait, but not beyond a request to stop, nor until `also` can be read."""
+        ends = [self._stopped] if also is None else [self._stopped, also]
+        select.select(ends, [], [], max(0.0, seconds))
 
     def pause(self, seconds: float) -> None:
         """Wait although a stop was requested: for the drain itself."""

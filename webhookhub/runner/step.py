@@ -10,6 +10,9 @@ class Step:
         """One batch; 0 means there was nothing to do."""
         raise NotImplementedError
 
+    def nudged(self) -> None:
+        """Somebody says that there may be something to do."""
+
     def waits_for(self) -> str:
         """What is begun and not finished, in words; empty when the process may leave."""
         return ""
