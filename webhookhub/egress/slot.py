@@ -62,7 +62,9 @@ class Slot(Generic[T]):
             (pycurl.CONNECTTIMEOUT_MS, _milliseconds(self._connect_seconds)),
             (pycurl.TIMEOUT_MS, _milliseconds(self._request_seconds)),
             (pycurl.NOSIGNAL, 1),
+            # A transfer's largest share of memory; 64 KB each if libcurl may choose.
             (pycurl.BUFFERSIZE, 16 * 1024),
+            (pycurl.UPLOAD_BUFFERSIZE, 16 * 1024),
             (pycurl.OPENSOCKETFUNCTION, self._on_socket),
             # Straight into memory, without Python in between: a call for each line cost as much as signing. libcurl
             # itself gives up beyond this size, and on 300 KB of headers (webhookhub.E003 sees to a version that does).
