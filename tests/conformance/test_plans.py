@@ -15,6 +15,7 @@ from jobs.cleaner import clean
 from jobs.lease import lease
 from jobs.report import report
 from sagas.dispatch import dispatch
+from sagas.orchestrator import anything_to_do
 from sagas.settle import Settler
 from subscriptions.models import Subscription
 from tests.conftest import empty_tables
@@ -185,6 +186,12 @@ def test_unsettled_results_are_found_by_the_mark_and_the_status():
         for plan in plans:
             assert_goes_by("idx_job_settled", plan)
             assert_no_scan(plan)
+
+
+def test_whether_there_is_anything_to_do_is_known_from_four_entries_of_indexes():
+    [plan] = plans(anything_to_do, lambda sql: sql.startswith("SELECT EXISTS"))
+    assert {row["key"] for row in plan.rows} <= {None, "idx_job_settled", "idx_saga_status_retry"}, plan
+    assert plan.rows_read <= 10, plan
 
 
 def test_the_inbox_is_read_from_its_beginning():

@@ -1,7 +1,6 @@
-from sagas.dispatch import dispatch
-from sagas.settle import Settler
+from sagas.orchestrator import Orchestrator
 from webhookhub.runner.command import LoopCommand
-from webhookhub.runner.step import Batch, Step
+from webhookhub.runner.step import Step
 
 
 class Command(LoopCommand):
@@ -9,4 +8,4 @@ class Command(LoopCommand):
     kind = "orchestrator"
 
     def make_step(self, process_name: str) -> Step:
-        return Batch(Settler().settle, dispatch)
+        return Orchestrator()

@@ -1,0 +1,64 @@
+"""In a lull the orchestrator asks one question a turn, and misses nothing by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from jobs.models import Job
+from sagas.models import Saga
+from sagas.orchestrator import Orchestrator
+from tests.factories import JobFactory, SagaFactory
+from webhookhub.db import clock
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def in_a_lull() -> Orchestrator:
+    orchestrator = Orchestrator()
+    assert orchestrator.run(100) == 0
+    return orchestrator
+
+
+def test_a_turn_in_a_lull_is_one_statement(in_a_lull: Orchestrator):
+    with CaptureQueriesContext(connection) as captured:
+        assert in_a_lull.run(100) == 0
+    assert len(captured) == 1
+
+
+def saga(status: str, after: timedelta = timedelta(0)) -> Callable[[], object]:
+    return lambda: SagaFactory.create(status=status, next_attempt_at=clock.now() + after)
+
+
+def finished(error_code: str | None) -> Callable[[], object]:
+    return lambda: JobFactory.create(
+        status="Failed" if error_code else "Completed",
+        error_code=error_code,
+        saga__status="InProgress",
+        finished_at=clock.now(),
+        lease_token="t",
+        worker_id="w",
+    )
+
+
+@pytest.mark.parametrize(
+    "make", [saga("Pending"), saga("PendingRetry"), finished(None), finished("http_500")], ids=range(4)
+)
+def test_whatever_there_is_to_do_ends_the_lull(in_a_lull: Orchestrator, make: Callable[[], object]):
+    make()
+    assert in_a_lull.run(100) == 1
+    assert Saga.objects.exclude(attempt_count=0, status="Pending").count() == 1
+    assert Job.objects.count() == 1
+
+
+def test_what_is_not_due_yet_does_not_end_it(in_a_lull: Orchestrator):
+    saga("PendingRetry", timedelta(hours=1))()
+    with CaptureQueriesContext(connection) as captured:
+        assert in_a_lull.run(100) == 0
+    assert len([query for query in captured.captured_queries if query["sql"].startswith("SELECT EXISTS")]) == 1
+    assert not Job.objects.exists()
