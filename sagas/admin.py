@@ -52,7 +52,7 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
     )
     list_filter = ("status",)
     words = {"status__exact": transitions.STATUSES}
-    references = ("event",)
+    references = ("event", "subscription")
     list_prefetch = (Prefetch("event", Event.objects.defer("payload")), "subscription")
     search_help_text = "A delivery's number, or its event's uid, external id or correlation id, given whole."
     change_form_template = "admin/sagas/saga/change_form.html"
