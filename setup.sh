@@ -2,7 +2,7 @@
 # Sets up what the Makefile's targets need. Quick when it is done already.
 #   setup.sh environment [PYTHON]   the virtual environment and the packages to run the hub
 #   setup.sh driver                 besides: the MySQL driver, if it can be built or DATABASE_URL needs it
-#   setup.sh tests                  besides: a MySQL-family server, its driver and the test tools
+#   setup.sh tests                  besides: a MySQL-family server, its driver, a browser and the test tools
 #   setup.sh bench                  besides: a MySQL-family server, its driver, and what the hub is compared with
 set -eu
 pip() { .venv/bin/python -m pip --disable-pip-version-check -q "$@"; }
@@ -31,6 +31,9 @@ needs_driver() {
   *) false ;;
   esac
 }
+
+# Debian's name for it, and that of others.
+has_browser() { command -v chromium >/dev/null || command -v chromium-browser >/dev/null; }
 
 has_driver() { .venv/bin/python -c 'import MySQLdb' 2>/dev/null; }
 
@@ -66,6 +69,8 @@ tests)
   PATH=$PATH:/usr/sbin
   command -v mariadbd >/dev/null || command -v mysqld >/dev/null || [ -n "${TEST_DATABASE_URL:-}" ] ||
     system_packages mariadb-server
+  # A subshell: without a browser the tests that need one say so and are left out.
+  has_browser || (system_packages chromium) || echo "Without it, the console is not tried in a browser."
   can_build_driver || system_packages $DRIVER_PACKAGES
   pip install -c constraints.txt -e '.[mysql,test]'
   ;;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.contrib.admin.widgets import AdminSplitDateTime
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSplitDateTimeWidget
 
 from . import keys
 from .models import ApiKey
@@ -18,11 +18,11 @@ FIELDS = {"scope": "scopes"}
 class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
     scopes = forms.MultipleChoiceField(
         choices=[(scope, f"{scope}: {meaning}") for scope, meaning in SCOPES.items()],
-        widget=forms.CheckboxSelectMultiple,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
         error_messages={"required": "Choose at least one scope."},
     )
     expires_at = forms.SplitDateTimeField(
-        required=False, widget=AdminSplitDateTime, help_text="In UTC. Empty: it lasts until it is revoked."
+        required=False, widget=UnfoldAdminSplitDateTimeWidget, help_text="In UTC. Empty: it lasts until it is revoked."
     )
 
     class Meta:

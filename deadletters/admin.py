@@ -119,7 +119,7 @@ class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
             delivery = "a delivery not begun yet: requeue it again to complete it"
         else:
             delivery = shown.link(shown.page(Saga, saga_id), f"delivery {saga_id}")
-        when = f"{request.requested_at:%Y-%m-%d %H:%M:%S} UTC"
+        when = shown.moment(request.requested_at)
         return format_html("by {} at {}, as {}<br>Reason: {}", request.requested_by, when, delivery, request.reason)
 
     @admin.display(description="payload")

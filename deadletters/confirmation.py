@@ -77,6 +77,7 @@ def _row(letter: DeadLetter, saga_id: int | None) -> dict[str, Any]:
         "letter": letter,
         "address": shown.page(DeadLetter, letter.pk),
         "error": shown.error(letter.final_error_code),
+        "failed_at": shown.moment(letter.failed_at),
         "before": f"{request.requested_by}, as delivery {saga_id}" if request and saga_id else None,
         "waits": not (letter.subscription.active and letter.subscription.verified),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django import forms
+from unfold.widgets import UnfoldAdminTextareaWidget
 
 from webhookhub.console.search import number
 
@@ -18,7 +19,7 @@ class RequeueForm(forms.Form):
     ids = forms.CharField(widget=forms.HiddenInput, error_messages={"required": "No dead letter is chosen."})
     reason = forms.CharField(
         max_length=REASON_LENGTH,
-        widget=forms.Textarea(attrs={"rows": 3, "cols": 80, "class": "vLargeTextField"}),
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
         help_text="Kept with the dead letter, with your name and the time.",
         error_messages={
             "required": "Give the reason for the requeue.",

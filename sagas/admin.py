@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Prefetch
 from django.http import HttpRequest
-from django.utils.formats import date_format
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
@@ -17,34 +16,27 @@ from events.models import Event
 from jobs.models import Job
 from subscriptions.models import Subscription
 from webhookhub.console import shown
-from webhookhub.console.readonly import ReadOnly, ReadOnlyAdmin
+from webhookhub.console.readonly import ReadOnlyAdmin
 from webhookhub.console.search import ExactSearch, number
 
 from . import lookup, transitions
 from .models import Saga
 
 
-class AttemptInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg]
-    model = Job
-    verbose_name_plural = "attempts"
-    fields = readonly_fields = (
-        "attempt_no",
-        "status",
-        "response_status",
-        "error",
-        "duration_ms",
-        "attempt_at",
-        "finished_at",
-    )
-    ordering = ("attempt_no",)
-    show_change_link = True
+def _once(saga: Saga, name: str, read: Callable[[], Any]) -> Any:
+    """The look asks for each field several times."""
+    kept = saga.__dict__.setdefault("_shown", {})
+    return kept[name] if name in kept else kept.setdefault(name, read())
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
-        return super().get_queryset(request).defer("response_snippet")
 
-    @admin.display(description="error")
-    def error(self, job: Job) -> str:
-        return shown.error(job.error_code)
+def _attempt(job: Job) -> dict[str, Any]:
+    return {
+        "job": job,
+        "address": shown.page(Job, job.pk),
+        "error": shown.error(job.error_code),
+        "due": shown.moment(job.attempt_at),
+        "finished": shown.moment(job.finished_at),
+    }
 
 
 @admin.register(Saga)
@@ -60,10 +52,10 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
     )
     list_filter = ("status",)
     words = {"status__exact": transitions.STATUSES}
-    references = ("event",)
+    references = ("event", "subscription")
     list_prefetch = (Prefetch("event", Event.objects.defer("payload")), "subscription")
     search_help_text = "A delivery's number, or its event's uid, external id or correlation id, given whole."
-    inlines = (AttemptInline,)
+    change_form_template = "admin/sagas/saga/change_form.html"
     fields = (
         "status",
         "event_link",
@@ -84,6 +76,12 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
         id = number(term)
         return found if id is None else found | {id}
 
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        saga: Any = context.get("original")
+        if saga is not None and request.user.has_perm("jobs.view_job"):
+            context["attempts"] = [_attempt(job) for job in saga.jobs.order_by("attempt_no").defer("response_snippet")]
+        return super().render_change_form(request, context, *args, **kwargs)
+
     @admin.display(description="event type")
     def event_type(self, saga: Saga) -> str:
         return str(saga.event.event_type)
@@ -98,11 +96,7 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
 
     @admin.display(description="next attempt")
     def next_attempt(self, saga: Saga) -> str:
-        return (
-            date_format(saga.next_attempt_at, "DATETIME_FORMAT")
-            if saga.status in transitions.WAITING
-            else shown.NOTHING
-        )
+        return shown.moment(saga.next_attempt_at) if saga.status in transitions.WAITING else shown.NOTHING
 
     @admin.display(description="last error")
     def error(self, saga: Saga) -> str:
@@ -122,16 +116,16 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
 
     @admin.display(description="dead letter")
     def dead_letter(self, saga: Saga) -> str:
-        letter = saga.dead_letters.only("id").first()
+        letter = _once(saga, "letter", lambda: saga.dead_letters.only("id").first())
         return shown.link(shown.page(DeadLetter, letter.pk), letter) if letter else shown.NOTHING
 
     @admin.display(description="other generations")
     def other_generations(self, saga: Saga) -> str:
         """Deliveries of the same event to the same subscription: what this one was requeued from, and as."""
-        others: Any = Saga.objects.filter(event_id=saga.event_id, subscription_id=saga.subscription_id)
-        others = others.exclude(pk=saga.pk).order_by("generation").values_list("id", "generation", "status")
+        rows: Any = Saga.objects.filter(event_id=saga.event_id, subscription_id=saga.subscription_id)
+        rows = rows.exclude(pk=saga.pk).order_by("generation").values_list("id", "generation", "status")
         links = [
             (shown.link(shown.page(Saga, id), f"delivery {id}"), generation, status)
-            for id, generation, status in others
+            for id, generation, status in _once(saga, "others", lambda: list(rows))
         ]
         return format_html_join(", ", "{} (generation {}, {})", links) or shown.NOTHING

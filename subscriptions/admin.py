@@ -9,7 +9,9 @@ from django.db import IntegrityError
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 
+from webhookhub.console.bases import ModelAdmin
 from webhookhub.console.lists import BoundedPaginator
+from webhookhub.console.moments import with_moments
 from webhookhub.console.shown import NOTHING
 
 from . import secrets, verbs
@@ -23,21 +25,23 @@ RETRIES = (
     "Retries",
     {"fields": ("max_retry_limit", "base_delay"), "description": "A change holds for deliveries that begin after it."},
 )
-VERIFICATION = (
+VERIFICATION: tuple[str, dict[str, Any]] = (
     "Verification",
     {
-        "fields": ("verified", "verification_result", "verification_at"),
+        "fields": with_moments(Subscription, ("verified", "verification_result", "verification_at")),
         "description": "Only a verified subscription gets deliveries. Another callback URL has to be verified anew.",
     },
 )
-READ_ONLY = ("verified", "verification_result", "verification_at", "created_at", "updated_at")
-DATES = ("Dates", {"fields": ("created_at", "updated_at")})
+DATES: tuple[str, dict[str, Any]] = ("Dates", {"fields": with_moments(Subscription, ("created_at", "updated_at"))})
+READ_ONLY = (*VERIFICATION[1]["fields"], *DATES[1]["fields"])
 
 
 @admin.register(Subscription)
-class SubscriptionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class SubscriptionAdmin(ModelAdmin):  # type: ignore[type-arg]
     form = SubscriptionForm
-    list_display = ("id", "event_type", "callback_url", "active", "verified", "description", "updated_at")
+    list_display = with_moments(
+        Subscription, ("id", "event_type", "callback_url", "active", "verified", "description", "updated_at")
+    )
     list_display_links = ("id", "event_type")
     list_filter = ("active", "verified")
     ordering = ("-id",)
@@ -65,7 +69,7 @@ class SubscriptionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             return [WHAT, RETRIES, VERIFICATION, DATES]
         return [WHAT, RETRIES, HEADERS_LATER, VERIFICATION, DATES]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Subscription | None = None) -> tuple[str, ...]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Subscription | None = None) -> tuple[Any, ...]:
         # The scheme goes with the secret: afterwards it is changed by replacing the secret only.
         return (*READ_ONLY, "signing_scheme") if obj else READ_ONLY
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from webhookhub import cipher
 from webhookhub.db.errors import UnfitDatabase
@@ -20,10 +21,10 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
     headers = forms.CharField(
         required=False,
         strip=False,
-        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "placeholder": "Name: value"}),
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3, "spellcheck": "false", "placeholder": "Name: value"}),
         help_text="Sent with each delivery, one a line. Stored encrypted and not shown again.",
     )
-    remove_headers = forms.BooleanField(required=False, label="Remove the custom headers")
+    remove_headers = forms.BooleanField(required=False, label="Remove the custom headers", widget=UnfoldBooleanWidget)
 
     class Meta:
         model = Subscription
@@ -37,9 +38,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
             "base_delay",
         )
         widgets = {
-            "callback_url": forms.TextInput(
-                attrs={"inputmode": "url", "spellcheck": "false", "style": "width: 50em; max-width: 100%"}
-            ),
+            "callback_url": UnfoldAdminTextInputWidget(attrs={"inputmode": "url", "spellcheck": "false"}),
         }
         labels = {"callback_url": "Callback URL"}
         error_messages = {

@@ -76,6 +76,7 @@ def show_secret(request: HttpRequest, subscription: Subscription, secret: str) -
         "subscription": subscription,
         "address": shown.page(Subscription, subscription.pk),
         "secret": secret,
+        "previous_until": shown.moment(subscription.previous_secret_until),
     }
     return TemplateResponse(request, "admin/subscriptions/subscription/secret.html", context)
 

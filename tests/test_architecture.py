@@ -71,6 +71,14 @@ ALLOWED: dict[str, set[str]] = {
         "jobs.models",
         "jobs.states",
     },
+    "console": {  # the pages that show several layers at once; it writes nothing
+        "webhookhub",
+        "figures",
+        "events.models",
+        "sagas.models",
+        "sagas.transitions",
+        "subscriptions.models",
+    },
     "audit": {"webhookhub"},  # reads every table, in SQL of its own, and writes none
     "roles": {"webhookhub"},  # names tables and permissions; it reaches into no app
     "demo": {"webhookhub", "events", "subscriptions", "sagas", "jobs", "deadletters", "api"},

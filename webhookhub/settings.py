@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from webhookhub import conf, logs
 from webhookhub.cipher import key_from_file
+from webhookhub.console.look import UNFOLD  # noqa: F401
 from webhookhub.db.vendors import database_options
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -65,13 +66,15 @@ INSTALLED_APPS = [
     "api",
     "audit",
     "roles",
-    "django.contrib.admin",
+    "unfold.apps.BasicAppConfig",  # before the admin, whose templates it replaces
+    "console.apps.ConsoleSiteConfig",  # django.contrib.admin
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django_extensions",
+    "console",  # after the users' app, whose pages it gives its own look
     "ninja",  # its page of documentation, served from here
 ]
 
@@ -79,6 +82,7 @@ MIDDLEWARE = [
     "monitoring.middleware.Probes",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "webhookhub.console.policy.ContentSecurityPolicy",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -103,6 +107,7 @@ TEMPLATES = [
 ]
 
 ROOT_URLCONF = "webhookhub.urls"
+LOGIN_REDIRECT_URL = "admin:index"
 WSGI_APPLICATION = "webhookhub.wsgi.application"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}

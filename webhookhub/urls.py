@@ -4,9 +4,6 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-admin.site.site_header = admin.site.site_title = "WebhookHub"
-admin.site.index_title = "Deliveries"
-
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/", include("api.urls")),

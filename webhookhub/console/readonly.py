@@ -13,7 +13,9 @@ from django.core.exceptions import BadRequest, PermissionDenied
 from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse
 
+from .bases import ModelAdmin
 from .lists import BoundedPaginator, NewestFirst
+from .moments import with_moments
 from .search import number
 from .shown import NOTHING
 
@@ -31,7 +33,7 @@ class ReadOnly:
         return False
 
 
-class ReadOnlyAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]
+class ReadOnlyAdmin(ReadOnly, ModelAdmin):  # type: ignore[type-arg]
     list_defer: Sequence[str] = ()
     list_prefetch: Sequence[str | Prefetch[Any]] = ()
     # What an address may filter by: only that which an index answers, and only values that the column can hold,
@@ -53,6 +55,12 @@ class ReadOnlyAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         return value in self.words.get(lookup, ()) or (lookup in self.references and number(value) is not None)
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        return with_moments(self.model, super().get_list_display(request))
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        return with_moments(self.model, super().get_fields(request, obj))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         return flatten_fieldsets(self.get_fieldsets(request, obj))

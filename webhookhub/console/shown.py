@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db.models import Model
@@ -15,16 +16,23 @@ from webhookhub.egress.errors import in_words
 NOTHING = "–"
 MOST_CHARACTERS = 500_000
 # They would show the text around them in another order than it has.
-DIRECTION_MARKS = {code: f"\\u{code:04x}" for code in (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+DIRECTION_MARKS = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+# They mean something to a terminal and nothing to a reader; a line's end and a tab are what they are.
+CONTROLS = (*(code for code in range(0x20) if chr(code) not in "\n\t"), *range(0x7F, 0xA0))
+MADE_VISIBLE = {code: f"\\u{code:04x}" for code in (*DIRECTION_MARKS, *CONTROLS)}
 
 
 def block(text: str) -> SafeString:
     """Text of several lines, as it is."""
     # Half a surrogate pair is text to JSON but not to UTF-8.
-    text = text.encode("utf-8", "backslashreplace").decode().translate(DIRECTION_MARKS)
+    text = text.encode("utf-8", "backslashreplace").decode().translate(MADE_VISIBLE)
     cut = f"\n… {len(text) - MOST_CHARACTERS} more characters" if len(text) > MOST_CHARACTERS else ""
-    style = "margin: 0; white-space: pre-wrap; overflow-wrap: anywhere"
-    return format_html('<pre dir="ltr" style="{}">{}{}</pre>', style, text[:MOST_CHARACTERS], cut)
+    # The look's scripts are told to pass by: whatever stands here, they find nothing to do in it.
+    return format_html(
+        '<pre class="hub-text" dir="ltr" tabindex="0" translate="no" x-ignore hx-disable>{}{}</pre>',
+        text[:MOST_CHARACTERS],
+        cut,
+    )
 
 
 def json_block(text: str) -> SafeString:
@@ -33,6 +41,14 @@ def json_block(text: str) -> SafeString:
         return block(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
     except (ValueError, RecursionError):
         return block(text)
+
+
+def moment(when: datetime | None) -> str:
+    """A moment in UTC, which a script shows in the viewer's own time zone."""
+    if when is None:
+        return NOTHING
+    when = when.astimezone(UTC)
+    return format_html('<time datetime="{}">{}</time>', when.isoformat(), f"{when:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def error(code: str | None) -> str:

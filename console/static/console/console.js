@@ -1,0 +1,41 @@
+// Moments in the viewer's own time zone; pointed at, they say what they are in UTC.
+"use strict";
+
+(() => {
+  const language = () => document.documentElement.lang || undefined;
+
+  function showMoments(within) {
+    // In parts, so that year, month and day stand in the same order for everybody.
+    const format = new Intl.DateTimeFormat("en", {
+      year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit",
+      hourCycle: "h23", timeZoneName: "short",
+    });
+    const inOrder = (moment) => {
+      const part = Object.fromEntries(format.formatToParts(moment).map(({ type, value }) => [type, value]));
+      return `${part.year}-${part.month}-${part.day} ${part.hour}:${part.minute}:${part.second} ${part.timeZoneName}`;
+    };
+    for (const element of within.querySelectorAll("time[datetime]:not([data-local])")) {
+      const moment = new Date(element.dateTime);
+      if (Number.isNaN(moment.getTime())) continue;
+      element.title = element.textContent.trim();
+      element.textContent = inOrder(moment);
+      element.dataset.local = "";
+    }
+  }
+
+  // Where an axis says when: the hour, or the day where a whole one has passed.
+  function showAxes(within) {
+    const hour = new Intl.DateTimeFormat(language(), { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    const day = new Intl.DateTimeFormat(language(), { month: "2-digit", day: "2-digit", hour: "2-digit", hourCycle: "h23" });
+    for (const svg of within.querySelectorAll("svg.hub-chart")) {
+      const marks = [...svg.querySelectorAll("text[data-moment]")];
+      const moments = marks.map((mark) => new Date(mark.dataset.moment));
+      const long = moments.length > 1 && moments.at(-1) - moments[0] > 86_400_000;
+      marks.forEach((mark, index) => { mark.textContent = (long ? day : hour).format(moments[index]); });
+    }
+  }
+
+  // For what is fetched later on.
+  window.hub = { show(within) { showMoments(within); showAxes(within); } };
+  document.addEventListener("DOMContentLoaded", () => window.hub.show(document));
+})();

@@ -1,0 +1,132 @@
+"""The overview: the whole page, and the part of it that is fetched again and again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+
+from sagas.models import Saga
+from subscriptions.models import Subscription
+from webhookhub.console import plain, shown
+from webhookhub.models import Process
+
+from . import overview, spans
+from .overview import Deliveries, Endpoint, Running, Waiting
+
+MAY_SEE_DELIVERIES = "sagas.view_saga"
+MAY_SEE_ENDPOINTS = "subscriptions.view_subscription"
+MAY_SEE_PROCESSES = "webhookhub.view_process"
+MAY_SEE_WORKFLOWS = "workflows.view_instance"
+
+
+@never_cache
+def overview_page(request: HttpRequest) -> TemplateResponse:
+    span = spans.named(request.GET.get("span"))
+    context = {
+        **admin.site.each_context(request),
+        **parts(request, span),
+        "title": _("Overview"),
+        "spans": spans.ALL,
+        "span": span,
+        "fragment": f"{reverse('admin:overview')}?span={span.name}",
+    }
+    return TemplateResponse(request, "console/overview.html", context)
+
+
+@never_cache
+def overview_fragment(request: HttpRequest) -> TemplateResponse:
+    span = spans.named(request.GET.get("span"))
+    return TemplateResponse(request, "console/overview_parts.html", {**parts(request, span), "span": span})
+
+
+def parts(request: HttpRequest, span: spans.Span) -> dict[str, Any]:
+    """What this user may see of it."""
+    may = request.user.has_perm
+    now = overview.now()
+    found: dict[str, Any] = {"now": shown.moment(now), "worries": []}
+    if may(MAY_SEE_DELIVERIES):
+        deliveries = overview.deliveries(span, now)
+        found["deliveries"] = _told(deliveries)
+        if may(MAY_SEE_ENDPOINTS):
+            found["endpoints"] = {
+                "busiest": [_endpoint(each) for each in deliveries.busiest],
+                "worst": [_endpoint(each) for each in deliveries.worst],
+            }
+        found["worries"] += _late(deliveries)
+    if may(MAY_SEE_PROCESSES):
+        running = overview.processes(now)
+        found["processes"] = [_process(each) for each in running]
+        found["worries"] += [
+            _("No %(kind)s is running: start it with manage.py run_%(kind)s, or all with manage.py run_hub.")
+            % {"kind": kind}
+            for kind in overview.missing(running)
+        ]
+    if may(MAY_SEE_WORKFLOWS):
+        found["workflows"] = overview.open_workflows()
+    return found
+
+
+def _told(deliveries: Deliveries) -> dict[str, Any]:
+    total = deliveries.total
+    return {
+        "chart": deliveries.chart,
+        "delivered": plain.number(total["completed"]),
+        "failing": plain.number(max(0, total.failed - total["dead_lettered"])),
+        "dead": plain.number(total["dead_lettered"]),
+        "success": plain.share(total.success_rate),
+        "p50": plain.milliseconds(total.duration_ms(0.5)),
+        "p95": plain.milliseconds(total.duration_ms(0.95)),
+        "due": _number(deliveries.due, deliveries.due.number),
+        "past_due": _number(deliveries.due, deliveries.due.late),
+        "is_late": deliveries.due.late > 0,
+        "oldest": shown.moment(deliveries.due.oldest),
+        "unrouted": _number(deliveries.unrouted, deliveries.unrouted.number),
+        "oldest_event": shown.moment(deliveries.unrouted.oldest),
+        "list": reverse("admin:sagas_saga_changelist"),
+        "dead_list": reverse("admin:deadletters_deadletter_changelist"),
+    }
+
+
+def _number(waiting: Waiting, number: int) -> str:
+    return plain.number(number) + ("+" if waiting.many else "")
+
+
+def _late(deliveries: Deliveries) -> list[str]:
+    if not deliveries.due.late:
+        return []
+    number = _number(deliveries.due, deliveries.due.late)
+    return [
+        _("%(number)s deliveries are past due: workers are too few, too slow, or not running.") % {"number": number}
+    ]
+
+
+def _endpoint(endpoint: Endpoint) -> dict[str, Any]:
+    summary = endpoint.summary
+    return {
+        "address": shown.page(Subscription, endpoint.id),
+        "deliveries": shown.listing(Saga, f"subscription={endpoint.id}"),
+        "callback_url": endpoint.callback_url,
+        "event_type": endpoint.event_type,
+        "attempts": plain.number(summary["attempts"]),
+        "failed": plain.number(summary.failed),
+        "success": plain.share(summary.success_rate),
+        "p95": plain.milliseconds(summary.duration_ms(0.95)),
+    }
+
+
+def _process(running: Running) -> dict[str, Any]:
+    process = running.process
+    return {
+        "address": shown.page(Process, process.pk),
+        "name": process.name,
+        "kind": process.kind,
+        "host": process.host,
+        "alive": running.alive,
+        "heartbeat": shown.moment(process.heartbeat_at),
+    }

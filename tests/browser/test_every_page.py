@@ -1,0 +1,104 @@
+"""Every page of the console: no error in the browser's console, nothing from another host, no grave accessibility
+fault, by day and by night, on a desk and on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db import connection
+from django.urls import reverse
+
+from api import keys
+from events.models import Event
+from tests.admin import rows
+from webhookhub.db import vendors
+
+from .visitor import Visitor
+
+ONCE = pytest.mark.skipif(vendors.is_server(connection), reason="runs once, with the embedded database")
+
+
+def addresses() -> list[str]:
+    """One of each kind of page, with something on it."""
+    pks = rows.one_of_each("http_503")
+    pks["api_apikey"] = keys.create("till", ["read"], by="tests")[0].pk
+    pks["auth_user"] = User.objects.order_by("pk")[0].pk
+    pks["auth_group"] = Group.objects.get_or_create(name="support")[0].pk
+    made_by_people = ["subscriptions_subscription", "api_apikey", "auth_user", "auth_group"]
+    return [
+        reverse("admin:index"),
+        *(rows.listing(name) for name in pks),
+        *(rows.change(name, pk) for name, pk in pks.items()),
+        *(rows.add(name) for name in made_by_people),
+        rows.listing("sagas_saga", "?q=nothing"),
+        reverse("admin:deadletters_deadletter_requeue") + f"?ids={pks['deadletters_deadletter']}",
+        reverse("admin:auth_user_password_change", args=[pks["auth_user"]]),
+        reverse("admin:password_change"),
+    ]
+
+
+@ONCE
+def test_every_page_is_sound(visitor: Callable[..., Visitor], root: User):
+    visit = visitor(root)
+    faults = []
+    for address in addresses():
+        visit.open(address)
+        faults += visit.accessibility_faults()
+
+    assert not faults, "\n".join(faults)
+
+
+@ONCE
+def test_every_page_is_sound_in_the_dark_and_on_a_phone(visitor: Callable[..., Visitor], root: User):
+    visit = visitor(root, dark=True, width=390)
+    faults = []
+    for address in addresses():
+        visit.open(address)
+        faults += visit.accessibility_faults()
+        if visit.overflow() > 0:
+            faults.append(f"{address} is {visit.overflow()} pixels wider than a phone")
+
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_login_is_sound(visitor: Callable[..., Visitor], root: User, dark: bool):
+    visit = visitor(None, dark=dark)
+    page = visit.open(reverse("admin:login"))
+    assert visit.accessibility_faults() == []
+
+    page.fill("[name=username]", "root")
+    page.fill("[name=password]", "only for tests")
+    page.click("#login-form button[type=submit]")
+
+    page.wait_for_url(f"**{reverse('admin:index')}")
+
+
+def test_moments_are_shown_in_the_viewers_zone_and_in_utc_when_pointed_at(visitor: Callable[..., Visitor], root: User):
+    event = Event.objects.get(pk=rows.one_of_each()["events_event"])
+
+    moment = visitor(root, time_zone="Asia/Taipei").open(rows.listing("events_event")).locator("time").first
+
+    utc = event.created_at.astimezone(UTC)
+    assert f"{utc:%Y-%m-%d %H:%M:%S} UTC" == moment.get_attribute("title")
+    assert f"{(utc.hour + 8) % 24:02}:{utc:%M:%S} GMT+8" in moment.inner_text()
+
+
+def test_no_page_may_run_a_script_that_is_written_into_it(visitor: Callable[..., Visitor], root: User):
+    visit = visitor(root)
+    page = visit.open(reverse("admin:index"))
+
+    page.evaluate(
+        """() => {
+            const script = document.createElement("script");
+            script.textContent = "window.intruder = true";
+            document.body.append(script);
+        }"""
+    )
+
+    assert page.evaluate("window.intruder") is None
+    assert [fault for fault in visit.faults if "Content Security Policy" in fault]
+    visit.faults.clear()

@@ -1,0 +1,34 @@
+"""The overview in a browser: it follows what happens without a reload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from figures import results
+from figures.results import AttemptResult
+from tests.factories import SubscriptionFactory
+from webhookhub.db import clock
+
+from .visitor import Visitor
+
+
+def test_the_overview_follows_without_a_reload(visitor: Callable[..., Visitor], root: User):
+    subscription: Any = SubscriptionFactory()
+    page = visitor(root).open(reverse("admin:index"))
+    page.evaluate("window.samePage = true")
+    assert page.locator(".hub-delivered").count() == 1  # the legend alone
+
+    at = clock.now() - timedelta(minutes=1)
+    results.add([AttemptResult(subscription.pk, "completed", None, at, at, 30)] * 7)
+    # What it does of itself every few seconds, at once.
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+    page.wait_for_selector("svg .hub-delivered")
+    assert "7" in page.locator(".hub-tile", has_text="Delivered").first.inner_text()
+    assert page.evaluate("window.samePage")
+    assert "GMT+8" in page.locator("#overview time").last.inner_text()

@@ -1,0 +1,155 @@
+"""The first page: whether the hub is well, told by kept figures and bounded reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from django.urls import reverse
+
+from console import overview
+from figures import results
+from figures.results import AttemptResult
+from tests.admin import rows
+from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
+from webhookhub.conf import KINDS
+from webhookhub.db import clock
+
+pytestmark = pytest.mark.django_db
+
+MOST_QUERIES = 15
+
+
+def fragment(client: Client, span: str = "hour") -> str:
+    answer = client.get(reverse("admin:overview"), {"span": span})
+    assert answer.status_code == 200
+    return " ".join(answer.content.decode().split())
+
+
+def count(outcome: str, number: int, subscription: Any, error: str | None = None, ago: int = 5) -> None:
+    at = clock.now() - timedelta(minutes=ago)
+    results.add([AttemptResult(subscription.pk, outcome, error, at, at, 40)] * number)
+
+
+def tile(page: str, title: str) -> str:
+    """What stands under a title."""
+    return page.partition(f"<span>{title}</span>")[2].partition("</strong>")[0].rpartition(">")[2]
+
+
+def test_deliveries_and_failures_are_told_as_counted(viewer: Client):
+    good: Any = SubscriptionFactory(callback_url="https://127.0.0.1:1025/good")
+    bad: Any = SubscriptionFactory(callback_url="https://127.0.0.1:1025/bad")
+    count("completed", 6, good)
+    count("retried", 2, bad, "http_503")
+    count("dead_lettered", 1, bad, "http_503")
+
+    page = fragment(viewer)
+
+    assert [tile(page, name) for name in ("Delivered", "Failed attempts", "Dead-lettered", "Success rate")] == [
+        "6",
+        "2",
+        "1",
+        "66.7 %",
+    ]
+    assert tile(page, "Delivery time, p50").endswith(" ms")
+    worst = page.partition("Endpoints that fail most")[2]
+    assert "/bad" in worst
+    assert "/good" not in worst
+    assert page.index("/good") < page.index("/bad")
+    assert "6 delivered, 2 failed and to be tried again, 1 dead-lettered" in page
+
+
+def test_what_lies_before_the_span_is_not_counted(viewer: Client):
+    subscription = SubscriptionFactory()
+    count("completed", 3, subscription, ago=90)
+
+    assert tile(fragment(viewer, "hour"), "Delivered") == "0"
+    assert tile(fragment(viewer, "day"), "Delivered") == "3"
+    assert tile(fragment(viewer, "week"), "Delivered") == "3"
+
+
+def test_due_and_past_due_are_counted_up_to_a_limit(viewer: Client, monkeypatch: pytest.MonkeyPatch):
+    now = clock.now()
+    oldest = now - timedelta(hours=3)
+    SagaFactory(next_attempt_at=now - timedelta(seconds=5))
+    SagaFactory(status="PendingRetry", attempt_count=1, next_attempt_at=oldest)
+    SagaFactory(next_attempt_at=now + timedelta(hours=1))
+
+    page = fragment(viewer)
+    assert tile(page, "Due / past due") == "2 / 1"
+    assert f"{oldest:%Y-%m-%d %H:%M:%S} UTC" in page
+    assert "1 deliveries are past due" in page
+
+    monkeypatch.setattr(overview, "LIMIT", 2)
+    assert tile(fragment(viewer), "Due / past due") == "2+ / 1+"
+
+
+def test_events_that_wait_for_a_router_are_counted(viewer: Client):
+    EventFactory()
+    EventFactory()
+
+    assert tile(fragment(viewer), "Events to be routed") == "2"
+
+
+def test_a_loop_that_is_missing_is_named_with_what_to_do(viewer: Client):
+    for kind in KINDS[1:]:
+        rows.process(f"{kind}-1", kind=kind)
+
+    page = fragment(viewer)
+    assert f"No {KINDS[0]} is running" in page
+    assert f"No {KINDS[1]} is running" not in page
+
+    rows.process("old", kind=KINDS[0], heartbeat_at=clock.now() - timedelta(hours=1))
+    assert f"No {KINDS[0]} is running" in fragment(viewer)
+    rows.process("new", kind=KINDS[0])
+    assert "All is well" in fragment(viewer)
+
+
+def test_everybody_sees_what_their_permissions_let_them(staff: Callable[..., Client]):
+    rows.process("worker-9")
+    subscription = SubscriptionFactory()
+    count("completed", 1, subscription)
+
+    nobody, carer, sender = staff("nobody"), staff("carer", "view_process"), staff("sender", "view_saga")
+    assert "you have no permission" in fragment(nobody)
+    assert "worker-9" not in fragment(nobody)
+    assert "worker-9" in fragment(carer)
+    assert "Delivered" not in fragment(carer)
+    assert "Delivered" in fragment(sender)
+    assert str(subscription.callback_url) not in fragment(sender)
+
+
+def test_the_first_page_is_the_overview_and_a_stranger_is_sent_to_the_login(viewer: Client, client: Client):
+    page = viewer.get(reverse("admin:index"), {"span": "day"}).content.decode()
+    assert f'data-fragment="{reverse("admin:overview")}?span=day"' in page
+    assert client.get(reverse("admin:overview")).status_code == 302
+
+
+@pytest.mark.parametrize("span", ["", "hour", "day", "week", "\0", "x" * 5000])
+def test_any_span_can_be_asked_for(viewer: Client, span: str):
+    assert viewer.get(reverse("admin:index"), {"span": span}).status_code == 200
+
+
+def test_the_page_costs_few_queries_however_much_there_is(django_assert_max_num_queries: Any):
+    for number in range(8):
+        subscription = SubscriptionFactory()
+        count("retried", 1, subscription, "timeout", ago=number)
+        SagaFactory(subscription=subscription)
+        rows.process(f"p-{number}")
+    user = User.objects.create_user("anna", is_staff=True)
+    user.groups.add(Group.objects.get(name="support"))
+    client = Client()
+    client.force_login(user)
+
+    with django_assert_max_num_queries(MOST_QUERIES):
+        assert client.get(reverse("admin:index")).status_code == 200
+
+
+def test_hostile_names_stay_text(viewer: Client):
+    rows.process(rows.HOSTILE[:90])
+
+    assert "<script>alert" not in fragment(viewer)
