@@ -87,6 +87,13 @@ def _ports(text: str) -> tuple[tuple[int, int], ...]:
     return tuple(ranges)
 
 
+def _folders(text: str) -> tuple[Path, ...]:
+    folders = tuple(Path(part.strip()).absolute() for part in text.split(",") if part.strip())
+    if not all(folder.is_dir() for folder in folders):
+        raise ValueError("paths of folders that exist, separated by commas")
+    return folders
+
+
 def _keys(text: str) -> tuple[str, ...]:
     keys = tuple(part.strip() for part in text.split(",") if part.strip())
     for key in keys:
@@ -177,6 +184,11 @@ class HubSettings:
     heartbeat: timedelta = _setting(timedelta(seconds=5), _seconds(0.05, 300), "how often a process says it is alive")
     process_expiry: timedelta = _setting(
         timedelta(seconds=300), _seconds(1, 86400), "silence after which a process is forgotten"
+    )
+
+    # Workflows
+    workflow_definitions: tuple[Path, ...] = _setting(
+        (), _folders, "folders of workflow definitions (*.toml), instead of the shipped ones"
     )
 
     # Figures

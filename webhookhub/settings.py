@@ -62,6 +62,7 @@ INSTALLED_APPS = [
     "jobs",
     "deadletters",
     "figures",
+    "workflows",
     "api",
     "audit",
     "roles",
