@@ -211,7 +211,7 @@ class HubSettings:
 
 
 # The loops that a whole hub consists of.
-KINDS = ("router", "orchestrator", "worker", "cleaner")
+KINDS = ("router", "orchestrator", "worker", "cleaner", "workflows")
 
 # A database URL for each kind of process that run_hub starts; read by run_hub alone, for these hold passwords.
 PROCESS_DATABASE_URLS = {kind: f"{PREFIX}{kind.upper()}_DATABASE_URL" for kind in (*KINDS, "web")}

@@ -90,6 +90,12 @@ class Definition:
         return dict(found)
 
     @cached_property
+    def start_facts(self) -> frozenset[tuple[str, str]]:
+        """The (step, role) pairs any of which tells that the saga began while the hub was watching."""
+        said = {pair for event_type in self.starts for pair in self.roles[event_type]}
+        return frozenset(said | {("", STARTED)})
+
+    @cached_property
     def ancestors(self) -> dict[str, frozenset[str]]:
         """Step → all steps that must have been done before it could begin."""
         found: dict[str, frozenset[str]] = {}

@@ -19,6 +19,7 @@ from .words import (
     CAUSE_TIMED_OUT,
     CAUSE_UNDO_FAILED,
     CAUSE_UNDO_OVERDUE,
+    CAUSE_UNSEEN,
     CLOSED,
     COMPENSATED,
     COMPENSATING,
@@ -138,6 +139,8 @@ class State:
     compensation_started_at: datetime | None = None
     error_message: str = ""
     aggregate_id: str | None = None
+    # Why it began to fail; the error message may be about what came of that.
+    failing_error: str = ""
     # A fact came when the saga had ended.
     anomaly: str = ""
     # Something is left that only a person can put right.
@@ -233,6 +236,9 @@ class _Known:
         reasons = self.reasons.get((step, role))
         return min(reasons)[1][:TEXT_LENGTH] if reasons else ""
 
+    def start_was_seen(self) -> bool:
+        return not self.definition.start_facts.isdisjoint(self.seen)
+
     def started_at(self) -> datetime:
         return min(self.seen.values())
 
@@ -268,6 +274,7 @@ def fold(definition: Definition, facts: Iterable[Fact]) -> State:
         completed_at=ended[1] if ended else None,
         compensation_started_at=failing[1] if failing else None,
         error_message=error,
+        failing_error=failing[0].error if failing else "",
         aggregate_id=ended[0].aggregate_id if ended else known.aggregate_id(),
         anomaly=_anomaly(known, ended[0]) if ended else "",
         needs_operator=_needs_operator(known, ended[0]) if ended else False,
@@ -292,6 +299,10 @@ def expire(definition: Definition, facts: Iterable[Fact], now: datetime) -> Deci
     if due.cause == CAUSE_UNDO_OVERDUE:
         left = ", ".join(step.key for step in known.outstanding())
         return known.decide(ENDED, due.step, due.cause, FAILED, f"compensation is overdue: {left}")
+    if due.cause == CAUSE_UNSEEN:
+        # What was seen of it may be the tail of a saga that went well: nobody is told to undo anything.
+        error = "its start was never seen; nothing was asked to be undone"
+        return known.decide(ENDED, "", CAUSE_UNSEEN, FAILED, error)
     what = f"step {due.step}" if due.step else "the saga"
     return _failing(known, due.step, CAUSE_TIMED_OUT, f"{what} has timed out")
 
@@ -328,6 +339,8 @@ def _due(known: _Known, started_at: datetime, failing_at: datetime | None, steps
     definition = known.definition
     if failing_at is not None:
         return Due(failing_at + definition.compensation_timeout, CAUSE_UNDO_OVERDUE)
+    if not known.start_was_seen():
+        return Due(started_at + definition.timeout, CAUSE_UNSEEN)
     dues = [Due(started_at + definition.timeout, CAUSE_TIMED_OUT)]
     for step in definition.required:
         if step.timeout is None or steps[step.key] != RUNNING:
@@ -364,8 +377,11 @@ def _steps(known: _Known, status: str, decided: list[Decision]) -> dict[str, str
 
 
 def _is_undoing(status: str, decided: list[Decision]) -> bool:
-    """Whether what was done is asked to be undone: not after a success, nor once a person has taken over."""
-    return status not in (IN_PROGRESS, COMPLETED) and all(each.cause != CAUSE_CLOSED for each in decided)
+    """Whether what was done is asked to be undone: not after a success, not once a person has taken over, nor where
+    too little is known."""
+    return status not in (IN_PROGRESS, COMPLETED) and all(
+        each.cause not in (CAUSE_CLOSED, CAUSE_UNSEEN) for each in decided
+    )
 
 
 def _effects(known: _Known, decided: list[tuple[Decision, datetime]], status: str) -> Iterable[Effect]:
@@ -399,7 +415,7 @@ def _current(known: _Known, status: str, steps: Mapping[str, str], at_fault: Dec
 def _needs_operator(known: _Known, ended: Decision) -> bool:
     if ended.status == COMPLETED or known.has("", CLOSED):
         return False
-    return bool(known.outstanding())
+    return ended.cause == CAUSE_UNSEEN or bool(known.outstanding())
 
 
 def _anomaly(known: _Known, ended: Decision) -> str:

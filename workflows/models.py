@@ -69,7 +69,7 @@ class Instance(models.Model):
             # Lists, the latest first: each filter with the key behind it, so that a page is read and not sorted.
             models.Index(fields=["status", "id"], name="idx_instance_status"),
             models.Index(fields=["saga_type", "status", "id"], name="idx_instance_type"),
-            models.Index(fields=["saga_type", "current_step", "id"], name="idx_instance_step"),
+            models.Index(fields=["saga_type", "current_step", "status", "id"], name="idx_instance_step"),
             models.Index(fields=["needs_operator", "id"], name="idx_instance_operator"),
             models.Index(fields=["started_at"], name="idx_instance_started"),
         ]

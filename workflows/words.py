@@ -44,6 +44,7 @@ CAUSE_TIMED_OUT = "timed_out"
 CAUSE_UNDO_FAILED = "compensation_failed"
 CAUSE_UNDO_OVERDUE = "compensation_overdue"
 CAUSE_CLOSED = "closed"
+CAUSE_UNSEEN = "start_not_seen"
 
 # How far a step is.
 WAITING = "waiting"

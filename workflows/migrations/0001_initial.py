@@ -75,7 +75,7 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'workflows',
                 'db_table': 'saga_instances',
                 'permissions': [('retry_step', 'Can retry the delivery of a step of a workflow'), ('mark_compensated', "Can mark a workflow's step as compensated"), ('close_workflow', 'Can close a workflow')],
-                'indexes': [models.Index(fields=['status', 'deadline'], name='idx_instance_due'), models.Index(fields=['aggregate_id'], name='idx_instance_aggregate'), models.Index(fields=['status', 'id'], name='idx_instance_status'), models.Index(fields=['saga_type', 'status', 'id'], name='idx_instance_type'), models.Index(fields=['saga_type', 'current_step', 'id'], name='idx_instance_step'), models.Index(fields=['needs_operator', 'id'], name='idx_instance_operator'), models.Index(fields=['started_at'], name='idx_instance_started')],
+                'indexes': [models.Index(fields=['status', 'deadline'], name='idx_instance_due'), models.Index(fields=['aggregate_id'], name='idx_instance_aggregate'), models.Index(fields=['status', 'id'], name='idx_instance_status'), models.Index(fields=['saga_type', 'status', 'id'], name='idx_instance_type'), models.Index(fields=['saga_type', 'current_step', 'status', 'id'], name='idx_instance_step'), models.Index(fields=['needs_operator', 'id'], name='idx_instance_operator'), models.Index(fields=['started_at'], name='idx_instance_started')],
                 'constraints': [models.UniqueConstraint(fields=('saga_type', 'correlation_key'), name='uniq_instance_correlation')],
             },
         ),
