@@ -67,16 +67,17 @@ def publish(
     raise result
 
 
-def publish_many(events: Sequence[NewEvent]) -> list[Published | InvalidEvent | EventConflict]:
+def publish_many(events: Sequence[NewEvent], *, by_hub: bool = False) -> list[Published | InvalidEvent | EventConflict]:
     """Append many events, hundreds a statement; one result each, in order. A bad one does not sink the others.
 
-    All that are good are stored together or, if the database fails in between, none of them.
+    `by_hub` is for the hub's own events, of types and under a name that no producer may use. All that are good are
+    stored together or, if the database fails in between, none of them.
     """
     results: list[Published | InvalidEvent | EventConflict | None] = [None] * len(events)
     rows: dict[int, dict[str, Any]] = {}
     for position, event in enumerate(events):
         try:
-            rows[position] = _row(event)
+            rows[position] = _row(event, by_hub)
         except InvalidEvent as error:
             results[position] = error
     stored = _store(list(rows.values()))
@@ -106,11 +107,13 @@ def _store(rows: Sequence[dict[str, Any]]) -> dict[Any, Event]:
     return stored
 
 
-def _row(event: NewEvent) -> dict[str, Any]:
+def _row(event: NewEvent, by_hub: bool) -> dict[str, Any]:
     if not isinstance(event.event_type, str) or not EVENT_TYPE.match(event.event_type):
         raise InvalidEvent("event_type", "must be 1 to 100 letters, digits, dots, dashes and underscores")
-    if event.event_type.startswith(RESERVED_PREFIX) and event.source != HUB_SOURCE:
+    if not by_hub and event.event_type.startswith(RESERVED_PREFIX):
         raise ReservedEventType("event_type", f"starts with {RESERVED_PREFIX!r}, which only the hub itself may use")
+    if not by_hub and event.source == HUB_SOURCE:
+        raise InvalidEvent("source", f"is {HUB_SOURCE!r}, the hub itself; choose another")
     uid = new_uid()
     return {
         "uid": uid,

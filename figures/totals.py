@@ -21,6 +21,14 @@ DURATION_SUM = "duration_ms"
 LATENCIES = "latencies"  # the bucket's upper bound in seconds, or more
 LATENCY_SUM = "latency_us"
 MORE = "more"
+WORKFLOW_EVENTS = "workflow_events"  # events that trackers have looked at
+WORKFLOWS_STARTED = "workflows_started"  # the workflow's name
+WORKFLOWS_ENDED = "workflows_ended"  # its name and status: order_submission/COMPLETED
+WORKFLOW_STEPS = "workflow_steps"  # its name and a step that was done
+WORKFLOW_DURATIONS = "workflow_durations"  # its name and the bucket's upper bound in seconds, or more; completed ones
+WORKFLOW_DURATION_SUM = "workflow_duration_us"  # its name
+WORKFLOW_DETECTIONS = "workflow_detections"  # its name, and the bucket of how soon its failure was noticed
+WORKFLOWS_BY_HAND = "workflows_by_hand"  # its name: an operator has had a hand in it
 
 Counts = Mapping[tuple[str, str], int]
 

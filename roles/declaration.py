@@ -66,6 +66,12 @@ HUB = {
     "figure_totals": "SELECT",
     "figure_periods": "SELECT",
     "api_keys": "SELECT",
+    "saga_instances": "SELECT",
+    "saga_facts": "SELECT",
+    "workflow_inbox": "SELECT",
+    "workflow_touched": "SELECT",
+    "workflow_event_types": "SELECT",
+    "workflow_definitions": "SELECT",
 }
 
 # For whoever does something that is counted.
@@ -163,6 +169,10 @@ ROLES = (
             "subscriptions": "SELECT, INSERT, UPDATE",
             "webhook_delivery_sagas": "SELECT, INSERT",
             "dead_letter_requeues": "SELECT, INSERT",
+            # What services and operators tell of a workflow; a tracker draws the conclusions.
+            "saga_instances": "SELECT, INSERT",
+            "saga_facts": "SELECT, INSERT",
+            "workflow_definitions": "SELECT, INSERT",
             "auth_user": EDIT,
             "auth_group": EDIT,
             "auth_user_groups": EDIT,
@@ -176,11 +186,20 @@ ROLES = (
     ),
     Role(
         "workflow_tracker",
-        "follows business workflows over events and publishes what becomes of them",
+        "`run_workflows`: follows business workflows over events and publishes what becomes of them",
         {
             **LOOP,
+            **COUNTING,
             "events": "SELECT, INSERT",
             "webhook_delivery_sagas": "SELECT",
+            "saga_instances": "SELECT, INSERT, UPDATE (aggregate_id, current_step, status, started_at, completed_at, "
+            "error_message, compensation_started_at, deadline, steps, anomaly, needs_operator, by_hand, version, "
+            "updated_at)",
+            "saga_facts": "SELECT, INSERT",
+            "workflow_inbox": "SELECT, INSERT, UPDATE (lease_until), DELETE",
+            "workflow_touched": "SELECT, DELETE",
+            "workflow_event_types": "SELECT, INSERT, UPDATE (caught_up), DELETE",
+            "workflow_definitions": "SELECT, INSERT",
         },
     ),
     Role(

@@ -62,6 +62,8 @@ ALLOWED: dict[str, set[str]] = {
         "deadletters.models",
         "deadletters.requeue",
     },
+    # Follows events and publishes some; deliveries it only looks at.
+    "workflows": {"webhookhub", "events.intake", "events.models", "figures.buckets", "figures.totals"},
     "monitoring": {  # shows what is kept and what is open, and writes nothing
         "webhookhub",
         "figures",

@@ -87,6 +87,13 @@ def _ports(text: str) -> tuple[tuple[int, int], ...]:
     return tuple(ranges)
 
 
+def _folders(text: str) -> tuple[Path, ...]:
+    folders = tuple(Path(part.strip()).absolute() for part in text.split(",") if part.strip())
+    if not all(folder.is_dir() for folder in folders):
+        raise ValueError("paths of folders that exist, separated by commas")
+    return folders
+
+
 def _keys(text: str) -> tuple[str, ...]:
     keys = tuple(part.strip() for part in text.split(",") if part.strip())
     for key in keys:
@@ -179,6 +186,11 @@ class HubSettings:
         timedelta(seconds=300), _seconds(1, 86400), "silence after which a process is forgotten"
     )
 
+    # Workflows
+    workflow_definitions: tuple[Path, ...] = _setting(
+        (), _folders, "folders of workflow definitions (*.toml), instead of the shipped ones"
+    )
+
     # Figures
     figures_by_minute: timedelta = _setting(
         timedelta(hours=6),
@@ -199,7 +211,7 @@ class HubSettings:
 
 
 # The loops that a whole hub consists of.
-KINDS = ("router", "orchestrator", "worker", "cleaner")
+KINDS = ("router", "orchestrator", "worker", "cleaner", "workflows")
 
 # A database URL for each kind of process that run_hub starts; read by run_hub alone, for these hold passwords.
 PROCESS_DATABASE_URLS = {kind: f"{PREFIX}{kind.upper()}_DATABASE_URL" for kind in (*KINDS, "web")}

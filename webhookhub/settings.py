@@ -63,6 +63,7 @@ INSTALLED_APPS = [
     "jobs",
     "deadletters",
     "figures",
+    "workflows",
     "api",
     "audit",
     "roles",

@@ -182,7 +182,7 @@ def silent_process() -> str:
 
 
 def only_a_worker() -> str:
-    for kind in ("worker", "orchestrator", "router"):
+    for kind in ("worker", "orchestrator", "router", "workflows"):
         Process.objects.create(name=kind, kind=kind, host="h", pid=1, heartbeat_at=clock.now())
     return "cleaner"
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.processes.support import embedded_only
 from tests.support.server import NoServer, find
+from webhookhub.conf import KINDS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 pytestmark = embedded_only
@@ -54,7 +55,7 @@ def test_drain_and_floor_are_measured_and_compared_and_nothing_is_left(tmp_path:
     found = json.loads(file.read_text())["scenarios"]
     [drain], [floor] = found["drain"]["runs"], found["floor"]["runs"]
     assert drain["duplicates"] == 0
-    assert set(drain["cpu"]) == {"router", "orchestrator", "worker", "cleaner", "database", "receiver"}
+    assert set(drain["cpu"]) == {*KINDS, "database", "receiver"}
     assert set(floor["stages"]) == {"route", "dispatch", "lease", "send", "report", "settle"}
     assert found["floor"]["drain_to_floor"]["median"] == pytest.approx(drain["rate"] / floor["rate"])
     assert "no plots: matplotlib is not installed" in done.stdout or (plots / "rates.png").exists()

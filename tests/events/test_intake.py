@@ -63,7 +63,16 @@ def test_only_the_hub_itself_may_use_its_own_types(event_type: str):
         publish(event_type, {}, source="shop")
     assert not Event.objects.exists()
 
-    assert publish(event_type, {}, source="hub").created
+    [published] = publish_many([NewEvent(event_type, {}, source="hub")], by_hub=True)
+    assert isinstance(published, Published)
+
+
+def test_nobody_else_may_call_themselves_the_hub():
+    with pytest.raises(InvalidEvent, match=r"^source is 'hub', the hub itself") as caught:
+        publish("order.created", {}, source="hub")
+
+    assert caught.value.field == "source"
+    assert not Event.objects.exists()
 
 
 @pytest.mark.parametrize(("field", "limit"), [("source", 100), ("external_id", 200), ("correlation_id", 200)])

@@ -17,6 +17,7 @@ from sagas.dispatch import dispatch
 from sagas.models import Saga
 from tests.conformance import world
 from tests.monitoring.test_probes import beat
+from webhookhub.conf import KINDS
 from webhookhub.db import clock
 
 pytestmark = pytest.mark.django_db
@@ -56,7 +57,7 @@ def test_a_hub_without_events_shows_noughts():
     assert found["webhookhub_events_routed_total"] == {("matched",): 0, ("unmatched",): 0}
     assert found["webhookhub_deliveries_ended_total"] == {("Completed",): 0, ("DeadLettered",): 0}
     assert found["webhookhub_deliveries"] == {("Pending",): 0, ("InProgress",): 0, ("PendingRetry",): 0}
-    assert found["webhookhub_processes"] == {("router",): 0, ("orchestrator",): 0, ("worker",): 0, ("cleaner",): 0}
+    assert found["webhookhub_processes"] == {(kind,): 0 for kind in KINDS}
     assert found["webhookhub_deliveries_oldest_due_seconds"] == {(): 0}
     assert found["webhookhub_delivery_latency_seconds_count"] == {(): 0}
 
@@ -133,7 +134,7 @@ def test_processes_are_counted_while_they_are_heard_of():
     beat("worker", timedelta(seconds=100))
     beat("router", timedelta(seconds=100))
     found = scrape()
-    assert found["webhookhub_processes"] == {("worker",): 2, ("router",): 0, ("orchestrator",): 0, ("cleaner",): 0}
+    assert found["webhookhub_processes"] == {(kind,): 2 if kind == "worker" else 0 for kind in KINDS}
     ages = found["webhookhub_process_heartbeat_age_seconds"]
     assert set(ages) == {("worker",), ("router",)}
     assert ages["worker",] < 10

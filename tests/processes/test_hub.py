@@ -11,6 +11,7 @@ from pathlib import Path
 from demo.receiver import Receiver
 from events.intake import publish
 from tests.factories import SubscriptionFactory
+from webhookhub.conf import KINDS
 from webhookhub.models import Process
 
 from . import traffic
@@ -30,8 +31,8 @@ def children(hub: Running) -> list[int]:
 def test_a_hub_delivers_restarts_a_dead_child_and_stops_with_all_its_children(processes: Processes, receiver: Receiver):
     traffic.subscribe(receiver)
     hub = processes.start("run_hub", "--workers", "2")
-    until(lambda: len(registered()) == 5, "all loops register")
-    assert Counter(registered().values()) == {"router": 1, "orchestrator": 1, "worker": 2, "cleaner": 1}
+    until(lambda: len(registered()) == 6, "all loops register")
+    assert Counter(registered().values()) == {kind: 2 if kind == "worker" else 1 for kind in KINDS}
     assert sorted(registered()) == sorted(children(hub))
 
     [victim] = [pid for pid, kind in registered().items() if kind == "router"]

@@ -48,6 +48,7 @@ def roles_urls(granted: None) -> dict[str, str]:
         "WEBHOOKHUB_ORCHESTRATOR_DATABASE_URL": url_of("saga_orchestrator"),
         "WEBHOOKHUB_WORKER_DATABASE_URL": url_of("worker"),
         "WEBHOOKHUB_CLEANER_DATABASE_URL": url_of("lease_cleaner"),
+        "WEBHOOKHUB_WORKFLOWS_DATABASE_URL": url_of("workflow_tracker"),
         "WEBHOOKHUB_WEB_DATABASE_URL": url_of("console"),
     }
 
@@ -211,8 +212,13 @@ def test_a_lease_whose_worker_was_killed_is_reset_by_a_cleaner_with_its_own_user
 
 def test_each_child_knows_only_its_own_database_user(processes: Processes, roles_urls: dict[str, str]):
     hub = processes.start("run_hub", **roles_urls)
-    until(lambda: Process.objects.count() == 4, "all loops register")
-    own = {"router": "router_worker", "orchestrator": "saga_orchestrator", "cleaner": "lease_cleaner"}
+    until(lambda: Process.objects.count() == 5, "all loops register")
+    own = {
+        "router": "router_worker",
+        "orchestrator": "saga_orchestrator",
+        "cleaner": "lease_cleaner",
+        "workflows": "workflow_tracker",
+    }
 
     for pid, kind in Process.objects.values_list("pid", "kind"):
         told = Path(f"/proc/{pid}/environ").read_bytes().decode()

@@ -65,17 +65,23 @@ class Reset:
 
 @dataclass(frozen=True)
 class Copy:
-    """After an insert into `table`, inserts the new row's `columns` (target → source) into `into`."""
+    """After an insert into `table`, inserts the new row's `columns` (target → source) into `into`.
+
+    With `when`, an SQL condition on NEW in the words all engines share, only where that holds.
+    """
 
     name: str
     table: str
     into: str
     columns: Sequence[tuple[str, str]]
+    when: str = ""
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
         targets = ", ".join(target for target, _ in self.columns)
         values = ", ".join(f"NEW.{source}" for _, source in self.columns)
         statement = f"INSERT INTO {self.into} ({targets}) VALUES ({values})"  # noqa: S608
+        if self.when:
+            return vendors.conditional_trigger(connection, self.name, self.table, "INSERT", self.when, statement)
         return f"CREATE TRIGGER {self.name} AFTER INSERT ON {self.table} FOR EACH ROW BEGIN {statement}; END"
 
 

@@ -324,6 +324,15 @@ def refusal_trigger(
     return f"{head} WHEN {condition} BEGIN SELECT RAISE(ABORT, '{message}'); END"
 
 
+def conditional_trigger(
+    connection: BaseDatabaseWrapper, name: str, table: str, event: str, condition: str, statement: str
+) -> str:
+    head = f"CREATE TRIGGER {name} AFTER {event} ON {table} FOR EACH ROW"
+    if is_server(connection):
+        return f"{head} BEGIN IF {condition} THEN {statement}; END IF; END"
+    return f"{head} WHEN {condition} BEGIN {statement}; END"
+
+
 def reset_trigger(
     connection: BaseDatabaseWrapper, name: str, table: str, changed: str, condition: str, column: str, value: str
 ) -> str:

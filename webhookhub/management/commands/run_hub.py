@@ -20,15 +20,15 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         for kind in KINDS:
-            parser.add_argument(f"--{kind}s", type=int, default=1, metavar="N", help=f"{kind} processes (1)")
+            parser.add_argument(f"--{_plural(kind)}", type=int, default=1, metavar="N", help=f"{kind} processes (1)")
         parser.add_argument("--web", metavar="HOST:PORT", help="also serve the console there")
 
     def handle(self, *args: Any, **options: Any) -> None:
         children = []
         for kind in KINDS:
-            count = options[f"{kind}s"]
+            count = options[_plural(kind)]
             if not 0 <= count <= 64:
-                raise CommandError(f"--{kind}s must be a number from 0 to 64, not {count}.")
+                raise CommandError(f"--{_plural(kind)} must be a number from 0 to 64, not {count}.")
             children += [self._loop(kind, number) for number in range(1, count + 1)]
         if options["web"]:
             children.append(self._web(options["web"]))
@@ -47,6 +47,10 @@ class Command(BaseCommand):
         return Child(
             "web", [*command, "--chdir", str(settings.BASE_DIR), "--log-level", "warning"], _environment("web")
         )
+
+
+def _plural(kind: str) -> str:
+    return kind if kind.endswith("s") else f"{kind}s"
 
 
 def _environment(kind: str) -> dict[str, str]:

@@ -1,0 +1,64 @@
+"""Sagas driven through the database, step by step."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+from events.intake import Published, publish
+from events.models import Event
+from tests.factories import EventFactory
+from tests.workflows.lives import Said, event_type
+from webhookhub.db import clock
+from workflows.definition import Definition
+from workflows.listening import listen
+from workflows.models import Fact, Instance, WorkflowInbox, WorkflowTouched
+from workflows.registry import registry
+from workflows.timeouts import Monitor
+from workflows.tracker import Tracker
+from workflows.words import EMISSIONS
+
+
+def tracked() -> Tracker:
+    listen(registry())
+    return Tracker(registry())
+
+
+def tell(definition: Definition, said: Said, key: str, **payload: Any) -> Published:
+    """What a service would publish."""
+    return publish(event_type(definition, said), payload or {"order_id": key}, correlation_id=key)
+
+
+def told_before(definition: Definition, said: Said, key: str, ago: timedelta) -> int:
+    """What a service published some time ago; returns the event's number."""
+    event = EventFactory(event_type=event_type(definition, said), correlation_id=key, created_at=clock.now() - ago)
+    return int(event.pk)
+
+
+def catch_up(batch_size: int = 500) -> None:
+    """Until nothing is left to be looked at."""
+    tracker = Tracker(registry())
+    while tracker.track(batch_size) or tracker.touch(batch_size):
+        pass
+    assert not WorkflowInbox.objects.exists()
+    assert not WorkflowTouched.objects.exists()
+
+
+def expire() -> int:
+    return Monitor(registry()).expire(500)
+
+
+def instance(key: str, name: str = "order_submission") -> Instance:
+    return Instance.objects.get(saga_type=name, correlation_key=key)
+
+
+def published(key: str) -> list[tuple[str, str | None]]:
+    """(type, step) of what the hub has published about a saga, in order."""
+    events = Event.objects.filter(source="hub", correlation_id=key, event_type__in=EMISSIONS).order_by("id")
+    return [(event.event_type, json.loads(event.payload).get("step")) for event in events]
+
+
+def facts(key: str) -> list[tuple[str, str]]:
+    rows = Fact.objects.filter(instance__correlation_key=key).order_by("id")
+    return [(fact.step, fact.role) for fact in rows]

@@ -1,0 +1,185 @@
+"""Definitions are checked when they are loaded; an error names the definition and the field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
+
+from workflows import used
+from workflows.checks import definitions_can_be_used, used_definitions_are_as_they_were
+from workflows.models import UsedDefinition
+from workflows.parsing import InvalidDefinition, parse
+from workflows.registry import SHIPPED, Registry, load
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    steps = [
+        {"key": "one", "done": ["one.done"], "compensated": ["one.undone"]},
+        {"key": "two", "done": ["two.done"], "failed": ["two.failed"], "after": ["one"]},
+    ]
+    found = {"name": "sample", "version": 1, "starts": ["one.done"], "steps": steps, **changes}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def step(**changes: Any) -> list[dict[str, Any]]:
+    return [{"key": "one", "done": ["one.done"], **changes}]
+
+
+def test_the_three_sagas_of_the_decision_record_are_shipped():
+    assert sorted(load((SHIPPED,)).latest) == ["customer_registration", "order_cancellation", "order_submission"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "why"),
+    [
+        ({"name": None}, "name", "small letters"),
+        ({"name": "Sample"}, "name", "small letters"),
+        ({"name": "s" * 31}, "name", "1 to 30"),
+        ({"version": None}, "version", "whole number"),
+        ({"version": True}, "version", "whole number"),
+        ({"version": 0}, "version", "whole number"),
+        ({"colour": "red"}, "colour", "does not exist; there are aggregate"),
+        ({"starts": []}, "starts", "is missing"),
+        ({"starts": "one.done"}, "starts", "must be a list"),
+        ({"starts": ["one done"]}, "starts", "holds 'one done'"),
+        ({"starts": ["one.done", "one.done"]}, "starts", "twice"),
+        ({"starts": ["saga.completed"]}, "starts", "the hub publishes itself"),
+        ({"correlation": "order_id"}, "correlation", "must be 'correlation_id' or a path"),
+        ({"correlation": 1}, "correlation", "must be 'correlation_id' or a path"),
+        ({"aggregate": "correlation_id"}, "aggregate", "must be a path"),
+        ({"timeout_seconds": 0}, "timeout_seconds", "a number of seconds"),
+        ({"timeout_seconds": True}, "timeout_seconds", "a number of seconds"),
+        ({"compensation_timeout_seconds": "9"}, "compensation_timeout_seconds", "a number of seconds"),
+        ({"title": 1}, "title", "must be a text"),
+        ({"steps": None}, "steps", "must be 1 to"),
+        ({"steps": []}, "steps", "must be 1 to"),
+        ({"steps": ["one"]}, "steps[1]", "must be a table"),
+        ({"steps": step(key="ONE")}, "steps[1].key", "small letters"),
+        ({"steps": [*step(), *step()]}, "steps", "two steps with the key 'one'"),
+        ({"steps": step(wait=1)}, "steps.one.wait", "does not exist; there are after"),
+        ({"steps": step(done=[])}, "steps.one.done", "is missing"),
+        ({"steps": step(failed=["saga.failed"])}, "steps.one.failed", "the hub publishes itself"),
+        ({"steps": step(failed=["one.done"])}, "steps.one", "both for done and for failed"),
+        ({"steps": step(compensation_failed=["x"])}, "steps.one.compensation_failed", "needs compensated"),
+        ({"steps": step(optional="yes")}, "steps.one.optional", "true or false"),
+        ({"steps": step(optional=True)}, "steps", "all optional"),
+        ({"steps": step(after="one")}, "steps.one.after", "must be a list"),
+        ({"steps": step(after=["three"])}, "steps.one.after", "names 'three', which is no step; there are one"),
+        ({"steps": step(after=["one"])}, "steps", "in a circle: one"),
+        ({"steps": step(timeout_seconds=9999)}, "steps.one.timeout_seconds", "longer than the whole saga's"),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_field(changes: dict[str, Any], field: str, why: str):
+    with pytest.raises(InvalidDefinition) as raised:
+        parse(document(**changes), "sample.toml")
+
+    assert raised.value.field == field
+    assert why in str(raised.value)
+    assert "sample" in raised.value.definition
+
+
+def test_a_circle_of_steps_is_found():
+    circle = [
+        {"key": "a", "done": ["a"], "after": ["c"]},
+        {"key": "b", "done": ["b"], "after": ["a"]},
+        {"key": "c", "done": ["c"], "after": ["b"]},
+    ]
+    with pytest.raises(InvalidDefinition, match="in a circle: a, b, c"):
+        parse(document(steps=circle), "test")
+
+
+def test_the_same_version_twice_is_refused():
+    with pytest.raises(InvalidDefinition, match="sample version 1: version is there twice"):
+        Registry([parse(document(), "a"), parse(document(), "b")])
+
+
+def test_new_sagas_are_born_with_the_newest_version():
+    both = Registry([parse(document(version=number), "a") for number in (2, 10, 1)])
+
+    assert both.latest["sample"].version == 10
+
+
+def test_words_may_be_put_right_and_rules_may_not():
+    assert parse(document(title="Other"), "a").fingerprint == parse(document(), "a").fingerprint
+    assert parse(document(timeout_seconds=5), "a").fingerprint != parse(document(), "a").fingerprint
+
+
+@pytest.fixture
+def folder(tmp_path: Path, hub_settings: Any) -> Path:
+    hub_settings(workflow_definitions=(tmp_path,))
+    load.cache_clear()
+    return tmp_path
+
+
+def write(folder: Path, version: int = 1, timeout: int = 60, done: str = "one.done", name: str = "sample") -> None:
+    text = f'name = "{name}"\nversion = {version}\nstarts = ["{done}"]\ntimeout_seconds = {timeout}\n'
+    (folder / f"{name}_{version}.toml").write_text(f'{text}[[steps]]\nkey = "one"\ndone = ["{done}"]\n')
+    load.cache_clear()
+
+
+def test_a_bad_file_is_an_error_of_the_system_checks(folder: Path):
+    (folder / "broken.toml").write_text("name = ")
+
+    [error] = definitions_can_be_used()
+
+    assert error.id == "workflows.E001"
+    assert "broken.toml: file is not TOML" in error.msg
+    with pytest.raises(SystemCheckError):
+        call_command("check")
+
+
+def test_a_type_that_undoes_one_saga_and_moves_another_is_warned_of(folder: Path):
+    write(folder, done="stock.returned")
+    (folder / "other.toml").write_text(
+        'name = "other"\nversion = 1\nstarts = ["a"]\n[[steps]]\nkey = "one"\ndone = ["a"]\n'
+        'compensated = ["stock.returned"]\n'
+    )
+
+    [warning] = definitions_can_be_used()
+
+    assert warning.id == "workflows.W001"
+    assert "whenever a other is compensated, a sample would begin" in warning.msg
+
+
+@pytest.mark.django_db
+def test_a_version_that_was_used_can_no_longer_change(folder: Path):
+    write(folder)
+    used.remember(load((folder,)).all())
+    assert used_definitions_are_as_they_were(databases=["default"]) == []
+
+    write(folder, timeout=61)
+
+    [error] = used_definitions_are_as_they_were(databases=["default"])
+    assert error.id == "workflows.E002"
+    assert "sample version 1: version has sagas and was changed since" in error.msg
+    assert "make a new version, 2" in error.msg
+    with pytest.raises(InvalidDefinition):
+        used.in_force()
+    with pytest.raises(InvalidDefinition):
+        used.remember(load((folder,)).all())
+
+
+@pytest.mark.django_db
+def test_a_version_whose_file_is_gone_is_still_known_to_its_sagas(folder: Path):
+    write(folder)
+    used.remember(load((folder,)).all())
+    (folder / "sample_1.toml").unlink()
+    write(folder, version=2)
+
+    known = used.in_force()
+
+    assert known.get("sample", 1) is not None
+    assert known.latest["sample"].version == 2
+
+
+@pytest.mark.django_db
+def test_a_used_definition_is_stored_once(folder: Path):
+    write(folder)
+    for _ in range(2):
+        used.remember(load((folder,)).all())
+
+    assert UsedDefinition.objects.count() == 1

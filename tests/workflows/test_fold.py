@@ -1,0 +1,227 @@
+"""The fold is a function of a set: no order and no number of repetitions of the facts makes a difference."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.workflows.lives import BEGIN, DEFINITIONS, MOMENT, at, facts, happy
+from workflows.definition import Definition
+from workflows.fold import Effect, Fact, fold
+from workflows.simulation import Simulation
+from workflows.words import (
+    CLOSED,
+    COMPENSATED,
+    COMPENSATING,
+    COMPLETED,
+    DONE,
+    EVENT,
+    FAILED,
+    FAILURE,
+    FINISHED,
+    OPERATOR,
+    SAGA_COMPENSATION_REQUESTED,
+    SAGA_COMPLETED,
+    SAGA_FAILED,
+    STEP_ROLES,
+    TERMINAL,
+    UNDO_FAILED,
+    UNDONE,
+    VERB,
+)
+
+ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> Simulation:
+    """Anything may be said of any step at any time, sense or no sense, and time may pass in between."""
+    definition = draw(st.sampled_from(DEFINITIONS))
+    run = Simulation(definition)
+    moment = BEGIN
+    keys = [step.key for step in definition.steps]
+    for _ in range(draw(st.integers(1, 12))):
+        moment += draw(st.sampled_from([MOMENT, timedelta(minutes=6), timedelta(hours=1)]))
+        of_step = st.tuples(st.sampled_from(keys), st.sampled_from(STEP_ROLES), st.just(EVENT))
+        of_saga = st.sampled_from(
+            [("", FAILURE, VERB), ("", FINISHED, VERB), ("", UNDONE, VERB), ("", CLOSED, OPERATOR)]
+        )
+        step, role, origin = draw(st.one_of(of_step, of_step, of_step, of_saga))
+        reason, aggregate = draw(st.sampled_from(["", "x", "y"])), draw(st.sampled_from([None, "a", "b"]))
+        told = Fact(role, step, moment, origin, reason, aggregate)
+        # Late in being told: events arrive behind others that happened after them.
+        run.observe(told) if draw(st.booleans()) else _belated(run, told, draw(st.integers(0, 900)))
+    return run
+
+
+def _belated(run: Simulation, told: Fact, seconds: int) -> None:
+    run.pass_time(told.at)
+    run.facts.append(Fact(told.role, told.step, told.at - timedelta(seconds=seconds), *_rest(told)))
+    run._settle(told.at)
+
+
+def _rest(told: Fact) -> tuple[str, str, str | None]:
+    return told.origin, told.detail, told.aggregate_id
+
+
+@given(lives(), st.data())
+def test_any_order_and_any_number_of_repeats_fold_to_the_same_state(run: Simulation, data: st.DataObject):
+    again = data.draw(st.lists(st.sampled_from(run.facts), max_size=10))
+    shuffled = data.draw(st.permutations([*run.facts, *again]))
+
+    assert fold(run.definition, shuffled) == fold(run.definition, run.facts)
+
+
+@given(lives())
+def test_whatever_is_said_the_rules_hold(run: Simulation):
+    state = run.state
+    kinds = [effect.kind for effect in run.published]
+
+    assert state.next is None
+    assert state.effects == ()
+    assert len(set(run.published)) == len(run.published), "something was published twice"
+    assert (state.status in TERMINAL) == (state.deadline is None)
+    assert (state.status == COMPLETED) == (SAGA_COMPLETED in kinds)
+    assert (state.status in (COMPENSATED, FAILED)) == (SAGA_FAILED in kinds)
+    if state.status == COMPLETED:
+        assert SAGA_COMPENSATION_REQUESTED not in kinds
+    if state.status == COMPENSATING:
+        assert "compensating" in state.steps.values()
+    # What was done in a saga that failed is undone, or has been asked to be, unless a person has taken over.
+    if state.status in (COMPENSATED, COMPENSATING, FAILED) and not state.by_hand:
+        for step in run.definition.steps:
+            done = any((fact.step, fact.role) == (step.key, DONE) for fact in run.facts)
+            back = any(fact.role == UNDONE and fact.step in (step.key, "") for fact in run.facts)
+            if done and step.can_be_undone and not back:
+                assert Effect(SAGA_COMPENSATION_REQUESTED, step.key) in run.published
+                assert state.status == COMPENSATING or state.needs_operator
+
+
+@given(lives(), st.lists(st.tuples(st.sampled_from(range(4)), st.sampled_from(STEP_ROLES)), min_size=1, max_size=5))
+def test_an_end_is_an_end(run: Simulation, late: list[tuple[int, str]]):
+    run.pass_time(BEGIN + timedelta(days=900))
+    before = run.state
+    assert before.status in TERMINAL
+
+    for step, role in late:
+        # Happened long ago and told only now.
+        run.facts.append(Fact(role, run.definition.steps[step].key, BEGIN - timedelta(days=1), EVENT, "late", "z"))
+        run._settle(BEGIN + timedelta(days=901))
+
+    after = run.state
+    kept = (
+        "status",
+        "current_step",
+        "started_at",
+        "completed_at",
+        "compensation_started_at",
+        "error_message",
+        "aggregate_id",
+        "deadline",
+    )
+    assert [getattr(before, name) for name in kept] == [getattr(after, name) for name in kept]
+
+
+def test_a_service_may_declare_a_saga_complete():
+    run = Simulation(ORDER)
+    for told in facts([("order", DONE)]):
+        run.observe(told)
+    run.observe(Fact(FINISHED, "", at(2), VERB))
+    run.observe(Fact(DONE, "inventory", at(3), EVENT))
+
+    assert run.state.status == COMPLETED
+    assert not run.state.anomaly
+
+
+def test_a_service_may_declare_all_compensated_at_once():
+    run = Simulation(ORDER)
+    for told in facts([("order", DONE), ("inventory", DONE), ("payment", FAILURE)]):
+        run.observe(told)
+    run.observe(Fact(UNDONE, "", at(4), VERB))
+
+    assert run.state.status == COMPENSATED
+    assert run.state.steps["inventory"] == "compensated"
+
+
+def test_a_failure_that_arrives_before_what_it_came_after_undoes_that_too():
+    run = Simulation(ORDER)
+    for told in facts([("payment", FAILURE)]):
+        run.observe(told)
+
+    assert run.state.status == COMPENSATING
+    assert [effect.step for effect in run.published] == ["inventory", "order"]
+
+
+def test_an_optional_step_neither_holds_up_nor_fails_a_saga():
+    registration = next(each for each in DEFINITIONS if each.name == "customer_registration")
+    run = Simulation(registration)
+    for told in facts([*happy(registration)[:-1], ("gift", FAILURE)]):
+        run.observe(told)
+
+    assert run.state.status == COMPLETED
+    assert not run.state.anomaly
+
+
+@pytest.mark.parametrize("role", [DONE, FAILURE])
+def test_an_operator_who_closes_a_saga_has_taken_over(role: str):
+    run = Simulation(ORDER)
+    for told in facts([("order", DONE), ("inventory", DONE)]):
+        run.observe(told)
+    run.observe(Fact(CLOSED, "", at(3), OPERATOR, "the customer has called"))
+    run.observe(Fact(role, "payment", at(4), EVENT))
+
+    assert run.state.status == FAILED
+    assert run.state.error_message == "the customer has called"
+    assert run.state.by_hand
+    assert not run.state.needs_operator
+    assert [effect.kind for effect in run.published] == [SAGA_FAILED]
+
+
+def test_an_operator_who_marks_the_last_step_compensated_ends_the_saga():
+    run = Simulation(ORDER)
+    for told in facts([("order", DONE), ("inventory", FAILURE)]):
+        run.observe(told)
+    run.observe(Fact(UNDONE, "order", at(3), OPERATOR, "by hand"))
+
+    assert run.state.status == COMPENSATED
+    assert run.state.by_hand
+
+
+def test_an_operator_can_answer_for_a_failed_compensation():
+    run = Simulation(ORDER)
+    for told in facts([("order", DONE), ("inventory", DONE), ("payment", FAILURE), ("inventory", UNDO_FAILED)]):
+        run.observe(told)
+    assert run.state.needs_operator
+    run.observe(Fact(UNDONE, "inventory", at(5), OPERATOR))
+    run.observe(Fact(UNDONE, "order", at(6), EVENT))
+
+    assert run.state.status == FAILED
+    assert not run.state.needs_operator
+
+
+def test_steps_side_by_side_are_each_timed_from_when_they_could_begin(parallel: Definition):
+    run = Simulation(parallel)
+    for told in facts([("a", DONE), ("b", DONE)]):
+        run.observe(told)
+
+    due = run.state.due
+    assert due is not None
+    assert (due.step, due.at) == ("c", at(0) + timedelta(seconds=60))
+    assert run.state.steps == {"a": "done", "b": "done", "c": "running", "d": "waiting"}
+
+
+@pytest.fixture
+def parallel() -> Definition:
+    """b and c after a, d after both."""
+    from workflows.parsing import parse
+
+    steps = [
+        {"key": "a", "done": ["a.done"], "compensated": ["a.undone"]},
+        {"key": "b", "done": ["b.done"], "after": ["a"], "timeout_seconds": 60},
+        {"key": "c", "done": ["c.done"], "after": ["a"], "timeout_seconds": 60, "failed": ["c.failed"]},
+        {"key": "d", "done": ["d.done"], "after": ["b", "c"], "timeout_seconds": 60},
+    ]
+    return parse({"name": "parallel", "version": 1, "starts": ["a.done"], "steps": steps}, "test")

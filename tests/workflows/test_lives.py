@@ -1,0 +1,193 @@
+"""Every definition through its happy path, and through failure, time-out, failed compensation and late success at
+every step; with every event doubled, and in every order of up to five events. Made from the definitions alone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import permutations
+
+import pytest
+
+from tests.workflows.lives import DEFINITIONS, MOMENT, Said, at, before, cases, facts, happy, named, undone
+from workflows.definition import Definition, Step
+from workflows.fold import Effect
+from workflows.simulation import Simulation, simulate
+from workflows.words import (
+    COMPENSATED,
+    COMPENSATING,
+    COMPLETED,
+    DONE,
+    FAILED,
+    FAILURE,
+    IN_PROGRESS,
+    SAGA_COMPENSATION_REQUESTED,
+    SAGA_COMPLETED,
+    SAGA_FAILED,
+    SAGA_TIMED_OUT,
+    UNDO_FAILED,
+)
+
+LONG = timedelta(days=400)
+each_definition = pytest.mark.parametrize("definition", DEFINITIONS, ids=named)
+
+
+def requested(run: Simulation) -> list[str]:
+    return [effect.step for effect in run.published if effect.kind == SAGA_COMPENSATION_REQUESTED]
+
+
+def live(definition: Definition, said: list[Said], until: timedelta = timedelta()) -> Simulation:
+    """Just until the last of it was said, unless told otherwise."""
+    return simulate(definition, facts(said), at(len(said)) + until)
+
+
+@each_definition
+def test_when_all_is_done_the_saga_is_complete_and_stays_so(definition: Definition):
+    run = live(definition, happy(definition), LONG)
+
+    assert run.state.status == COMPLETED
+    assert run.published == [Effect(SAGA_COMPLETED, "")]
+    assert run.state.deadline is None
+    assert not run.state.anomaly
+
+
+@each_definition
+def test_until_the_last_needed_step_is_done_it_is_in_progress(definition: Definition):
+    needed = [(step.key, DONE) for step in definition.in_order if not step.optional]
+
+    for done in range(1, len(needed)):
+        run = live(definition, needed[:done])
+        assert run.state.status == IN_PROGRESS
+        assert run.state.current_step == needed[done][0]
+        assert run.published == []
+        assert run.state.deadline is not None
+
+
+@pytest.mark.parametrize(("definition", "step"), cases("failed"), ids=named)
+def test_a_failure_asks_for_what_was_done_to_be_undone_in_reverse_order(definition: Definition, step: Step):
+    done = before(definition, step)
+    back = undone(definition, done)
+    said = [*done, (step.key, FAILURE)]
+
+    run = live(definition, said)
+    assert requested(run) == [key for key, _ in back]
+    assert run.state.status == (COMPENSATING if back else FAILED)
+    assert run.state.error_message == f"{step.key} is out of order"
+
+    run = live(definition, [*said, *back], LONG)
+    assert run.state.status == (COMPENSATED if back else FAILED)
+    assert run.state.current_step == step.key
+    assert run.published[-1] == Effect(SAGA_FAILED, "")
+    assert not run.state.needs_operator
+
+
+@pytest.mark.parametrize(("definition", "step"), cases(), ids=named)
+def test_a_step_that_is_never_heard_of_again_times_out(definition: Definition, step: Step):
+    done = before(definition, step)
+    if not done:
+        return  # nothing was heard of the saga at all
+    back = undone(definition, done)
+
+    run = simulate(definition, facts(done), at(len(done) - 1) + (step.timeout or definition.timeout))
+
+    assert run.published[0] == Effect(SAGA_TIMED_OUT, step.key if step.timeout else "")
+    assert requested(run) == [key for key, _ in back]
+    assert run.state.status == (COMPENSATING if back else FAILED)
+
+
+@pytest.mark.parametrize(("definition", "step"), cases(), ids=named)
+def test_a_step_has_all_of_its_time(definition: Definition, step: Step):
+    done = before(definition, step)
+    if not done:
+        return
+
+    almost = at(len(done) - 1) + (step.timeout or definition.timeout - len(done) * MOMENT) - timedelta(microseconds=1)
+    run = simulate(definition, facts(done), almost)
+
+    assert run.state.status == IN_PROGRESS
+
+
+@pytest.mark.parametrize(("definition", "failing"), cases("failed"), ids=named)
+def test_a_compensation_that_fails_or_is_overdue_needs_an_operator(definition: Definition, failing: Step):
+    done = before(definition, failing)
+    for key, _ in undone(definition, done):
+        said = [*done, (failing.key, FAILURE)]
+        if definition.by_key[key].compensation_failed:
+            run = live(definition, [*said, (key, UNDO_FAILED)])
+            assert run.state.status == FAILED
+            assert run.state.needs_operator
+            assert key in run.state.error_message
+
+        others = [each for each in undone(definition, done) if each[0] != key]
+        run = live(definition, [*said, *others], definition.compensation_timeout)
+        assert run.state.status == FAILED
+        assert run.state.needs_operator
+        assert run.state.error_message == f"compensation is overdue: {key}"
+        assert run.published[-1] == Effect(SAGA_FAILED, "")
+
+
+@pytest.mark.parametrize(("definition", "step"), cases("compensated"), ids=named)
+def test_a_late_success_after_the_end_is_still_undone_and_changes_the_end_no_more(definition: Definition, step: Step):
+    done = before(definition, step)
+    if not done:
+        return
+    back = undone(definition, done)
+    run = simulate(definition, facts(done), at(len(done) - 1) + (step.timeout or definition.timeout))
+    over = at(len(done)) + definition.timeout
+    for number, said in enumerate(back):
+        run.observe(facts([said])[0].__class__(said[1], said[0], over + number * MOMENT, "event"))
+    ended = run.state
+    assert ended.status == (COMPENSATED if back else FAILED)
+
+    run.observe(facts([(step.key, DONE)])[0].__class__(DONE, step.key, over + 100 * MOMENT, "event"))
+
+    assert requested(run)[-1] == step.key
+    assert run.state.anomaly == f"{step.key} done after the end"
+    assert run.state.needs_operator
+    unchanged = ("status", "current_step", "started_at", "completed_at", "compensation_started_at", "error_message")
+    assert [getattr(run.state, name) for name in unchanged] == [getattr(ended, name) for name in unchanged]
+
+
+@pytest.mark.parametrize(("definition", "step"), cases("failed"), ids=named)
+def test_a_completed_saga_is_never_told_to_compensate(definition: Definition, step: Step):
+    run = live(definition, [*happy(definition), (step.key, FAILURE)], LONG)
+
+    assert run.state.status == COMPLETED
+    assert run.published == [Effect(SAGA_COMPLETED, "")]
+    assert run.state.anomaly == f"{step.key} failed after the end"
+
+
+def stories(definition: Definition) -> list[list[Said]]:
+    """What may be said of a saga that completes, and of one that fails at each step and is undone."""
+    found = [happy(definition)]
+    for step in definition.required:
+        if step.failed:
+            done = before(definition, step)
+            found.append([*done, (step.key, FAILURE), *undone(definition, done)])
+    return found
+
+
+@each_definition
+def test_every_event_doubled_makes_no_difference(definition: Definition):
+    for story in stories(definition):
+        once = live(definition, story)
+        twice = live(definition, [said for each in story for said in (each, each)])
+        again = live(definition, [*story, *story])
+
+        assert once.published == twice.published == again.published
+        for run in (twice, again):
+            assert run.state.status == once.state.status
+            assert run.state.steps == once.state.steps
+            assert not run.state.anomaly
+
+
+@each_definition
+def test_every_order_of_up_to_five_events_leads_to_the_same_end(definition: Definition):
+    for story in stories(definition):
+        for told in [story[:5]] if len(story) > 5 else [story, story[:-1]]:
+            ends = set()
+            for order in permutations(told):
+                run = live(definition, list(order))
+                ends.add((run.state.status, tuple(run.state.steps.items()), run.state.anomaly))
+                assert sorted(set(requested(run))) == sorted(requested(run))
+                assert not (requested(run) and Effect(SAGA_COMPLETED, "") in run.published)
+            assert len(ends) == 1, (told, ends)

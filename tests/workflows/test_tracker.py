@@ -1,0 +1,342 @@
+"""Events become facts, facts become states, and states are published: on every database, however often it is done."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+
+from events.intake import publish
+from events.models import Event, RoutingInbox
+from figures import totals
+from tests.workflows.lives import DEFINITIONS, before, cases, happy, named, undone
+from tests.workflows.support import catch_up, expire, facts, instance, published, tell, told_before, tracked
+from webhookhub.db import clock
+from workflows import listening
+from workflows.definition import Definition, Step
+from workflows.listening import CatchUp, listen
+from workflows.models import Fact, Instance, TrackedType, UsedDefinition, WorkflowInbox
+from workflows.progress import UnknownDefinition, advance
+from workflows.registry import Registry, load, registry
+from workflows.words import DONE, FAILURE, UNDONE
+
+pytestmark = pytest.mark.django_db
+ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=named)
+def test_a_saga_is_followed_from_its_first_event_to_its_last(definition: Definition):
+    tracked()
+    for said in happy(definition):
+        tell(definition, said, "k-1", order_id="o-7", customer_id="o-7")
+        catch_up()
+
+    found = instance("k-1", definition.name)
+    assert (found.status, found.aggregate_id, found.deadline) == ("COMPLETED", "o-7", None)
+    assert set(json.loads(found.steps).values()) == {"done"}
+    assert published("k-1") == [("saga.completed", None)]
+    [event] = Event.objects.filter(event_type="saga.completed")
+    payload = json.loads(event.payload)
+    assert (payload["saga_id"], payload["aggregate_id"]) == (str(found.saga_id), "o-7")
+    assert RoutingInbox.objects.filter(event_id=event.id).exists(), "it is delivered like any other event"
+    assert not WorkflowInbox.objects.exists(), "the hub does not listen to itself"
+
+
+@pytest.mark.parametrize(("definition", "step"), cases("failed"), ids=named)
+def test_a_failure_is_compensated_though_its_events_come_all_at_once_and_backwards(definition: Definition, step: Step):
+    tracked()
+    done = before(definition, step)
+    for said in reversed([*done, (step.key, FAILURE)]):
+        tell(definition, said, "k-1", reason="no more of it")
+    catch_up()
+    back = undone(definition, done)
+    assert published("k-1")[: len(back)] == [("saga.compensation_requested", key) for key, _ in back]
+    for said in back:
+        tell(definition, said, "k-1")
+    catch_up()
+
+    found = instance("k-1", definition.name)
+    assert found.status == ("COMPENSATED" if back else "FAILED")
+    assert found.error_message == "no more of it"
+    assert published("k-1")[-1] == ("saga.failed", step.key)
+    assert len(published("k-1")) == len(back) + 1
+
+
+def test_an_event_nobody_tracks_goes_nowhere_near_the_inbox():
+    tracked()
+    publish("cart.opened", {})
+
+    assert not WorkflowInbox.objects.exists()
+
+
+def test_the_same_event_looked_at_twice_is_one_fact():
+    tracker = tracked()
+    stored = tell(ORDER, ("order", DONE), "k-1")
+    tracker.track(500)
+    before_again = list(Fact.objects.values())
+    WorkflowInbox.objects.create(event_id=stored.id)
+    tracker.track(500)
+
+    assert list(Fact.objects.values()) == before_again
+    assert Instance.objects.count() == 1
+
+
+def test_each_correlation_id_is_a_saga_of_its_own_and_so_is_each_type():
+    tracked()
+    for key in ("a", "b", "A"):
+        tell(ORDER, ("order", DONE), key)
+    publish("order.cancelled", {"order_id": "a"}, correlation_id="a")
+    catch_up()
+
+    keys = set(Instance.objects.values_list("saga_type", "correlation_key"))
+    submissions = {("order_submission", key) for key in ("a", "b", "A")}
+    assert keys == submissions | {("order_cancellation", "a")}
+
+
+def test_hundreds_of_events_take_few_statements(django_assert_max_num_queries: Any):
+    tracker = tracked()
+    for number in range(100):
+        for said in happy(ORDER):
+            tell(ORDER, said, f"k-{number}")
+
+    with django_assert_max_num_queries(45):
+        assert tracker.track(500) == 500
+
+    assert Instance.objects.filter(status="COMPLETED").count() == 100
+
+
+def test_a_time_out_is_decided_published_and_compensated_in_this_order():
+    tracked()
+    told_before(ORDER, ("order", DONE), "k-1", timedelta(minutes=12))
+    waiting = told_before(ORDER, ("inventory", DONE), "k-1", timedelta(minutes=11))
+    assert WorkflowInbox.objects.filter(event_id=waiting).exists()
+    catch_up()
+    assert expire() == 1
+
+    found = instance("k-1")
+    assert (found.status, found.current_step) == ("COMPENSATING", "inventory")
+    assert found.error_message == "step payment has timed out"
+    assert published("k-1") == [
+        ("saga.timed_out", "payment"),
+        ("saga.compensation_requested", "inventory"),
+        ("saga.compensation_requested", "order"),
+    ]
+    assert facts("k-1")[2:] == [
+        ("payment", "failing"),
+        ("payment", "emitted"),
+        ("inventory", "emitted"),
+        ("order", "emitted"),
+    ]
+    assert expire() == 0
+
+
+def test_a_late_success_after_a_time_out_is_undone_too():
+    tracked()
+    for said in happy(ORDER)[:2]:
+        told_before(ORDER, said, "k-1", timedelta(minutes=11))
+    catch_up()
+    expire()
+    for said in [("inventory", UNDONE), ("order", UNDONE), ("payment", DONE)]:
+        tell(ORDER, said, "k-1")
+        catch_up()
+
+    found = instance("k-1")
+    assert (found.status, found.needs_operator) == ("COMPENSATED", True)
+    assert found.anomaly == "payment done after the end"
+    assert published("k-1")[-1] == ("saga.compensation_requested", "payment")
+
+    tell(ORDER, ("payment", UNDONE), "k-1")
+    catch_up()
+    assert not instance("k-1").needs_operator
+
+
+def test_nobody_times_out_while_the_event_that_says_otherwise_waits_in_the_inbox():
+    tracked()
+    for said in happy(ORDER)[:2]:
+        told_before(ORDER, said, "k-1", timedelta(minutes=11))
+    catch_up()
+    # Told in time, and looked at late.
+    told_before(ORDER, ("payment", DONE), "k-1", timedelta(minutes=9))
+
+    assert expire() == 0
+    catch_up()
+    assert expire() == 0
+    assert instance("k-1").current_step == "shipping"
+
+
+def test_a_saga_of_which_only_the_end_was_seen_is_left_to_a_person():
+    tracked()
+    for step in ("shipping", "confirmation"):
+        told_before(ORDER, (step, DONE), "k-1", timedelta(minutes=31))
+    catch_up()
+    expire()
+
+    found = instance("k-1")
+    assert (found.status, found.needs_operator) == ("FAILED", True)
+    assert published("k-1") == [("saga.failed", None)]
+
+
+def test_what_happened_before_the_hub_listened_belongs_to_the_saga():
+    for said in happy(ORDER)[:4]:
+        tell(ORDER, said, "k-1")
+    tracked()
+    tell(ORDER, ("confirmation", DONE), "k-1")
+    catch_up()
+
+    assert instance("k-1").status == "COMPLETED"
+
+
+def test_an_event_that_was_stored_just_before_its_type_was_tracked_is_fetched():
+    stored = tell(ORDER, ("order", DONE), "k-1")
+    tracker = tracked()
+    assert tracker.track(500) == 0
+
+    assert CatchUp().catch_up(500) == 1
+    catch_up()
+
+    assert instance("k-1").facts.filter(event_id=stored.id).exists()
+    assert CatchUp().catch_up(500) == 0, "what a saga has heard of is not fetched again"
+
+
+def test_catching_up_ends_after_an_hour_and_not_before():
+    tracked()
+    assert TrackedType.objects.filter(caught_up=False).count() == len(registry().names_by_type)
+    CatchUp().catch_up(500)
+    assert not TrackedType.objects.filter(caught_up=True).exists()
+
+    TrackedType.objects.update(tracked_since=clock.now() - listening.REACH - listening.SLACK - timedelta(seconds=1))
+    CatchUp().catch_up(500)
+    assert not TrackedType.objects.filter(caught_up=False).exists()
+
+
+def test_fetching_goes_along_the_events_in_batches():
+    for number in range(7):
+        tell(ORDER, ("order", DONE), f"k-{number}")
+    tracked()
+
+    assert CatchUp().catch_up(3) == 7
+
+
+def test_types_that_no_definition_names_any_more_are_tracked_no_more(tmp_path: Path, hub_settings: Any):
+    tracked()
+    hub_settings(workflow_definitions=(tmp_path,))
+    load.cache_clear()
+    listen(registry())
+
+    assert not TrackedType.objects.exists()
+
+
+FOLDER = """
+name = "trip"
+version = {version}
+starts = ["trip.booked"]
+correlation = "payload.trip.id"
+aggregate = "payload.trip.customer"
+error = "payload.why"
+[[steps]]
+key = "booking"
+done = ["trip.booked"]
+[[steps]]
+key = "{second}"
+done = ["trip.paid"]
+failed = ["trip.refused"]
+"""
+
+
+@pytest.fixture
+def trips(tmp_path: Path, hub_settings: Any) -> Path:
+    (tmp_path / "trip_1.toml").write_text(FOLDER.format(version=1, second="payment"))
+    hub_settings(workflow_definitions=(tmp_path,))
+    load.cache_clear()
+    return tmp_path
+
+
+def test_a_definition_may_correlate_by_the_payload(trips: Path):
+    tracked()
+    publish("trip.booked", {"trip": {"id": 7, "customer": "c-1"}})
+    publish("trip.refused", {"trip": {"id": 7}, "why": "no\nmoney"})
+    catch_up()
+
+    found = instance("7", "trip")
+    assert (found.status, found.aggregate_id, found.error_message) == ("FAILED", "c-1", "no money")
+
+
+@pytest.mark.parametrize("payload", [{}, {"trip": 7}, {"trip": {"id": None}}, {"trip": {"id": "x" * 201}}, [1], None])
+def test_an_event_without_a_usable_key_is_passed_over(trips: Path, payload: Any):
+    tracked()
+    publish("trip.booked", payload)
+    catch_up()
+
+    assert not Instance.objects.exists()
+
+
+def test_a_saga_keeps_the_version_it_was_born_with(trips: Path):
+    tracked()
+    publish("trip.booked", {"trip": {"id": 1}})
+    catch_up()
+    (trips / "trip_2.toml").write_text(FOLDER.format(version=2, second="settlement"))
+    load.cache_clear()
+    tracked()
+    publish("trip.booked", {"trip": {"id": 2}})
+    for number in (1, 2):
+        publish("trip.paid", {"trip": {"id": number}})
+    catch_up()
+
+    assert [instance(key, "trip").definition_version for key in ("1", "2")] == [1, 2]
+    assert [instance(key, "trip").current_step for key in ("1", "2")] == ["payment", "settlement"]
+    assert {(each.name, each.version) for each in UsedDefinition.objects.all()} == {("trip", 1), ("trip", 2)}
+
+
+def test_what_becomes_of_sagas_is_counted_once():
+    tracker = tracked()
+    for said in happy(ORDER):
+        stored = tell(ORDER, said, "k-1")
+    tell(ORDER, ("inventory", FAILURE), "k-2")
+    catch_up()
+    WorkflowInbox.objects.create(event_id=stored.id)
+    tracker.track(500)
+
+    kept = totals.read()
+    assert kept[totals.WORKFLOWS_STARTED, "order_submission"] == 2
+    assert kept[totals.WORKFLOWS_ENDED, "order_submission/COMPLETED"] == 1
+    assert kept[totals.WORKFLOW_STEPS, "order_submission/shipping"] == 1
+    assert sum(n for (name, _), n in kept.items() if name == totals.WORKFLOW_DURATIONS) == 1
+    assert sum(n for (name, _), n in kept.items() if name == totals.WORKFLOW_DETECTIONS) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE saga_facts SET step = 'x'",
+        "DELETE FROM saga_facts",
+        "DELETE FROM saga_instances",
+        "UPDATE saga_instances SET status = 'IN_PROGRESS'",
+        "UPDATE saga_instances SET completed_at = NULL",
+        "UPDATE saga_instances SET error_message = 'x'",
+        "UPDATE saga_instances SET correlation_key = 'x'",
+        "UPDATE saga_instances SET definition_version = 2",
+        "UPDATE workflow_definitions SET document = '{}'",
+        "DELETE FROM workflow_definitions",
+    ],
+)
+def test_the_database_itself_refuses_to_rewrite_history(change: str):
+    tracked()
+    for said in happy(ORDER):
+        tell(ORDER, said, "k-1")
+    catch_up()
+
+    with pytest.raises(DatabaseError, match="refused"), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(change)
+
+
+def test_a_tracker_of_an_older_program_is_told_so(trips: Path):
+    tracked()
+    publish("trip.booked", {"trip": {"id": 1}})
+    catch_up()
+
+    with pytest.raises(UnknownDefinition, match="restart it with the program"):
+        advance([instance("1", "trip").pk], Registry([]))

@@ -1,0 +1,108 @@
+"""How facts are written and read back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from webhookhub.db.statements import insert_new
+
+from . import fold
+from .fold import Decision, Effect
+from .models import Fact
+from .words import EMITTED, EVENT, HUB
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What an event says of a step."""
+
+    instance_id: int
+    event_id: int
+    step: str
+    role: str
+    at: datetime
+    detail: str = ""
+    aggregate_id: str | None = None
+
+
+def observe(observations: Sequence[Observation], now: datetime) -> int:
+    """Write what events say; a repetition changes nothing. Returns how many facts are new."""
+    rows = [
+        {
+            "instance_id": each.instance_id,
+            "event_id": each.event_id,
+            "step": each.step,
+            "role": each.role,
+            "origin": EVENT,
+            "idempotency_key": None,
+            "decision_no": None,
+            "actor": "",
+            "reason": "",
+            "detail": each.detail,
+            "aggregate_id": each.aggregate_id,
+            "occurred_at": each.at,
+            "recorded_at": now,
+        }
+        for each in observations
+    ]
+    return insert_new(Fact, rows, key=("instance_id", "event_id", "step", "role"))
+
+
+def decide(decisions: Sequence[tuple[int, int, Decision]], now: datetime) -> int:
+    """Write decisions (instance, number, decision). Where the number is taken, another has decided and this is void."""
+    rows = [
+        {
+            "instance_id": instance_id,
+            "event_id": None,
+            "step": decision.step,
+            "role": decision.role,
+            "origin": HUB,
+            "idempotency_key": None,
+            "decision_no": number,
+            "actor": "",
+            "reason": "",
+            "detail": decision.detail(),
+            "aggregate_id": None,
+            "occurred_at": now,
+            "recorded_at": now,
+        }
+        for instance_id, number, decision in decisions
+    ]
+    return insert_new(Fact, rows, key=("instance_id", "decision_no"))
+
+
+def note_published(published: Sequence[tuple[int, int, Effect]], now: datetime) -> int:
+    """Write down (instance, event, effect) what was published."""
+    rows = [
+        {
+            "instance_id": instance_id,
+            "event_id": event_id,
+            "step": effect.step,
+            "role": EMITTED,
+            "origin": HUB,
+            "idempotency_key": None,
+            "decision_no": None,
+            "actor": "",
+            "reason": "",
+            "detail": effect.kind,
+            "aggregate_id": None,
+            "occurred_at": now,
+            "recorded_at": now,
+        }
+        for instance_id, event_id, effect in published
+    ]
+    return insert_new(Fact, rows, key=("instance_id", "event_id", "step", "role"))
+
+
+def of(instance_ids: Collection[int]) -> dict[int, list[fold.Fact]]:
+    """The facts of these sagas, in the form that is folded."""
+    found: dict[int, list[fold.Fact]] = defaultdict(list)
+    rows = Fact.objects.filter(instance_id__in=instance_ids).values_list(
+        "instance_id", "role", "step", "occurred_at", "origin", "detail", "aggregate_id", "decision_no"
+    )
+    for instance_id, role, step, at, origin, detail, aggregate_id, number in rows:
+        found[instance_id].append(fold.Fact(role, step, at, origin, detail, aggregate_id, number))
+    return found

@@ -1,0 +1,76 @@
+"""Which event types the trigger on `events` copies into the inbox, and what it could not copy yet.
+
+A type begins to be tracked when its row commits. An event that was inserted before that is not in the inbox, even if
+its own transaction commits later. So for an hour from then on the events of the hour before are looked for, again and
+again, and put into the inbox: nothing is missed unless a producer keeps a transaction open for longer than that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from events.models import Event
+from webhookhub.db import clock
+from webhookhub.db.statements import delete_each, insert_new
+
+from .models import Fact, TrackedType, WorkflowInbox
+from .registry import Registry
+
+# How long before it is tracked a type's events are fetched, and for how long they are looked for.
+REACH = timedelta(hours=1)
+# The producer's statement and the tracker's may have begun in another order than they have ended.
+SLACK = timedelta(minutes=1)
+LOOK_SECONDS = 60.0
+
+
+def listen(registry: Registry) -> None:
+    """Track the types that the definitions name, and no others."""
+    wanted = set(registry.names_by_type)
+    tracked = set(TrackedType.objects.values_list("event_type", flat=True))
+    now = clock.now()
+    new = [{"event_type": each, "tracked_since": now, "caught_up": False} for each in sorted(wanted - tracked)]
+    if new:
+        insert_new(TrackedType, new, key=("event_type",))
+    delete_each(TrackedType, sorted(tracked - wanted))
+
+
+class CatchUp:
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def catch_up(self, batch_size: int) -> int:
+        """Once a minute while there is something to look for; returns how many events were put into the inbox."""
+        if time.monotonic() < self._next:
+            return 0
+        self._next = time.monotonic() + LOOK_SECONDS
+        now = clock.now()
+        added = 0
+        behind = list(TrackedType.objects.filter(caught_up=False).values_list("event_type", "tracked_since"))
+        for event_type, since in behind:
+            added += sum(_add(ids) for ids in _events(event_type, since, batch_size))
+            if now > since + REACH + SLACK:
+                TrackedType.objects.filter(event_type=event_type, tracked_since=since).update(caught_up=True)
+        return added
+
+
+def _events(event_type: str, since: datetime, batch_size: int) -> Iterator[list[int]]:
+    """Ids of the type's events about the time when it began to be tracked, in the order of their time."""
+    rows = Event.objects.filter(event_type=event_type, created_at__gte=since - REACH, created_at__lte=since + SLACK)
+    rows = rows.order_by("created_at", "id")
+    found = list(rows.values_list("id", "created_at")[:batch_size])
+    while found:
+        yield [id for id, _ in found]
+        last, last_at = found[-1]
+        if len(found) < batch_size:
+            return
+        following = rows.filter(created_at__gte=last_at).exclude(created_at=last_at, id__lte=last)
+        found = list(following.values_list("id", "created_at")[:batch_size])
+
+
+def _add(event_ids: list[int]) -> int:
+    """Those that no saga has heard of. One that was heard of by another is looked at in vain, and no harm done."""
+    known = set(Fact.objects.filter(event_id__in=event_ids).values_list("event_id", flat=True))
+    rows = [{"event_id": id, "lease_until": None} for id in event_ids if id not in known]
+    return insert_new(WorkflowInbox, rows, key=("event_id",), look_first=True) if rows else 0

@@ -1,0 +1,25 @@
+from webhookhub.db.errors import UnfitDatabase
+from webhookhub.runner.command import LoopCommand
+from webhookhub.runner.step import Batch, Step
+from workflows import used
+from workflows.listening import CatchUp, listen
+from workflows.parsing import InvalidDefinition
+from workflows.timeouts import Monitor
+from workflows.tracker import Tracker
+
+
+class Command(LoopCommand):
+    help = (
+        "Tracks business workflows over their events and notices those that time out, until it is told to stop (TERM)."
+    )
+    kind = "workflows"
+
+    def make_step(self, process_name: str) -> Step:
+        try:
+            registry = used.in_force()
+        except InvalidDefinition as error:
+            raise UnfitDatabase(str(error)) from None
+        listen(registry)
+        tracker = Tracker(registry)
+        # The monitor last: what has been told by now has been heard.
+        return Batch(CatchUp().catch_up, tracker.track, tracker.touch, Monitor(registry).expire)

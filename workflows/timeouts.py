@@ -1,0 +1,38 @@
+"""Sagas whose time has passed. The decision is a fact, stored before anything is published."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from events.models import Event
+from webhookhub.db import clock
+
+from .models import Instance, WorkflowInbox
+from .progress import advance
+from .registry import Registry
+from .words import OPEN
+
+
+class Monitor:
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def expire(self, batch_size: int) -> int:
+        """One batch of each open status; returns how many rows changed."""
+        horizon = _horizon()
+        ids = [
+            id
+            for status in OPEN
+            for id in Instance.objects.due(status, horizon).values_list("id", flat=True)[:batch_size]
+        ]
+        return advance(ids, self._registry, horizon=horizon) if ids else 0
+
+
+def _horizon() -> datetime:
+    """Until when all is known: nobody has timed out because the event that says otherwise is still in the inbox."""
+    now = clock.now()
+    first = WorkflowInbox.objects.order_by("event_id").values_list("event_id", flat=True).first()
+    if first is None:
+        return now
+    created_at = Event.objects.filter(id=first).values_list("created_at", flat=True).first()
+    return min(now, created_at) if created_at else now

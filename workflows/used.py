@@ -1,0 +1,63 @@
+"""The versions that sagas were born with, kept in the database: what was used once can no longer change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+from webhookhub.db.statements import insert_new
+
+from .definition import Definition
+from .models import UsedDefinition
+from .parsing import InvalidDefinition, parse
+from .registry import Registry, registry
+
+
+def in_force() -> Registry:
+    """The definitions of the files, and of the database those whose files are gone but whose sagas are not.
+
+    Raises InvalidDefinition if a file has been changed since sagas were born with it.
+    """
+    loaded = registry()
+    for error in changed(loaded):
+        raise error
+    return loaded.with_stored(stored())
+
+
+def stored() -> list[Definition]:
+    rows = UsedDefinition.objects.order_by("name", "version").values_list("name", "version", "document")
+    return [parse(json.loads(document), f"{name} version {version}") for name, version, document in rows]
+
+
+def changed(loaded: Registry) -> Iterator[InvalidDefinition]:
+    rows = UsedDefinition.objects.order_by("name", "version").values_list("name", "version", "fingerprint")
+    for name, version, fingerprint in rows:
+        definition = loaded.get(name, version)
+        if definition is not None and definition.fingerprint != fingerprint:
+            yield InvalidDefinition(
+                definition.label,
+                "version",
+                f"has sagas and was changed since; put it back as it was and make a new version, {version + 1}, "
+                "in a file of its own",
+            )
+
+
+def remember(definitions: Iterable[Definition]) -> None:
+    """To be called before the first saga of a version is born. Raises InvalidDefinition if it was born differently."""
+    given = list(definitions)
+    insert_new(
+        UsedDefinition,
+        [
+            {
+                "name": each.name,
+                "version": each.version,
+                "fingerprint": each.fingerprint,
+                "document": json.dumps(each.document, sort_keys=True),
+            }
+            for each in given
+        ],
+        key=("name", "version"),
+        look_first=True,
+    )
+    for error in changed(Registry(given)):
+        raise error

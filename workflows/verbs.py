@@ -1,0 +1,172 @@
+"""What services and operators tell of a saga, as facts: the verbs of ADR-025's tracker, and the operators' actions.
+
+Each carries an idempotency key: the same again changes nothing. A tracker folds what was told within a moment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from webhookhub.db import clock
+from webhookhub.db.statements import insert_new
+from webhookhub.ids import new_uid
+
+from . import used
+from .definition import Definition
+from .models import Fact, Instance
+from .words import (
+    CLOSED,
+    DONE,
+    FAILURE,
+    FINISHED,
+    IN_PROGRESS,
+    OPERATOR,
+    RETRIED,
+    STARTED,
+    UNDO_FAILED,
+    UNDONE,
+    VERB,
+)
+
+# What may be said, and whether of a step (True), of the saga as a whole (False) or of either (None).
+VERBS = {STARTED: False, DONE: True, FAILURE: None, UNDONE: None, UNDO_FAILED: True, FINISHED: False}
+ACTIONS = {RETRIED: True, UNDONE: None, CLOSED: False}
+
+
+class InvalidFact(ValueError):
+    """A field is not acceptable; nothing was recorded."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field} {why}")
+        self.field = field
+        self.why = why
+
+
+class KeyConflict(Exception):
+    """The idempotency key was used before for another fact of this saga; nothing was recorded."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"idempotency_key {key!r} stands for another fact of this saga")
+        self.key = key
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """`created` is False when it was told before."""
+
+    instance: Instance
+    fact_id: int
+    created: bool
+
+
+def start(
+    saga_type: str, correlation_key: str, *, idempotency_key: str, actor: str, aggregate_id: str | None = None
+) -> Recorded:
+    """A saga begins, or began already: there is one for each type and correlation key."""
+    definition = used.in_force().latest.get(saga_type)
+    if definition is None:
+        known = ", ".join(sorted(used.in_force().latest))
+        raise InvalidFact("saga_type", f"{saga_type!r} is no workflow; there are {known}")
+    correlation_key = _text("correlation_key", correlation_key, 200)
+    if aggregate_id is not None:
+        aggregate_id = _text("aggregate_id", aggregate_id, 200)
+    instance = born(definition, correlation_key)
+    return _record(instance, STARTED, "", VERB, idempotency_key, actor, aggregate_id=aggregate_id)
+
+
+def tell(
+    instance: Instance, role: str, step: str = "", *, idempotency_key: str, actor: str, error: str = ""
+) -> Recorded:
+    """A service says how far it is: one of VERBS. `error` is why something failed."""
+    _allowed(instance, role, step, VERBS)
+    return _record(instance, role, step, VERB, idempotency_key, actor, detail=error[:500])
+
+
+def act(
+    instance: Instance, action: str, step: str = "", *, idempotency_key: str, actor: str, reason: str, detail: str = ""
+) -> Recorded:
+    """An operator steps in: one of ACTIONS. The caller has seen to the permission."""
+    _allowed(instance, action, step, ACTIONS)
+    reason = _text("reason", reason, 500)
+    return _record(instance, action, step, OPERATOR, idempotency_key, actor, reason, detail or reason)
+
+
+def born(definition: Definition, correlation_key: str) -> Instance:
+    used.remember([definition])
+    insert_new(Instance, [row(definition, correlation_key)], key=("saga_type", "correlation_key"), look_first=True)
+    return Instance.objects.get(saga_type=definition.name, correlation_key=correlation_key)
+
+
+def row(definition: Definition, correlation_key: str) -> dict[str, object]:
+    """A saga of which nothing is known yet but that it exists."""
+    return {
+        "saga_id": new_uid(),
+        "saga_type": definition.name,
+        "definition_version": definition.version,
+        "correlation_key": correlation_key,
+        "current_step": "",
+        "status": IN_PROGRESS,
+        "error_message": "",
+        "steps": "{}",
+        "anomaly": "",
+        "needs_operator": False,
+        "by_hand": False,
+        "version": 0,
+    }
+
+
+def _allowed(instance: Instance, role: str, step: str, table: dict[str, bool | None]) -> None:
+    if role not in table:
+        raise InvalidFact("role", f"{role!r} is none of {', '.join(table)}")
+    of_step = table[role]
+    definition = used.in_force().get(instance.saga_type, instance.definition_version)
+    keys = definition.by_key if definition else {}
+    if step and step not in keys:
+        raise InvalidFact("step", f"{step!r} is no step of {instance.saga_type}; there are {', '.join(keys)}")
+    if of_step is True and not step:
+        raise InvalidFact("step", f"is missing; there are {', '.join(keys)}")
+    if of_step is False and step:
+        raise InvalidFact("step", f"must be left out: {role!r} is said of the saga as a whole")
+
+
+def _record(
+    instance: Instance,
+    role: str,
+    step: str,
+    origin: str,
+    idempotency_key: str,
+    actor: str,
+    reason: str = "",
+    detail: str = "",
+    aggregate_id: str | None = None,
+) -> Recorded:
+    key = _text("idempotency_key", idempotency_key, 200)
+    now = clock.now()
+    fact = {
+        "instance_id": instance.pk,
+        "event_id": None,
+        "step": step,
+        "role": role,
+        "origin": origin,
+        "idempotency_key": key,
+        "decision_no": None,
+        "actor": _text("actor", actor, 150),
+        "reason": reason,
+        "detail": detail,
+        "aggregate_id": aggregate_id,
+        "occurred_at": now,
+        "recorded_at": now,
+    }
+    created = insert_new(Fact, [fact], key=("instance_id", "idempotency_key"))
+    stored = Fact.objects.get(instance_id=instance.pk, idempotency_key=key)
+    if (stored.role, stored.step, stored.origin) != (role, step, origin):
+        raise KeyConflict(key)
+    return Recorded(instance, stored.pk, bool(created))
+
+
+def _text(field: str, value: object, limit: int) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= limit:
+        raise InvalidFact(field, f"must be a text of 1 to {limit} characters")
+    if not value.isprintable() or value != value.strip():
+        raise InvalidFact(field, "must not hold control characters, or begin or end with a blank")
+    return value
