@@ -69,7 +69,7 @@ def _round(ids: Sequence[int], registry: Registry, horizon: datetime | None) -> 
     known = facts.of(ids)
     now = clock.now()
     decisions, settled = [], []
-    for saga, before, projection in rows:
+    for saga, before, kept in rows:
         its = known[saga.id]
         if not any(fact.role in OBSERVED for fact in its):
             continue  # just born: its first fact is on its way, and whoever brings it comes here again
@@ -79,11 +79,11 @@ def _round(ids: Sequence[int], registry: Registry, horizon: datetime | None) -> 
         if decision is not None:
             decisions.append((saga.id, state.decisions + 1, decision))
         else:
-            settled.append((saga, before, projection, state))
+            settled.append((saga, before, kept, state))
     if decisions:
         facts.decide(decisions, now)
     emission.emit([(saga, state) for saga, _, _, state in settled if state.effects], now)
-    changes = [(saga, before, state) for saga, before, kept, state in settled if kept != _projection(state)]
+    changes = [(saga, before, state) for saga, before, kept, state in settled if kept != projection(state)]
     again = [instance_id for instance_id, _, _ in decisions]
     try:
         in_transaction(lambda: _store(changes, now))
@@ -124,14 +124,14 @@ def _read(ids: Collection[int]) -> list[tuple[Identity, Before, tuple[Any, ...]]
     found = []
     for row in rows:
         identity = Identity(*row[: len(Identity._fields)])
-        version, projection = row[len(Identity._fields)], row[len(Identity._fields) + 1 :]
-        kept = dict(zip(PROJECTED, projection, strict=True))
-        before = Before(kept["status"], kept["steps"], kept["deadline"], kept["by_hand"], version)
-        found.append((identity, before, projection))
+        version, kept = row[len(Identity._fields)], row[len(Identity._fields) + 1 :]
+        named = dict(zip(PROJECTED, kept, strict=True))
+        before = Before(named["status"], named["steps"], named["deadline"], named["by_hand"], version)
+        found.append((identity, before, kept))
     return found
 
 
-def _projection(state: State) -> tuple[Any, ...]:
+def projection(state: State) -> tuple[Any, ...]:
     """What the row says of a state, in the order of PROJECTED."""
     return (
         state.aggregate_id,
@@ -157,7 +157,7 @@ def _store(changes: Sequence[Changed], now: datetime) -> None:
     rows = []
     for saga, before, state in changes:
         counting.count(counts, saga.saga_type, before, state)
-        projected = dict(zip(PROJECTED, _projection(state), strict=True))
+        projected = dict(zip(PROJECTED, projection(state), strict=True))
         rows.append({"id": saga.id, "version": before.version, **projected, "updated_at": now})
     following = {"version": f"{Instance._meta.db_table}.version + 1"}
     if update_each(Instance, rows, match=("id", "version"), where="1 = 1", values=following) != len(rows):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from webhookhub.db import clock
 from webhookhub.db.statements import insert_new
 from webhookhub.ids import new_uid
+from webhookhub.runner.nudges import nudge
 
 from . import used
 from .definition import Definition
@@ -158,6 +159,7 @@ def _record(
         "recorded_at": now,
     }
     created = insert_new(Fact, [fact], key=("instance_id", "idempotency_key"))
+    nudge("workflows")
     stored = Fact.objects.get(instance_id=instance.pk, idempotency_key=key)
     if (stored.role, stored.step, stored.origin) != (role, step, origin):
         raise KeyConflict(key)

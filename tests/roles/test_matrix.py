@@ -14,6 +14,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from roles.declaration import BY_NAME, ROLES, Role
 from tests.admin import rows
+from tests.workflows import support as workflows
 from webhookhub.db.vendors import error_code
 
 from .accounts import connected_as
@@ -37,14 +38,21 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
 
     from api.models import ApiKey
     from deadletters.models import DeadLetter, Requeue
+    from events.intake import publish
     from figures.models import MINUTE, Period, Total
     from webhookhub.db import clock
+    from workflows import verbs
 
     rows.one_of_each()
     Requeue.objects.create(dead_letter=DeadLetter.objects.get(), requested_by="a", reason="r", request_token="t")
     ApiKey.objects.create(key_id="k", secret_sha256="s", name="n", scopes="read", created_by="a")
     Total.objects.create(name="n", label="l", shard=0)
     Period.objects.create(period=MINUTE, starts_at=clock.now(), subscription_id=1, shard=0)
+    tracker = workflows.tracked()
+    publish("order.submitted", {}, correlation_id="k")
+    tracker.track(10)
+    publish("order.submitted", {}, correlation_id="k")
+    verbs.act(workflows.instance("k"), "closed", idempotency_key="k", actor="a", reason="r")
     user = User.objects.create_user("anna")
     user.groups.add(Group.objects.get(name="support"))
     user.user_permissions.add(Permission.objects.order_by("pk")[0])

@@ -1,0 +1,80 @@
+"""run_workflows killed (-9) again and again, two of them side by side: every saga ends as its events say, once."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+
+from tests.workflows.lives import DEFINITIONS, happy
+from tests.workflows.support import instance, published, tell, told_before, tracked
+from workflows.models import Instance, WorkflowInbox
+from workflows.registry import registry
+from workflows.replay import replay
+from workflows.words import COMPENSATED, DONE, FAILURE, UNDONE
+
+from .support import Processes, Running, until
+
+ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
+SMALL = ("--batch-size", "5", "--interval", "0.02")
+KILLS = 3
+SAGAS = 12
+
+COMPLETE = happy(ORDER)
+COMPENSATE = [("order", DONE), ("inventory", DONE), ("payment", FAILURE), ("inventory", UNDONE), ("order", UNDONE)]
+
+
+def begin(round: int) -> None:
+    """Of each three, one completes, one is compensated and one has timed out; their events come in any order."""
+    told = []
+    for number in range(SAGAS):
+        key = f"{round}-{number}"
+        if number % 3 == 2:
+            for said in COMPLETE[:2]:
+                told_before(ORDER, said, key, timedelta(minutes=11))
+        else:
+            told += [(said, key) for said in (COMPLETE, COMPENSATE)[number % 3]]
+    random.shuffle(told)
+    for said, key in told:
+        tell(ORDER, said, key)
+
+
+def all_ended() -> bool:
+    found = Counter(Instance.objects.values_list("status", flat=True))
+    third = KILLS * SAGAS // 3
+    ended = found == {"COMPLETED": third, COMPENSATED: third, "COMPENSATING": third}
+    return ended and not WorkflowInbox.objects.exists()
+
+
+def some_work_of(victim: Running) -> Callable[[], bool]:
+    """A random number of lines in its log, or nothing left to do."""
+    lines = victim.lines + random.randint(2, 12)
+    return lambda: victim.lines >= lines or not WorkflowInbox.objects.exists()
+
+
+def test_trackers_killed_again_and_again_neither_lose_nor_repeat(processes: Processes):
+    tracked()
+    running = [processes.start("run_workflows", *SMALL) for _ in range(2)]
+    for round in range(KILLS):
+        begin(round)
+        victim = running.pop(0)
+        until(some_work_of(victim), "it works")
+        victim.kill()
+        running.append(processes.start("run_workflows", *SMALL))
+    until(all_ended, "every saga ends", 60)
+
+    for round in range(KILLS):
+        for number in range(SAGAS):
+            key = f"{round}-{number}"
+            said = published(key)
+            assert len(said) == len(set(said)), "something was published twice"
+            match number % 3:
+                case 0:
+                    assert said == [("saga.completed", None)]
+                case 1:
+                    assert said[-1] == ("saga.failed", "payment")
+                case 2:
+                    assert said[0] == ("saga.timed_out", "payment")
+                    assert instance(key).current_step == "inventory"
+    assert [each for batch in replay(registry(), 500) for each in batch.differences] == []

@@ -1,0 +1,76 @@
+"""A tracker or a monitor that dies before or after any of its statements is made up for by going on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import count
+
+import pytest
+
+from tests.conformance.crashes import crash, points, statements_of
+from tests.workflows.lives import DEFINITIONS, happy
+from tests.workflows.support import catch_up, expire, instance, published, tell, told_before, tracked
+from workflows import verbs
+from workflows.models import Fact, WorkflowInbox
+from workflows.registry import registry
+from workflows.replay import replay
+from workflows.tracker import Tracker
+from workflows.words import DONE, FAILURE
+
+pytestmark = pytest.mark.usefixtures("committed")
+ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
+numbers = count(1)
+Work = Callable[[], object]
+
+
+def to_complete(key: str) -> Work:
+    for said in happy(ORDER):
+        tell(ORDER, said, key)
+    return lambda: Tracker(registry()).track(500)
+
+
+def to_fail(key: str) -> Work:
+    for said in [("order", DONE), ("inventory", DONE), ("payment", FAILURE)]:
+        tell(ORDER, said, key)
+    return lambda: Tracker(registry()).track(500)
+
+
+def to_time_out(key: str) -> Work:
+    for said in happy(ORDER)[:2]:
+        told_before(ORDER, said, key, timedelta(minutes=11))
+    catch_up()
+    return expire
+
+
+def to_be_told(key: str) -> Work:
+    tell(ORDER, ("order", DONE), key)
+    catch_up()
+    verbs.act(instance(key), "closed", idempotency_key="c", actor="olga", reason="enough")
+    return lambda: Tracker(registry()).touch(500)
+
+
+def seen(key: str) -> object:
+    """What there is of a saga, without what differs from one to the next: numbers and times."""
+    found = instance(key)
+    facts = sorted(Fact.objects.filter(instance=found).values_list("step", "role", "origin", "decision_no"), key=str)
+    return found.status, found.current_step, found.steps, found.error_message, facts, published(key)
+
+
+@pytest.mark.parametrize("prepare", [to_complete, to_fail, to_time_out, to_be_told])
+def test_a_step_cut_short_at_any_statement_and_gone_on_with_ends_as_if_undisturbed(prepare: Callable[[str], Work]):
+    tracked()
+    prepare("first")()  # from now on the definition is in use
+    key = f"k-{next(numbers)}"
+    statements = statements_of(prepare(key))
+    undisturbed = seen(key)
+    assert len(statements) > 10
+
+    for point in points(statements):
+        key = f"k-{next(numbers)}"
+        crash(prepare(key), point)
+        WorkflowInbox.objects.update(lease_until=None)  # its lease expires
+        catch_up()
+        expire()
+        assert seen(key) == undisturbed, point
+    assert [each for batch in replay(registry(), 500) for each in batch.differences] == []

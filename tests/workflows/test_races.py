@@ -1,0 +1,96 @@
+"""Two trackers, or a tracker and a monitor, at the same saga: each decision is taken once, and no row goes back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from tests.conformance.rivals import Rival, rows_are_locked_one_by_one, together
+from tests.workflows.lives import DEFINITIONS, happy
+from tests.workflows.support import catch_up, expire, instance, published, tell, told_before, tracked
+from workflows.models import Fact, Instance, WorkflowInbox
+from workflows.registry import registry
+from workflows.replay import replay
+from workflows.tracker import Tracker
+from workflows.words import DONE, FAILURE
+
+pytestmark = pytest.mark.usefixtures("committed")
+ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
+INSERT_FACTS = "INSERT INTO saga_facts"
+
+
+def track(batch_size: int = 500) -> int:
+    return Tracker(registry()).track(batch_size)
+
+
+def agree() -> None:
+    assert [each for batch in replay(registry(), 500) for each in batch.differences] == []
+
+
+def test_a_saga_that_completes_while_it_times_out_does_one_or_the_other():
+    tracked()
+    for said in happy(ORDER)[:4]:
+        told_before(ORDER, said, "k", timedelta(minutes=8))
+    catch_up()
+    with Rival(expire, before=INSERT_FACTS) as monitor:
+        monitor.reached()  # it has read that the last step is overdue, and is about to say so
+        tell(ORDER, ("confirmation", DONE), "k")
+        track()
+        assert instance("k").status == "COMPLETED"
+        monitor.result()
+
+    assert instance("k").status == "COMPLETED"
+    assert published("k") == [("saga.completed", None)]
+    agree()
+
+
+def test_a_saga_that_times_out_while_it_completes_does_one_or_the_other():
+    tracked()
+    for said in happy(ORDER)[:4]:
+        told_before(ORDER, said, "k", timedelta(minutes=8))
+    catch_up()
+    told_before(ORDER, ("confirmation", DONE), "k", timedelta(minutes=2))
+    with Rival(lambda: (track(), track()), before="SELECT saga_facts.instance_id") as tracker:
+        tracker.reached()  # the last fact is written, and not yet folded
+        WorkflowInbox.objects.all().delete()  # as if it were not known to wait
+        expire()
+        tracker.result()
+
+    # The monitor has seen the fact as well: whoever looks at all that is known completes the saga.
+    assert instance("k").status == "COMPLETED"
+    assert published("k") == [("saga.completed", None)]
+    agree()
+
+
+def test_two_trackers_with_an_event_each_of_one_saga_miss_none():
+    tracked()
+    tell(ORDER, ("order", DONE), "k")
+    catch_up()
+    for said in [("inventory", DONE), ("payment", DONE)]:
+        tell(ORDER, said, "k")
+    with Rival(lambda: track(1), before="UPDATE (SELECT" if rows_are_locked_one_by_one() else "UPDATE saga") as slow:
+        if rows_are_locked_one_by_one():
+            slow.reached()
+        track(1)
+        slow.result()
+    catch_up()
+
+    assert instance("k").current_step == "shipping"
+    agree()
+
+
+def test_many_trackers_at_once_track_each_event_once():
+    tracked()
+    for number in range(30):
+        story = happy(ORDER) if number % 2 else [("order", DONE), ("inventory", DONE), ("payment", FAILURE)]
+        for said in story:
+            tell(ORDER, said, f"k-{number}")
+
+    together(*[lambda: [track(7) for _ in range(12)]] * 3)
+    catch_up()
+
+    assert Instance.objects.filter(status="COMPLETED").count() == 15
+    assert Instance.objects.filter(status="COMPENSATING").count() == 15
+    assert Fact.objects.filter(role="emitted").count() == 15 + 30
+    agree()

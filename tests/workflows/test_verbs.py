@@ -1,0 +1,125 @@
+"""Services that would rather call than publish, and operators: what they tell are facts like any other."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.workflows.support import catch_up, facts, instance, published, tracked
+from workflows import reading, verbs
+from workflows.models import Fact, Instance, WorkflowTouched
+from workflows.verbs import InvalidFact, KeyConflict
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def started() -> Instance:
+    tracked()
+    verbs.start("order_submission", "k-1", idempotency_key="s", actor="shop", aggregate_id="o-7")
+    catch_up()
+    return instance("k-1")
+
+
+def test_a_saga_can_be_told_from_its_start_to_its_end(started: Instance):
+    assert (started.status, started.current_step, started.aggregate_id) == ("IN_PROGRESS", "order", "o-7")
+    for step in ("order", "inventory", "payment"):
+        verbs.tell(started, "done", step, idempotency_key=step, actor="shop")
+    catch_up()
+    assert instance("k-1").current_step == "shipping"
+
+    verbs.tell(started, "completed", idempotency_key="c", actor="shop")
+    catch_up()
+
+    assert instance("k-1").status == "COMPLETED"
+    assert published("k-1") == [("saga.completed", None)]
+
+
+def test_a_saga_can_be_told_to_have_failed_and_been_compensated(started: Instance):
+    verbs.tell(started, "done", "order", idempotency_key="1", actor="shop")
+    verbs.tell(started, "failed", idempotency_key="2", actor="shop", error="no stock")
+    catch_up()
+    assert (instance("k-1").status, instance("k-1").error_message) == ("COMPENSATING", "no stock")
+
+    verbs.tell(started, "compensated", idempotency_key="3", actor="shop")
+    catch_up()
+    assert instance("k-1").status == "COMPENSATED"
+
+
+def test_the_same_key_again_is_the_same_fact(started: Instance):
+    first = verbs.tell(started, "done", "order", idempotency_key="1", actor="shop")
+    again = verbs.tell(started, "done", "order", idempotency_key="1", actor="shop")
+
+    assert (first.created, again.created) == (True, False)
+    assert first.fact_id == again.fact_id
+    with pytest.raises(KeyConflict, match="stands for another fact"):
+        verbs.tell(started, "failed", "order", idempotency_key="1", actor="shop")
+    restarted = verbs.start("order_submission", "k-1", idempotency_key="s", actor="shop")
+    assert not restarted.created
+    assert restarted.instance.pk == started.pk
+
+
+def test_what_was_told_waits_for_a_tracker(started: Instance):
+    verbs.tell(started, "done", "order", idempotency_key="1", actor="shop")
+
+    assert WorkflowTouched.objects.filter(instance_id=started.pk).count() == 1
+    assert instance("k-1").version == started.version
+
+
+@pytest.mark.parametrize(
+    ("role", "step", "key", "field"),
+    [
+        ("ended", "", "k", "role"),
+        ("closed", "", "k", "role"),
+        ("done", "", "k", "step"),
+        ("done", "nowhere", "k", "step"),
+        ("completed", "order", "k", "step"),
+        ("done", "order", "", "idempotency_key"),
+        ("done", "order", " k", "idempotency_key"),
+        ("done", "order", "k" * 201, "idempotency_key"),
+    ],
+)
+def test_what_cannot_be_told_is_refused_with_the_field(started: Instance, role: str, step: str, key: str, field: str):
+    before = Fact.objects.count()
+
+    with pytest.raises(InvalidFact) as raised:
+        verbs.tell(started, role, step, idempotency_key=key, actor="shop")
+
+    assert raised.value.field == field
+    assert Fact.objects.count() == before
+
+
+def test_an_unknown_workflow_cannot_be_started():
+    with pytest.raises(InvalidFact, match="'nothing' is no workflow; there are customer_registration"):
+        verbs.start("nothing", "k", idempotency_key="k", actor="a")
+
+
+def test_an_operator_gives_a_name_and_a_reason(started: Instance):
+    with pytest.raises(InvalidFact) as raised:
+        verbs.act(started, "closed", idempotency_key="k", actor="olga", reason="")
+    assert raised.value.field == "reason"
+
+    verbs.act(started, "retried", "order", idempotency_key="r", actor="olga", reason="receiver was down")
+    verbs.act(started, "closed", idempotency_key="k", actor="olga", reason="done by hand")
+    catch_up()
+
+    found = instance("k-1")
+    assert (found.status, found.by_hand, found.error_message) == ("FAILED", True, "done by hand")
+    assert facts("k-1")[:3] == [("", "started"), ("order", "retried"), ("", "closed")]
+    entry = next(each for each in reading.timeline(found) if each.fact.role == "closed")
+    assert (entry.fact.actor, entry.fact.reason) == ("olga", "done by hand")
+
+
+def test_sagas_are_found_by_what_people_know(started: Instance):
+    assert reading.get(started.saga_id) == started
+    assert reading.of_aggregate("o-7", 10) == [started]
+    assert reading.failed(10) == []
+    assert reading.stuck(10) == []
+    verbs.act(started, "closed", idempotency_key="k", actor="olga", reason="done by hand")
+    catch_up()
+
+    assert reading.failed(10) == [started]
+    assert reading.failed(10, before=started.pk) == []
+    state = reading.state_of(started)
+    assert state is not None
+    assert state.status == "FAILED"
+    assert list(reading.awaited_types(reading.definition_of(started), "payment")) == ["inventory.reserved"]

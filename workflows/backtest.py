@@ -1,0 +1,118 @@
+"""A definition tried on events of the past: what would have become of its sagas, and what did. Writes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db.models import Q
+
+from events.models import Event
+
+from .definition import Definition
+from .fold import Fact, State
+from .models import Instance
+from .paths import Document
+from .simulation import simulate
+from .words import EVENT, FAILURE, UNDO_FAILED
+
+MOST_EVENTS = 1_000_000
+MOST_SHOWN = 20
+PIECE = 500
+
+
+@dataclass(frozen=True)
+class Difference:
+    correlation_key: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.correlation_key}: {self.before} → {self.after}"
+
+
+@dataclass
+class Backtest:
+    """`before` counts what the database says of the same sagas; `after` what the definition makes of their events."""
+
+    events: int = 0
+    sagas: int = 0
+    before: Counter[str] = field(default_factory=Counter)
+    after: Counter[str] = field(default_factory=Counter)
+    differing: int = 0
+    first: list[Difference] = field(default_factory=list)
+    # The events were more than are looked at: the latest are not in it.
+    cut_short: bool = False
+
+
+UNTRACKED = "not tracked"
+
+
+def backtest(
+    definition: Definition,
+    since: datetime,
+    until: datetime,
+    *,
+    most: int = MOST_EVENTS,
+    progress: Callable[[int], None] = lambda events: None,
+) -> Backtest:
+    """Each saga with an event since then, over those of its events; time-outs pass as they would have until the end."""
+    result = Backtest()
+    lives: dict[str, list[Fact]] = defaultdict(list)
+    for event in _events(definition, since, until):
+        if result.events == most:
+            result.cut_short = True
+            break
+        result.events += 1
+        document = Document(event.correlation_id, event.payload)
+        key = document.key(definition.correlation)
+        if key is not None:
+            lives[key] += _facts(definition, event, document)
+        if not result.events % PIECE:
+            progress(result.events)
+    keys = sorted(lives)
+    for start in range(0, len(keys), PIECE):
+        piece = keys[start : start + PIECE]
+        stored = _stored(definition, piece)
+        for key in piece:
+            state = simulate(definition, lives.pop(key), until).state
+            _compare(result, key, stored.get(key), state)
+    return result
+
+
+def _compare(result: Backtest, key: str, stored: tuple[str, str] | None, state: State) -> None:
+    before = stored or (UNTRACKED, "")
+    after = (state.status, state.current_step)
+    result.sagas += 1
+    result.before[before[0]] += 1
+    result.after[after[0]] += 1
+    if before != after:
+        result.differing += 1
+        if len(result.first) < MOST_SHOWN:
+            result.first.append(Difference(key, " at ".join(filter(None, before)), " at ".join(filter(None, after))))
+
+
+def _stored(definition: Definition, keys: list[str]) -> dict[str, tuple[str, str]]:
+    rows = Instance.objects.filter(saga_type=definition.name, correlation_key__in=keys)
+    return {key: (status, step) for key, status, step in rows.values_list("correlation_key", "status", "current_step")}
+
+
+def _events(definition: Definition, since: datetime, until: datetime) -> Iterator[Event]:
+    """In the order of their time, a piece at a time along the index by time."""
+    rows = Event.objects.filter(event_type__in=list(definition.roles), created_at__gte=since, created_at__lte=until)
+    rows = rows.order_by("created_at", "id")
+    piece = list(rows[:PIECE])
+    while piece:
+        yield from piece
+        last = piece[-1]
+        later = Q(created_at__gt=last.created_at) | Q(created_at=last.created_at, id__gt=last.id)
+        piece = list(rows.filter(later, created_at__gte=last.created_at)[:PIECE]) if len(piece) == PIECE else []
+
+
+def _facts(definition: Definition, event: Event, document: Document) -> Iterator[Fact]:
+    aggregate_id = document.key(definition.aggregate)
+    for step, role in definition.roles[event.event_type]:
+        reason = document.text(definition.error, 500) if role in (FAILURE, UNDO_FAILED) else ""
+        yield Fact(role, step, event.created_at, EVENT, reason, aggregate_id)

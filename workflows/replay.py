@@ -1,0 +1,66 @@
+"""The stored facts folded again and held against the rows: they must be equal."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from threading import Event as Moment
+
+from . import facts
+from .fold import fold
+from .models import Instance
+from .progress import PROJECTED, projection
+from .registry import Registry
+from .words import OBSERVED
+
+MOMENT_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Difference:
+    instance: Instance
+    column: str
+    stored: object
+    folded: object
+
+    def __str__(self) -> str:
+        return f"{self.instance}: {self.column} is {self.stored!r} and should be {self.folded!r}"
+
+
+@dataclass(frozen=True)
+class Batch:
+    looked_at: int
+    last_id: int
+    differences: list[Difference]
+
+
+def replay(registry: Registry, batch_size: int) -> Iterator[Batch]:
+    """Every saga there is, batch by batch. Trackers may be at work: what differs is looked at again a moment later."""
+    last = 0
+    while ids := list(Instance.objects.filter(id__gt=last).order_by("id").values_list("id", flat=True)[:batch_size]):
+        last = ids[-1]
+        found = list(_differences(ids, registry))
+        if found:
+            Moment().wait(MOMENT_SECONDS)
+            found = list(_differences({each.instance.pk for each in found}, registry))
+        yield Batch(len(ids), last, found)
+
+
+def _differences(ids: Collection[int], registry: Registry) -> Iterator[Difference]:
+    rows = list(Instance.objects.filter(id__in=ids).order_by("id"))
+    known = facts.of(ids)
+    for row in rows:
+        its = known[row.pk]
+        definition = registry.get(row.saga_type, row.definition_version)
+        if definition is None:
+            yield Difference(row, "definition_version", row.definition_version, "one that is known")
+        elif any(fact.role in OBSERVED for fact in its):
+            state = fold(definition, its)
+            folded = dict(zip(PROJECTED, projection(state), strict=True))
+            if state.next is not None or state.effects:
+                yield Difference(row, "decisions", "not all taken and published", state.next or state.effects)
+            for column, value in folded.items():
+                if getattr(row, column) != value:
+                    yield Difference(row, column, getattr(row, column), value)
+        elif row.version:
+            yield Difference(row, "facts", "none", "at least one")
