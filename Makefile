@@ -5,12 +5,13 @@ WEB ?= 127.0.0.1:8000
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help run demo test torture mutants bench setup clean
+.PHONY: help run demo demo-workflows test torture mutants bench setup clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run     set up and run the whole hub on its embedded database, with samples (WEB=$(WEB))"
 	@echo "make demo    publish sample events, deliver them, sum up, leave"
+	@echo "make demo-workflows  seven services take part in business workflows, some of which go wrong; a table of outcomes"
 	@echo "make test    set up and run the whole test suite (ARGS='-k name' goes to pytest)"
 	@echo "make torture kill everything at random for 90 s and look whether anything is lost (ARGS='--seconds 600 …')"
 	@echo "make mutants take one guard at a time out of a copy, and demand that the tests notice (some minutes)"
@@ -24,6 +25,9 @@ run: setup
 
 demo: setup
 	@exec $(BIN)/python -m demo $(ARGS)
+
+demo-workflows: setup
+	@exec $(BIN)/python -m demo.workflows $(ARGS)
 
 test: .venv/.tests
 	@$(BIN)/python -m tests $(ARGS)

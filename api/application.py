@@ -9,12 +9,13 @@ from ninja.openapi.schema import OpenAPISchema
 
 from webhookhub import __version__
 
-from . import backfill, deadletters, deliveries, events, problems, subscriptions
+from . import backfill, deadletters, deliveries, events, problems, saga_actions, saga_verbs, sagas, subscriptions
 from .documentation import guarded
 from .problems import ProblemDocument
 
 DESCRIPTION = """
-Send events, and see what became of them. Every request carries an API key: `Authorization: Bearer whk_…`.
+Send events, see what became of them, and follow the workflows that run over them. Every request carries an API key:
+`Authorization: Bearer whk_…`.
 Errors are problem documents (RFC 9457) that name the field. Lists go on with the `next` of the page before.
 """
 
@@ -40,3 +41,6 @@ api.add_router("/v1/deliveries", deliveries.router)
 api.add_router("/v1/dead-letters", deadletters.router)
 api.add_router("/v1/subscriptions", subscriptions.router)
 api.add_router("/v1/subscriptions", backfill.router)
+# These add to the router of `sagas`: an address belongs to one router, and they share some.
+SAGA_OPERATIONS = (saga_verbs, saga_actions)
+api.add_router("/v1/sagas", sagas.router)

@@ -15,11 +15,12 @@ UNKNOWN = "Send a valid API key: Authorization: Bearer whk_…"
 
 
 class ApiKeyAuth(HttpBearer):
-    """A key with the given scope; `hub_wide` asks for one that is not bound to a producer, too."""
+    """A key with the given scope; `hub_wide`, which names what it is about, asks for one that is not bound to a
+    producer, too."""
 
     openapi_bearerFormat = "whk_<id>_<secret>"
 
-    def __init__(self, scope: str, *, hub_wide: bool = False) -> None:
+    def __init__(self, scope: str, *, hub_wide: str = "") -> None:
         super().__init__()
         self._scope = scope
         self._hub_wide = hub_wide
@@ -33,7 +34,7 @@ class ApiKeyAuth(HttpBearer):
             raise Problem(403, f"This key lacks the scope {self._scope}.")
         if self._hub_wide and caller.key.sees is not None:
             raise Problem(
-                403, f"This key belongs to the source {caller.key.source}; subscriptions are the whole hub's."
+                403, f"This key belongs to the source {caller.key.source}; {self._hub_wide} are the whole hub's."
             )
         assert isinstance(caller, Caller)
         return caller

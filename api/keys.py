@@ -22,7 +22,7 @@ from webhookhub.db.clock import UtcNow
 from webhookhub.logs import Fact, log
 
 from .models import ApiKey
-from .scopes import SCOPES, SUBSCRIPTIONS_WRITE
+from .scopes import HUB_WIDE, SCOPES
 
 PREFIX = "whk"
 ID_BYTES = 6
@@ -94,8 +94,8 @@ def check(
     for scope in scopes:
         if scope not in SCOPES:
             raise InvalidKey("scope", f"{scope!r} does not exist; there are {', '.join(SCOPES)}")
-    if source and SUBSCRIPTIONS_WRITE in scopes:
-        raise InvalidKey("scope", f"{SUBSCRIPTIONS_WRITE} is only for a key without a source")
+        if source and scope in HUB_WIDE:
+            raise InvalidKey("scope", f"{scope} is only for a key without a source")
     if expires_at is not None and expires_at <= clock.now():
         raise InvalidKey("expires_at", "has passed already; give a later time, or none")
     if events_per_second is not None and not 1 <= events_per_second <= HIGHEST_RATE:

@@ -31,8 +31,8 @@ from .scopes import READ, SUBSCRIPTIONS_WRITE
 
 router = Router(tags=["Subscriptions"])
 LIST = "subscriptions"
-MAY_READ = ApiKeyAuth(READ, hub_wide=True)
-MAY_WRITE = ApiKeyAuth(SUBSCRIPTIONS_WRITE, hub_wide=True)
+MAY_READ = ApiKeyAuth(READ, hub_wide="subscriptions")
+MAY_WRITE = ApiKeyAuth(SUBSCRIPTIONS_WRITE, hub_wide="subscriptions")
 Id = Annotated[Number, Path()]
 # They may be taken away by saying null; for all others that is a slip.
 NULLABLE = {"max_retry_limit", "base_delay"}

@@ -21,6 +21,8 @@ LOOKUPS = {
     "inbox_by_event": ("routing_inbox", "event_id"),
     "subscription_by_type": ("subscriptions", "event_type"),
     "subscription_by_id": ("subscriptions", "id"),
+    "fact_by_event": ("saga_facts", "event_id"),
+    "fact_by_saga": ("saga_facts", "instance_id"),
 }
 
 

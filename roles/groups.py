@@ -19,14 +19,17 @@ VIEW = {
     "deadletters.view_deadletter",
     "subscriptions.view_subscription",
     "webhookhub.view_process",
+    "workflows.view_instance",
 }
-SUPPORT = VIEW | {"deadletters.requeue_deadletter"}
+SUPPORT = VIEW | {"deadletters.requeue_deadletter", "workflows.retry_step"}
 OPERATIONS = SUPPORT | {
     "deadletters.bulk_requeue_deadletter",
     "subscriptions.add_subscription",
     "subscriptions.change_subscription",
     "subscriptions.verify_subscription",
     "subscriptions.reveal_secret",
+    "workflows.mark_compensated",
+    "workflows.close_workflow",
 }
 GROUPS = {"support": SUPPORT, "operations": OPERATIONS, "auditors": VIEW}
 

@@ -19,13 +19,16 @@ from tests.admin import rows
 
 pytestmark = pytest.mark.django_db
 
-VIEW = {"view_event", "view_saga", "view_job", "view_deadletter", "view_subscription", "view_process"}
+VIEW = {"view_event", "view_saga", "view_job", "view_deadletter", "view_subscription", "view_process", "view_instance"}
 EXPECTED = {
-    "support": VIEW | {"requeue_deadletter"},
+    "support": VIEW | {"requeue_deadletter", "retry_step"},
     "auditors": VIEW,
     "operations": VIEW
     | {
         "requeue_deadletter",
+        "retry_step",
+        "mark_compensated",
+        "close_workflow",
         "bulk_requeue_deadletter",
         "add_subscription",
         "change_subscription",

@@ -1,0 +1,232 @@
+"""Business workflows: how far they are, what happened in them, and what they wait for. For keys of the whole hub."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Path, Query, Router
+
+from webhookhub.db import clock
+from workflows import choice as choices
+from workflows import diagram, obstacles, reading, timeline
+from workflows.choice import Choice
+from workflows.models import Instance
+from workflows.timeline import Delivery, Entry
+from workflows.words import FAILED
+
+from . import pages, problems
+from .auth import ApiKeyAuth
+from .schemas.common import Name
+from .schemas.sagas import (
+    FactOut,
+    ObstacleOut,
+    SagaDelivery,
+    SagaFilters,
+    SagaOut,
+    Sagas,
+    StuckFilters,
+    StuckSaga,
+    StuckSagas,
+    TimelineOut,
+)
+from .scopes import READ
+
+router = Router(tags=["Workflows"])
+LIST, AGGREGATE, FAILURES, STUCK = "sagas", "sagas-aggregate", "sagas-failed", "sagas-stuck"
+MAY_READ = ApiKeyAuth(READ, hub_wide="workflows")
+SVG = "image/svg+xml"
+NO_SUCH = "There is no such workflow."
+
+
+@router.get("", auth=MAY_READ, response=Sagas, summary="Workflows, newest first", openapi_extra=problems.documented())
+def list_sagas(request: HttpRequest, filters: Query[SagaFilters]) -> Sagas:
+    """A page may hold fewer than `limit`, or none, and still have a `next`: it ends when `next` is null."""
+    pages.require_known(request, SagaFilters)
+    if filters.step is not None and filters.saga_type is None:
+        raise problems.invalid("step", "is one of a saga_type; give that too")
+    conditions = filters.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
+    return _page(LIST, conditions, filters.limit, filters.cursor)
+
+
+@router.get(
+    "/failed",
+    auth=MAY_READ,
+    response=Sagas,
+    summary="Workflows that failed, newest first",
+    openapi_extra=problems.documented(),
+)
+def failed(request: HttpRequest, page: Query[pages.PageRequest]) -> Sagas:
+    pages.require_known(request, pages.PageRequest)
+    return _page(FAILURES, {"status": FAILED}, page.limit, page.cursor)
+
+
+@router.get(
+    "/stuck",
+    auth=MAY_READ,
+    response=StuckSagas,
+    summary="Open workflows in which nothing happens",
+    openapi_extra=problems.documented(),
+)
+def stuck(request: HttpRequest, filters: Query[StuckFilters]) -> StuckSagas:
+    """Those that will time out first come first, each with what it waits for and what stands in its way."""
+    pages.require_known(request, StuckFilters)
+    conditions = {"quiet_seconds": filters.quiet_seconds}
+    position = pages.opened(STUCK, conditions, filters.cursor)
+    after = None if position is None else (datetime.fromisoformat(position[0]), int(position[1]))
+    quiet_since = clock.now() - timedelta(seconds=filters.quiet_seconds)
+    found = pages.stretch(
+        lambda most: choices.soonest_due(after, most),
+        filters.limit,
+        lambda rows: [row for row in rows if row.updated_at <= quiet_since],
+    )
+    following = None
+    if found.last and found.last.deadline:
+        following = pages.seal(STUCK, conditions, [found.last.deadline.isoformat(), found.last.id])
+    return StuckSagas(items=_stuck(found.rows), next=following)
+
+
+@router.get(
+    "/aggregate/{path:aggregate_id}",
+    auth=MAY_READ,
+    response=Sagas,
+    summary="The workflows of one aggregate, newest first",
+    openapi_extra=problems.documented(),
+)
+def of_aggregate(request: HttpRequest, aggregate_id: Annotated[Name, Path()], page: Query[pages.PageRequest]) -> Sagas:
+    """Of an order, for instance: its submission, and perhaps its cancellation."""
+    pages.require_known(request, pages.PageRequest)
+    conditions = {"aggregate_id": aggregate_id}
+    position = pages.opened(AGGREGATE, conditions, page.cursor)
+    rows = Instance.objects.filter(aggregate_id=aggregate_id).order_by("-id")
+    if position is not None:
+        rows = rows.filter(id__lt=position[0])
+    found = pages.stretch(lambda most: rows[:most], page.limit)
+    following = pages.seal(AGGREGATE, conditions, [found.last.id]) if found.last else None
+    return Sagas(items=[described(row) for row in found.rows], next=following)
+
+
+@router.get("/{saga_id}", auth=MAY_READ, response=SagaOut, summary="A workflow", openapi_extra=problems.documented(404))
+def show(request: HttpRequest, saga_id: UUID) -> SagaOut:
+    return described(found_or_problem(saga_id))
+
+
+@router.get(
+    "/{saga_id}/timeline",
+    auth=MAY_READ,
+    response=TimelineOut,
+    summary="What happened in a workflow",
+    openapi_extra=problems.documented(404),
+)
+def show_timeline(request: HttpRequest, saga_id: UUID) -> TimelineOut:
+    """Each fact with its event, and with what became of that event's deliveries."""
+    return TimelineOut(items=[_fact(entry) for entry in timeline.timeline(found_or_problem(saga_id))])
+
+
+def _drawn() -> dict[str, Any]:
+    documented = problems.documented(404)
+    content = {SVG: {"schema": {"type": "string"}}}
+    documented["responses"][200] = {"description": "A drawing in SVG, without scripts.", "content": content}
+    return documented
+
+
+@router.get("/{saga_id}/diagram", auth=MAY_READ, summary="A workflow, drawn", openapi_extra=_drawn())
+def show_diagram(request: HttpRequest, saga_id: UUID) -> HttpResponse:
+    """Its steps as boxes and arrows, coloured by how far each is."""
+    return HttpResponse(diagram.of(found_or_problem(saga_id)), content_type=SVG)
+
+
+def found_or_problem(saga_id: UUID) -> Instance:
+    instance = reading.get(saga_id)
+    if instance is None:
+        raise problems.not_found(NO_SUCH)
+    return instance
+
+
+def described(row: Instance) -> SagaOut:
+    return SagaOut(
+        id=row.saga_id,
+        saga_type=row.saga_type,
+        version=row.definition_version,
+        correlation_key=row.correlation_key,
+        aggregate_id=row.aggregate_id,
+        current_step=row.current_step,
+        status=row.status,
+        steps=json.loads(row.steps),
+        started_at=row.started_at,
+        completed_at=row.completed_at,
+        deadline=row.deadline,
+        error_message=row.error_message or None,
+        compensation_started_at=row.compensation_started_at,
+        anomaly=row.anomaly or None,
+        needs_operator=row.needs_operator,
+        by_hand=row.by_hand,
+        updated_at=row.updated_at,
+    )
+
+
+def _page(name: str, conditions: dict[str, Any], limit: int, cursor: str | None) -> Sagas:
+    position = pages.opened(name, conditions, cursor)
+    choice = Choice(**conditions)
+    # Found once and carried along in the cursor.
+    lowest, before = position if position else choices.bounds(choice)
+    found = pages.stretch(
+        lambda most: choices.newest_first(choice, lowest, before, most),
+        limit,
+        None if choice.is_indexed else choice.keep,
+    )
+    following = pages.seal(name, conditions, [lowest, found.last.id]) if found.last else None
+    return Sagas(items=[described(row) for row in found.rows], next=following)
+
+
+def _stuck(rows: Sequence[Instance]) -> list[StuckSaga]:
+    found = obstacles.obstacles(rows)
+    return [
+        StuckSaga(
+            **described(row).model_dump(),
+            waits_for=[
+                ObstacleOut(
+                    step=each.step,
+                    state=each.state,
+                    summary=str(each),
+                    deliveries=[_delivery(delivery) for delivery in each.deliveries],
+                )
+                for each in found[row.id]
+            ],
+        )
+        for row in rows
+    ]
+
+
+def _fact(entry: Entry) -> FactOut:
+    fact, event = entry.fact, entry.event
+    return FactOut(
+        id=fact.id,
+        step=fact.step or None,
+        role=fact.role,
+        origin=fact.origin,
+        occurred_at=fact.occurred_at,
+        recorded_at=fact.recorded_at,
+        actor=fact.actor or None,
+        reason=fact.reason or None,
+        detail=fact.detail or None,
+        event=event.uid if event else None,
+        event_type=event.event_type if event else None,
+        deliveries=[_delivery(each) for each in entry.deliveries],
+    )
+
+
+def _delivery(delivery: Delivery) -> SagaDelivery:
+    return SagaDelivery(
+        id=delivery.id,
+        event_type=delivery.event_type,
+        subscription=delivery.subscription_id,
+        receiver=delivery.receiver,
+        status=delivery.status,
+        attempt_count=delivery.attempts,
+        error_code=delivery.error_code,
+    )

@@ -1,0 +1,430 @@
+"""Workflows by the API: how far they are, what happened in them, and what programs and operators tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from deadletters.models import DeadLetter, Requeue
+from events.intake import publish
+from sagas.models import Saga
+from tests.audit.support import audit
+from tests.workflows import shop
+from tests.workflows.support import catch_up, instance, tracked
+from webhookhub.db import clock
+from workflows.models import Fact, Instance
+
+from .conftest import Program
+
+pytestmark = pytest.mark.django_db
+
+
+def buried(saga: Saga) -> DeadLetter:
+    return DeadLetter.objects.create(
+        saga=saga,
+        event=saga.event,
+        subscription=saga.subscription,
+        final_error_code=saga.final_error_code or "",
+        failed_at=clock.now(),
+        payload_snapshot=saga.event.payload,
+    )
+
+
+def test_a_workflow_is_shown_with_everything_that_is_known_of_it(hub_wide: Program):
+    saga = shop.declined("o-1")
+
+    shown = hub_wide.get(f"/sagas/{saga.saga_id}").json()
+
+    assert (shown["id"], shown["saga_type"], shown["version"]) == (str(saga.saga_id), "order_submission", 1)
+    assert (shown["aggregate_id"], shown["correlation_key"]) == ("o-1", "o-1")
+    assert (shown["status"], shown["current_step"]) == ("COMPENSATING", "inventory")
+    assert shown["error_message"] == "the card was declined"
+    assert shown["steps"]["payment"] == "failed"
+    assert shown["steps"]["inventory"] == "compensating"
+    assert shown["compensation_started_at"]
+    assert shown["completed_at"] is None
+    assert shown["anomaly"] is None
+
+
+def test_a_workflow_that_is_not_there_is_a_404(hub_wide: Program):
+    nobody = "00000000-0000-7000-8000-000000000000"
+
+    for path in ("", "/timeline", "/diagram"):
+        assert hub_wide.get(f"/sagas/{nobody}{path}").status_code == 404
+    told = {"step": {"step": "payment"}, "complete": {}, "fail": {}, "compensated": {}}
+    told |= {"compensation-failed": {"step": "payment"}, "close": {"reason": "r"}, "mark-compensated": {"reason": "r"}}
+    for name, body in {**told, "retry": {"step": "payment", "reason": "r"}}.items():
+        assert hub_wide.post(f"/sagas/{nobody}/{name}", {"idempotency_key": "k", **body}).status_code == 404
+
+
+def test_an_aggregate_has_its_workflows_newest_first_and_page_by_page(hub_wide: Program):
+    for number in range(3):
+        shop.order(f"c-{number}", "order.submitted")
+    tracked()
+    saga = shop.completed("o-1")
+    Instance.objects.filter(correlation_key__startswith="c-").update(aggregate_id="order/7 ü")
+
+    first = hub_wide.get("/sagas/aggregate/order/7 ü", limit=2).json()
+    rest = hub_wide.get("/sagas/aggregate/order/7 ü", limit=2, cursor=first["next"]).json()
+
+    assert [each["correlation_key"] for each in first["items"] + rest["items"]] == ["c-2", "c-1", "c-0"]
+    assert rest["next"] is None
+    assert [each["id"] for each in hub_wide.get("/sagas/aggregate/o-1").json()["items"]] == [str(saga.saga_id)]
+    assert hub_wide.get("/sagas/aggregate/nobody").json() == {"items": [], "next": None}
+
+
+def test_failed_ones_are_listed_newest_first_and_page_by_page(hub_wide: Program):
+    shop.completed("o-0")
+    for number in range(1, 4):
+        shop.failed(f"o-{number}")
+
+    first = hub_wide.get("/sagas/failed", limit=2).json()
+    rest = hub_wide.get("/sagas/failed", limit=2, cursor=first["next"]).json()
+
+    assert [each["aggregate_id"] for each in first["items"] + rest["items"]] == ["o-3", "o-2", "o-1"]
+    assert {each["status"] for each in first["items"]} == {"FAILED"}
+    assert all(each["needs_operator"] for each in first["items"])
+    assert rest["next"] is None
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({}, ["c-5", "o-4", "o-3", "o-2", "o-1"]),
+        ({"saga_type": "order_submission"}, ["o-4", "o-3", "o-2", "o-1"]),
+        ({"saga_type": "customer_registration"}, ["c-5"]),
+        ({"status": "COMPLETED"}, ["o-1"]),
+        ({"saga_type": "order_submission", "status": "IN_PROGRESS"}, ["o-2"]),
+        ({"saga_type": "order_submission", "step": "payment"}, ["o-4", "o-2"]),
+        ({"saga_type": "order_submission", "step": "inventory", "status": "COMPENSATING"}, ["o-3"]),
+        ({"needs_operator": "true"}, ["o-4"]),
+        ({"needs_operator": "true", "status": "COMPLETED"}, []),
+        ({"since": "2000-01-01T00:00:00Z"}, ["c-5", "o-4", "o-3", "o-2", "o-1"]),
+        ({"until": "2000-01-01T00:00:00Z"}, []),
+        ({"since": "9000-01-01T00:00:00Z"}, []),
+    ],
+    ids=str,
+)
+def test_a_list_is_narrowed_by_what_is_asked(hub_wide: Program, filters: dict[str, str], expected: list[str]):
+    shop.completed("o-1")
+    shop.waiting_for_payment("o-2")
+    shop.declined("o-3")
+    shop.failed("o-4")
+    tracked()
+    publish("customer.registered", {"customer_id": "c-5"}, correlation_id="c-5")
+    catch_up()
+
+    found: list[str] = []
+    cursor = None
+    while True:
+        page = hub_wide.get("/sagas", limit=2, **filters, **({"cursor": cursor} if cursor else {})).json()
+        found += [each["aggregate_id"] for each in page["items"]]
+        cursor = page["next"]
+        if cursor is None:
+            break
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters", "field"),
+    [
+        ("/sagas", {"step": "payment"}, "step"),
+        ("/sagas", {"status": "completed"}, "status"),
+        ("/sagas", {"colour": "red"}, "colour"),
+        ("/sagas", {"cursor": "x"}, "cursor"),
+        ("/sagas/failed", {"status": "FAILED"}, "status"),
+        ("/sagas/stuck", {"quiet_seconds": -1}, "quiet_seconds"),
+        ("/sagas/aggregate/x", {"limit": 0}, "limit"),
+        ("/sagas/abc", {}, "saga_id"),
+    ],
+)
+def test_what_is_asked_wrongly_is_named(hub_wide: Program, path: str, parameters: dict[str, Any], field: str):
+    answer = hub_wide.get(path, **parameters)
+
+    assert answer.status_code == 422
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
+
+
+def test_a_stuck_workflow_tells_what_it_waits_for_and_which_delivery_stands_in_its_way(hub_wide: Program):
+    shop.completed("o-0")
+    shop.waiting_for_payment("o-1")
+    shop.waiting_for_payment("o-2")
+    stuck = shop.delivery("o-2", "inventory.reserved", "PendingRetry", "http_503")
+    shop.delivery("o-1", "inventory.reserved", "Completed", attempts=1)
+
+    assert hub_wide.get("/sagas/stuck", quiet_seconds=3600).json()["items"] == []
+    one, two = hub_wide.get("/sagas/stuck", quiet_seconds=0).json()["items"]
+
+    assert (one["aggregate_id"], two["aggregate_id"]) == ("o-1", "o-2"), "the one that times out first comes first"
+    assert [each["summary"] for each in one["waits_for"]] == ["waits for payment"]
+    [obstacle] = two["waits_for"]
+    assert (
+        obstacle["summary"]
+        == "stuck at payment: inventory.reserved → payment service, PendingRetry, 5 attempts, http_503"
+    )
+    [delivery] = obstacle["deliveries"]
+    assert (delivery["id"], delivery["error_code"], delivery["attempt_count"]) == (stuck.pk, "http_503", 5)
+
+
+def test_stuck_ones_come_page_by_page_whatever_their_state(hub_wide: Program):
+    for number in range(3):
+        shop.waiting_for_payment(f"o-{number}")
+    shop.declined("o-3")
+
+    found, cursor = [], None
+    while True:
+        asked = {"quiet_seconds": 0, "limit": 1, **({"cursor": cursor} if cursor else {})}
+        page = hub_wide.get("/sagas/stuck", **asked).json()
+        found += [each["aggregate_id"] for each in page["items"]]
+        cursor = page["next"]
+        if cursor is None:
+            break
+    assert sorted(found) == ["o-0", "o-1", "o-2", "o-3"]
+    assert len(found) == 4
+
+
+def test_the_timeline_tells_each_fact_with_its_event_and_its_deliveries(hub_wide: Program):
+    saga = shop.declined("o-1")
+    dead = shop.delivery("o-1", "payment.failed", "DeadLettered", "timeout")
+
+    items = hub_wide.get(f"/sagas/{saga.saga_id}/timeline").json()["items"]
+
+    told = [(each["step"], each["role"], each["origin"], each["event_type"]) for each in items]
+    assert told[:4] == [
+        ("order", "done", "event", "order.submitted"),
+        ("inventory", "done", "event", "inventory.reserved"),
+        ("payment", "failed", "event", "payment.failed"),
+        ("payment", "failing", "hub", None),
+    ]
+    assert ("inventory", "emitted", "hub", "saga.compensation_requested") in told
+    failure = items[2]
+    assert failure["detail"] == "the card was declined"
+    assert [(each["id"], each["error_code"]) for each in failure["deliveries"]] == [(dead.pk, "timeout")]
+
+
+def test_the_diagram_is_a_drawing_that_says_how_far_each_step_is(hub_wide: Program):
+    saga = shop.declined("o-1")
+
+    answer = hub_wide._client.get(
+        f"/api/v1/sagas/{saga.saga_id}/diagram", headers={"Authorization": f"Bearer {hub_wide.text}"}
+    )
+
+    assert answer["Content-Type"] == "image/svg+xml"
+    drawing = ElementTree.fromstring(answer.content)
+    text = answer.content.decode()
+    assert drawing.tag.endswith("svg")
+    assert "Process payment: failed" in text
+    assert "Reserve inventory: compensating" in text
+    assert "<script" not in text
+
+
+def verb(program: Program, saga: Instance, name: str, key: str, **body: Any) -> Any:
+    return program.post(f"/sagas/{saga.saga_id}/{name}", {"idempotency_key": key, **body})
+
+
+def test_a_saga_can_be_told_from_its_start_to_its_end_without_an_event(hub_wide: Program):
+    tracked()
+    started = hub_wide.post(
+        "/sagas",
+        {
+            "saga_type": "order_submission",
+            "correlation_id": "o-1",
+            "aggregate_id": "order 1",
+            "idempotency_key": "start",
+        },
+    )
+    assert started.status_code == 201
+    catch_up()
+    saga = instance("o-1")
+    assert started.json()["saga"] == str(saga.saga_id)
+    for step in ("order", "inventory", "payment", "shipping", "confirmation"):
+        assert verb(hub_wide, saga, "step", step, step=step).status_code == 201
+    catch_up()
+
+    shown = hub_wide.get(f"/sagas/{saga.saga_id}").json()
+    assert (shown["status"], shown["aggregate_id"]) == ("COMPLETED", "order 1")
+    facts = hub_wide.get(f"/sagas/{saga.saga_id}/timeline").json()["items"]
+    assert {each["actor"] for each in facts if each["origin"] == "verb"} == {"API key everything"}
+
+
+def test_what_is_told_twice_is_one_fact_and_another_thing_under_its_key_is_a_conflict(hub_wide: Program):
+    saga = shop.waiting_for_payment("o-1")
+
+    first = verb(hub_wide, saga, "step", "k-1", step="payment")
+    again = verb(hub_wide, saga, "step", "k-1", step="payment")
+    other = verb(hub_wide, saga, "step", "k-1", step="shipping")
+
+    assert (first.status_code, again.status_code, other.status_code) == (201, 200, 409)
+    assert again.json() == {**first.json(), "created": False}
+    assert other.json()["errors"][0]["field"] == "idempotency_key"
+    assert Fact.objects.filter(instance=saga, origin="verb").count() == 1
+
+
+def test_the_idempotency_key_may_be_a_header_and_must_be_there(hub_wide: Program):
+    saga = shop.waiting_for_payment("o-1")
+    path = f"/sagas/{saga.saga_id}/complete"
+
+    assert hub_wide.post(path, None, Idempotency_Key="k-1").status_code == 201
+    assert hub_wide.post(path, {"idempotency_key": "k-1"}).status_code == 200
+    assert hub_wide.post(path, {"idempotency_key": "k-1"}, Idempotency_Key="k-2").status_code == 422
+    missing = hub_wide.post(path)
+    assert missing.status_code == 422
+    assert missing.json()["errors"] == [
+        {"field": "idempotency_key", "message": "is missing; give one, here or in the header Idempotency-Key"}
+    ]
+    catch_up()
+    assert instance("o-1").status == "COMPLETED"
+
+
+def test_a_failure_that_is_told_is_compensated_as_any_other(hub_wide: Program):
+    saga = shop.waiting_for_payment("o-1")
+
+    assert verb(hub_wide, saga, "fail", "f", step="payment", error="the bank is closed").status_code == 201
+    catch_up()
+    assert instance("o-1").status == "COMPENSATING"
+    assert instance("o-1").error_message == "the bank is closed"
+    assert verb(hub_wide, saga, "compensated", "c1", step="inventory").status_code == 201
+    assert verb(hub_wide, saga, "compensated", "c2", step="order").status_code == 201
+    catch_up()
+
+    assert instance("o-1").status == "COMPENSATED"
+
+
+def test_a_compensation_that_is_told_to_have_failed_waits_for_an_operator_who_may_mark_it(hub_wide: Program):
+    saga = shop.declined("o-1")
+    verb(hub_wide, saga, "compensation-failed", "x", step="inventory", error="the shelf is gone")
+    catch_up()
+    assert (instance("o-1").status, instance("o-1").needs_operator) == ("FAILED", True)
+
+    for step in ("inventory", "order"):
+        marked = verb(hub_wide, saga, "mark-compensated", f"m-{step}", step=step, reason="put back by hand")
+        assert marked.status_code == 201
+    catch_up()
+
+    found = instance("o-1")
+    assert (found.status, found.needs_operator, found.by_hand) == ("FAILED", False, True)
+    fact = Fact.objects.get(instance=saga, idempotency_key="m-order")
+    assert (fact.actor, fact.reason, fact.origin) == ("API key everything", "put back by hand", "operator")
+
+
+def test_an_operator_closes_a_workflow(hub_wide: Program):
+    saga = shop.waiting_for_payment("o-1")
+
+    assert verb(hub_wide, saga, "close", "k", reason="the customer called").status_code == 201
+    assert verb(hub_wide, saga, "close", "k", reason="the customer called").status_code == 200
+    catch_up()
+
+    assert (instance("o-1").status, instance("o-1").error_message) == ("FAILED", "the customer called")
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "field"),
+    [
+        ("step", {"step": "nonsense"}, "step"),
+        ("step", {}, "step"),
+        ("step", {"step": "payment", "colour": "red"}, "colour"),
+        ("fail", {"step": "payment", "error": "x" * 501}, "error"),
+        ("close", {}, "reason"),
+        ("close", {"reason": ""}, "reason"),
+        ("close", {"reason": "two\nlines"}, "reason"),
+        ("close", {"reason": "‮"}, "reason"),
+        ("mark-compensated", {"step": "nonsense", "reason": "r"}, "step"),
+        ("retry", {"reason": "r"}, "step"),
+        ("retry", {"reason": "r", "step": "nonsense"}, "step"),
+        ("retry", {"reason": "r", "step": "payment", "delivery": 4711}, "delivery"),
+    ],
+    ids=str,
+)
+def test_what_is_told_wrongly_is_named_and_nothing_is_stored(
+    hub_wide: Program, name: str, body: dict[str, Any], field: str
+):
+    saga = shop.waiting_for_payment("o-1")
+    before = Fact.objects.count()
+
+    answer = verb(hub_wide, saga, name, "k", **body)
+
+    assert answer.status_code == 422, answer.content
+    assert field in [error["field"] for error in answer.json()["errors"]]
+    assert Fact.objects.count() == before
+
+
+def test_a_workflow_that_does_not_exist_cannot_be_started(hub_wide: Program):
+    answer = hub_wide.post("/sagas", {"saga_type": "nonsense", "correlation_id": "x", "idempotency_key": "k"})
+
+    assert answer.status_code == 422
+    [error] = answer.json()["errors"]
+    assert error["field"] == "saga_type"
+    assert "order_submission" in error["message"]
+    assert not Instance.objects.exists()
+
+
+def test_what_died_on_its_way_to_a_step_is_delivered_again_and_asking_again_makes_no_second(hub_wide: Program):
+    saga = shop.waiting_for_payment("o-1")
+    dead = shop.delivery("o-1", "inventory.reserved", "DeadLettered", "http_503")
+    buried(dead)
+
+    first = verb(hub_wide, saga, "retry", "k", step="payment", reason="the service is back")
+    again = verb(hub_wide, saga, "retry", "k", step="payment", reason="the service is back")
+
+    assert (first.status_code, again.status_code) == (201, 200)
+    [new] = Saga.objects.filter(generation=1)
+    assert first.json()["deliveries"] == again.json()["deliveries"] == [new.pk]
+    assert (new.event_id, new.subscription_id, new.status) == (dead.event_id, dead.subscription_id, "Pending")
+    assert Requeue.objects.get().requested_by == "API key everything"
+    catch_up()
+    assert instance("o-1").by_hand
+    assert instance("o-1").status == "IN_PROGRESS"
+    third = verb(hub_wide, saga, "retry", "k-2", step="payment", reason="once more")
+    assert third.status_code == 409
+    assert "has died" in third.json()["detail"]
+
+
+def test_an_event_that_arrived_is_delivered_again_if_it_is_named(hub_wide: Program):
+    saga = shop.waiting_for_payment("o-1")
+    arrived = shop.delivery("o-1", "inventory.reserved", "Completed", attempts=1)
+
+    unnamed = verb(hub_wide, saga, "retry", "k-1", step="payment", reason="they lost it")
+    named = verb(hub_wide, saga, "retry", "k-2", step="payment", reason="they lost it", delivery=arrived.pk)
+    stale = verb(hub_wide, saga, "retry", "k-3", step="payment", reason="they lost it", delivery=arrived.pk)
+
+    assert (unnamed.status_code, named.status_code) == (409, 201)
+    [new] = Saga.objects.filter(generation=1)
+    assert named.json()["deliveries"] == [new.pk]
+    assert stale.status_code == 422, "there is a later one"
+    under_way = verb(hub_wide, saga, "retry", "k-4", step="payment", reason="they lost it", delivery=new.pk)
+    assert under_way.status_code == 409
+    assert "still under way" in under_way.json()["detail"]
+    assert Saga.objects.count() == 2
+
+
+def test_a_key_of_a_producer_tells_but_does_not_look_nor_operate(program: Callable[..., Program], hub_wide: Program):
+    saga = shop.waiting_for_payment("o-1")
+    service = program("payment key", "read", "sagas:write", source="payment")
+
+    assert verb(service, saga, "step", "k", step="payment").status_code == 201
+    refused = service.get(f"/sagas/{saga.saga_id}")
+    assert refused.status_code == 403
+    assert "workflows are the whole hub's" in refused.json()["detail"]
+    assert verb(service, saga, "close", "k2", reason="r").status_code == 403
+
+
+def test_a_late_success_shows_as_an_anomaly(hub_wide: Program):
+    saga = shop.order("o-1", *shop.DONE[:2], "payment.failed", "order.failed", "inventory.released")
+    assert saga.status == "COMPENSATED"
+
+    shop.order("o-1", "payment.processed")
+
+    shown = hub_wide.get(f"/sagas/{saga.saga_id}").json()
+    assert (shown["status"], shown["anomaly"]) == ("COMPENSATED", "payment done after the end")
+    assert shown["steps"]["payment"] == "compensating", "it is asked to be undone all the same"
+
+
+def test_the_audit_accepts_what_an_operator_had_delivered_again(hub_wide: Program):
+    saga = shop.waiting_for_payment("o-1")
+    arrived = shop.delivery("o-1", "inventory.reserved", "Completed", attempts=1)
+    verb(hub_wide, saga, "retry", "k", step="payment", reason="they lost it", delivery=arrived.pk)
+
+    assert audit("generations", "requeued-by", "one-saga") == {}

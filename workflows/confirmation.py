@@ -1,0 +1,144 @@
+"""The pages that ask before an operator steps into a workflow, and say afterwards what was done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+
+from webhookhub.console import shown
+from webhookhub.console.search import number
+
+from . import reading, redelivery, verbs
+from .forms import ActionForm
+from .models import Instance
+from .redelivery import NothingToRetry, retriable
+from .verbs import InvalidFact, KeyConflict
+from .words import CLOSED, COMPLETED, OPEN, STEP_UNDO_FAILED, UNDOING, UNDONE
+
+TEMPLATE = "admin/workflows/instance/act.html"
+VIEW = "workflows.view_instance"
+
+
+@dataclass(frozen=True)
+class Action:
+    """`whole`: it may be said of the workflow as a whole; `per_step`: of a single step."""
+
+    title: str
+    explained: str
+    permission: str
+    per_step: bool
+    whole: bool
+    makes_sense: Callable[[Instance], bool]
+
+
+ACTIONS = {
+    "retry": Action(
+        "Deliver again",
+        "What the step reacts to is delivered again: those deliveries that have died, each as a new delivery with all "
+        "its attempts; or the one that you have chosen. Its receiver knows a repetition by the event's id.",
+        redelivery.PERMISSION,
+        per_step=True,
+        whole=False,
+        makes_sense=lambda instance: instance.status != COMPLETED,
+    ),
+    "mark": Action(
+        "Mark as compensated",
+        "You confirm that what the step did has been undone, by hand or otherwise. The hub asks for it no more.",
+        "workflows.mark_compensated",
+        per_step=True,
+        whole=True,
+        makes_sense=lambda instance: instance.status != COMPLETED and bool(_undoable(instance)),
+    ),
+    "close": Action(
+        "Close",
+        "The workflow is taken out of the hub's hands. If it is still open it ends as FAILED; nothing more is asked of "
+        "any service, and it no longer waits for a person.",
+        "workflows.close_workflow",
+        per_step=False,
+        whole=True,
+        makes_sense=lambda instance: instance.status in OPEN or instance.needs_operator,
+    ),
+}
+
+
+def view(request: HttpRequest, number_: int, name: str) -> HttpResponse:
+    """GET asks, POST does it."""
+    action = ACTIONS.get(name)
+    if action is None:
+        raise Http404
+    if not request.user.has_perm(VIEW) or not request.user.has_perm(action.permission):
+        raise PermissionDenied
+    instance = get_object_or_404(Instance, pk=number_)
+    form = ActionForm(
+        request.POST if request.method == "POST" else None,
+        _steps(instance, name) if action.per_step else [],
+        whole=action.whole,
+        initial={"delivery": number(request.GET.get("delivery", "")), "step": instance.current_step},
+    )
+    if request.method != "POST" or not form.is_valid():
+        return _ask(request, instance, action, form)
+    try:
+        done = _do(request, instance, name, form.cleaned_data)
+    except (InvalidFact, KeyConflict, NothingToRetry) as error:
+        form.add_error(None, f"Nothing was done: {error}.")
+        return _ask(request, instance, action, form)
+    messages.success(request, done)
+    return HttpResponseRedirect(shown.page(Instance, instance.pk))
+
+
+def _do(request: HttpRequest, instance: Instance, name: str, given: dict[str, Any]) -> str:
+    step, key, reason = given.get("step") or "", f"console:{given['token']}", given["reason"]
+    if name == "retry":
+        done = redelivery.retry(
+            instance, step, by=request.user, reason=reason, idempotency_key=key, delivery=given["delivery"]
+        )
+        return f"On its way again: {', '.join(f'delivery {id}' for id in done.deliveries)}."
+    role = UNDONE if name == "mark" else CLOSED
+    verbs.act(instance, role, step, idempotency_key=key, actor=request.user.get_username(), reason=reason)
+    return "Recorded. The hub draws its conclusions within a moment."
+
+
+def _ask(request: HttpRequest, instance: Instance, action: Action, form: ActionForm) -> HttpResponse:
+    context: dict[str, Any] = {
+        **admin.site.each_context(request),
+        "title": f"{action.title}: {instance}",
+        "opts": Instance._meta,
+        "instance": instance,
+        "address": shown.page(Instance, instance.pk),
+        "action": action,
+        "form": form,
+        "delivery": form["delivery"].value(),
+        "deliveries": _deliveries(instance) if action.permission == redelivery.PERMISSION else [],
+    }
+    return TemplateResponse(request, TEMPLATE, context)
+
+
+def _deliveries(instance: Instance) -> list[str]:
+    """What would be delivered again for the step at which the workflow is."""
+    step = instance.current_step
+    if not step:
+        return []
+    return [str(each) for each in retriable(instance, step, _states(instance).get(step, "")) if each.is_dead]
+
+
+def _steps(instance: Instance, name: str) -> list[tuple[str, str]]:
+    keys = _undoable(instance) if name == "mark" else [step.key for step in reading.definition_of(instance).in_order]
+    titles = reading.definition_of(instance).by_key
+    return [(key, titles[key].title) for key in keys]
+
+
+def _undoable(instance: Instance) -> list[str]:
+    return [step for step, state in _states(instance).items() if state in (UNDOING, STEP_UNDO_FAILED)]
+
+
+def _states(instance: Instance) -> dict[str, str]:
+    found: dict[str, str] = json.loads(instance.steps)
+    return found

@@ -1,0 +1,159 @@
+"""A definition drawn as boxes and arrows, coloured by how far an instance is: SVG made here, without any script.
+
+Colours are attributes and not styles, so that no content security policy stands in their way; what a colour means is
+written in the box as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from xml.sax.saxutils import escape, quoteattr
+
+from . import reading, words
+from .definition import Definition
+from .models import Instance
+
+WIDTH, HEIGHT = 168, 52
+GAP_X, GAP_Y = 56, 22
+MARGIN = 16
+DOT = 9
+# state: fill, stroke
+COLOURS = {
+    words.WAITING: ("#f3f4f6", "#9ca3af"),
+    words.RUNNING: ("#dbeafe", "#2563eb"),
+    words.STEP_DONE: ("#dcfce7", "#16a34a"),
+    words.STEP_FAILED: ("#fee2e2", "#dc2626"),
+    words.STEP_TIMED_OUT: ("#ffedd5", "#ea580c"),
+    words.UNDOING: ("#fef9c3", "#ca8a04"),
+    words.STEP_UNDONE: ("#ede9fe", "#7c3aed"),
+    words.STEP_UNDO_FAILED: ("#fecaca", "#7f1d1d"),
+}
+TEXT, FAINT = "#111827", "#4b5563"
+ARROW = (
+    '<defs><marker id="arrow" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" orient="auto">'
+    f'<path d="M0 0L10 5L0 10z" fill="{FAINT}"/></marker></defs>'
+)
+
+
+class Box(NamedTuple):
+    """A step: which steps it comes after, its state, and a word more about it."""
+
+    key: str
+    title: str
+    after: Sequence[str]
+    state: str = words.WAITING
+    note: str = ""
+    optional: bool = False
+
+    @property
+    def told(self) -> str:
+        return f"{self.state.replace('_', ' ')} {self.note}".strip()
+
+
+class Place(NamedTuple):
+    x: int
+    y: int
+
+    @property
+    def left(self) -> tuple[int, int]:
+        return self.x, self.y + HEIGHT // 2
+
+    @property
+    def right(self) -> tuple[int, int]:
+        return self.x + WIDTH, self.y + HEIGHT // 2
+
+
+def of(instance: Instance) -> str:
+    """An instance's definition, coloured by its state."""
+    definition = reading.definition_of(instance)
+    states: dict[str, str] = json.loads(instance.steps)
+    return svg(f"{definition.title}: {instance.status}", boxes(definition, states))
+
+
+def boxes(definition: Definition, states: Mapping[str, str]) -> list[Box]:
+    return [
+        Box(step.key, step.title, step.after, states.get(step.key, words.WAITING), optional=step.optional)
+        for step in definition.steps
+    ]
+
+
+def svg(title: str, boxes: Sequence[Box]) -> str:
+    """The whole drawing; any text in it is escaped."""
+    columns = layers(boxes)
+    tallest = max((len(column) for column in columns), default=1)
+    height = 2 * MARGIN + tallest * HEIGHT + (tallest - 1) * GAP_Y
+    places = _places(columns, height)
+    start = MARGIN + DOT, height // 2
+    end = MARGIN + 2 * DOT + GAP_X + len(columns) * (WIDTH + GAP_X) + DOT, height // 2
+    followed = {key for box in boxes for key in box.after}
+    lines = [_arrow((start[0] + DOT, start[1]), places[box.key].left) for box in boxes if not box.after]
+    lines += [_arrow(places[key].right, places[box.key].left) for box in boxes for key in box.after]
+    lines += [_arrow(places[box.key].right, (end[0] - DOT, end[1])) for box in boxes if box.key not in followed]
+    width = end[0] + DOT + MARGIN
+    told = "; ".join(f"{box.title}: {box.told}" for box in boxes)
+    return "".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+            f'height="{height}" role="img" aria-label={quoteattr(f"{title}. {told}")} font-family="sans-serif">',
+            f"<title>{escape(title)}</title>",
+            ARROW,
+            *lines,
+            f'<circle cx="{start[0]}" cy="{start[1]}" r="{DOT}" fill="{FAINT}"/>',
+            f'<circle cx="{end[0]}" cy="{end[1]}" r="{DOT - 2}" fill="none" stroke="{FAINT}" stroke-width="4"/>',
+            *(_box(box, places[box.key]) for box in boxes),
+            "</svg>",
+        ]
+    )
+
+
+def layers(boxes: Sequence[Box]) -> list[list[Box]]:
+    """Columns from left to right: each step stands right of all that it comes after."""
+    by_key = {box.key: box for box in boxes}
+    depths: dict[str, int] = {}
+
+    def depth(box: Box) -> int:
+        if box.key not in depths:
+            depths[box.key] = 1 + max((depth(by_key[key]) for key in box.after), default=-1)
+        return depths[box.key]
+
+    columns: list[list[Box]] = []
+    for box in sorted(boxes, key=depth):
+        columns += [[] for _ in range(depth(box) + 1 - len(columns))]
+        columns[depth(box)].append(box)
+    return columns
+
+
+def _places(columns: Sequence[Sequence[Box]], height: int) -> Mapping[str, Place]:
+    places: dict[str, Place] = {}
+    for number, column in enumerate(columns):
+        x = MARGIN + 2 * DOT + GAP_X + number * (WIDTH + GAP_X)
+        top = (height - len(column) * HEIGHT - (len(column) - 1) * GAP_Y) // 2
+        places |= {box.key: Place(x, top + row * (HEIGHT + GAP_Y)) for row, box in enumerate(column)}
+    return places
+
+
+def _arrow(start: tuple[int, int], end: tuple[int, int]) -> str:
+    middle = (start[0] + end[0]) // 2
+    path = f"M{start[0]} {start[1]}C{middle} {start[1]} {middle} {end[1]} {end[0]} {end[1]}"
+    return f'<path d="{path}" fill="none" stroke="{FAINT}" stroke-width="1.5" marker-end="url(#arrow)"/>'
+
+
+def _box(box: Box, place: Place) -> str:
+    fill, stroke = COLOURS[box.state]
+    centre = place.x + WIDTH // 2
+    dashes = ' stroke-dasharray="5 4"' if box.optional else ""
+    return (
+        f"<g><title>{escape(f'{box.title}: {box.told}')}</title>"
+        f'<rect x="{place.x}" y="{place.y}" width="{WIDTH}" height="{HEIGHT}" rx="8" fill="{fill}" stroke="{stroke}" '
+        f'stroke-width="{1.5 if box.state == words.WAITING else 2.5}"{dashes}/>'
+        f'<text x="{centre}" y="{place.y + 22}" text-anchor="middle" font-size="14" font-weight="600" fill="{TEXT}">'
+        f"{escape(_cut(box.title, 20))}</text>"
+        f'<text x="{centre}" y="{place.y + 40}" text-anchor="middle" font-size="11" fill="{FAINT}">'
+        f"{escape(_cut(box.told, 27))}</text></g>"
+    )
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

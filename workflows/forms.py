@@ -1,0 +1,72 @@
+"""What a person is asked: which workflows to list, and why they step into one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+
+from webhookhub.ids import new_token
+
+from .words import STATUSES
+
+REASON_LENGTH = 500
+# value: what it says, and how old a workflow is at least or at most
+AGES: dict[str, tuple[str, timedelta | None, timedelta | None]] = {
+    "hour": ("begun in the last hour", None, timedelta(hours=1)),
+    "day": ("begun in the last day", None, timedelta(days=1)),
+    "week": ("begun in the last week", None, timedelta(days=7)),
+    "over-hour": ("older than an hour", timedelta(hours=1), None),
+    "over-day": ("older than a day", timedelta(days=1), None),
+    "over-week": ("older than a week", timedelta(days=7), None),
+}
+ANY = ("", "any")
+
+
+class ListForm(forms.Form):
+    """The filters of the list; a step is offered once a type is chosen."""
+
+    q = forms.CharField(max_length=200, required=False, strip=True, label="Saga id, correlation id or aggregate id")
+    saga_type = forms.ChoiceField(required=False, label="Workflow")
+    status = forms.ChoiceField(required=False, choices=[ANY, *((word, word) for word in STATUSES)], label="Status")
+    step = forms.ChoiceField(required=False, label="Step")
+    age = forms.ChoiceField(
+        required=False, choices=[ANY, *((value, says) for value, (says, _, _) in AGES.items())], label="Age"
+    )
+    operator = forms.ChoiceField(required=False, choices=[ANY, ("1", "waits for an operator")], label="Operator")
+
+    def __init__(self, data: Any, types: Sequence[tuple[str, str]], steps: Sequence[tuple[str, str]]) -> None:
+        super().__init__(data, use_required_attribute=False)
+        for name, choices in (("saga_type", types), ("step", steps)):
+            field = self.fields[name]
+            assert isinstance(field, forms.ChoiceField)
+            field.choices = [ANY, *choices]
+
+
+class ActionForm(forms.Form):
+    """Of whichever action: the token makes a form that is sent twice one deed."""
+
+    token = forms.RegexField(r"\A[0-9a-f]{32}\Z", widget=forms.HiddenInput)
+    step = forms.ChoiceField(required=False)
+    delivery = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
+    reason = forms.CharField(
+        max_length=REASON_LENGTH,
+        widget=forms.TextInput(attrs={"size": 80}),
+        help_text="Kept with the workflow, with your name and the time.",
+        error_messages={
+            "required": "Say why.",
+            "max_length": f"The reason may have at most {REASON_LENGTH} characters.",
+        },
+    )
+
+    def __init__(self, data: Any, steps: Sequence[tuple[str, str]], *, whole: bool, initial: Any = None) -> None:
+        """`whole`: it may be done to the workflow as a whole, without naming a step."""
+        super().__init__(data, initial={"token": new_token(), **(initial or {})})
+        field = self.fields["step"]
+        assert isinstance(field, forms.ChoiceField)
+        field.required = not whole
+        field.choices = [*([("", "all of it")] if whole else []), *steps]
+        if not steps:
+            del self.fields["step"]

@@ -1,0 +1,116 @@
+"""The list of workflows in the console: filters that an index answers, and pages found by where the last one ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest
+
+from webhookhub.console.search import number
+from webhookhub.db import clock
+
+from . import choice, used
+from .choice import Choice
+from .forms import AGES, ListForm
+from .models import Instance
+from .registry import Registry
+
+PAGE = 50
+# Rows that one page looks at where a condition has to be held against each.
+WINDOW = 5000
+
+
+@dataclass(frozen=True)
+class Listed:
+    form: ListForm
+    rows: list[Instance]
+    # The addresses' queries of the next page and of the first, where these are others.
+    older: str
+    first: str
+    # The page ended because it had looked at enough, not because it was full.
+    cut: bool
+    now: datetime
+
+
+def listed(request: HttpRequest) -> Listed:
+    known = used.in_force()
+    form = ListForm(request.GET, _types(known), _steps(known, request.GET.get("saga_type", "")))
+    if not form.is_valid():
+        raise BadRequest("; ".join(f"{field}: {', '.join(map(str, errors))}" for field, errors in form.errors.items()))
+    unknown = set(request.GET) - {*form.fields, "before"}
+    if unknown:
+        raise BadRequest(f"{min(unknown)[:50]!r} is no filter here.")
+    given = form.cleaned_data
+    now = clock.now()
+    if given["q"]:
+        return Listed(form, found(given["q"], known), "", "", False, now)
+    chosen = _choice(given, now)
+    before = _before(request.GET.get("before", ""))
+    lowest, above = choice.bounds(chosen)
+    before = above if before is None else before
+    indexed = chosen.is_indexed
+    window = choice.newest_first(chosen, lowest, before, PAGE + 1 if indexed else WINDOW)
+    kept = window if indexed else chosen.keep(window)
+    rows = kept[:PAGE]
+    more = len(kept) > PAGE or (not indexed and len(window) == WINDOW)
+    last = rows[-1] if len(kept) > PAGE else window[-1] if window else None
+    conditions = {name: value for name, value in given.items() if value}
+    return Listed(
+        form,
+        rows,
+        urlencode({**conditions, "before": last.id}) if more and last else "",
+        urlencode(conditions) if request.GET.get("before") else "",
+        more and len(kept) <= PAGE,
+        now,
+    )
+
+
+def found(term: str, known: Registry) -> list[Instance]:
+    """Those with this saga id, correlation id or aggregate id, the latest first; each by its own index."""
+    try:
+        by_id = list(Instance.objects.filter(saga_id=UUID(term)))
+    except ValueError:
+        by_id = []
+    # The key starts with the type: by the correlation id alone no index could be used.
+    by_key = list(Instance.objects.filter(saga_type__in=list(known.latest), correlation_key=term)[:PAGE])
+    by_aggregate = list(Instance.objects.filter(aggregate_id=term).order_by("-id")[:PAGE])
+    every = {row.id: row for row in (*by_id, *by_key, *by_aggregate)}
+    return sorted(every.values(), key=lambda row: -row.id)[:PAGE]
+
+
+def _choice(given: dict[str, Any], now: datetime) -> Choice:
+    _, at_least, at_most = AGES.get(given["age"], ("", None, None))
+    return Choice(
+        saga_type=given["saga_type"] or None,
+        status=given["status"] or None,
+        step=given["step"] or None,
+        needs_operator=bool(given["operator"]),
+        since=None if at_most is None else now - at_most,
+        until=None if at_least is None else now - at_least,
+    )
+
+
+def _types(known: Registry) -> list[tuple[str, str]]:
+    return [(name, definition.title) for name, definition in sorted(known.latest.items())]
+
+
+def _steps(known: Registry, saga_type: str) -> list[tuple[str, str]]:
+    steps = {
+        step.key: step.title
+        for definition in reversed(known.all())
+        if definition.name == saga_type
+        for step in definition.steps
+    }
+    return list(steps.items())
+
+
+def _before(text: str) -> int | None:
+    value = number(text)
+    if text and value is None:
+        raise BadRequest("before: must be a number.")
+    return value

@@ -1,0 +1,214 @@
+"""What the console's pages about workflows show: one run of a workflow, and a workflow as a whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from events.models import Event
+from sagas.models import Saga
+from webhookhub.console import shown
+
+from . import diagram, used, words
+from .confirmation import ACTIONS
+from .definition import Definition
+from .fold import Decision
+from .fold import Fact as Said
+from .models import Fact, Instance
+from .obstacles import obstacles
+from .statistics import SAMPLE, statistics
+from .timeline import MOST_FACTS, Delivery, Entry, timeline
+
+# What a status is called by the look: good, bad, busy.
+LOOKS = {
+    words.IN_PROGRESS: "busy",
+    words.COMPLETED: "good",
+    words.COMPENSATING: "warn",
+    words.COMPENSATED: "warn",
+    words.FAILED: "bad",
+}
+MAY_SEE_EVENTS, MAY_SEE_DELIVERIES = "events.view_event", "sagas.view_saga"
+
+
+def moment(when: datetime | None) -> str:
+    """A moment in UTC, which a script shows in the viewer's own time zone."""
+    if when is None:
+        return shown.NOTHING
+    return format_html('<time datetime="{}">{}</time>', when.isoformat(), f"{when:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def duration(time: timedelta | None) -> str:
+    if time is None:
+        return shown.NOTHING
+    seconds = time.total_seconds()
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+
+
+def status(instance: Instance) -> SafeString:
+    return format_html('<span class="hub-badge hub-{}">{}</span>', LOOKS[instance.status], instance.status)
+
+
+def definition_address(name: str) -> str:
+    return reverse("admin:workflows_instance_definition", args=[name])
+
+
+def row(instance: Instance, now: datetime) -> dict[str, Any]:
+    """One line of the list."""
+    return {
+        "address": shown.page(Instance, instance.pk),
+        "saga_id": instance.saga_id,
+        "saga_type": instance.saga_type,
+        "status": status(instance),
+        "step": instance.current_step or shown.NOTHING,
+        "aggregate": instance.aggregate_id or instance.correlation_key,
+        "started_at": moment(instance.started_at),
+        "took": duration((instance.completed_at or now) - instance.started_at),
+        "error": instance.error_message,
+        "anomaly": instance.anomaly,
+        "needs_operator": instance.needs_operator,
+    }
+
+
+def instance_page(request: HttpRequest, instance: Instance) -> dict[str, Any]:
+    entries = timeline(instance)
+    return {
+        "title": f"{instance.saga_type} {instance.aggregate_id or instance.correlation_key}",
+        "facts": list(_facts(instance)),
+        "diagram": mark_safe(diagram.of(instance)),  # noqa: S308 - everything in it is escaped where it is drawn
+        "obstacles": obstacles([instance])[instance.pk] if instance.status in words.OPEN else [],
+        "entries": [_entry(request, instance, entry) for entry in entries],
+        "cut": len(entries) == MOST_FACTS,
+        "actions": [
+            {"title": action.title, "address": reverse("admin:workflows_instance_act", args=[instance.pk, name])}
+            for name, action in ACTIONS.items()
+            if request.user.has_perm(action.permission) and action.makes_sense(instance)
+        ],
+    }
+
+
+def _facts(instance: Instance) -> Iterable[tuple[str, Any]]:
+    definition = f"{instance.saga_type} version {instance.definition_version}"
+    yield "Status", status(instance)
+    yield "Workflow", shown.link(definition_address(instance.saga_type), definition)
+    yield "Saga id", instance.saga_id
+    yield "Correlation id", instance.correlation_key
+    yield "Aggregate id", instance.aggregate_id or shown.NOTHING
+    yield "Step", instance.current_step or shown.NOTHING
+    yield "Started", moment(instance.started_at)
+    if instance.compensation_started_at:
+        yield "Compensation started", moment(instance.compensation_started_at)
+    yield "Ended", moment(instance.completed_at)
+    if instance.deadline and instance.status in words.OPEN:
+        yield "Times out", moment(instance.deadline)
+    if instance.error_message:
+        yield "Error", instance.error_message
+    if instance.anomaly:
+        yield "Anomaly", instance.anomaly
+    if instance.needs_operator:
+        yield "Operator", "Something is left that only a person can put right."
+    elif instance.by_hand:
+        yield "Operator", "A person has had a hand in it."
+
+
+def _entry(request: HttpRequest, instance: Instance, entry: Entry) -> dict[str, Any]:
+    fact = entry.fact
+    may_retry = request.user.has_perm(ACTIONS["retry"].permission)
+    return {
+        "at": moment(fact.occurred_at),
+        "step": fact.step or shown.NOTHING,
+        "says": in_words(fact),
+        "by": fact.actor or fact.origin,
+        "reason": fact.reason,
+        "event": _event(request, entry.event),
+        "deliveries": [
+            {
+                "text": _delivery(request, each),
+                "again": _again(instance, fact, each) if may_retry and each.is_settled else "",
+            }
+            for each in entry.deliveries
+        ],
+    }
+
+
+def in_words(fact: Fact) -> str:
+    if fact.role in words.DECIDED:
+        decision = Decision.of(Said(fact.role, fact.step, fact.occurred_at, fact.origin, fact.detail))
+        what = decision.status if fact.role == words.ENDED else words.COMPENSATING
+        return f"the hub decided: {what}" + (f" ({decision.error})" if decision.error else "")
+    if fact.role == words.EMITTED:
+        return f"the hub published {fact.detail}"
+    if fact.role == words.RETRIED:
+        ids = ", ".join(map(str, json.loads(fact.detail or "{}").get("deliveries", [])))
+        return f"delivered again: delivery {ids}" if ids else "retried"
+    said = fact.role.replace("_", " ")
+    return f"{said}: {fact.detail}" if fact.detail and fact.detail != fact.reason else said
+
+
+def _event(request: HttpRequest, event: Event | None) -> Any:
+    if event is None:
+        return shown.NOTHING
+    if not request.user.has_perm(MAY_SEE_EVENTS):
+        return event.event_type
+    return shown.link(shown.page(Event, event.pk), event.event_type)
+
+
+def _delivery(request: HttpRequest, delivery: Delivery) -> SafeString | str:
+    if not request.user.has_perm(MAY_SEE_DELIVERIES):
+        return str(delivery)
+    return shown.link(shown.page(Saga, delivery.id), delivery)
+
+
+def _again(instance: Instance, fact: Fact, delivery: Delivery) -> str:
+    address = reverse("admin:workflows_instance_act", args=[instance.pk, "retry"])
+    return f"{address}?delivery={delivery.id}"
+
+
+def definition_page(name: str) -> dict[str, Any] | None:
+    """The latest version of a workflow, and how it fares; None if there is no such workflow."""
+    definition = used.in_force().latest.get(name)
+    if definition is None:
+        return None
+    figures = statistics(definition)
+    return {
+        "title": definition.title,
+        "definition": definition,
+        "versions": [each.version for each in used.in_force().all() if each.name == name],
+        "diagram": mark_safe(diagram.svg(definition.title, diagram.boxes(definition, {}))),  # noqa: S308
+        "figures": figures,
+        "since": moment(figures.since),
+        "most": SAMPLE,
+        "listing": f"{reverse('admin:workflows_instance_changelist')}?saga_type={name}",
+        "steps": [
+            {"step": step, "figures": found, "types": _types(definition, step.key)}
+            for step, found in zip(definition.in_order, figures.steps, strict=True)
+        ],
+    }
+
+
+def _types(definition: Definition, key: str) -> SafeString:
+    """What events say of a step."""
+    found = definition.by_key[key].types().items()
+    return format_html_join(
+        mark_safe("<br>"),
+        "{}: {}",
+        ((role.replace("_", " "), ", ".join(types)) for role, types in found if types),
+    )
+
+
+def definitions_page() -> dict[str, Any]:
+    latest = used.in_force().latest
+    return {
+        "title": "Workflow definitions",
+        "definitions": [
+            {"definition": each, "address": definition_address(name)} for name, each in sorted(latest.items())
+        ],
+    }

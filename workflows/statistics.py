@@ -1,0 +1,193 @@
+"""How a workflow fares: the newest of its runs, counted when somebody asks, whatever else the table holds."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from . import choice
+from .choice import Choice
+from .definition import Definition
+from .fold import Fact as Said
+from .fold import fold
+from .models import Fact, Instance
+from .words import (
+    COMPENSATED,
+    COMPLETED,
+    DECIDED,
+    DONE,
+    FAILED,
+    FAILURE,
+    OBSERVED,
+    STATUSES,
+    STEP_DONE,
+    STEP_UNDO_FAILED,
+    STEP_UNDONE,
+    TERMINAL,
+    UNDOING,
+)
+
+SAMPLE = 1000
+# Runs that failed whose facts are read for how soon that was noticed.
+FAILURES = 200
+# A step in one of these states was done, whatever came of it later.
+REACHED = (STEP_DONE, STEP_UNDONE, STEP_UNDO_FAILED, UNDOING)
+
+
+@dataclass(frozen=True)
+class Target:
+    """One of the ADR's figures, and whether it is met; None while there is nothing to measure."""
+
+    name: str
+    value: float | None
+    bound: float
+    at_least: bool
+    unit: str
+    basis: int
+
+    @property
+    def is_met(self) -> bool | None:
+        if self.value is None:
+            return None
+        return self.value > self.bound if self.at_least else self.value < self.bound
+
+    @property
+    def shown(self) -> str:
+        return "–" if self.value is None else f"{self.value:.4g} {self.unit}"
+
+    @property
+    def wanted(self) -> str:
+        return f"{'>' if self.at_least else '<'} {self.bound:g} {self.unit}"
+
+
+@dataclass(frozen=True)
+class StepFigures:
+    key: str
+    title: str
+    reached: int
+    share: float
+    p50: float | None
+    p95: float | None
+
+
+@dataclass(frozen=True)
+class Statistics:
+    sample: int
+    since: datetime | None
+    statuses: dict[str, int]
+    steps: list[StepFigures]
+    p50: float | None
+    p95: float | None
+    targets: list[Target]
+
+
+def statistics(definition: Definition) -> Statistics:
+    rows = choice.newest_first(Choice(saga_type=definition.name), 1, None, SAMPLE)
+    statuses = Counter(row.status for row in rows)
+    seconds = [
+        (row.completed_at - row.started_at).total_seconds()
+        for row in rows
+        if row.status == COMPLETED and row.completed_at is not None
+    ]
+    return Statistics(
+        sample=len(rows),
+        since=min((row.started_at for row in rows), default=None),
+        statuses={status: statuses[status] for status in STATUSES},
+        steps=_steps(definition, rows),
+        p50=quantile(seconds, 0.5),
+        p95=quantile(seconds, 0.95),
+        targets=_targets(definition, rows, seconds),
+    )
+
+
+def _targets(definition: Definition, rows: Sequence[Instance], seconds: Sequence[float]) -> list[Target]:
+    ended = [row for row in rows if row.status in TERMINAL]
+    undone = [row for row in ended if row.compensation_started_at is not None]
+    delays = _delays(definition, [row for row in ended if row.status in (COMPENSATED, FAILED)][:FAILURES])
+    completed = sum(row.status == COMPLETED for row in ended)
+    compensated = sum(row.status == COMPENSATED for row in undone)
+    by_hand = sum(row.by_hand for row in ended)
+    return [
+        Target("sagas that succeed", _share(completed, len(ended)), 99.0, True, "%", len(ended)),
+        Target("compensations that succeed", _share(compensated, len(undone)), 99.9, True, "%", len(undone)),
+        Target("mean duration", _mean(seconds), 5.0, False, "s", len(seconds)),
+        Target("failure found within", max(delays, default=None), 60.0, False, "s", len(delays)),
+        Target("put right by hand", _share(by_hand, len(ended)), 0.1, False, "%", len(ended)),
+    ]
+
+
+def _delays(definition: Definition, rows: Sequence[Instance]) -> list[float]:
+    """Seconds from each failure, or from the deadline that passed, to the moment at which the hub took note."""
+    facts: dict[int, list[Fact]] = defaultdict(list)
+    wanted = [row.id for row in rows if row.definition_version == definition.version]
+    for fact in Fact.objects.filter(instance_id__in=wanted, role__in=(*OBSERVED, *DECIDED)).order_by("id"):
+        facts[fact.instance_id].append(fact)
+    found = (_delay(definition, each) for each in facts.values())
+    return [delay for delay in found if delay is not None]
+
+
+def _delay(definition: Definition, facts: Sequence[Fact]) -> float | None:
+    decisions = [fact.occurred_at for fact in facts if fact.role in DECIDED]
+    if not decisions:
+        return None
+    noticed_at = min(decisions)
+    known = [fact for fact in facts if fact.role in OBSERVED and fact.occurred_at <= noticed_at]
+    failures = [fact.occurred_at for fact in known if fact.role == FAILURE]
+    if failures:
+        return max(0.0, (noticed_at - min(failures)).total_seconds())
+    if not known:
+        return None
+    due = fold(definition, [Said(fact.role, fact.step, fact.occurred_at, fact.origin) for fact in known]).due
+    return None if due is None else max(0.0, (noticed_at - due.at).total_seconds())
+
+
+def _steps(definition: Definition, rows: Sequence[Instance]) -> list[StepFigures]:
+    reached: Counter[str] = Counter()
+    for row in rows:
+        states: dict[str, str] = json.loads(row.steps)
+        reached.update(step for step, state in states.items() if state in REACHED)
+    durations = _durations(definition, rows)
+    return [
+        StepFigures(
+            step.key,
+            step.title,
+            reached[step.key],
+            100 * reached[step.key] / len(rows) if rows else 0.0,
+            quantile(durations[step.key], 0.5),
+            quantile(durations[step.key], 0.95),
+        )
+        for step in definition.in_order
+    ]
+
+
+def _durations(definition: Definition, rows: Sequence[Instance]) -> dict[str, list[float]]:
+    """Step → seconds from the moment at which all before it was done until it was done itself."""
+    done: dict[int, dict[str, datetime]] = defaultdict(dict)
+    facts = Fact.objects.filter(instance_id__in=[row.id for row in rows], role=DONE)
+    for instance_id, key, at in facts.values_list("instance_id", "step", "occurred_at"):
+        done[instance_id][key] = min(at, done[instance_id].get(key, at))
+    found: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        times = done[row.id]
+        for step in definition.steps:
+            if step.key in times and times.keys() >= set(step.after):
+                ready = max((times[key] for key in step.after), default=row.started_at)
+                found[step.key].append(max(0.0, (times[step.key] - ready).total_seconds()))
+    return found
+
+
+def quantile(values: Iterable[float], share: float) -> float | None:
+    """The smallest value that `share` of them do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, -(-len(ordered) * int(share * 100) // 100) - 1)] if ordered else None
+
+
+def _share(part: int, whole: int) -> float | None:
+    return 100 * part / whole if whole else None
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
