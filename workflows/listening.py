@@ -40,9 +40,13 @@ class CatchUp:
     def __init__(self) -> None:
         self._next = 0.0
 
+    @property
+    def is_due(self) -> bool:
+        return time.monotonic() >= self._next
+
     def catch_up(self, batch_size: int) -> int:
         """Once a minute while there is something to look for; returns how many events were put into the inbox."""
-        if time.monotonic() < self._next:
+        if not self.is_due:
             return 0
         self._next = time.monotonic() + LOOK_SECONDS
         now = clock.now()

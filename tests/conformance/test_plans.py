@@ -15,8 +15,8 @@ from jobs.cleaner import clean
 from jobs.lease import lease
 from jobs.report import report
 from sagas.dispatch import dispatch
-from sagas.orchestrator import anything_to_do
 from sagas.settle import Settler
+from sagas.todo import anything_to_do
 from subscriptions.models import Subscription
 from tests.conftest import empty_tables
 from webhookhub.db import vendors

@@ -10,22 +10,23 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from jobs.models import Job
+from sagas.management.commands.run_orchestrator import Command
 from sagas.models import Saga
-from sagas.orchestrator import Orchestrator
 from tests.factories import JobFactory, SagaFactory
 from webhookhub.db import clock
+from webhookhub.runner.step import Step
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def in_a_lull() -> Orchestrator:
-    orchestrator = Orchestrator()
+def in_a_lull() -> Step:
+    orchestrator = Command().make_step("orchestrator")
     assert orchestrator.run(100) == 0
     return orchestrator
 
 
-def test_a_turn_in_a_lull_is_one_statement(in_a_lull: Orchestrator):
+def test_a_turn_in_a_lull_is_one_statement(in_a_lull: Step):
     with CaptureQueriesContext(connection) as captured:
         assert in_a_lull.run(100) == 0
     assert len(captured) == 1
@@ -49,14 +50,14 @@ def finished(error_code: str | None) -> Callable[[], object]:
 @pytest.mark.parametrize(
     "make", [saga("Pending"), saga("PendingRetry"), finished(None), finished("http_500")], ids=range(4)
 )
-def test_whatever_there_is_to_do_ends_the_lull(in_a_lull: Orchestrator, make: Callable[[], object]):
+def test_whatever_there_is_to_do_ends_the_lull(in_a_lull: Step, make: Callable[[], object]):
     make()
     assert in_a_lull.run(100) == 1
     assert Saga.objects.exclude(attempt_count=0, status="Pending").count() == 1
     assert Job.objects.count() == 1
 
 
-def test_what_is_not_due_yet_does_not_end_it(in_a_lull: Orchestrator):
+def test_what_is_not_due_yet_does_not_end_it(in_a_lull: Step):
     saga("PendingRetry", timedelta(hours=1))()
     with CaptureQueriesContext(connection) as captured:
         assert in_a_lull.run(100) == 0

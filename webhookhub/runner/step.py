@@ -28,10 +28,19 @@ class Step:
 
 
 class Batch(Step):
-    """A step that is one function and leaves nothing begun."""
+    """A step that is some functions, one after the other, and leaves nothing begun.
 
-    def __init__(self, *functions: Callable[[int], int]) -> None:
+    `anything_to_do` is one short question that takes the place of all those that the functions ask, in a lull.
+    """
+
+    def __init__(self, *functions: Callable[[int], int], anything_to_do: Callable[[], bool] = lambda: True) -> None:
         self._functions = functions
+        self._anything_to_do = anything_to_do
+        self._lull = False
 
     def run(self, batch_size: int) -> int:
-        return sum(function(batch_size) for function in self._functions)
+        if self._lull and not self._anything_to_do():
+            return 0
+        done = sum(function(batch_size) for function in self._functions)
+        self._lull = not done
+        return done

@@ -1,6 +1,8 @@
-from sagas.orchestrator import Orchestrator
+from sagas.dispatch import dispatch
+from sagas.settle import Settler
+from sagas.todo import anything_to_do
 from webhookhub.runner.command import LoopCommand
-from webhookhub.runner.step import Step
+from webhookhub.runner.step import Batch, Step
 
 
 class Command(LoopCommand):
@@ -8,4 +10,4 @@ class Command(LoopCommand):
     kind = "orchestrator"
 
     def make_step(self, process_name: str) -> Step:
-        return Orchestrator()
+        return Batch(Settler().settle, dispatch, anything_to_do=anything_to_do)

@@ -5,6 +5,7 @@ from workflows import used
 from workflows.listening import CatchUp, listen
 from workflows.parsing import InvalidDefinition
 from workflows.timeouts import Monitor
+from workflows.todo import anything_to_do
 from workflows.tracker import Tracker
 
 
@@ -20,6 +21,12 @@ class Command(LoopCommand):
         except InvalidDefinition as error:
             raise UnfitDatabase(str(error)) from None
         listen(registry)
-        tracker = Tracker(registry)
+        tracker, catching_up = Tracker(registry), CatchUp()
         # The monitor last: what has been told by now has been heard.
-        return Batch(CatchUp().catch_up, tracker.track, tracker.touch, Monitor(registry).expire)
+        return Batch(
+            catching_up.catch_up,
+            tracker.track,
+            tracker.touch,
+            Monitor(registry).expire,
+            anything_to_do=lambda: catching_up.is_due or anything_to_do(),
+        )
