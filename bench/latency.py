@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from http.client import HTTPConnection
 
-from bench import hub, load
+from bench import hub, load, usage
 from bench.database import Server
 from bench.ground import ROOT, Ground
 from bench.measures import percentile
@@ -33,6 +33,8 @@ class LatencyRun:
     events: int
     received: dict[str, float]
     published: dict[str, float]
+    # µs per event, by kind of process.
+    cpu: dict[str, float]
 
 
 def run(ground: Ground) -> Result:
@@ -47,6 +49,9 @@ def run(ground: Ground) -> Result:
         result.say(f"s to the receiver by {each.way}, {each.rate} events/s", _shown(each.received))
     for each in runs:
         result.say(f"s of {each.way} itself, {each.rate} events/s", _shown(each.published))
+    for each in runs:
+        shares = ", ".join(f"{kind} {value:.0f}" for kind, value in each.cpu.items())
+        result.say(f"µs of CPU per event by {each.way}, {each.rate} events/s", shares)
     for each in runs:
         if (each.rate, each.way) == (RATE, IN_PROCESS):
             for part, target in (("p50", P50), ("p95", P95)):
@@ -85,13 +90,16 @@ def _measure(ground: Ground, database: Server, loops: hub.Hub, way: str, rate: i
     ground.echo.take()
     command = [sys.executable, "-m", "bench.publisher", str(rate), str(ground.sizes.latency_seconds), *address]
     environment = ground.environment(database.url)
+    kinds = loops.pids() | {"database": [ground.server.pid]}
+    before = {kind: usage.cpu_of(pids) for kind, pids in kinds.items()}
     done = subprocess.run(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     published = json.loads(done.stdout)
     load.until(lambda: ground.echo.gauge().answered, len(published), loops.alive)
+    cpu = {kind: (usage.cpu_of(pids) - before[kind]) / len(published) * 1e6 for kind, pids in kinds.items()}
     received = {arrival.message_id: arrival.at for arrival in reversed(ground.echo.take())}  # the first receipt counts
     waits = [received[uid] - moment for uid, moment, _ in published]
     own = [stored - moment for _, moment, stored in published]
-    return LatencyRun(way, rate, len(published), _percentiles(waits), _percentiles(own))
+    return LatencyRun(way, rate, len(published), _percentiles(waits), _percentiles(own), cpu)
 
 
 def _percentiles(values: list[float]) -> dict[str, float]:

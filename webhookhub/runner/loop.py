@@ -87,10 +87,14 @@ class Loop:
     def _go_on(self, step: Step, stop: StopSignals) -> None:
         while not stop.requested:
             asked_at = time.monotonic()
-            if self._sit_out(stop, lambda: self._turn(step)):
-                self._pauses.reset()
-            else:
+            done = self._sit_out(stop, lambda: self._turn(step))
+            if not done:
                 self._rest(stop, self._pauses.after(time.monotonic() - asked_at))
+                continue
+            self._pauses.reset()
+            if done < self._batch_size and not step.waits_for():
+                # That was all for now. A turn costs about the same for one row as for twenty.
+                stop.wait(SHORTEST_SECONDS)
 
     def _turn(self, step: Step) -> int:
         self._registration.beat()
