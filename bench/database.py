@@ -9,7 +9,8 @@ from typing import Any
 
 SAGAS, JOBS, INBOX = "webhook_delivery_sagas", "webhook_delivery_jobs", "routing_inbox"
 TOTALS, PERIODS = "figure_totals", "figure_periods"
-EMPTIED = ("events", INBOX, SAGAS, JOBS, "dead_letters", "hub_processes", TOTALS, PERIODS)
+WORKFLOWS = ("saga_instances", "saga_facts", "workflow_inbox", "workflow_touched")
+EMPTIED = ("events", INBOX, SAGAS, JOBS, "dead_letters", "hub_processes", TOTALS, PERIODS, *WORKFLOWS)
 # What the hub's own connections say (webhookhub/db/vendors.py).
 SESSION = (
     "SET time_zone = '+00:00', sql_mode = 'STRICT_TRANS_TABLES', optimizer_switch = 'index_merge_intersection=off'"
