@@ -30,15 +30,16 @@ COLOURS = {
     words.STEP_UNDONE: ("#ede9fe", "#7c3aed"),
     words.STEP_UNDO_FAILED: ("#fecaca", "#7f1d1d"),
 }
-TEXT, FAINT = "#111827", "#4b5563"
+# The lines lie on whatever ground the page has, light or dark.
+TEXT, FAINT, LINE = "#111827", "#4b5563", "#7c8493"
 ARROW = (
     '<defs><marker id="arrow" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" orient="auto">'
-    f'<path d="M0 0L10 5L0 10z" fill="{FAINT}"/></marker></defs>'
+    f'<path d="M0 0L10 5L0 10z" fill="{LINE}"/></marker></defs>'
 )
 
 
 class Box(NamedTuple):
-    """A step: which steps it comes after, its state, and a word more about it."""
+    """A step: which steps it comes after, its state, and what is said of it instead of that state."""
 
     key: str
     title: str
@@ -49,7 +50,7 @@ class Box(NamedTuple):
 
     @property
     def told(self) -> str:
-        return f"{self.state.replace('_', ' ')} {self.note}".strip()
+        return self.note or self.state.replace("_", " ")
 
 
 class Place(NamedTuple):
@@ -72,9 +73,18 @@ def of(instance: Instance) -> str:
     return svg(f"{definition.title}: {instance.status}", boxes(definition, states))
 
 
-def boxes(definition: Definition, states: Mapping[str, str]) -> list[Box]:
+def boxes(definition: Definition, states: Mapping[str, str], notes: Mapping[str, str] | None = None) -> list[Box]:
+    """`notes`: what is said of a step instead of its state."""
+    said = notes or {}
     return [
-        Box(step.key, step.title, step.after, states.get(step.key, words.WAITING), optional=step.optional)
+        Box(
+            step.key,
+            step.title,
+            step.after,
+            states.get(step.key, words.WAITING),
+            said.get(step.key, ""),
+            step.optional,
+        )
         for step in definition.steps
     ]
 
@@ -100,8 +110,8 @@ def svg(title: str, boxes: Sequence[Box]) -> str:
             f"<title>{escape(title)}</title>",
             ARROW,
             *lines,
-            f'<circle cx="{start[0]}" cy="{start[1]}" r="{DOT}" fill="{FAINT}"/>',
-            f'<circle cx="{end[0]}" cy="{end[1]}" r="{DOT - 2}" fill="none" stroke="{FAINT}" stroke-width="4"/>',
+            f'<circle cx="{start[0]}" cy="{start[1]}" r="{DOT}" fill="{LINE}"/>',
+            f'<circle cx="{end[0]}" cy="{end[1]}" r="{DOT - 2}" fill="none" stroke="{LINE}" stroke-width="4"/>',
             *(_box(box, places[box.key]) for box in boxes),
             "</svg>",
         ]
@@ -137,7 +147,7 @@ def _places(columns: Sequence[Sequence[Box]], height: int) -> Mapping[str, Place
 def _arrow(start: tuple[int, int], end: tuple[int, int]) -> str:
     middle = (start[0] + end[0]) // 2
     path = f"M{start[0]} {start[1]}C{middle} {start[1]} {middle} {end[1]} {end[0]} {end[1]}"
-    return f'<path d="{path}" fill="none" stroke="{FAINT}" stroke-width="1.5" marker-end="url(#arrow)"/>'
+    return f'<path d="{path}" fill="none" stroke="{LINE}" stroke-width="1.5" marker-end="url(#arrow)"/>'
 
 
 def _box(box: Box, place: Place) -> str:

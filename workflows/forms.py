@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from django import forms
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from webhookhub.ids import new_token
 
@@ -28,14 +29,32 @@ ANY = ("", "any")
 class ListForm(forms.Form):
     """The filters of the list; a step is offered once a type is chosen."""
 
-    q = forms.CharField(max_length=200, required=False, strip=True, label="Saga id, correlation id or aggregate id")
-    saga_type = forms.ChoiceField(required=False, label="Workflow")
-    status = forms.ChoiceField(required=False, choices=[ANY, *((word, word) for word in STATUSES)], label="Status")
-    step = forms.ChoiceField(required=False, label="Step")
-    age = forms.ChoiceField(
-        required=False, choices=[ANY, *((value, says) for value, (says, _, _) in AGES.items())], label="Age"
+    q = forms.CharField(
+        max_length=200,
+        required=False,
+        label="Saga id, correlation id or aggregate id",
+        widget=UnfoldAdminTextInputWidget,
     )
-    operator = forms.ChoiceField(required=False, choices=[ANY, ("1", "waits for an operator")], label="Operator")
+    saga_type = forms.ChoiceField(required=False, label="Workflow", widget=UnfoldAdminSelectWidget)
+    status = forms.ChoiceField(
+        required=False,
+        choices=[ANY, *((word, word) for word in STATUSES)],
+        label="Status",
+        widget=UnfoldAdminSelectWidget,
+    )
+    step = forms.ChoiceField(required=False, label="Step", widget=UnfoldAdminSelectWidget)
+    age = forms.ChoiceField(
+        required=False,
+        choices=[ANY, *((value, says) for value, (says, _, _) in AGES.items())],
+        label="Age",
+        widget=UnfoldAdminSelectWidget,
+    )
+    operator = forms.ChoiceField(
+        required=False,
+        choices=[ANY, ("1", "waits for an operator")],
+        label="Operator",
+        widget=UnfoldAdminSelectWidget,
+    )
 
     def __init__(self, data: Any, types: Sequence[tuple[str, str]], steps: Sequence[tuple[str, str]]) -> None:
         super().__init__(data, use_required_attribute=False)
@@ -49,11 +68,11 @@ class ActionForm(forms.Form):
     """Of whichever action: the token makes a form that is sent twice one deed."""
 
     token = forms.RegexField(r"\A[0-9a-f]{32}\Z", widget=forms.HiddenInput)
-    step = forms.ChoiceField(required=False)
+    step = forms.ChoiceField(required=False, widget=UnfoldAdminSelectWidget)
     delivery = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
     reason = forms.CharField(
         max_length=REASON_LENGTH,
-        widget=forms.TextInput(attrs={"size": 80}),
+        widget=UnfoldAdminTextInputWidget,
         help_text="Kept with the workflow, with your name and the time.",
         error_messages={
             "required": "Say why.",

@@ -37,13 +37,6 @@ LOOKS = {
 MAY_SEE_EVENTS, MAY_SEE_DELIVERIES = "events.view_event", "sagas.view_saga"
 
 
-def moment(when: datetime | None) -> str:
-    """A moment in UTC, which a script shows in the viewer's own time zone."""
-    if when is None:
-        return shown.NOTHING
-    return format_html('<time datetime="{}">{}</time>', when.isoformat(), f"{when:%Y-%m-%d %H:%M:%S} UTC")
-
-
 def duration(time: timedelta | None) -> str:
     if time is None:
         return shown.NOTHING
@@ -70,7 +63,7 @@ def row(instance: Instance, now: datetime) -> dict[str, Any]:
         "status": status(instance),
         "step": instance.current_step or shown.NOTHING,
         "aggregate": instance.aggregate_id or instance.correlation_key,
-        "started_at": moment(instance.started_at),
+        "started_at": shown.moment(instance.started_at),
         "took": duration((instance.completed_at or now) - instance.started_at),
         "error": instance.error_message,
         "anomaly": instance.anomaly,
@@ -103,12 +96,12 @@ def _facts(instance: Instance) -> Iterable[tuple[str, Any]]:
     yield "Correlation id", instance.correlation_key
     yield "Aggregate id", instance.aggregate_id or shown.NOTHING
     yield "Step", instance.current_step or shown.NOTHING
-    yield "Started", moment(instance.started_at)
+    yield "Started", shown.moment(instance.started_at)
     if instance.compensation_started_at:
-        yield "Compensation started", moment(instance.compensation_started_at)
-    yield "Ended", moment(instance.completed_at)
+        yield "Compensation started", shown.moment(instance.compensation_started_at)
+    yield "Ended", shown.moment(instance.completed_at)
     if instance.deadline and instance.status in words.OPEN:
-        yield "Times out", moment(instance.deadline)
+        yield "Times out", shown.moment(instance.deadline)
     if instance.error_message:
         yield "Error", instance.error_message
     if instance.anomaly:
@@ -123,7 +116,7 @@ def _entry(request: HttpRequest, instance: Instance, entry: Entry) -> dict[str, 
     fact = entry.fact
     may_retry = request.user.has_perm(ACTIONS["retry"].permission)
     return {
-        "at": moment(fact.occurred_at),
+        "at": shown.moment(fact.occurred_at),
         "step": fact.step or shown.NOTHING,
         "says": in_words(fact),
         "by": fact.actor or fact.origin,
@@ -178,13 +171,15 @@ def definition_page(name: str) -> dict[str, Any] | None:
     if definition is None:
         return None
     figures = statistics(definition)
+    notes = {step.key: "optional" if step.optional else " " for step in definition.steps}
+    notes |= {step.key: f"done by {step.share:.3g} %" for step in figures.steps if figures.sample}
     return {
         "title": definition.title,
         "definition": definition,
         "versions": [each.version for each in used.in_force().all() if each.name == name],
-        "diagram": mark_safe(diagram.svg(definition.title, diagram.boxes(definition, {}))),  # noqa: S308
+        "diagram": mark_safe(diagram.svg(definition.title, diagram.boxes(definition, {}, notes))),  # noqa: S308
         "figures": figures,
-        "since": moment(figures.since),
+        "since": shown.moment(figures.since),
         "most": SAMPLE,
         "listing": f"{reverse('admin:workflows_instance_changelist')}?saga_type={name}",
         "steps": [

@@ -14,6 +14,7 @@ from django.urls import reverse
 from api import keys
 from events.models import Event
 from tests.admin import rows
+from tests.workflows import shop
 from webhookhub.db import vendors
 
 from .visitor import Visitor
@@ -37,6 +38,24 @@ def addresses() -> list[str]:
         reverse("admin:deadletters_deadletter_requeue") + f"?ids={pks['deadletters_deadletter']}",
         reverse("admin:auth_user_password_change", args=[pks["auth_user"]]),
         reverse("admin:password_change"),
+        *workflows(),
+    ]
+
+
+def workflows() -> list[str]:
+    saga = shop.waiting_for_payment("o-1")
+    shop.delivery("o-1", "inventory.reserved", "PendingRetry", "http_503")
+    broken = shop.failed("o-2")
+    shop.completed("o-3")
+    return [
+        rows.listing("workflows_instance"),
+        rows.listing("workflows_instance", "?saga_type=order_submission&age=over-week"),
+        rows.change("workflows_instance", saga.pk),
+        rows.change("workflows_instance", broken.pk),
+        reverse("admin:workflows_instance_definitions"),
+        reverse("admin:workflows_instance_definition", args=["order_submission"]),
+        reverse("admin:workflows_instance_definition", args=["order_cancellation"]),
+        *(reverse("admin:workflows_instance_act", args=[broken.pk, name]) for name in ("retry", "mark", "close")),
     ]
 
 

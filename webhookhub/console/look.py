@@ -34,6 +34,13 @@ def _is_overview(request: HttpRequest) -> bool:
     return request.path == str(reverse_lazy("admin:index"))
 
 
+def _is_workflow(request: HttpRequest) -> bool:
+    """The definitions stand below the list by their address, and beside it in the navigation."""
+    definitions = str(reverse_lazy("admin:workflows_instance_definitions"))
+    listing = str(reverse_lazy("admin:workflows_instance_changelist"))
+    return request.path.startswith(listing) and not request.path.startswith(definitions)
+
+
 NAVIGATION: list[dict[str, Any]] = [
     {
         "items": [
@@ -52,6 +59,18 @@ NAVIGATION: list[dict[str, Any]] = [
             _item(_("Dead letters"), "report", "deadletters.deadletter"),
             _item(_("Events"), "bolt", "events.event"),
             _item(_("Attempts"), "sync_alt", "jobs.job"),
+        ],
+    },
+    {
+        "title": _("Workflows"),
+        "items": [
+            {**_item(_("Workflows"), "account_tree", "workflows.instance"), "active": _is_workflow},
+            {
+                "title": _("Definitions"),
+                "icon": "schema",
+                "link": reverse_lazy("admin:workflows_instance_definitions"),
+                "permission": _may("workflows.view_instance"),
+            },
         ],
     },
     {
