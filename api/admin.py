@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin.models import CHANGE, LogEntry
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -14,6 +13,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_POST
 
+from trail.admin import Trailed
 from webhookhub.console import shown
 from webhookhub.console.readonly import ReadOnlyAdmin
 from webhookhub.db.clock import UtcNow
@@ -27,7 +27,7 @@ MAY_REVOKE = "api.revoke_apikey"
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(ReadOnlyAdmin):
+class ApiKeyAdmin(Trailed, ReadOnlyAdmin):
     list_display = ("name", "state", "scopes", "source", "expires_at", "last_used_at", "created_by")
     fields = (
         "name",
@@ -106,8 +106,6 @@ def revoke_view(request: HttpRequest, number: int) -> HttpResponse:
     key = get_object_or_404(ApiKey, pk=number)
     if keys.revoke(key, by=request.user.get_username()):
         messages.success(request, f"Revoked: {key} opens nothing any more.")
-        assert request.user.pk is not None
-        LogEntry.objects.log_actions(request.user.pk, [key], CHANGE, "Revoked.", single_object=True)
     else:
         messages.warning(request, f"{key} was revoked before.")
     return HttpResponseRedirect(shown.page(ApiKey, key.pk))

@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
+from trail.admin import Trailed
 from webhookhub.console.bases import ModelAdmin
 
 admin.site.unregister(User)
@@ -29,7 +30,7 @@ class Checkboxes:
 
 
 @admin.register(User)
-class UserAdmin(Checkboxes, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
+class UserAdmin(Trailed, Checkboxes, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -37,5 +38,5 @@ class UserAdmin(Checkboxes, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-a
 
 
 @admin.register(Group)
-class GroupAdmin(Checkboxes, DjangoGroupAdmin, ModelAdmin):  # type: ignore[type-arg]
+class GroupAdmin(Trailed, Checkboxes, DjangoGroupAdmin, ModelAdmin):  # type: ignore[type-arg]
     filter_horizontal = ()

@@ -66,6 +66,7 @@ HUB = {
     "figure_totals": "SELECT",
     "figure_periods": "SELECT",
     "api_keys": "SELECT",
+    "trail_entries": "SELECT",
 }
 
 # For whoever does something that is counted.
@@ -148,6 +149,7 @@ ROLES = (
             "webhook_delivery_sagas": "SELECT, INSERT",
             "dead_letters": "SELECT",
             "dead_letter_requeues": "SELECT, INSERT",
+            "trail_entries": "SELECT, INSERT",
         },
     ),
     Role(
@@ -160,6 +162,7 @@ ROLES = (
             "django_migrations": "SELECT",
             "events": "SELECT, INSERT",
             "api_keys": "SELECT, INSERT, UPDATE",
+            "trail_entries": "SELECT, INSERT",
             "subscriptions": "SELECT, INSERT, UPDATE",
             "webhook_delivery_sagas": "SELECT, INSERT",
             "dead_letter_requeues": "SELECT, INSERT",

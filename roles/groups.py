@@ -20,15 +20,21 @@ VIEW = {
     "subscriptions.view_subscription",
     "webhookhub.view_process",
 }
+# Who did what: for those who look over others' shoulders, and for those who have to know what was changed.
+TRAIL = {"trail.view_entry"}
 SUPPORT = VIEW | {"deadletters.requeue_deadletter"}
-OPERATIONS = SUPPORT | {
-    "deadletters.bulk_requeue_deadletter",
-    "subscriptions.add_subscription",
-    "subscriptions.change_subscription",
-    "subscriptions.verify_subscription",
-    "subscriptions.reveal_secret",
-}
-GROUPS = {"support": SUPPORT, "operations": OPERATIONS, "auditors": VIEW}
+OPERATIONS = (
+    SUPPORT
+    | TRAIL
+    | {
+        "deadletters.bulk_requeue_deadletter",
+        "subscriptions.add_subscription",
+        "subscriptions.change_subscription",
+        "subscriptions.verify_subscription",
+        "subscriptions.reveal_secret",
+    }
+)
+GROUPS = {"support": SUPPORT, "operations": OPERATIONS, "auditors": VIEW | TRAIL}
 
 
 def give_permissions(app_config: AppConfig, using: str, apps: Any = all_apps, **kwargs: Any) -> None:

@@ -9,12 +9,15 @@ from django.db import IntegrityError
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 
+from trail import actions
+from trail.admin import Trailed
+from trail.record import record
 from webhookhub.console.bases import ModelAdmin
 from webhookhub.console.lists import BoundedPaginator
 from webhookhub.console.moments import with_moments
 from webhookhub.console.shown import NOTHING
 
-from . import secrets, verbs
+from . import secrets, tracing, verbs
 from .forms import SubscriptionForm
 from .models import Subscription
 
@@ -37,7 +40,7 @@ READ_ONLY = (*VERIFICATION[1]["fields"], *DATES[1]["fields"])
 
 
 @admin.register(Subscription)
-class SubscriptionAdmin(ModelAdmin):  # type: ignore[type-arg]
+class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
     form = SubscriptionForm
     list_display = with_moments(
         Subscription, ("id", "event_type", "callback_url", "active", "verified", "description", "updated_at")
@@ -76,9 +79,12 @@ class SubscriptionAdmin(ModelAdmin):  # type: ignore[type-arg]
     def save_model(self, request: HttpRequest, obj: Subscription, form: Any, change: bool) -> None:
         if not change:
             obj.save()
+            tracing.tell_new(obj)
         elif form.changed_data:
+            before = tracing.facts(Subscription.objects.get(pk=obj.pk))
             # The others are not the form's to write: they may have been verified or replaced a moment ago.
             obj.save(update_fields=[*form.changed_columns(), "updated_at"])
+            tracing.tell_change(obj, before)
 
     def get_urls(self) -> list[URLPattern]:
         return [
@@ -98,6 +104,7 @@ class SubscriptionAdmin(ModelAdmin):  # type: ignore[type-arg]
     def response_add(self, request: HttpRequest, obj: Subscription, *args: Any, **kwargs: Any) -> HttpResponse:
         """Whoever may see the secret of a new subscription sees it now, and nobody does later."""
         if request.user.has_perm(verbs.MAY_ROTATE):
+            record(actions.REVEAL, obj, name=obj.in_the_trail)
             return verbs.show_secret(request, obj, secrets.shown_to_the_receiver(obj))
         return super().response_add(request, obj, *args, **kwargs)
 

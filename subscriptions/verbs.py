@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin.models import CHANGE, LogEntry
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
@@ -33,7 +32,6 @@ def verify_view(request: HttpRequest, number: int) -> HttpResponse:
         messages.error(request, f"The verification failed: {result.reason}. It stays verified from before.")
     else:
         messages.error(request, f"Not verified: {result.reason}.")
-    _record(request, subscription, f"Verification: {result.reason}.")
     return HttpResponseRedirect(shown.page(Subscription, subscription.pk))
 
 
@@ -48,7 +46,6 @@ def test_view(request: HttpRequest, number: int) -> HttpResponse:
         messages.error(request, f"The test event failed: {errors.in_words(answer.error_code)} ({answer.error_code}).")
     if sent.snippet:
         messages.info(request, f"Answer: {sent.snippet[:200]}")
-    _record(request, subscription, "Test event sent.")
     return HttpResponseRedirect(shown.page(Subscription, subscription.pk))
 
 
@@ -60,7 +57,6 @@ def rotate_view(request: HttpRequest, number: int) -> HttpResponse:
     except secrets.RotationRefused as error:
         messages.error(request, f"Nothing was changed: {error}.")
         return HttpResponseRedirect(shown.page(Subscription, subscription.pk))
-    _record(request, subscription, "Signing secret replaced.")
     return show_secret(request, subscription, secret)
 
 
@@ -85,8 +81,3 @@ def _allowed(request: HttpRequest, number: int, permission: str) -> Subscription
     if not request.user.has_perm(permission) or not request.user.has_perm("subscriptions.view_subscription"):
         raise PermissionDenied
     return get_object_or_404(Subscription, pk=number)
-
-
-def _record(request: HttpRequest, subscription: Subscription, what: str) -> None:
-    assert request.user.pk is not None
-    LogEntry.objects.log_actions(request.user.pk, [subscription], CHANGE, what, single_object=True)

@@ -88,4 +88,4 @@ def empty_tables() -> None:
             cursor.execute(sql, None)
 
 
-OWN_APPS = {"webhookhub", "events", "subscriptions", "sagas", "jobs", "deadletters", "figures", "api"}
+OWN_APPS = {"webhookhub", "events", "subscriptions", "sagas", "jobs", "deadletters", "figures", "trail", "api"}

@@ -18,8 +18,17 @@ ROOT = Path(__file__).resolve().parent.parent
 ALLOWED: dict[str, set[str]] = {
     "webhookhub": set(),
     "figures": {"webhookhub"},  # counts what others tell it
-    "subscriptions": {"webhookhub"},
-    "events": {"webhookhub", "subscriptions.cache", "sagas.births", "sagas.policy", "figures.totals"},
+    "trail": {"webhookhub"},  # is told by others what they do
+    "subscriptions": {"webhookhub", "trail.actions", "trail.record", "trail.admin"},
+    "events": {
+        "webhookhub",
+        "trail.actions",
+        "trail.record",
+        "subscriptions.cache",
+        "sagas.births",
+        "sagas.policy",
+        "figures.totals",
+    },
     "sagas": {
         "webhookhub",
         "events.models",
@@ -38,7 +47,15 @@ ALLOWED: dict[str, set[str]] = {
         "subscriptions.envelope",
         "subscriptions.secrets",
     },
-    "deadletters": {"webhookhub", "events.models", "sagas.births", "sagas.models", "sagas.policy"},
+    "deadletters": {
+        "webhookhub",
+        "trail.actions",
+        "trail.record",
+        "events.models",
+        "sagas.births",
+        "sagas.models",
+        "sagas.policy",
+    },
     # Calls what the layers offer, and shows their rows.
     "api": {
         "webhookhub",
@@ -61,6 +78,9 @@ ALLOWED: dict[str, set[str]] = {
         "deadletters.choice",
         "deadletters.models",
         "deadletters.requeue",
+        "trail.actions",
+        "trail.admin",
+        "trail.record",
     },
     "monitoring": {  # shows what is kept and what is open, and writes nothing
         "webhookhub",
@@ -78,6 +98,7 @@ ALLOWED: dict[str, set[str]] = {
         "sagas.models",
         "sagas.transitions",
         "subscriptions.models",
+        "trail.admin",
     },
     "audit": {"webhookhub"},  # reads every table, in SQL of its own, and writes none
     "roles": {"webhookhub"},  # names tables and permissions; it reaches into no app

@@ -22,9 +22,10 @@ pytestmark = pytest.mark.django_db
 VIEW = {"view_event", "view_saga", "view_job", "view_deadletter", "view_subscription", "view_process"}
 EXPECTED = {
     "support": VIEW | {"requeue_deadletter"},
-    "auditors": VIEW,
+    "auditors": VIEW | {"view_entry"},
     "operations": VIEW
     | {
+        "view_entry",
         "requeue_deadletter",
         "bulk_requeue_deadletter",
         "add_subscription",

@@ -65,6 +65,7 @@ NAVIGATION: list[dict[str, Any]] = [
         "title": _("Operation"),
         "items": [
             _item(_("Processes"), "memory", "webhookhub.process"),
+            _item(_("Audit trail"), "history", "trail.entry"),
             _item(_("Users"), "person", "auth.user"),
             _item(_("Groups"), "group", "auth.group"),
         ],
