@@ -22,9 +22,17 @@ class ConsoleSite(AdminSite):
         return overview_page(request)
 
     def extra_urls(self) -> list[URLPattern]:
+        from . import backfill
         from .views import overview_fragment
 
-        return [path("overview/", self.admin_view(overview_fragment), name="overview")]
+        return [
+            path("overview/", self.admin_view(overview_fragment), name="overview"),
+            path(
+                "subscriptions/subscription/<int:number>/backfill/",
+                self.admin_view(backfill.view),
+                name="subscription_backfill",
+            ),
+        ]
 
     def search(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
         """The look's search over names of tables; the console has one of its own, over what is in them."""

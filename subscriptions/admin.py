@@ -8,9 +8,11 @@ from django.contrib import admin
 from django.db import IntegrityError
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
+from django.utils.translation import gettext_lazy as _
 
 from trail import actions
-from trail.admin import Trailed
+from trail.acting import because
+from trail.admin import MAY_READ, Trailed
 from trail.record import record
 from webhookhub.console.bases import ModelAdmin
 from webhookhub.console.lists import BoundedPaginator
@@ -24,6 +26,7 @@ from .models import Subscription
 WHAT = (None, {"fields": ("event_type", "callback_url", "active", "description", "signing_scheme")})
 HEADERS = ("Custom headers", {"fields": ("headers",)})
 HEADERS_LATER = ("Custom headers", {"fields": ("headers", "remove_headers")})
+WHY = (_("Audit trail"), {"fields": ("reason",)})
 RETRIES = (
     "Retries",
     {"fields": ("max_retry_limit", "base_delay"), "description": "A change holds for deliveries that begin after it."},
@@ -67,20 +70,24 @@ class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
 
     def get_fieldsets(self, request: HttpRequest, obj: Subscription | None = None) -> Any:
         if obj is None:
-            return [WHAT, RETRIES, HEADERS]
+            return [WHAT, RETRIES, HEADERS, WHY]
         if not self.has_change_permission(request, obj):
             return [WHAT, RETRIES, VERIFICATION, DATES]
-        return [WHAT, RETRIES, HEADERS_LATER, VERIFICATION, DATES]
+        return [WHAT, RETRIES, HEADERS_LATER, VERIFICATION, DATES, WHY]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Subscription | None = None) -> tuple[Any, ...]:
         # The scheme goes with the secret: afterwards it is changed by replacing the secret only.
         return (*READ_ONLY, "signing_scheme") if obj else READ_ONLY
 
     def save_model(self, request: HttpRequest, obj: Subscription, form: Any, change: bool) -> None:
+        with because(form.cleaned_data.get("reason", "")):
+            self._save(obj, form, change)
+
+    def _save(self, obj: Subscription, form: Any, change: bool) -> None:
         if not change:
             obj.save()
             tracing.tell_new(obj)
-        elif form.changed_data:
+        elif form.changed_columns():
             before = tracing.facts(Subscription.objects.get(pk=obj.pk))
             # The others are not the form's to write: they may have been verified or replaced a moment ago.
             obj.save(update_fields=[*form.changed_columns(), "updated_at"])
@@ -99,6 +106,8 @@ class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         context["may_verify"] = request.user.has_perm(verbs.MAY_VERIFY)
         context["may_rotate"] = request.user.has_perm(verbs.MAY_ROTATE)
+        context["may_change"] = request.user.has_perm(verbs.MAY_CHANGE)
+        context["may_read_trail"] = request.user.has_perm(MAY_READ)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def response_add(self, request: HttpRequest, obj: Subscription, *args: Any, **kwargs: Any) -> HttpResponse:
