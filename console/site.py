@@ -23,10 +23,11 @@ class ConsoleSite(AdminSite):
 
     def extra_urls(self) -> list[URLPattern]:
         from . import backfill
-        from .views import overview_fragment
+        from .views import find_page, overview_fragment
 
         return [
             path("overview/", self.admin_view(overview_fragment), name="overview"),
+            path("find/", self.admin_view(find_page), name="find"),
             path(
                 "subscriptions/subscription/<int:number>/backfill/",
                 self.admin_view(backfill.view),

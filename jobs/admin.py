@@ -38,22 +38,7 @@ class JobAdmin(ExactSearch, ReadOnlyAdmin):
     search_help_text = (
         "An attempt's or its delivery's number, or the event's uid, external id or correlation id, given whole."
     )
-    fields = (
-        "delivery",
-        "attempt_no",
-        "status",
-        "attempt_at",
-        "finished_at",
-        "settled_at",
-        "duration_ms",
-        "response_status",
-        "error",
-        "retry_after",
-        "worker_id",
-        "lease_until",
-        "lease_resets",
-        "response",
-    )
+    fields = ("status",)  # the page itself is the console's
 
     def find(self, term: str) -> Iterable[int]:
         saga_ids, id = sagas.find(term), number(term)
@@ -68,13 +53,5 @@ class JobAdmin(ExactSearch, ReadOnlyAdmin):
         return shown.link(shown.page(Saga, job.saga_id), job.saga_id)
 
     @admin.display(description="error")
-    def error(self, job: Job) -> str:
-        return shown.error(job.error_code)
-
-    @admin.display(description="error")
     def short_error(self, job: Job) -> str:
         return shown.short_error(job.error_code)
-
-    @admin.display(description="response (its beginning)")
-    def response(self, job: Job) -> str:
-        return shown.block(job.response_snippet) if job.response_snippet else shown.NOTHING
