@@ -11,6 +11,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
 from trail.admin import Trailed
@@ -86,7 +88,7 @@ class ApiKeyAdmin(Trailed, ReadOnlyAdmin):
         """In the answer itself: a message would carry it through a cookie or the session's table."""
         context: dict[str, Any] = {
             **admin.site.each_context(request),
-            "title": "New API key",
+            "title": _("New API key"),
             "opts": ApiKey._meta,
             "key": obj,
             "text": request.new_api_key,  # type: ignore[attr-defined]
@@ -94,7 +96,7 @@ class ApiKeyAdmin(Trailed, ReadOnlyAdmin):
         }
         return TemplateResponse(request, "admin/api/apikey/secret.html", context)
 
-    @admin.display(description="state")
+    @admin.display(description=_("state"))
     def state(self, key: Any) -> str:
         return str(key.state(key.read_at))
 
@@ -105,7 +107,7 @@ def revoke_view(request: HttpRequest, number: int) -> HttpResponse:
         raise PermissionDenied
     key = get_object_or_404(ApiKey, pk=number)
     if keys.revoke(key, by=request.user.get_username()):
-        messages.success(request, f"Revoked: {key} opens nothing any more.")
+        messages.success(request, gettext("Revoked: %(key)s opens nothing any more.") % {"key": key})
     else:
-        messages.warning(request, f"{key} was revoked before.")
+        messages.warning(request, gettext("%(key)s was revoked before.") % {"key": key})
     return HttpResponseRedirect(shown.page(ApiKey, key.pk))

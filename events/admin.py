@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django.contrib import admin
+from django.utils.translation import gettext_lazy as _
 
 from webhookhub.console.readonly import ReadOnlyAdmin
 from webhookhub.console.search import ExactSearch, number
@@ -17,7 +18,7 @@ from .models import Event
 class EventAdmin(ExactSearch, ReadOnlyAdmin):
     list_display = ("id", "event_type", "source", "external_id", "correlation_id", "uid", "created_at")
     list_defer = ("payload",)
-    search_help_text = "An event's number, uid, external id or correlation id, given whole."
+    search_help_text = _("An event's number, uid, external id or correlation id, given whole.")
     fields = ("uid",)  # the page itself is the console's
 
     def find(self, term: str) -> Iterable[int]:

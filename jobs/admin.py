@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from django.contrib import admin
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
 
 from sagas import lookup as sagas
 from sagas.models import Saga
@@ -35,7 +36,7 @@ class JobAdmin(ExactSearch, ReadOnlyAdmin):
     words = {"status__exact": states.STATUSES}
     references = ("saga",)
     list_defer = ("response_snippet",)
-    search_help_text = (
+    search_help_text = _(
         "An attempt's or its delivery's number, or the event's uid, external id or correlation id, given whole."
     )
     fields = ("status",)  # the page itself is the console's
@@ -48,10 +49,10 @@ class JobAdmin(ExactSearch, ReadOnlyAdmin):
         found = set(rows.values_list("id", flat=True)[:MOST_FOUND]) if saga_ids else set()
         return found if id is None else found | {id}
 
-    @admin.display(description="delivery")
+    @admin.display(description=_("delivery"))
     def delivery(self, job: Job) -> SafeString:
         return shown.link(shown.page(Saga, job.saga_id), job.saga_id)
 
-    @admin.display(description="error")
+    @admin.display(description=_("error"))
     def short_error(self, job: Job) -> str:
         return shown.short_error(job.error_code)

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from django.contrib import admin
 from django.db.models import Prefetch
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from events.models import Event
 from webhookhub.console import shown
@@ -31,7 +33,7 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
     words = {"status__exact": transitions.STATUSES}
     references = ("event", "subscription")
     list_prefetch = (Prefetch("event", Event.objects.defer("payload")), "subscription")
-    search_help_text = "A delivery's number, or its event's uid, external id or correlation id, given whole."
+    search_help_text = _("A delivery's number, or its event's uid, external id or correlation id, given whole.")
     fields = ("status",)  # the page itself is the console's
 
     def find(self, term: str) -> Iterable[int]:
@@ -39,22 +41,22 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
         id = number(term)
         return found if id is None else found | {id}
 
-    @admin.display(description="event type")
+    @admin.display(description=_("event type"))
     def event_type(self, saga: Saga) -> str:
         return str(saga.event.event_type)
 
-    @admin.display(description="endpoint")
+    @admin.display(description=_("endpoint"))
     def endpoint(self, saga: Saga) -> str:
         return str(saga.subscription.callback_url)
 
-    @admin.display(description="attempts")
+    @admin.display(description=_("attempts"))
     def attempts(self, saga: Saga) -> str:
-        return f"{saga.attempt_count} of {saga.max_retry_limit}"
+        return gettext("%(count)s of %(limit)s") % {"count": saga.attempt_count, "limit": saga.max_retry_limit}
 
-    @admin.display(description="next attempt")
+    @admin.display(description=_("next attempt"))
     def next_attempt(self, saga: Saga) -> str:
         return shown.moment(saga.next_attempt_at) if saga.status in transitions.WAITING else shown.NOTHING
 
-    @admin.display(description="last error")
+    @admin.display(description=_("last error"))
     def short_error(self, saga: Saga) -> str:
         return shown.short_error(saga.final_error_code)

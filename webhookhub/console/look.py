@@ -82,6 +82,7 @@ UNFOLD: dict[str, Any] = {
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_BACK_BUTTON": False,
+    "SHOW_LANGUAGES": True,
     "STYLES": [_file("console.css"), _file("forms.css")],
     "SCRIPTS": [_file("console.js")],
     "BORDER_RADIUS": "8px",
