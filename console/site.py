@@ -24,6 +24,7 @@ class ConsoleSite(AdminSite):
     def extra_urls(self) -> list[URLPattern]:
         from . import backfill
         from .views import find_page, overview_fragment
+        from .welcome import Welcome
 
         return [
             path("overview/", self.admin_view(overview_fragment), name="overview"),
@@ -33,6 +34,8 @@ class ConsoleSite(AdminSite):
                 self.admin_view(backfill.view),
                 name="subscription_backfill",
             ),
+            # For those who cannot log in yet.
+            path("welcome/<uidb64>/<token>/", Welcome.as_view(), name="welcome"),
         ]
 
     def search(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:

@@ -100,6 +100,7 @@ ALLOWED: dict[str, set[str]] = {
         "deadletters",
         "subscriptions",
         "trail.acting",
+        "trail.actions",
         "trail.admin",
     },
     "audit": {"webhookhub"},  # reads every table, in SQL of its own, and writes none
