@@ -100,7 +100,7 @@ def console_searches(terms: dict[str, object]) -> Iterator[tuple[str, str]]:
     from django.urls import NoReverseMatch, reverse
 
     try:
-        box = reverse("admin:search")
+        box = reverse("admin:find")
     except NoReverseMatch:
         return
     for what, term in terms.items():

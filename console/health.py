@@ -16,7 +16,7 @@ from webhookhub.db import clock
 NEWEST = 200
 MOST_FAILURES = 5
 DAY = timedelta(days=1)
-DAYS = 7
+WEEK = timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,6 @@ class Health:
 
 def of(subscription_id: int) -> Health:
     now = clock.now()
-    days = [summary for _, summary in reading.series(now - DAYS * DAY, now, DAY, subscription_id)]
     newest = newest_first(Choice(subscription_id=subscription_id), 1, None, NEWEST)
     delivered = [saga for saga in newest if saga.status == COMPLETED]
     open_failures = [
@@ -44,8 +43,8 @@ def of(subscription_id: int) -> Health:
     ]
     dead = DeadLetter.objects.filter(subscription=subscription_id).order_by("-failed_at", "-id")
     return Health(
-        day=days[-1],
-        week=sum(days, Summary()),
+        day=reading.of_subscription(subscription_id, now - DAY, now),
+        week=reading.of_subscription(subscription_id, now - WEEK, now),
         last_success=max(delivered, key=lambda saga: saga.updated_at, default=None),
         failing=open_failures[:MOST_FAILURES],
         dead=list(dead.defer("payload_snapshot")[:MOST_FAILURES]),
