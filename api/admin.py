@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin.models import CHANGE, LogEntry
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
+from trail.admin import Trailed
 from webhookhub.console import shown
 from webhookhub.console.readonly import ReadOnlyAdmin
 from webhookhub.db.clock import UtcNow
@@ -27,7 +29,7 @@ MAY_REVOKE = "api.revoke_apikey"
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(ReadOnlyAdmin):
+class ApiKeyAdmin(Trailed, ReadOnlyAdmin):
     list_display = ("name", "state", "scopes", "source", "expires_at", "last_used_at", "created_by")
     fields = (
         "name",
@@ -86,7 +88,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         """In the answer itself: a message would carry it through a cookie or the session's table."""
         context: dict[str, Any] = {
             **admin.site.each_context(request),
-            "title": "New API key",
+            "title": _("New API key"),
             "opts": ApiKey._meta,
             "key": obj,
             "text": request.new_api_key,  # type: ignore[attr-defined]
@@ -94,7 +96,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         }
         return TemplateResponse(request, "admin/api/apikey/secret.html", context)
 
-    @admin.display(description="state")
+    @admin.display(description=_("state"))
     def state(self, key: Any) -> str:
         return str(key.state(key.read_at))
 
@@ -105,9 +107,7 @@ def revoke_view(request: HttpRequest, number: int) -> HttpResponse:
         raise PermissionDenied
     key = get_object_or_404(ApiKey, pk=number)
     if keys.revoke(key, by=request.user.get_username()):
-        messages.success(request, f"Revoked: {key} opens nothing any more.")
-        assert request.user.pk is not None
-        LogEntry.objects.log_actions(request.user.pk, [key], CHANGE, "Revoked.", single_object=True)
+        messages.success(request, gettext("Revoked: %(key)s opens nothing any more.") % {"key": key})
     else:
-        messages.warning(request, f"{key} was revoked before.")
+        messages.warning(request, gettext("%(key)s was revoked before.") % {"key": key})
     return HttpResponseRedirect(shown.page(ApiKey, key.pk))

@@ -9,8 +9,10 @@ from ninja.security import HttpBearer
 
 from . import keys
 from .keys import Caller
+from .models import ApiKey
 from .problems import Problem
 
+NAME_LENGTH = 150
 UNKNOWN = "Send a valid API key: Authorization: Bearer whk_…"
 
 
@@ -37,10 +39,17 @@ class ApiKeyAuth(HttpBearer):
                 403, f"This key belongs to the source {caller.key.source}; {self._hub_wide} are the whole hub's."
             )
         assert isinstance(caller, Caller)
+        # Whatever is done from here on is done by this key: see trail/middleware.py.
+        request.program = named(caller.key)  # type: ignore[attr-defined]
         return caller
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
         return keys.find(token)
+
+
+def named(key: ApiKey) -> str:
+    """As it is called where people are named too."""
+    return f"API key {key.name}"[:NAME_LENGTH]
 
 
 def caller_of(request: HttpRequest) -> Caller:

@@ -19,7 +19,7 @@ from deadletters.requeue import InvalidRequeue, requeue
 from events.models import Event
 
 from . import bodies, pages, problems
-from .auth import ApiKeyAuth, caller_of
+from .auth import ApiKeyAuth, caller_of, named
 from .keys import Caller
 from .models import ApiKey
 from .schemas.common import Number
@@ -37,7 +37,6 @@ from .scopes import READ, REQUEUE
 
 router = Router(tags=["Dead letters"])
 LIST, BULK = "dead-letters", "bulk-requeue"
-REQUESTED_BY_LENGTH = 150
 CONDITIONS = {"error_code", "subscription", "event_type", "since", "until"}
 
 
@@ -48,7 +47,7 @@ class Program:
         self._key = key
 
     def get_username(self) -> str:
-        return f"API key {self._key.name}"[:REQUESTED_BY_LENGTH]
+        return named(self._key)
 
     def has_perm(self, perm: str) -> bool:
         return self._key.may(REQUEUE)

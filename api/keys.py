@@ -17,6 +17,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 
 from events.intake import HUB_SOURCE
+from trail import actions
+from trail.record import record
 from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
 from webhookhub.logs import Fact, log
@@ -76,6 +78,8 @@ def create(
     try:
         with transaction.atomic():
             key.save(force_insert=True)
+            told = {"key_id": key_id, "scopes": chosen, "source": source, "expires_at": expires_at}
+            record(actions.CREATE_KEY, key, by=by, details=told)
     except IntegrityError:
         raise InvalidKey("name", f"{name!r} is taken; choose another") from None
     log(Fact.API_KEY_CREATED, key_id=key_id, name=name, scopes=key.scopes, source=source, by=key.created_by)
@@ -104,7 +108,10 @@ def check(
 
 def revoke(key: ApiKey, *, by: str) -> bool:
     """From now on it opens nothing. False if it was revoked before."""
-    revoked = bool(ApiKey.objects.filter(pk=key.pk, revoked_at__isnull=True).update(revoked_at=UtcNow()))
+    with transaction.atomic():
+        revoked = bool(ApiKey.objects.filter(pk=key.pk, revoked_at__isnull=True).update(revoked_at=UtcNow()))
+        if revoked:
+            record(actions.REVOKE_KEY, key, by=by, details={"key_id": key.key_id})
     key.refresh_from_db()
     if revoked:
         log(Fact.API_KEY_REVOKED, key_id=key.key_id, name=key.name, by=by)

@@ -10,6 +10,8 @@ from ninja import Path, Query, Router, Status
 
 from subscriptions import editing, secrets, trial, verification
 from subscriptions.models import Subscription
+from trail import actions
+from trail.record import record
 from webhookhub.db.errors import UnfitDatabase
 
 from . import bodies, pages, problems
@@ -62,6 +64,7 @@ def create(request: HttpRequest) -> Status[SubscriptionWithSecret]:
     """The answer shows the signing secret, once. Verify it next: before that it gets no events."""
     given = bodies.read(request, SubscriptionIn)
     subscription = _edited(lambda: editing.create(_columns(given.model_dump())))
+    record(actions.REVEAL, subscription, name=subscription.in_the_trail)
     return Status(201, _with_secret(subscription, secrets.shown_to_the_receiver(subscription)))
 
 

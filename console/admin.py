@@ -1,4 +1,4 @@
-"""People and groups, in the console's look."""
+"""The pages of a delivery, an event and an attempt, which show what several layers know; and people and groups."""
 
 from __future__ import annotations
 
@@ -12,10 +12,54 @@ from django.http import HttpRequest
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
+from events.admin import EventAdmin
+from events.models import Event
+from jobs.admin import JobAdmin
+from jobs.models import Job
+from sagas.admin import SagaAdmin
+from sagas.models import Saga
+from trail.admin import Trailed
 from webhookhub.console.bases import ModelAdmin
 
-admin.site.unregister(User)
-admin.site.unregister(Group)
+from . import pages
+
+for model in (User, Group, Saga, Event, Job):
+    admin.site.unregister(model)
+
+
+class Page:
+    """A page of its own in the place of the form that nobody could change."""
+
+    def parts(self, row: Any, user: Any) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        context.update(self.parts(context["original"], request.user))
+        return super().render_change_form(request, context, *args, **kwargs)  # type: ignore[misc]
+
+
+@admin.register(Saga)
+class DeliveryPage(Page, SagaAdmin):
+    change_form_template = "console/pages/delivery.html"
+
+    def parts(self, row: Saga, user: Any) -> dict[str, Any]:
+        return pages.delivery(row, user)
+
+
+@admin.register(Event)
+class EventPage(Page, EventAdmin):
+    change_form_template = "console/pages/event.html"
+
+    def parts(self, row: Event, user: Any) -> dict[str, Any]:
+        return pages.event(row, user)
+
+
+@admin.register(Job)
+class AttemptPage(Page, JobAdmin):
+    change_form_template = "console/pages/attempt.html"
+
+    def parts(self, row: Job, user: Any) -> dict[str, Any]:
+        return pages.attempt(row, user)
 
 
 class Checkboxes:
@@ -29,7 +73,7 @@ class Checkboxes:
 
 
 @admin.register(User)
-class UserAdmin(Checkboxes, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
+class UserAdmin(Trailed, Checkboxes, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -37,5 +81,5 @@ class UserAdmin(Checkboxes, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-a
 
 
 @admin.register(Group)
-class GroupAdmin(Checkboxes, DjangoGroupAdmin, ModelAdmin):  # type: ignore[type-arg]
+class GroupAdmin(Trailed, Checkboxes, DjangoGroupAdmin, ModelAdmin):  # type: ignore[type-arg]
     filter_horizontal = ()

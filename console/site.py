@@ -22,9 +22,21 @@ class ConsoleSite(AdminSite):
         return overview_page(request)
 
     def extra_urls(self) -> list[URLPattern]:
-        from .views import overview_fragment
+        from . import backfill
+        from .views import find_page, overview_fragment
+        from .welcome import Welcome
 
-        return [path("overview/", self.admin_view(overview_fragment), name="overview")]
+        return [
+            path("overview/", self.admin_view(overview_fragment), name="overview"),
+            path("find/", self.admin_view(find_page), name="find"),
+            path(
+                "subscriptions/subscription/<int:number>/backfill/",
+                self.admin_view(backfill.view),
+                name="subscription_backfill",
+            ),
+            # For those who cannot log in yet.
+            path("welcome/<uidb64>/<token>/", Welcome.as_view(), name="welcome"),
+        ]
 
     def search(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
         """The look's search over names of tables; the console has one of its own, over what is in them."""

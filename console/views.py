@@ -11,12 +11,14 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 
+from deadletters.models import DeadLetter
+from events.models import Event
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from webhookhub.console import plain, shown
 from webhookhub.models import Process
 
-from . import overview, spans
+from . import overview, pages, search, spans
 from .overview import Deliveries, Endpoint, Running, Waiting
 
 MAY_SEE_DELIVERIES = "sagas.view_saga"
@@ -37,6 +39,23 @@ def overview_page(request: HttpRequest) -> TemplateResponse:
         "fragment": f"{reverse('admin:overview')}?span={span.name}",
     }
     return TemplateResponse(request, "console/overview.html", context)
+
+
+def find_page(request: HttpRequest) -> TemplateResponse:
+    """What the one box of the search finds."""
+    term = request.GET.get("q", "").strip()[: search.LONGEST + 1]
+    found = search.find(term, request.user)
+    context = {
+        **admin.site.each_context(request),
+        "title": _("Search"),
+        "term": term,
+        "found": found,
+        "deliveries": [pages.row(saga) for saga in found.deliveries],
+        "events": [_event(event) for event in found.events],
+        "letters": [_letter(letter) for letter in found.letters],
+        "subscriptions": [_subscription(subscription) for subscription in found.subscriptions],
+    }
+    return TemplateResponse(request, "console/find.html", context)
 
 
 @never_cache
@@ -117,6 +136,38 @@ def _endpoint(endpoint: Endpoint) -> dict[str, Any]:
         "failed": plain.number(summary.failed),
         "success": plain.share(summary.success_rate),
         "p95": plain.milliseconds(summary.duration_ms(0.95)),
+    }
+
+
+def _event(event: Event) -> dict[str, Any]:
+    return {
+        "address": shown.page(Event, event.pk),
+        "uid": event.uid,
+        "type": event.event_type,
+        "source": event.source,
+        "external_id": event.external_id or shown.NOTHING,
+        "correlation_id": event.correlation_id or shown.NOTHING,
+        "created": shown.moment(event.created_at),
+    }
+
+
+def _letter(letter: DeadLetter) -> dict[str, Any]:
+    return {
+        "id": letter.pk,
+        "address": shown.page(DeadLetter, letter.pk),
+        "endpoint": letter.subscription.callback_url,
+        "error": shown.error(letter.final_error_code),
+        "failed_at": shown.moment(letter.failed_at),
+    }
+
+
+def _subscription(subscription: Subscription) -> dict[str, Any]:
+    return {
+        "id": subscription.pk,
+        "address": shown.page(Subscription, subscription.pk),
+        "callback_url": subscription.callback_url,
+        "event_type": subscription.event_type,
+        "deliveries": shown.listing(Saga, f"subscription={subscription.pk}"),
     }
 
 

@@ -12,30 +12,37 @@ from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from events import lookup as events
 from events.models import Event
-from sagas import lookup as sagas
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from webhookhub.console import shown
 from webhookhub.console.readonly import ReadOnlyAdmin
 from webhookhub.console.search import ExactSearch, number
 
-from . import confirmation
+from . import confirmation, matching
+from .filters import CODES
 from .forms import MOST_AT_ONCE, ONE_AT_A_TIME, TOO_MANY, RequeueForm
+from .listing import FilteredList
 from .models import DeadLetter
 from .requeue import PERMISSION, needed, successors
+
+MOST_FOUND = 1000
 
 
 @admin.register(DeadLetter)
 class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
     list_display = ("id", "event_type", "endpoint", "error", "failed_at", "requeued_by")
     list_defer = ("payload_snapshot",)
+    list_per_page = 50
     list_prefetch = (Prefetch("event", Event.objects.defer("payload")), "subscription", "requeue")
     references = ("event", "saga")
     search_help_text = (
         "A dead letter's or its delivery's number, or the event's uid, external id or correlation id, given whole."
     )
     actions = ("requeue",)
+    list_before_template = "admin/deadletters/deadletter/filters.html"
+    list_after_template = "admin/deadletters/deadletter/after.html"
     change_form_template = "admin/deadletters/deadletter/change_form.html"
     fields = (
         "error",
@@ -48,8 +55,18 @@ class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
     )
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(confirmation.view)
-        return [path("requeue/", view, name="deadletters_deadletter_requeue"), *super().get_urls()]
+        pages = {"requeue": confirmation.view, "requeue_matching": matching.view}
+        return [
+            path(f"{name.replace('_', '-')}/", self.admin_site.admin_view(view), name=f"deadletters_deadletter_{name}")
+            for name, view in pages.items()
+        ] + super().get_urls()
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[FilteredList]:
+        return FilteredList
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        context = {"error_codes": CODES, "may_requeue_many": request.user.has_perms(needed(many=True))}
+        return super().changelist_view(request, {**context, **(extra_context or {})})
 
     def has_requeue_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm(PERMISSION)
@@ -66,16 +83,21 @@ class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
         return confirmation.ask(request, RequeueForm(initial={"ids": ",".join(map(str, ids))}))
 
     def find(self, term: str) -> Iterable[int]:
-        saga_ids, id = sagas.find(term), number(term)
-        if id is not None:
-            saga_ids.add(id)
-        found = set(DeadLetter.objects.filter(saga_id__in=saga_ids).values_list("id", flat=True))
-        return found if id is None else found | {id}
+        letters = DeadLetter.objects.values_list("id", flat=True)
+        found = set(letters.filter(event_id__in=events.find(term))[:MOST_FOUND])
+        id = number(term)
+        return found if id is None else {*found, id, *letters.filter(saga_id=id)}
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         context = {**(extra_context or {}), "may_requeue": self.has_requeue_permission(request)}
+        id = number(object_id)
+        letter = (
+            DeadLetter.objects.select_related("saga").defer("payload_snapshot").filter(pk=id).first() if id else None
+        )
+        successor = successors([letter]).get(letter.pk) if letter else None
+        context["requeued_as"] = successor and confirmation.delivery(successor)
         return super().change_view(request, object_id, form_url, context)
 
     @admin.display(description="event type")

@@ -8,16 +8,18 @@ and would be taken again and again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
 from django.db.models import Prefetch, prefetch_related_objects
 
 from sagas.models import Saga
+from trail import actions
+from trail.record import record
 
 from .choice import Choice, Position, oldest_first, position
 from .models import DeadLetter
-from .requeue import Requester, Requeued, requeue, require, successors
+from .requeue import Requester, Requeued, requeue_recorded, require, successors
 
 WINDOW = 1000
 # Rows that one call looks at before it gives an account and says where to go on.
@@ -76,9 +78,21 @@ def requeue_matching(
     reason = require(by, reason, many=True)
     outcome = Outcome()
     highest = _highest(after)
+    record(
+        actions.REQUEUE_MATCHING,
+        kind="deadletter",
+        name=choice.in_words(),
+        by=by.get_username(),
+        reason=reason,
+        details={
+            "choice": {name: value for name, value in asdict(choice).items() if value is not None},
+            "limit": limit,
+            "up_to": highest,
+        },
+    )
     for window, left in _windows(choice, after, highest):
         taken = left[: limit - len(outcome.requeued)]
-        outcome.requeued += requeue([letter.id for letter in taken], by=by, reason=reason) if taken else []
+        outcome.requeued += requeue_recorded([letter.id for letter in taken], by=by, reason=reason)
         progress(len(outcome.requeued))
         if len(taken) < len(left):
             outcome.after = Bookmark(position(taken[-1]), highest)

@@ -44,6 +44,18 @@ class Choice:
         """Whether an index finds exactly these, so that none has to be looked at in vain."""
         return not self.by_events and (self.error_code is None or self.subscription_id is None)
 
+    def in_words(self) -> str:
+        """What has been chosen, for people."""
+        given = [
+            ("error", self.error_code),
+            ("subscription", self.subscription_id),
+            ("event type", self.event_type),
+            ("source", self.source),
+            ("since", self.since and f"{self.since:%Y-%m-%d %H:%M:%S} UTC"),
+            ("until", self.until and f"{self.until:%Y-%m-%d %H:%M:%S} UTC"),
+        ]
+        return ", ".join(f"{name} {value}" for name, value in given if value) or "all dead letters"
+
     def _leading(self) -> tuple[str, dict[str, Any]]:
         """The index that leads in the order of failure, and what it asks for; the rest is for `keep`."""
         if self.subscription_id is not None:

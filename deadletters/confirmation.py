@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from sagas.models import Saga
+from subscriptions.models import Subscription
 from webhookhub.console import shown
 
 from .forms import RequeueForm, read_ids
@@ -23,6 +25,7 @@ from .requeue import PERMISSION, InvalidRequeue, Requeued, needed, requeue, succ
 TEMPLATE = "admin/deadletters/deadletter/requeue.html"
 # The messages travel to the next page in a cookie or the session: the rest is only counted.
 MOST_NAMED = 20
+MOST_SHOWN = 50
 
 
 def view(request: HttpRequest) -> HttpResponse:
@@ -56,10 +59,19 @@ def ask(request: HttpRequest, form: RequeueForm) -> HttpResponse:
         "title": "Requeue dead letters",
         "opts": DeadLetter._meta,
         "form": form,
-        "rows": [_row(letter, after.get(letter.pk)) for letter in letters],
+        "count": len(letters),
+        "endpoints": endpoints(Counter(letter.subscription_id for letter in letters)),
+        "rows": [_row(letter, after.get(letter.pk)) for letter in letters[:MOST_SHOWN]],
         "action": reverse("admin:deadletters_deadletter_requeue"),
     }
     return TemplateResponse(request, TEMPLATE, context)
+
+
+def endpoints(counts: Counter[int]) -> list[tuple[str, int]]:
+    """To whom, and how many each: those with most of them first, at most MOST_NAMED."""
+    most = counts.most_common(MOST_NAMED)
+    rows = Subscription.objects.only("event_type", "callback_url").in_bulk([id for id, _ in most])
+    return [(str(rows[id]), count) for id, count in most if id in rows]
 
 
 def _letters(ids: str) -> list[DeadLetter]:
@@ -78,7 +90,7 @@ def _row(letter: DeadLetter, saga_id: int | None) -> dict[str, Any]:
         "address": shown.page(DeadLetter, letter.pk),
         "error": shown.error(letter.final_error_code),
         "failed_at": shown.moment(letter.failed_at),
-        "before": f"{request.requested_by}, as delivery {saga_id}" if request and saga_id else None,
+        "before": format_html("{}, as {}", request.requested_by, delivery(saga_id)) if request and saga_id else None,
         "waits": not (letter.subscription.active and letter.subscription.verified),
     }
 
@@ -91,7 +103,7 @@ def _report(request: HttpRequest, results: Sequence[Requeued]) -> None:
             request,
             format_html(
                 "Delivered anew: {}.",
-                _named([("dead letter {} as {}", result.dead_letter_id, _delivery(result)) for result in new]),
+                _named([("dead letter {} as {}", result.dead_letter_id, delivery(result.saga_id)) for result in new]),
             ),
         )
     if before:
@@ -101,7 +113,12 @@ def _report(request: HttpRequest, results: Sequence[Requeued]) -> None:
                 "Requeued before: {}.",
                 _named(
                     [
-                        ("dead letter {} by {} as {}", result.dead_letter_id, result.requested_by, _delivery(result))
+                        (
+                            "dead letter {} by {} as {}",
+                            result.dead_letter_id,
+                            result.requested_by,
+                            delivery(result.saga_id),
+                        )
                         for result in before
                     ]
                 ),
@@ -109,8 +126,8 @@ def _report(request: HttpRequest, results: Sequence[Requeued]) -> None:
         )
 
 
-def _delivery(result: Requeued) -> SafeString:
-    return shown.link(shown.page(Saga, result.saga_id), f"delivery {result.saga_id}")
+def delivery(saga_id: int) -> SafeString:
+    return shown.link(shown.page(Saga, saga_id), f"delivery {saga_id}")
 
 
 def _named(parts: Sequence[tuple[Any, ...]]) -> SafeString:

@@ -16,6 +16,8 @@ from sagas import births
 from sagas.births import Birth
 from sagas.models import Saga
 from sagas.policy import RetryPolicy
+from trail import actions
+from trail.record import listed, record
 from webhookhub.db.statements import insert_new
 from webhookhub.ids import new_token
 from webhookhub.logs import Fact, log
@@ -68,6 +70,25 @@ def requeue(dead_letter_ids: Sequence[int], *, by: Requester, reason: str) -> li
     wanted = sorted(set(dead_letter_ids))
     reason = require(by, reason, many=len(wanted) > 1)
     batches = [_letters(wanted[start : start + BATCH]) for start in range(0, len(wanted), BATCH)]
+    if len(wanted) == 1:
+        record(actions.REQUEUE, batches[0][0], by=by.get_username(), reason=reason)
+    elif wanted:
+        told = {"count": len(wanted), "dead_letters": listed(wanted)}
+        record(
+            actions.REQUEUE_MANY,
+            kind="deadletter",
+            name=f"{len(wanted)} dead letters",
+            by=by.get_username(),
+            reason=reason,
+            details=told,
+        )
+    return [result for letters in batches for result in _requeue(letters, by.get_username(), reason)]
+
+
+def requeue_recorded(dead_letter_ids: Sequence[int], *, by: Requester, reason: str) -> list[Requeued]:
+    """For whoever has asked `require` and told the trail of all of them at once."""
+    wanted = sorted(set(dead_letter_ids))
+    batches = (_letters(wanted[start : start + BATCH]) for start in range(0, len(wanted), BATCH))
     return [result for letters in batches for result in _requeue(letters, by.get_username(), reason)]
 
 

@@ -16,6 +16,8 @@ from django.db.models import Q
 from sagas import births
 from sagas.births import Birth
 from subscriptions import cache
+from trail import actions
+from trail.record import record
 from webhookhub.conf import hub
 from webhookhub.db import clock
 
@@ -64,6 +66,15 @@ def backfill(
     """Make the missing sagas for at most `limit` events from `since` to `until` (now), the oldest first."""
     until = until or clock.now()
     examined = created = 0
+    if cache.routable(subscription_id) is None:
+        raise NotRoutable(subscription_id)
+    record(
+        actions.BACKFILL,
+        kind="subscription",
+        id=subscription_id,
+        name=f"subscription {subscription_id}",
+        details={"since": since, "until": until, "after_event": after and after.id, "limit": limit},
+    )
     while examined < limit:
         # Asked for each batch: it may be switched off in the meantime.
         found = cache.routable(subscription_id)

@@ -49,6 +49,11 @@ def overall(since: datetime, until: datetime) -> Summary:
     return sum((summary for _, summary in _grouped(_within(since, until), "period")), Summary())
 
 
+def of_subscription(subscription_id: int, since: datetime, until: datetime) -> Summary:
+    rows = _within(since, until).filter(subscription_id=subscription_id)
+    return sum((summary for _, summary in _grouped(rows, "subscription_id")), Summary())
+
+
 def by_subscription(since: datetime, until: datetime) -> dict[int, Summary]:
     """Subscriptions with at least one attempt, the busiest first."""
     found = dict(_grouped(_within(since, until), "subscription_id"))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from django.contrib import admin
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
 
 from sagas import lookup as sagas
 from sagas.models import Saga
@@ -35,25 +36,10 @@ class JobAdmin(ExactSearch, ReadOnlyAdmin):
     words = {"status__exact": states.STATUSES}
     references = ("saga",)
     list_defer = ("response_snippet",)
-    search_help_text = (
+    search_help_text = _(
         "An attempt's or its delivery's number, or the event's uid, external id or correlation id, given whole."
     )
-    fields = (
-        "delivery",
-        "attempt_no",
-        "status",
-        "attempt_at",
-        "finished_at",
-        "settled_at",
-        "duration_ms",
-        "response_status",
-        "error",
-        "retry_after",
-        "worker_id",
-        "lease_until",
-        "lease_resets",
-        "response",
-    )
+    fields = ("status",)  # the page itself is the console's
 
     def find(self, term: str) -> Iterable[int]:
         saga_ids, id = sagas.find(term), number(term)
@@ -63,18 +49,10 @@ class JobAdmin(ExactSearch, ReadOnlyAdmin):
         found = set(rows.values_list("id", flat=True)[:MOST_FOUND]) if saga_ids else set()
         return found if id is None else found | {id}
 
-    @admin.display(description="delivery")
+    @admin.display(description=_("delivery"))
     def delivery(self, job: Job) -> SafeString:
         return shown.link(shown.page(Saga, job.saga_id), job.saga_id)
 
-    @admin.display(description="error")
-    def error(self, job: Job) -> str:
-        return shown.error(job.error_code)
-
-    @admin.display(description="error")
+    @admin.display(description=_("error"))
     def short_error(self, job: Job) -> str:
         return shown.short_error(job.error_code)
-
-    @admin.display(description="response (its beginning)")
-    def response(self, job: Job) -> str:
-        return shown.block(job.response_snippet) if job.response_snippet else shown.NOTHING

@@ -72,6 +72,7 @@ HUB = {
     "workflow_touched": "SELECT",
     "workflow_event_types": "SELECT",
     "workflow_definitions": "SELECT",
+    "trail_entries": "SELECT",
 }
 
 # For whoever does something that is counted.
@@ -154,6 +155,7 @@ ROLES = (
             "webhook_delivery_sagas": "SELECT, INSERT",
             "dead_letters": "SELECT",
             "dead_letter_requeues": "SELECT, INSERT",
+            "trail_entries": "SELECT, INSERT",
         },
     ),
     Role(
@@ -166,6 +168,7 @@ ROLES = (
             "django_migrations": "SELECT",
             "events": "SELECT, INSERT",
             "api_keys": "SELECT, INSERT, UPDATE",
+            "trail_entries": "SELECT, INSERT",
             "subscriptions": "SELECT, INSERT, UPDATE",
             "webhook_delivery_sagas": "SELECT, INSERT",
             "dead_letter_requeues": "SELECT, INSERT",

@@ -21,17 +21,23 @@ VIEW = {
     "webhookhub.view_process",
     "workflows.view_instance",
 }
+# Who did what: for those who look over others' shoulders, and for those who have to know what was changed.
+TRAIL = {"trail.view_entry"}
 SUPPORT = VIEW | {"deadletters.requeue_deadletter", "workflows.retry_step"}
-OPERATIONS = SUPPORT | {
-    "deadletters.bulk_requeue_deadletter",
-    "subscriptions.add_subscription",
-    "subscriptions.change_subscription",
-    "subscriptions.verify_subscription",
-    "subscriptions.reveal_secret",
-    "workflows.mark_compensated",
-    "workflows.close_workflow",
-}
-GROUPS = {"support": SUPPORT, "operations": OPERATIONS, "auditors": VIEW}
+OPERATIONS = (
+    SUPPORT
+    | TRAIL
+    | {
+        "deadletters.bulk_requeue_deadletter",
+        "subscriptions.add_subscription",
+        "subscriptions.change_subscription",
+        "subscriptions.verify_subscription",
+        "subscriptions.reveal_secret",
+        "workflows.mark_compensated",
+        "workflows.close_workflow",
+    }
+)
+GROUPS = {"support": SUPPORT, "operations": OPERATIONS, "auditors": VIEW | TRAIL}
 
 
 def give_permissions(app_config: AppConfig, using: str, apps: Any = all_apps, **kwargs: Any) -> None:

@@ -8,19 +8,25 @@ from django.contrib import admin
 from django.db import IntegrityError
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
+from django.utils.translation import gettext_lazy as _
 
+from trail import actions
+from trail.acting import because
+from trail.admin import MAY_READ, Trailed
+from trail.record import record
 from webhookhub.console.bases import ModelAdmin
 from webhookhub.console.lists import BoundedPaginator
 from webhookhub.console.moments import with_moments
 from webhookhub.console.shown import NOTHING
 
-from . import secrets, verbs
+from . import secrets, tracing, verbs
 from .forms import SubscriptionForm
 from .models import Subscription
 
 WHAT = (None, {"fields": ("event_type", "callback_url", "active", "description", "signing_scheme")})
 HEADERS = ("Custom headers", {"fields": ("headers",)})
 HEADERS_LATER = ("Custom headers", {"fields": ("headers", "remove_headers")})
+WHY = (_("Audit trail"), {"fields": ("reason",)})
 RETRIES = (
     "Retries",
     {"fields": ("max_retry_limit", "base_delay"), "description": "A change holds for deliveries that begin after it."},
@@ -37,7 +43,7 @@ READ_ONLY = (*VERIFICATION[1]["fields"], *DATES[1]["fields"])
 
 
 @admin.register(Subscription)
-class SubscriptionAdmin(ModelAdmin):  # type: ignore[type-arg]
+class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
     form = SubscriptionForm
     list_display = with_moments(
         Subscription, ("id", "event_type", "callback_url", "active", "verified", "description", "updated_at")
@@ -64,21 +70,28 @@ class SubscriptionAdmin(ModelAdmin):  # type: ignore[type-arg]
 
     def get_fieldsets(self, request: HttpRequest, obj: Subscription | None = None) -> Any:
         if obj is None:
-            return [WHAT, RETRIES, HEADERS]
+            return [WHAT, RETRIES, HEADERS, WHY]
         if not self.has_change_permission(request, obj):
             return [WHAT, RETRIES, VERIFICATION, DATES]
-        return [WHAT, RETRIES, HEADERS_LATER, VERIFICATION, DATES]
+        return [WHAT, RETRIES, HEADERS_LATER, VERIFICATION, DATES, WHY]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Subscription | None = None) -> tuple[Any, ...]:
         # The scheme goes with the secret: afterwards it is changed by replacing the secret only.
         return (*READ_ONLY, "signing_scheme") if obj else READ_ONLY
 
     def save_model(self, request: HttpRequest, obj: Subscription, form: Any, change: bool) -> None:
+        with because(form.cleaned_data.get("reason", "")):
+            self._save(obj, form, change)
+
+    def _save(self, obj: Subscription, form: Any, change: bool) -> None:
         if not change:
             obj.save()
-        elif form.changed_data:
+            tracing.tell_new(obj)
+        elif form.changed_columns():
+            before = tracing.facts(Subscription.objects.get(pk=obj.pk))
             # The others are not the form's to write: they may have been verified or replaced a moment ago.
             obj.save(update_fields=[*form.changed_columns(), "updated_at"])
+            tracing.tell_change(obj, before)
 
     def get_urls(self) -> list[URLPattern]:
         return [
@@ -93,11 +106,14 @@ class SubscriptionAdmin(ModelAdmin):  # type: ignore[type-arg]
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         context["may_verify"] = request.user.has_perm(verbs.MAY_VERIFY)
         context["may_rotate"] = request.user.has_perm(verbs.MAY_ROTATE)
+        context["may_change"] = request.user.has_perm(verbs.MAY_CHANGE)
+        context["may_read_trail"] = request.user.has_perm(MAY_READ)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def response_add(self, request: HttpRequest, obj: Subscription, *args: Any, **kwargs: Any) -> HttpResponse:
         """Whoever may see the secret of a new subscription sees it now, and nobody does later."""
         if request.user.has_perm(verbs.MAY_ROTATE):
+            record(actions.REVEAL, obj, name=obj.in_the_trail)
             return verbs.show_secret(request, obj, secrets.shown_to_the_receiver(obj))
         return super().response_add(request, obj, *args, **kwargs)
 

@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from webhookhub import cipher
 from webhookhub.db.vendors import is_duplicate
 
-from . import headers
+from . import headers, tracing
 from .models import Subscription
 
 HEADERS = "headers"
@@ -80,6 +80,7 @@ def _keep_headers_from_others(subscription: Subscription, values: Mapping[str, A
 
 def _save(subscription: Subscription, values: Mapping[str, Any]) -> Subscription:
     columns = {name: value for name, value in values.items() if name != HEADERS}
+    before = tracing.facts(subscription)
     for name, value in columns.items():
         setattr(subscription, name, value)
     if HEADERS in values:
@@ -94,8 +95,10 @@ def _save(subscription: Subscription, values: Mapping[str, Any]) -> Subscription
         with transaction.atomic():
             if subscription._state.adding:
                 subscription.save()
+                tracing.tell_new(subscription)
             else:
                 subscription.save(update_fields=[*columns, "updated_at"])
+                tracing.tell_change(subscription, before)
     except IntegrityError as error:
         if not is_duplicate(error):
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from webhookhub import cipher
@@ -14,6 +15,7 @@ from . import headers
 from .models import Subscription
 
 LIMIT = "The retry limit is a whole number from 1 to 1000, or empty."
+REASON_LENGTH = 500
 DELAY = "The base delay is a duration such as 00:00:30, from a millisecond to a day, or empty."
 
 
@@ -25,6 +27,14 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         help_text="Sent with each delivery, one a line. Stored encrypted and not shown again.",
     )
     remove_headers = forms.BooleanField(required=False, label="Remove the custom headers", widget=UnfoldBooleanWidget)
+
+    reason = forms.CharField(
+        label="Reason for this change",
+        required=False,
+        max_length=REASON_LENGTH,
+        widget=UnfoldAdminTextInputWidget(),
+        help_text="Kept in the audit trail, with your name and the time. May be empty.",
+    )
 
     class Meta:
         model = Subscription
@@ -88,9 +98,19 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def changed_columns(self) -> list[str]:
         """The columns that the form has changed: the two fields about headers are one column."""
-        changed = set(self.changed_data)
+        changed = set(self.changed_data) - {"reason"}
         columns = changed - {"headers", "remove_headers"}
         return sorted(columns | ({"custom_headers"} if columns != changed else set()))
+
+
+class ReasonForm(forms.Form):
+    reason = forms.CharField(
+        label=_("Reason"),
+        max_length=REASON_LENGTH,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
+        help_text=_("Kept in the audit trail, with your name and the time."),
+        error_messages={"required": _("Give the reason.")},
+    )
 
 
 def _names_of(stored: str) -> str:

@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 
+from trail.record import address
 from webhookhub import cipher
 from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
@@ -135,6 +136,11 @@ class Subscription(models.Model):
 
     def __str__(self) -> str:
         return f"{self.event_type} → {self.callback_url}"
+
+    @property
+    def in_the_trail(self) -> str:
+        """As the audit trail calls it: without what an address may carry of secrets."""
+        return f"{self.event_type} → {address(self.callback_url)}"
 
     @classmethod
     def from_db(cls, *args: Any, **kwargs: Any) -> Subscription:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from trail import actions
+from trail.record import record
 from webhookhub import cipher
 from webhookhub.db import clock
 from webhookhub.db.retry import one_statement
@@ -31,6 +33,7 @@ class Outcome:
 def reencrypt() -> Outcome:
     """Encrypt everything anew with the first key. What cannot be opened is left as it is and does not stop the rest."""
     outcome = Outcome()
+    record(actions.REENCRYPT, kind="subscription", name="all subscriptions")
     for number in _numbers():
         try:
             if _reencrypt(number):

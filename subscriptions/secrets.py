@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from trail import actions
+from trail.record import record
 from webhookhub import cipher
 from webhookhub.conf import hub
 from webhookhub.db import clock
-from webhookhub.db.retry import one_statement
+from webhookhub.db.retry import in_transaction
 from webhookhub.logs import Fact, log
 
 from .models import Subscription
@@ -59,17 +61,27 @@ def rotate(
     secret = new_secret(scheme)
     overlap = hub().secret_overlap if opens else None
     unchanged = Subscription.objects.filter(id=subscription.id, secret=subscription.secret)
-    replaced = one_statement(
-        lambda: unchanged.update(
+
+    def replace() -> None:
+        replaced = unchanged.update(
             secret=cipher.encrypt(secret),
             signing_scheme=scheme,
             previous_secret=subscription.secret if overlap else "",
             previous_secret_until=now + overlap if overlap else None,
             updated_at=now,
         )
-    )
-    if not replaced:
-        raise RotationConflict(f"the secret of subscription {subscription.id} was changed by somebody else just now")
+        if not replaced:
+            raise RotationConflict(
+                f"the secret of subscription {subscription.id} was changed by somebody else just now"
+            )
+        record(
+            actions.ROTATE,
+            subscription,
+            name=subscription.in_the_trail,
+            details={"scheme": scheme, "forced": force or key_lost},
+        )
+
+    in_transaction(replace)
     subscription.refresh_from_db()
     log(Fact.SECRET_ROTATED, subscription_id=subscription.id, signing_scheme=scheme)
     return for_the_receiver(secret)

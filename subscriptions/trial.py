@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from trail import actions
+from trail.record import record
 from webhookhub.egress.curl import send
 from webhookhub.egress.messages import Answer
 from webhookhub.ids import new_uid
@@ -24,6 +26,8 @@ class Trial:
 
 
 def send_test(subscription: Subscription) -> Trial:
+    # Before it is sent: what has left cannot be taken back.
+    record(actions.TEST, subscription, name=subscription.in_the_trail)
     return send_now(subscription, TEST_EVENT_TYPE, {"subscription": subscription.id, "for": subscription.event_type})
 
 

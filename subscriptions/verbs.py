@@ -5,22 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin.models import CHANGE, LogEntry
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
+from trail.acting import because
 from webhookhub.console import shown
 from webhookhub.egress import errors
 
-from . import secrets, trial
+from . import editing, secrets, trial
+from .forms import ReasonForm
 from .models import Subscription
 from .verification import verify
 
 MAY_VERIFY = "subscriptions.verify_subscription"
 MAY_ROTATE = "subscriptions.reveal_secret"
+MAY_CHANGE = "subscriptions.change_subscription"
 
 
 @require_POST
@@ -33,22 +36,44 @@ def verify_view(request: HttpRequest, number: int) -> HttpResponse:
         messages.error(request, f"The verification failed: {result.reason}. It stays verified from before.")
     else:
         messages.error(request, f"Not verified: {result.reason}.")
-    _record(request, subscription, f"Verification: {result.reason}.")
     return HttpResponseRedirect(shown.page(Subscription, subscription.pk))
 
 
 @require_POST
 def test_view(request: HttpRequest, number: int) -> HttpResponse:
+    """The answer is shown in the page itself, as the text that it is."""
     subscription = _allowed(request, number, MAY_VERIFY)
     sent = trial.send_test(subscription)
-    answer = sent.answer
-    if answer.error_code is None:
-        messages.success(request, f"The test event was taken: {answer.status} after {answer.duration_ms} ms.")
-    else:
-        messages.error(request, f"The test event failed: {errors.in_words(answer.error_code)} ({answer.error_code}).")
-    if sent.snippet:
-        messages.info(request, f"Answer: {sent.snippet[:200]}")
-    _record(request, subscription, "Test event sent.")
+    context = {
+        **_context(request, subscription, _("Test event")),
+        "answer": sent.answer,
+        "taken": sent.answer.error_code is None,
+        "words": errors.in_words(sent.answer.error_code or ""),
+        "message_id": sent.message_id,
+        "snippet": shown.block(sent.snippet) if sent.snippet else "",
+    }
+    return TemplateResponse(request, "admin/subscriptions/subscription/trial.html", context)
+
+
+def pause_view(request: HttpRequest, number: int) -> HttpResponse:
+    return _switch(request, number, active=False)
+
+
+def resume_view(request: HttpRequest, number: int) -> HttpResponse:
+    return _switch(request, number, active=True)
+
+
+def _switch(request: HttpRequest, number: int, *, active: bool) -> HttpResponse:
+    """GET asks why; POST does it. To do it again changes nothing."""
+    subscription = _allowed(request, number, MAY_CHANGE)
+    form = ReasonForm(request.POST if request.method == "POST" else None)
+    if request.method != "POST" or not form.is_valid():
+        title = _("Resume a subscription") if active else _("Pause a subscription")
+        context = {**_context(request, subscription, title), "form": form, "pausing": not active}
+        return TemplateResponse(request, "admin/subscriptions/subscription/switch.html", context)
+    with because(form.cleaned_data["reason"]):
+        editing.change(subscription, {"active": active})
+    messages.success(request, _("Resumed: it gets deliveries again.") if active else _("Paused: it gets nothing now."))
     return HttpResponseRedirect(shown.page(Subscription, subscription.pk))
 
 
@@ -60,11 +85,16 @@ def rotate_view(request: HttpRequest, number: int) -> HttpResponse:
     except secrets.RotationRefused as error:
         messages.error(request, f"Nothing was changed: {error}.")
         return HttpResponseRedirect(shown.page(Subscription, subscription.pk))
-    _record(request, subscription, "Signing secret replaced.")
     return show_secret(request, subscription, secret)
 
 
-VIEWS = {"verify": verify_view, "test": test_view, "rotate": rotate_view}
+VIEWS = {
+    "verify": verify_view,
+    "test": test_view,
+    "rotate": rotate_view,
+    "pause": pause_view,
+    "resume": resume_view,
+}
 
 
 def show_secret(request: HttpRequest, subscription: Subscription, secret: str) -> HttpResponse:
@@ -81,12 +111,17 @@ def show_secret(request: HttpRequest, subscription: Subscription, secret: str) -
     return TemplateResponse(request, "admin/subscriptions/subscription/secret.html", context)
 
 
+def _context(request: HttpRequest, subscription: Subscription, title: str) -> dict[str, Any]:
+    return {
+        **admin.site.each_context(request),
+        "title": title,
+        "opts": Subscription._meta,
+        "subscription": subscription,
+        "address": shown.page(Subscription, subscription.pk),
+    }
+
+
 def _allowed(request: HttpRequest, number: int, permission: str) -> Subscription:
     if not request.user.has_perm(permission) or not request.user.has_perm("subscriptions.view_subscription"):
         raise PermissionDenied
     return get_object_or_404(Subscription, pk=number)
-
-
-def _record(request: HttpRequest, subscription: Subscription, what: str) -> None:
-    assert request.user.pk is not None
-    LogEntry.objects.log_actions(request.user.pk, [subscription], CHANGE, what, single_object=True)

@@ -11,8 +11,10 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
+from trail import actions
+from trail.record import record
 from webhookhub.db import clock
-from webhookhub.db.retry import one_statement
+from webhookhub.db.retry import in_transaction
 from webhookhub.egress import errors
 from webhookhub.egress.messages import Answer
 from webhookhub.logs import Fact, log
@@ -21,6 +23,7 @@ from .models import Subscription
 from .trial import send_now
 
 EVENT_TYPE = "webhookhub.verification"
+CHANGED_MEANWHILE = "the address was changed while it was being verified"
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,20 @@ def verify(subscription: Subscription) -> Verification:
     outcome: dict[str, Any] = {"verification_result": result.reason, "verification_at": now, "updated_at": now}
     if result.verified:
         outcome["verified"] = True
-    if not one_statement(lambda: asked.update(**outcome)):
-        result = Verification(False, "the address was changed while it was being verified")
+
+    def store() -> bool:
+        stored = bool(asked.update(**outcome))
+        told = result.reason if stored else CHANGED_MEANWHILE
+        record(
+            actions.VERIFY,
+            subscription,
+            name=subscription.in_the_trail,
+            details={"verified": stored and result.verified, "answer": told},
+        )
+        return stored
+
+    if not in_transaction(store):
+        result = Verification(False, CHANGED_MEANWHILE)
     subscription.refresh_from_db()
     log(
         Fact.SUBSCRIPTION_VERIFIED if result.verified else Fact.SUBSCRIPTION_NOT_VERIFIED,

@@ -88,4 +88,15 @@ def empty_tables() -> None:
             cursor.execute(sql, None)
 
 
-OWN_APPS = {"webhookhub", "events", "subscriptions", "sagas", "jobs", "deadletters", "figures", "api", "workflows"}
+OWN_APPS = {
+    "webhookhub",
+    "events",
+    "subscriptions",
+    "sagas",
+    "jobs",
+    "deadletters",
+    "figures",
+    "trail",
+    "api",
+    "workflows",
+}

@@ -18,8 +18,17 @@ ROOT = Path(__file__).resolve().parent.parent
 ALLOWED: dict[str, set[str]] = {
     "webhookhub": set(),
     "figures": {"webhookhub"},  # counts what others tell it
-    "subscriptions": {"webhookhub"},
-    "events": {"webhookhub", "subscriptions.cache", "sagas.births", "sagas.policy", "figures.totals"},
+    "trail": {"webhookhub"},  # is told by others what they do
+    "subscriptions": {"webhookhub", "trail.acting", "trail.actions", "trail.record", "trail.admin"},
+    "events": {
+        "webhookhub",
+        "trail.actions",
+        "trail.record",
+        "subscriptions.cache",
+        "sagas.births",
+        "sagas.policy",
+        "figures.totals",
+    },
     "sagas": {
         "webhookhub",
         "events.models",
@@ -38,7 +47,15 @@ ALLOWED: dict[str, set[str]] = {
         "subscriptions.envelope",
         "subscriptions.secrets",
     },
-    "deadletters": {"webhookhub", "events.models", "sagas.births", "sagas.models", "sagas.policy"},
+    "deadletters": {
+        "webhookhub",
+        "trail.actions",
+        "trail.record",
+        "events.models",
+        "sagas.births",
+        "sagas.models",
+        "sagas.policy",
+    },
     # Calls what the layers offer, and shows their rows.
     "api": {
         "webhookhub",
@@ -61,6 +78,9 @@ ALLOWED: dict[str, set[str]] = {
         "deadletters.choice",
         "deadletters.models",
         "deadletters.requeue",
+        "trail.actions",
+        "trail.admin",
+        "trail.record",
         "workflows",
     },
     # Follows events and publishes some; of deliveries it shows what became of them, and asks for new ones.
@@ -85,13 +105,17 @@ ALLOWED: dict[str, set[str]] = {
         "jobs.models",
         "jobs.states",
     },
-    "console": {  # the pages that show several layers at once; it writes nothing
+    "console": {  # the pages that show several layers at once; it writes nothing itself
         "webhookhub",
         "figures",
-        "events.models",
-        "sagas.models",
-        "sagas.transitions",
-        "subscriptions.models",
+        "events",
+        "sagas",
+        "jobs",
+        "deadletters",
+        "subscriptions",
+        "trail.acting",
+        "trail.actions",
+        "trail.admin",
     },
     "audit": {"webhookhub"},  # reads every table, in SQL of its own, and writes none
     "roles": {"webhookhub"},  # names tables and permissions; it reaches into no app

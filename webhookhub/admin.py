@@ -7,6 +7,8 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from webhookhub.conf import hub
 from webhookhub.console.readonly import ReadOnlyAdmin
@@ -28,9 +30,9 @@ class ProcessAdmin(ReadOnlyAdmin):
         processes: QuerySet[Any] = super().get_queryset(request).annotate(read_at=UtcNow())
         return processes
 
-    @admin.display(description="state")
+    @admin.display(description=_("state"))
     def state(self, process: Any) -> str:
         if process.is_alive(process.read_at, BEATS * hub().heartbeat):
-            return "alive"
+            return gettext("alive")
         silence = process.read_at - process.heartbeat_at
-        return f"silent for {int(silence.total_seconds())} s"
+        return gettext("silent for %(seconds)s s") % {"seconds": int(silence.total_seconds())}

@@ -64,6 +64,7 @@ INSTALLED_APPS = [
     "deadletters",
     "figures",
     "workflows",
+    "trail",
     "api",
     "audit",
     "roles",
@@ -85,9 +86,11 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "webhookhub.console.policy.ContentSecurityPolicy",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "webhookhub.console.language.PageLanguage",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "trail.middleware.Acting",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -117,7 +120,9 @@ AUTH_PASSWORD_VALIDATORS = [
 
 USE_TZ = True
 TIME_ZONE = "UTC"
-LANGUAGE_CODE = "en-us"
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("zh-hant", "繁體中文")]
+LOCALE_PATHS = [BASE_DIR / "locale"]
 USE_I18N = True
 FORMAT_MODULE_PATH = ["webhookhub.formats"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

@@ -1,12 +1,14 @@
-"""The console at /admin/, to which the root leads; the API under /api/."""
+"""The console at /admin/, to which the root leads, and the choice of its language; the API under /api/."""
 
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
+from django.views.i18n import set_language
 
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/", include("api.urls")),
+    path("language/", set_language, name="set_language"),
     path("", RedirectView.as_view(pattern_name="admin:index")),
 ]
 handler400 = "api.urls.bad_request"

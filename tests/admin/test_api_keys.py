@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.urls import reverse
 
 from api import keys
 from api.models import ApiKey
 from tests.admin import rows
+from trail import actions
+from trail.models import Entry
 
 pytestmark = pytest.mark.django_db
 
@@ -84,7 +85,7 @@ def test_a_key_is_revoked_once_and_it_is_kept_who_did_it(superuser: Client, key:
     assert key.revoked_at is not None
     assert b"was revoked before" in again.content
     assert b"Revoke</button>" not in again.content
-    assert [entry.change_message for entry in LogEntry.objects.all()] == ["Revoked."]
+    assert [entry.actor for entry in Entry.objects.filter(action=actions.REVOKE_KEY)] == ["root"]
 
 
 def test_nobody_changes_or_deletes_a_key(superuser: Client, key: ApiKey):

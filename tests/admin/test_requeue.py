@@ -137,7 +137,10 @@ def test_a_second_requeue_says_that_it_happened_before_and_names_the_delivery(re
     saga = rows.successor(letter)
 
     asked = choose(superuser, letter, fresh).content.decode()
-    assert f"Requeued before by requeuer, as delivery {saga.pk}" in asked
+    assert (
+        f'Requeued before by requeuer, as <a href="{rows.change("sagas_saga", saga.pk)}">delivery {saga.pk}</a>'
+        in asked
+    )
     page = confirm(superuser, letter, fresh, reason="again").content.decode()
 
     assert f"Requeued before: dead letter {letter.pk} by requeuer as <a" in page

@@ -96,7 +96,7 @@ def test_an_external_id_is_looked_for_among_a_bounded_number_of_producers(
     for number in range(6):
         EventFactory(source=f"source-{number}", external_id="same")
 
-    with django_assert_max_num_queries(3 + 3):
+    with django_assert_max_num_queries(3):
         assert len(lookup.find("same")) == 3
 
 

@@ -13,14 +13,14 @@ from .crashes import ROOT, statements_of
 from .steps import STEPS
 from .test_crash_points_elsewhere import ELSEWHERE, to_verify
 
-PACKAGES = ("events", "subscriptions", "sagas", "jobs", "deadletters", "figures", "webhookhub")
+PACKAGES = ("events", "subscriptions", "sagas", "jobs", "deadletters", "figures", "trail", "webhookhub")
 HELPERS = {"insert_new", "insert_new_selected", "update_each", "delete_each", "add_up"}
 METHODS = {
     *("update", "delete", "save", "create", "bulk_create", "bulk_update", "get_or_create", "update_or_create"),
     *("_raw_delete", "_raw_insert", "execute", "log_actions"),
 }
 # The pages of the console: a person at a form, one row at a time, in the transaction that Django keeps around a page.
-PAGES = {"subscriptions/admin.py", "subscriptions/forms.py", "subscriptions/verbs.py"}
+PAGES = {"subscriptions/admin.py", "subscriptions/forms.py"}
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,10 @@ pytestmark = pytest.mark.django_db
 VIEW = {"view_event", "view_saga", "view_job", "view_deadletter", "view_subscription", "view_process", "view_instance"}
 EXPECTED = {
     "support": VIEW | {"requeue_deadletter", "retry_step"},
-    "auditors": VIEW,
+    "auditors": VIEW | {"view_entry"},
     "operations": VIEW
     | {
+        "view_entry",
         "requeue_deadletter",
         "retry_step",
         "mark_compensated",

@@ -40,12 +40,14 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     from deadletters.models import DeadLetter, Requeue
     from events.intake import publish
     from figures.models import MINUTE, Period, Total
+    from trail.models import Entry
     from webhookhub.db import clock
     from workflows import verbs
 
     rows.one_of_each()
     Requeue.objects.create(dead_letter=DeadLetter.objects.get(), requested_by="a", reason="r", request_token="t")
     ApiKey.objects.create(key_id="k", secret_sha256="s", name="n", scopes="read", created_by="a")
+    Entry.objects.create(actor="a", via="console", action="x", object_type="x", object_name="x", details="{}")
     Total.objects.create(name="n", label="l", shard=0)
     Period.objects.create(period=MINUTE, starts_at=clock.now(), subscription_id=1, shard=0)
     tracker = workflows.tracked()

@@ -84,6 +84,7 @@ NAVIGATION: list[dict[str, Any]] = [
         "title": _("Operation"),
         "items": [
             _item(_("Processes"), "memory", "webhookhub.process"),
+            _item(_("Audit trail"), "history", "trail.entry"),
             _item(_("Users"), "person", "auth.user"),
             _item(_("Groups"), "group", "auth.group"),
         ],
@@ -100,7 +101,8 @@ UNFOLD: dict[str, Any] = {
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_BACK_BUTTON": False,
-    "STYLES": [_file("console.css")],
+    "SHOW_LANGUAGES": True,
+    "STYLES": [_file("console.css"), _file("forms.css")],
     "SCRIPTS": [_file("console.js")],
     "BORDER_RADIUS": "8px",
     "COLORS": {

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.exceptions import FieldDoesNotExist
 from django.db.models import DateTimeField, Model
+from django.utils.translation import gettext_lazy
 
 from . import shown
 
@@ -28,5 +29,5 @@ def _shown(model: type[Model], name: str) -> str | Callable[[Any], str]:
         return shown.moment(getattr(row, name))
 
     show.__name__ = name
-    show.short_description = field.verbose_name  # type: ignore[attr-defined]
+    show.short_description = gettext_lazy(str(field.verbose_name))  # type: ignore[attr-defined]
     return show

@@ -10,10 +10,12 @@ from django.db.models import Model
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
-from webhookhub.egress.errors import in_words
+from webhookhub.egress.errors import MEANING
 
 NOTHING = "–"
+HTTP = "http_"
 MOST_CHARACTERS = 500_000
 # They would show the text around them in another order than it has.
 DIRECTION_MARKS = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -62,6 +64,13 @@ def error(code: str | None) -> str:
 def short_error(code: str | None) -> str:
     """The code alone, where there is little room; it says what it means when pointed at."""
     return format_html('<span title="{}">{}</span>', in_words(code), code) if code else NOTHING
+
+
+def in_words(code: str) -> str:
+    """`the endpoint answered 503`, in the viewer's language; a code that is not known is its own word."""
+    if code.startswith(HTTP):
+        return _("the endpoint answered %(status)s") % {"status": code.removeprefix(HTTP)}
+    return _(MEANING[code]) if code in MEANING else code
 
 
 def page(model: type[Model], pk: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext_noop as _
+
 TIMEOUT = "timeout"
 DNS_ERROR = "dns_error"
 CONNECT_ERROR = "connect_error"
@@ -16,18 +18,18 @@ SIGNING_ERROR = "signing_error"
 INVALID_REQUEST = "invalid_request"
 
 MEANING = {
-    TIMEOUT: "the endpoint did not answer in time",
-    DNS_ERROR: "the endpoint's name could not be resolved",
-    CONNECT_ERROR: "no connection to the endpoint could be made",
-    TLS_ERROR: "the endpoint's certificate or TLS version was not accepted",
-    BLOCKED_ADDRESS: "the endpoint's address may not be reached from this hub",
-    REDIRECT: "the endpoint answered with a redirect; redirects are not followed",
-    RESPONSE_TOO_LARGE: "the endpoint's answer was too large",
-    PROTOCOL_ERROR: "the endpoint's answer was not valid HTTP",
-    CONNECTION_LOST: "the connection broke before the answer was complete",
-    LEASE_EXPIRED: "workers that took this attempt stopped responding, too often to try again",
-    SIGNING_ERROR: "the delivery could not be signed: the encryption keys do not open the stored secret",
-    INVALID_REQUEST: "the stored address or headers cannot be sent",
+    TIMEOUT: _("the endpoint did not answer in time"),
+    DNS_ERROR: _("the endpoint's name could not be resolved"),
+    CONNECT_ERROR: _("no connection to the endpoint could be made"),
+    TLS_ERROR: _("the endpoint's certificate or TLS version was not accepted"),
+    BLOCKED_ADDRESS: _("the endpoint's address may not be reached from this hub"),
+    REDIRECT: _("the endpoint answered with a redirect; redirects are not followed"),
+    RESPONSE_TOO_LARGE: _("the endpoint's answer was too large"),
+    PROTOCOL_ERROR: _("the endpoint's answer was not valid HTTP"),
+    CONNECTION_LOST: _("the connection broke before the answer was complete"),
+    LEASE_EXPIRED: _("workers that took this attempt stopped responding, too often to try again"),
+    SIGNING_ERROR: _("the delivery could not be signed: the encryption keys do not open the stored secret"),
+    INVALID_REQUEST: _("the stored address or headers cannot be sent"),
 }
 
 

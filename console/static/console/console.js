@@ -39,3 +39,32 @@
   window.hub = { show(within) { showMoments(within); showAxes(within); } };
   document.addEventListener("DOMContentLoaded", () => window.hub.show(document));
 })();
+
+// Copies a text to the clipboard; where there is none (plain HTTP), chooses it, so that a key does the rest.
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest?.("button[data-copy]");
+  if (!button) return;
+  const text = document.querySelector(button.dataset.copy)?.querySelector("pre");
+  if (!text) return;
+  try {
+    await navigator.clipboard.writeText(text.textContent);
+    const before = button.textContent;
+    button.textContent = button.dataset.done;
+    setTimeout(() => { button.textContent = before; }, 2000);
+  } catch {
+    window.getSelection().selectAllChildren(text);
+  }
+});
+
+// The look's own switches can be clicked only; whoever has no mouse gets at them too.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const element of document.querySelectorAll("a:not([href]), span, div")) {
+    if (!element.hasAttribute("x-on:click") || element.closest("button")) continue;
+    if (!element.hasAttribute("tabindex")) element.tabIndex = 0;
+    element.addEventListener("keydown", (event) => {
+      if (event.target !== element || (event.key !== "Enter" && event.key !== " ")) return;
+      event.preventDefault();
+      element.click();
+    });
+  }
+});

@@ -1,0 +1,137 @@
+"""Past events for a subscription, asked for in the console: a page that asks, then portion by portion until it is done.
+
+As with the requeue of many, what is to be done next travels in the page, signed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.core import signing
+from django.core.exceptions import BadRequest, PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+
+from events.backfill import NotRoutable, Position, backfill
+from subscriptions.models import Subscription
+from trail.acting import because
+from webhookhub.console import shown
+from webhookhub.db import clock
+
+TEMPLATE = "console/backfill.html"
+PERMISSIONS = ["subscriptions.view_subscription", "subscriptions.change_subscription"]
+PORTION = 1000
+SALT = "console.backfill"
+PATIENCE = timedelta(hours=1)
+NOT_A_TIME = gettext_lazy("Write the time as 2026-01-31 18:30, in UTC.")
+
+
+class BackfillForm(forms.Form):
+    since = forms.DateTimeField(
+        label=gettext_lazy("Events since (UTC)"),
+        widget=UnfoldAdminTextInputWidget(attrs={"placeholder": "2026-01-31 18:30", "autocomplete": "off"}),
+        error_messages={"invalid": NOT_A_TIME, "required": NOT_A_TIME},
+    )
+    reason = forms.CharField(
+        label=gettext_lazy("Reason"),
+        max_length=500,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
+        help_text=gettext_lazy("Kept in the audit trail, with your name and the time."),
+        error_messages={"required": gettext_lazy("Give the reason.")},
+    )
+
+    def clean_since(self) -> datetime:
+        since: datetime = self.cleaned_data["since"]
+        if not 1970 < since.year < 9999:
+            raise forms.ValidationError(NOT_A_TIME)
+        if since > clock.now():
+            raise forms.ValidationError(_("This time is yet to come: give one that has passed."))
+        return since.astimezone(UTC)
+
+
+@dataclass(frozen=True)
+class Run:
+    """How far it has come."""
+
+    subscription: int
+    user: int
+    since: datetime
+    until: datetime
+    reason: str
+    examined: int = 0
+    created: int = 0
+    after: Position | None = None
+
+    @property
+    def part(self) -> int:
+        """In percent of the time to go through."""
+        if self.after is None:
+            return 100 if self.examined else 0
+        return int(100 * ((self.after.created_at - self.since) / max(self.until - self.since, timedelta(seconds=1))))
+
+    def sealed(self) -> str:
+        after = self.after and [self.after.created_at.isoformat(), self.after.id]
+        times = {"since": self.since.isoformat(), "until": self.until.isoformat()}
+        return signing.dumps({**self.__dict__, **times, "after": after}, salt=SALT)
+
+    @classmethod
+    def opened(cls, text: str, subscription: int, user: int) -> Run:
+        try:
+            given = signing.loads(text, salt=SALT, max_age=PATIENCE)
+        except signing.BadSignature:
+            raise BadRequest("This page is too old or was changed; begin again from the subscription.") from None
+        if (given["subscription"], given["user"]) != (subscription, user):
+            raise PermissionDenied
+        times = {name: datetime.fromisoformat(given[name]) for name in ("since", "until")}
+        after = given["after"] and Position(datetime.fromisoformat(given["after"][0]), given["after"][1])
+        return cls(**{**given, **times, "after": after})
+
+
+def view(request: HttpRequest, number: int) -> HttpResponse:
+    if not request.user.has_perms(PERMISSIONS):
+        raise PermissionDenied
+    subscription = get_object_or_404(Subscription, pk=number)
+    user = request.user.pk or 0
+    if request.method != "POST":
+        return _page(request, subscription, form=BackfillForm())
+    if "run" in request.POST:
+        return _go_on(request, subscription, Run.opened(request.POST["run"], number, user))
+    form = BackfillForm(request.POST)
+    if not form.is_valid():
+        return _page(request, subscription, form=form)
+    run = Run(number, user, form.cleaned_data["since"], clock.now(), form.cleaned_data["reason"])
+    return _go_on(request, subscription, run)
+
+
+def _go_on(request: HttpRequest, subscription: Subscription, run: Run) -> HttpResponse:
+    try:
+        with because(run.reason):
+            done = backfill(subscription.pk, run.since, run.until, after=run.after, limit=PORTION)
+    except NotRoutable as error:
+        return _page(request, subscription, run=run, refused=str(error))
+    run = replace(run, examined=run.examined + done.examined, created=run.created + done.created, after=done.after)
+    return _page(request, subscription, run=run)
+
+
+def _page(request: HttpRequest, subscription: Subscription, **more: Any) -> HttpResponse:
+    run: Run | None = more.get("run")
+    context: dict[str, Any] = {
+        **admin.site.each_context(request),
+        "title": _("Deliver past events"),
+        "opts": Subscription._meta,
+        "subscription": subscription,
+        "address": shown.page(Subscription, subscription.pk),
+        "routable": subscription.active and subscription.verified,
+        "finished": run is not None and run.after is None and "refused" not in more,
+        "sealed": run.sealed() if run is not None and run.after is not None and "refused" not in more else "",
+        **more,
+    }
+    return TemplateResponse(request, TEMPLATE, context)

@@ -1,0 +1,148 @@
+"""What the pages of a delivery, an event and an attempt show, besides the row itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+
+from deadletters.models import DeadLetter
+from events.models import Event
+from jobs.models import Job
+from sagas.models import Saga
+from subscriptions.models import Subscription
+from webhookhub.console import sentences, shown
+
+from . import request as requests
+from . import timeline
+from .badges import badge
+from .timeline import Story
+
+MOST_ATTEMPTS = 50
+MOST_DELIVERIES = 20
+User = AbstractBaseUser | AnonymousUser
+
+
+def delivery(saga: Saga, user: Any) -> dict[str, Any]:
+    may = user.has_perm
+    story = _story(saga, may("jobs.view_job"))
+    found: dict[str, Any] = {
+        "saga": saga,
+        "badge": badge(saga.status),
+        "headline": timeline.headline(story),
+        "held_back": _held_back(saga),
+        "timeline": timeline.entries(story),
+        "attempts_shown": story.jobs is not None,
+        "earlier": max(0, saga.attempt_count - MOST_ATTEMPTS),
+        "attempts_address": shown.listing(Job, f"saga={saga.pk}"),
+        "subscription_address": shown.page(Subscription, saga.subscription_id),
+        "event_address": shown.page(Event, saga.event_id),
+        "created": shown.moment(saga.created_at),
+        "updated": shown.moment(saga.updated_at),
+        "next_attempt": shown.moment(saga.next_attempt_at) if saga.status in ("Pending", "PendingRetry") else None,
+        "error": shown.error(saga.final_error_code),
+        "letter": _letter(story.letter),
+        "others": _generations(saga),
+        "may_requeue": may("deadletters.requeue_deadletter") and may("deadletters.view_deadletter"),
+    }
+    if may("events.view_event"):
+        found["payload"] = shown.json_block(saga.event.payload)
+    if may("events.view_event") and may("subscriptions.view_subscription"):
+        sent = requests.sent(saga.event, saga.subscription, saga.attempt_count)
+        found["sent"] = {"text": shown.block(sent.text), "curl": shown.block(sent.curl), "is_short": sent.is_short}
+    return found
+
+
+def _story(saga: Saga, with_attempts: bool) -> Story:
+    letters = _letters(saga)
+    generations = dict(_family(saga))
+    jobs = list(reversed(saga.jobs.order_by("-attempt_no")[:MOST_ATTEMPTS])) if with_attempts else None
+    before = generations.get(saga.generation - 1)
+    return Story(
+        saga=saga,
+        jobs=jobs,
+        letter=letters.get(saga.pk),
+        letter_before=letters.get(before) if before else None,
+        before=before,
+        after=generations.get(saga.generation + 1),
+    )
+
+
+def _letters(saga: Saga) -> dict[int, DeadLetter]:
+    rows = DeadLetter.objects.filter(event_id=saga.event_id, subscription_id=saga.subscription_id)
+    rows = rows.defer("payload_snapshot").select_related("requeue").order_by("-id")[:MOST_DELIVERIES]
+    return {letter.saga_id: letter for letter in rows}
+
+
+def _family(saga: Saga) -> list[tuple[int, int]]:
+    """Generation and number of the deliveries of the same event to the same subscription, read once."""
+    kept: list[tuple[int, int, str]] | None = saga.__dict__.get("_family")
+    if kept is None:
+        rows = Saga.objects.filter(event_id=saga.event_id, subscription_id=saga.subscription_id)
+        kept = list(rows.order_by("generation").values_list("generation", "id", "status")[:MOST_DELIVERIES])
+        saga.__dict__["_family"] = kept
+    return [(generation, id) for generation, id, _ in kept]
+
+
+def _generations(saga: Saga) -> list[dict[str, Any]]:
+    _family(saga)
+    return [
+        {"address": shown.page(Saga, id), "id": id, "generation": generation, "status": status}
+        for generation, id, status in saga.__dict__["_family"]
+        if id != saga.pk
+    ]
+
+
+def _letter(letter: DeadLetter | None) -> dict[str, Any] | None:
+    if letter is None:
+        return None
+    return {
+        "id": letter.pk,
+        "address": shown.page(DeadLetter, letter.pk),
+        "requeued": getattr(letter, "requeue", None) is not None,
+    }
+
+
+def _held_back(saga: Saga) -> str | None:
+    if saga.status not in ("Pending", "PendingRetry"):
+        return None
+    return sentences.held_back(saga.subscription.active, saga.subscription.verified)
+
+
+def event(event: Event, user: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "event": event,
+        "created": shown.moment(event.created_at),
+        "payload": shown.json_block(event.payload),
+        "list_address": shown.listing(Saga, f"event={event.pk}"),
+    }
+    if user.has_perm("sagas.view_saga"):
+        rows = Saga.objects.filter(event_id=event.pk).order_by("-id").select_related("subscription")
+        found["deliveries"] = [row(saga) for saga in rows[:MOST_DELIVERIES]]
+    return found
+
+
+def row(saga: Saga) -> dict[str, Any]:
+    """A delivery as a line of a table."""
+    return {
+        "id": saga.pk,
+        "address": shown.page(Saga, saga.pk),
+        "badge": badge(saga.status),
+        "endpoint": saga.subscription.callback_url,
+        "attempts": f"{saga.attempt_count} / {saga.max_retry_limit}",
+        "error": shown.error(saga.final_error_code),
+        "updated": shown.moment(saga.updated_at),
+    }
+
+
+def attempt(job: Job, user: Any) -> dict[str, Any]:
+    saga = job.saga
+    return {
+        "job": job,
+        "entry": timeline.attempt(job),
+        "badge": badge(job.status),
+        "delivery_address": shown.page(Saga, job.saga_id),
+        "endpoint": saga.subscription.callback_url,
+        "event_type": saga.event.event_type,
+        "moments": [(title, shown.moment(moment)) for title, moment in timeline.moments(job)],
+    }

@@ -1,0 +1,61 @@
+"""The request of a delivery as it is sent, for people: without the signature, and without what headers hold."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+
+from events.models import Event
+from subscriptions import headers
+from subscriptions.envelope import ALWAYS
+from subscriptions.models import Subscription
+from webhookhub import cipher
+
+HIDDEN = "•••"
+# What a command line still takes, and a person still reads.
+LONGEST_BODY = 20_000
+
+
+@dataclass(frozen=True)
+class Sent:
+    url: str
+    headers: list[str]
+    body: str
+
+    @property
+    def text(self) -> str:
+        return "\n".join([f"POST {self.url}", *self.headers, "", self.body])
+
+    @property
+    def curl(self) -> str:
+        lines = [f"curl -X POST {shlex.quote(self.url)}"]
+        lines += [f"-H {shlex.quote(header)}" for header in self.headers]
+        lines.append(f"--data-raw {shlex.quote(self.body)}" if self.is_short else "--data-binary @body.json")
+        return " \\\n  ".join(lines)
+
+    @property
+    def is_short(self) -> bool:
+        return len(self.body) <= LONGEST_BODY
+
+
+def sent(event: Event, subscription: Subscription, attempt: int) -> Sent:
+    """What an attempt sends. The signature and the time of sending are left out: each is new every time."""
+    own = [f"webhook-id: {event.uid}", f"webhook-attempt: {max(1, attempt)}"]
+    return Sent(subscription.callback_url, [*own, *ALWAYS, *_custom(subscription)], body(event))
+
+
+def body(event: Event) -> str:
+    """Type, time and data; the payload's text goes in as it is stored."""
+    timestamp = event.created_at.isoformat().replace("+00:00", "Z")
+    return f'{{"type":{json.dumps(event.event_type)},"timestamp":"{timestamp}","data":{event.payload}}}'
+
+
+def _custom(subscription: Subscription) -> list[str]:
+    if not subscription.custom_headers:
+        return []
+    try:
+        names = headers.names(cipher.decrypt(subscription.custom_headers))
+    except (cipher.Undecipherable, ValueError):
+        return []
+    return [f"{name}: {HIDDEN}" for name in names]

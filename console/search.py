@@ -1,0 +1,104 @@
+"""One box for everything that support holds in its hands. Each kind of thing is asked for by its own index."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.db.models import Prefetch, Q
+
+from deadletters import choice
+from deadletters.models import DeadLetter
+from events import lookup
+from events.models import Event
+from sagas.models import Saga
+from subscriptions.models import Subscription
+from webhookhub.console.search import number
+from webhookhub.egress.errors import MEANING
+
+MOST = 20
+LONGEST = 500
+HTTP_CODE = re.compile(r"http_[1-9][0-9]{2}")
+HOST = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+|\[[0-9a-f:.]+\]|localhost", re.IGNORECASE)
+
+
+@dataclass
+class Found:
+    """The newest of each kind, at most MOST."""
+
+    deliveries: list[Saga] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    subscriptions: list[Subscription] = field(default_factory=list)
+    letters: list[DeadLetter] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.deliveries or self.events or self.subscriptions or self.letters)
+
+
+def find(term: str, user: Any) -> Found:
+    """What this user may see of what the term names, given whole."""
+    term = term.strip()
+    found = Found()
+    if not term or len(term) > LONGEST or "\0" in term:
+        return found
+    may = user.has_perm
+    code = term.lower()
+    if (code in MEANING or HTTP_CODE.fullmatch(code)) and may("deadletters.view_deadletter"):
+        found.letters = _letters(code)
+    host = host_of(term)
+    if host and may("subscriptions.view_subscription"):
+        found.subscriptions = _subscriptions(host)
+    event_ids = sorted(lookup.find(term), reverse=True)[:MOST]
+    if may("events.view_event"):
+        found.events = _events(event_ids)
+    if may("sagas.view_saga"):
+        found.deliveries = _deliveries(event_ids, number(term))
+    return found
+
+
+def host_of(term: str) -> str | None:
+    """The host that a term names: by itself, with a port, or within an address."""
+    try:
+        host = urlsplit(term if "://" in term else f"//{term}").hostname or ""
+    except ValueError:
+        return None
+    host = f"[{host}]" if ":" in host else host
+    return host.lower() if HOST.fullmatch(host) else None
+
+
+def _events(ids: Iterable[int]) -> list[Event]:
+    rows = Event.objects.filter(id__in=ids).defer("payload").order_by("-id") if ids else ()
+    return list(rows)
+
+
+def _deliveries(event_ids: list[int], id: int | None) -> list[Saga]:
+    ids: list[int] = []
+    if event_ids:
+        rows = Saga.objects.filter(event_id__in=event_ids).order_by("-id")
+        ids = list(rows.values_list("id", flat=True)[:MOST])
+    if id is not None:
+        ids.append(id)
+    if not ids:
+        return []
+    # Each by a query of its own: in a join the database may start from the other table.
+    sagas = Saga.objects.filter(id__in=ids).order_by("-id")
+    return list(sagas.prefetch_related(Prefetch("event", Event.objects.defer("payload")), "subscription"))
+
+
+def _subscriptions(host: str) -> list[Subscription]:
+    """A table of configuration, which people make: not one that grows with the deliveries."""
+    start = f"https://{host}"
+    at_host = Q(callback_url=start) | Q(callback_url__startswith=f"{start}/") | Q(callback_url__startswith=f"{start}:")
+    return list(Subscription.objects.filter(at_host).order_by("-id")[:MOST])
+
+
+def _letters(code: str) -> list[DeadLetter]:
+    letters = choice.newest_first(choice.Choice(error_code=code), None, MOST)
+    known = Subscription.objects.only("id", "callback_url", "event_type").in_bulk({x.subscription_id for x in letters})
+    for letter in letters:
+        letter.subscription = known[letter.subscription_id]
+    return letters

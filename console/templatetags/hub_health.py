@@ -1,0 +1,65 @@
+"""An endpoint's health on its subscription's page, for those who may see deliveries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+
+from console import health
+from deadletters.models import DeadLetter
+from sagas.models import Saga
+from webhookhub.console import plain, shown
+
+register = template.Library()
+MAY_SEE = "sagas.view_saga"
+MAY_SEE_DEAD = "deadletters.view_deadletter"
+
+
+@register.inclusion_tag("console/health.html", takes_context=True)
+def subscription_health(context: Any, subscription: Any) -> dict[str, Any]:
+    user = context["request"].user
+    if subscription is None or not user.has_perm(MAY_SEE):
+        return {"may_see": False}
+    found = health.of(subscription.pk)
+    last = found.last_success
+    return {
+        "may_see": True,
+        "unused": found.is_unused,
+        "subscription": subscription,
+        "spans": [_told("day", found.day), _told("week", found.week)],
+        "last_success": last and {"at": shown.moment(last.updated_at), "address": shown.page(Saga, last.pk)},
+        "looked_at": found.looked_at,
+        "failing": [
+            {
+                "address": shown.page(Saga, saga.pk),
+                "name": saga,
+                "error": shown.error(saga.final_error_code),
+                "attempts": f"{saga.attempt_count}/{saga.max_retry_limit}",
+                "next": shown.moment(saga.next_attempt_at),
+            }
+            for saga in found.failing
+        ],
+        "dead": [
+            {
+                "address": shown.page(DeadLetter, letter.pk),
+                "name": letter,
+                "error": shown.error(letter.final_error_code),
+                "at": shown.moment(letter.failed_at),
+            }
+            for letter in found.dead
+            if user.has_perm(MAY_SEE_DEAD)
+        ],
+        "dead_list": shown.listing(DeadLetter, f"subscription={subscription.pk}"),
+    }
+
+
+def _told(name: str, summary: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "success": plain.share(summary.success_rate),
+        "attempts": plain.number(summary["attempts"]),
+        "failed": plain.number(summary.failed),
+        "dead": plain.number(summary["dead_lettered"]),
+        "p95": plain.milliseconds(summary.duration_ms(0.95)),
+    }

@@ -1,0 +1,119 @@
+"""What people choose dead letters by in the console. One window of the table is looked at, however long it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+
+from webhookhub.console.search import LARGEST_ID
+from webhookhub.egress.errors import MEANING
+
+from .choice import Choice, newest_first
+from .models import DeadLetter, Requeue
+
+MOST_LISTED = 500
+MOST_EXAMINED = 3000
+NOT_YET, BEFORE = "no", "yes"
+CODES = (*MEANING, "http_400", "http_401", "http_403", "http_404", "http_410", "http_429", "http_500", "http_502")
+CODES = (*CODES, "http_503", "http_504")
+NOT_A_TIME = _("Write the time as 2026-01-31 18:30, in UTC.")
+
+
+def _text(**attributes: str) -> Any:
+    return UnfoldAdminTextInputWidget(attrs={"spellcheck": "false", "autocomplete": "off", **attributes})
+
+
+class FilterForm(forms.Form):
+    error_code = forms.CharField(
+        label=_("Error code"), required=False, max_length=100, widget=_text(list="hub-error-codes")
+    )
+    subscription = forms.IntegerField(
+        label=_("Subscription number"),
+        required=False,
+        min_value=1,
+        max_value=LARGEST_ID,
+        widget=_text(inputmode="numeric"),
+        error_messages={"invalid": _("A subscription's number is a whole number, such as 12.")},
+    )
+    event_type = forms.RegexField(
+        r"\A[A-Za-z0-9_.-]{1,100}\Z",
+        label=_("Event type"),
+        required=False,
+        widget=_text(),
+        error_messages={"invalid": _("An event type has letters, digits, dots, dashes and underscores.")},
+    )
+    since = forms.DateTimeField(
+        label=_("Failed since (UTC)"),
+        required=False,
+        widget=_text(placeholder="2026-01-31 18:30"),
+        error_messages={"invalid": NOT_A_TIME},
+    )
+    until = forms.DateTimeField(
+        label=_("Failed until (UTC)"),
+        required=False,
+        widget=_text(placeholder="2026-01-31 18:30"),
+        error_messages={"invalid": NOT_A_TIME},
+    )
+    requeued = forms.ChoiceField(
+        label=_("Requeued"),
+        required=False,
+        choices=[("", _("either way")), (NOT_YET, _("not yet")), (BEFORE, _("already"))],
+        widget=UnfoldAdminSelectWidget,
+    )
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or self.cleaned_data
+        for name in ("since", "until"):
+            moment: datetime | None = given.get(name)
+            if moment is not None and not 1970 < moment.year < 9999:
+                self.add_error(name, NOT_A_TIME)
+        if given.get("since") and given.get("until") and given["until"] < given["since"]:
+            self.add_error("until", _("This lies before the time since which they failed."))
+        return given
+
+    @property
+    def is_given(self) -> bool:
+        return any(self.data.get(name) for name in self.fields)
+
+    def choice(self) -> Choice:
+        given = self.cleaned_data
+        return Choice(
+            error_code=given["error_code"] or None,
+            subscription_id=given["subscription"],
+            event_type=given["event_type"] or None,
+            since=given["since"] and given["since"].astimezone(UTC),
+            until=given["until"] and given["until"].astimezone(UTC),
+        )
+
+
+NAMES = tuple(FilterForm.base_fields)
+
+
+@dataclass
+class Found:
+    """The newest that match, of those looked at; `older` is the moment from which on to look further back, if any."""
+
+    letters: list[DeadLetter] = field(default_factory=list)
+    older: datetime | None = None
+
+
+def find(choice: Choice, requeued: str = "") -> Found:
+    """One window of the table, in the order of failure, and what matches in it."""
+    if choice.is_indexed and not requeued:
+        return _bounded(newest_first(choice, None, MOST_LISTED + 1), MOST_LISTED)
+    window = _bounded(newest_first(choice, None, MOST_EXAMINED + 1), MOST_EXAMINED)
+    kept = choice.keep(window.letters)
+    if requeued:
+        # By the record of the request, which is made before the delivery: one that was cut short in between counts.
+        asked = set(Requeue.objects.filter(dead_letter__in=kept).values_list("dead_letter_id", flat=True))
+        kept = [letter for letter in kept if (letter.id in asked) == (requeued == BEFORE)]
+    return Found(kept, window.older)
+
+
+def _bounded(letters: list[DeadLetter], most: int) -> Found:
+    return Found(letters[:most], letters[most].failed_at if len(letters) > most else None)

@@ -1,0 +1,58 @@
+"""The list of dead letters, narrowed by the form above it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.http import urlencode
+
+from webhookhub.console.lists import NewestFirst
+
+from .filters import MOST_LISTED, NAMES, FilterForm, Found, find
+from .models import DeadLetter
+
+
+class FilteredList(NewestFirst):
+    filter_form: FilterForm
+    found: Found | None = None
+
+    def get_filters_params(self, params: Any = None) -> dict[str, Any]:
+        """Those of the form are not Django's to judge."""
+        given = super().get_filters_params(params)
+        return {name: value for name, value in given.items() if name not in NAMES}
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
+        self.filter_form = FilterForm(request.GET)
+        queryset: QuerySet[DeadLetter] = super().get_queryset(request, exclude_parameters)
+        if not self.filter_form.is_given:
+            return queryset
+        if not self.filter_form.is_valid():
+            return queryset.none()
+        # Asked twice in a request that chooses from the list: once is enough.
+        given = self.filter_form
+        self.found = self.found or find(given.choice(), given.cleaned_data["requeued"])
+        return queryset.filter(pk__in=[letter.id for letter in self.found.letters[:MOST_LISTED]])
+
+    @property
+    def filter_query(self) -> str:
+        """The form's part of the address."""
+        return self._query(self.filter_form.data)
+
+    @property
+    def older_query(self) -> str:
+        """The same, further back."""
+        if self.found is None:
+            return ""
+        cut = self.found.letters[MOST_LISTED:]
+        older = cut[0].failed_at if cut else self.found.older
+        if older is None:
+            return ""
+        given = {name: self.filter_form.data.get(name) for name in NAMES}
+        # Up to and with this microsecond: of those that failed together some may be listed again, none is left out.
+        return self._query({**given, "until": older.strftime("%Y-%m-%d %H:%M:%S.%f")})
+
+    @staticmethod
+    def _query(data: Any) -> str:
+        return urlencode({name: data[name] for name in NAMES if data.get(name)})

@@ -1,0 +1,258 @@
+"""The page of a delivery: what happened, in the order in which it happened and in plain words."""
+
+from __future__ import annotations
+
+import html
+import json
+import shlex
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from console import pages
+from console import request as requests
+from deadletters import requeue
+from demo.receiver import Receiver, Reply
+from events.intake import publish
+from events.models import Event
+from jobs.models import Job
+from sagas.models import Saga
+from subscriptions.models import Subscription
+from tests.admin import rows
+from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
+from tests.support import drive
+from webhookhub import cipher
+from webhookhub.console.terminal import Operator
+from webhookhub.db import clock
+
+pytestmark = pytest.mark.django_db
+
+MOST_QUERIES = 15
+HOSTILE = {
+    "html": "</pre></td><img src=x onerror=alert(1)><b>bold</b>",
+    "script": "<script>alert(1)</script>",
+    "alpine": '<div x-data x-init="alert(1)" hx-get="/admin/logout/" hx-trigger="load">',
+    "template": "{{ 7|add:7 }}{% load i18n %}",
+    "ansi": "\x1b[31mred\x1b[0m\x9b2J\x07",
+    "right to left": "\u202eabc\u2066",
+}
+
+
+def page_of(client: Client, name: str, pk: int) -> str:
+    answer = client.get(rows.change(name, pk))
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def story(client: Client, pk: int) -> str:
+    """The page's text, with one space wherever there is any."""
+    return " ".join(html.unescape(page_of(client, "sagas_saga", pk)).split())
+
+
+def failed(saga: Any, number: int, code: str = "http_503", hours_ago: float = 0, **more: Any) -> Job:
+    at = clock.now() - timedelta(hours=hours_ago)
+    job: Any = JobFactory(saga=saga, attempt_no=number, status="Failed", error_code=code, finished_at=at, **more)
+    return job  # type: ignore[no-any-return]
+
+
+def test_a_delivery_that_will_be_tried_again_says_for_how_long_it_fails_and_when_it_goes_on(viewer: Client):
+    saga: Any = SagaFactory(
+        status="PendingRetry", attempt_count=4, max_retry_limit=10, final_error_code="http_503",
+        next_attempt_at=clock.now() + timedelta(hours=1),
+    )  # fmt: skip
+    failed(saga, 1, "timeout", 7)
+    for number, hours in ((2, 6), (3, 4), (4, 0)):
+        failed(saga, number, "http_503", hours, response_status=503, duration_ms=120, worker_id="worker-7")
+
+    page = story(viewer, saga.pk)
+
+    assert "The endpoint answered 503, 3 times in a row over 6 h; next try at <time" in page
+    assert f"{saga.next_attempt_at:%Y-%m-%d %H:%M:%S} UTC" in page
+    assert "Attempt 1 failed: the endpoint did not answer in time" in page
+    assert "Status 503 · http_503 · took 120 ms · worker worker-7" in page
+    assert page.index("received from tests") < page.index("Routed") < page.index("Attempt 1 failed")
+    assert page.index("Attempt 3 failed") < page.index("Attempt 4 failed") < page.index("Next attempt</strong>")
+
+
+def test_the_first_attempt_is_said_to_be_waited_for(viewer: Client):
+    saga: Any = SagaFactory(subscription=SubscriptionFactory(active=False))
+
+    page = story(viewer, saga.pk)
+
+    assert "Waits for its first attempt" in page
+    assert "The subscription is switched off: its deliveries wait until it is switched on again." in page
+
+
+def test_an_attempt_under_way_is_told_with_its_worker_and_the_resets_of_its_lease(viewer: Client):
+    saga: Any = SagaFactory(status="InProgress", attempt_count=2)
+    JobFactory(saga=saga, attempt_no=3, status="Leased", worker_id="worker-3", lease_resets=2)
+
+    page = story(viewer, saga.pk)
+
+    assert "Attempt 3 is under way." in page
+    assert "Attempt 3 is being sent" in page
+    assert "worker worker-3 · taken from workers that fell silent, 2 times" in page
+
+
+@pytest.mark.parametrize(
+    ("attempts", "code", "said"),
+    [(1, None, "Delivered at the first attempt."), (3, "timeout", "Delivered at attempt 3. Before that, the endpoint")],
+)
+def test_a_delivery_that_succeeded_says_at_which_attempt(viewer: Client, attempts: int, code: str | None, said: str):
+    saga: Any = SagaFactory(status="Completed", attempt_count=attempts, final_error_code=code)
+
+    assert said in story(viewer, saga.pk)
+
+
+def test_a_dead_letter_and_its_requeue_are_told_on_both_deliveries(viewer: Client):
+    letter = rows.dead_letter("http_503")
+    [done] = requeue.requeue([letter.pk], by=Operator(), reason="mended & tried")
+
+    dead, anew = story(viewer, letter.saga_id), story(viewer, done.saga_id)
+
+    assert "The hub gave up after 3 attempts; nothing more is tried until it is requeued." in dead
+    assert "Became a dead letter" in dead
+    assert f"as delivery {done.saga_id}" in dead
+    for page in (dead, anew):
+        assert "Reason: mended & tried" in page
+    assert rows.change("sagas_saga", done.saga_id) in dead
+    assert rows.change("sagas_saga", letter.saga_id) in anew
+    assert rows.change("deadletters_deadletter", letter.pk) in dead
+
+
+def test_the_requeue_button_is_for_those_who_may_and_only_once(viewer: Client, superuser: Client):
+    letter = rows.dead_letter("http_503")
+    address = f"/admin/deadletters/deadletter/requeue/?ids={letter.pk}"
+
+    assert address not in story(viewer, letter.saga_id)
+    assert address in story(superuser, letter.saga_id)
+    requeue.requeue([letter.pk], by=Operator(), reason="mended")
+    assert address not in story(superuser, letter.saga_id)
+
+
+def test_the_request_is_shown_as_the_endpoint_gets_it(receiver: Receiver, superuser: Client):
+    receiver.answer = lambda request: Reply(500, b"no")
+    subscription: Any = SubscriptionFactory(callback_url=receiver.url("/hook"), max_retry_limit=1)
+    Subscription.objects.filter(pk=subscription.pk).update(custom_headers=cipher.encrypt("X-Api-Key: hunter2 secret"))
+    publish("order.created", {"order": 7, "name": 'Zoë\'s "🦊" $HOME `id`'}, correlation_id="c-1")
+    drive.until_terminal()
+    saga = Saga.objects.get()
+    [got] = receiver.received
+
+    sent = requests.sent(saga.event, saga.subscription, saga.attempt_count)
+    arguments = shlex.split(sent.curl.replace("\\\n", " "))
+
+    assert sent.body.encode() == got.body
+    assert arguments[-1].encode() == got.body
+    assert arguments[3] == receiver.url("/hook")
+    for header in sent.headers:
+        name, value = header.split(": ", 1)
+        assert got.headers[name.lower()] == ("hunter2 secret" if value == requests.HIDDEN else value)
+    page = page_of(superuser, "sagas_saga", saga.pk)
+    assert "X-Api-Key: •••" in page
+    assert "hunter2" not in page
+    assert "webhook-signature" not in page
+    assert cipher.decrypt(Subscription.objects.get().secret) not in page
+
+
+def test_a_long_body_is_not_put_on_a_command_line():
+    event: Any = EventFactory.build(payload=json.dumps({"a": "x" * 1_000_000}), created_at=clock.now())
+    subscription: Any = SubscriptionFactory.build()
+
+    sent = requests.sent(event, subscription, 0)
+
+    assert not sent.is_short
+    assert len(sent.curl) < 2000
+    assert "@body.json" in sent.curl
+
+
+@pytest.mark.parametrize("name", ["sagas_saga", "events_event", "jobs_job"])
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_payloads_and_answers_are_inert_text(superuser: Client, name: str, kind: str):
+    text = HOSTILE[kind]
+    event: Any = EventFactory(payload=json.dumps({text: [text]}), external_id="e", correlation_id=text[:50])
+    saga: Any = SagaFactory(event=event, status="PendingRetry", attempt_count=1, final_error_code="http_500")
+    job = failed(saga, 1, "http_500", response_snippet=text)
+    pk = {"sagas_saga": saga.pk, "events_event": event.pk, "jobs_job": job.pk}[name]
+
+    page = page_of(superuser, name, pk)
+
+    for forbidden in ("<script>alert", "<img src=x", "<b>bold", "<div x-data x-init", "\x1b", "\x9b", "\x07", "\u202e"):
+        if not (forbidden in text and forbidden in ("\x1b", "\x9b", "\x07", "\u202e")):
+            assert forbidden not in page
+    blocks = page.split('<pre class="hub-text"')[1:]
+    assert blocks
+    for block in blocks:
+        head, _, rest = block.partition(">")
+        assert "x-ignore" in head
+        shown = rest.partition("</pre>")[0]
+        assert "<" not in shown
+        assert not [c for c in shown if not c.isprintable() and c not in "\n\t"]
+
+
+def test_a_payload_of_a_megabyte_is_cut_and_says_so(superuser: Client):
+    event: Any = EventFactory(payload=json.dumps({"a": "<x>" * 350_000}))
+    saga: Any = SagaFactory(event=event)
+
+    for page in (page_of(superuser, "events_event", event.pk), page_of(superuser, "sagas_saga", saga.pk)):
+        assert "more characters" in page
+        assert "<x>" not in page
+
+
+def test_what_is_not_utf8_in_an_answer_is_shown(receiver: Receiver, superuser: Client):
+    receiver.answer = lambda request: Reply(500, b"\xff\xfe\x00\x1b[31m<b>no</b>")
+    SubscriptionFactory(callback_url=receiver.url("/hook"), max_retry_limit=1)
+    publish("order.created", {"order": 7})
+    drive.until_terminal()
+
+    page = page_of(superuser, "sagas_saga", Saga.objects.get().pk)
+
+    assert "\ufffd[31m&lt;b&gt;no&lt;/b&gt;" in page
+
+
+def test_a_delivery_with_very_many_attempts_shows_the_last_ones(viewer: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pages, "MOST_ATTEMPTS", 3)
+    saga: Any = SagaFactory(status="PendingRetry", attempt_count=5, max_retry_limit=9, final_error_code="timeout")
+    for number in range(1, 6):
+        failed(saga, number, "timeout")
+
+    page = story(viewer, saga.pk)
+
+    assert "2 earlier attempts" in page
+    assert "Attempt 2 failed" not in page
+    assert "Attempt 3 failed" in page
+
+
+def test_the_pages_cost_few_queries(viewer: Client):
+    letter = rows.dead_letter("http_503")
+    requeue.requeue([letter.pk], by=Operator(), reason="mended")
+    saga = Saga.objects.get(generation=1)
+    for number in range(1, 9):
+        failed(saga, number)
+    job = Job.objects.filter(saga=saga)[0]
+
+    for name, pk in (("sagas_saga", saga.pk), ("events_event", saga.event_id), ("jobs_job", job.pk)):
+        with CaptureQueriesContext(connection) as queries:
+            page_of(viewer, name, pk)
+        assert len(queries) <= MOST_QUERIES, name
+
+
+def test_payload_and_request_are_for_those_who_may_see_events(staff: Callable[..., Client]):
+    saga: Any = SagaFactory(event=EventFactory(payload='{"card": "visible"}'))
+
+    assert "visible" not in page_of(staff("anna", "view_saga"), "sagas_saga", saga.pk)
+    assert "visible" in page_of(staff("eve", "view_saga", "view_event"), "sagas_saga", saga.pk)
+
+
+def test_an_event_that_nobody_wanted_says_why_there_is_no_delivery(viewer: Client):
+    event: Any = EventFactory()
+
+    page = page_of(viewer, "events_event", event.pk)
+
+    assert "no active and verified subscription wanted this type" in page
+    assert Event.objects.count() == 1

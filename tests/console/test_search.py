@@ -1,0 +1,130 @@
+"""One box that finds what support holds in its hands, by indexes, and takes any garbage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from console import search
+from events.models import Event
+from sagas.models import Saga
+from tests.admin import rows
+from tests.admin.test_search import GARBAGE
+from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
+
+pytestmark = pytest.mark.django_db
+
+MOST_QUERIES = 15
+
+
+def found(client: Client, term: str) -> Any:
+    answer = client.get(reverse("admin:find"), {"q": term})
+    assert answer.status_code == 200
+    return answer.context["found"]
+
+
+@pytest.mark.parametrize("named", ["uid", "external_id", "correlation_id"])
+def test_a_delivery_is_found_by_each_identifier_of_its_event(viewer: Client, named: str):
+    rows.dead_letter("other")
+    letter = rows.dead_letter("wanted")
+    term = str(getattr(Event.objects.get(pk=letter.event_id), named))
+
+    hits = found(viewer, f"  {term} ")
+
+    assert [saga.pk for saga in hits.deliveries] == [letter.saga_id]
+    assert [event.pk for event in hits.events] == [letter.event_id]
+
+
+def test_a_delivery_is_found_by_its_number(viewer: Client):
+    saga: Any = SagaFactory()
+    SagaFactory()
+
+    assert [each.pk for each in found(viewer, str(saga.pk)).deliveries] == [saga.pk]
+
+
+@pytest.mark.parametrize(
+    "term", ["hooks.example.com", "HOOKS.example.com", "https://hooks.example.com/a", "hooks.example.com:8443"]
+)
+def test_subscriptions_are_found_by_their_host(viewer: Client, term: str):
+    wanted = [
+        SubscriptionFactory(callback_url="https://hooks.example.com/a"),
+        SubscriptionFactory(callback_url="https://hooks.example.com:8443/b"),
+    ]
+    SubscriptionFactory(callback_url="https://hooks.example.com.evil.example.org/a")
+    SubscriptionFactory(callback_url="https://other.example.com/hooks.example.com")
+
+    assert {each.pk for each in found(viewer, term).subscriptions} == {each.pk for each in wanted}  # type: ignore[attr-defined]
+
+
+def test_a_wildcard_is_no_wildcard_in_a_host(viewer: Client):
+    SubscriptionFactory(callback_url="https://hooks.example.com/a")
+
+    for term in ("%.example.com", "hooks_example.com", "_ooks.example.com"):
+        assert found(viewer, term).is_empty
+
+
+def test_dead_letters_are_found_by_their_error_code(viewer: Client):
+    wanted = rows.dead_letter("http_503")
+    rows.dead_letter("timeout")
+
+    assert [letter.pk for letter in found(viewer, "HTTP_503").letters] == [wanted.pk]
+    assert found(viewer, "http_504").is_empty
+
+
+@pytest.mark.parametrize("term", GARBAGE, ids=range(len(GARBAGE)))
+def test_garbage_finds_nothing_and_breaks_nothing(viewer: Client, term: str):
+    rows.dead_letter()
+
+    assert found(viewer, term).is_empty
+
+
+def test_nothing_found_says_what_can_be_searched_for(viewer: Client):
+    page = viewer.get(reverse("admin:find"), {"q": "<script>alert(1)</script>"}).content.decode()
+
+    assert "Nothing was found" in page
+    assert "an error code, such as http_503 or timeout" in page
+    assert "<script>alert" not in page
+    assert "Nothing was found" not in viewer.get(reverse("admin:find")).content.decode()
+
+
+def test_only_what_somebody_may_see_is_found(staff: Callable[..., Client]):
+    letter = rows.dead_letter("http_503")
+    term = str(letter.event.uid)
+
+    assert found(staff("nobody"), term).is_empty
+    hits = found(staff("eve", "view_event"), term)
+    assert len(hits.events) == 1
+    assert not hits.deliveries
+    assert found(staff("letters", "view_deadletter"), "http_503").letters
+    assert found(staff("hosts", "view_event"), "127.0.0.1").is_empty
+
+
+def test_a_stranger_is_sent_to_the_login(client: Client):
+    assert client.get(reverse("admin:find"), {"q": "x"}).status_code == 302
+
+
+def test_a_search_costs_few_queries_and_lists_a_bounded_number(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(search, "MOST", 5)
+    subscriptions = [SubscriptionFactory() for _ in range(4)]
+    for number in range(8):
+        event = EventFactory(source=f"source-{number}", external_id="same", correlation_id="same")
+        for subscription in subscriptions:
+            SagaFactory(event=event, subscription=subscription)
+    user = User.objects.create_user("anna", is_staff=True)
+    user.groups.add(Group.objects.get(name="support"))
+    client = Client()
+    client.force_login(user)
+
+    for term in ("same", "http_503", "127.0.0.1", str(Event.objects.order_by("id")[0].uid), "1"):
+        with CaptureQueriesContext(connection) as queries:
+            hits = found(client, term)
+        assert len(queries) <= MOST_QUERIES, term
+        assert max(len(hits.deliveries), len(hits.events), len(hits.subscriptions)) <= 5
+    assert Saga.objects.count() == 32

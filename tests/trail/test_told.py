@@ -1,0 +1,185 @@
+"""Every action leaves one entry: who, by which way, what, to which object, and why; and never a secret."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+
+from api import keys
+from api.scopes import SCOPES
+from deadletters.bulk import requeue_matching
+from deadletters.choice import Choice
+from deadletters.requeue import InvalidRequeue, requeue
+from demo.receiver import Receiver
+from events.backfill import NotRoutable, backfill
+from subscriptions import editing, secrets
+from subscriptions.models import Subscription
+from tests.admin import rows
+from tests.factories import SubscriptionFactory
+from trail import actions
+from trail.acting import because
+from trail.models import Entry
+from webhookhub.console.terminal import Operator
+from webhookhub.db import clock
+
+pytestmark = pytest.mark.django_db
+
+URL = "https://127.0.0.1:8443/hook?token=hidden-1"
+
+
+@pytest.fixture
+def anna() -> Client:
+    client = Client()
+    client.force_login(User.objects.create_superuser("anna"))
+    return client
+
+
+def told(action: str) -> tuple[Entry, dict[str, Any]]:
+    entry = Entry.objects.get(action=action)
+    return entry, json.loads(entry.details)
+
+
+def test_a_requeue_tells_who_what_and_why(anna: Client):
+    letter = rows.dead_letter()
+
+    anna.post(reverse("admin:deadletters_deadletter_requeue"), {"ids": letter.pk, "reason": "mended"})
+
+    entry, _ = told(actions.REQUEUE)
+    assert (entry.actor, entry.via, entry.object_type, entry.object_id) == ("anna", "console", "deadletter", letter.pk)
+    assert entry.reason == "mended"
+    assert abs(entry.at - clock.now()) < timedelta(minutes=1)
+
+
+def test_a_requeue_of_several_is_one_entry_that_names_them():
+    ids = [rows.dead_letter(text).pk for text in ("one", "two")]
+
+    requeue(ids, by=Operator(), reason="r")
+
+    entry, details = told(actions.REQUEUE_MANY)
+    assert (entry.via, entry.actor) == ("command", Operator().get_username())
+    assert details == {"count": 2, "dead_letters": ids}
+
+
+def test_a_requeue_by_filter_is_one_entry_that_says_the_filter():
+    letters = [rows.dead_letter(text) for text in ("one", "two")]
+
+    requeue_matching(Choice(error_code="one"), by=Operator(), reason="r", limit=10)
+
+    entry, details = told(actions.REQUEUE_MATCHING)
+    assert entry.object_name == "error one"
+    assert details == {"choice": {"error_code": "one"}, "limit": 10, "up_to": letters[1].pk}
+    assert Entry.objects.count() == 1
+
+
+def test_what_is_refused_is_not_told():
+    with pytest.raises(InvalidRequeue):
+        requeue([1], by=Operator(), reason="r")
+    subscription = SubscriptionFactory.create(active=False)
+    with pytest.raises(NotRoutable):
+        backfill(subscription.pk, clock.now())
+    other = SubscriptionFactory.create()
+    stale = Subscription.objects.get(pk=other.pk)
+    secrets.rotate(other)
+    with pytest.raises(secrets.RotationConflict):
+        secrets.rotate(stale)
+
+    assert [entry.action for entry in Entry.objects.all()] == [actions.ROTATE]
+
+
+def test_a_program_is_named_by_its_key(client: Client):
+    subscription = SubscriptionFactory.create(callback_url=URL)
+    text = keys.create("shop", SCOPES, by="tests")[1]
+    address = f"/api/v1/subscriptions/{subscription.pk}"
+
+    answer = client.patch(
+        address, {"active": False}, content_type="application/json", headers={"Authorization": f"Bearer {text}"}
+    )
+
+    assert answer.status_code == 200
+    entry, details = told(actions.PAUSE)
+    assert (entry.actor, entry.via, entry.object_id) == ("API key shop", "api", subscription.pk)
+    assert details == {"active": {"from": True, "to": False}}
+
+
+def test_a_key_that_is_made_and_revoked_is_told_without_its_secret():
+    key, text = keys.create("shop", ["read"], by="anna")
+    keys.revoke(key, by="bert")
+    keys.revoke(key, by="carl")
+
+    assert [(entry.action, entry.actor) for entry in Entry.objects.order_by("id")] == [
+        (actions.CREATE_KEY, "anna"),
+        (actions.REVOKE_KEY, "bert"),
+    ]
+    assert text.rpartition("_")[2] not in "".join(Entry.objects.values_list("details", flat=True))
+
+
+def test_an_edit_tells_what_was_and_what_is_but_no_secret():
+    subscription = editing.create(
+        {"event_type": "order.created", "callback_url": URL, "headers": {"X-Key": "hidden-2"}}
+    )
+    with because("moved"):
+        editing.change(
+            subscription, {"callback_url": URL.replace("hidden-1", "hidden-3"), "headers": {"X-Key": "hidden-4"}}
+        )
+    editing.change(subscription, {"active": False})
+    editing.change(subscription, {"active": True})
+    editing.change(subscription, {"active": True})
+
+    told = list(Entry.objects.order_by("id"))
+    wanted = [actions.SUBSCRIBE, actions.EDIT, actions.PAUSE, actions.RESUME]
+    assert [entry.action for entry in told] == wanted
+    assert told[1].reason == "moved"
+    assert json.loads(told[1].details).keys() == {"callback_url", "custom_headers"}
+    for entry in told:
+        assert "hidden" not in entry.details + entry.object_name
+        assert entry.object_name == "order.created → https://127.0.0.1:8443/hook?…"
+
+
+def test_an_edit_in_the_console_is_told_once(anna: Client):
+    subscription = SubscriptionFactory.create(callback_url=URL)
+    form = {"event_type": "order.created", "callback_url": URL, "active": "on", "description": "new", "base_delay": ""}
+
+    anna.post(rows.change("subscriptions_subscription", subscription.pk), form)
+
+    entry, details = told(actions.EDIT)
+    assert (entry.actor, details) == ("anna", {"description": {"from": "", "to": "new"}})
+    assert not Entry.objects.filter(action=actions.SUBSCRIBE).exists()
+
+
+def test_a_new_subscription_and_the_sight_of_its_secret_are_told(anna: Client):
+    form = {"event_type": "order.created", "callback_url": URL, "active": "on", "signing_scheme": "v1"}
+
+    assert "whsec_" in anna.post(rows.add("subscriptions_subscription"), form).content.decode()
+
+    assert told(actions.SUBSCRIBE)[0].actor == told(actions.REVEAL)[0].actor == "anna"
+    assert "whsec_" not in "".join(Entry.objects.values_list("details", flat=True))
+
+
+def test_verifying_testing_and_rotating_are_told_with_what_came_of_it(anna: Client, receiver: Receiver):
+    subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
+    for verb in ("verify", "test", "rotate"):
+        anna.post(reverse(f"admin:subscriptions_subscription_{verb}", args=[subscription.pk]))
+
+    assert told(actions.VERIFY)[1] == {"verified": True, "answer": "the endpoint sent the challenge back"}
+    assert told(actions.TEST)[0].object_id == subscription.pk
+    assert told(actions.ROTATE)[1] == {"scheme": "v1", "forced": False}
+    assert {entry.actor for entry in Entry.objects.filter(object_type="subscription")} == {"anna"}
+
+
+def test_commands_are_told_as_the_operators():
+    subscription = SubscriptionFactory.create()
+    call_command("rotate_secret", subscription.pk)
+    call_command("rotate_secrets")
+    call_command("backfill", subscription.pk, since="2026-01-31T00:00:00Z")
+
+    for action in (actions.ROTATE, actions.REENCRYPT, actions.BACKFILL):
+        entry, _ = told(action)
+        assert (entry.actor, entry.via) == (Operator().get_username(), "command")
+    assert told(actions.BACKFILL)[0].object_id == subscription.pk

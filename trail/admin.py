@@ -1,0 +1,86 @@
+"""The trail in the console: to be read, by those who may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.safestring import SafeString
+
+from webhookhub.console import shown
+from webhookhub.console.readonly import ReadOnlyAdmin
+from webhookhub.console.search import ExactSearch, number
+
+from .actions import ACTIONS
+from .models import Entry
+
+MOST_FOUND = 1000
+MAY_READ = "trail.view_entry"
+KINDS = sorted({action.partition(".")[0] for action in ACTIONS})
+
+if TYPE_CHECKING:
+    Base = admin.ModelAdmin[Any]
+else:
+    Base = object
+
+
+class ActionFilter(admin.SimpleListFilter):
+    title = "what"
+    parameter_name = "action"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return list(ACTIONS.items())
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Entry]) -> QuerySet[Entry]:
+        return queryset.filter(action=self.value()) if self.value() in ACTIONS else queryset
+
+
+@admin.register(Entry)
+class EntryAdmin(ExactSearch, ReadOnlyAdmin):
+    list_display = ("at", "actor", "via", "action_in_words", "object_name", "reason")
+    list_defer = ("details",)
+    list_filter = (ActionFilter,)
+    words = {"action": tuple(ACTIONS), "object_type": KINDS}
+    references = ("object_id",)
+    search_help_text = "Who: a user name, or “API key” and its name, given whole; or an object's number."
+    fields = ("at", "actor", "via", "action_in_words", "object_type", "object_id", "object_name", "reason", "told")
+
+    def find(self, term: str) -> Iterable[int]:
+        newest = Entry.objects.order_by("-pk").values_list("pk", flat=True)
+        found = set(newest.filter(actor=term)[:MOST_FOUND])
+        id = number(term)
+        if id is not None:
+            found |= set(newest.filter(object_type__in=KINDS, object_id=id)[:MOST_FOUND])
+        return found
+
+    @admin.display(description="what")
+    def action_in_words(self, entry: Entry) -> str:
+        return ACTIONS.get(str(entry.action), str(entry.action))
+
+    @admin.display(description="details")
+    def told(self, entry: Entry) -> SafeString:
+        return shown.json_block(entry.details)
+
+
+class Trailed(Base):
+    """For a ModelAdmin whose verbs tell the trail: Django's own log, which anybody could empty, is not written."""
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        return None
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        return None
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
+        return None
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """Of one object, to those who may read the trail."""
+        id = number(object_id)
+        if not request.user.has_perm(MAY_READ) or id is None:
+            raise PermissionDenied
+        return HttpResponseRedirect(shown.listing(Entry, f"object_type={self.opts.model_name}&object_id={id}"))

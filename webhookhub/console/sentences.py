@@ -1,0 +1,70 @@
+"""What happened to a delivery, in plain words: an error code, how often and for how long, and what comes next."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from . import plain, shown
+
+
+def trouble(code: str, attempts: int, lasting: timedelta | None = None) -> str:
+    """`The endpoint answered 503, 4 times in a row over 6 h`; begins a sentence."""
+    words = capital(shown.in_words(code))
+    if attempts <= 1:
+        return words
+    times = ngettext("%(number)s time in a row", "%(number)s times in a row", attempts) % {"number": attempts}
+    if not lasting:
+        return _("%(trouble)s, %(times)s") % {"trouble": words, "times": times}
+    return _("%(trouble)s, %(times)s over %(duration)s") % {
+        "trouble": words,
+        "times": times,
+        "duration": plain.duration(lasting),
+    }
+
+
+def delivered(attempts: int, last_error: str | None) -> str:
+    if attempts <= 1 or not last_error:
+        return _("Delivered at the first attempt.") if attempts <= 1 else _("Delivered.")
+    return _("Delivered at attempt %(number)s. Before that, %(error)s.") % {
+        "number": attempts,
+        "error": shown.in_words(last_error),
+    }
+
+
+def given_up(trouble: str, attempts: int) -> str:
+    pattern = ngettext(
+        "%(trouble)s. The hub gave up after %(number)s attempt; nothing more is tried until it is requeued.",
+        "%(trouble)s. The hub gave up after %(number)s attempts; nothing more is tried until it is requeued.",
+        attempts,
+    )
+    return str(pattern % {"trouble": trouble, "number": attempts})
+
+
+def tries_again(trouble: str, at: datetime) -> str:
+    """Markup: the time is one that the viewer's zone is given to."""
+    return format_html(_("{trouble}; next try at {at}."), trouble=trouble, at=shown.moment(at))
+
+
+def begins(at: datetime) -> str:
+    return format_html(_("Waits for its first attempt, at {at}."), at=shown.moment(at))
+
+
+def under_way(number: int) -> str:
+    return _("Attempt %(number)s is under way.") % {"number": number}
+
+
+def held_back(active: bool, verified: bool) -> str | None:
+    """Why nothing is sent to a subscription for the time being; None if there is no reason."""
+    if not active:
+        return _("The subscription is switched off: its deliveries wait until it is switched on again.")
+    if not verified:
+        return _("The subscription is not verified: its deliveries wait until it is.")
+    return None
+
+
+def capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
