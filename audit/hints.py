@@ -18,6 +18,8 @@ LOOKUPS = {
     "letter_by_id": ("dead_letters", "id"),
     "requeue_by_letter": ("dead_letter_requeues", "dead_letter_id"),
     "event_by_id": ("events", "id"),
+    "fact_by_instance": ("saga_facts", "instance_id"),
+    "instance_by_id": ("saga_instances", "id"),
     "inbox_by_event": ("routing_inbox", "event_id"),
     "subscription_by_type": ("subscriptions", "event_type"),
     "subscription_by_id": ("subscriptions", "id"),

@@ -29,6 +29,9 @@ LETTERS = Table("dead_letters", "d")
 REQUEUES = Table("dead_letter_requeues", "r")
 EVENTS = Table("events", "e")
 INBOX = Table("routing_inbox", "i", "event_id")
+INSTANCES = Table("saga_instances", "w")
+FACTS = Table("saga_facts", "f")
+WORKFLOW_INBOX = Table("workflow_inbox", "i", "event_id")
 
 
 @dataclass(frozen=True)

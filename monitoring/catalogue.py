@@ -63,6 +63,28 @@ JOBS = Metric(
 )
 EXPIRED_LEASES = Metric("webhookhub_expired_leases", GAUGE, "Leases past their time that no cleaner has reset yet.")
 DEAD_LETTERS = Metric("webhookhub_dead_letters", GAUGE, "Dead letters that nobody has requeued.")
+WORKFLOW_EVENTS = Metric(
+    "webhookhub_workflow_events_total", COUNTER, "Events of business workflows that trackers have looked at."
+)
+WORKFLOWS_STARTED = Metric("webhookhub_workflows_started_total", COUNTER, "Workflows begun, by type.", ("workflow",))
+WORKFLOWS_ENDED = Metric(
+    "webhookhub_workflows_ended_total",
+    COUNTER,
+    "Workflows ended, by type and status: COMPLETED, COMPENSATED or FAILED.",
+    ("workflow", "status"),
+)
+WORKFLOW_EVENTS_WAITING = Metric(
+    "webhookhub_workflow_events_waiting", GAUGE, "Events of business workflows that no tracker has looked at yet."
+)
+WORKFLOWS = Metric("webhookhub_workflows", GAUGE, "Workflows that have not ended, by status.", ("status",))
+WORKFLOWS_OVERDUE = Metric(
+    "webhookhub_workflows_overdue", GAUGE, "Workflows whose deadline has passed for more than a minute unnoticed."
+)
+WORKFLOWS_FOR_OPERATORS = Metric(
+    "webhookhub_workflows_need_operator",
+    GAUGE,
+    "Workflows of which something is left that only a person can put right.",
+)
 PROCESSES = Metric("webhookhub_processes", GAUGE, "Running loops, by kind.", ("kind",))
 HEARTBEAT = Metric(
     "webhookhub_process_heartbeat_age_seconds",
@@ -91,6 +113,13 @@ ALL = (
     JOBS,
     EXPIRED_LEASES,
     DEAD_LETTERS,
+    WORKFLOW_EVENTS,
+    WORKFLOWS_STARTED,
+    WORKFLOWS_ENDED,
+    WORKFLOW_EVENTS_WAITING,
+    WORKFLOWS,
+    WORKFLOWS_OVERDUE,
+    WORKFLOWS_FOR_OPERATORS,
     PROCESSES,
     HEARTBEAT,
     COUNT_LIMIT,

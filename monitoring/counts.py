@@ -17,6 +17,8 @@ from webhookhub.conf import KINDS
 from webhookhub.db import clock
 from webhookhub.models import Process
 from webhookhub.runner.silence import silence
+from workflows import words
+from workflows.models import Instance, WorkflowInbox
 
 LIMIT = 100_000
 # Due for longer than this is late, and not just about to be taken.
@@ -37,6 +39,10 @@ class Open:
     oldest_due_seconds: float
     jobs: dict[str, int]
     expired_leases: int
+    workflow_events_waiting: int
+    workflows: dict[str, int]
+    workflows_overdue: int
+    workflows_for_operators: int
     processes: dict[str, int]
     heartbeat_ages: dict[str, float]
 
@@ -56,6 +62,10 @@ def read() -> Open:
         oldest_due_seconds=_oldest_due(now),
         jobs=_jobs(),
         expired_leases=_count(Job.objects.expired(now).order_by()),
+        workflow_events_waiting=_count(WorkflowInbox.objects.order_by()),
+        workflows={status: _count(Instance.objects.filter(status=status)) for status in words.OPEN},
+        workflows_overdue=sum(_count(Instance.objects.due(status, now - GRACE).order_by()) for status in words.OPEN),
+        workflows_for_operators=_count(Instance.objects.needing_operator().order_by()),
         processes={kind: sum(age <= alive for age in ages) for kind, ages in beats.items()},
         heartbeat_ages={kind: max(0.0, min(ages)) for kind, ages in beats.items() if ages},
     )

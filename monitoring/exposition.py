@@ -56,6 +56,13 @@ class Figures(Collector):
         durations = [kept.get((totals.DURATIONS, label), 0) for label in DURATION_LABELS]
         duration_sum = kept.get((totals.DURATION_SUM, ""), 0) / 1000
         yield _histogram(catalogue.DURATION, [bound / 1000 for bound in DURATION_MS], durations, duration_sum)
+        yield _family(catalogue.WORKFLOW_EVENTS, {(): kept.get((totals.WORKFLOW_EVENTS, ""), 0)})
+        started: Samples = {
+            (label,): value for (name, label), value in kept.items() if name == totals.WORKFLOWS_STARTED
+        }
+        yield _family(catalogue.WORKFLOWS_STARTED, started)
+        endings = {_parted(label): value for (name, label), value in kept.items() if name == totals.WORKFLOWS_ENDED}
+        yield _family(catalogue.WORKFLOWS_ENDED, endings)
         # A dead letter is requeued at most once.
         yield _family(catalogue.DEAD_LETTERS, {(): max(0, ended[transitions.DEAD_LETTERED,] - requeued)})
 
@@ -69,13 +76,17 @@ class Figures(Collector):
         yield _family(catalogue.OLDEST_DUE, {(): now.oldest_due_seconds})
         yield _family(catalogue.JOBS, _by_label(now.jobs))
         yield _family(catalogue.EXPIRED_LEASES, {(): now.expired_leases})
+        yield _family(catalogue.WORKFLOW_EVENTS_WAITING, {(): now.workflow_events_waiting})
+        yield _family(catalogue.WORKFLOWS, _by_label(now.workflows))
+        yield _family(catalogue.WORKFLOWS_OVERDUE, {(): now.workflows_overdue})
+        yield _family(catalogue.WORKFLOWS_FOR_OPERATORS, {(): now.workflows_for_operators})
         yield _family(catalogue.PROCESSES, _by_label(now.processes))
         yield _family(catalogue.HEARTBEAT, _by_label(now.heartbeat_ages))
         yield _family(catalogue.COUNT_LIMIT, {(): counts.LIMIT})
 
 
 def _parted(label: str) -> tuple[str, ...]:
-    """`retried/timeout` as (outcome, error code)."""
+    """`retried/timeout` as (outcome, error code), and so on."""
     outcome, _, error_code = label.partition("/")
     return outcome, error_code
 

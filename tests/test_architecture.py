@@ -104,6 +104,8 @@ ALLOWED: dict[str, set[str]] = {
         "sagas.transitions",
         "jobs.models",
         "jobs.states",
+        "workflows.models",
+        "workflows.words",
     },
     "console": {  # the pages that show several layers at once; it writes nothing itself
         "webhookhub",

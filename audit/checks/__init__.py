@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from audit.check import Check
 
-from . import attempts, deadletters, generations, jobs, processes, references, routing, schema
+from . import attempts, deadletters, generations, jobs, processes, references, routing, schema, workflows
 
 ALL: tuple[Check, ...] = (
     *schema.CHECKS,
@@ -14,5 +14,6 @@ ALL: tuple[Check, ...] = (
     *jobs.CHECKS,
     *deadletters.CHECKS,
     *references.CHECKS,
+    *workflows.CHECKS,
     *processes.CHECKS,
 )

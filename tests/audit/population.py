@@ -13,6 +13,13 @@ from jobs.report import Report, report
 from sagas.dispatch import dispatch
 from sagas.models import Saga
 from tests.conformance import world
+from tests.workflows.lives import DEFINITIONS, happy
+from tests.workflows.support import catch_up, tell, tracked
+from workflows import words
+from workflows.models import Instance
+from workflows.words import DONE, FAILURE, UNDO_FAILED, UNDONE
+
+ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 
 
 def populate() -> None:
@@ -34,9 +41,27 @@ def populate() -> None:
     world.publish_some("d")
     world.route()  # waits for its first attempt
     world.publish_some("e")  # still to be routed
+    _run_workflows()
     assert set(Saga.objects.values_list("status", flat=True)) == set(Saga._meta.get_field("status").words)
     assert Job.objects.filter(lease_resets=1).exists()
     assert Saga.objects.filter(generation=2).exists()
+
+
+def _run_workflows() -> None:
+    """One that is complete, one that is being compensated, one that was, one that failed, one under way."""
+    tracked()
+    for said in happy(ORDER):
+        tell(ORDER, said, "complete")
+    for key in ("compensating", "compensated"):
+        for said in [("order", DONE), ("inventory", FAILURE)]:
+            tell(ORDER, said, key)
+    tell(ORDER, ("order", UNDONE), "compensated")
+    for said in [("order", DONE), ("inventory", DONE), ("payment", FAILURE), ("inventory", UNDO_FAILED)]:
+        tell(ORDER, said, "failed")
+    tell(ORDER, ("order", DONE), "open")
+    catch_up()
+    tell(ORDER, ("order", DONE), "waiting")  # still to be tracked
+    assert set(Instance.objects.values_list("status", flat=True)) == set(words.STATUSES)
 
 
 def _lose_leases() -> None:

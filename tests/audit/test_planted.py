@@ -20,6 +20,7 @@ from .support import audit, execute, keys, value, without_protection
 
 EVENTS, INBOX, SUBSCRIPTIONS = "events", "routing_inbox", "subscriptions"
 SAGAS, JOBS = "webhook_delivery_sagas", "webhook_delivery_jobs"
+INSTANCES, FACTS, WORKFLOW_INBOX = "saga_instances", "saga_facts", "workflow_inbox"
 LETTERS, REQUEUES = "dead_letters", "dead_letter_requeues"
 PAST = "'2001-01-01 00:00:00'"
 NOWHERE = 987654
@@ -176,6 +177,29 @@ def not_delivered_to_all() -> int:
     return event.id
 
 
+def never_tracked() -> int:
+    event = int(value(f"SELECT MIN(event_id) FROM {WORKFLOW_INBOX}"))
+    return update(EVENTS, f"id = {event}", f"created_at = {PAST}")
+
+
+def workflow_inbox_row_of_no_event() -> int:
+    execute(f"INSERT INTO {WORKFLOW_INBOX} (event_id) VALUES ({NOWHERE})")
+    return NOWHERE
+
+
+def without_fact(status: str, fact: str) -> int:
+    """A workflow in this state that lacks a fact."""
+    instance = pick(INSTANCES, f"status = '{status}'")
+    execute(f"DELETE FROM {FACTS} WHERE instance_id = {instance} AND {fact}")
+    return instance
+
+
+def compensation_of_what_was_completed() -> int:
+    instance = pick(INSTANCES, "status = 'COMPLETED'")
+    copy(FACTS, "detail = 'saga.compensation_requested'", instance_id=str(instance))
+    return instance
+
+
 def silent_process() -> str:
     Process.objects.create(name="gone", kind="worker", host="h", pid=1, heartbeat_at="2001-01-01T00:00:00Z")
     return "gone"
@@ -282,6 +306,21 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
         lambda: update(LETTERS, ANY, f"subscription_id = {NOWHERE}"),
     ),
     "a requeue of no dead letter": ("requeue-references", lambda: update(REQUEUES, ANY, f"dead_letter_id = {NOWHERE}")),
+    "an event of a workflow that is not tracked": ("workflow-inbox", never_tracked),
+    "a workflow's inbox row of no event": ("workflow-inbox", workflow_inbox_row_of_no_event),
+    "an end that nobody decided": ("workflow-ends", lambda: without_fact("COMPLETED", "role = 'ended'")),
+    "an end that was not published": ("workflow-ends", lambda: without_fact("FAILED", "detail = 'saga.failed'")),
+    "compensation of what was completed": ("workflow-compensation", compensation_of_what_was_completed),
+    "a time-out that nobody noticed": (
+        "workflow-deadlines",
+        lambda: update(INSTANCES, "status = 'IN_PROGRESS'", f"deadline = {PAST}"),
+    ),
+    "an open workflow without a deadline": (
+        "workflow-deadlines",
+        lambda: update(INSTANCES, "status = 'COMPENSATING'", "deadline = NULL"),
+    ),
+    "a fact of no workflow": ("workflow-references", lambda: copy(FACTS, ANY, instance_id=str(NOWHERE))),
+    "a fact of no event": ("workflow-references", lambda: copy(FACTS, ANY, event_id=str(NOWHERE))),
     "a silent process": ("processes", silent_process),
     "a hub without a cleaner": ("process-kinds", only_a_worker),
 }

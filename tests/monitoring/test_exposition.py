@@ -17,11 +17,15 @@ from sagas.dispatch import dispatch
 from sagas.models import Saga
 from tests.conformance import world
 from tests.monitoring.test_probes import beat
+from tests.workflows.lives import DEFINITIONS
+from tests.workflows.support import catch_up, tell, told_before, tracked
 from webhookhub.conf import KINDS
 from webhookhub.db import clock
 
 pytestmark = pytest.mark.django_db
 Samples = dict[str, dict[tuple[str, ...], float]]
+
+ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 
 
 def scrape() -> Samples:
@@ -60,6 +64,29 @@ def test_a_hub_without_events_shows_noughts():
     assert found["webhookhub_processes"] == {(kind,): 0 for kind in KINDS}
     assert found["webhookhub_deliveries_oldest_due_seconds"] == {(): 0}
     assert found["webhookhub_delivery_latency_seconds_count"] == {(): 0}
+
+
+def test_workflows_are_followed_from_their_first_event_to_their_end():
+    tracked()
+    for number, step in enumerate(("order", "order", "inventory")):
+        tell(ORDER, (step, "done"), f"k-{min(number, 1)}")
+    assert scrape()["webhookhub_workflow_events_waiting"] == {(): 3}
+    catch_up()
+    tell(ORDER, ("payment", "failed"), "k-1")
+    catch_up()
+    told_before(ORDER, ("order", "done"), "k-2", timedelta(hours=1))
+    catch_up()
+
+    found = scrape()
+    assert found["webhookhub_workflow_events_total"] == {(): 5}
+    assert found["webhookhub_workflows_started_total"] == {("order_submission",): 3}
+    assert found["webhookhub_workflows"] == {("IN_PROGRESS",): 2, ("COMPENSATING",): 1}
+    assert found["webhookhub_workflows_overdue"] == {(): 1}
+    for step in ("order", "inventory"):
+        tell(ORDER, (step, "compensated"), "k-1")
+    catch_up()
+    assert scrape()["webhookhub_workflows_ended_total"] == {("order_submission", "COMPENSATED"): 1}
+    assert scrape()["webhookhub_workflows_need_operator"] == {(): 0}
 
 
 def test_deliveries_are_followed_from_the_event_to_their_end():

@@ -1,0 +1,78 @@
+"""Business workflows: what their facts say, what their rows say and what was published go together.
+
+Whether each row is what its facts fold to is asked by `manage.py workflows replay`.
+"""
+
+from __future__ import annotations
+
+from audit.check import RowCheck
+from audit.walk import FACTS, INSTANCES, WORKFLOW_INBOX
+
+CHECKS = (
+    RowCheck(
+        name="workflow-inbox",
+        invariant="An event of a workflow is tracked soon after it was published; the inbox holds nothing but events.",
+        table=WORKFLOW_INBOX,
+        sql="""
+            SELECT i.event_id, COALESCE(e.created_at, 'never') AS created_at
+            FROM {walked} LEFT JOIN events e {event_by_id} ON e.id = i.event_id
+            WHERE {within} AND (e.id IS NULL OR (e.created_at < %(before)s
+                AND (i.lease_until IS NULL OR i.lease_until < %(before)s)))
+        """,
+        says="still to be tracked; published: {created_at}",
+    ),
+    RowCheck(
+        name="workflow-ends",
+        invariant="A workflow that has ended was decided to end, and its end was published.",
+        table=INSTANCES,
+        # The row is written last: at no moment is it ahead of its facts.
+        sql="""
+            SELECT w.id, w.status
+            FROM {walked} LEFT JOIN saga_facts f {fact_by_instance}
+                ON f.instance_id = w.id AND f.role IN ('ended', 'emitted')
+            WHERE {within} AND w.status IN ('COMPLETED', 'COMPENSATED', 'FAILED')
+            GROUP BY w.id, w.status
+            HAVING SUM(CASE WHEN f.role = 'ended' THEN 1 ELSE 0 END) = 0
+                OR SUM(CASE WHEN f.role = 'emitted' AND f.detail =
+                    CASE w.status WHEN 'COMPLETED' THEN 'saga.completed' ELSE 'saga.failed' END THEN 1 ELSE 0 END) = 0
+        """,
+        says="{status} without a decision, or without its event",
+    ),
+    RowCheck(
+        name="workflow-compensation",
+        invariant="A workflow that was completed was never told to compensate.",
+        table=INSTANCES,
+        sql="""
+            SELECT w.id, MIN(f.event_id) AS event_id
+            FROM {walked} {join} saga_facts f {fact_by_instance} ON f.instance_id = w.id
+            WHERE {within} AND w.status = 'COMPLETED' AND f.role = 'emitted'
+                AND f.detail = 'saga.compensation_requested'
+            GROUP BY w.id
+        """,
+        says="COMPLETED, and event {event_id} asks for compensation",
+    ),
+    RowCheck(
+        name="workflow-deadlines",
+        invariant="A workflow that is open has a deadline, and one that has passed is noticed soon.",
+        table=INSTANCES,
+        # One that was just born has no facts yet.
+        sql="""
+            SELECT w.id, COALESCE(w.deadline, 'never') AS deadline FROM {walked}
+            WHERE {within} AND w.status IN ('IN_PROGRESS', 'COMPENSATING')
+                AND ((w.deadline IS NULL AND w.version > 0) OR w.deadline < %(before)s)
+        """,
+        says="its time was up: {deadline}",
+    ),
+    RowCheck(
+        name="workflow-references",
+        invariant="A workflow's fact belongs to a workflow, and the event that it names exists.",
+        table=FACTS,
+        sql="""
+            SELECT f.id, f.instance_id, COALESCE(f.event_id, 0) AS event_id
+            FROM {walked} LEFT JOIN saga_instances w {instance_by_id} ON w.id = f.instance_id
+            LEFT JOIN events e {event_by_id} ON e.id = f.event_id
+            WHERE {within} AND (w.id IS NULL OR (f.event_id IS NOT NULL AND e.id IS NULL))
+        """,
+        says="there is no workflow {instance_id} or no event {event_id}",
+    ),
+)
