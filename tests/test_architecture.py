@@ -95,6 +95,8 @@ ALLOWED: dict[str, set[str]] = {
         "sagas.transitions",
         "deadletters.models",
         "deadletters.requeue",
+        "trail.actions",
+        "trail.record",
     },
     "monitoring": {  # shows what is kept and what is open, and writes nothing
         "webhookhub",

@@ -20,6 +20,9 @@ REENCRYPT = "subscription.reencrypt"
 BACKFILL = "subscription.backfill"
 CREATE_KEY = "apikey.create"
 REVOKE_KEY = "apikey.revoke"
+RETRY_STEP = "workflow.retry"
+MARK_COMPENSATED = "workflow.mark_compensated"
+CLOSE_WORKFLOW = "workflow.close"
 CREATE_USER = "user.create"
 CHANGE_USER = "user.change"
 CHANGE_PASSWORD = "user.password"  # noqa: S105
@@ -46,6 +49,9 @@ ACTIONS = {
     BACKFILL: "had past events delivered",
     CREATE_KEY: "made an API key",
     REVOKE_KEY: "revoked an API key",
+    RETRY_STEP: "had a workflow's event delivered again",
+    MARK_COMPENSATED: "marked a workflow as compensated",
+    CLOSE_WORKFLOW: "closed a workflow",
     CREATE_USER: "made a user",
     CHANGE_USER: "changed a user",
     CHANGE_PASSWORD: "changed a password",

@@ -53,21 +53,34 @@ def listed(request: HttpRequest) -> Listed:
     before = _before(request.GET.get("before", ""))
     lowest, above = choice.bounds(chosen)
     before = above if before is None else before
-    indexed = chosen.is_indexed
-    window = choice.newest_first(chosen, lowest, before, PAGE + 1 if indexed else WINDOW)
-    kept = window if indexed else chosen.keep(window)
+    kept, last, cut = _look(chosen, lowest, before)
     rows = kept[:PAGE]
-    more = len(kept) > PAGE or (not indexed and len(window) == WINDOW)
-    last = rows[-1] if len(kept) > PAGE else window[-1] if window else None
+    more = cut or len(kept) > PAGE
+    last = rows[-1] if len(kept) > PAGE else last
     conditions = {name: value for name, value in given.items() if value}
     return Listed(
         form,
         rows,
         urlencode({**conditions, "before": last.id}) if more and last else "",
         urlencode(conditions) if request.GET.get("before") else "",
-        more and len(kept) <= PAGE,
+        cut,
         now,
     )
+
+
+def _look(chosen: Choice, lowest: int, before: int | None) -> tuple[list[Instance], Instance | None, bool]:
+    """What is wanted, and one more if there is; the last that was looked at; and whether it ended at that."""
+    kept: list[Instance] = []
+    last, looked, size = None, 0, min(PAGE + 1, WINDOW)
+    while looked < WINDOW:
+        window = choice.newest_first(chosen, lowest, before, size)
+        kept += window if chosen.is_indexed else chosen.keep(window)
+        looked += len(window)
+        last = window[-1] if window else last
+        if len(kept) > PAGE or len(window) < size:
+            return kept, last, False
+        before, size = window[-1].id, min(4 * size, WINDOW)
+    return kept, last, True
 
 
 def found(term: str, known: Registry) -> list[Instance]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trail import actions
+from trail import record as trail
 from webhookhub.db import clock
 from webhookhub.db.statements import insert_new
 from webhookhub.ids import new_uid
@@ -32,6 +34,8 @@ from .words import (
 # What may be said, and whether of a step (True), of the saga as a whole (False) or of either (None).
 VERBS = {STARTED: False, DONE: True, FAILURE: None, UNDONE: None, UNDO_FAILED: True, FINISHED: False}
 ACTIONS = {RETRIED: True, UNDONE: None, CLOSED: False}
+# What the trail of what people did calls them.
+TOLD = {RETRIED: actions.RETRY_STEP, UNDONE: actions.MARK_COMPENSATED, CLOSED: actions.CLOSE_WORKFLOW}
 
 
 class InvalidFact(ValueError):
@@ -89,6 +93,12 @@ def act(
     """An operator steps in: one of ACTIONS. The caller has seen to the permission."""
     _allowed(instance, action, step, ACTIONS)
     reason = _text("reason", reason, 500)
+    key, actor = _text("idempotency_key", idempotency_key, 200), _text("actor", actor, 150)
+    if not Fact.objects.filter(instance_id=instance.pk, idempotency_key=key).exists():
+        details = {"saga": str(instance.saga_id), "step": step}
+        trail.record(
+            TOLD[action], kind="workflow", id=instance.pk, name=str(instance), by=actor, reason=reason, details=details
+        )
     return _record(instance, action, step, OPERATOR, idempotency_key, actor, reason, detail or reason)
 
 

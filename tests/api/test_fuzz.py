@@ -26,6 +26,8 @@ from subscriptions.models import Subscription
 from tests.admin import rows
 from tests.factories import SubscriptionFactory
 from tests.support.web import WebServer
+from tests.workflows import shop
+from workflows.models import Fact, Instance
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -33,7 +35,7 @@ LEAST = 2000
 SEED = 20260131
 JSON = "application/json"
 SERVERS = (400, 414, 431)  # also from the web server itself, to what it cannot read
-TABLES = (Event, Saga, Job, DeadLetter, Requeue, Subscription)
+TABLES = (Event, Saga, Job, DeadLetter, Requeue, Subscription, Instance, Fact)
 # What a value may be that is none of the right ones: for fields, parameters and parts of a path alike.
 WRONG_VALUES: list[Any] = [
     *(None, True, 0, -1, 1.5, 2**63, 2**64, 10**30, [], {}, [[]], {"a": 1}, ""),
@@ -149,6 +151,7 @@ def requests_of(number: dict[str, Any]) -> Iterator[Hostile]:
         for path in ("/dead-letters/{}/requeue", "/subscriptions/{}/verify", "/subscriptions/{}/backfill"):
             yield Hostile("POST", path.format(shown or "%20"), b'{"reason":"x","since":"2026-01-01T00:00:00Z"}')
     yield from edits(number)
+    yield from of_workflows(number["workflow"])
 
 
 def edits(number: dict[str, Any]) -> Iterator[Hostile]:
@@ -167,6 +170,32 @@ def edits(number: dict[str, Any]) -> Iterator[Hostile]:
             yield Hostile("POST", f"{subscription}/backfill", json.dumps(given).encode())
         if not (isinstance(value, str) and 1 <= len(value.strip()) <= 500 and value.isprintable()):
             yield Hostile("POST", f"{letter}/requeue", json.dumps({"reason": value}).encode())
+
+
+def of_workflows(saga_id: Any) -> Iterator[Hostile]:
+    for value in WRONG_VALUES:
+        for name in ("limit", "saga_type", "status", "since", "until", "cursor", "needs_operator", "colour"):
+            if not (name == "needs_operator" and text(value) in ("0", "true")) and not (
+                name == "saga_type" and re.fullmatch(r"[a-z][a-z0-9_]{0,29}", text(value))
+            ):
+                yield Hostile("GET", f"/sagas?{name}={in_address(value)}")
+        yield Hostile("GET", f"/sagas?step={in_address(value)}")
+        yield Hostile("GET", f"/sagas/{in_address(value) or '%20'}/timeline")
+        for verb in ("step", "compensation-failed", "retry", "mark-compensated", "fail", "compensated"):
+            if value is not None or verb in ("step", "compensation-failed", "retry"):
+                more = {"reason": "x"} if verb in ("retry", "mark-compensated") else {}
+                body = {"step": value, "idempotency_key": "k", **more}
+                yield Hostile("POST", f"/sagas/{saga_id}/{verb}", json.dumps(body).encode())
+        body = {"saga_type": value, "correlation_id": "x", "idempotency_key": "k"}
+        yield Hostile("POST", "/sagas", json.dumps(body).encode())
+        if value is not None and not _is_name(value):
+            body = {"saga_type": "order_submission", "correlation_id": value, "idempotency_key": "k"}
+            yield Hostile("POST", "/sagas", json.dumps(body).encode())
+            body = {"step": "payment", "idempotency_key": value}
+            yield Hostile("POST", f"/sagas/{saga_id}/step", json.dumps(body).encode())
+        if not (_is_name(value) or (isinstance(value, str) and value == "😀" * 300) or value == "x" * 300):
+            body = {"reason": value, "idempotency_key": "k"}
+            yield Hostile("POST", f"/sagas/{saga_id}/close", json.dumps(body).encode())
 
 
 def _is_type(value: Any) -> bool:
@@ -204,7 +233,14 @@ def number(committed: None) -> dict[str, Any]:
     letter = rows.dead_letter("http_500")
     event = publish("order.created", {"n": 1}, source="another")
     subscription: Any = SubscriptionFactory(verified=False)
-    return {"letter": letter.pk, "delivery": letter.saga_id, "event": event.uid, "subscription": subscription.pk}
+    workflow = shop.waiting_for_payment("o-1").saga_id
+    return {
+        "letter": letter.pk,
+        "delivery": letter.saga_id,
+        "event": event.uid,
+        "subscription": subscription.pk,
+        "workflow": workflow,
+    }
 
 
 def shoot(web: WebServer, key: str, shots: list[Hostile]) -> Counter[int]:

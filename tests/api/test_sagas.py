@@ -14,6 +14,7 @@ from sagas.models import Saga
 from tests.audit.support import audit
 from tests.workflows import shop
 from tests.workflows.support import catch_up, instance, tracked
+from trail.models import Entry
 from webhookhub.db import clock
 from workflows.models import Fact, Instance
 
@@ -420,6 +421,22 @@ def test_a_late_success_shows_as_an_anomaly(hub_wide: Program):
     shown = hub_wide.get(f"/sagas/{saga.saga_id}").json()
     assert (shown["status"], shown["anomaly"]) == ("COMPENSATED", "payment done after the end")
     assert shown["steps"]["payment"] == "compensating", "it is asked to be undone all the same"
+
+
+def test_what_operators_do_is_in_the_trail_once(hub_wide: Program):
+    saga = shop.declined("o-1")
+    for _ in range(2):
+        verb(hub_wide, saga, "mark-compensated", "m", step="inventory", reason="put back by hand")
+        verb(hub_wide, saga, "close", "c", reason="enough")
+    verb(hub_wide, saga, "close", "d", reason="two\nlines")
+
+    told = list(
+        Entry.objects.exclude(action="apikey.create").values_list("action", "actor", "via", "object_id", "reason")
+    )
+    assert told == [
+        ("workflow.mark_compensated", "API key everything", "api", saga.pk, "put back by hand"),
+        ("workflow.close", "API key everything", "api", saga.pk, "enough"),
+    ]
 
 
 def test_the_audit_accepts_what_an_operator_had_delivered_again(hub_wide: Program):

@@ -1,0 +1,71 @@
+"""Every list of workflows goes by an index, with forty thousand of them: a page reads what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+
+from api import keys
+from bench.workflow_pages import PEOPLE, PROGRAMS, fill
+from tests.conformance.test_plans import plans
+from tests.conftest import empty_tables
+from webhookhub.db import vendors
+
+pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db]
+
+# What a page looks at, at most, where a condition has to be held against each; and the facts of a thousand.
+MOST_READ = 15_000
+GROWING = ("saga_instances", "saga_facts", "events", "webhook_delivery_sagas")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forty_thousand_workflows(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    if not vendors.is_server(connection):
+        yield
+        return
+    with django_db_blocker.unblock():
+        empty_tables()
+        fill(40_000)
+    yield
+    with django_db_blocker.unblock():
+        empty_tables()
+        connection.close()
+
+
+@pytest.fixture
+def program() -> Client:
+    return Client(headers={"Authorization": f"Bearer {keys.create('reader', ['read'], by='tests')[1]}"})
+
+
+@pytest.fixture
+def person() -> Client:
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    return client
+
+
+def check(client: Client, address: str) -> None:
+    def open_page() -> None:
+        assert client.get(address).status_code == 200
+
+    found = plans(open_page, lambda sql: sql.startswith("SELECT") and any(f"FROM {table}" in sql for table in GROWING))
+
+    assert found
+    for plan in found:
+        assert all(row["type"] != "ALL" or str(row["table"]).startswith("<") for row in plan.rows), plan
+    assert sum(plan.rows_read for plan in found) <= MOST_READ, [(plan.rows_read, plan.sql[:200]) for plan in found]
+
+
+@pytest.mark.parametrize("path", PROGRAMS)
+def test_a_list_of_the_api_reads_what_it_takes(program: Client, path: str):
+    check(program, f"/api/v1/sagas{path}")
+
+
+@pytest.mark.parametrize("path", PEOPLE)
+def test_a_list_of_the_console_reads_what_it_takes(person: Client, path: str):
+    check(person, f"/admin/workflows/instance/{path}")
