@@ -5,7 +5,7 @@ WEB ?= 127.0.0.1:8000
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help run demo demo-workflows test torture mutants bench setup clean
+.PHONY: help run demo demo-workflows test torture mutants bench screenshots messages setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,8 @@ help:
 	@echo "make torture kill everything at random for 90 s and look whether anything is lost (ARGS='--seconds 600 …')"
 	@echo "make mutants take one guard at a time out of a copy, and demand that the tests notice (some minutes)"
 	@echo "make bench   set up and run the benchmark, about ten minutes (ARGS='drain floor --quick' goes to it)"
+	@echo "make screenshots  make the pictures in docs/ anew, from the console of a hub that delivers"
+	@echo "make messages     collect the pages' texts for translation, and compile what is translated"
 	@echo "make setup   only the set-up, into .venv"
 	@echo "make clean   remove what the above have made, data included"
 
@@ -41,6 +43,15 @@ mutants: .venv/.tests
 bench: .venv/.bench
 	@mkdir -p var/bench
 	@exec $(BIN)/python -m bench --json var/bench/figures.json --plots var/bench $(ARGS)
+
+screenshots: .venv/.tests
+	@exec $(BIN)/python -m tests.screenshots $(ARGS)
+
+# Needs gettext (apt-get install gettext). What is new is to be translated in locale/, then this is run again.
+messages: setup
+	@$(BIN)/python manage.py makemessages -l zh_Hant --no-location --no-obsolete --no-wrap \
+		--ignore .venv --ignore tests --ignore bench --ignore var
+	@$(BIN)/python manage.py compilemessages -l zh_Hant --ignore .venv
 
 # The driver is no file to be made once: what it is built from may appear later, as may the wish for it.
 setup: .venv/.packages

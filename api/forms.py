@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSplitDateTimeWidget
 
 from . import keys
@@ -19,10 +20,12 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
     scopes = forms.MultipleChoiceField(
         choices=[(scope, f"{scope}: {meaning}") for scope, meaning in SCOPES.items()],
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        error_messages={"required": "Choose at least one scope."},
+        error_messages={"required": _("Choose at least one scope.")},
     )
     expires_at = forms.SplitDateTimeField(
-        required=False, widget=UnfoldAdminSplitDateTimeWidget, help_text="In UTC. Empty: it lasts until it is revoked."
+        required=False,
+        widget=UnfoldAdminSplitDateTimeWidget,
+        help_text=_("In UTC. Empty: it lasts until it is revoked."),
     )
 
     class Meta:

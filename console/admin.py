@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import admin
@@ -9,6 +10,7 @@ from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
@@ -22,6 +24,7 @@ from trail.admin import Trailed
 from webhookhub.console.bases import ModelAdmin
 
 from . import pages
+from .badges import badge
 
 for model in (User, Group, Saga, Event, Job):
     admin.site.unregister(model)
@@ -38,8 +41,19 @@ class Page:
         return super().render_change_form(request, context, *args, **kwargs)  # type: ignore[misc]
 
 
+@admin.display(description=gettext_lazy("state"))
+def state(row: Any) -> str:
+    return badge(row.status)
+
+
+def with_state(columns: Iterable[Any]) -> tuple[Any, ...]:
+    """In colours and words where the list has the bare status."""
+    return tuple(state if column == "status" else column for column in columns)
+
+
 @admin.register(Saga)
 class DeliveryPage(Page, SagaAdmin):
+    list_display = with_state(SagaAdmin.list_display)
     change_form_template = "console/pages/delivery.html"
 
     def parts(self, row: Saga, user: Any) -> dict[str, Any]:
@@ -56,6 +70,7 @@ class EventPage(Page, EventAdmin):
 
 @admin.register(Job)
 class AttemptPage(Page, JobAdmin):
+    list_display = with_state(JobAdmin.list_display)
     change_form_template = "console/pages/attempt.html"
 
     def parts(self, row: Job, user: Any) -> dict[str, Any]:

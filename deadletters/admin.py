@@ -11,6 +11,8 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from events import lookup as events
 from events.models import Event
@@ -37,7 +39,7 @@ class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
     list_per_page = 50
     list_prefetch = (Prefetch("event", Event.objects.defer("payload")), "subscription", "requeue")
     references = ("event", "saga")
-    search_help_text = (
+    search_help_text = _(
         "A dead letter's or its delivery's number, or the event's uid, external id or correlation id, given whole."
     )
     actions = ("requeue",)
@@ -71,7 +73,7 @@ class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
     def has_requeue_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm(PERMISSION)
 
-    @admin.action(description="Requeue: deliver anew", permissions=["requeue"])
+    @admin.action(description=_("Requeue: deliver anew"), permissions=["requeue"])
     def requeue(self, request: HttpRequest, queryset: QuerySet[DeadLetter]) -> HttpResponse | None:
         ids = list(queryset.values_list("pk", flat=True)[: MOST_AT_ONCE + 1])
         if len(ids) > MOST_AT_ONCE:
@@ -100,50 +102,51 @@ class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
         context["requeued_as"] = successor and confirmation.delivery(successor)
         return super().change_view(request, object_id, form_url, context)
 
-    @admin.display(description="event type")
+    @admin.display(description=_("event type"))
     def event_type(self, letter: DeadLetter) -> str:
         return str(letter.event.event_type)
 
-    @admin.display(description="endpoint")
+    @admin.display(description=_("endpoint"))
     def endpoint(self, letter: DeadLetter) -> str:
         return str(letter.subscription.callback_url)
 
-    @admin.display(description="error")
+    @admin.display(description=_("error"))
     def error(self, letter: DeadLetter) -> str:
         return shown.error(letter.final_error_code)
 
-    @admin.display(description="requeued by")
+    @admin.display(description=_("requeued by"))
     def requeued_by(self, letter: DeadLetter) -> str | None:
         request = getattr(letter, "requeue", None)
         return request.requested_by if request else None
 
-    @admin.display(description="delivery")
+    @admin.display(description=_("delivery"))
     def delivery_link(self, letter: DeadLetter) -> SafeString:
-        return shown.link(shown.page(Saga, letter.saga_id), f"delivery {letter.saga_id}")
+        return shown.link(shown.page(Saga, letter.saga_id), gettext("delivery %(number)s") % {"number": letter.saga_id})
 
-    @admin.display(description="event")
+    @admin.display(description=_("event"))
     def event_link(self, letter: DeadLetter) -> SafeString:
         return shown.link(shown.page(Event, letter.event_id), letter.event)
 
-    @admin.display(description="subscription")
+    @admin.display(description=_("subscription"))
     def subscription_link(self, letter: DeadLetter) -> SafeString:
         return shown.link(shown.page(Subscription, letter.subscription_id), letter.subscription)
 
-    @admin.display(description="requeued")
+    @admin.display(description=_("requeued"))
     def requeued(self, letter: DeadLetter) -> SafeString | str:
         request = getattr(letter, "requeue", None)
         if request is None:
-            return "no"
+            return gettext("no")
         delivery: SafeString | str
         saga_id = successors([letter]).get(letter.pk)
         if saga_id is None:
             # Cut short between the record and the delivery.
-            delivery = "a delivery not begun yet: requeue it again to complete it"
+            delivery = gettext("a delivery not begun yet: requeue it again to complete it")
         else:
-            delivery = shown.link(shown.page(Saga, saga_id), f"delivery {saga_id}")
+            delivery = shown.link(shown.page(Saga, saga_id), gettext("delivery %(number)s") % {"number": saga_id})
         when = shown.moment(request.requested_at)
-        return format_html("by {} at {}, as {}<br>Reason: {}", request.requested_by, when, delivery, request.reason)
+        told = gettext("by {} at {}, as {}<br>Reason: {}")
+        return format_html(told, request.requested_by, when, delivery, request.reason)
 
-    @admin.display(description="payload")
+    @admin.display(description=_("payload"))
     def payload_as_text(self, letter: DeadLetter) -> SafeString:
         return shown.json_block(letter.payload_snapshot)

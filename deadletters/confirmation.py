@@ -13,6 +13,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from sagas.models import Saga
 from subscriptions.models import Subscription
@@ -43,7 +44,7 @@ def view(request: HttpRequest) -> HttpResponse:
     try:
         results = requeue(form.cleaned_data["ids"], by=request.user, reason=form.cleaned_data["reason"])
     except InvalidRequeue as error:
-        form.add_error(None, f"Nothing was requeued: {error}.")
+        form.add_error(None, _("Nothing was requeued: %(error)s.") % {"error": error})
         return ask(request, form)
     _report(request, results)
     if len(results) == 1:
@@ -56,7 +57,7 @@ def ask(request: HttpRequest, form: RequeueForm) -> HttpResponse:
     after = successors(letters)
     context: dict[str, Any] = {
         **admin.site.each_context(request),
-        "title": "Requeue dead letters",
+        "title": _("Requeue dead letters"),
         "opts": DeadLetter._meta,
         "form": form,
         "count": len(letters),
@@ -102,15 +103,17 @@ def _report(request: HttpRequest, results: Sequence[Requeued]) -> None:
         messages.success(
             request,
             format_html(
-                "Delivered anew: {}.",
-                _named([("dead letter {} as {}", result.dead_letter_id, delivery(result.saga_id)) for result in new]),
+                _("Delivered anew: {}."),
+                _named(
+                    [(_("dead letter {} as {}"), result.dead_letter_id, delivery(result.saga_id)) for result in new]
+                ),
             ),
         )
     if before:
         messages.warning(
             request,
             format_html(
-                "Requeued before: {}.",
+                _("Requeued before: {}."),
                 _named(
                     [
                         (
@@ -133,4 +136,4 @@ def delivery(saga_id: int) -> SafeString:
 def _named(parts: Sequence[tuple[Any, ...]]) -> SafeString:
     named = format_html_join("; ", "{}", ((format_html(*part),) for part in parts[:MOST_NAMED]))
     rest = len(parts) - MOST_NAMED
-    return format_html("{}; and {} more", named, rest) if rest > 0 else named
+    return format_html(_("{}; and {} more"), named, rest) if rest > 0 else named

@@ -24,21 +24,24 @@ from .forms import SubscriptionForm
 from .models import Subscription
 
 WHAT = (None, {"fields": ("event_type", "callback_url", "active", "description", "signing_scheme")})
-HEADERS = ("Custom headers", {"fields": ("headers",)})
-HEADERS_LATER = ("Custom headers", {"fields": ("headers", "remove_headers")})
+HEADERS = (_("Custom headers"), {"fields": ("headers",)})
+HEADERS_LATER = (_("Custom headers"), {"fields": ("headers", "remove_headers")})
 WHY = (_("Audit trail"), {"fields": ("reason",)})
 RETRIES = (
-    "Retries",
-    {"fields": ("max_retry_limit", "base_delay"), "description": "A change holds for deliveries that begin after it."},
-)
-VERIFICATION: tuple[str, dict[str, Any]] = (
-    "Verification",
+    _("Retries"),
     {
-        "fields": with_moments(Subscription, ("verified", "verification_result", "verification_at")),
-        "description": "Only a verified subscription gets deliveries. Another callback URL has to be verified anew.",
+        "fields": ("max_retry_limit", "base_delay"),
+        "description": _("A change holds for deliveries that begin after it."),
     },
 )
-DATES: tuple[str, dict[str, Any]] = ("Dates", {"fields": with_moments(Subscription, ("created_at", "updated_at"))})
+VERIFICATION: tuple[Any, dict[str, Any]] = (
+    _("Verification"),
+    {
+        "fields": with_moments(Subscription, ("verified", "verification_result", "verification_at")),
+        "description": _("Only a verified subscription gets deliveries. Another callback URL has to be verified anew."),
+    },
+)
+DATES: tuple[Any, dict[str, Any]] = (_("Dates"), {"fields": with_moments(Subscription, ("created_at", "updated_at"))})
 READ_ONLY = (*VERIFICATION[1]["fields"], *DATES[1]["fields"])
 
 

@@ -14,26 +14,28 @@ from webhookhub.db.errors import UnfitDatabase
 from . import headers
 from .models import Subscription
 
-LIMIT = "The retry limit is a whole number from 1 to 1000, or empty."
+LIMIT = _("The retry limit is a whole number from 1 to 1000, or empty.")
 REASON_LENGTH = 500
-DELAY = "The base delay is a duration such as 00:00:30, from a millisecond to a day, or empty."
+DELAY = _("The base delay is a duration such as 00:00:30, from a millisecond to a day, or empty.")
 
 
 class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
     headers = forms.CharField(
         required=False,
         strip=False,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3, "spellcheck": "false", "placeholder": "Name: value"}),
-        help_text="Sent with each delivery, one a line. Stored encrypted and not shown again.",
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3, "spellcheck": "false", "placeholder": _("Name: value")}),
+        help_text=_("Sent with each delivery, one a line. Stored encrypted and not shown again."),
     )
-    remove_headers = forms.BooleanField(required=False, label="Remove the custom headers", widget=UnfoldBooleanWidget)
+    remove_headers = forms.BooleanField(
+        required=False, label=_("Remove the custom headers"), widget=UnfoldBooleanWidget
+    )
 
     reason = forms.CharField(
-        label="Reason for this change",
+        label=_("Reason for this change"),
         required=False,
         max_length=REASON_LENGTH,
         widget=UnfoldAdminTextInputWidget(),
-        help_text="Kept in the audit trail, with your name and the time. May be empty.",
+        help_text=_("Kept in the audit trail, with your name and the time. May be empty."),
     )
 
     class Meta:
@@ -50,10 +52,10 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         widgets = {
             "callback_url": UnfoldAdminTextInputWidget(attrs={"inputmode": "url", "spellcheck": "false"}),
         }
-        labels = {"callback_url": "Callback URL"}
+        labels = {"callback_url": _("Callback URL")}
         error_messages = {
-            "event_type": {"required": "Give the event type to subscribe to."},
-            "callback_url": {"required": "Give the callback URL to deliver to."},
+            "event_type": {"required": _("Give the event type to subscribe to.")},
+            "callback_url": {"required": _("Give the callback URL to deliver to.")},
             "max_retry_limit": {"invalid": LIMIT, "min_value": LIMIT, "max_value": LIMIT},
             "base_delay": {"invalid": DELAY, "overflow": DELAY, "min_value": DELAY, "max_value": DELAY},
         }
@@ -62,7 +64,9 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         super().__init__(*args, **kwargs)
         if "headers" in self.fields and self.instance.custom_headers:
             now = _names_of(self.instance.custom_headers)
-            self.fields["headers"].help_text = f"Now: {now}. Values are not shown; what is given here replaces all."
+            self.fields["headers"].help_text = _(
+                "Now: %(names)s. Values are not shown; what is given here replaces all."
+            ) % {"names": now}
 
     def clean_headers(self) -> str:
         try:
@@ -75,7 +79,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
             try:
                 Subscription.objects.require_keys()
             except UnfitDatabase as error:
-                raise forms.ValidationError(f"Nothing was stored: {error}.") from None
+                raise forms.ValidationError(_("Nothing was stored: %(error)s.") % {"error": error}) from None
         self._keep_headers_from_others()
         return super().clean()
 
@@ -86,7 +90,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
             return
         if headers.belong_elsewhere(self.initial.get("callback_url") or address, address):
             self.add_error(
-                "headers", "The stored headers were meant for the old host: give them anew, or have them removed."
+                "headers", _("The stored headers were meant for the old host: give them anew, or have them removed.")
             )
 
     def save(self, commit: bool = True) -> Any:

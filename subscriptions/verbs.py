@@ -31,11 +31,14 @@ def verify_view(request: HttpRequest, number: int) -> HttpResponse:
     subscription = _allowed(request, number, MAY_VERIFY)
     result = verify(subscription)
     if result.verified:
-        messages.success(request, f"Verified: {result.reason}.")
+        messages.success(request, _("Verified: %(reason)s.") % {"reason": result.reason})
     elif subscription.verified:
-        messages.error(request, f"The verification failed: {result.reason}. It stays verified from before.")
+        messages.error(
+            request,
+            _("The verification failed: %(reason)s. It stays verified from before.") % {"reason": result.reason},
+        )
     else:
-        messages.error(request, f"Not verified: {result.reason}.")
+        messages.error(request, _("Not verified: %(reason)s.") % {"reason": result.reason})
     return HttpResponseRedirect(shown.page(Subscription, subscription.pk))
 
 
@@ -83,7 +86,7 @@ def rotate_view(request: HttpRequest, number: int) -> HttpResponse:
     try:
         secret = secrets.rotate(subscription)
     except secrets.RotationRefused as error:
-        messages.error(request, f"Nothing was changed: {error}.")
+        messages.error(request, _("Nothing was changed: %(error)s.") % {"error": error})
         return HttpResponseRedirect(shown.page(Subscription, subscription.pk))
     return show_secret(request, subscription, secret)
 
@@ -101,7 +104,7 @@ def show_secret(request: HttpRequest, subscription: Subscription, secret: str) -
     """In the answer itself: a message would carry the secret through a cookie or the session's table."""
     context: dict[str, Any] = {
         **admin.site.each_context(request),
-        "title": "Signing secret",
+        "title": _("Signing secret"),
         "opts": Subscription._meta,
         "subscription": subscription,
         "address": shown.page(Subscription, subscription.pk),

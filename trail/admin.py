@@ -10,6 +10,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
 
 from webhookhub.console import shown
 from webhookhub.console.readonly import ReadOnlyAdmin
@@ -46,7 +47,7 @@ class EntryAdmin(ExactSearch, ReadOnlyAdmin):
     list_filter = (ActionFilter,)
     words = {"action": tuple(ACTIONS), "object_type": KINDS}
     references = ("object_id",)
-    search_help_text = "Who: a user name, or “API key” and its name, given whole; or an object's number."
+    search_help_text = _("Who: a user name, or “API key” and its name, given whole; or an object's number.")
     fields = ("at", "actor", "via", "action_in_words", "object_type", "object_id", "object_name", "reason", "told")
 
     def find(self, term: str) -> Iterable[int]:
@@ -57,11 +58,11 @@ class EntryAdmin(ExactSearch, ReadOnlyAdmin):
             found |= set(newest.filter(object_type__in=KINDS, object_id=id)[:MOST_FOUND])
         return found
 
-    @admin.display(description="what")
+    @admin.display(description=_("what"))
     def action_in_words(self, entry: Entry) -> str:
         return ACTIONS.get(str(entry.action), str(entry.action))
 
-    @admin.display(description="details")
+    @admin.display(description=_("details"))
     def told(self, entry: Entry) -> SafeString:
         return shown.json_block(entry.details)
 

@@ -12,6 +12,8 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
 
 from webhookhub.console import shown
 from webhookhub.console.search import number
@@ -41,26 +43,30 @@ class Action:
 
 ACTIONS = {
     "retry": Action(
-        "Deliver again",
-        "What the step reacts to is delivered again: those deliveries that have died, each as a new delivery with all "
-        "its attempts; or the one that you have chosen. Its receiver knows a repetition by the event's id.",
+        _("Deliver again"),
+        _(
+            "What the step reacts to is delivered again: those deliveries that have died, each as a new delivery with "
+            "all its attempts; or the one that you have chosen. Its receiver knows a repetition by the event's id."
+        ),
         redelivery.PERMISSION,
         per_step=True,
         whole=False,
         makes_sense=lambda instance: instance.status != COMPLETED,
     ),
     "mark": Action(
-        "Mark as compensated",
-        "You confirm that what the step did has been undone, by hand or otherwise. The hub asks for it no more.",
+        _("Mark as compensated"),
+        _("You confirm that what the step did has been undone, by hand or otherwise. The hub asks for it no more."),
         "workflows.mark_compensated",
         per_step=True,
         whole=True,
         makes_sense=lambda instance: instance.status != COMPLETED and bool(_undoable(instance)),
     ),
     "close": Action(
-        "Close",
-        "The workflow is taken out of the hub's hands. If it is still open it ends as FAILED; nothing more is asked of "
-        "any service, and it no longer waits for a person.",
+        _("Close"),
+        _(
+            "The workflow is taken out of the hub's hands. If it is still open it ends as FAILED; nothing more is "
+            "asked of any service, and it no longer waits for a person."
+        ),
         "workflows.close_workflow",
         per_step=False,
         whole=True,
@@ -88,7 +94,7 @@ def view(request: HttpRequest, number_: int, name: str) -> HttpResponse:
     try:
         done = _do(request, instance, name, form.cleaned_data)
     except (InvalidFact, KeyConflict, NothingToRetry) as error:
-        form.add_error(None, f"Nothing was done: {error}.")
+        form.add_error(None, gettext("Nothing was done: %(error)s.") % {"error": error})
         return _ask(request, instance, action, form)
     messages.success(request, done)
     return HttpResponseRedirect(shown.page(Instance, instance.pk))
@@ -103,13 +109,13 @@ def _do(request: HttpRequest, instance: Instance, name: str, given: dict[str, An
         return f"On its way again: {', '.join(f'delivery {id}' for id in done.deliveries)}."
     role = UNDONE if name == "mark" else CLOSED
     verbs.act(instance, role, step, idempotency_key=key, actor=request.user.get_username(), reason=reason)
-    return "Recorded. The hub draws its conclusions within a moment."
+    return gettext("Recorded. The hub draws its conclusions within a moment.")
 
 
 def _ask(request: HttpRequest, instance: Instance, action: Action, form: ActionForm) -> HttpResponse:
     context: dict[str, Any] = {
         **admin.site.each_context(request),
-        "title": f"{action.title}: {instance}",
+        "title": f"{gettext(action.title)}: {instance}",
         "opts": Instance._meta,
         "instance": instance,
         "address": shown.page(Instance, instance.pk),

@@ -7,6 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from django import forms
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from webhookhub.ids import new_token
@@ -15,15 +17,15 @@ from .words import STATUSES
 
 REASON_LENGTH = 500
 # value: what it says, and how old a workflow is at least or at most
-AGES: dict[str, tuple[str, timedelta | None, timedelta | None]] = {
-    "hour": ("begun in the last hour", None, timedelta(hours=1)),
-    "day": ("begun in the last day", None, timedelta(days=1)),
-    "week": ("begun in the last week", None, timedelta(days=7)),
-    "over-hour": ("older than an hour", timedelta(hours=1), None),
-    "over-day": ("older than a day", timedelta(days=1), None),
-    "over-week": ("older than a week", timedelta(days=7), None),
+AGES: dict[str, tuple[Any, timedelta | None, timedelta | None]] = {
+    "hour": (_("begun in the last hour"), None, timedelta(hours=1)),
+    "day": (_("begun in the last day"), None, timedelta(days=1)),
+    "week": (_("begun in the last week"), None, timedelta(days=7)),
+    "over-hour": (_("older than an hour"), timedelta(hours=1), None),
+    "over-day": (_("older than a day"), timedelta(days=1), None),
+    "over-week": (_("older than a week"), timedelta(days=7), None),
 }
-ANY = ("", "any")
+ANY = ("", _("any"))
 
 
 class ListForm(forms.Form):
@@ -32,27 +34,27 @@ class ListForm(forms.Form):
     q = forms.CharField(
         max_length=200,
         required=False,
-        label="Saga id, correlation id or aggregate id",
+        label=_("Saga id, correlation id or aggregate id"),
         widget=UnfoldAdminTextInputWidget,
     )
-    saga_type = forms.ChoiceField(required=False, label="Workflow", widget=UnfoldAdminSelectWidget)
+    saga_type = forms.ChoiceField(required=False, label=_("Workflow"), widget=UnfoldAdminSelectWidget)
     status = forms.ChoiceField(
         required=False,
         choices=[ANY, *((word, word) for word in STATUSES)],
-        label="Status",
+        label=_("Status"),
         widget=UnfoldAdminSelectWidget,
     )
-    step = forms.ChoiceField(required=False, label="Step", widget=UnfoldAdminSelectWidget)
+    step = forms.ChoiceField(required=False, label=_("Step"), widget=UnfoldAdminSelectWidget)
     age = forms.ChoiceField(
         required=False,
-        choices=[ANY, *((value, says) for value, (says, _, _) in AGES.items())],
-        label="Age",
+        choices=[ANY, *((value, says) for value, (says, _least, _most) in AGES.items())],
+        label=_("Age"),
         widget=UnfoldAdminSelectWidget,
     )
     operator = forms.ChoiceField(
         required=False,
-        choices=[ANY, ("1", "waits for an operator")],
-        label="Operator",
+        choices=[ANY, ("1", _("waits for an operator"))],
+        label=_("Operator"),
         widget=UnfoldAdminSelectWidget,
     )
 
@@ -73,10 +75,10 @@ class ActionForm(forms.Form):
     reason = forms.CharField(
         max_length=REASON_LENGTH,
         widget=UnfoldAdminTextInputWidget,
-        help_text="Kept with the workflow, with your name and the time.",
+        help_text=_("Kept with the workflow, with your name and the time."),
         error_messages={
-            "required": "Say why.",
-            "max_length": f"The reason may have at most {REASON_LENGTH} characters.",
+            "required": _("Say why."),
+            "max_length": format_lazy(_("The reason may have at most {number} characters."), number=REASON_LENGTH),
         },
     )
 
@@ -86,6 +88,6 @@ class ActionForm(forms.Form):
         field = self.fields["step"]
         assert isinstance(field, forms.ChoiceField)
         field.required = not whole
-        field.choices = [*([("", "all of it")] if whole else []), *steps]
+        field.choices = [*([("", _("all of it"))] if whole else []), *steps]
         if not steps:
             del self.fields["step"]

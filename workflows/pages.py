@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 
 from events.models import Event
 from sagas.models import Saga
@@ -90,26 +91,26 @@ def instance_page(request: HttpRequest, instance: Instance) -> dict[str, Any]:
 
 def _facts(instance: Instance) -> Iterable[tuple[str, Any]]:
     definition = f"{instance.saga_type} version {instance.definition_version}"
-    yield "Status", status(instance)
-    yield "Workflow", shown.link(definition_address(instance.saga_type), definition)
-    yield "Saga id", instance.saga_id
-    yield "Correlation id", instance.correlation_key
-    yield "Aggregate id", instance.aggregate_id or shown.NOTHING
-    yield "Step", instance.current_step or shown.NOTHING
-    yield "Started", shown.moment(instance.started_at)
+    yield _("Status"), status(instance)
+    yield _("Workflow"), shown.link(definition_address(instance.saga_type), definition)
+    yield _("Saga id"), instance.saga_id
+    yield _("Correlation id"), instance.correlation_key
+    yield _("Aggregate id"), instance.aggregate_id or shown.NOTHING
+    yield _("Step"), instance.current_step or shown.NOTHING
+    yield _("Started"), shown.moment(instance.started_at)
     if instance.compensation_started_at:
-        yield "Compensation started", shown.moment(instance.compensation_started_at)
-    yield "Ended", shown.moment(instance.completed_at)
+        yield _("Compensation started"), shown.moment(instance.compensation_started_at)
+    yield _("Ended"), shown.moment(instance.completed_at)
     if instance.deadline and instance.status in words.OPEN:
-        yield "Times out", shown.moment(instance.deadline)
+        yield _("Times out"), shown.moment(instance.deadline)
     if instance.error_message:
-        yield "Error", instance.error_message
+        yield _("Error"), instance.error_message
     if instance.anomaly:
-        yield "Anomaly", instance.anomaly
+        yield _("Anomaly"), instance.anomaly
     if instance.needs_operator:
-        yield "Operator", "Something is left that only a person can put right."
+        yield _("Operator"), _("Something is left that only a person can put right.")
     elif instance.by_hand:
-        yield "Operator", "A person has had a hand in it."
+        yield _("Operator"), _("A person has had a hand in it.")
 
 
 def _entry(request: HttpRequest, instance: Instance, entry: Entry) -> dict[str, Any]:
@@ -202,7 +203,7 @@ def _types(definition: Definition, key: str) -> SafeString:
 def definitions_page() -> dict[str, Any]:
     latest = used.in_force().latest
     return {
-        "title": "Workflow definitions",
+        "title": _("Workflow definitions"),
         "definitions": [
             {"definition": each, "address": definition_address(name)} for name, each in sorted(latest.items())
         ],

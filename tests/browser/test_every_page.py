@@ -35,6 +35,8 @@ def addresses() -> list[str]:
         *(rows.change(name, pk) for name, pk in pks.items()),
         *(rows.add(name) for name in made_by_people),
         rows.listing("sagas_saga", "?q=nothing"),
+        reverse("admin:find") + "?q=http_503",
+        reverse("admin:find") + "?q=nothing",
         reverse("admin:deadletters_deadletter_requeue") + f"?ids={pks['deadletters_deadletter']}",
         reverse("admin:auth_user_password_change", args=[pks["auth_user"]]),
         reverse("admin:password_change"),

@@ -36,12 +36,14 @@ class Visitor:
             reduced_motion="reduce",
         )
         self._context.set_default_timeout(PATIENCE_MS)
+        self._context.grant_permissions(["clipboard-read", "clipboard-write"])
         if user is not None:
             self._context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": _session_of(user), "url": home}])
         self.page: Page = self._context.new_page()
         self.page.on("console", self._hear)
         self.page.on("pageerror", lambda error: self.faults.append(f"{self.page.url}: {error}"))
         self.page.on("request", self._watch)
+        self.page.on("dialog", self._refuse)
 
     def open(self, address: str) -> Page:
         answer = self.page.goto(self.home + address, wait_until="load")
@@ -69,6 +71,10 @@ class Visitor:
     def _hear(self, message: Any) -> None:
         if message.type == "error":
             self.faults.append(f"{self.page.url}: {message.text}")
+
+    def _refuse(self, dialog: Any) -> None:
+        self.faults.append(f"{self.page.url} opens a dialogue: {dialog.message}")
+        dialog.dismiss()
 
     def _watch(self, request: Request) -> None:
         if not request.url.startswith((self.home, "data:", "blob:")):

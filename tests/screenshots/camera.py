@@ -32,7 +32,6 @@ def pictures(stage: Stage) -> list[Picture]:
         Picture("overview-phone", "/admin/", width=390, height=844),
         Picture("overview-zh", "/admin/", language="zh-TW"),
         Picture("delivery", delivery, height=1300),
-        Picture("delivery-dark", delivery, height=1300, dark=True),
         Picture("delivery-phone", delivery, width=390, height=844),
         Picture("dead-letters", "/admin/deadletters/deadletter/"),
         Picture("subscription", f"/admin/subscriptions/subscription/{stage.subscription}/change/", height=1100),

@@ -1,0 +1,67 @@
+"""A delivery in a browser: found from the box, read, copied; and what strangers sent stays text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from tests.admin import rows
+from tests.console.test_delivery_page import HOSTILE
+from tests.factories import EventFactory, JobFactory, SagaFactory
+
+from .visitor import Visitor
+
+
+def test_a_failed_delivery_is_found_from_the_box_by_its_correlation_id(visitor: Callable[..., Visitor], root: User):
+    letter = rows.dead_letter("http_503")
+    rows.dead_letter("other")
+    page = visitor(root).open(reverse("admin:index"))
+
+    page.fill(".hub-find-aside input", "http_503")
+    page.press(".hub-find-aside input", "Enter")
+    page.click(f'a[href="{rows.change("sagas_saga", letter.saga_id)}"]')
+
+    page.wait_for_selector(".hub-headline")
+    assert "The endpoint answered 503" in page.inner_text(".hub-headline")
+
+
+def test_what_strangers_sent_is_text_and_can_be_copied(visitor: Callable[..., Visitor], root: User):
+    text = "".join(HOSTILE.values())
+    event: Any = EventFactory(payload=json.dumps({"text": text, "n": [1, 2]}), correlation_id=text[:80])
+    saga: Any = SagaFactory(event=event, status="PendingRetry", attempt_count=1, final_error_code="http_500")
+    JobFactory(saga=saga, status="Failed", error_code="http_500", response_snippet=text, worker_id=text[:60])
+    visit = visitor(root)
+
+    page = visit.open(rows.change("sagas_saga", saga.pk))
+
+    assert page.locator("#content img, #content b, #content [x-init], #content pre *").count() == 0
+    assert "<script>alert(1)</script>" in page.inner_text("#payload")
+    page.click('[data-copy="#payload"]')
+    page.wait_for_selector('[data-copy="#payload"]:has-text("Copied")')
+    assert json.loads(page.evaluate("navigator.clipboard.readText()"))["n"] == [1, 2]
+    assert visit.accessibility_faults() == []
+
+
+def test_the_language_is_chosen_from_the_menu(visitor: Callable[..., Visitor], root: User):
+    visit = visitor(root)
+    page = visit.open(reverse("admin:index"))
+
+    page.click("text=root")
+    page.click("button:has-text('繁體中文')")
+
+    page.wait_for_selector("html[lang=zh-hant]")
+    assert "成功率" in page.inner_text("#overview")
+    assert visit.accessibility_faults() == []
+
+
+def test_the_dark_is_chosen_from_the_menu_with_keys_alone(visitor: Callable[..., Visitor], root: User):
+    page = visitor(root).open(reverse("admin:index"))
+
+    page.locator("[x-on\\:click='openUserLinks = !openUserLinks']").press("Enter")
+    page.locator("a:has-text('Dark')").press("Enter")
+
+    page.wait_for_selector("html.dark")
