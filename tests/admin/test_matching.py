@@ -184,6 +184,37 @@ def test_no_more_than_asked_for_are_requeued_the_longest_dead_first(requeuer: Cl
     assert "There are more that match" in page
 
 
+def test_a_whole_window_of_the_table_is_requeued(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
+    """A thousand rows at once are more than some statements take."""
+    monkeypatch.setattr(matching, "PORTION", 1100)
+    first = rows.dead_letter("timeout")
+    event, saga, numbers = first.event, first.saga, range(10_000, 11_050)
+    type(event).objects.bulk_create(
+        type(event)(id=number, event_type="order.created", source="tests", payload="{}") for number in numbers
+    )
+    given = {"subscription": first.subscription, "max_retry_limit": 1, "base_delay": saga.base_delay}
+    Saga.objects.bulk_create(
+        Saga(id=number, event_id=number, status="DeadLettered", attempt_count=1, **given) for number in numbers
+    )
+    DeadLetter.objects.bulk_create(
+        DeadLetter(
+            saga_id=number,
+            event_id=number,
+            subscription=first.subscription,
+            final_error_code="timeout",
+            failed_at=first.failed_at,
+            payload_snapshot="{}",
+        )
+        for number in numbers
+    )
+
+    assert "<strong>1051</strong>" in requeuer.get(page_of({"requeued": "no"})).content.decode()
+    page = requeuer.post(page_of({}), {"limit": 5000, "reason": "r"}).content.decode()
+
+    assert "<strong>1051</strong> dead letters are delivered anew" in page
+    assert Saga.objects.filter(generation=1).count() == 1051
+
+
 @pytest.mark.parametrize(
     "given", [{"limit": "0"}, {"limit": "5001"}, {"limit": "x"}, {"reason": ""}, {"reason": "a\0"}]
 )

@@ -15,11 +15,15 @@ from api import keys
 from events.models import Event
 from tests.admin import rows
 from tests.workflows import shop
+from trail.models import Entry
 from webhookhub.db import vendors
 
 from .visitor import Visitor
 
 ONCE = pytest.mark.skipif(vendors.is_server(connection), reason="runs once, with the embedded database")
+
+
+SUBSCRIPTION_PAGES = ("subscriptions_subscription_pause", "subscriptions_subscription_resume", "subscription_backfill")
 
 
 def addresses() -> list[str]:
@@ -28,6 +32,7 @@ def addresses() -> list[str]:
     pks["api_apikey"] = keys.create("till", ["read"], by="tests")[0].pk
     pks["auth_user"] = User.objects.order_by("pk")[0].pk
     pks["auth_group"] = Group.objects.get_or_create(name="support")[0].pk
+    pks["trail_entry"] = Entry.objects.order_by("pk")[0].pk
     made_by_people = ["subscriptions_subscription", "api_apikey", "auth_user", "auth_group"]
     return [
         reverse("admin:index"),
@@ -38,6 +43,9 @@ def addresses() -> list[str]:
         reverse("admin:find") + "?q=http_503",
         reverse("admin:find") + "?q=nothing",
         reverse("admin:deadletters_deadletter_requeue") + f"?ids={pks['deadletters_deadletter']}",
+        reverse("admin:deadletters_deadletter_requeue_matching"),
+        rows.listing("deadletters_deadletter", "?error_code=x&since=never"),
+        *(reverse(f"admin:{name}", args=[pks["subscriptions_subscription"]]) for name in SUBSCRIPTION_PAGES),
         reverse("admin:auth_user_password_change", args=[pks["auth_user"]]),
         reverse("admin:password_change"),
         *workflows(),
