@@ -108,8 +108,10 @@ def _save(subscription: Subscription, values: Mapping[str, Any]) -> Subscription
 
 def _encrypted(given: Mapping[str, str]) -> str:
     lines = [f"{name}: {value}" for name, value in given.items()]
-    if any("\n" in line for line in lines):
+    if any("\n" in line or "\r" in line for line in lines):
         raise InvalidSubscription({HEADERS: "a header must not hold a line break"})
+    if misnamed := [name for name in given if not headers.NAME.match(name)]:
+        raise InvalidSubscription({HEADERS: f"{misnamed[0]!r} cannot be the name of a header"})
     try:
         parsed = headers.parse("\n".join(lines))
     except headers.UnacceptableHeaders as error:

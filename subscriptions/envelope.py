@@ -91,13 +91,13 @@ def _stationery(endpoint: Endpoint, keys: tuple[str, ...]) -> _Stationery:
 
 
 @lru_cache(maxsize=2000)
-def _hidden(endpoint: Endpoint, keys: tuple[str, ...]) -> tuple[str, ...]:
+def _hidden(endpoint: Endpoint, keys: tuple[str, ...]) -> redaction.Hidden:
     values = headers.values(_opened(endpoint.custom_headers))
     # After the first blank stands what `Bearer` or `Basic` only introduces; an answer may repeat that alone.
     credentials = (value.partition(" ")[2].strip() for value in values)
     secrets = (_opened(endpoint.secret), _opened(endpoint.previous_secret))
     bare = (secret.partition("_")[2] for secret in secrets)
-    return redaction.spellings(chain(values, credentials, secrets, bare))
+    return redaction.hidden(chain(values, credentials, secrets, bare))
 
 
 def _opened(token: str) -> str:

@@ -83,4 +83,7 @@ def _header(number: int, line: str) -> tuple[str, str]:
 
 def belong_elsewhere(old_url: str, new_url: str) -> bool:
     """Whether headers given for one address are another host's business: their values are secrets between two."""
-    return urlsplit(old_url).netloc != urlsplit(new_url).netloc
+    try:
+        return urlsplit(old_url).netloc != urlsplit(new_url).netloc
+    except ValueError:
+        return False  # no address at all, which is said of the address itself

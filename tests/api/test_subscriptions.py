@@ -91,6 +91,8 @@ def test_the_same_again_is_a_conflict_that_names_the_first(hub_wide: Program):
         ({"headers": {"X": "a\r\nY: b"}}, "headers"),
         ({"headers": {"X\nY": "a"}}, "headers"),
         ({"headers": {"X": "a\nY: b"}}, "headers"),
+        ({"headers": {"X-A": "a\r", "X-B": "b"}}, "headers"),
+        ({"headers": {"X: Y": "a"}}, "headers"),
         ({"headers": {"X": ""}}, "headers"),
         ({"headers": {f"X-{n}": "1" for n in range(21)}}, "headers"),
         ({"headers": ["X: 1"]}, "headers"),
@@ -343,6 +345,9 @@ def test_headers_do_not_follow_a_subscription_to_another_host(hub_wide: Program)
 
     assert refused.status_code == 422
     assert errors(refused) == ["headers"]
+    for no_address in ("https://[::1", "https://a\u2100b.com/"):
+        refused = hub_wide.patch(path, {"callback_url": no_address})
+        assert (refused.status_code, errors(refused)) == (422, ["callback_url"])
     assert hub_wide.patch(path, {"callback_url": "https://hooks.example.com/y"}).status_code == 200
     moved = hub_wide.patch(path, {"callback_url": "https://other.example.com/x", "headers": {}}).json()
     assert (moved["callback_url"], moved["header_names"]) == ("https://other.example.com/x", [])

@@ -22,8 +22,12 @@ METADATA = {
         "169.254.0.23",
         "169.254.42.42",
         "100.100.100.200",
+        "100.96.0.96",
         "168.63.129.16",  # a public address by its number
         "192.0.0.192",
+        "fd00:42::42",
+        "fd00:c1::a9fe:a9fe",
+        "fd00:ec2::123",
         "fd00:ec2::254",
         "fd00:ec2::23",
         "fd00:ec2::253",
@@ -66,8 +70,8 @@ SPECIAL_IPV6 = [
         "3fff::/20",
     )
 ]
-# Networks whose last 32 bits are an IPv4 address: IPv4-compatible and NAT64.
-CARRIES_IPV4 = [IPv6Network("::/96"), IPv6Network("64:ff9b::/96")]
+# Networks whose last 32 bits are an IPv4 address: IPv4-compatible, IPv4-translated and NAT64.
+CARRIES_IPV4 = [IPv6Network(text) for text in ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")]
 
 
 def may_reach(address: IPv4Address | IPv6Address) -> bool:
@@ -97,6 +101,8 @@ def _disguised(address: IPv4Address | IPv6Address) -> set[IPv4Address]:
     if isinstance(address, IPv4Address):
         return set()
     found = {address.sixtofour} if address.sixtofour is not None else set()
+    if address.teredo is not None:
+        found |= set(address.teredo)
     if any(address in network for network in CARRIES_IPV4):
         found.add(IPv4Address(int(address) & 0xFFFFFFFF))
     return found

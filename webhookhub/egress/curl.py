@@ -192,7 +192,9 @@ class Engine(Generic[T]):
 
     def _wait(self, timeout: float) -> None:
         if not self._under_way:
-            self._unresolved[0].lookup.finished.wait(min(timeout, LOOKUP_SECONDS))
+            # Names are being looked up; or only such requests are left as wait for their turn, which may not come.
+            if self._unresolved:
+                self._unresolved[0].lookup.finished.wait(min(timeout, LOOKUP_SECONDS))
             return
         # Sooner when libcurl has something to do by itself, such as data it has read already.
         milliseconds = self._multi.timeout()

@@ -66,7 +66,10 @@ def nudge(kind: str) -> None:
 def _tell(kind: str) -> None:
     global _sender
     if _sender is None or _sender[0] != os.getpid():
-        _sender = os.getpid(), _made()
+        try:
+            _sender = os.getpid(), _made()
+        except OSError:
+            return  # no file descriptor left; the others find out by asking
     for address in _addresses(kind):
         with suppress(OSError):  # nobody is there, or has words enough to read
             _sender[1].sendto(b"!", address)

@@ -117,6 +117,19 @@ def test_requests_that_wait_can_be_taken_back_and_are_never_sent(receiver: Recei
     engine.close()
 
 
+def test_waiting_for_what_only_waits_is_no_error(trusted: Path, receiver: Receiver):
+    """All that is left waits for a slow receiver's turn: whoever asks gets nothing, and may take it back."""
+    engine: Engine[str] = Engine(1)
+    with RawEndpoint(trusted, keep_alive) as slow:
+        engine._receivers.at(slow.url).note(Answer(None, 5000, 200))
+        engine.submit("quick", post(receiver.url("/")))
+        engine.submit("slow", post(slow.url))
+        assert set(collect(engine, 1)) == {"quick"}
+        assert engine.poll(0.01) == []
+        assert engine.withdraw(0) == ["slow"]
+    engine.close()
+
+
 def test_a_request_that_cannot_be_sent_does_not_hold_up_those_behind_it(receiver: Receiver, hub_settings):
     hub_settings(requests_per_host=1)
     engine: Engine[str] = Engine(5)
