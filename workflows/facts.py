@@ -7,12 +7,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db.models import Count
+
 from webhookhub.db.statements import insert_new
 
 from . import fold
 from .fold import Decision, Effect
 from .models import Fact
 from .words import EMITTED, EVENT, HUB
+
+MOST_REPEATS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,16 @@ def observe(observations: Sequence[Observation], now: datetime) -> int:
         for each in observations
     ]
     return insert_new(Fact, rows, key=("instance_id", "event_id", "step", "role"))
+
+
+def said_often(instance_ids: Collection[int]) -> set[tuple[int, str, str]]:
+    """(instance, step, role) of what events have said so often already that another one tells nothing new.
+
+    Otherwise a producer that repeats itself without end under one correlation id would make each fold longer.
+    """
+    rows = Fact.objects.filter(instance_id__in=instance_ids, event__isnull=False).order_by()
+    often = rows.values_list("instance_id", "step", "role").annotate(times=Count("id")).filter(times__gte=MOST_REPEATS)
+    return {(instance_id, step, role) for instance_id, step, role, _ in often}
 
 
 def decide(decisions: Sequence[tuple[int, int, Decision]], now: datetime) -> int:

@@ -75,14 +75,16 @@ class Tracker:
         sagas = _existing(seen)
         unborn = [key for key in seen if key not in sagas and self._begins(key, seen[key])]
         if unborn:
-            self._look_back(unborn, seen)
+            self._look_back(unborn, seen, min(event_ids))
             self._give_birth(unborn)
             sagas |= _existing(unborn)
+        often = facts.said_often({instance_id for instance_id, _ in sagas.values()})
         observations = [
             Observation(instance_id, each.event_id, step, role, each.at, _reason(each, role), each.aggregate_id)
             for key, (instance_id, version) in sagas.items()
             for each in seen[key]
             for step, role in self._roles(key[0], version, each.event_type)
+            if (instance_id, step, role) not in often
         ]
         for start in range(0, len(observations), 1000):
             facts.observe(observations[start : start + 1000], clock.now())
@@ -104,15 +106,17 @@ class Tracker:
     def _begins(self, key: Key, seen: Iterable[Seen]) -> bool:
         return any(each.event_type in self._registry.latest[key[0]].roles for each in seen)
 
-    def _look_back(self, unborn: Sequence[Key], seen: dict[Key, list[Seen]]) -> None:
-        """What happened before the hub began to listen belongs to the saga too: half of one would be misjudged."""
+    def _look_back(self, unborn: Sequence[Key], seen: dict[Key, list[Seen]], before: int) -> None:
+        """What happened before the hub began to listen belongs to the saga too: half of one would be misjudged.
+
+        Only what is older than all that is at hand: the rest comes, or has come, by the inbox.
+        """
         keys = {key for key in unborn if self._registry.latest[key[0]].correlation == CORRELATION_ID}
         if not keys:
             return
         types = {event_type for name, _ in keys for event_type in self._registry.latest[name].roles}
-        there = {each.event_id for key in keys for each in seen[key]}
-        past = Event.objects.filter(correlation_id__in={key for _, key in keys}, event_type__in=types)
-        ids = [id for id in past.order_by("id").values_list("id", flat=True)[:MOST_HISTORY] if id not in there]
+        past = Event.objects.filter(correlation_id__in={key for _, key in keys}, event_type__in=types, id__lt=before)
+        ids = list(past.order_by("id").values_list("id", flat=True)[:MOST_HISTORY])
         for start in range(0, len(ids), PIECE):
             self._look(Event.objects.filter(id__in=ids[start : start + PIECE]), seen, keys)
 

@@ -85,7 +85,7 @@ def test_workflows_are_followed_from_their_first_event_to_their_end():
     for step in ("order", "inventory"):
         tell(ORDER, (step, "compensated"), "k-1")
     catch_up()
-    assert scrape()["webhookhub_workflows_ended_total"] == {("order_submission", "COMPENSATED"): 1}
+    assert scrape()["webhookhub_workflows_ended_total"] == {("COMPENSATED", "order_submission"): 1}
     assert scrape()["webhookhub_workflows_need_operator"] == {(): 0}
 
 

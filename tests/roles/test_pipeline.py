@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,15 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
 from tests.processes.support import Processes, Running, database_url, is_running, until
+from tests.workflows.lives import DEFINITIONS, happy
+from tests.workflows.support import published, tell, told_before
 from webhookhub.models import Process
+from workflows.models import Instance
 
 from .accounts import PASSWORD, execute, grant_roles, role_account, url_of, user_name
 
 pytestmark = pytest.mark.mysql_family
+ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 
 REQUEUE = """
 from deadletters.requeue import requeue
@@ -134,7 +139,7 @@ def test_the_whole_pipeline_runs_with_one_database_user_for_each_role(
     hub = processes.start("run_hub", "--web", f"127.0.0.1:{port}", WEBHOOKHUB_MAX_RETRY_LIMIT="3", **roles_urls)
     console = Browser(f"http://127.0.0.1:{port}")
     until(console.is_answered, "the console answers")
-    until(lambda: Process.objects.count() == 4, "all loops register")
+    until(lambda: Process.objects.count() == 5, "all loops register")
 
     # The console adds a subscription and has it verified.
     console.log_in("olaf", PASSWORD)
@@ -208,6 +213,24 @@ def test_a_lease_whose_worker_was_killed_is_reset_by_a_cleaner_with_its_own_user
     until(lambda: hub.facts("process_forgotten"), "the killed one is forgotten")
     assert hub.stop() == 0
     check_no_refusal(hub)
+
+
+def test_workflows_are_tracked_and_timed_out_by_a_user_of_their_own(processes: Processes, granted: None):
+    own = url_of("workflow_tracker")
+    assert processes.start("run_workflows", "--once", DATABASE_URL=own).wait() == 0
+    for said in happy(ORDER):
+        tell(ORDER, said, "done")
+    for said in happy(ORDER)[:2]:
+        told_before(ORDER, said, "silent", timedelta(minutes=11))
+
+    tracker = processes.start("run_workflows", DATABASE_URL=own)
+    until(
+        lambda: set(Instance.objects.values_list("status", flat=True)) == {"COMPLETED", "COMPENSATING"}, "both move on"
+    )
+
+    assert [kind for kind, _ in published("silent")] == ["saga.timed_out", *["saga.compensation_requested"] * 2]
+    assert tracker.stop() == 0
+    check_no_refusal(tracker)
 
 
 def test_each_child_knows_only_its_own_database_user(processes: Processes, roles_urls: dict[str, str]):

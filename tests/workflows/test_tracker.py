@@ -18,6 +18,7 @@ from tests.workflows.support import catch_up, expire, facts, instance, published
 from webhookhub.db import clock
 from workflows import listening
 from workflows.definition import Definition, Step
+from workflows.facts import MOST_REPEATS
 from workflows.listening import CatchUp, listen
 from workflows.models import Fact, Instance, TrackedType, UsedDefinition, WorkflowInbox
 from workflows.progress import UnknownDefinition, advance
@@ -83,6 +84,18 @@ def test_the_same_event_looked_at_twice_is_one_fact():
 
     assert list(Fact.objects.values()) == before_again
     assert Instance.objects.count() == 1
+
+
+def test_a_producer_that_repeats_itself_without_end_makes_no_fold_without_end():
+    tracked()
+    for _ in range(2 * MOST_REPEATS):
+        tell(ORDER, ("order", DONE), "k-1")
+        catch_up()
+    tell(ORDER, ("inventory", DONE), "k-1")
+    catch_up()
+
+    assert facts("k-1").count(("order", DONE)) == MOST_REPEATS
+    assert instance("k-1").current_step == "payment"
 
 
 def test_each_correlation_id_is_a_saga_of_its_own_and_so_is_each_type():

@@ -1,0 +1,26 @@
+"""Nobody but the hub can speak as the hub, by whatever way they come."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from events.models import Event
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["saga.completed", "{}"], "event_type starts with 'saga.', which only the hub itself may use"),
+        (["saga.completed", "{}", "--source", "hub"], "event_type starts with 'saga.'"),
+        (["order.created", "{}", "--source", "hub"], "source is 'hub', the hub itself; choose another"),
+    ],
+)
+def test_a_command_cannot_publish_as_the_hub(arguments: list[str], why: str):
+    with pytest.raises(CommandError, match=why):
+        call_command("publish_event", *arguments)
+
+    assert not Event.objects.exists()

@@ -1,0 +1,59 @@
+"""What trackers and monitors ask for again and again goes by an index, however many sagas there are."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+
+from tests.conformance.test_plans import plans
+from tests.workflows.lives import DEFINITIONS
+from tests.workflows.support import catch_up, expire, tell, tracked
+from webhookhub.db import clock
+from workflows import reading
+from workflows.models import Instance
+from workflows.registry import registry
+from workflows.tracker import Tracker
+from workflows.verbs import row
+
+# Committed: to have a table analyzed ends a transaction.
+pytestmark = [pytest.mark.mysql_family, pytest.mark.usefixtures("committed")]
+ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
+SAGAS = 5_000
+FEW = 200
+
+
+@pytest.fixture
+def _many(committed: None) -> None:
+    later = clock.now() + timedelta(hours=1)
+    keys = [f"k-{number}" for number in range(SAGAS)]
+    rows = [Instance(**row(ORDER, key), deadline=later, aggregate_id=key) for key in keys]
+    for number, each in enumerate(rows):
+        if number % 10:
+            each.status, each.deadline = ("FAILED" if number % 10 == 1 else "COMPLETED"), None
+    Instance.objects.bulk_create(rows, batch_size=1000)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE TABLE saga_instances, saga_facts")
+        cursor.fetchall()
+
+
+@pytest.mark.usefixtures("_many")
+def test_no_question_reads_more_than_it_needs():
+    tracked()
+    for number in range(3):
+        tell(ORDER, ("order", "done"), f"new-{number}")
+    saga = Instance.objects.get(correlation_key="k-11")
+    questions = [
+        lambda: Tracker(registry()).track(50),
+        expire,
+        lambda: reading.failed(50),
+        lambda: reading.failed(50, before=saga.pk),
+        lambda: reading.stuck(50),
+        lambda: reading.of_aggregate("k-5", 50),
+        lambda: reading.get(saga.saga_id),
+    ]
+    for question in questions:
+        for plan in plans(question, lambda sql: "saga_" in sql or "workflow_" in sql):
+            assert plan.rows_read <= FEW, plan
+    catch_up()
