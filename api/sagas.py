@@ -87,7 +87,8 @@ def stuck(request: HttpRequest, filters: Query[StuckFilters]) -> StuckSagas:
     following = None
     if found.last and found.last.deadline:
         following = pages.seal(STUCK, conditions, [found.last.deadline.isoformat(), found.last.id])
-    return StuckSagas(items=_stuck(found.rows), next=following)
+    rows = Instance.objects.in_bulk([row.id for row in found.rows])
+    return StuckSagas(items=_stuck([rows[row.id] for row in found.rows]), next=following)
 
 
 @router.get(

@@ -75,9 +75,15 @@ def newest_first(choice: Choice, lowest: int, before: int | None, most: int) -> 
     if len(walks) == 1:
         return list(Instance.objects.raw(*_walk("*", *walks[0], lowest, before, most)))
     # The ids alone stand in the index; of the rows themselves no more are read than are wanted.
-    ids = [[row.id for row in Instance.objects.raw(*_walk("id", *walk, lowest, before, most))] for walk in walks]
+    ids = [_ids(*_walk("id", *walk, lowest, before, most)) for walk in walks]
     wanted = list(islice(merge(*ids, reverse=True), most))
     return sorted(Instance.objects.filter(id__in=wanted), key=lambda row: -row.id)
+
+
+def _ids(sql: str, values: list[Any]) -> list[int]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        return [id for (id,) in cursor.fetchall()]
 
 
 def _walk(
@@ -105,13 +111,17 @@ def first_id_at(moment: datetime) -> int | None:
 
 
 def soonest_due(after: tuple[datetime, int] | None, most: int) -> list[Instance]:
-    """Open ones in the order in which they will time out; `after` is the deadline and id of the last one before."""
+    """Open ones in the order in which they will time out; `after` is the deadline and id of the last one before.
+
+    Of each no more than its times, for most are only looked at.
+    """
     walks = [_due(status, after)[:most] for status in OPEN]
     return list(islice(merge(*walks, key=lambda row: (row.deadline, row.id)), most))
 
 
 def _due(status: str, after: tuple[datetime, int] | None) -> QuerySet[Instance]:
     rows = Instance.objects.filter(status=status, deadline__isnull=False).order_by("deadline", "id")
+    rows = rows.only("id", "deadline", "updated_at")
     if after is None:
         return rows
     deadline, id = after
