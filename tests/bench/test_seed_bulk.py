@@ -40,7 +40,7 @@ def seeded(transactional_db: None) -> Iterator[None]:
 def plan_faults(sql: str) -> list[str]:
     """Tables that grow and would be read from end to end.
 
-    Along an index up to a LIMIT is no such thing, unless rows are left out on the way or everything is sorted first; nor
+    Along an index up to a LIMIT is no such thing, unless rows are left out on the way or all are sorted first; nor
     is a statement that names its rows one by one, which in so small a table may be nearly all of them.
     """
     with connection.cursor() as cursor:
