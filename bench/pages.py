@@ -62,7 +62,7 @@ def addresses() -> Iterator[tuple[str, str]]:
         listing = reverse(f"admin:{name}_changelist")
         yield f"list {name}", listing
         if name in newest and name != "subscriptions_subscription":
-            yield f"list {name}, page 15", f"{listing}?p=15"
+            yield f"list {name}, page 9", f"{listing}?p=9"
     for status in STATUSES:
         yield f"list of {status}", reverse("admin:sagas_saga_changelist") + f"?status__exact={status}"
     for name, pk in newest.items():

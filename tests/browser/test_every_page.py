@@ -44,8 +44,6 @@ def addresses() -> list[str]:
         *(rows.listing(name) for name in ("trail_entry", "workflows_instance")),
         reverse("admin:workflows_instance_definitions"),
         reverse("admin:workflows_instance_definition", args=[registry().all()[0].name]),
-        reverse("admin:subscription_backfill", args=[pks["subscriptions_subscription"]]),
-        reverse("admin:subscriptions_subscription_pause", args=[pks["subscriptions_subscription"]]),
         reverse("admin:find") + "?q=http_503",
         reverse("admin:find") + "?q=nothing",
         reverse("admin:deadletters_deadletter_requeue") + f"?ids={pks['deadletters_deadletter']}",
