@@ -69,7 +69,10 @@ def read_request(connection: ssl.SSLSocket) -> bytes:
     head, _, body = data.partition(b"\r\n\r\n")
     length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
     while len(body) < length:
-        body += connection.recv(65536)
+        chunk = connection.recv(65536)
+        if not chunk:
+            return b""  # the client has gone in the middle of it
+        body += chunk
     return head + b"\r\n\r\n" + body
 
 

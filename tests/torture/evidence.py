@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +16,9 @@ from .fleet import Ending
 from .target import Target
 
 Key = tuple[str, str]
+# The producers' ways, as they name them.
+ROLLED_BACK = "rolled_back"
+TOGETHER = ("many", "transaction", "held")
 
 
 @dataclass(frozen=True)
@@ -22,8 +26,11 @@ class Receipt:
     uid: str
     path: str
     attempt: int
-    body: str
+    body: str  # its hash
     answer: str
+    at: float = 0.0
+    timestamp: str = ""
+    signature: str = ""
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,7 @@ class Event:
     event_type: str
     key: Key
     payload: Any
+    body: bytes = b""  # what is to be sent of it
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,9 @@ class Job:
     error_code: str | None
     lease_resets: int
     settled: int
+    pid: int = 0  # of the worker whose result it is
+    finished_at: float = 0.0
+    duration: float = 0.0
 
 
 @dataclass
@@ -63,7 +74,8 @@ class Evidence:
     # what the producers say: (source, external id) → type and payload
     asked: dict[Key, tuple[str, Any]] = field(default_factory=dict)
     acknowledged: set[Key] = field(default_factory=set)
-    rolled_back: set[Key] = field(default_factory=set)
+    rolled_back: set[Key] = field(default_factory=set)  # or meant to be
+    transactions: list[set[Key]] = field(default_factory=list)  # what is stored together or not at all
     # what the receiver says
     receipts: list[Receipt] = field(default_factory=list)
     # what the tables say
@@ -87,7 +99,8 @@ def collect(folder: Path, target: Target) -> Evidence:
     for path in folder.glob("producer-*.jsonl"):
         _hear_producer(found, journal.read(path))
     for fact in journal.read(folder / "received.jsonl"):
-        found.receipts.append(Receipt(fact["uid"], fact["path"], fact["attempt"], fact["body"], fact["answer"]))
+        if fact.pop("say") == "received":
+            found.receipts.append(Receipt(**fact))
     found.faults = list(journal.read(folder / "chaos.jsonl"))
     found.said = logs.read((folder / "logs").glob("*.log"))
     _read_tables(found, target)
@@ -100,6 +113,11 @@ def _hear_producer(found: Evidence, facts: Iterable[dict[str, Any]]) -> None:
         if fact["say"] == "intent":
             for event in fact["events"]:
                 found.asked[source, event["id"]] = event["type"], event["payload"]
+            keys = {(source, event["id"]) for event in fact["events"]}
+            if fact["way"] == ROLLED_BACK:
+                found.rolled_back |= keys  # though it may be killed before it has said so
+            elif fact["way"] in TOGETHER:
+                found.transactions.append(keys)
         elif fact["say"] == "acknowledged":
             found.acknowledged |= {(source, number) for number in fact["ids"]}
         else:
@@ -107,20 +125,37 @@ def _hear_producer(found: Evidence, facts: Iterable[dict[str, Any]]) -> None:
 
 
 def _read_tables(found: Evidence, target: Target) -> None:
-    for id, uid, event_type, source, external_id, payload in target.rows(
-        "SELECT id, uid, event_type, source, external_id, payload FROM events"
+    for id, uid, event_type, source, external_id, payload, created_at in target.rows(
+        "SELECT id, uid, event_type, source, external_id, payload, created_at FROM events"
     ):
-        found.events[id] = Event(id, dashed(uid), event_type, (source, external_id), json.loads(payload))
+        body = body_of(event_type, created_at, payload)
+        found.events[id] = Event(id, dashed(uid), event_type, (source, external_id), json.loads(payload), body)
     for id, event_type, url in target.rows("SELECT id, event_type, callback_url FROM subscriptions"):
         found.subscriptions[id] = event_type, urlsplit(url).path
     columns = "id, event_id, subscription_id, generation, status, attempt_count, max_retry_limit"
     found.sagas = [Saga(*row) for row in target.rows(f"SELECT {columns} FROM webhook_delivery_sagas")]
     columns = "id, saga_id, attempt_no, status, response_status, error_code, lease_resets, settled_at IS NOT NULL"
+    result = "worker_id, UNIX_TIMESTAMP(finished_at), duration_ms"
     found.jobs = [
-        Job(*row) for row in target.rows(f"SELECT {columns} FROM webhook_delivery_jobs ORDER BY saga_id, attempt_no")
+        Job(
+            *row[:8],
+            pid=logs.pid_of(row[8]) if row[8] else 0,
+            finished_at=float(row[9] or 0),
+            duration=(row[10] or 0) / 1000,
+        )
+        for row in target.rows(f"SELECT {columns}, {result} FROM webhook_delivery_jobs ORDER BY saga_id, attempt_no")
     ]
     found.letters = [saga_id for (saga_id,) in target.rows("SELECT saga_id FROM dead_letters")]
     found.inbox = [event_id for (event_id,) in target.rows("SELECT event_id FROM routing_inbox")]
+
+
+def body_of(event_type: str, created_at: datetime, payload: str) -> bytes:
+    """What the documentation says that is sent, made of the row and without the hub's own code."""
+    return b'{"type":"%b","timestamp":"%bZ","data":%b}' % (
+        event_type.encode(),
+        created_at.isoformat().encode(),
+        payload.encode(),
+    )
 
 
 def dashed(uid: str) -> str:

@@ -27,6 +27,7 @@ class Reset:
     job_id: int
     pid: int
     until: float
+    at: float  # when the cleaner says so
 
 
 @dataclass
@@ -60,4 +61,9 @@ def tracebacks(lines: list[str]) -> Iterator[str]:
 def _reset(line: str) -> Reset:
     fact = json.loads(line)
     until = datetime.fromisoformat(fact["lease_expiration"]).timestamp()
-    return Reset(fact["job_id"], int(fact["worker_id"].split(":")[1]), until)
+    at = datetime.fromisoformat(fact["timestamp"]).timestamp()
+    return Reset(fact["job_id"], pid_of(fact["worker_id"]), until, at)
+
+
+def pid_of(worker_id: str) -> int:
+    return int(worker_id.split(":")[1])

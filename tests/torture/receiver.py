@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 import ssl
 import sys
 import threading
@@ -26,6 +27,7 @@ from .stage import PATHS
 JOURNAL = "received.jsonl"
 OK, DROP, HANG, DRIP, GARBAGE = "200", "drop", "hang", "drip", "garbage"
 SLOW_OK = "200 at last"
+CHALLENGE = "challenge"
 # What each path does, and how often. `drop` is: take it, and close the connection without a word.
 MANNERS = {
     "/steady": {OK: 97, "201": 2, DROP: 1},
@@ -34,6 +36,7 @@ MANNERS = {
     "/slow": {HANG: 20, DRIP: 20, SLOW_OK: 30, OK: 30},
 }
 LATE_SECONDS = REQUEST_SECONDS * 1.5
+KEY = re.compile(rb'"key": ?"([^"]*)"')
 
 
 class Receiver:
@@ -48,24 +51,26 @@ class Receiver:
                 return
 
     def _take(self, connection: ssl.SSLSocket, request: bytes) -> bool:
-        """Whether the connection stays open."""
+        """Whether the connection stays open. Nothing is understood of the body before it is written down."""
         head, _, body = request.partition(b"\r\n\r\n")
         first, *lines = head.decode().split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        document = json.loads(body)
-        if document["type"] == "webhookhub.verification":
-            return say(connection, 200, document["data"]["challenge"].encode())
-        path, attempt = first.split(" ")[1], headers["webhook-attempt"]
-        manner = self._manner(path, document["data"]["key"], attempt)
+        path, uid, attempt = first.split(" ")[1], headers.get("webhook-id", ""), headers.get("webhook-attempt", "")
+        found = KEY.search(body)
+        manner = self._manner(path, found[1].decode() if found else uid, attempt) if attempt else CHALLENGE
         with self._lock:
             self._journal.write(
-                "received",
-                uid=headers["webhook-id"],
+                "received" if attempt else "challenged",
+                uid=uid,
                 path=path,
-                attempt=int(attempt),
+                attempt=int(attempt) if attempt.isascii() and attempt.isdigit() else 0,
                 body=hashlib.sha256(body).hexdigest(),
+                timestamp=headers.get("webhook-timestamp", ""),
+                signature=headers.get("webhook-signature", ""),
                 answer=manner,
             )
+        if manner == CHALLENGE:
+            return say(connection, 200, json.loads(body)["data"]["challenge"].encode())
         return answer(connection, manner)
 
     def _manner(self, path: str, key: str, attempt: str) -> str:

@@ -126,10 +126,14 @@ class Run:
 def receiver(folder: Path, seed: int) -> Iterator[dict[str, str]]:
     """In a process of its own; its URLs by path."""
     command = [sys.executable, "-m", "tests.torture.receiver", str(folder), str(seed)]
-    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    try:
-        yield json.loads(process.stdout.readline())
-    finally:
-        process.kill()
-        process.wait()
+    (folder / "logs").mkdir(exist_ok=True)
+    with (folder / "logs" / "receiver.log").open("wb") as errors:
+        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline())
+            if process.poll() is not None:
+                raise RuntimeError(f"the receiver has ended with {process.returncode}")
+        finally:
+            process.kill()
+            process.wait()

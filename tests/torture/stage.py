@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Sequence
 
 from django.core.management import call_command
 
-from .plan import REFUSED_LIMIT
+from .plan import REFUSED_LIMIT, RETRY_LIMIT
 
 # path: event type, attempts allowed
 PATHS = {
@@ -18,16 +20,30 @@ PATHS = {
 UNWANTED = "order.unwanted"
 
 
+def limit_of(path: str) -> int:
+    """How many attempts a delivery to it has, by what was asked for and not by what the hub has made of it."""
+    return PATHS[path][1] or RETRY_LIMIT
+
+
+def key_of(path: str) -> bytes:
+    """What its requests are signed with: known beforehand, so that nobody has to ask the hub for it."""
+    return hashlib.sha256(f"the key of {path}".encode()).digest()
+
+
 def main(arguments: Sequence[str]) -> None:
     """`arguments`: path=URL for each path."""
     from subscriptions.models import Subscription
     from subscriptions.verification import verify
+    from webhookhub import cipher
 
     call_command("migrate", verbosity=0)
     for argument in arguments:
         path, _, url = argument.partition("=")
         event_type, limit = PATHS[path]
-        subscription = Subscription.objects.create(event_type=event_type, callback_url=url, max_retry_limit=limit)
+        secret = "whsec_" + base64.b64encode(key_of(path)).decode()
+        subscription = Subscription.objects.create(
+            event_type=event_type, callback_url=url, max_retry_limit=limit, secret=cipher.encrypt(secret)
+        )
         result = verify(subscription)
         if not result.verified:
             raise SystemExit(f"{url} could not be verified: {result.reason}")

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from .deliveries import addressed
 from .evidence import Evidence
-from .judge import Verdict, duplicates, most_resets
+from .faults import most_resets
+from .judge import Verdict, duplicates
+from .outcomes import STEADY
 from .plan import LOOPS, Plan
 
 SHOWN = 10
@@ -18,6 +21,7 @@ def numbers(plan: Plan, evidence: Evidence, measured: dict[str, Any]) -> dict[st
     cuts = Counter(fault["kind"] for fault in evidence.faults if fault["say"] == "cut")
     stops = Counter(fault["kind"] for fault in evidence.faults if fault["say"] == "stopped")
     statuses = Counter(saga.status for saga in evidence.sagas)
+    steady = [saga.status for saga, _, path in addressed(evidence) if path == STEADY]
     counts = evidence.said.counts
     return {
         **{name: value for name, value in plan.as_dict().items() if name in ("seconds", "seed")},
@@ -28,6 +32,8 @@ def numbers(plan: Plan, evidence: Evidence, measured: dict[str, Any]) -> dict[st
         "deliveries": len(evidence.sagas),
         "completed": statuses["Completed"],
         "dead-lettered": statuses["DeadLettered"],
+        "deliveries to the steady path": len(steady),
+        "completed among them": steady.count("Completed"),
         "attempts": len(evidence.jobs),
         "requests received": len(evidence.receipts),
         "loops started, to the point of working": counts["process_started"],

@@ -52,6 +52,8 @@ def test_nothing_is_lost_and_nothing_happens_twice_whatever_is_killed(tmp_path: 
     assert figures["leases reset"] > 0, "no worker was killed in the middle of its work"
     assert figures["loops stopped beyond a lease"] > 0
     assert figures["connections killed"] > 0
+    assert figures["completed"] > 0
+    assert figures["completed among them"] >= 0.99 * figures["deliveries to the steady path"] > 0
     assert figures["dead-lettered"] > 0
     assert figures["events rolled back"] > 0
 
