@@ -17,7 +17,6 @@ from tests.admin import rows
 from tests.workflows import shop
 from trail.models import Entry
 from webhookhub.db import vendors
-from workflows.registry import registry
 
 from .visitor import Visitor
 
@@ -41,9 +40,6 @@ def addresses() -> list[str]:
         *(rows.change(name, pk) for name, pk in pks.items()),
         *(rows.add(name) for name in made_by_people),
         rows.listing("sagas_saga", "?q=nothing"),
-        *(rows.listing(name) for name in ("trail_entry", "workflows_instance")),
-        reverse("admin:workflows_instance_definitions"),
-        reverse("admin:workflows_instance_definition", args=[registry().all()[0].name]),
         reverse("admin:find") + "?q=http_503",
         reverse("admin:find") + "?q=nothing",
         reverse("admin:deadletters_deadletter_requeue") + f"?ids={pks['deadletters_deadletter']}",
