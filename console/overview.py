@@ -152,7 +152,8 @@ def open_workflows() -> dict[str, int] | None:
     if model is None:
         return None
     rows = model._default_manager.filter(status__in=OPEN_WORKFLOWS).order_by()
-    return dict(Counter(rows.values_list("status", flat=True)[:LIMIT]))
+    counts = Counter(rows.values_list("status", flat=True)[:LIMIT])
+    return {status: counts[status] for status in OPEN_WORKFLOWS if counts[status]}
 
 
 def now() -> datetime:

@@ -88,6 +88,7 @@ def parts(request: HttpRequest, span: spans.Span) -> dict[str, Any]:
         ]
     if may(MAY_SEE_WORKFLOWS):
         found["workflows"] = overview.open_workflows()
+        found["workflows_list"] = reverse("admin:workflows_instance_changelist")
     return found
 
 

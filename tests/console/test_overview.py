@@ -18,6 +18,7 @@ from tests.admin import rows
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from webhookhub.conf import KINDS
 from webhookhub.db import clock
+from workflows.models import Instance
 
 pytestmark = pytest.mark.django_db
 
@@ -153,3 +154,13 @@ def test_hostile_names_stay_text(viewer: Client):
     rows.process(rows.HOSTILE[:90])
 
     assert "<script>alert" not in fragment(viewer)
+
+
+def test_open_workflows_are_counted_by_their_state_and_finished_ones_are_not(viewer: Client, superuser: Client):
+    for number, status in enumerate(("IN_PROGRESS", "IN_PROGRESS", "COMPENSATING", "COMPLETED", "FAILED")):
+        Instance.objects.create(
+            saga_type="ORDER", definition_version=1, correlation_key=f"order-{number}", status=status
+        )
+
+    assert tile(fragment(superuser), "Open workflows") == "2 IN_PROGRESS, 1 COMPENSATING"
+    assert "Open workflows" not in fragment(viewer)
