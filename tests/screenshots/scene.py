@@ -67,7 +67,7 @@ def staged(folder: Path) -> Iterator[Stage]:
         publish()
         wait_until_settled()
         dead = Saga.objects.filter(status="DeadLettered").order_by("id")[0]
-        user = User.objects.create_superuser("sam")
+        user = User.objects.create_superuser("operator")
         client = Client()
         client.force_login(user)
         yield Stage(
@@ -99,7 +99,7 @@ def publish() -> None:
                 event_type,
                 {
                     "id": 4200 + number,
-                    "customer": {"name": "Zoë Müller", "city": "臺北"},
+                    "customer": {"shop": "Café Übersee", "city": "臺北"},
                     "lines": [{"sku": "A-17", "quantity": 2, "price": "19.90"}],
                     "total": "39.80",
                 },
