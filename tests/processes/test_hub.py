@@ -15,7 +15,7 @@ from webhookhub.conf import KINDS
 from webhookhub.models import Process
 
 from . import traffic
-from .support import LOOPS, Processes, Running, is_running, until
+from .support import Processes, Running, is_running, until
 from .test_stopping import no_echo
 
 
@@ -45,7 +45,7 @@ def test_a_hub_delivers_restarts_a_dead_child_and_stops_with_all_its_children(pr
     assert hub.facts("process_restarted")[0]["exit_code"] == -signal.SIGKILL
 
     family = children(hub)
-    assert len(family) == 5
+    assert len(family) == len(KINDS) + 1
     assert hub.stop() == 0
     assert [pid for pid in family if is_running(pid)] == []
     assert set(registered()) == {victim}, "those that stopped took their rows with them"
@@ -53,9 +53,9 @@ def test_a_hub_delivers_restarts_a_dead_child_and_stops_with_all_its_children(pr
 
 def test_children_end_when_their_supervisor_is_killed(processes: Processes):
     hub = processes.start("run_hub")
-    until(lambda: len(registered()) == len(LOOPS), "all loops register")
+    until(lambda: len(registered()) == len(KINDS), "all loops register")
     family = children(hub)
-    assert len(family) == len(LOOPS)
+    assert len(family) == len(KINDS)
 
     hub.kill()
 

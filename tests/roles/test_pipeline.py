@@ -285,7 +285,7 @@ def test_a_hub_whose_worker_loses_a_grant_ends_with_one_clear_line(
 ):
     SubscriptionFactory(callback_url=receiver.url())
     hub = processes.start("run_hub", **roles_urls)
-    until(lambda: Process.objects.count() == 4, "all loops register")
+    until(lambda: Process.objects.count() == 5, "all loops register")
     jobs = f"`{connection.settings_dict['NAME']}`.`webhook_delivery_jobs`"
     execute(f"REVOKE UPDATE (`lease_token`) ON {jobs} FROM {role_account('worker')}")
     try:
