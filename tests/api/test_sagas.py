@@ -431,7 +431,9 @@ def test_what_operators_do_is_in_the_trail_once(hub_wide: Program):
     verb(hub_wide, saga, "close", "d", reason="two\nlines")
 
     told = list(
-        Entry.objects.exclude(action="apikey.create").values_list("action", "actor", "via", "object_id", "reason")
+        Entry.objects.exclude(action="apikey.create")
+        .order_by("id")
+        .values_list("action", "actor", "via", "object_id", "reason")
     )
     assert told == [
         ("workflow.mark_compensated", "API key everything", "api", saga.pk, "put back by hand"),
