@@ -36,6 +36,7 @@ class Health:
 
 def of(subscription_id: int) -> Health:
     now = clock.now()
+    before, day = reading.of_subscription(subscription_id, now - WEEK, now - DAY, now)
     newest = newest_first(Choice(subscription_id=subscription_id), 1, None, NEWEST)
     delivered = [saga for saga in newest if saga.status == COMPLETED]
     open_failures = [
@@ -43,8 +44,8 @@ def of(subscription_id: int) -> Health:
     ]
     dead = DeadLetter.objects.filter(subscription=subscription_id).order_by("-failed_at", "-id")
     return Health(
-        day=reading.of_subscription(subscription_id, now - DAY, now),
-        week=reading.of_subscription(subscription_id, now - WEEK, now),
+        day=day,
+        week=before + day,
         last_success=max(delivered, key=lambda saga: saga.updated_at, default=None),
         failing=open_failures[:MOST_FAILURES],
         dead=list(dead.defer("payload_snapshot")[:MOST_FAILURES]),

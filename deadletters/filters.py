@@ -17,7 +17,7 @@ from .choice import Choice, newest_first
 from .models import DeadLetter, Requeue
 
 MOST_LISTED = 500
-MOST_EXAMINED = 3000
+MOST_EXAMINED = 2000
 NOT_YET, BEFORE = "no", "yes"
 CODES = (*MEANING, "http_400", "http_401", "http_403", "http_404", "http_410", "http_429", "http_500", "http_502")
 CODES = (*CODES, "http_503", "http_504")

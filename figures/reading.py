@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import QuerySet, Sum
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet, Sum
 
 from .buckets import DURATION_MS, quantile
 from .models import COUNTED, DURATION_COLUMNS, FAILURES, HOUR, MINUTE, Period
@@ -49,9 +49,14 @@ def overall(since: datetime, until: datetime) -> Summary:
     return sum((summary for _, summary in _grouped(_within(since, until), "period")), Summary())
 
 
-def of_subscription(subscription_id: int, since: datetime, until: datetime) -> Summary:
+def of_subscription(
+    subscription_id: int, since: datetime, middle: datetime, until: datetime
+) -> tuple[Summary, Summary]:
+    """What became of one subscription's attempts up to the middle, and from there on: in one reading of the rows."""
     rows = _within(since, until).filter(subscription_id=subscription_id)
-    return sum((summary for _, summary in _grouped(rows, "subscription_id")), Summary())
+    later = ExpressionWrapper(Q(starts_at__gte=middle), BooleanField())
+    found = {bool(part): summary for part, summary in _grouped(rows.annotate(later=later), "later")}
+    return found.get(False, Summary()), found.get(True, Summary())
 
 
 def by_subscription(since: datetime, until: datetime) -> dict[int, Summary]:

@@ -82,3 +82,16 @@ def test_what_became_hours_is_still_read():
         pass
     assert reading.overall(day, day + HOUR) == before
     assert [summary["attempts"] for _, summary in reading.series(day, day + 2 * HOUR, HOUR)] == [3, 0]
+
+
+def test_one_subscription_is_told_before_and_after_a_moment():
+    count(NOON, 1, completed=2, failed=1)
+    count(NOON + HOUR, 1, completed=5)
+    count(NOON + HOUR, 2, completed=9)
+    count(NOON + 2 * HOUR, 1, completed=7)
+
+    before, after = reading.of_subscription(1, NOON, NOON + HOUR, NOON + 2 * HOUR)
+
+    assert (before["attempts"], before.failed) == (3, 1)
+    assert (after["attempts"], after.failed) == (5, 0)
+    assert reading.of_subscription(3, NOON, NOON + HOUR, NOON + 2 * HOUR)[1].success_rate is None
