@@ -14,7 +14,7 @@ from typing import Any
 
 from .fleet import Fleet, Slot
 from .journal import Journal
-from .plan import LEASE_SECONDS, LOOPS, Plan
+from .plan import LEASE_SECONDS, LOOPS, WEB, Plan
 from .target import Target
 
 LONGEST_PAUSE = 0.3
@@ -49,6 +49,7 @@ class Chaos:
             (self._stop_loop, self._plan.stop_mean),
             (self._cut_connection, self._plan.cut_mean),
             (self._kill_producer, self._plan.producer_kill_mean),
+            (self._kill_web, self._plan.web_kill_mean),
         ):
             if mean:
                 self._repeat(fault, mean)
@@ -98,6 +99,11 @@ class Chaos:
         if slot is not None:
             self._kill(slot, self._restart_producer)
 
+    def _kill_web(self) -> None:
+        slot = self._pick(WEB)
+        if slot is not None:
+            self._kill(slot, self._fleet.start)
+
     def _kill(self, slot: Slot, restart: Callable[[Slot], None]) -> None:
         pid = slot.pid
         if self._fleet.signal(slot, signal.SIGKILL):
@@ -113,7 +119,7 @@ class Chaos:
 
     def _supervise(self) -> None:
         """A loop that has ended by itself is started again, as any supervisor would; the judge hears of it."""
-        for slot in self._fleet.of(*LOOPS):
+        for slot in self._fleet.of(*LOOPS, WEB):
             if not slot.pid and slot.name not in self._awaited:
                 self._fleet.start(slot)
         if time.monotonic() + SUPERVISE_SECONDS < self._until:
@@ -121,7 +127,7 @@ class Chaos:
 
     def _stop_loop(self) -> None:
         """For longer than a lease, so that what it holds is given to others before it wakes up and reports."""
-        kinds = {"worker": 5, "orchestrator": 3, "router": 1, "cleaner": 1}
+        kinds = {"worker": 5, "orchestrator": 3, "router": 1, "cleaner": 1, "workflows": 2}
         slot = self._pick(*self._dice.choices(list(kinds), list(kinds.values())))
         if slot is None or not self._fleet.signal(slot, signal.SIGSTOP):
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from .target import Target
 Key = tuple[str, str]
 # The producers' ways, as they name them.
 ROLLED_BACK = "rolled_back"
-TOGETHER = ("many", "transaction", "held")
+TOGETHER = ("many", "transaction", "held", "batch_by_http")
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Event:
     key: Key
     payload: Any
     body: bytes = b""  # what is to be sent of it
+    correlation: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,14 @@ class Job:
     duration: float = 0.0
 
 
+@dataclass(frozen=True)
+class Workflow:
+    saga_id: str
+    saga_type: str
+    correlation: str
+    status: str
+
+
 @dataclass
 class Evidence:
     # what the producers say: (source, external id) → type and payload
@@ -85,6 +94,7 @@ class Evidence:
     jobs: list[Job] = field(default_factory=list)
     letters: list[int] = field(default_factory=list)  # their sagas' ids
     inbox: list[int] = field(default_factory=list)
+    workflows: list[Workflow] = field(default_factory=list)
     # what the tormentor, the sampler and the processes say
     faults: list[dict[str, Any]] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
@@ -92,6 +102,7 @@ class Evidence:
     endings: list[Ending] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
     audit: str = ""  # what it found; empty if nothing
+    replay: str = ""  # likewise
 
 
 def collect(folder: Path, target: Target) -> Evidence:
@@ -125,11 +136,13 @@ def _hear_producer(found: Evidence, facts: Iterable[dict[str, Any]]) -> None:
 
 
 def _read_tables(found: Evidence, target: Target) -> None:
-    for id, uid, event_type, source, external_id, payload, created_at in target.rows(
-        "SELECT id, uid, event_type, source, external_id, payload, created_at FROM events"
+    for id, uid, event_type, source, external_id, payload, created_at, correlation in target.rows(
+        "SELECT id, uid, event_type, source, external_id, payload, created_at, correlation_id FROM events"
     ):
         body = body_of(event_type, created_at, payload)
-        found.events[id] = Event(id, dashed(uid), event_type, (source, external_id), json.loads(payload), body)
+        found.events[id] = Event(
+            id, dashed(uid), event_type, (source, external_id), json.loads(payload), body, correlation
+        )
     for id, event_type, url in target.rows("SELECT id, event_type, callback_url FROM subscriptions"):
         found.subscriptions[id] = event_type, urlsplit(url).path
     columns = "id, event_id, subscription_id, generation, status, attempt_count, max_retry_limit"
@@ -137,8 +150,8 @@ def _read_tables(found: Evidence, target: Target) -> None:
     columns = "id, saga_id, attempt_no, status, response_status, error_code, lease_resets, settled_at IS NOT NULL"
     result = "worker_id, UNIX_TIMESTAMP(finished_at), duration_ms"
     found.jobs = [
-        Job(
-            *row[:8],
+        replace(
+            Job(*row[:8]),
             pid=logs.pid_of(row[8]) if row[8] else 0,
             finished_at=float(row[9] or 0),
             duration=(row[10] or 0) / 1000,
@@ -146,6 +159,10 @@ def _read_tables(found: Evidence, target: Target) -> None:
         for row in target.rows(f"SELECT {columns}, {result} FROM webhook_delivery_jobs ORDER BY saga_id, attempt_no")
     ]
     found.letters = [saga_id for (saga_id,) in target.rows("SELECT saga_id FROM dead_letters")]
+    found.workflows = [
+        Workflow(dashed(saga_id), *row)
+        for saga_id, *row in target.rows("SELECT saga_id, saga_type, correlation_key, status FROM saga_instances")
+    ]
     found.inbox = [event_id for (event_id,) in target.rows("SELECT event_id FROM routing_inbox")]
 
 

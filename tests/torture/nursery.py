@@ -100,7 +100,7 @@ def _live(request: dict[str, Any]) -> None:
 
 def main() -> None:
     django.setup()
-    for name in ("run_router", "run_orchestrator", "run_worker", "run_cleaner", "migrate"):
+    for name in ("run_router", "run_orchestrator", "run_worker", "run_cleaner", "run_workflows", "migrate"):
         load_command_class(str(get_commands()[name]), name)
     # What every start reads, so that no child has to: on a busy machine it would be killed before it has begun.
     MigrationLoader(None)

@@ -10,7 +10,8 @@ from pathlib import Path
 from webhookhub.cipher import new_key
 
 PRODUCERS = 8
-LOOPS = {"router": 2, "orchestrator": 2, "worker": 3, "cleaner": 2}
+LOOPS = {"router": 2, "orchestrator": 2, "worker": 3, "cleaner": 2, "workflows": 2}
+WEB = "web"
 LEASE_SECONDS = 5.0
 REQUEST_SECONDS = 2.0
 CONNECT_SECONDS = 1.5
@@ -43,6 +44,10 @@ SETTINGS = {
 }
 
 
+def plural(kind: str) -> str:
+    return kind if kind.endswith("s") else f"{kind}s"
+
+
 @dataclass(frozen=True)
 class Plan:
     """Means are in seconds between two faults of a kind; 0 leaves that kind out."""
@@ -54,6 +59,7 @@ class Plan:
     stop_mean: float = 4.0
     cut_mean: float = 2.0
     producer_kill_mean: float = 15.0
+    web_kill_mean: float = 12.0
     database_kills: int = 3
     # After the last fault, everything must have ended within this time. It has room for the longest pause of a loop
     # that waits for its database (15 s), a lease, the retries of a delivery that was just born, and a busy machine.

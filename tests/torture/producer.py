@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from .journal import Journal
-from .stage import UNWANTED
+from .stage import UNWANTED, WORKFLOW_STEPS
 
-TYPES = {"order.created": 84, "order.refused": 8, "order.slow": 3, UNWANTED: 5}
+TRACKED = "a step of a workflow"
+TYPES = {"order.created": 84, "order.refused": 8, "order.slow": 3, UNWANTED: 5, TRACKED: 20}
 LONGEST_HOLD_SECONDS = 4.0
 GIVE_UP_SECONDS = 120.0
 DUPLICATE_KEY = 1062
@@ -31,6 +32,8 @@ class Producer:
         self._name = name
         self._rng = rng
         self._journal = journal
+        self._source = name
+        self._step = 0
         # way: how many events at once, how often
         self._ways: dict[Callable[[list[Any]], None], tuple[int, int]] = {
             self._one: (1, 30),
@@ -47,16 +50,27 @@ class Producer:
         [way] = self._rng.choices(ways, [self._ways[each][1] for each in ways])
         events = [self._event(first + offset) for offset in range(min(most, self._ways[way][0]))]
         asked = [{"id": event.external_id, "type": event.event_type, "payload": event.payload} for event in events]
-        self._journal.write("intent", source=self._name, way=way.__name__.strip("_"), events=asked)
-        said = "rolled back" if way == self._rolled_back else "acknowledged"
+        self._journal.write("intent", source=self._source, way=way.__name__.strip("_"), events=asked)
+        said = "rolled back" if way.__name__ == "_rolled_back" else "acknowledged"
         self._insist(lambda: way(events))
-        self._journal.write(said, source=self._name, ids=[event.external_id for event in events])
+        self._journal.write(said, source=self._source, ids=[event.external_id for event in events])
         return len(events)
 
     def _event(self, number: int) -> Any:
         [event_type] = self._rng.choices(list(TYPES), list(TYPES.values()))
         payload = {"key": f"{self._name}-{number}", "text": "zäh " * self._rng.randint(0, 20)}
-        return self._new(event_type, payload, self._name, str(number))
+        correlation = None
+        if event_type == TRACKED:
+            # One workflow after the other; a step that is rolled back is missing from its workflow.
+            run, step = divmod(self._step, len(WORKFLOW_STEPS))
+            event_type, correlation = WORKFLOW_STEPS[step], f"{self._name}-run-{run}"
+            payload["customer_id"] = correlation
+            self._step += 1
+        return self._new(event_type, payload, self._source, self._identity(number), correlation)
+
+    def _identity(self, number: int) -> str:
+        """The event's external id, which its source has given to no other."""
+        return str(number)
 
     def _insist(self, work: Callable[[], None]) -> None:
         """Ask until there is an answer: to ask again with the same external id is what a producer should do."""
@@ -79,7 +93,13 @@ class Producer:
         from events.intake import publish
 
         [event] = events
-        publish(event.event_type, event.payload, source=event.source, external_id=event.external_id)
+        publish(
+            event.event_type,
+            event.payload,
+            source=event.source,
+            external_id=event.external_id,
+            correlation_id=event.correlation_id,
+        )
 
     def _many(self, events: list[Any]) -> None:
         from events.intake import Published, publish_many
@@ -116,10 +136,16 @@ class Producer:
         [event] = events
         try:
             with connection.cursor() as cursor:
-                cursor.execute(
-                    "INSERT INTO events (event_type, source, external_id, payload) VALUES (%s, %s, %s, %s)",
-                    [event.event_type, event.source, event.external_id, json.dumps(event.payload)],
-                )
+                values = {
+                    "event_type": event.event_type,
+                    "source": event.source,
+                    "external_id": event.external_id,
+                    "payload": json.dumps(event.payload),
+                }
+                if event.correlation_id:
+                    values["correlation_id"] = event.correlation_id
+                marks = ", ".join(["%s"] * len(values))
+                cursor.execute(f"INSERT INTO events ({', '.join(values)}) VALUES ({marks})", list(values.values()))
         except IntegrityError as error:
             if error.args[0] != DUPLICATE_KEY:
                 raise
@@ -130,9 +156,11 @@ def main(arguments: Sequence[str]) -> None:
     """Name, seed, share, seconds to spread it over, journal."""
     name, seed, share, seconds, journal = arguments
     with Journal(Path(journal), durable=True) as written:
-        producer = Producer(name, random.Random(seed), written)
-        pace = float(seconds) / int(share)
-        started, done = time.monotonic(), 0
-        while done < int(share):
-            time.sleep(max(0.0, started + done * pace - time.monotonic()))
-            done += producer.publish(done, int(share) - done)
+        spread(Producer(name, random.Random(seed), written), int(share), float(seconds))
+
+
+def spread(producer: Producer, share: int, seconds: float) -> None:
+    started, done = time.monotonic(), 0
+    while done < share:
+        time.sleep(max(0.0, started + done * seconds / share - time.monotonic()))
+        done += producer.publish(done, share - done)

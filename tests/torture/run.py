@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,13 +19,14 @@ from . import evidence, journal, summary
 from .chaos import Chaos
 from .fleet import ROOT, Fleet, Slot
 from .judge import Verdict, judge
-from .plan import LOOPS, PRODUCERS, Plan, environment
+from .plan import LOOPS, PRODUCERS, WEB, Plan, environment
 from .sampler import Sampler
 from .target import Target
 
 LOOK_SECONDS = 0.2
 LEAVE_SECONDS = 30.0
 NAMED = 20
+KEY = "api.key"
 
 
 class Run:
@@ -40,15 +42,16 @@ class Run:
         with ExitStack() as stack:
             urls = stack.enter_context(receiver(self._folder, self._plan.seed))
             self._fleet = stack.enter_context(Fleet(self._folder, environment(self._url, authority)))
-            self._fleet.run("stage", *(f"{path}={url}" for path, url in urls.items()), module="tests.torture.stage")
+            targets = (f"{path}={url}" for path, url in urls.items())
+            self._fleet.run("stage", str(self._folder / KEY), *targets, module="tests.torture.stage")
             with Sampler(self._target) as sampler:
                 self._live()
                 unfinished = self._recover()
                 self._leave()
                 sampler.look()
-            audit = self._audit()
+            audit, replay = self._ask("audit", "--grace", "0"), self._ask("workflows", "replay")
         found = evidence.collect(self._folder, self._target)
-        found.changed, found.unfinished, found.audit = sampler.changed, unfinished, audit
+        found.changed, found.unfinished, found.audit, found.replay = sampler.changed, unfinished, audit, replay
         found.endings = self._fleet.endings
         self._measured |= {"final rows watched": sampler.rows, "rounds of watching": sampler.rounds}
         return summary.numbers(self._plan, found, self._measured), judge(found)
@@ -58,9 +61,13 @@ class Run:
         for kind, count in LOOPS.items():
             for number in range(1, count + 1):
                 self._fleet.start(self._fleet.add(f"{kind}-{number}", kind, f"run_{kind}"))
+        self._address = f"127.0.0.1:{free_port()}"
+        self._fleet.start(self._fleet.add(WEB, WEB, self._address, module="tests.torture.web"))
         self._until = time.monotonic() + self._plan.seconds
         for number in range(1, PRODUCERS + 1):
             self._produce(self._fleet.add(f"producer-{number}", "producer", module="tests.torture.producer"))
+        # One more, who knows nothing of the hub but its address and a key.
+        self._produce(self._fleet.add(f"producer-{WEB}", "producer", module="tests.torture.web_producer"))
         with journal.Journal(self._folder / "chaos.jsonl") as written:
             Chaos(self._plan, self._fleet, self._target, written).torment(self._produce)
 
@@ -73,13 +80,16 @@ class Run:
             life = f"{slot.name}.{slot.lives + 1}"
             seconds = max(1.0, self._until - time.monotonic())
             path = self._folder / f"{life}.jsonl"
-            self._fleet.start(slot, [life, f"{self._plan.seed}:{life}", str(share), str(seconds), str(path)])
+            arguments = [life, f"{self._plan.seed}:{life}", str(share), str(seconds), str(path)]
+            if slot.name.endswith(WEB):
+                arguments += [f"http://{self._address}", str(self._folder / KEY)]
+            self._fleet.start(slot, arguments)
 
     def _recover(self) -> list[str]:
         """Wait until all is done; otherwise the rows that are not."""
         calm = time.monotonic()
         until = calm + self._plan.converge_seconds
-        for slot in self._fleet.of(*LOOPS):
+        for slot in self._fleet.of(*LOOPS, WEB):
             if not slot.pid:
                 self._fleet.start(slot)
         self._fleet.wait(self._fleet.of("producer"), self._plan.converge_seconds)
@@ -100,6 +110,8 @@ class Run:
             "FROM webhook_delivery_sagas WHERE status IN ('Pending', 'InProgress', 'PendingRetry')",
             "job {} of saga {} is {} and not settled": "SELECT id, saga_id, status FROM webhook_delivery_jobs "
             "WHERE settled_at IS NULL",
+            "event {} is not tracked": "SELECT event_id FROM workflow_inbox",
+            "fact {} is not folded": "SELECT fact_id FROM workflow_touched",
         }
         left = [f"{slot.name} is still publishing" for slot in self._fleet.of("producer") if slot.pid]
         for says, sql in questions.items():
@@ -108,18 +120,25 @@ class Run:
 
     def _leave(self) -> None:
         """A last virtue: asked to stop, each does, with code 0."""
-        loops = self._fleet.of(*LOOPS)
+        loops = self._fleet.of(*LOOPS, WEB)
         for slot in loops:
             self._fleet.signal(slot, signal.SIGTERM)
         if not self._fleet.wait(loops, LEAVE_SECONDS):
             raise RuntimeError("still running: " + ", ".join(slot.name for slot in loops if slot.pid))
 
-    def _audit(self) -> str:
+    def _ask(self, *command: str) -> str:
+        """What a command of the hub's own finds; nothing if it finds nothing."""
         try:
-            self._fleet.run("audit", "audit", "--grace", "0")
+            self._fleet.run(command[0], *command)
         except RuntimeError as found:
             return str(found)
         return ""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
 from django.core.management import call_command
 
@@ -18,6 +19,11 @@ PATHS = {
     "/slow": ("order.slow", None),
 }
 UNWANTED = "order.unwanted"
+# The workflow that some events belong to: one of those that are shipped, step by step.
+WORKFLOW = "customer_registration"
+WORKFLOW_STEPS = ("customer.registered", "email.sent", "loyalty.account_created", "gift.sent")
+# Whose the events are that come in by HTTP.
+WEB_SOURCE = "web"
 
 
 def limit_of(path: str) -> int:
@@ -31,13 +37,17 @@ def key_of(path: str) -> bytes:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`arguments`: path=URL for each path."""
+    """`arguments`: where to write the API key, and path=URL for each path."""
+    from api import keys, scopes
     from subscriptions.models import Subscription
     from subscriptions.verification import verify
     from webhookhub import cipher
 
     call_command("migrate", verbosity=0)
-    for argument in arguments:
+    key_file, *targets = arguments
+    _, key = keys.create(WEB_SOURCE, [scopes.EVENTS_WRITE], by="the torture", source=WEB_SOURCE)
+    Path(key_file).write_text(key)
+    for argument in targets:
         path, _, url = argument.partition("=")
         event_type, limit = PATHS[path]
         secret = "whsec_" + base64.b64encode(key_of(path)).decode()

@@ -10,7 +10,8 @@ from .evidence import Evidence
 from .faults import most_resets
 from .judge import Verdict, duplicates
 from .outcomes import STEADY
-from .plan import LOOPS, Plan
+from .plan import LOOPS, WEB, Plan, plural
+from .stage import WEB_SOURCE
 
 SHOWN = 10
 
@@ -29,16 +30,20 @@ def numbers(plan: Plan, evidence: Evidence, measured: dict[str, Any]) -> dict[st
         "events acknowledged": len(evidence.acknowledged),
         "events stored": len(evidence.events),
         "events rolled back": len(evidence.rolled_back),
+        "events acknowledged by HTTP": sum(source == WEB_SOURCE for source, _ in evidence.acknowledged),
         "deliveries": len(evidence.sagas),
         "completed": statuses["Completed"],
         "dead-lettered": statuses["DeadLettered"],
         "deliveries to the steady path": len(steady),
         "completed among them": steady.count("Completed"),
+        "workflows": len(evidence.workflows),
+        "completed workflows": sum(workflow.status == "COMPLETED" for workflow in evidence.workflows),
         "attempts": len(evidence.jobs),
         "requests received": len(evidence.receipts),
         "loops started, to the point of working": counts["process_started"],
         "loops killed": sum(kills[kind] for kind in LOOPS),
-        **{f"{kind}s killed": kills[kind] for kind in LOOPS},
+        **{f"{plural(kind)} killed": kills[kind] for kind in LOOPS},
+        "web servers killed": kills[WEB],
         "producers killed": kills["producer"],
         "loops stopped beyond a lease": says["stopped"],
         "workers among them": stops["worker"],

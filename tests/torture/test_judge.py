@@ -13,14 +13,15 @@ from standardwebhooks import Webhook
 
 from . import evidence as evidence_of_a_run
 from . import wire
-from .evidence import Event, Evidence, Job, Receipt, Saga, body_of
+from .evidence import Event, Evidence, Job, Receipt, Saga, Workflow, body_of
 from .fleet import Ending
 from .judge import CLAIMS, judge
 from .logs import Reset, tracebacks
 from .outcomes import STEADY
 from .plan import CONCURRENCY, LOOPS, REFUSED_LIMIT, RETRY_LIMIT
 from .sampler import changes
-from .stage import key_of
+from .stage import WORKFLOW, WORKFLOW_STEPS, key_of
+from .tracking import DONE, HUB, SAGA_COMPLETED
 
 NOW = 1_700_000_000.0
 FLAKY, BROKEN = "/flaky", "/broken"
@@ -73,6 +74,11 @@ def honest() -> Evidence:
         endings=[Ending("worker-1", "worker", 7, -9, "log", asked=True), Ending("p", "producer", 8, 0, "log", False)],
     )
     evidence.said.resets.add(Reset(3, 7, NOW + 3, NOW + 4))
+    evidence.workflows = [Workflow("w", WORKFLOW, "run", DONE)]
+    for id, step in enumerate(WORKFLOW_STEPS, 100):
+        evidence.asked["w", step] = step, {}
+        evidence.events[id] = Event(id, step, step, ("w", step), {}, correlation="run")
+    evidence.events[200] = Event(200, "said", SAGA_COMPLETED, (HUB, f"w/{SAGA_COMPLETED}/"), {}, correlation="run")
     return evidence
 
 
@@ -81,7 +87,7 @@ def refuted(evidence: Evidence) -> set[str]:
 
 
 def lose_the_event(evidence: Evidence) -> None:
-    evidence.events.clear()
+    del evidence.events[5]
 
 
 def store_it_twice(evidence: Evidence) -> None:
@@ -327,6 +333,36 @@ def change_a_final_row(evidence: Evidence) -> None:
     evidence.changed += changes("saga", {1: "a"}, {1: "b"})
 
 
+def track_nothing(evidence: Evidence) -> None:
+    evidence.workflows.clear()
+    del evidence.events[200]
+
+
+def track_twice(evidence: Evidence) -> None:
+    evidence.workflows.append(Workflow("v", WORKFLOW, "run", "IN_PROGRESS"))
+
+
+def track_what_nobody_began(evidence: Evidence) -> None:
+    evidence.workflows.append(Workflow("v", WORKFLOW, "walk", "IN_PROGRESS"))
+
+
+def stop_tracking_half_way(evidence: Evidence) -> None:
+    evidence.workflows[0] = replace(evidence.workflows[0], status="IN_PROGRESS")
+    del evidence.events[200]
+
+
+def complete_a_workflow_in_silence(evidence: Evidence) -> None:
+    del evidence.events[200]
+
+
+def tell_of_a_workflow_that_is_not_there(evidence: Evidence) -> None:
+    evidence.events[201] = replace(evidence.events[200], id=201, key=(HUB, f"v/{SAGA_COMPLETED}/"))
+
+
+def fail_the_replay(evidence: Evidence) -> None:
+    evidence.replay = "1 differences"
+
+
 def fail_the_audit(evidence: Evidence) -> None:
     evidence.audit = "one-saga: 1 violation"
 
@@ -406,6 +442,13 @@ LIES: dict[Callable[[Evidence], None], str] = {
     reset_a_lease_that_has_not_run_out: "No lease was reset",
     reset_more_than_can_be: "No lease was reset",
     change_a_final_row: "No final row",
+    track_nothing: "Every workflow",
+    track_twice: "Every workflow",
+    track_what_nobody_began: "Every workflow",
+    stop_tracking_half_way: "Every workflow",
+    complete_a_workflow_in_silence: "Every workflow",
+    tell_of_a_workflow_that_is_not_there: "Every workflow",
+    fail_the_replay: "The replay",
     fail_the_audit: "The audit",
     show_a_traceback: "No traceback",
     fail_in_the_log: "No traceback",

@@ -1,0 +1,15 @@
+"""The web server, as run_hub starts it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from webhookhub.management.commands.run_hub import Command
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Where to listen."""
+    [address] = arguments
+    child = Command()._web(address)
+    os.execve(child.command[0], list(child.command), dict(child.environment))
