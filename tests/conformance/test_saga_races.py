@@ -137,8 +137,26 @@ def test_a_saga_postponed_under_an_orchestrator_still_gets_one_job():
     assert (sagas(), jobs()) == ({("Completed", 1): 1}, {(1, "Completed"): 1})
 
 
-def finished(*names: str, events: int = 1) -> None:
-    routed(*names, events=events)
+@pytest.mark.parametrize("end", ["InProgress", "Completed"])
+def test_a_postponement_that_comes_late_leaves_a_saga_that_has_gone_on_as_it_is(end):
+    routed("ok")
+    Subscription.objects.update(active=False)
+    with Rival(lambda: dispatch(BATCH), before=UPDATE_SAGAS) as slow:
+        slow.reached()  # it has found the subscription off, and no job
+        Subscription.objects.update(active=True)
+        if end == "Completed":
+            world.run_to_end()
+        else:
+            dispatch(BATCH)
+        gone_on = Saga.objects.values().get()
+        assert gone_on["status"] == end
+        slow.result()
+
+    assert Saga.objects.values().get() == gone_on
+
+
+def finished(*names: str, events: int = 1, max_retry_limit: int = 2) -> None:
+    routed(*names, events=events, max_retry_limit=max_retry_limit)
     dispatch(BATCH)
     world.deliver()
 
@@ -179,7 +197,7 @@ def test_many_settlers_at_once_apply_each_result_once():
 
 
 def test_a_settler_that_wakes_up_during_the_next_attempt_does_not_end_it():
-    finished("retry")
+    finished("retry", max_retry_limit=5)  # far from the limit, of which the table itself would remind it
     with Rival(world.settle, before="UPDATE") as slow:
         slow.reached()
         world.settle()

@@ -37,6 +37,12 @@ GUARDS = {
     "generation": ("two people who requeue", "a requeue that makes no saga"),
     "births first + routing transaction": ("two routers", "an event has left the inbox and has no saga"),
     "requeue key": ("two people who requeue", "two records of one requeue"),
+    "inbox trigger": ("two routers", "an event that leaves its way"),
+    "committed": ("two routers", "an event that leaves its way"),
+    "committed + routing transaction": ("two routers", "a delivery of an event that is not committed"),
+    "success": ("two orchestrators", "a 2xx that does not complete"),
+    "patience": ("two orchestrators", "buried before the limit"),
+    "limit": ("two orchestrators", "an attempt beyond the limit"),
 }
 # Taken away alone, these break nothing: others hold the line behind them.
 SECOND_LINE = {

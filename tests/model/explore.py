@@ -45,7 +45,7 @@ def _explore(protocol: Protocol) -> Outcome:
             broken = rules.of_a_step(state, after)
             found = numbers.get(after)
             if found is None:
-                broken = broken or rules.of_a_state(after)
+                broken = broken or rules.of_a_state(after, protocol)
                 found = numbers[after] = len(states)
                 states.append(after)
                 came.append((number, label))

@@ -103,7 +103,9 @@ class Protocol:
             case 0:
                 yield "the producer inserts the event", state._replace(event=OPEN)
             case 1:
-                yield "the producer commits", state._replace(event=INBOX)
+                # The trigger has filled the inbox in the same transaction.
+                inbox = UNMATCHED if "inbox trigger" in self.without else INBOX
+                yield "the producer commits", state._replace(event=inbox)
                 yield "the producer rolls back", state._replace(event=ROLLED_BACK)
         if self.switching:
             yield f"{SWITCH} {'off' if state.on else 'on'}", state._replace(on=not state.on)
@@ -115,7 +117,7 @@ class Protocol:
 
     def _router(self, state: State, me: Process) -> Iterator[tuple[str, State, Process]]:
         idle = Process("router")
-        if not me.place and state.event == INBOX:
+        if not me.place and (state.event == INBOX or (state.event == OPEN and "committed" in self.without)):
             # SKIP LOCKED: nobody else takes the row while a transaction holds it.
             held = any(other.kind == "router" and other.place for other in state.processes)
             if not held or "inbox lock" in self.without:
@@ -237,9 +239,9 @@ class Protocol:
                 yield "marks the result settled", _job(state, number, job._replace(settled=True)), idle
 
     def _decision(self, job: Job) -> str:
-        if job.status == "Completed":
+        if job.status == "Completed" and "success" not in self.without:
             return "complete"
-        if job.attempt < self.limit:
+        if (job.attempt < self.limit and "patience" not in self.without) or "limit" in self.without:
             return "retry"
         return "bury" if "letter first" in self.without else "letter"
 

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from sagas.transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, TERMINAL, is_legal
 
-from .protocol import ROUTED, State
+from .protocol import INBOX, OPEN, ROLLED_BACK, ROUTED, UNMATCHED, UNPUBLISHED, Protocol, State
+
+# A committed event is routed, or found to be wanted by nobody; one that was rolled back goes nowhere.
+FOLLOWING = {
+    UNPUBLISHED: {OPEN},
+    OPEN: {INBOX, ROLLED_BACK},
+    INBOX: {ROUTED, UNMATCHED},
+    ROUTED: set(),
+    UNMATCHED: {ROUTED},  # two routers may have seen two answers
+    ROLLED_BACK: set(),
+}
 
 
-def of_a_state(state: State) -> str | None:
+def of_a_state(state: State, protocol: Protocol) -> str | None:
     """The first rule that a state breaks."""
+    if state.event in (UNPUBLISHED, OPEN, ROLLED_BACK) and state.sagas:
+        return "a delivery of an event that is not committed"
     generations = [saga.generation for saga in state.sagas]
     if len(set(generations)) != len(generations):
         return "two sagas of one generation"
@@ -47,11 +59,22 @@ def of_a_state(state: State) -> str | None:
             return "a result from a worker that had lost its lease"
         if any(job.settled and job.attempt > saga.attempts for job in jobs):
             return "a result marked settled that was not applied"
+        if saga.status == DEAD_LETTERED and saga.attempts < protocol.limit:
+            return "buried before the limit"
+        if saga.attempts > protocol.limit:
+            return "an attempt beyond the limit"
+        last = [job.status for job in jobs if job.attempt == saga.attempts]
+        if saga.status == COMPLETED and "Completed" not in last:
+            return "Completed without a 2xx"
+        if saga.status != COMPLETED and "Completed" in last:
+            return "a 2xx that does not complete"
     return None
 
 
 def of_a_step(before: State, after: State) -> str | None:
     """The first rule that a change breaks."""
+    if before.event != after.event and after.event not in FOLLOWING[before.event]:
+        return "an event that leaves its way"
     if before.sagas is after.sagas and before.jobs is after.jobs:
         return None
     for old, new in zip(before.sagas, after.sagas, strict=False):

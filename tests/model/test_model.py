@@ -32,7 +32,7 @@ def test_without_a_guard_a_rule_is_broken(guards):
     assert explore(without(guards, configuration)).broken == rule
 
 
-@pytest.mark.parametrize("guards", ["active key", "inbox lock", "routing transaction"])
+@pytest.mark.parametrize("guards", SECOND_LINE)
 def test_without_a_guard_of_the_second_line_the_others_still_hold(guards):
     outcome = explore(without(guards, SECOND_LINE[guards]))
 

@@ -1,5 +1,5 @@
 """`python -m tests.mutants [part of a name …]`: takes one guard at a time out of a copy of the product, and demands
-that the tests that are to watch over it go red.
+that an assertion fails in the tests that are to watch over it, of a test that passes without the mutant.
 
 Those that only a server with row locks can show use TEST_DATABASE_URL, or else a private server.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -20,11 +19,12 @@ from pathlib import Path
 
 from tests.support.server import PrivateServer
 
+from . import outcome
 from .mutants import ALL, ROOT, Mutant
+from .outcome import Outcome
 
 LONGEST_SECONDS = 600
 LONGEST_BASELINE_SECONDS = 3600
-SURVIVED = "SURVIVED"
 
 
 def main() -> int:
@@ -47,18 +47,22 @@ def main() -> int:
             urls[True] = given or stack.enter_context(PrivateServer()).url()
         for server, url in urls.items():
             tests = sorted({test for mutant in chosen if mutant.server == server for test in mutant.tests})
-            red = run(copy, tests, url, LONGEST_BASELINE_SECONDS) if tests and not options.quick else None
-            if red:
-                print(f"Red without any mutant, so that nothing would be shown: {red}")  # noqa: T201
+            if not tests or options.quick:
+                continue
+            found = run(copy, tests, url, LONGEST_BASELINE_SECONDS)
+            if not found.green:
+                print(f"Not green without any mutant, so that nothing would be shown: {found}")  # noqa: T201
                 return 2
-        survivors = 0
+        noticed = 0
         for mutant in chosen:
             started = time.monotonic()
-            red = with_mutant(copy, mutant, urls[mutant.server]) or SURVIVED
-            survivors += red == SURVIVED
-            print(f"{mutant.name:{width}}  {time.monotonic() - started:4.0f} s  {red}", flush=True)  # noqa: T201
-    print(f"{len(chosen) - survivors} of {len(chosen)} mutants were noticed")  # noqa: T201
-    return 1 if survivors else 0
+            found = with_mutant(copy, mutant, urls[mutant.server])
+            if found.noticed and not run(copy, [found.test], urls[mutant.server]).green:
+                found = Outcome(outcome.RED_ANYWAY, found.test)
+            noticed += found.noticed
+            print(f"{mutant.name:{width}}  {time.monotonic() - started:4.0f} s  {found}", flush=True)  # noqa: T201
+    print(f"{noticed} of {len(chosen)} mutants were noticed")  # noqa: T201
+    return 0 if noticed == len(chosen) else 1
 
 
 def take_copy(folder: Path) -> None:
@@ -75,30 +79,35 @@ def take_copy(folder: Path) -> None:
             shutil.copyfile(ROOT / name, folder / name)
 
 
-def with_mutant(copy: Path, mutant: Mutant, url: str) -> str | None:
+def with_mutant(copy: Path, mutant: Mutant, url: str) -> Outcome:
     file = copy / mutant.file
     source = file.read_text()
     file.write_text(mutant.mutated(source))
     try:
-        return run(copy, mutant.tests, url)
+        found = run(copy, mutant.tests, url)
+        # Whatever went wrong first may be no assertion; one of those behind it may be.
+        return found if found.green or found.noticed else run(copy, mutant.tests, url, go_on=True)
     finally:
         file.write_text(source)
 
 
-def run(folder: Path, tests: Sequence[str], url: str, seconds: int = LONGEST_SECONDS) -> str | None:
-    """The first test that goes red, and why, if one does."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--create-db", "--show-capture=no", "-o", "timeout=100"]
-    environment = {**os.environ, "TEST_DATABASE_URL": url, "PYTHONDONTWRITEBYTECODE": "1"}
+def run(folder: Path, tests: Sequence[str], url: str, seconds: int = LONGEST_SECONDS, go_on: bool = False) -> Outcome:
+    """What the tests say: up to the first that goes red, or all of them."""
+    command = [sys.executable, "-m", "pytest", "-q", "--create-db", "--show-capture=no", "-o", "timeout=100"]
+    # The summary has one line for each test, and all of it is needed.
+    environment = {**os.environ, "TEST_DATABASE_URL": url, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "1000"}
     try:
         done = subprocess.run(
-            [*command, *tests], cwd=folder, env=environment, capture_output=True, text=True, timeout=seconds
+            [*command, *([] if go_on else ["-x"]), *tests],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
         )
     except subprocess.TimeoutExpired:
-        return f"no end within {seconds} s"
-    if done.returncode == 0:
-        return None
-    found = re.search(r"^(?:FAILED|ERROR) (.+)", done.stdout, re.MULTILINE)
-    return found[1][:300] if found else f"pytest ended with {done.returncode}: {(done.stdout + done.stderr)[-500:]}"
+        return Outcome(outcome.NO_END, f"within {seconds} s")
+    return outcome.read(done.returncode, done.stdout + done.stderr)
 
 
 if __name__ == "__main__":

@@ -56,6 +56,8 @@ PROTOCOL = [
            "select_for_update()", LEASES, server=True),
     mutant("dispatch: any attempt_count", "sagas/dispatch.py", "status=status, attempt_count=attempt_count)",
            "status=status)", SAGAS),
+    mutant("postpone: any status", "sagas/dispatch.py", "status=sagas[0].status, next_attempt_at__lte=now)",
+           "next_attempt_at__lte=now)", SAGAS),
     mutant("dispatch: jobs that have begun are postponed", "sagas/dispatch.py",
            "if (saga.id, saga.attempt_no) in begun]", "if False]", SAGAS),
     mutant("dispatch: saga before job", "sagas/dispatch.py",

@@ -9,6 +9,7 @@ from here as well: only the parent knows that a number still stands for its chil
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import importlib
@@ -52,12 +53,14 @@ class Nursery:
             pid = os.fork()
             if pid == 0:
                 _live(request)
+            _lead(pid)
             self._children.add(pid)
             _say(started=pid)
         else:
             alive = request["pid"] in self._children
             if alive:
-                os.kill(request["pid"], request["signal"])
+                # With its own children, as a supervisor does: those of a killed web server would keep its port.
+                os.killpg(request["pid"], request["signal"])
             _say(signalled=alive)
 
     def _collect(self) -> None:
@@ -73,11 +76,18 @@ def _say(**news: Any) -> None:
     os.write(1, json.dumps(news).encode() + b"\n")
 
 
+def _lead(pid: int) -> None:
+    """Give it a group of its own. Said by both sides, for either may be the first to need it."""
+    with contextlib.suppress(OSError):  # it has become another program, or none, by then
+        os.setpgid(pid, pid)
+
+
 def _live(request: dict[str, Any]) -> None:
     """In the child: become the command, and end with its code."""
     code = 1
     try:
         # However the run ends, nothing of it is left behind.
+        _lead(os.getpid())
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         nothing = os.open(os.devnull, os.O_RDONLY)

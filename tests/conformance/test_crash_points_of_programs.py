@@ -1,0 +1,105 @@
+"""What programs ask for by the API, and what a tracker does before it tracks, may die at any statement too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import count
+
+import pytest
+
+from api import keys, limits, scopes
+from api.models import ApiKey
+from tests.conftest import empty_tables
+from tests.factories import EventFactory
+from webhookhub.db import clock
+from workflows import verbs
+from workflows.listening import CatchUp, listen
+from workflows.models import Fact, Instance, TrackedType, WorkflowInbox
+from workflows.registry import registry
+
+from .crashes import cut_short
+
+pytestmark = pytest.mark.usefixtures("committed")
+Work = Callable[[], object]
+numbers = count(1)
+WORKFLOW = "order_submission"
+
+
+def to_start_a_workflow() -> Work:
+    key = f"started {next(numbers)}"
+    return lambda: verbs.start(WORKFLOW, key, idempotency_key="k", actor="shop")
+
+
+def to_listen() -> Work:
+    TrackedType.objects.all().delete()
+    TrackedType.objects.create(event_type="nobody.listens", tracked_since=clock.now(), caught_up=True)
+    return lambda: listen(registry())
+
+
+def to_catch_up() -> Work:
+    """With an event from before its type was tracked, which no trigger has put into the inbox."""
+    TrackedType.objects.all().delete()
+    began = clock.now() - timedelta(hours=2)
+    EventFactory.create(event_type="order.submitted", correlation_id="early", created_at=began - timedelta(minutes=5))
+    TrackedType.objects.create(event_type="order.submitted", tracked_since=began, caught_up=False)
+    WorkflowInbox.objects.all().delete()
+    return lambda: CatchUp().catch_up(500)
+
+
+def new_key() -> str:
+    return keys.create(f"program {next(numbers)}", [scopes.EVENTS_WRITE], by="anna")[1]
+
+
+def to_use_a_key() -> Work:
+    text = new_key()
+    return lambda: keys.find(text)
+
+
+def to_spend() -> Work:
+    limits._purses.clear()  # a process remembers what it has taken for a key
+    caller = keys.find(new_key())
+    assert caller is not None
+    return lambda: limits.spend(caller, 1)
+
+
+OF_PROGRAMS = [to_start_a_workflow, to_listen, to_catch_up, to_use_a_key, to_spend]
+
+
+def test_a_workflow_is_started_once_wherever_its_start_is_cut_short():
+    def alone() -> Work:
+        empty_tables()  # of the definitions in use, too
+        return to_start_a_workflow()
+
+    for point, work in cut_short(alone):
+        work()
+        work()
+        assert Instance.objects.count() == 1, point
+        assert Fact.objects.count() == 1, point
+
+
+def test_the_types_that_are_listened_to_are_those_of_the_definitions_wherever_it_was_cut_short():
+    for point, work in cut_short(to_listen):
+        work()
+        assert set(TrackedType.objects.values_list("event_type", flat=True)) == set(registry().names_by_type), point
+
+
+def test_no_type_counts_as_caught_up_before_its_early_events_are_in_the_inbox():
+    for point, work in cut_short(to_catch_up):
+        waiting = WorkflowInbox.objects.exists()
+        assert waiting or not TrackedType.objects.get().caught_up, point
+        work()
+        assert WorkflowInbox.objects.exists(), point
+        assert TrackedType.objects.get().caught_up, point
+
+
+def test_a_key_opens_and_has_its_use_noted_wherever_that_was_cut_short():
+    for point, work in cut_short(to_use_a_key):
+        assert work() is not None, point
+        assert ApiKey.objects.latest("id").last_used_at is not None, point
+
+
+def test_a_count_of_events_that_was_cut_short_stands_in_nobodys_way():
+    for _, work in cut_short(to_spend):
+        work()  # it would raise Problem
+        assert ApiKey.objects.latest("id").spent_until > 0
