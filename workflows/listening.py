@@ -23,6 +23,7 @@ REACH = timedelta(hours=1)
 # The producer's statement and the tracker's may have begun in another order than they have ended.
 SLACK = timedelta(minutes=1)
 LOOK_SECONDS = 60.0
+MOMENT = timedelta(milliseconds=2)
 
 
 def listen(registry: Registry) -> None:
@@ -64,12 +65,16 @@ def _events(event_type: str, since: datetime, batch_size: int) -> Iterator[list[
     rows = Event.objects.filter(event_type=event_type, created_at__gte=since - REACH, created_at__lte=since + SLACK)
     rows = rows.order_by("created_at", "id")
     found = list(rows.values_list("id", "created_at")[:batch_size])
+    seen: dict[int, datetime] = {}
     while found:
         yield [id for id, _ in found]
-        last, last_at = found[-1]
         if len(found) < batch_size:
             return
-        following = rows.filter(created_at__gte=last_at).exclude(created_at=last_at, id__lte=last)
+        # From a moment before the last one, without those of that moment: an engine that keeps times as text keeps the
+        # same time in more than one form.
+        since = found[-1][1] - MOMENT
+        seen = {id: at for id, at in [*seen.items(), *found] if at >= since}
+        following = rows.filter(created_at__gte=since).exclude(id__in=seen)
         found = list(following.values_list("id", "created_at")[:batch_size])
 
 

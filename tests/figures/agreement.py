@@ -14,10 +14,12 @@ from jobs.models import Job
 from sagas.models import Saga
 
 Key = tuple[str, str]
+# Times cannot be counted anew from the rows; workflows have tests of their own.
+NOT_COUNTED_HERE = ("latencies", "latency_us", "workflow")
 
 
 def assert_figures_agree() -> None:
-    kept = {key: value for key, value in totals.read().items() if key[0] not in ("latencies", "latency_us")}
+    kept = {key: value for key, value in totals.read().items() if not key[0].startswith(NOT_COUNTED_HERE)}
     assert kept == counted()
     latencies = [value for (name, _), value in totals.read().items() if name == "latencies"]
     assert sum(latencies) == sum(job.error_code is None for job in settled())

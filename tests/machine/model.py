@@ -181,6 +181,7 @@ class Model:
             after[status] = read[-1][0] if len(read) == batch else 0
 
     def requeue(self, letter: Letter, by: str) -> Writes:
+        yield  # the trail's entry
         if letter.requeued_by is None:
             letter.requeued_by = by
             yield

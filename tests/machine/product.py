@@ -161,7 +161,11 @@ class Tables:
                 sagas,
             )
             self._execute(
-                "UPDATE webhook_delivery_jobs SET status = 'Failed' WHERE id > %s AND status IN ('Pending', 'Leased')",
+                "UPDATE webhook_delivery_jobs SET status = 'Leased' WHERE id > %s AND status = 'Pending'", jobs
+            )
+            self._execute(
+                "UPDATE webhook_delivery_jobs SET status = 'Failed', error_code = 'timeout', "
+                "finished_at = '2031-01-01 00:00:00' WHERE id > %s AND status = 'Leased'",
                 jobs,
             )
             self._execute(

@@ -43,7 +43,7 @@ def test_a_hub_is_ready_while_its_loops_run_and_shows_them_in_its_metrics(proces
     assert answer.status_code == 503
     assert [missing.split(":")[0] for missing in answer.json()["missing"]] == [f"no {kind}" for kind in KINDS]
 
-    loops = processes.start_loops()
+    loops = processes.start_loops() | {"workflows": processes.start("run_workflows")}
     until(lambda: requests.get(f"{address}/readyz", timeout=10).ok, "the hub is ready")
     assert requests.head(f"{address}/readyz", timeout=10).ok
     assert requests.get(f"{address}/metrics", timeout=10).status_code == 403

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 
+from django.db import transaction
+
 from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import instance, published, tell, told_before, tracked
 from workflows.models import Instance, WorkflowInbox
@@ -31,8 +33,10 @@ def begin(round: int) -> None:
     for number in range(SAGAS):
         key = f"{round}-{number}"
         if number % 3 == 2:
-            for said in COMPLETE[:2]:
-                told_before(ORDER, said, key, timedelta(minutes=11))
+            # Together: between the two a tracker would find that the second is long overdue.
+            with transaction.atomic():
+                for said in COMPLETE[:2]:
+                    told_before(ORDER, said, key, timedelta(minutes=11))
         else:
             told += [(said, key) for said in (COMPLETE, COMPENSATE)[number % 3]]
     random.shuffle(told)
