@@ -38,10 +38,18 @@ class Document:
         if path is None:
             return None
         if not self._is_read:
-            self._value, self._is_read = json.loads(self._payload), True
+            self._value, self._is_read = _read(self._payload), True
         value = self._value
         for name in path.split(".")[1:]:
             if not isinstance(value, dict):
                 return None
             value = value.get(name)
         return value
+
+
+def _read(payload: str) -> Any:
+    """None if it cannot be read: whoever writes events by SQL may store what is no JSON, or JSON beyond any bounds."""
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError):
+        return None

@@ -75,6 +75,8 @@ def start(
     correlation_key = _text("correlation_key", correlation_key, 200)
     if aggregate_id is not None:
         aggregate_id = _text("aggregate_id", aggregate_id, 200)
+    # All of it before the saga is born: what is refused leaves nothing behind.
+    idempotency_key, actor = _text("idempotency_key", idempotency_key, 200), _text("actor", actor, 150)
     instance = born(definition, correlation_key)
     return _record(instance, STARTED, "", VERB, idempotency_key, actor, aggregate_id=aggregate_id)
 

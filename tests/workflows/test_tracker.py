@@ -13,7 +13,8 @@ from django.db import DatabaseError, connection, transaction
 from events.intake import publish
 from events.models import Event, RoutingInbox
 from figures import totals
-from tests.workflows.lives import DEFINITIONS, before, cases, happy, named, undone
+from tests.factories import EventFactory
+from tests.workflows.lives import DEFINITIONS, before, cases, event_type, happy, named, undone
 from tests.workflows.support import catch_up, expire, facts, instance, published, tell, told_before, tracked
 from webhookhub.db import clock
 from workflows import listening
@@ -224,6 +225,21 @@ def test_catching_up_ends_after_an_hour_and_not_before():
     TrackedType.objects.update(tracked_since=clock.now() - listening.REACH - listening.SLACK - timedelta(seconds=1))
     CatchUp().catch_up(500)
     assert not TrackedType.objects.filter(caught_up=False).exists()
+
+
+@pytest.mark.parametrize("payload", ["not json", "[" * 5000, f'{{"order_id": {"9" * 5000}}}', '"text"'], ids=range(4))
+def test_an_event_that_cannot_be_read_is_no_obstacle_to_others(payload: str):
+    """Whoever writes events by SQL may store any text that the engine takes."""
+    tracked()
+    submitted = event_type(ORDER, ("order", DONE))
+    try:
+        with transaction.atomic():
+            EventFactory.create(event_type=submitted, correlation_id="k-bad", payload=payload)
+    except DatabaseError:
+        pytest.skip("this engine takes no such text")
+    tell(ORDER, ("order", DONE), "k-good")
+    catch_up()
+    assert {each.correlation_key for each in Instance.objects.all()} == {"k-bad", "k-good"}
 
 
 def test_fetching_goes_along_the_events_in_batches():

@@ -123,3 +123,11 @@ def test_sagas_are_found_by_what_people_know(started: Instance):
     assert state is not None
     assert state.status == "FAILED"
     assert list(reading.awaited_types(reading.definition_of(started), "payment")) == ["inventory.reserved"]
+
+
+@pytest.mark.parametrize(("key", "actor"), [(" x", "shop"), ("", "shop"), ("k", "")])
+def test_a_start_that_is_refused_leaves_no_saga_behind(key: str, actor: str):
+    tracked()
+    with pytest.raises(InvalidFact):
+        verbs.start("order_submission", "ghost", idempotency_key=key, actor=actor)
+    assert not Instance.objects.exists()
