@@ -19,8 +19,7 @@ from .models import DeadLetter, Requeue
 MOST_LISTED = 500
 MOST_EXAMINED = 2000
 NOT_YET, BEFORE = "no", "yes"
-CODES = (*MEANING, "http_400", "http_401", "http_403", "http_404", "http_410", "http_429", "http_500", "http_502")
-CODES = (*CODES, "http_503", "http_504")
+CODES = (*MEANING, *(f"http_{status}" for status in (400, 401, 403, 404, 410, 429, 500, 502, 503, 504)))
 NOT_A_TIME = _("Write the time as 2026-01-31 18:30, in UTC.")
 
 

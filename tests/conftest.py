@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from django.apps import apps
+from django.contrib.auth.models import Group, User
 from django.db import connection
+from django.test import Client
 
 from demo import certificates
 from demo.receiver import Receiver
@@ -42,6 +44,20 @@ def receiver(certificate_files: tuple[Path, Path], hub_settings: Callable[..., N
     hub_settings(ca_bundle=str(authority))
     with Receiver(server) as running:
         yield running
+
+
+@pytest.fixture
+def member() -> Callable[[str], Client]:
+    """Logs somebody of a group into the console: member("support")."""
+
+    def log_in(group: str) -> Client:
+        user = User.objects.create_user(group, is_staff=True)
+        user.groups.add(Group.objects.get(name=group))
+        client = Client()
+        client.force_login(user)
+        return client
+
+    return log_in
 
 
 @pytest.fixture

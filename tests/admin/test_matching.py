@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -234,18 +233,6 @@ def test_an_invisible_reason_is_refused_in_the_form(requeuer: Client):
 
     assert "printable" in page
     assert not Requeue.objects.exists()
-
-
-@pytest.fixture
-def member() -> Callable[[str], Client]:
-    def log_in(group: str) -> Client:
-        user = User.objects.create_user(group, is_staff=True)
-        user.groups.add(Group.objects.get(name=group))
-        client = Client()
-        client.force_login(user)
-        return client
-
-    return log_in
 
 
 @pytest.mark.parametrize(("group", "may"), [("support", False), ("auditors", False), ("operations", True)])

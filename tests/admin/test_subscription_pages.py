@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.urls import reverse
 
@@ -26,18 +25,6 @@ from webhookhub.db import clock
 
 pytestmark = pytest.mark.django_db
 NAME = "subscriptions_subscription"
-
-
-@pytest.fixture
-def member() -> Callable[[str], Client]:
-    def log_in(group: str) -> Client:
-        user = User.objects.create_user(group, is_staff=True)
-        user.groups.add(Group.objects.get(name=group))
-        client = Client()
-        client.force_login(user)
-        return client
-
-    return log_in
 
 
 def address(verb: str, subscription: Any) -> str:

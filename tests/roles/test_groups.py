@@ -40,18 +40,6 @@ EXPECTED = {
 NAME = "deadletters_deadletter"
 
 
-@pytest.fixture
-def member() -> Callable[[str], Client]:
-    def log_in(group: str) -> Client:
-        user = User.objects.create_user(group, is_staff=True)
-        user.groups.add(Group.objects.get(name=group))
-        client = Client()
-        client.force_login(user)
-        return client
-
-    return log_in
-
-
 def permissions(group: str) -> set[str]:
     return set(Group.objects.get(name=group).permissions.values_list("codename", flat=True))
 
