@@ -10,8 +10,8 @@ import errno
 import hashlib
 import os
 import socket
-from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 
 from django.db import connection, transaction
 
@@ -81,9 +81,14 @@ def _made() -> socket.socket:
     return made
 
 
-def _addresses(kind: str) -> Iterator[bytes]:
-    """Without files: a name that begins with a NUL byte is no path, and goes with the process."""
+def _addresses(kind: str) -> tuple[bytes, ...]:
     settings = connection.settings_dict
-    database = "|".join(str(settings[part]) for part in ("HOST", "PORT", "NAME"))
+    return _names(kind, "|".join(str(settings[part]) for part in ("HOST", "PORT", "NAME")))
+
+
+# Kept: every publish asks for them.
+@cache
+def _names(kind: str, database: str) -> tuple[bytes, ...]:
+    """Without files: a name that begins with a NUL byte is no path, and goes with the process."""
     hub = hashlib.sha256(database.encode()).hexdigest()[:16]
-    return (f"\0webhookhub/{hub}/{kind}/{number}".encode() for number in range(MOST_LISTENERS))
+    return tuple(f"\0webhookhub/{hub}/{kind}/{number}".encode() for number in range(MOST_LISTENERS))
