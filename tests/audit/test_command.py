@@ -152,7 +152,7 @@ def test_a_database_that_is_not_migrated_or_not_there_is_told_from_a_violation(p
 def test_nothing_is_found_while_a_hub_is_delivering(processes: Processes, receiver: Receiver):
     traffic.subscribe(receiver)
     processes.start("run_hub", "--workers", "2", "--routers", "2", "--orchestrators", "2")
-    until(lambda: Process.objects.count() == 7, "all loops register")
+    until(lambda: Process.objects.count() == 8, "two of three kinds, one cleaner and one tracker of workflows register")
     audits: list[Running] = []
     while len(audits) < 3 or not traffic.all_ended():
         if len(audits) < 3:
