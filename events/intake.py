@@ -103,7 +103,6 @@ def _store(rows: Sequence[dict[str, Any]]) -> dict[Any, Event]:
     # A single statement is a transaction already.
     stored = in_transaction(store) if len(pieces) > 1 else store()
     nudge("router")
-    nudge("workflows")
     _read_payloads_of_repeats(rows, stored)
     return stored
 

@@ -9,6 +9,7 @@ from sagas import births
 from sagas.births import Birth
 from sagas.policy import RetryPolicy
 from subscriptions.cache import RoutableSubscription, SubscriptionCache
+from webhookhub.db.kept import KeptSelect, Limit
 from webhookhub.db.retry import in_transaction
 from webhookhub.db.statements import delete_each
 from webhookhub.logs import Fact, enabled, log
@@ -17,6 +18,15 @@ from .models import Event, RoutingInbox
 
 # Sagas made in one transaction, so that an event type with very many subscribers does not hold its locks for long.
 MAX_BIRTHS = 5000
+
+
+_waiting = KeptSelect(
+    lambda limit: (
+        RoutingInbox.objects.select_for_update(skip_locked=True)
+        .order_by("event_id")
+        .values_list("event_id", "event_type")[:limit]
+    )
+)
 
 
 class Router:
@@ -34,7 +44,7 @@ class Router:
         return len(routed)
 
     def _route(self, batch_size: int) -> list[RoutingInbox]:
-        waiting = list(RoutingInbox.objects.select_for_update(skip_locked=True).order_by("event_id")[:batch_size])
+        waiting = [RoutingInbox(event_id, event_type) for event_id, event_type in _waiting(limit=Limit(batch_size))]
         if not waiting:
             return []
         # After the events: a subscription that was there before an event must not be missed.

@@ -10,6 +10,7 @@ from django.db.models import Expression, ExpressionWrapper, F, TextField
 from subscriptions.envelope import Endpoint
 from webhookhub.conf import hub
 from webhookhub.db import clock
+from webhookhub.db.kept import KeptSelect, KeptUpdate, Limit
 from webhookhub.db.retry import in_transaction
 from webhookhub.ids import new_token
 from webhookhub.logs import Fact, log
@@ -67,18 +68,31 @@ def lease(worker_id: str, limit: int) -> list[LeasedJob]:
 
 def _claim(worker_id: str, token: str, limit: int) -> tuple[list[int], datetime]:
     now = clock.now()
-    ready = Job.objects.ready(now).select_for_update(skip_locked=True)
-    ids = list(ready.values_list("id", flat=True)[:limit])
+    ids = [id for (id,) in _ready(now=now, limit=Limit(limit))]
     lease_until = now + hub().lease
     if ids:
-        Job.objects.filter(id__in=ids).update(
-            status=LEASED, lease_until=lease_until, lease_token=token, worker_id=worker_id
-        )
+        _to_leased(ids=ids, lease_until=lease_until, token=token, worker_id=worker_id)
     return ids, lease_until
 
 
-def _read(ids: list[int], token: str, lease_until: datetime) -> list[LeasedJob]:
-    rows = (
+_ready = KeptSelect(
+    lambda now, limit: Job.objects.ready(now).select_for_update(skip_locked=True).values_list("id")[:limit]
+)
+_to_leased = KeptUpdate(
+    lambda ids, lease_until, token, worker_id: (
+        Job.objects.filter(id__in=ids),
+        {"status": LEASED, "lease_until": lease_until, "lease_token": token, "worker_id": worker_id},
+    )
+)
+
+
+def _as_read(column: str) -> Expression:
+    """The value as the driver gives it: making objects of a row's id and time takes longer than sending them."""
+    return ExpressionWrapper(F(column), output_field=TextField())
+
+
+_with_event_and_endpoint = KeptSelect(
+    lambda ids, token: (
         Job.objects.filter(id__in=ids, lease_token=token)
         .order_by("id")
         .values_list(
@@ -97,17 +111,16 @@ def _read(ids: list[int], token: str, lease_until: datetime) -> list[LeasedJob]:
             *(f"saga__subscription__{column}" for column in Endpoint._fields),
         )
     )
+)
+
+
+def _read(ids: list[int], token: str, lease_until: datetime) -> list[LeasedJob]:
     return [
         LeasedJob._make(
             (*row[:UID], _dashed(row[UID]), _iso(row[UID + 1]), Endpoint._make(row[UID + 2 :]), token, lease_until)
         )
-        for row in rows
+        for row in _with_event_and_endpoint(ids=ids, token=token)
     ]
-
-
-def _as_read(column: str) -> Expression:
-    """The value as the driver gives it: making objects of a row's id and time takes longer than sending them."""
-    return ExpressionWrapper(F(column), output_field=TextField())
 
 
 def _dashed(uid: str) -> str:

@@ -36,6 +36,9 @@ class WorkerStep(Step):
         count = self._worker.open_jobs
         return f"{count} {'delivery' if count == 1 else 'deliveries'} under way" if count else ""
 
+    def rest(self) -> float:
+        return self._worker.rest()
+
     def tend(self, seconds: float) -> None:
         self._worker.collect(seconds)
 

@@ -32,6 +32,7 @@ class Worker:
         self._reports: list[Report] = []
         self._oldest_report = 0.0
         self._lease_again_at = 0.0
+        self._lease_at_soonest = 0.0
         self._pauses = Pauses(hub().poll_interval.total_seconds())
         self._unsent: list[tuple[LeasedJob, timedelta]] = []
 
@@ -47,9 +48,13 @@ class Worker:
         self._give_back()
         return leased + finished + self.open_jobs
 
+    def rest(self) -> float:
+        """For how many seconds there is nothing to listen to: results wait for others to be reported with them."""
+        return 0.0 if self._engine.in_flight else self._patience()
+
     def lease_soon(self) -> None:
         """There may be something to take again."""
-        self._lease_again_at = 0.0
+        self._lease_again_at = min(self._lease_again_at, self._lease_at_soonest)
 
     def wind_up(self, batch_size: int) -> int:
         """Finish what has been taken, without taking new jobs; what cannot be sent soon is given back."""
@@ -75,12 +80,14 @@ class Worker:
             return 0
         asked_at = time.monotonic()
         jobs = lease(self.worker_id, free)
+        took = time.monotonic() - asked_at
+        # Nobody asks more than half of the time, however often it hears that there is something.
+        self._lease_at_soonest = asked_at + 2 * took
         if jobs:
             self._pauses.reset()
-        if len(jobs) < free and self._engine.in_flight:
+        if len(jobs) < free and (jobs or self.open_jobs):
             # Nothing more is ready; while transfers keep this loop turning, do not ask at every turn.
-            now = time.monotonic()
-            self._lease_again_at = now + self._pauses.after(now - asked_at)
+            self._lease_again_at = asked_at + took + self._pauses.after(took)
         now = int(time.time())
         for job in jobs:
             self._send(job, now)
@@ -135,7 +142,7 @@ class Worker:
     def _due(self) -> bool:
         if not self._reports:
             return False
-        return not self._engine.in_flight or time.monotonic() - self._oldest_report >= REPORT_DELAY_SECONDS
+        return time.monotonic() - self._oldest_report >= REPORT_DELAY_SECONDS
 
     def _flush(self, batch_size: int) -> int:
         batch = self._reports[:batch_size]

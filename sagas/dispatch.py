@@ -7,14 +7,15 @@ twice, or beside another orchestrator, or after a crash between the two, meets t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 
 from jobs import births as job_births
 from subscriptions.models import Subscription
 from webhookhub.conf import hub
 from webhookhub.db import clock
+from webhookhub.db.kept import KeptSelect, KeptUpdate, Limit
 from webhookhub.db.retry import one_statement
 from webhookhub.logs import Fact, enabled, log
 
@@ -35,19 +36,16 @@ class DueSaga:
         return self.attempt_count + 1
 
 
-def dispatch(batch_size: int) -> int:
-    """Dispatch one batch of each waiting status; returns how many sagas were looked at."""
+def dispatch(batch_size: int, statuses: Collection[str] = WAITING) -> int:
+    """Dispatch one batch of each of these waiting statuses; returns how many sagas were looked at."""
+    if not statuses:
+        return 0
     now = clock.now()
-    return sum(_dispatch(status, batch_size, now) for status in WAITING)
+    return sum(_dispatch(status, batch_size, now) for status in statuses)
 
 
 def _dispatch(status: str, batch_size: int, now: datetime) -> int:
-    due = [
-        DueSaga(*row)
-        for row in Saga.objects.due(status, now).values_list(
-            "id", "subscription_id", "status", "attempt_count", "next_attempt_at"
-        )[:batch_size]
-    ]
+    due = [DueSaga(*row) for row in _due(status=status, now=now, limit=Limit(batch_size))]
     if not due:
         return 0
     go, wait = _by_subscription(due)
@@ -62,9 +60,16 @@ def _dispatch(status: str, batch_size: int, now: datetime) -> int:
     return len(due)
 
 
+_due = KeptSelect(
+    lambda status, now, limit: Saga.objects.due(status, now).values_list(*(field.name for field in fields(DueSaga)))[
+        :limit
+    ]
+)
+_open_ones = KeptSelect(lambda ids: Subscription.objects.routable().filter(id__in=ids).values_list("id"))
+
+
 def _by_subscription(due: Sequence[DueSaga]) -> tuple[list[DueSaga], list[DueSaga]]:
-    wanted = {saga.subscription_id for saga in due}
-    open_ids = set(Subscription.objects.routable().filter(id__in=wanted).values_list("id", flat=True))
+    open_ids = {id for (id,) in _open_ones(ids=list({saga.subscription_id for saga in due}))}
     go = [saga for saga in due if saga.subscription_id in open_ids]
     return go, [saga for saga in due if saga.subscription_id not in open_ids]
 
@@ -75,8 +80,16 @@ def _start(sagas: Sequence[DueSaga], now: datetime) -> None:
     for saga in sagas:
         groups[saga.status, saga.attempt_count].append(saga.id)
     for (status, attempt_count), ids in groups.items():
-        waiting = Saga.objects.filter(id__in=ids, status=status, attempt_count=attempt_count)
-        one_statement(lambda waiting=waiting: waiting.update(status=IN_PROGRESS, updated_at=now))  # type: ignore[misc]
+        given = {"ids": ids, "status": status, "attempt_count": attempt_count, "now": now}
+        one_statement(lambda given=given: _to_in_progress(**given))  # type: ignore[misc]
+
+
+_to_in_progress = KeptUpdate(
+    lambda ids, status, attempt_count, now: (
+        Saga.objects.filter(id__in=ids, status=status, attempt_count=attempt_count),
+        {"status": IN_PROGRESS, "updated_at": now},
+    )
+)
 
 
 def _postpone(sagas: Sequence[DueSaga], now: datetime) -> None:

@@ -8,8 +8,8 @@ marks jobs counts them, too.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 
 from deadletters.burial import Death, bury
@@ -19,6 +19,7 @@ from jobs.models import Job
 from jobs.states import FINISHED
 from webhookhub.conf import hub
 from webhookhub.db import clock
+from webhookhub.db.kept import KeptSelect, KeptUpdate, Limit
 from webhookhub.db.retry import in_transaction, one_statement
 from webhookhub.db.statements import update_each
 from webhookhub.logs import Fact, log
@@ -61,6 +62,9 @@ class SagaView:
     def has_applied(self, job: FinishedJob) -> bool:
         return self.attempt_count >= job.attempt_no
 
+    def completed_by(self, job: FinishedJob) -> SagaView:
+        return replace(self, status=COMPLETED, attempt_count=job.attempt_no)
+
     def outcome(self, job: FinishedJob) -> str:
         """What the result that it has applied meant for it."""
         if job.error_code is None:
@@ -86,9 +90,12 @@ class Settler:
     def __init__(self) -> None:
         self._after = dict.fromkeys(FINISHED, 0)
 
-    def settle(self, batch_size: int) -> int:
-        """Settle one batch of each finished status; returns how many results were settled or are still to be read."""
-        return sum(self._settle(status, batch_size) for status in FINISHED)
+    def settle(self, batch_size: int, statuses: Collection[str] = FINISHED) -> int:
+        """Settle one batch of each of these finished statuses; returns how many results were settled or are still to
+        be read."""
+        for status in self._after.keys() - statuses:
+            self._after[status] = 0
+        return sum(self._settle(status, batch_size) for status in statuses)
 
     def _settle(self, status: str, batch_size: int) -> int:
         jobs = _unsettled(status, self._after[status], batch_size)
@@ -98,19 +105,15 @@ class Settler:
         return settled or int(more)
 
 
-def _unsettled(status: str, after_id: int, limit: int) -> list[FinishedJob]:
-    rows = Job.objects.unsettled(status, after_id).values_list(
-        "id",
-        "saga_id",
-        "attempt_no",
-        "error_code",
-        "finished_at",
-        "retry_after",
-        "worker_id",
-        "lease_until",
-        "duration_ms",
+_unsettled_rows = KeptSelect(
+    lambda status, after_id, limit: Job.objects.unsettled(status, after_id).values_list(
+        *(field.name for field in fields(FinishedJob))
     )[:limit]
-    return [FinishedJob(*row) for row in rows]  # type: ignore[arg-type]  # a finished job has its time
+)
+
+
+def _unsettled(status: str, after_id: int, limit: int) -> list[FinishedJob]:
+    return [FinishedJob(*row) for row in _unsettled_rows(status=status, after_id=after_id, limit=Limit(limit))]
 
 
 def _settle(jobs: Sequence[FinishedJob]) -> int:
@@ -120,11 +123,15 @@ def _settle(jobs: Sequence[FinishedJob]) -> int:
     sagas = _sagas(jobs)
     jobs = [job for job in jobs if job.saga_id in sagas]
     verdicts = _judge([job for job in jobs if sagas[job.saga_id].awaits(job)], sagas)
-    _complete([verdict for verdict in verdicts if isinstance(verdict.decision, Complete)], now)
+    completed = [verdict for verdict in verdicts if isinstance(verdict.decision, Complete)]
+    changed = _complete(completed, now)
     _retry([verdict for verdict in verdicts if isinstance(verdict.decision, Retry)], now)
     _bury([verdict for verdict in verdicts if isinstance(verdict.decision, Bury)], now)
-    # Read again rather than trusted: another orchestrator may have been faster, or slower.
-    applied = _sagas(jobs) if verdicts else sagas
+    if changed == len(verdicts):
+        applied = sagas | {verdict.saga.id: verdict.saga.completed_by(verdict.job) for verdict in completed}
+    else:
+        # Read again rather than trusted: another orchestrator may have been faster, or slower.
+        applied = _sagas(jobs)
     settled = {job.id: _counted(job, applied[job.saga_id]) for job in jobs if applied[job.saga_id].has_applied(job)}
     _mark(settled, now)
     _log(verdicts, applied)
@@ -157,9 +164,14 @@ def _mark(settled: dict[int, AttemptResult], now: datetime) -> None:
 
 
 def _mark_all(settled: dict[int, AttemptResult], now: datetime) -> None:
-    if Job.objects.filter(id__in=settled, settled_at__isnull=True).update(settled_at=now) < len(settled):
+    if _to_settled(ids=list(settled), now=now) < len(settled):
         raise _MarkedByAnother  # which undoes it: only now is it worth asking which ones
     results.add(list(settled.values()))
+
+
+_to_settled = KeptUpdate(
+    lambda ids, now: (Job.objects.filter(id__in=ids, settled_at__isnull=True), {"settled_at": now})
+)
 
 
 def _mark_open(settled: dict[int, AttemptResult], now: datetime) -> None:
@@ -170,8 +182,8 @@ def _mark_open(settled: dict[int, AttemptResult], now: datetime) -> None:
         results.add([settled[id] for id in still_open])
 
 
-def _sagas(jobs: Sequence[FinishedJob]) -> dict[int, SagaView]:
-    rows = Saga.objects.filter(id__in={job.saga_id for job in jobs}).values_list(
+_saga_rows = KeptSelect(
+    lambda ids: Saga.objects.filter(id__in=ids).values_list(
         "id",
         "status",
         "attempt_count",
@@ -184,7 +196,13 @@ def _sagas(jobs: Sequence[FinishedJob]) -> dict[int, SagaView]:
         "generation",
         "created_at",
     )
-    return {row[0]: SagaView(*row) for row in rows}
+)
+
+
+def _sagas(jobs: Sequence[FinishedJob]) -> dict[int, SagaView]:
+    if not jobs:
+        return {}
+    return {row[0]: SagaView(*row) for row in _saga_rows(ids=list({job.saga_id for job in jobs}))}
 
 
 def _judge(jobs: Sequence[FinishedJob], sagas: dict[int, SagaView]) -> list[Verdict]:
@@ -198,17 +216,24 @@ def _judge(jobs: Sequence[FinishedJob], sagas: dict[int, SagaView]) -> list[Verd
     return verdicts
 
 
-def _complete(verdicts: Sequence[Verdict], now: datetime) -> None:
+def _complete(verdicts: Sequence[Verdict], now: datetime) -> int:
+    """Returns how many sagas that changed: as many as it was asked of, if nobody else was at it."""
     by_attempt: dict[int, list[int]] = defaultdict(list)
     for verdict in verdicts:
         by_attempt[verdict.job.attempt_no].append(verdict.saga.id)
+    changed = 0
     for attempt_no, ids in by_attempt.items():
-        awaiting = Saga.objects.filter(id__in=ids, status=IN_PROGRESS, attempt_count=attempt_no - 1)
-        one_statement(
-            lambda awaiting=awaiting, attempt_no=attempt_no: awaiting.update(  # type: ignore[misc]
-                status=COMPLETED, attempt_count=attempt_no, updated_at=now
-            )
-        )
+        given = {"ids": ids, "awaited": attempt_no - 1, "attempt_no": attempt_no, "now": now}
+        changed += one_statement(lambda given=given: _to_completed(**given))  # type: ignore[misc]
+    return changed
+
+
+_to_completed = KeptUpdate(
+    lambda ids, awaited, attempt_no, now: (
+        Saga.objects.filter(id__in=ids, status=IN_PROGRESS, attempt_count=awaited),
+        {"status": COMPLETED, "attempt_count": attempt_no, "updated_at": now},
+    )
+)
 
 
 def _retry(verdicts: Sequence[Verdict], now: datetime) -> None:

@@ -1,18 +1,22 @@
-"""Whether there is anything for an orchestrator to do."""
+"""What there is for an orchestrator to do."""
 
 from __future__ import annotations
 
 from jobs.models import Job
 from jobs.states import FINISHED
-from webhookhub.db.questions import Question, any_row
+from webhookhub.db.questions import Question, which
 
 from .models import Saga
 from .transitions import WAITING
 
+QUESTIONS = (
+    *(Question(Saga, "status = %s AND next_attempt_at <= {now}", status) for status in WAITING),
+    *(Question(Job, "settled_at IS NULL AND status = %s", status) for status in FINISHED),
+)
 
-def anything_to_do() -> bool:
-    """A result to apply, or a saga that is due."""
-    return any_row(
-        *(Question(Job, "settled_at IS NULL AND status = %s", status) for status in FINISHED),
-        *(Question(Saga, "status = %s AND next_attempt_at <= {now}", status) for status in WAITING),
-    )
+
+def todo() -> tuple[set[str], set[str]]:
+    """The statuses of which sagas are due, and those of which results are to be applied."""
+    answers = which(*QUESTIONS)
+    due = {status for status, there in zip(WAITING, answers, strict=False) if there}
+    return due, {status for status, there in zip(FINISHED, answers[len(WAITING) :], strict=True) if there}

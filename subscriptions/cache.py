@@ -6,6 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from datetime import timedelta
 
+from webhookhub.db.kept import KeptSelect
+
 from .models import Subscription, SubscriptionVersion
 
 
@@ -14,6 +16,10 @@ class RoutableSubscription:
     id: int
     max_retry_limit: int | None
     base_delay: timedelta | None
+
+
+# There is one.
+_versions = KeptSelect(lambda: SubscriptionVersion.objects.values_list("version"))
 
 
 class SubscriptionCache:
@@ -25,7 +31,7 @@ class SubscriptionCache:
 
     def by_event_type(self) -> dict[str, list[RoutableSubscription]]:
         # The number first: a change that comes in between is read now and noticed again at the next call.
-        version = SubscriptionVersion.objects.values_list("version", flat=True).first() or 0
+        version = max((version for (version,) in _versions()), default=0)
         if version != self._version:
             self._by_type = _read()
             self._version = version

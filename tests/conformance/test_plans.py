@@ -16,7 +16,7 @@ from jobs.lease import lease
 from jobs.report import report
 from sagas.dispatch import dispatch
 from sagas.settle import Settler
-from sagas.todo import anything_to_do
+from sagas.todo import todo
 from subscriptions.models import Subscription
 from tests.conftest import empty_tables
 from webhookhub.db import vendors
@@ -188,8 +188,8 @@ def test_unsettled_results_are_found_by_the_mark_and_the_status():
             assert_no_scan(plan)
 
 
-def test_whether_there_is_anything_to_do_is_known_from_four_entries_of_indexes():
-    [plan] = plans(anything_to_do, lambda sql: sql.startswith("SELECT EXISTS"))
+def test_what_there_is_to_do_is_known_from_four_entries_of_indexes():
+    [plan] = plans(todo, lambda sql: sql.startswith("SELECT EXISTS"))
     assert {row["key"] for row in plan.rows} <= {None, "idx_job_settled", "idx_saga_status_retry"}, plan
     assert plan.rows_read <= 10, plan
 

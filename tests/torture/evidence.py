@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,6 +33,10 @@ class Receipt:
     signature: str = ""
 
 
+# As the driver gives times, without a zone.
+LONG_AGO = datetime.fromtimestamp(0, UTC).replace(tzinfo=None)
+
+
 @dataclass(frozen=True)
 class Event:
     id: int
@@ -42,6 +46,7 @@ class Event:
     payload: Any
     body: bytes = b""  # what is to be sent of it
     correlation: str = ""
+    created_at: datetime = LONG_AGO
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,7 @@ def _read_tables(found: Evidence, target: Target) -> None:
     ):
         body = body_of(event_type, created_at, payload)
         found.events[id] = Event(
-            id, dashed(uid), event_type, (source, external_id), json.loads(payload), body, correlation
+            id, dashed(uid), event_type, (source, external_id), json.loads(payload), body, correlation, created_at
         )
     for id, event_type, url in target.rows("SELECT id, event_type, callback_url FROM subscriptions"):
         found.subscriptions[id] = event_type, urlsplit(url).path

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from standardwebhooks import Webhook
@@ -21,7 +21,7 @@ from .outcomes import STEADY
 from .plan import CONCURRENCY, LOOPS, REFUSED_LIMIT, RETRY_LIMIT
 from .sampler import changes
 from .stage import WORKFLOW, WORKFLOW_STEPS, key_of
-from .tracking import DONE, HUB, SAGA_COMPLETED
+from .tracking import DONE, HUB, SAGA_COMPENSATION_REQUESTED, SAGA_COMPLETED, SAGA_TIMED_OUT
 
 NOW = 1_700_000_000.0
 FLAKY, BROKEN = "/flaky", "/broken"
@@ -359,6 +359,33 @@ def tell_of_a_workflow_that_is_not_there(evidence: Evidence) -> None:
     evidence.events[201] = replace(evidence.events[200], id=201, key=(HUB, f"v/{SAGA_COMPLETED}/"))
 
 
+def say_twice_that_it_is_completed(evidence: Evidence) -> None:
+    evidence.events[201] = replace(evidence.events[200], id=201)
+
+
+def begin_a_workflow_without_mail(evidence: Evidence, *, said_after: float) -> None:
+    """Its only step is stored; so many seconds later the hub says that it took too long."""
+    began = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)  # as the driver gives it
+    evidence.workflows.append(Workflow("v", WORKFLOW, "walk", "COMPENSATING"))
+    step = WORKFLOW_STEPS[0]
+    evidence.asked["v", step] = step, {}
+    evidence.events[300] = Event(300, step, step, ("v", step), {}, correlation="walk", created_at=began)
+    at = began + timedelta(seconds=said_after)
+    for id, word in enumerate((f"{SAGA_TIMED_OUT}/email", f"{SAGA_COMPENSATION_REQUESTED}/customer"), 301):
+        evidence.events[id] = Event(id, word, word, (HUB, f"v/{word}"), {}, correlation="walk", created_at=at)
+
+
+def time_out_before_its_time(evidence: Evidence) -> None:
+    begin_a_workflow_without_mail(evidence, said_after=599)
+
+
+def time_out_although_the_step_is_there(evidence: Evidence) -> None:
+    begin_a_workflow_without_mail(evidence, said_after=600)
+    step = WORKFLOW_STEPS[1]
+    evidence.asked["v", step] = step, {}
+    evidence.events[310] = Event(310, step, step, ("v", step), {}, correlation="walk")
+
+
 def fail_the_replay(evidence: Evidence) -> None:
     evidence.replay = "1 differences"
 
@@ -448,6 +475,9 @@ LIES: dict[Callable[[Evidence], None], str] = {
     stop_tracking_half_way: "Every workflow",
     complete_a_workflow_in_silence: "Every workflow",
     tell_of_a_workflow_that_is_not_there: "Every workflow",
+    say_twice_that_it_is_completed: "Every workflow",
+    time_out_before_its_time: "Every workflow",
+    time_out_although_the_step_is_there: "Every workflow",
     fail_the_replay: "The replay",
     fail_the_audit: "The audit",
     show_a_traceback: "No traceback",
@@ -474,6 +504,14 @@ def test_every_claim_has_a_lie():
     told = set(LIES.values())
 
     assert [claim.sentence for claim in CLAIMS if not any(claim.sentence.startswith(start) for start in told)] == []
+
+
+def test_a_workflow_may_time_out_when_its_step_never_came():
+    evidence = honest()
+
+    begin_a_workflow_without_mail(evidence, said_after=600)
+
+    assert refuted(evidence) == set()
 
 
 def test_a_lease_that_ran_out_while_the_database_was_away_is_explained():

@@ -88,13 +88,20 @@ class Loop:
         while not stop.requested:
             asked_at = time.monotonic()
             done = self._sit_out(stop, lambda: self._turn(step))
-            if not done:
-                self._rest(stop, self._pauses.after(time.monotonic() - asked_at))
+            took = time.monotonic() - asked_at
+            if done:
+                self._pauses.reset()
+            if done and (done >= self._batch_size or step.waits_for()):
+                if rest := step.rest():
+                    stop.wait(rest, self._listener.fileno())
                 continue
-            self._pauses.reset()
-            if done < self._batch_size and not step.waits_for():
-                # That was all for now. A turn costs about the same for one row as for twenty.
-                stop.wait(SHORTEST_SECONDS)
+            # That was all for now. A turn costs about the same for one row as for twenty: what comes in quick
+            # succession is done together, and no more than half of the time is spent on turns.
+            pause = 0.0 if done else self._pauses.after(took)
+            deaf = min(took, SHORTEST_SECONDS)
+            stop.wait(deaf)
+            if pause > deaf:
+                stop.wait(pause - deaf, self._listener.fileno())
 
     def _turn(self, step: Step) -> int:
         self._registration.beat()
@@ -102,12 +109,6 @@ class Loop:
             self._pauses.reset()
             step.nudged()
         return step.run(self._batch_size)
-
-    def _rest(self, stop: StopSignals, seconds: float) -> None:
-        """Until there may be something to do; what comes in quick succession is done together."""
-        stop.wait(min(seconds, SHORTEST_SECONDS))
-        if seconds > SHORTEST_SECONDS:
-            stop.wait(seconds - SHORTEST_SECONDS, self._listener.fileno())
 
     def _drain(self, step: Step, stop: StopSignals) -> None:
         until = time.monotonic() + hub().drain.total_seconds()

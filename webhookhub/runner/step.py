@@ -17,6 +17,10 @@ class Step:
         """What is begun and not finished, in words; empty when the process may leave."""
         return ""
 
+    def rest(self) -> float:
+        """For how many seconds what is begun needs nobody."""
+        return 0.0
+
     def tend(self, seconds: float) -> None:
         """For at most `seconds`, see to what is begun without touching the database."""
 

@@ -1,6 +1,4 @@
-from sagas.dispatch import dispatch
-from sagas.settle import Settler
-from sagas.todo import anything_to_do
+from sagas.orchestrator import Orchestrator
 from webhookhub.runner.command import LoopCommand
 from webhookhub.runner.step import Batch, Step
 
@@ -10,4 +8,4 @@ class Command(LoopCommand):
     kind = "orchestrator"
 
     def make_step(self, process_name: str) -> Step:
-        return Batch(Settler().settle, dispatch, anything_to_do=anything_to_do)
+        return Batch(Orchestrator().turn)

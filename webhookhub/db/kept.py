@@ -1,0 +1,126 @@
+"""Queries that a loop asks at every turn: built and compiled once, and from then on only filled in.
+
+To build a query and to compile it takes Django longer than most databases need to answer it. What a delivery waits for
+is mostly that, where few come at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db import connection
+from django.db.models import Value
+from django.db.models.sql import UpdateQuery
+from django.db.models.sql.compiler import SQLCompiler
+
+Given = dict[str, Any]
+
+
+class Limit(int):
+    """How many rows at most: part of the statement and no value in it."""
+
+
+class Slot(Value):
+    """Takes the place of a value until there is one."""
+
+    def as_sql(self, compiler: SQLCompiler, connection: Any) -> Any:
+        return "%s", [self]
+
+
+class _Compiled(NamedTuple):
+    sql: str
+    parameters: Sequence[Any]
+    compiler: SQLCompiler
+    converters: dict[int, Any]
+
+
+class _Kept:
+    """`build` gets a slot for each value, a list of them for a list, and a Limit as the number it is."""
+
+    def __init__(self, build: Callable[..., Any]) -> None:
+        self._build = build
+        self._compiled: dict[Any, _Compiled] = {}
+
+    def _filled(self, given: Given) -> tuple[_Compiled, list[Any]]:
+        given = {name: _padded(value) if _is_list(value) else value for name, value in given.items()}
+        shape = (connection.vendor, *(_shape(value) for value in given.values()))
+        if shape not in self._compiled:
+            self._compiled[shape] = self._compile(given)
+        compiled = self._compiled[shape]
+        return compiled, [_value(parameter, given) for parameter in compiled.parameters]
+
+    def _compile(self, given: Given) -> _Compiled:
+        compiler = self._query(**{name: _slots(name, value) for name, value in given.items()}).get_compiler(
+            connection=connection
+        )
+        sql, parameters = compiler.as_sql()
+        fields = [column for column, *_ in compiler.select[: compiler.col_count]] if compiler.select else []
+        return _Compiled(sql, parameters, compiler, compiler.get_converters(fields))
+
+    def _query(self, **slots: Any) -> Any:
+        raise NotImplementedError
+
+
+class KeptSelect(_Kept):
+    """`build` returns a queryset of values_list()."""
+
+    def __call__(self, **given: Any) -> list[tuple[Any, ...]]:
+        compiled, parameters = self._filled(given)
+        with connection.cursor() as cursor:
+            cursor.execute(compiled.sql, parameters)
+            rows: Any = cursor.fetchall()
+        if compiled.converters:
+            rows = map(tuple, compiled.compiler.apply_converters(rows, compiled.converters))
+        return list(rows)
+
+    def _query(self, **slots: Any) -> Any:
+        return self._build(**slots).query
+
+
+class KeptUpdate(_Kept):
+    """`build` returns a queryset and what its rows get (attribute name → value)."""
+
+    def __call__(self, **given: Any) -> int:
+        """Returns how many rows there were."""
+        compiled, parameters = self._filled(given)
+        with connection.cursor() as cursor:
+            cursor.execute(compiled.sql, parameters)
+            return int(cursor.rowcount)
+
+    def _query(self, **slots: Any) -> Any:
+        rows, values = self._build(**slots)
+        query = rows.query.chain(UpdateQuery)
+        query.add_update_values(values)
+        return query
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _padded(values: Sequence[Any]) -> Sequence[Any]:
+    """To a power of two, with the last one again: a list has few lengths then, and each is compiled once."""
+    if not values:
+        raise ValueError("nothing is in an empty list: there is nothing to ask")
+    missing = (1 << (len(values) - 1).bit_length()) - len(values)
+    return [*values, *[values[-1]] * missing]
+
+
+def _shape(value: Any) -> Any:
+    return len(value) if _is_list(value) else value if type(value) is Limit else None
+
+
+def _slots(name: str, value: Any) -> Any:
+    if _is_list(value):
+        return [Slot((name, position)) for position in range(len(value))]
+    return int(value) if type(value) is Limit else Slot((name, None))
+
+
+def _value(parameter: Any, given: Given) -> Any:
+    if not isinstance(parameter, Slot):
+        return parameter
+    name, position = parameter.value
+    value = given[name] if position is None else given[name][position]
+    return connection.ops.adapt_datetimefield_value(value) if isinstance(value, datetime) else value
