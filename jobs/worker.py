@@ -59,6 +59,8 @@ class Worker:
     def wind_up(self, batch_size: int) -> int:
         """Finish what has been taken, without taking new jobs; what cannot be sent soon is given back."""
         finished = self._finish(batch_size)
+        if not self._engine.in_flight:
+            finished += self._flush(batch_size)  # no others will come to be reported with them
         self._give_back()
         return finished
 
@@ -142,6 +144,8 @@ class Worker:
     def _due(self) -> bool:
         if not self._reports:
             return False
+        if not self._engine.in_flight and 2 * len(self._reports) >= self._engine.free:
+            return True  # they are many already, and keep the slots from being used
         return time.monotonic() - self._oldest_report >= REPORT_DELAY_SECONDS
 
     def _flush(self, batch_size: int) -> int:

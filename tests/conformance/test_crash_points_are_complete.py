@@ -55,20 +55,31 @@ class Write:
 
 
 def writes_in_the_product() -> list[Write]:
-    return [
-        Write(name, node.lineno, node.end_lineno or node.lineno)
-        for package in PACKAGES
-        for file in sorted((ROOT / package).rglob("*.py"))
-        if "migrations" not in file.parts and not file.is_relative_to(ROOT / "webhookhub" / "db")
-        for node in ast.walk(ast.parse(file.read_text()))
-        if (name := file.relative_to(ROOT).as_posix()) and isinstance(node, ast.Call) and _is_write(node)
-    ]
+    writes = []
+    for file in (file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))):
+        if "migrations" not in file.parts and not file.is_relative_to(ROOT / "webhookhub" / "db"):
+            nodes = list(ast.walk(ast.parse(file.read_text())))
+            helpers = HELPERS.union(*map(_kept_update, nodes))
+            writes += [
+                Write(file.relative_to(ROOT).as_posix(), node.lineno, node.end_lineno or node.lineno)
+                for node in nodes
+                if isinstance(node, ast.Call) and _is_write(node, helpers)
+            ]
+    return writes
 
 
-def _is_write(call: ast.Call) -> bool:
+def _kept_update(node: ast.AST) -> set[str]:
+    """The name that is given to an update which is compiled once."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="KeptUpdate"))):
+            return {name}
+    return set()
+
+
+def _is_write(call: ast.Call, helpers: set[str]) -> bool:
     match call.func:
         case ast.Name(id=name):
-            return name in HELPERS
+            return name in helpers
         case ast.Attribute(attr=name):
             # A dictionary is updated with something, a table by its columns' names.
             return name in METHODS and not (name == "update" and call.args)

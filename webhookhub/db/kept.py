@@ -45,7 +45,7 @@ class _Kept:
 
     def _filled(self, given: Given) -> tuple[_Compiled, list[Any]]:
         given = {name: _padded(value) if _is_list(value) else value for name, value in given.items()}
-        shape = (connection.vendor, *(_shape(value) for value in given.values()))
+        shape = tuple(_shape(value) for value in given.values())
         if shape not in self._compiled:
             self._compiled[shape] = self._compile(given)
         compiled = self._compiled[shape]

@@ -32,7 +32,7 @@ def test_the_rows_are_those_of_the_queryset_with_the_same_types():
 
 
 def test_other_values_and_other_limits_get_other_answers():
-    early, late = SagaFactory(), SagaFactory()
+    early, late = SagaFactory.create(), SagaFactory.create()
     now = clock.now()
     Saga.objects.filter(id=late.id).update(next_attempt_at=now + timedelta(hours=1))
     due = KeptSelect(
