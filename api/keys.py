@@ -11,7 +11,6 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
@@ -21,6 +20,7 @@ from trail import actions
 from trail.record import record
 from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
+from webhookhub.db.kept import KeptSelect, as_stored, columns_of
 from webhookhub.logs import Fact, log
 
 from .models import ApiKey
@@ -123,12 +123,22 @@ def find(text: str) -> Caller | None:
     prefix, _, rest = text.partition("_")
     key_id, _, secret = rest.partition("_")
     known = key_id if prefix == PREFIX and len(key_id) == 2 * ID_BYTES and key_id.isascii() else ""
-    key: Any = ApiKey.objects.usable().filter(key_id=known).annotate(read_at=UtcNow()).first()
+    rows = _usable(key_id=known)
+    key = as_stored(ApiKey, COLUMNS, rows[0][:-1]) if rows else None
     right = hmac.compare_digest(key.secret_sha256 if key else NO_HASH, _hash(secret))
     if key is None or not right:
         return None
-    _note_use(key, key.read_at)
-    return Caller(key, key.read_at)
+    read_at: datetime = rows[0][-1]
+    _note_use(key, read_at)
+    return Caller(key, read_at)
+
+
+COLUMNS = columns_of(ApiKey)
+_usable = KeptSelect(
+    lambda key_id: (
+        ApiKey.objects.usable().filter(key_id=key_id).annotate(read_at=UtcNow()).values_list(*COLUMNS, "read_at")
+    )
+)
 
 
 def _note_use(key: ApiKey, now: datetime) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from webhookhub.db.kept import KeptSelect, as_stored, columns_of
 from webhookhub.db.retry import in_transaction
 from webhookhub.db.statements import insert_new
 from webhookhub.ids import new_uid
@@ -162,14 +163,25 @@ def _stored(rows: Sequence[dict[str, Any]]) -> dict[Any, Event]:
         if row["external_id"] is not None:
             by_source[row["source"]].append(row["external_id"])
     found: dict[Any, Event] = {}
-    # What has just been inserted needs no comparison, so payloads are not read back.
-    events = Event.objects.defer("payload")
     if uids:
-        found.update({event.uid: event for event in events.filter(uid__in=uids)})
+        for event in map(_event, _by_uid(uids=uids)):
+            found[event.uid] = event
     for source, external_ids in by_source.items():
-        for event in events.filter(source=source, external_id__in=external_ids):
+        for event in map(_event, _by_external_id(source=source, external_ids=external_ids)):
             found[source, event.external_id] = event
     return found
+
+
+# What has just been inserted needs no comparison, so payloads are not read back.
+COLUMNS = columns_of(Event, without="payload")
+_by_uid = KeptSelect(lambda uids: Event.objects.filter(uid__in=uids).values_list(*COLUMNS))
+_by_external_id = KeptSelect(
+    lambda source, external_ids: Event.objects.filter(source=source, external_id__in=external_ids).values_list(*COLUMNS)
+)
+
+
+def _event(row: Sequence[Any]) -> Event:
+    return as_stored(Event, COLUMNS, row)
 
 
 def _read_payloads_of_repeats(rows: Sequence[dict[str, Any]], stored: dict[Any, Event]) -> None:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 from django.db import connection
-from django.db.models import Value
+from django.db.models import Model, UUIDField, Value
 from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
 Given = dict[str, Any]
+M = TypeVar("M", bound=Model)
+UUID_FIELD: UUIDField[UUID, UUID] = UUIDField()
 
 
 class Limit(int):
@@ -96,6 +99,15 @@ class KeptUpdate(_Kept):
         return query
 
 
+def columns_of(model: type[Model], *, without: str = "") -> tuple[str, ...]:
+    return tuple(field.attname for field in model._meta.concrete_fields if field.attname != without)
+
+
+def as_stored(model: type[M], columns: Sequence[str], row: Sequence[Any]) -> M:
+    """The object that a row with these columns stands for."""
+    return model.from_db(connection.alias, columns, row)
+
+
 def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
@@ -123,4 +135,6 @@ def _value(parameter: Any, given: Given) -> Any:
         return parameter
     name, position = parameter.value
     value = given[name] if position is None else given[name][position]
-    return connection.ops.adapt_datetimefield_value(value) if isinstance(value, datetime) else value
+    if isinstance(value, datetime):
+        return connection.ops.adapt_datetimefield_value(value)
+    return UUID_FIELD.get_db_prep_value(value, connection) if isinstance(value, UUID) else value
