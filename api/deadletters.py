@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 
 from django.db.models import Prefetch, prefetch_related_objects
 from django.http import HttpRequest
-from ninja import Path, Query, Router
+from ninja import Header, Path, Query, Router
 
 from deadletters import bulk, choice
 from deadletters.bulk import Bookmark
@@ -37,6 +38,7 @@ from .scopes import READ, REQUEUE
 
 router = Router(tags=["Dead letters"])
 LIST, BULK = "dead-letters", "bulk-requeue"
+TOKEN_LENGTH = 32
 CONDITIONS = {"error_code", "subscription", "event_type", "since", "until"}
 
 
@@ -82,10 +84,19 @@ def list_dead_letters(request: HttpRequest, filters: Query[DeadLetterFilters]) -
     summary="Requeue many, by what they have in common",
     openapi_extra=problems.documented(411, 413, 415) | bodies.documented(BulkRequeueIn),
 )
-def requeue_many(request: HttpRequest) -> BulkRequeueOut:
-    """Those that were requeued before are passed over, so the same request again goes on with what is left."""
+def requeue_many(
+    request: HttpRequest,
+    idempotency_key: str | None = Header(  # type: ignore[type-arg]
+        None, alias="Idempotency-Key", max_length=200, description="Makes the same request again the same request."
+    ),
+) -> BulkRequeueOut:
+    """Those that were requeued before are passed over: the same request again goes on with what is left.
+
+    Not so under the same `Idempotency-Key`: then it takes what it took the first time, and nothing else.
+    """
     caller = caller_of(request)
     given = bodies.read(request, BulkRequeueIn)
+    token = _token(caller.key, idempotency_key, given)
     conditions = given.model_dump(include=CONDITIONS, exclude_none=True)
     chosen = _choice(caller, conditions)
     sealed_for = {**conditions, "sees": caller.key.sees}
@@ -99,7 +110,7 @@ def requeue_many(request: HttpRequest) -> BulkRequeueOut:
         raise problems.invalid("reason", "is missing; say why these are to be delivered anew")
     try:
         outcome = bulk.requeue_matching(
-            chosen, by=Program(caller.key), reason=given.reason, limit=given.limit, after=after
+            chosen, by=Program(caller.key), reason=given.reason, limit=given.limit, after=after, token=token
         )
     except InvalidRequeue as error:
         raise _refused(error) from None
@@ -181,6 +192,14 @@ def _choice(caller: Caller, conditions: dict[str, Any]) -> Choice:
         until=conditions.get("until"),
         source=caller.key.sees,
     )
+
+
+def _token(key: ApiKey, idempotency_key: str | None, given: BulkRequeueIn) -> str | None:
+    """One for each request that a program tells from its others by a key."""
+    if not idempotency_key:
+        return None
+    text = json.dumps([key.key_id, idempotency_key, given.model_dump(mode="json")], sort_keys=True)
+    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:TOKEN_LENGTH]
 
 
 def _refused(error: InvalidRequeue) -> problems.Problem:

@@ -1,6 +1,7 @@
 """Past events for a subscription, asked for in the console: a page that asks, then portion by portion until it is done.
 
-As with the requeue of many, what is to be done next travels in the page, signed.
+As with the requeue of many, which portion is to be done travels in the page. It is a stretch of past time, in which
+what is delivered or under way is left alone: sent again, it does nothing.
 """
 
 from __future__ import annotations
@@ -10,10 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django import forms
-from django.contrib import admin
-from django.core import signing
-from django.core.exceptions import BadRequest, PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
@@ -23,14 +23,13 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 from events.backfill import NotRoutable, Position, backfill
 from subscriptions.models import Subscription
 from trail.acting import because
-from webhookhub.console import shown
+from webhookhub.console import sealed, shown
 from webhookhub.db import clock
 
 TEMPLATE = "console/backfill.html"
 PERMISSIONS = ["subscriptions.view_subscription", "subscriptions.change_subscription"]
 PORTION = 1000
-SALT = "console.backfill"
-PATIENCE = timedelta(hours=1)
+KIND = "console.backfill"
 NOT_A_TIME = gettext_lazy("Write the time as 2026-01-31 18:30, in UTC.")
 
 
@@ -62,7 +61,6 @@ class Run:
     """How far it has come."""
 
     subscription: int
-    user: int
     since: datetime
     until: datetime
     reason: str
@@ -77,18 +75,15 @@ class Run:
             return 100 if self.examined else 0
         return int(100 * ((self.after.created_at - self.since) / max(self.until - self.since, timedelta(seconds=1))))
 
-    def sealed(self) -> str:
+    def sealed(self, user: int | None) -> str:
         after = self.after and [self.after.created_at.isoformat(), self.after.id]
         times = {"since": self.since.isoformat(), "until": self.until.isoformat()}
-        return signing.dumps({**self.__dict__, **times, "after": after}, salt=SALT)
+        return sealed.seal(KIND, user, {**self.__dict__, **times, "after": after})
 
     @classmethod
-    def opened(cls, text: str, subscription: int, user: int) -> Run:
-        try:
-            given = signing.loads(text, salt=SALT, max_age=PATIENCE)
-        except signing.BadSignature:
-            raise BadRequest("This page is too old or was changed; begin again from the subscription.") from None
-        if (given["subscription"], given["user"]) != (subscription, user):
+    def opened(cls, text: str, subscription: int, user: int | None) -> Run:
+        given = sealed.opened(KIND, user, text)
+        if given["subscription"] != subscription:
             raise PermissionDenied
         times = {name: datetime.fromisoformat(given[name]) for name in ("since", "until")}
         after = given["after"] and Position(datetime.fromisoformat(given["after"][0]), given["after"][1])
@@ -99,22 +94,29 @@ def view(request: HttpRequest, number: int) -> HttpResponse:
     if not request.user.has_perms(PERMISSIONS):
         raise PermissionDenied
     subscription = get_object_or_404(Subscription, pk=number)
-    user = request.user.pk or 0
     if request.method != "POST":
         return _page(request, subscription, form=BackfillForm())
     if "run" in request.POST:
-        return _go_on(request, subscription, Run.opened(request.POST["run"], number, user))
+        try:
+            run = Run.opened(request.POST["run"], number, request.user.pk)
+        except sealed.TooOld:
+            messages.error(
+                request, _("The page had lain open for too long, and nothing was done with it. Begin again.")
+            )
+            return HttpResponseRedirect(request.path)
+        return _go_on(request, subscription, run)
     form = BackfillForm(request.POST)
     if not form.is_valid():
         return _page(request, subscription, form=form)
-    run = Run(number, user, form.cleaned_data["since"], clock.now(), form.cleaned_data["reason"])
+    run = Run(number, form.cleaned_data["since"], clock.now(), form.cleaned_data["reason"])
     return _go_on(request, subscription, run)
 
 
 def _go_on(request: HttpRequest, subscription: Subscription, run: Run) -> HttpResponse:
     try:
         with because(run.reason):
-            done = backfill(subscription.pk, run.since, run.until, after=run.after, limit=PORTION)
+            going_on = run.after is not None
+            done = backfill(subscription.pk, run.since, run.until, after=run.after, limit=PORTION, told=going_on)
     except NotRoutable as error:
         return _page(request, subscription, run=run, refused=str(error))
     run = replace(run, examined=run.examined + done.examined, created=run.created + done.created, after=done.after)
@@ -131,7 +133,9 @@ def _page(request: HttpRequest, subscription: Subscription, **more: Any) -> Http
         "address": shown.page(Subscription, subscription.pk),
         "routable": subscription.active and subscription.verified,
         "finished": run is not None and run.after is None and "refused" not in more,
-        "sealed": run.sealed() if run is not None and run.after is not None and "refused" not in more else "",
+        "sealed": run.sealed(request.user.pk)
+        if run is not None and run.after is not None and "refused" not in more
+        else "",
         **more,
     }
     return TemplateResponse(request, TEMPLATE, context)

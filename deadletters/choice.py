@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db import connection
+from django.utils.translation import gettext as _
 
 from events.models import Event
 from webhookhub.db import vendors
 
 from .models import DeadLetter
 
-PAYLOAD = "payload_snapshot"
+NAMES = [field.column for field in DeadLetter._meta.concrete_fields if field.name != "payload_snapshot"]
+COLUMNS = ", ".join(NAMES)
+TIMES = {"since", "until"}
 
 
 class Position(NamedTuple):
@@ -45,16 +48,26 @@ class Choice:
         return not self.by_events and (self.error_code is None or self.subscription_id is None)
 
     def in_words(self) -> str:
-        """What has been chosen, for people."""
+        """What has been chosen, for people, in their language."""
         given = [
-            ("error", self.error_code),
-            ("subscription", self.subscription_id),
-            ("event type", self.event_type),
-            ("source", self.source),
-            ("since", self.since and f"{self.since:%Y-%m-%d %H:%M:%S} UTC"),
-            ("until", self.until and f"{self.until:%Y-%m-%d %H:%M:%S} UTC"),
+            (_("error"), self.error_code),
+            (_("subscription"), self.subscription_id),
+            (_("event type"), self.event_type),
+            (_("source"), self.source),
+            (_("since"), self.since and f"{self.since:%Y-%m-%d %H:%M:%S} UTC"),
+            (_("until"), self.until and f"{self.until:%Y-%m-%d %H:%M:%S} UTC"),
         ]
-        return ", ".join(f"{name} {value}" for name, value in given if value) or "all dead letters"
+        return ", ".join(f"{name} {value}" for name, value in given if value) or _("all dead letters")
+
+    def as_facts(self) -> dict[str, Any]:
+        """What is given, as JSON can hold it; `from_facts` reads it."""
+        facts = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value.isoformat() if name in TIMES else value for name, value in facts.items()}
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any]) -> Choice:
+        times = {name: datetime.fromisoformat(facts[name]) for name in TIMES & facts.keys()}
+        return cls(**{**facts, **times})
 
     def _leading(self) -> tuple[str, dict[str, Any]]:
         """The index that leads in the order of failure, and what it asks for; the rest is for `keep`."""
@@ -86,7 +99,23 @@ def oldest_first(choice: Choice, after: Position | None, most: int, highest: int
 def _walk(
     choice: Choice, after: Position | None, most: int, beyond: str, order: str, highest: int | None = None
 ) -> list[DeadLetter]:
-    """The next so many in order. In SQL, because the index must be named: else all rows may be read and sorted."""
+    """The next so many in order."""
+    stretch = along(choice, COLUMNS, after, beyond, highest)
+    sql = f"{stretch.sql} ORDER BY failed_at {order}, id {order} LIMIT %s"
+    return list(DeadLetter.objects.raw(sql, [*stretch.parameters, most]))
+
+
+class Stretch(NamedTuple):
+    sql: str
+    parameters: list[Any]
+
+
+def along(
+    choice: Choice, columns: str, after: Position | None, beyond: str = ">", highest: int | None = None
+) -> Stretch:
+    """A query for what lies beyond `after`. In SQL, because the index must be named: else all rows may be read and
+    sorted. The order and the limit are the caller's to add; of the choice, what the index does not know is left to
+    `keep`."""
     index, exact = choice._leading()
     conditions = [(f"{column} = %s", [value]) for column, value in exact.items()]
     if choice.since is not None:
@@ -101,10 +130,9 @@ def _walk(
     if highest is not None:
         conditions.append(("id <= %s", [highest]))
     table = vendors.by_index(connection, DeadLetter._meta.db_table, index)
-    columns = ", ".join(field.column for field in DeadLetter._meta.concrete_fields if field.name != PAYLOAD)
-    where = " AND ".join(condition for condition, _ in conditions) or "1 = 1"
-    sql = f"SELECT {columns} FROM {table} WHERE {where} ORDER BY failed_at {order}, id {order} LIMIT %s"  # noqa: S608
-    return list(DeadLetter.objects.raw(sql, [value for _, values in conditions for value in values] + [most]))
+    where = " AND ".join(condition for condition, values in conditions) or "1 = 1"
+    sql = f"SELECT {columns} FROM {table} WHERE {where}"  # noqa: S608
+    return Stretch(sql, [value for condition, values in conditions for value in values])
 
 
 def _moment(value: datetime) -> Any:

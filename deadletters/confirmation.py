@@ -55,14 +55,19 @@ def view(request: HttpRequest) -> HttpResponse:
 def ask(request: HttpRequest, form: RequeueForm) -> HttpResponse:
     letters = _letters(str(form["ids"].value() or ""))
     after = successors(letters)
+    # Those first of which something is still to be done: they are what the page asks about.
+    left = [letter for letter in letters if letter.pk not in after]
+    listed = left + [letter for letter in letters if letter.pk in after]
     context: dict[str, Any] = {
         **admin.site.each_context(request),
         "title": _("Requeue dead letters"),
         "opts": DeadLetter._meta,
         "form": form,
-        "count": len(letters),
-        "endpoints": endpoints(Counter(letter.subscription_id for letter in letters)),
-        "rows": [_row(letter, after.get(letter.pk)) for letter in letters[:MOST_SHOWN]],
+        "count": len(left),
+        "before": len(letters) - len(left),
+        "total": len(letters),
+        "endpoints": endpoints(Counter(letter.subscription_id for letter in left)),
+        "rows": [_row(letter, after.get(letter.pk)) for letter in listed[:MOST_SHOWN]],
         "action": reverse("admin:deadletters_deadletter_requeue"),
     }
     return TemplateResponse(request, TEMPLATE, context)
@@ -91,7 +96,7 @@ def _row(letter: DeadLetter, saga_id: int | None) -> dict[str, Any]:
         "address": shown.page(DeadLetter, letter.pk),
         "error": shown.error(letter.final_error_code),
         "failed_at": shown.moment(letter.failed_at),
-        "before": format_html("{}, as {}", request.requested_by, delivery(saga_id)) if request and saga_id else None,
+        "before": format_html(_("{}, as {}"), request.requested_by, delivery(saga_id)) if request and saga_id else None,
         "waits": not (letter.subscription.active and letter.subscription.verified),
     }
 
@@ -117,7 +122,7 @@ def _report(request: HttpRequest, results: Sequence[Requeued]) -> None:
                 _named(
                     [
                         (
-                            "dead letter {} by {} as {}",
+                            _("dead letter {} by {} as {}"),
                             result.dead_letter_id,
                             result.requested_by,
                             delivery(result.saga_id),
@@ -130,7 +135,7 @@ def _report(request: HttpRequest, results: Sequence[Requeued]) -> None:
 
 
 def delivery(saga_id: int) -> SafeString:
-    return shown.link(shown.page(Saga, saga_id), f"delivery {saga_id}")
+    return shown.link(shown.page(Saga, saga_id), _("delivery %(number)s") % {"number": saga_id})
 
 
 def _named(parts: Sequence[tuple[Any, ...]]) -> SafeString:

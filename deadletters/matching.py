@@ -1,57 +1,68 @@
 """Requeueing all dead letters that match a filter: a page that asks, and then portion by portion until it is done.
 
 Each request does a bounded portion and shows how far it has come; a small script asks for the next one, and without
-scripts a button does. What is to be done next travels in the page, signed: nobody goes on with another's.
+scripts a button does.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from django import forms
-from django.contrib import admin
-from django.core import signing
-from django.core.exceptions import BadRequest, PermissionDenied
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import Prefetch, prefetch_related_objects
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from events.models import Event
 from webhookhub.console import shown
+from webhookhub.console.sealed import TooOld
+from webhookhub.console.search import LARGEST_ID
 
-from . import bulk
-from .bulk import Bookmark
-from .choice import Choice, Position
+from .choice import Position, position
 from .confirmation import MOST_NAMED, delivery, endpoints
-from .filters import BEFORE, MOST_EXAMINED, NOT_YET, FilterForm, Found, find
+from .filters import BEFORE, NAMES, FilterForm
 from .models import DeadLetter
-from .requeue import REASON_LENGTH, InvalidRequeue, needed
+from .outstanding import Outstanding, outstanding
+from .requeue import REASON_LENGTH, InvalidRequeue, Outcome, needed
+from .run import Run
 
 ASK = "admin/deadletters/deadletter/matching.html"
 SHOW = "admin/deadletters/deadletter/progress.html"
-PORTION = 250
 SAMPLE = 10
 MOST = 5000
-SALT = "deadletters.matching"
-PATIENCE = timedelta(hours=1)
+USUALLY = 1000
 VIEW_PERMISSION = "deadletters.view_deadletter"
 
 
-class MatchingForm(forms.Form):
+class HowManyForm(forms.Form):
+    """In the address, like the filter: what the page shows is what will be done."""
+
     limit = forms.IntegerField(
         label=_("How many at most"),
         min_value=1,
         max_value=MOST,
-        initial=1000,
         widget=UnfoldAdminTextInputWidget(attrs={"inputmode": "numeric"}),
         help_text=_("The longest dead come first. What is left can be requeued afterwards."),
     )
+    behind = forms.IntegerField(required=False, min_value=1, max_value=LARGEST_ID, widget=forms.HiddenInput)
+
+    def start(self) -> Position | None:
+        """Behind which dead letter to look."""
+        number = self.cleaned_data["behind"]
+        letter = DeadLetter.objects.only("id", "failed_at").filter(id=number).first() if number else None
+        return position(letter) if letter else None
+
+
+class ReasonForm(forms.Form):
     reason = forms.CharField(
         label=_("Reason"),
         max_length=REASON_LENGTH,
@@ -61,124 +72,65 @@ class MatchingForm(forms.Form):
     )
 
 
-@dataclass(frozen=True)
-class Run:
-    """How far a requeue has come."""
-
-    choice: Choice
-    reason: str
-    limit: int
-    expected: int
-    user: int
-    created: int = 0
-    met: int = 0  # requeued by somebody else at the same moment
-    after: Bookmark | None = None
-
-    @property
-    def done(self) -> int:
-        return self.created + self.met
-
-    def sealed(self) -> str:
-        return signing.dumps(_plain(self), salt=SALT)
-
-    @classmethod
-    def opened(cls, text: str, user: int) -> Run:
-        try:
-            given = signing.loads(text, salt=SALT, max_age=PATIENCE)
-        except signing.BadSignature:
-            raise BadRequest("This page is too old or was changed; begin again from the dead letters.") from None
-        if given["user"] != user:
-            raise PermissionDenied
-        times = {name: given["choice"][name] and datetime.fromisoformat(given["choice"][name]) for name in TIMES}
-        after = given["after"]
-        bookmark = Bookmark(Position(datetime.fromisoformat(after[0]), after[1]), after[2]) if after else None
-        return cls(**{**given, "choice": Choice(**{**given["choice"], **times}), "after": bookmark})
-
-
-TIMES = ("since", "until")
-
-
-def _plain(run: Run) -> dict[str, Any]:
-    choice = {**run.choice.__dict__}
-    for name in TIMES:
-        choice[name] = choice[name] and choice[name].isoformat()
-    after = run.after and [run.after.after.failed_at.isoformat(), run.after.after.id, run.after.highest]
-    return {**run.__dict__, "choice": choice, "after": after}
-
-
 def view(request: HttpRequest) -> HttpResponse:
-    """GET asks about the filter of the address; POST requeues a portion."""
+    """GET asks about the filter of the address; POST requeues a portion of what was shown."""
     if not request.user.has_perms([VIEW_PERMISSION, *needed(many=True)]):
         raise PermissionDenied
-    if request.method == "POST" and "run" in request.POST:
-        return _go_on(request, Run.opened(request.POST["run"], request.user.pk or 0))
-    filters = FilterForm(request.GET)
-    if not filters.is_valid():
-        return _ask(request, filters, MatchingForm())
     if request.method != "POST":
-        return _ask(request, filters, MatchingForm())
-    form = MatchingForm(request.POST)
-    if not form.is_valid():
-        return _ask(request, filters, form)
-    limit = form.cleaned_data["limit"]
-    found = find(filters.choice(), NOT_YET)
-    # For the bar only: how many there are beyond those looked at nobody has counted.
-    expected = limit if found.older else min(limit, len(found.letters))
-    run = Run(filters.choice(), form.cleaned_data["reason"], limit, expected, request.user.pk or 0)
+        return _ask(request, ReasonForm())
     try:
-        return _go_on(request, run)
+        run = Run.opened(request.POST.get("run", ""), request.user.pk)
+    except TooOld:
+        messages.error(request, _("The page had lain open for too long, and nothing was done with it. Begin again."))
+        return HttpResponseRedirect(reverse("admin:deadletters_deadletter_changelist"))
+    if run.reason:
+        return _show(request, *run.go_on(request.user))
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        return _ask(request, form)
+    try:
+        return _show(request, *replace(run, reason=form.cleaned_data["reason"]).go_on(request.user))
     except InvalidRequeue as error:
         form.add_error("reason", str(error))
-        return _ask(request, filters, form)
+        return _ask(request, form)
 
 
-def _ask(request: HttpRequest, filters: FilterForm, form: MatchingForm) -> HttpResponse:
-    valid = filters.is_valid() and filters.cleaned_data["requeued"] != BEFORE
-    found = find(filters.choice(), NOT_YET) if valid else Found()
-    sample = found.letters[:SAMPLE]
-    prefetch_related_objects(sample, Prefetch("event", Event.objects.defer("payload")), "subscription")
+def _ask(request: HttpRequest, form: ReasonForm) -> HttpResponse:
+    """Whenever it is asked, it is chosen anew, and what is shown is what is sealed."""
+    filters, many = FilterForm(request.GET), HowManyForm({"limit": USUALLY, **request.GET.dict()})
+    readable = filters.is_valid() and many.is_valid()
+    found = Outstanding()
     context: dict[str, Any] = {
         **admin.site.each_context(request),
         "title": _("Requeue all that match"),
         "opts": DeadLetter._meta,
         "filters": filters,
-        "chosen": filters.choice().in_words() if filters.is_valid() else "",
+        "many": many,
         "form": form,
-        "found": found,
-        "count": len(found.letters),
-        "endpoints": endpoints(Counter(letter.subscription_id for letter in found.letters)),
+        "query": {name: filters.data[name] for name in NAMES if filters.data.get(name)},
+    }
+    if readable:
+        choice, limit = filters.choice(), many.cleaned_data["limit"]
+        # "Already requeued" is a filter of the list as well: of those there are none to be requeued.
+        if filters.cleaned_data["requeued"] != BEFORE:
+            found = outstanding(choice, limit, many.start())
+        run = Run.of([letter.id for letter in found.letters], choice, limit, more=found.behind is not None)
+        context |= {"chosen": choice.in_words(), "sealed": run.sealed(request.user.pk)}
+    if found.behind is not None:
+        further = {**context["query"], "limit": many.cleaned_data["limit"], "behind": found.behind.id}
+        context["further"] = urlencode(further)
+    return TemplateResponse(request, ASK, {**context, **_shown(found.letters)})
+
+
+def _shown(letters: Sequence[DeadLetter]) -> dict[str, Any]:
+    """How many, to whom, and the first of them."""
+    sample = letters[:SAMPLE]
+    prefetch_related_objects(sample, Prefetch("event", Event.objects.defer("payload")), "subscription")
+    return {
+        "count": len(letters),
+        "endpoints": endpoints(Counter(letter.subscription_id for letter in letters)),
         "sample": [_row(letter) for letter in sample],
-        "examined": MOST_EXAMINED,
     }
-    return TemplateResponse(request, ASK, context)
-
-
-def _go_on(request: HttpRequest, run: Run) -> HttpResponse:
-    outcome = bulk.requeue_matching(
-        run.choice, by=request.user, reason=run.reason, limit=min(PORTION, run.limit - run.done), after=run.after
-    )
-    created = sum(result.created for result in outcome.requeued)
-    run = replace(
-        run,
-        created=run.created + created,
-        met=run.met + len(outcome.requeued) - created,
-        after=outcome.after,
-    )
-    finished = run.after is None or run.done >= run.limit
-    context: dict[str, Any] = {
-        **admin.site.each_context(request),
-        "title": _("Requeue all that match"),
-        "opts": DeadLetter._meta,
-        "run": run,
-        "sealed": "" if finished else run.sealed(),
-        "finished": finished,
-        "expected": max(run.expected, run.done),
-        "chosen": run.choice.in_words(),
-        "more": run.after is not None,
-        "action": reverse("admin:deadletters_deadletter_requeue_matching"),
-        "latest": [(result.dead_letter_id, delivery(result.saga_id)) for result in outcome.requeued[:MOST_NAMED]],
-    }
-    return TemplateResponse(request, SHOW, context)
 
 
 def _row(letter: DeadLetter) -> dict[str, Any]:
@@ -188,3 +140,19 @@ def _row(letter: DeadLetter) -> dict[str, Any]:
         "error": shown.error(letter.final_error_code),
         "failed_at": shown.moment(letter.failed_at),
     }
+
+
+def _show(request: HttpRequest, run: Run, done: Outcome) -> HttpResponse:
+    context: dict[str, Any] = {
+        **admin.site.each_context(request),
+        "title": _("Requeue all that match"),
+        "opts": DeadLetter._meta,
+        "run": run,
+        "sealed": "" if run.finished else run.sealed(request.user.pk),
+        "total": len(run.ids),
+        "chosen": run.choice.in_words(),
+        "again": not done.new,
+        "action": reverse("admin:deadletters_deadletter_requeue_matching"),
+        "latest": [(result.dead_letter_id, delivery(result.saga_id)) for result in done.requeued[-MOST_NAMED:]],
+    }
+    return TemplateResponse(request, SHOW, context)

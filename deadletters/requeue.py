@@ -1,14 +1,15 @@
 """Trying a dead letter's delivery anew: a brand-new saga of the next generation; the old one stays as it is.
 
 The request is recorded before the saga is made, each under a unique key. Two people, or two tries of one request,
-make one saga; a request cut short in between is completed by whoever asks again.
+make one saga; a request cut short in between is completed by whoever asks again. The trail is told together with the
+record: once, of what is new in it, and of a request that finds everything done before, nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from django.core.exceptions import PermissionDenied
 
@@ -18,6 +19,7 @@ from sagas.models import Saga
 from sagas.policy import RetryPolicy
 from trail import actions
 from trail.record import listed, record
+from webhookhub.db.retry import in_transaction
 from webhookhub.db.statements import insert_new
 from webhookhub.ids import new_token
 from webhookhub.logs import Fact, log
@@ -65,31 +67,51 @@ class InvalidRequeue(ValueError):
     """The request is not acceptable; nothing was written."""
 
 
+class Told(NamedTuple):
+    """What the trail calls a request; what came of it is added."""
+
+    action: str
+    name: str
+    details: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One answer for each dead letter, and how many of them this call was the first to ask for."""
+
+    requeued: list[Requeued]
+    new: int
+
+
 def requeue(dead_letter_ids: Sequence[int], *, by: Requester, reason: str) -> list[Requeued]:
     """Requeue dead letters; one answer each, in the order of their ids. Unknown ids raise InvalidRequeue."""
     wanted = sorted(set(dead_letter_ids))
     reason = require(by, reason, many=len(wanted) > 1)
-    batches = [_letters(wanted[start : start + BATCH]) for start in range(0, len(wanted), BATCH)]
     if len(wanted) == 1:
-        record(actions.REQUEUE, batches[0][0], by=by.get_username(), reason=reason)
-    elif wanted:
-        told = {"count": len(wanted), "dead_letters": listed(wanted)}
-        record(
-            actions.REQUEUE_MANY,
-            kind="deadletter",
-            name=f"{len(wanted)} dead letters",
-            by=by.get_username(),
-            reason=reason,
-            details=told,
-        )
-    return [result for letters in batches for result in _requeue(letters, by.get_username(), reason)]
+        told = Told(actions.REQUEUE, f"dead letter {wanted[0]}")
+    else:
+        told = Told(actions.REQUEUE_MANY, f"{len(wanted)} dead letters")
+    return carry_out(wanted, by=by, reason=reason, told=told).requeued
 
 
-def requeue_recorded(dead_letter_ids: Sequence[int], *, by: Requester, reason: str) -> list[Requeued]:
-    """For whoever has asked `require` and told the trail of all of them at once."""
-    wanted = sorted(set(dead_letter_ids))
-    batches = (_letters(wanted[start : start + BATCH]) for start in range(0, len(wanted), BATCH))
-    return [result for letters in batches for result in _requeue(letters, by.get_username(), reason)]
+def carry_out(
+    dead_letter_ids: Sequence[int],
+    *,
+    by: Requester,
+    reason: str,
+    told: Told,
+    token: str | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Outcome:
+    """For whoever has asked `require`. Under the same `token` it is the same request: what it did, it is told again."""
+    wanted, token = sorted(set(dead_letter_ids)), token or new_token()
+    batches = [_letters(wanted[start : start + BATCH]) for start in range(0, len(wanted), BATCH)]
+    new = in_transaction(lambda: _record(batches, by.get_username(), reason, token, told))
+    requeued: list[Requeued] = []
+    for letters in batches:
+        requeued += _deliver(letters, token)
+        progress(len(requeued))
+    return Outcome(requeued, new)
 
 
 def require(by: Requester, reason: str, *, many: bool) -> str:
@@ -121,16 +143,32 @@ def _letters(ids: Sequence[int]) -> list[DeadLetter]:
     return found
 
 
-def _requeue(letters: Sequence[DeadLetter], username: str, reason: str) -> list[Requeued]:
-    token = new_token()
-    insert_new(
-        Requeue,
-        [
-            {"dead_letter_id": letter.id, "requested_by": username, "reason": reason, "request_token": token}
-            for letter in letters
-        ],
-        key=("dead_letter_id",),
+def _record(batches: Sequence[Sequence[DeadLetter]], username: str, reason: str, token: str, told: Told) -> int:
+    """Who asked, and the trail's entry, in one transaction. Returns for how many nobody had asked before."""
+    given = {"requested_by": username, "reason": reason, "request_token": token}
+    new = sum(
+        insert_new(Requeue, [{"dead_letter_id": letter.id, **given} for letter in letters], key=("dead_letter_id",))
+        for letters in batches
     )
+    if not new:
+        return 0
+    ids = [letter.id for letters in batches for letter in letters]
+    one = ids[0] if told.action == actions.REQUEUE else None
+    details = told.details if one else {**told.details, **_came_of_it(ids, new, token)}
+    record(told.action, kind="deadletter", id=one, name=told.name, by=username, reason=reason, details=details)
+    return new
+
+
+def _came_of_it(ids: Sequence[int], new: int, token: str) -> dict[str, Any]:
+    if new == len(ids):
+        return {"requeued": new, "dead_letters": listed(ids)}
+    batches = (ids[start : start + BATCH] for start in range(0, len(ids), BATCH))
+    own = Requeue.objects.filter(request_token=token).order_by("dead_letter").values_list("dead_letter_id", flat=True)
+    mine = [id for batch in batches for id in own.filter(dead_letter__in=batch)]
+    return {"requeued": new, "requeued_before": len(ids) - new, "dead_letters": listed(mine)}
+
+
+def _deliver(letters: Sequence[DeadLetter], token: str) -> list[Requeued]:
     before = successors(letters)
     births.insert([_birth(letter) for letter in letters], BATCH)
     after = successors(letters)

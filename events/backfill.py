@@ -61,20 +61,26 @@ def backfill(
     *,
     after: Position | None = None,
     limit: int = MOST_AT_ONCE,
+    told: bool = False,
     progress: Callable[[Position], None] = lambda position: None,
 ) -> Backfill:
-    """Make the missing sagas for at most `limit` events from `since` to `until` (now), the oldest first."""
+    """Make the missing sagas for at most `limit` events from `since` to `until` (now), the oldest first.
+
+    `told` is for whoever goes on with what they have begun: the trail knows of it already.
+    """
     until = until or clock.now()
     examined = created = 0
     if cache.routable(subscription_id) is None:
         raise NotRoutable(subscription_id)
-    record(
-        actions.BACKFILL,
-        kind="subscription",
-        id=subscription_id,
-        name=f"subscription {subscription_id}",
-        details={"since": since, "until": until, "after_event": after and after.id, "limit": limit},
-    )
+    if not told:
+        behind = {"after_event": after.id} if after else {}
+        record(
+            actions.BACKFILL,
+            kind="subscription",
+            id=subscription_id,
+            name=f"subscription {subscription_id}",
+            details={"since": since, "until": until, **behind},
+        )
     while examined < limit:
         # Asked for each batch: it may be switched off in the meantime.
         found = cache.routable(subscription_id)

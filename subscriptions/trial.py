@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -26,13 +27,20 @@ class Trial:
 
 
 def send_test(subscription: Subscription) -> Trial:
-    # Before it is sent: what has left cannot be taken back.
-    record(actions.TEST, subscription, name=subscription.in_the_trail)
-    return send_now(subscription, TEST_EVENT_TYPE, {"subscription": subscription.id, "for": subscription.event_type})
+    def tell() -> None:
+        record(actions.TEST, subscription, name=subscription.in_the_trail)
+
+    data: dict[str, object] = {"subscription": subscription.id, "for": subscription.event_type}
+    return send_now(subscription, TEST_EVENT_TYPE, data, tell)
 
 
-def send_now(subscription: Subscription, event_type: str, data: dict[str, object]) -> Trial:
-    """One signed request to the subscription's endpoint, outside of any delivery."""
+def send_now(
+    subscription: Subscription, event_type: str, data: dict[str, object], tell: Callable[[], None] = lambda: None
+) -> Trial:
+    """One signed request to the subscription's endpoint, outside of any delivery.
+
+    `tell` is called before it is sent, for what has left cannot be taken back; not if it cannot be sent at all.
+    """
     now = datetime.now(UTC)
     message_id = str(new_uid())
     document = {"type": event_type, "timestamp": now.isoformat().replace("+00:00", "Z"), "data": data}
@@ -42,6 +50,7 @@ def send_now(subscription: Subscription, event_type: str, data: dict[str, object
         request = seal(endpoint, message_id, body, int(now.timestamp()))
     except Unsendable as reason:
         return Trial(message_id, Answer(reason.error_code, 0))
+    tell()
     answer = send(request)
     return Trial(message_id, answer, readable(endpoint, answer.body))
 

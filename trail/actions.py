@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext_lazy as _
+
 CONSOLE, API, COMMAND = "console", "api", "command"
 VIAS = (CONSOLE, API, COMMAND)
 
@@ -34,31 +36,31 @@ DELETE_GROUP = "group.delete"
 CHANGE_GROUP_RIGHTS = "group.rights"
 
 ACTIONS = {
-    REQUEUE: "requeued a dead letter",
-    REQUEUE_MANY: "requeued chosen dead letters",
-    REQUEUE_MATCHING: "requeued dead letters that match a filter",
-    SUBSCRIBE: "made a subscription",
-    EDIT: "edited a subscription",
-    PAUSE: "paused a subscription",
-    RESUME: "resumed a subscription",
-    VERIFY: "had a subscription verified",
-    TEST: "sent a test event",
-    ROTATE: "replaced a signing secret",
-    REVEAL: "was shown a signing secret",
-    REENCRYPT: "had the stored secrets encrypted anew",
-    BACKFILL: "had past events delivered",
-    CREATE_KEY: "made an API key",
-    REVOKE_KEY: "revoked an API key",
-    RETRY_STEP: "had a workflow's event delivered again",
-    MARK_COMPENSATED: "marked a workflow as compensated",
-    CLOSE_WORKFLOW: "closed a workflow",
-    CREATE_USER: "made a user",
-    CHANGE_USER: "changed a user",
-    CHANGE_PASSWORD: "changed a password",
-    DELETE_USER: "deleted a user",
-    CHANGE_RIGHTS: "changed a user's groups or permissions",
-    CREATE_GROUP: "made a group",
-    CHANGE_GROUP: "changed a group",
-    DELETE_GROUP: "deleted a group",
-    CHANGE_GROUP_RIGHTS: "changed a group's permissions",
+    REQUEUE: _("requeued a dead letter"),
+    REQUEUE_MANY: _("requeued chosen dead letters"),
+    REQUEUE_MATCHING: _("requeued dead letters that match a filter"),
+    SUBSCRIBE: _("made a subscription"),
+    EDIT: _("edited a subscription"),
+    PAUSE: _("paused a subscription"),
+    RESUME: _("resumed a subscription"),
+    VERIFY: _("asked for a subscription to be verified"),
+    TEST: _("sent a test event"),
+    ROTATE: _("replaced a signing secret"),
+    REVEAL: _("was shown a signing secret"),
+    REENCRYPT: _("had the stored secrets encrypted anew"),
+    BACKFILL: _("had past events delivered"),
+    CREATE_KEY: _("made an API key"),
+    REVOKE_KEY: _("revoked an API key"),
+    RETRY_STEP: _("had a workflow's event delivered again"),
+    MARK_COMPENSATED: _("marked a workflow as compensated"),
+    CLOSE_WORKFLOW: _("closed a workflow"),
+    CREATE_USER: _("made a user"),
+    CHANGE_USER: _("changed a user"),
+    CHANGE_PASSWORD: _("changed a password"),
+    DELETE_USER: _("deleted a user"),
+    CHANGE_RIGHTS: _("changed a user's groups or permissions"),
+    CREATE_GROUP: _("made a group"),
+    CHANGE_GROUP: _("changed a group"),
+    DELETE_GROUP: _("deleted a group"),
+    CHANGE_GROUP_RIGHTS: _("changed a group's permissions"),
 }

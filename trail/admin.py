@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
@@ -18,6 +20,8 @@ from webhookhub.console.search import ExactSearch, number
 
 from .actions import ACTIONS
 from .models import Entry
+from .words import KINDS as KINDS_IN_WORDS
+from .words import VIA, facts
 
 MOST_FOUND = 1000
 MAY_READ = "trail.view_entry"
@@ -30,10 +34,10 @@ else:
 
 
 class ActionFilter(admin.SimpleListFilter):
-    title = "what"
+    title = _("what")
     parameter_name = "action"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         return list(ACTIONS.items())
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Entry]) -> QuerySet[Entry]:
@@ -42,13 +46,23 @@ class ActionFilter(admin.SimpleListFilter):
 
 @admin.register(Entry)
 class EntryAdmin(ExactSearch, ReadOnlyAdmin):
-    list_display = ("at", "actor", "via", "action_in_words", "object_name", "reason")
+    list_display = ("at", "actor", "via_in_words", "action_in_words", "object_name", "reason")
     list_defer = ("details",)
     list_filter = (ActionFilter,)
     words = {"action": tuple(ACTIONS), "object_type": KINDS}
     references = ("object_id",)
     search_help_text = _("Who: a user name, or “API key” and its name, given whole; or an object's number.")
-    fields = ("at", "actor", "via", "action_in_words", "object_type", "object_id", "object_name", "reason", "told")
+    fields = (
+        "at",
+        "actor",
+        "via_in_words",
+        "action_in_words",
+        "kind_in_words",
+        "object_id",
+        "object_name",
+        "reason",
+        "told",
+    )
 
     def find(self, term: str) -> Iterable[int]:
         newest = Entry.objects.order_by("-pk").values_list("pk", flat=True)
@@ -60,11 +74,29 @@ class EntryAdmin(ExactSearch, ReadOnlyAdmin):
 
     @admin.display(description=_("what"))
     def action_in_words(self, entry: Entry) -> str:
-        return ACTIONS.get(str(entry.action), str(entry.action))
+        return str(ACTIONS.get(str(entry.action), entry.action))
+
+    @admin.display(description=_("via"))
+    def via_in_words(self, entry: Entry) -> str:
+        return str(VIA.get(str(entry.via), entry.via))
+
+    @admin.display(description=_("object type"))
+    def kind_in_words(self, entry: Entry) -> str:
+        return str(KINDS_IN_WORDS.get(str(entry.object_type), entry.object_type))
 
     @admin.display(description=_("details"))
-    def told(self, entry: Entry) -> SafeString:
-        return shown.json_block(entry.details)
+    def told(self, entry: Entry) -> SafeString | str:
+        told = format_html_join(
+            "",
+            "<dt>{}</dt><dd>{}</dd>",
+            ((name, shown.visible(text)) for name, text in facts(_read(entry.details))),
+        )
+        return format_html('<dl class="hub-told" x-ignore hx-disable>{}</dl>', told) if told else shown.NOTHING
+
+
+def _read(details: str) -> dict[str, Any]:
+    found = json.loads(details)
+    return found if isinstance(found, dict) else {"": found}
 
 
 class Trailed(Base):

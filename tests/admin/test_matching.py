@@ -8,18 +8,21 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from deadletters import filters, matching
+from deadletters import filters, matching, outstanding, run
+from deadletters.choice import Choice
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import requeue
+from deadletters.run import Run
 from sagas.models import Saga
 from tests.admin import rows
 from tests.factories import SagaFactory
-from trail import actions
 from trail.models import Entry
+from webhookhub.console import sealed
 from webhookhub.console.terminal import Operator
 from webhookhub.db import clock
 
@@ -36,6 +39,22 @@ def listed(client: Client, **given: Any) -> list[int]:
 
 def page_of(given: dict[str, Any]) -> str:
     return reverse("admin:deadletters_deadletter_requeue_matching") + f"?{urlencode(given)}"
+
+
+def listed_in(page: str) -> list[int]:
+    """The dead letters that the page shows as the first of them."""
+    return [int(number) for number in re.findall(r'<td><a href="/admin/deadletters/deadletter/(\d+)/change/">', page)]
+
+
+def sealed_in(page: str) -> str | None:
+    found = re.search(r'name="run" value="([^"]+)"', page)
+    return found[1] if found else None
+
+
+def confirm(client: Client, given: dict[str, Any], reason: str) -> str:
+    """Ask, and say yes to what is shown."""
+    asked = sealed_in(client.get(page_of(given)).content.decode())
+    return client.post(page_of(given), {"run": asked, "reason": reason}).content.decode()
 
 
 def many(count: int, code: str = "timeout") -> list[DeadLetter]:
@@ -106,8 +125,7 @@ def test_a_filter_that_cannot_be_read_is_explained_and_chooses_nothing(
     assert "The filter cannot be read" in page
     assert listed(requeuer, **given) == []
     assert "Nothing has been requeued" in requeuer.get(page_of(given)).content.decode()
-    requeuer.post(page_of(given), {"limit": 5, "reason": "r"})
-    assert not Requeue.objects.exists()
+    assert sealed_in(requeuer.get(page_of(given)).content.decode()) is None
 
 
 def test_the_list_leads_further_back_when_not_everything_was_looked_at(
@@ -134,58 +152,156 @@ def test_an_empty_list_says_what_to_do_next(requeuer: Client):
     assert "Clear the filter" in requeuer.get(rows.listing(NAME), {"error_code": "x"}).content.decode()
 
 
-def test_the_page_says_how_many_to_whom_and_shows_some_and_writes_nothing(requeuer: Client):
+def test_the_page_says_how_many_to_whom_and_shows_the_first_of_them_and_writes_nothing(requeuer: Client):
     letters = many(12)
     other = rows.dead_letter("http_500")
 
     page = requeuer.get(page_of({"error_code": "timeout"})).content.decode()
 
     assert "<strong>12</strong> dead letters match" in page
-    assert str(letters[0].subscription) in page.replace("→", "→")
+    assert str(letters[0].subscription) in page
     assert str(other.subscription) not in page
-    assert page.count(f"/admin/deadletters/deadletter/{letters[-1].pk}/change/") == 1
+    assert listed_in(page) == [letter.pk for letter in letters[: matching.SAMPLE]]
     assert not Requeue.objects.exists()
+    assert not Entry.objects.filter(object_type="deadletter").exists()
 
 
 def test_all_that_match_are_requeued_portion_by_portion_with_a_report(
     requeuer: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(matching, "PORTION", 5)
+    monkeypatch.setattr(run, "PORTION", 5)
     letters = many(12)
     other = rows.dead_letter("http_500")
 
-    page = requeuer.post(page_of({"error_code": "timeout"}), {"limit": 100, "reason": "mended"}).content.decode()
+    page = confirm(requeuer, {"error_code": "timeout"}, "mended")
     counts = [Requeue.objects.count()]
-    while sealed := re.search(r'name="run" value="([^"]+)"', page):
+    while text := sealed_in(page):
         assert 'max="12"' in page
-        page = requeuer.post(page_of({}), {"run": sealed[1]}).content.decode()
+        page = requeuer.post(page_of({}), {"run": text}).content.decode()
         counts.append(Requeue.objects.count())
 
     assert counts == [5, 10, 12]
     assert "<strong>12</strong> dead letters are delivered anew" in page
-    assert "none that matches is left" in page
+    assert "none that matched is left" in page
+    assert 'id="again"' not in page
     assert {record.dead_letter_id for record in Requeue.objects.all()} == {letter.pk for letter in letters}
     assert set(Requeue.objects.values_list("requested_by", "reason")) == {("requeuer", "mended")}
     assert not Saga.objects.filter(event=other.event_id, generation=1).exists()
-    assert set(Entry.objects.filter(action=actions.REQUEUE_MATCHING).values_list("actor", "via", "reason")) == {
-        ("requeuer", "console", "mended")
-    }
     again = requeuer.get(page_of({"error_code": "timeout"})).content.decode()
     assert "they have been requeued already" in again
 
 
-def test_no_more_than_asked_for_are_requeued_the_longest_dead_first(requeuer: Client):
-    letters = many(5)
+def test_a_portion_that_is_sent_again_does_nothing_and_says_so(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
+    """A double click, a reload, or the way back and once more."""
+    monkeypatch.setattr(run, "PORTION", 2)
+    letters = many(9)
+    asked = sealed_in(requeuer.get(page_of({"limit": 4})).content.decode())
+    first = requeuer.post(page_of({}), {"run": asked, "reason": "r"}).content.decode()
 
-    page = requeuer.post(page_of({}), {"limit": 2, "reason": "try two"}).content.decode()
+    again = requeuer.post(page_of({}), {"run": asked, "reason": "r"}).content.decode()
+
+    assert "nothing was requeued a second time" in again
+    assert "nothing was requeued a second time" not in first
+    assert "<strong>2</strong> dead letters are delivered anew" in again
+    second = sealed_in(first)
+    for page in (first, again, first):
+        done = requeuer.post(page_of({}), {"run": sealed_in(page)}).content.decode()
+        assert "<strong>4</strong> dead letters are delivered anew" in done
+        assert 'id="finished"' in done
+    requeuer.post(page_of({}), {"run": second})
+    assert set(Requeue.objects.values_list("dead_letter_id", flat=True)) == {letter.pk for letter in letters[:4]}
+    assert Saga.objects.filter(generation=1).count() == 4
+
+
+def test_what_was_shown_is_what_is_done_whatever_has_died_or_was_requeued_since(requeuer: Client):
+    letters = many(4)
+    asked = sealed_in(requeuer.get(page_of({"limit": 3})).content.decode())
+    rows.dead_letter("later")
+    requeue([letters[1].pk], by=Operator(), reason="mine")
+
+    page = requeuer.post(page_of({}), {"run": asked, "reason": "r"}).content.decode()
+
+    assert "<strong>2</strong> dead letters are delivered anew" in page
+    assert "1 had been requeued by somebody else in the meantime" in page
+    assert {each.pk for each in letters[:3]} == set(Requeue.objects.values_list("dead_letter_id", flat=True))
+    assert Requeue.objects.filter(reason="r").count() == 2
+
+
+def test_no_more_than_asked_for_are_shown_and_requeued_the_longest_dead_first(requeuer: Client):
+    letters = many(5)
+    asked = requeuer.get(page_of({"limit": 2})).content.decode()
+    assert "<strong>2</strong> dead letters match" in asked
+    assert "There may be more" in asked
+    assert listed_in(asked) == [letters[0].pk, letters[1].pk]
+
+    page = confirm(requeuer, {"limit": 2}, "try two")
 
     assert [record.dead_letter_id for record in Requeue.objects.order_by("id")] == [each.pk for each in letters[:2]]
-    assert "There are more that match" in page
+    assert "There may be more that match" in page
+
+
+def test_those_requeued_already_are_neither_counted_nor_shown(requeuer: Client):
+    letters = many(5)
+    requeue([letters[0].pk, letters[2].pk], by=Operator(), reason="r")
+
+    page = requeuer.get(page_of({})).content.decode()
+
+    assert "<strong>3</strong> dead letters match" in page
+    assert listed_in(page) == [letters[1].pk, letters[3].pk, letters[4].pk]
+
+
+def test_one_that_was_asked_for_and_got_no_delivery_is_still_to_be_requeued(requeuer: Client):
+    letter = rows.dead_letter()
+    Requeue.objects.create(dead_letter=letter, requested_by="anna", reason="r", request_token="t")
+
+    confirm(requeuer, {}, "complete it")
+
+    assert rows.successor(letter).status == "Pending"
+
+
+def test_a_look_that_does_not_reach_the_end_leads_further_on(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(outstanding, "EXAMINED", 2)
+    monkeypatch.setattr(outstanding, "LOOKS", 1)
+    letters = many(5)
+    requeue([letter.pk for letter in letters[:3]], by=Operator(), reason="r")
+    query: Any = page_of({})
+    seen: list[list[int]] = []
+    while query:
+        page = requeuer.get(query).content.decode()
+        seen.append(listed_in(page))
+        further = re.search(r'href="(\?[^"]*behind=[^"]*)"', page)
+        query = page_of({}).partition("?")[0] + further[1].replace("&amp;", "&") if further else None
+
+    assert seen == [[], [letters[3].pk], [letters[4].pk]]
+
+
+@pytest.mark.parametrize("filters", [{}, {"error_code": "timeout"}, {"event_type": "order.created"}])
+@pytest.mark.parametrize(("examined", "taken"), [(3, 2), (4, 10), (10, 3), (1, 1)])
+def test_however_the_table_is_looked_at_each_that_is_left_is_found_once_the_longest_dead_first(
+    db: None, monkeypatch: pytest.MonkeyPatch, filters: dict[str, Any], examined: int, taken: int
+):
+    monkeypatch.setattr(outstanding, "EXAMINED", examined)
+    monkeypatch.setattr(outstanding, "TAKEN", taken)
+    letters = many(11)
+    requeue([letter.pk for letter in (letters[0], letters[1], letters[5])], by=Operator(), reason="r")
+    left = [letter.pk for letter in letters if letter.pk not in {letters[0].pk, letters[1].pk, letters[5].pk}]
+
+    found: list[int] = []
+    behind = None
+    while True:
+        look = outstanding.outstanding(Choice(**filters), 3, behind)
+        assert len(look.letters) <= 3
+        found += [letter.pk for letter in look.letters]
+        behind = look.behind
+        if behind is None:
+            break
+
+    assert found == left
 
 
 def test_a_whole_window_of_the_table_is_requeued(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
     """A thousand rows at once are more than some statements take."""
-    monkeypatch.setattr(matching, "PORTION", 1100)
+    monkeypatch.setattr(run, "PORTION", 1100)
     first = rows.dead_letter("timeout")
     event, saga, numbers = first.event, first.saga, range(10_000, 11_050)
     type(event).objects.bulk_create(
@@ -207,62 +323,79 @@ def test_a_whole_window_of_the_table_is_requeued(requeuer: Client, monkeypatch: 
         for number in numbers
     )
 
-    assert "<strong>1051</strong>" in requeuer.get(page_of({"requeued": "no"})).content.decode()
-    page = requeuer.post(page_of({}), {"limit": 5000, "reason": "r"}).content.decode()
+    asked = requeuer.get(page_of({"requeued": "no", "limit": 5000})).content.decode()
+    assert "<strong>1051</strong>" in asked
+    assert len(sealed_in(asked) or "") < 3000
+    page = requeuer.post(page_of({}), {"run": sealed_in(asked), "reason": "r"}).content.decode()
 
     assert "<strong>1051</strong> dead letters are delivered anew" in page
     assert Saga.objects.filter(generation=1).count() == 1051
 
 
-@pytest.mark.parametrize(
-    "given", [{"limit": "0"}, {"limit": "5001"}, {"limit": "x"}, {"reason": ""}, {"reason": "a\0"}]
-)
-def test_a_limit_and_a_reason_are_required(requeuer: Client, given: dict[str, str]):
+@pytest.mark.parametrize("limit", ["0", "5001", "x", ""])
+def test_how_many_is_a_number_within_bounds(requeuer: Client, limit: str):
     many(2)
 
-    page = requeuer.post(page_of({}), {"limit": "2", "reason": "r", **given}).content.decode()
+    page = requeuer.get(page_of({"limit": limit})).content.decode()
 
     assert "Nothing has been requeued" in page
-    assert not Requeue.objects.exists()
+    assert sealed_in(page) is None
 
 
-def test_an_invisible_reason_is_refused_in_the_form(requeuer: Client):
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [("", "Give the reason"), (" ", "Give the reason"), ("a\0", "Null"), ("x" * 501, "500"), ("a‮b", "printable")],
+)
+def test_a_reason_is_required_and_what_is_asked_is_asked_again(requeuer: Client, reason: str, said: str):
     many(2)
 
-    page = requeuer.post(page_of({}), {"limit": 2, "reason": "a‮b"}).content.decode()
+    page = confirm(requeuer, {"limit": 2}, reason)
 
-    assert "printable" in page
+    assert "Nothing has been requeued" in page
+    assert said in page
+    assert "<strong>2</strong> dead letters match" in page
     assert not Requeue.objects.exists()
+    requeuer.post(page_of({"limit": 2}), {"run": sealed_in(page), "reason": "r"})
+    assert Requeue.objects.count() == 2
 
 
 @pytest.mark.parametrize(("group", "may"), [("support", False), ("auditors", False), ("operations", True)])
 def test_only_those_who_may_requeue_many_see_it_and_can_do_it(member: Callable[[str], Client], group: str, may: bool):
     many(3)
     client = member(group)
+    asked = Run.of([letter.pk for letter in DeadLetter.objects.all()], Choice(), 3, more=False)
+    own = asked.sealed(User.objects.get(username=group).pk)
 
     assert ("Requeue all" in client.get(rows.listing(NAME)).content.decode()) is may
     assert client.get(page_of({})).status_code == (200 if may else 403)
-    assert client.post(page_of({}), {"limit": 2, "reason": "r"}).status_code == (200 if may else 403)
-    assert Requeue.objects.count() == (2 if may else 0)
+    assert client.post(page_of({}), {"run": own, "reason": "r"}).status_code == (200 if may else 403)
+    assert Requeue.objects.count() == (3 if may else 0)
 
 
 def test_nobody_goes_on_with_anothers_run_or_a_forged_one(
-    requeuer: Client, superuser: Client, viewer: Client, monkeypatch
+    requeuer: Client, superuser: Client, viewer: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(matching, "PORTION", 1)
+    monkeypatch.setattr(run, "PORTION", 1)
     many(3)
-    page = requeuer.post(page_of({}), {"limit": 3, "reason": "r"}).content.decode()
-    sealed = re.search(r'name="run" value="([^"]+)"', page)
-    assert sealed
+    text = sealed_in(confirm(requeuer, {}, "r"))
+    assert text
 
-    assert superuser.post(page_of({}), {"run": sealed[1]}).status_code == 403
-    assert viewer.post(page_of({}), {"run": sealed[1]}).status_code == 403
-    assert requeuer.post(page_of({}), {"run": sealed[1][:-2]}).status_code == 400
+    assert superuser.post(page_of({}), {"run": text}).status_code == 403
+    assert viewer.post(page_of({}), {"run": text}).status_code == 403
+    assert requeuer.post(page_of({}), {"run": text[:-2]}).status_code == 400
+    assert requeuer.post(page_of({}), {"reason": "r"}).status_code == 400
     assert Requeue.objects.count() == 1
-    # The same portion again meets what it has done, and passes it over.
-    for _ in range(2):
-        requeuer.post(page_of({}), {"run": sealed[1]})
-    assert Saga.objects.filter(generation=1).count() == Requeue.objects.count() == 3
+
+
+def test_a_page_that_has_lain_open_for_too_long_is_begun_again(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
+    many(2)
+    asked = sealed_in(requeuer.get(page_of({})).content.decode())
+    monkeypatch.setattr(sealed, "PATIENCE", timedelta(seconds=-1))
+
+    page = requeuer.post(page_of({}), {"run": asked, "reason": "r"}, follow=True).content.decode()
+
+    assert "had lain open for too long" in page
+    assert not Requeue.objects.exists()
 
 
 def test_a_requeued_letter_says_as_what_instead_of_offering_it_again(requeuer: Client):

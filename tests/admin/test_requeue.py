@@ -141,6 +141,8 @@ def test_a_second_requeue_says_that_it_happened_before_and_names_the_delivery(re
         f'Requeued before by requeuer, as <a href="{rows.change("sagas_saga", saga.pk)}">delivery {saga.pk}</a>'
         in asked
     )
+    assert "This dead letter will be delivered anew" in asked
+    assert "1 of those chosen was requeued before" in asked
     page = confirm(superuser, letter, fresh, reason="again").content.decode()
 
     assert f"Requeued before: dead letter {letter.pk} by requeuer as <a" in page
@@ -148,6 +150,17 @@ def test_a_second_requeue_says_that_it_happened_before_and_names_the_delivery(re
     assert f"Delivered anew: dead letter {fresh.pk} as <a" in page
     assert Saga.objects.filter(generation=1).count() == 2
     assert Saga.objects.filter(generation__gt=1).count() == 0
+
+
+def test_where_all_were_requeued_before_there_is_nothing_to_confirm(requeuer: Client):
+    letters = [rows.dead_letter("one"), rows.dead_letter("two")]
+    confirm(requeuer, *letters)
+
+    page = choose(requeuer, *letters).content.decode()
+
+    assert "2 of those chosen were requeued before" in page
+    assert "There is nothing left to do." in page
+    assert 'name="reason"' not in page
 
 
 def test_a_dead_letter_shows_who_requeued_it_when_why_and_as_what(requeuer: Client, viewer: Client):

@@ -16,6 +16,8 @@ from deadletters.requeue import requeue
 from sagas.models import Saga
 from tests.conformance.world import Staff
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
+from trail import actions
+from trail.models import Entry
 from webhookhub.db import clock
 
 from .conftest import Program
@@ -209,6 +211,38 @@ def test_the_cap_holds_and_the_next_request_goes_on(
     # The longest dead come first.
     order = list(Requeue.objects.order_by("id").values_list("dead_letter_id", flat=True))
     assert set(order[:10]) == {letter.id for letter in letters[:10]}
+
+
+@pytest.mark.parametrize("window", [3, 1000])
+def test_the_same_request_under_the_same_key_takes_what_it_took_and_nothing_else(
+    hub_wide: Program, letters: list[Any], monkeypatch: pytest.MonkeyPatch, window: int
+):
+    monkeypatch.setattr(bulk, "WINDOW", window)
+    body: dict[str, Any] = {"reason": "back", "limit": 10}
+    key = {"Idempotency_Key": "one"}
+
+    first, again = (hub_wide.post("/dead-letters/requeue", body, **key).json() for _ in range(2))
+
+    assert first["count"] == again["count"] == 10
+    assert set(Requeue.objects.values_list("dead_letter_id", flat=True)) == {letter.id for letter in letters[:10]}
+    assert Entry.objects.filter(action=actions.REQUEUE_MATCHING).count() == 1
+    # Where it goes on, that is another request, and so is one under another key.
+    on = body | {"cursor": first["next"]}
+    for _ in range(2):
+        assert hub_wide.post("/dead-letters/requeue", on, **key).json()["count"] == 10
+    assert Requeue.objects.count() == 20
+    assert hub_wide.post("/dead-letters/requeue", body, Idempotency_Key="two").json()["count"] == 4
+
+
+def test_what_has_died_since_is_not_taken_by_the_same_request_under_the_same_key(hub_wide: Program, letters: list[Any]):
+    body, key = {"reason": "back", "limit": 1000}, {"Idempotency_Key": "one"}
+    assert hub_wide.post("/dead-letters/requeue", body, **key).json()["count"] == 24
+    saga: Any = SagaFactory(status="DeadLettered", attempt_count=3)
+    bury([Death(saga.id, saga.event_id, saga.subscription_id, "http_500", clock.now())])
+
+    assert hub_wide.post("/dead-letters/requeue", body, **key).json()["count"] == 24
+
+    assert Requeue.objects.count() == 24
 
 
 def test_what_dies_during_a_bulk_requeue_is_left_to_the_next(hub_wide: Program, letters: list[Any]):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from django.db import connection
 
 from api import pages
+from deadletters import outstanding
+from deadletters.choice import Choice
+from deadletters.models import DeadLetter
+from deadletters.requeue import requeue
 from events import lookup
 from events.backfill import backfill
 from sagas.models import Saga
@@ -19,6 +23,7 @@ from tests.conformance.test_plans import (  # noqa: F401  # the rows are a fixtu
     _hundred_thousand_rows,
     plans,
 )
+from webhookhub.console.terminal import Operator
 from webhookhub.db import clock
 
 from .conftest import Program
@@ -151,6 +156,24 @@ def test_a_bulk_requeue_goes_by_an_index(hub_wide: Program, filters: str):
 
     check(reads(lambda: hub_wide.post("/dead-letters/requeue", body | {"dry_run": True})))
     check(reads(lambda: hub_wide.post("/dead-letters/requeue", body | {"reason": "x", "limit": 100})))
+
+
+@pytest.mark.parametrize("filters", DEAD_LETTERS)
+def test_what_the_console_offers_to_requeue_is_found_by_an_index(filters: str):
+    given = DEAD_LETTERS[filters]()
+    named = {"subscription": "subscription_id"}
+    times: Any = {name: datetime.fromisoformat(given.pop(name)) for name in ("since", "until") if name in given}
+    chosen = Choice(**{named.get(name, name): value for name, value in given.items()}, **times)
+    oldest = list(DeadLetter.objects.order_by("failed_at").values_list("id", flat=True)[:300])
+    requeue(oldest, by=Operator(), reason="r")
+
+    found = plans(lambda: outstanding.outstanding(chosen, 5000), lambda sql: "dead_letter" in sql)
+
+    assert found
+    for plan in found:
+        for row in plan.rows:
+            assert row["type"] != "ALL" or str(row["table"]).startswith(("<", "tvc", "None")), plan
+        assert plan.rows_read <= 5 * outstanding.EXAMINED, (plan.rows_read, plan)
 
 
 def test_a_backfill_goes_by_the_type_and_the_time():

@@ -101,7 +101,9 @@ def test_it_is_found_by_who_by_object_and_by_what(entry: Entry):
         return {each.actor for each in found}
 
     assert names("?q=anna") == {"anna"}
-    assert names(f"?q={entry.object_id}") == {"anna"}
+    # Numbers are given out by each table for itself: a user may have the same.
+    assert "anna" in names(f"?q={entry.object_id}")
+    assert "bert" not in names(f"?q={entry.object_id}")
     assert names(f"?action={actions.ROTATE}") == {"bert"}
     assert names("?q=nobody") == set()
 

@@ -60,6 +60,7 @@ def test_groups_and_permissions_are_told_by_name_from_either_side():
     user.user_permissions.add(permission)
     group.permissions.set([permission])
     user.user_permissions.clear()
+    user.user_permissions.clear()
     group.delete()
 
     assert told()[before:] == [
@@ -67,8 +68,8 @@ def test_groups_and_permissions_are_told_by_name_from_either_side():
         (actions.CHANGE_RIGHTS, "night shift", {"of": "user", "removed": ["bert"]}),
         (actions.CHANGE_RIGHTS, "bert", {"of": "permission", "added": [str(permission)]}),
         (actions.CHANGE_GROUP_RIGHTS, "night shift", {"of": "permission", "added": [str(permission)]}),
-        (actions.CHANGE_RIGHTS, "bert", {"of": "permission", "cleared": "all"}),
-        (actions.DELETE_GROUP, "night shift", {}),
+        (actions.CHANGE_RIGHTS, "bert", {"of": "permission", "removed": [str(permission)]}),
+        (actions.DELETE_GROUP, "night shift", {"permissions": [str(permission)]}),
     ]
 
 
@@ -82,9 +83,59 @@ def test_in_the_console_it_is_told_with_the_name_of_whoever_did_it():
     client.post(reverse("admin:auth_user_password_change", args=[bert.pk]), passwords)
 
     own = Entry.objects.filter(object_name="bert").order_by("id")
-    assert [(entry.actor, entry.via, entry.action) for entry in own] == [
-        ("root", "console", actions.CREATE_USER),
-        ("root", "console", actions.CHANGE_PASSWORD),
+    assert [(entry.actor, entry.via, entry.action, entry.object_id) for entry in own] == [
+        ("root", "console", actions.CREATE_USER, bert.pk),
+        ("root", "console", actions.CHANGE_PASSWORD, bert.pk),
+    ]
+
+
+def test_a_name_that_is_taken_makes_no_user_and_no_entry():
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    User.objects.create_user("bert")
+    before = Entry.objects.count()
+    passwords = {"password1": "a-long-passphrase", "password2": "a-long-passphrase", "usable_password": "true"}
+
+    client.post(reverse("admin:auth_user_add"), {"username": "bert", **passwords})
+
+    assert Entry.objects.count() == before
+
+
+def test_who_is_deleted_leaves_behind_what_they_could_do():
+    user = User.objects.create_user("bert")
+    user.groups.add(Group.objects.get(name="support"))
+    group = Group.objects.create(name="night shift")
+    group.user_set.add(User.objects.create_user("carla"))
+
+    user.delete()
+    group.delete()
+
+    assert told()[-2:] == [
+        (actions.DELETE_USER, "bert", {"groups": ["support"]}),
+        (actions.DELETE_GROUP, "night shift", {"users": ["carla"]}),
+    ]
+
+
+def test_a_password_that_is_only_stored_in_a_newer_way_is_not_told_as_changed(settings: Any):
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.PBKDF2SHA1PasswordHasher"]
+    user = User.objects.create_user("bert", password="a-long-passphrase")
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.PBKDF2PasswordHasher", *settings.PASSWORD_HASHERS]
+
+    assert user.check_password("a-long-passphrase")
+
+    assert User.objects.get().password.startswith("pbkdf2_sha256")
+    assert not Entry.objects.filter(action=actions.CHANGE_PASSWORD).exists()
+
+
+def test_staff_made_at_the_command_line_are_told_with_their_number_and_their_group(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WEBHOOKHUB_STAFF_PASSWORD", "a-long-passphrase")
+
+    call_command("create_staff", "dora", "--group", "support", stdout=StringIO())
+
+    dora = User.objects.get(username="dora")
+    assert list(Entry.objects.order_by("id").values_list("action", "object_id", "via")) == [
+        (actions.CREATE_USER, dora.pk, "command"),
+        (actions.CHANGE_RIGHTS, dora.pk, "command"),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -14,8 +15,10 @@ from django.urls import reverse
 
 from api import keys
 from api.scopes import SCOPES
+from deadletters import run
 from deadletters.bulk import requeue_matching
 from deadletters.choice import Choice
+from deadletters.models import Requeue
 from deadletters.requeue import InvalidRequeue, requeue
 from demo.receiver import Receiver
 from events.backfill import NotRoutable, backfill
@@ -64,7 +67,39 @@ def test_a_requeue_of_several_is_one_entry_that_names_them():
 
     entry, details = told(actions.REQUEUE_MANY)
     assert (entry.via, entry.actor) == ("command", Operator().get_username())
-    assert details == {"count": 2, "dead_letters": ids}
+    assert details == {"requeued": 2, "dead_letters": ids}
+
+
+def test_of_several_of_which_some_were_requeued_before_it_tells_what_was_done():
+    ids = [rows.dead_letter(text).pk for text in ("one", "two", "three")]
+    requeue(ids[1:2], by=Operator(), reason="first")
+
+    requeue(ids, by=Operator(), reason="r")
+
+    assert told(actions.REQUEUE_MANY)[1] == {"requeued": 2, "requeued_before": 1, "dead_letters": [ids[0], ids[2]]}
+
+
+def test_a_requeue_that_finds_everything_done_before_tells_nothing(anna: Client):
+    ids = [rows.dead_letter(text).pk for text in ("one", "two")]
+    requeue(ids, by=Operator(), reason="r")
+
+    for again in (ids, ids[:1]):
+        requeue(again, by=Operator(), reason="r")
+        given = {"ids": ",".join(map(str, again)), "reason": "mended"}
+        anna.post(reverse("admin:deadletters_deadletter_requeue"), given)
+    requeue_matching(Choice(), by=Operator(), reason="r", limit=10)
+
+    assert Entry.objects.filter(object_type="deadletter").count() == 1
+
+
+def test_whoever_completes_a_requeue_that_was_cut_short_is_not_told_to_have_asked_for_it():
+    letter = rows.dead_letter()
+    Requeue.objects.create(dead_letter=letter, requested_by="bert", reason="r", request_token="t")
+
+    requeue([letter.pk], by=Operator(), reason="r")
+
+    assert rows.successor(letter).generation == 1
+    assert not Entry.objects.filter(object_type="deadletter").exists()
 
 
 def test_a_requeue_by_filter_is_one_entry_that_says_the_filter():
@@ -74,8 +109,63 @@ def test_a_requeue_by_filter_is_one_entry_that_says_the_filter():
 
     entry, details = told(actions.REQUEUE_MATCHING)
     assert entry.object_name == "error one"
-    assert details == {"choice": {"error_code": "one"}, "limit": 10, "up_to": letters[1].pk}
+    assert details == {
+        "choice": {"error_code": "one"},
+        "limit": 10,
+        "requeued": 1,
+        "dead_letters": [letters[0].pk],
+    }
     assert Entry.objects.count() == 1
+
+
+def requeue_all(client: Client, **query: Any) -> list[str]:
+    """Through the pages of the console, each of which is sent twice; the pages."""
+    page = client.get(reverse("admin:deadletters_deadletter_requeue_matching"), query).content.decode()
+    pages: list[str] = []
+    given = {"reason": "mended"}
+    while sealed := re.search(r'name="run" value="([^"]+)"', page):
+        for _ in range(2):
+            answer = client.post(reverse("admin:deadletters_deadletter_requeue_matching"), {"run": sealed[1], **given})
+            page = answer.content.decode()
+        pages.append(page)
+    return pages
+
+
+def test_all_that_match_in_the_console_are_one_entry_however_often_the_page_is_sent(anna: Client):
+    ids = [rows.dead_letter(text).pk for text in ("one", "two", "three", "four")]
+
+    requeue_all(anna, event_type="order.created", limit=3)
+
+    entry, details = told(actions.REQUEUE_MATCHING)
+    assert (entry.actor, entry.via, entry.object_name, entry.reason) == (
+        "anna",
+        "console",
+        "event type order.created",
+        "mended",
+    )
+    assert details == {
+        "choice": {"event_type": "order.created"},
+        "limit": 3,
+        "chosen": 3,
+        "requeued": 3,
+        "dead_letters": ids[:3],
+    }
+
+
+def test_so_many_that_it_takes_several_portions_say_which_part_of_which_they_are(
+    anna: Client, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(run, "PORTION", 2)
+    for number in range(5):
+        rows.dead_letter(str(number))
+
+    requeue_all(anna, limit=4)
+
+    entries = list(Entry.objects.filter(action=actions.REQUEUE_MATCHING).order_by("id"))
+    assert [entry.object_name for entry in entries] == [f"all dead letters (part {part} of 2)" for part in (1, 2)]
+    for entry in entries:
+        details = json.loads(entry.details)
+        assert (details["limit"], details["chosen"], details["requeued"]) == (4, 4, 2)
 
 
 def test_what_is_refused_is_not_told():
@@ -171,6 +261,16 @@ def test_verifying_testing_and_rotating_are_told_with_what_came_of_it(anna: Clie
     assert told(actions.TEST)[0].object_id == subscription.pk
     assert told(actions.ROTATE)[1] == {"scheme": "v1", "forced": False}
     assert {entry.actor for entry in Entry.objects.filter(object_type="subscription")} == {"anna"}
+
+
+def test_a_test_event_that_could_not_be_made_is_not_told_as_sent(anna: Client, receiver: Receiver):
+    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+    Subscription.objects.update(secret="not to be opened")
+
+    anna.post(reverse("admin:subscriptions_subscription_test", args=[subscription.pk]))
+
+    assert not receiver.received
+    assert not Entry.objects.filter(action=actions.TEST).exists()
 
 
 def test_commands_are_told_as_the_operators():

@@ -24,10 +24,15 @@ CONTROLS = (*(code for code in range(0x20) if chr(code) not in "\n\t"), *range(0
 MADE_VISIBLE = {code: f"\\u{code:04x}" for code in (*DIRECTION_MARKS, *CONTROLS)}
 
 
+def visible(text: str) -> str:
+    """Text of strangers, with whatever in it is not to be seen made visible."""
+    # Half a surrogate pair is text to JSON but not to UTF-8.
+    return text.encode("utf-8", "backslashreplace").decode().translate(MADE_VISIBLE)
+
+
 def block(text: str) -> SafeString:
     """Text of several lines, as it is."""
-    # Half a surrogate pair is text to JSON but not to UTF-8.
-    text = text.encode("utf-8", "backslashreplace").decode().translate(MADE_VISIBLE)
+    text = visible(text)
     cut = f"\n… {len(text) - MOST_CHARACTERS} more characters" if len(text) > MOST_CHARACTERS else ""
     # The look's scripts are told to pass by: whatever stands here, they find nothing to do in it.
     return format_html(

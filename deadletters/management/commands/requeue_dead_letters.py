@@ -67,9 +67,10 @@ class Command(BaseCommand):
 def _requeue(choice: Choice, reason: str, limit: int) -> tuple[int, bool]:
     """How many, and whether there may be more; in portions, until the limit is reached or nothing is left."""
     show = progress("requeued", limit)
-    count = taken = 0
+    count = taken = part = 0
     outcome = Outcome()
     while True:
+        part += 1
         try:
             outcome = requeue_matching(
                 choice,
@@ -77,6 +78,7 @@ def _requeue(choice: Choice, reason: str, limit: int) -> tuple[int, bool]:
                 reason=reason,
                 limit=min(limit - taken, MOST_AT_ONCE),
                 after=outcome.after,
+                part=part if limit > MOST_AT_ONCE else None,
                 progress=lambda done, before=taken: show(before + done, ""),  # type: ignore[misc]
             )
         except InvalidRequeue as error:

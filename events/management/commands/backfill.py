@@ -33,7 +33,15 @@ class Command(BaseCommand):
         after: Position | None = None
         while True:
             try:
-                done = backfill(options["subscription"], since, until, after=after, limit=MOST_AT_ONCE, progress=passed)
+                done = backfill(
+                    options["subscription"],
+                    since,
+                    until,
+                    after=after,
+                    limit=MOST_AT_ONCE,
+                    told=after is not None,
+                    progress=passed,
+                )
             except NotRoutable as error:
                 made = f" {created} deliveries had been made before." if created else ""
                 raise CommandError(f"{error}.{made}") from None
