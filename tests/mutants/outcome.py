@@ -1,5 +1,5 @@
-"""What a run of the tests shows of a mutant. Only an assertion that fails shows that the tests know what is wrong: a
-time-out, an error on the way to a test or an exception from elsewhere may have any cause."""
+"""What a run of the tests shows of a mutant. Only an assertion that fails, or a rule of the database that is broken, shows
+that it is known what is wrong: a time-out, an error on the way to a test or another exception may have any cause."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ RED_ANYWAY = "RED WITHOUT IT TOO"
 ALL_PASSED, SOME_FAILED = 0, 1
 LINE = re.compile(r"^(FAILED|ERROR) (\S+(?:\[.*?\])?)(?: - (.*))?$", re.MULTILINE)
 ASSERTION = re.compile(r"AssertionError\b|assert |Failed: DID NOT (RAISE|WARN)")
+# What the triggers say. The guard makes it rare; where it is taken out, the second line holds.
+REFUSED = re.compile(r"django\.db\.utils\.\w+Error: .*\b(INSERT|UPDATE|DELETE) refused")
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ def read(code: int, output: str) -> Outcome:
         return Outcome(SURVIVED)
     found = [(kind, test, why or "") for kind, test, why in LINE.findall(output)]
     for kind, test, why in found:
-        if code == SOME_FAILED and kind == "FAILED" and ASSERTION.match(why):
+        if code == SOME_FAILED and kind == "FAILED" and (ASSERTION.match(why) or REFUSED.match(why)):
             return Outcome(NOTICED, test, why)
     if not found:
         return Outcome(NO_ASSERTION, why=f"pytest ended with {code}: {output[-300:]}")

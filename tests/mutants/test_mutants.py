@@ -35,13 +35,18 @@ def test_a_source_that_has_moved_is_said_so():
         ("FAILED tests/a.py::test_b[x y-1] - AssertionError: assert 1 == 2", outcome.NOTICED),
         ("FAILED tests/a.py::test_b - assert 1 == 2", outcome.NOTICED),
         ("FAILED tests/a.py::test_b - Failed: DID NOT RAISE <class 'ValueError'>", outcome.NOTICED),
+        (
+            "FAILED tests/a.py::test_b - django.db.utils.IntegrityError: A Failed job is final: UPDATE refused",
+            outcome.NOTICED,
+        ),
+        ("FAILED tests/a.py::test_b - django.db.utils.IntegrityError: UNIQUE constraint failed", outcome.NO_ASSERTION),
         ("FAILED tests/a.py::test_b - Failed: Timeout (>100.0s) from pytest-timeout.", outcome.NO_ASSERTION),
         ("FAILED tests/a.py::test_b - django.db.utils.OperationalError: (1205, 'Lock')", outcome.NO_ASSERTION),
         ("ERROR tests/a.py::test_b - AssertionError: in a fixture", outcome.NO_ASSERTION),
         ("ERROR tests/a.py - ImportError: cannot import name 'x'", outcome.NO_ASSERTION),
     ],
 )
-def test_only_an_assertion_that_fails_in_a_test_shows_that_a_mutant_was_noticed(line: str, kind: str):
+def test_only_an_assertion_or_a_rule_of_the_database_shows_that_a_mutant_was_noticed(line: str, kind: str):
     output = f"=== short test summary info ===\n{line}\n1 failed in 2.00s"
 
     assert outcome.read(1, output).kind == kind
