@@ -68,16 +68,14 @@ def start(
     saga_type: str, correlation_key: str, *, idempotency_key: str, actor: str, aggregate_id: str | None = None
 ) -> Recorded:
     """A saga begins, or began already: there is one for each type and correlation key."""
-    definition = used.in_force().latest.get(saga_type)
-    if definition is None:
-        known = ", ".join(sorted(used.in_force().latest))
-        raise InvalidFact("saga_type", f"{saga_type!r} is no workflow; there are {known}")
     correlation_key = _text("correlation_key", correlation_key, 200)
     if aggregate_id is not None:
         aggregate_id = _text("aggregate_id", aggregate_id, 200)
     # All of it before the saga is born: what is refused leaves nothing behind.
     idempotency_key, actor = _text("idempotency_key", idempotency_key, 200), _text("actor", actor, 150)
-    instance = born(definition, correlation_key)
+    instance = Instance.objects.filter(saga_type=saga_type, correlation_key=correlation_key).first()
+    if instance is None:
+        instance = born(_offered(saga_type), correlation_key)
     return _record(instance, STARTED, "", VERB, idempotency_key, actor, aggregate_id=aggregate_id)
 
 
@@ -102,6 +100,14 @@ def act(
             TOLD[action], kind="workflow", id=instance.pk, name=str(instance), by=actor, reason=reason, details=details
         )
     return _record(instance, action, step, OPERATOR, idempotency_key, actor, reason, detail or reason)
+
+
+def _offered(saga_type: str) -> Definition:
+    known = used.in_force()
+    if saga_type in known.latest:
+        return known.latest[saga_type]
+    what = "is no longer offered: no new one begins" if saga_type in known.shown else "is no workflow"
+    raise InvalidFact("saga_type", f"{saga_type!r} {what}; there are {', '.join(sorted(known.latest)) or 'none'}")
 
 
 def born(definition: Definition, correlation_key: str) -> Instance:
