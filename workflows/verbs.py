@@ -34,6 +34,8 @@ from .words import (
 # What may be said, and whether of a step (True), of the saga as a whole (False) or of either (None).
 VERBS = {STARTED: False, DONE: True, FAILURE: None, UNDONE: None, UNDO_FAILED: True, FINISHED: False}
 ACTIONS = {RETRIED: True, UNDONE: None, CLOSED: False}
+# What is said, as against by whom and when: under the same key it must be the same.
+CONTENT = ("role", "step", "origin", "reason", "detail", "aggregate_id")
 # What the trail of what people did calls them.
 TOLD = {RETRIED: actions.RETRY_STEP, UNDONE: actions.MARK_COMPENSATED, CLOSED: actions.CLOSE_WORKFLOW}
 
@@ -179,7 +181,7 @@ def _record(
     created = insert_new(Fact, [fact], key=("instance_id", "idempotency_key"))
     nudge("workflows")
     stored = Fact.objects.get(instance_id=instance.pk, idempotency_key=key)
-    if (stored.role, stored.step, stored.origin) != (role, step, origin):
+    if any(getattr(stored, name) != fact[name] for name in CONTENT):
         raise KeyConflict(key)
     return Recorded(instance, stored.pk, bool(created))
 
