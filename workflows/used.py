@@ -32,7 +32,7 @@ def up_to_date(known: Registry) -> Registry:
 
 def stored() -> list[Definition]:
     rows = UsedDefinition.objects.order_by("name", "version").values_list("name", "version", "document")
-    return [parse(json.loads(document), f"{name} version {version}") for name, version, document in rows]
+    return [parse(json.loads(document), f"{name} version {version}", stored=True) for name, version, document in rows]
 
 
 def changed(loaded: Registry) -> Iterator[InvalidDefinition]:

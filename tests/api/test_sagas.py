@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from api.application import api
 from deadletters.models import DeadLetter, Requeue
 from events.intake import publish
 from sagas.models import Saga
@@ -456,6 +457,22 @@ def test_a_key_of_a_producer_tells_but_does_not_look_nor_operate(program: Callab
     assert refused.status_code == 403
     assert "workflows are the whole hub's" in refused.json()["detail"]
     assert verb(service, saga, "close", "k2", reason="r").status_code == 403
+
+
+def test_a_key_of_a_producer_reads_of_no_workflow_by_any_way(program: Callable[..., Program]):
+    saga = shop.waiting_for_payment("o-1")
+    service = program("payment key", "read", "sagas:write", source="payment")
+    paths = [
+        path.removeprefix("/api/v1").format(saga_id=saga.saga_id, aggregate_id="o-1")
+        for path, operations in api.get_openapi_schema()["paths"].items()
+        if path.startswith("/api/v1/sagas") and "get" in operations
+    ]
+
+    assert len(paths) == 7
+    for path in paths:
+        refused = service.get(path)
+        assert refused.status_code == 403, path
+        assert "o-1" not in refused.content.decode()
 
 
 def test_a_late_success_shows_as_an_anomaly(hub_wide: Program):

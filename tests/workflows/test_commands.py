@@ -65,6 +65,14 @@ def test_a_definition_at_fault_is_named(tmp_path: Path, hub_settings: Any):
         workflows("check")
 
 
+def test_no_definition_at_all_is_an_error(tmp_path: Path, hub_settings: Any):
+    hub_settings(workflow_definitions=(tmp_path,))
+    load.cache_clear()
+
+    with pytest.raises(CommandError, match="There is no definition"):
+        workflows("check")
+
+
 def test_types_that_nobody_needs_any_more_are_tracked_no_more_when_a_person_says_so(tmp_path: Path, hub_settings: Any):
     tracked()
     tell(ORDER, ("order", DONE), "open")

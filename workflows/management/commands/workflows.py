@@ -64,7 +64,10 @@ class Command(BaseCommand):
                 self.stdout.write(f"  {step.key}: {'; '.join(marks)}")
 
     def _check(self, options: dict[str, Any]) -> None:
-        found = used.in_force().all()
+        known = used.in_force()
+        if not known.latest:
+            raise CommandError("There is no definition (*.toml) in the folders that the setting names: none begins.")
+        found = known.all()
         self.stdout.write(f"{len(found)} definitions, all usable: {', '.join(each.label for each in found) or 'none'}.")
 
     def _untrack(self, options: dict[str, Any]) -> None:
