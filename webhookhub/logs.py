@@ -41,6 +41,7 @@ class Fact(Enum):
     WORKFLOW_MOVED = ("workflow_moved", logging.INFO)
     WORKFLOW_ENDED = ("workflow_ended", logging.INFO)
     WORKFLOW_EVENT_UNUSABLE = ("workflow_event_unusable", logging.WARNING)
+    WORKFLOW_EVENT_FORGED = ("workflow_event_forged", logging.ERROR)
     PROCESS_STARTED = ("process_started", logging.INFO)
     PROCESS_DRAINING = ("process_draining", logging.INFO)
     PROCESS_STOPPED = ("process_stopped", logging.INFO)

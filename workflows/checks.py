@@ -8,6 +8,8 @@ from typing import Any
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import DatabaseError
 
+from webhookhub.conf import hub, variable
+
 from . import used
 from .parsing import InvalidDefinition
 from .registry import Registry, registry
@@ -26,7 +28,7 @@ def definitions_can_be_used(**kwargs: Any) -> list[CheckMessage]:
                 id="workflows.E001",
             )
         ]
-    return list(_mistaken_for_another(loaded))
+    return [*_empty_folders(), *_mistaken_for_another(loaded)]
 
 
 @register(Tags.database)
@@ -39,6 +41,17 @@ def used_definitions_are_as_they_were(databases: Sequence[str] | None = None, **
     except (InvalidDefinition, DatabaseError):
         return []  # said by the other check; or not migrated yet, and nothing was used
     return [Error(f"{error}.", id="workflows.E002") for error in found]
+
+
+def _empty_folders() -> Iterator[CheckMessage]:
+    for folder in hub().workflow_definitions:
+        if not any(folder.glob("*.toml")):
+            yield Warning(
+                f"{variable('workflow_definitions')}: there is no definition (*.toml) in {folder}.",
+                hint="Put one there, or take the folder out of the setting; without the setting the shipped ones hold. "
+                "No workflow begins with a folder that is empty.",
+                id="workflows.W002",
+            )
 
 
 def _mistaken_for_another(loaded: Registry) -> Iterator[CheckMessage]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from .words import DONE, FAILURE, STARTED, UNDO_FAILED, UNDONE
 
@@ -45,6 +45,14 @@ class Step:
         }
 
 
+class Reading(NamedTuple):
+    """Where a definition finds what it takes from an event. Versions that agree on it read each event once."""
+
+    correlation: str
+    aggregate: str | None
+    error: str
+
+
 @dataclass(frozen=True)
 class Definition:
     """`correlation` and `aggregate` are paths: `correlation_id`, or `payload.order_id`."""
@@ -66,6 +74,10 @@ class Definition:
     @property
     def label(self) -> str:
         return f"{self.name} version {self.version}"
+
+    @cached_property
+    def reading(self) -> Reading:
+        return Reading(self.correlation, self.aggregate, self.error)
 
     @cached_property
     def by_key(self) -> dict[str, Step]:

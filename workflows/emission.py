@@ -7,25 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
-from uuid import UUID
 
 from events.intake import HUB_SOURCE, NewEvent, Published, publish_many
 from events.models import Event
+from webhookhub.logs import Fact as Told
+from webhookhub.logs import log
 
 from . import facts
+from .announcements import Identity, agrees, external_id, other_external_id, payload
 from .fold import Effect, State
-from .words import SAGA_COMPENSATION_REQUESTED, SAGA_COMPLETED, SAGA_FAILED, SAGA_TIMED_OUT
-
-
-class Identity(NamedTuple):
-    """What a saga is known by to others."""
-
-    id: int
-    saga_id: UUID
-    saga_type: str
-    definition_version: int
-    correlation_key: str
+from .models import Fact
 
 
 def emit(sagas: Sequence[tuple[Identity, State]], now: datetime) -> int:
@@ -33,52 +24,38 @@ def emit(sagas: Sequence[tuple[Identity, State]], now: datetime) -> int:
     wanted = [(saga, state, effect) for saga, state in sagas for effect in state.effects]
     if not wanted:
         return 0
-    results = publish_many([_event(saga, state, effect) for saga, state, effect in wanted], by_hub=True)
+    results = publish_many([_event(*each, external_id(each[0].saga_id, each[2])) for each in wanted], by_hub=True)
     published = []
-    for (saga, _, effect), result in zip(wanted, results, strict=True):
-        if isinstance(result, Published):
-            published.append((saga.id, result.id, effect))
-            continue
-        # Said before, in words that a fact which came since has changed: it stays as it was said.
-        there = Event.objects.filter(source=HUB_SOURCE, external_id=external_id(saga.saga_id, effect))
-        published.append((saga.id, there.values_list("id", flat=True).get(), effect))
+    for (saga, state, effect), result in zip(wanted, results, strict=True):
+        event_id = result.id if isinstance(result, Published) else _said_otherwise(saga, state, effect)
+        published.append((saga.id, event_id, effect))
     facts.note_published(published, now)
     return len(published)
 
 
-def external_id(saga_id: UUID, effect: Effect) -> str:
-    return f"{saga_id}/{effect.kind}/{effect.step}"
+def _said_otherwise(saga: Identity, state: State, effect: Effect) -> int:
+    """The event's number, where another content stands under its external id."""
+    there = Event.objects.get(source=HUB_SOURCE, external_id=external_id(saga.saga_id, effect))
+    wanted = payload(saga, state, effect)
+    aggregates = set(Fact.objects.filter(instance_id=saga.id).values_list("aggregate_id", flat=True))
+    if there.event_type == effect.kind and agrees(there.payload, wanted, aggregates):
+        # Said before, when a fact that came since was not known: it stays as it was said.
+        return there.id
+    # Not by the hub. What is to be said is said all the same: first under an id of its content; and if that is taken
+    # too, under none, which nobody can take, though it may then be said twice after a crash.
+    log(Told.WORKFLOW_EVENT_FORGED, event_uid=str(there.uid), saga=str(saga.saga_id), event_type=effect.kind)
+    for id in (other_external_id(saga.saga_id, effect, wanted), None):
+        [result] = publish_many([_event(saga, state, effect, id)], by_hub=True)
+        if isinstance(result, Published):
+            return result.id
+    raise AssertionError("an event without an external id is in nobody's way")
 
 
-def _event(saga: Identity, state: State, effect: Effect) -> NewEvent:
+def _event(saga: Identity, state: State, effect: Effect, external_id: str | None) -> NewEvent:
     return NewEvent(
         event_type=effect.kind,
-        payload=_payload(saga, state, effect),
+        payload=payload(saga, state, effect),
         source=HUB_SOURCE,
-        external_id=external_id(saga.saga_id, effect),
+        external_id=external_id,
         correlation_id=saga.correlation_key,
     )
-
-
-def _payload(saga: Identity, state: State, effect: Effect) -> dict[str, Any]:
-    said: dict[str, Any] = {
-        "saga_id": str(saga.saga_id),
-        "saga_type": saga.saga_type,
-        "version": saga.definition_version,
-        "correlation_id": saga.correlation_key,
-        "aggregate_id": state.aggregate_id,
-    }
-    match effect.kind:
-        case kind if kind in (SAGA_TIMED_OUT, SAGA_COMPENSATION_REQUESTED):
-            said |= {"step": effect.step or None, "reason": state.failing_error or state.error_message}
-        case kind if kind == SAGA_COMPLETED:
-            said |= _times(state)
-        case kind if kind == SAGA_FAILED:
-            step, reason = state.current_step or None, state.error_message
-            said |= {"status": state.status, "step": step, "reason": reason, **_times(state)}
-    return said
-
-
-def _times(state: State) -> dict[str, Any]:
-    ended_at = state.completed_at.isoformat() if state.completed_at else None
-    return {"started_at": state.started_at.isoformat(), "ended_at": ended_at}

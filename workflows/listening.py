@@ -8,15 +8,17 @@ again, and put into the inbox: nothing is missed unless a producer keeps a trans
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from events.models import Event
 from webhookhub.db import clock
 from webhookhub.db.statements import delete_each, insert_new
 
-from .models import Fact, TrackedType, WorkflowInbox
+from .definition import Definition
+from .models import Fact, Instance, TrackedType, WorkflowInbox
 from .registry import Registry
+from .words import OPEN
 
 # How long before it is tracked a type's events are fetched, and for how long they are looked for.
 REACH = timedelta(hours=1)
@@ -27,14 +29,35 @@ MOMENT = timedelta(milliseconds=2)
 
 
 def listen(registry: Registry) -> None:
-    """Track the types that the definitions name, and no others."""
-    wanted = set(registry.names_by_type)
+    """Track the types that are needed, besides those that are tracked already: other processes, with newer definitions
+    or older ones, may need these."""
+    wanted = needed(registry)
     tracked = set(TrackedType.objects.values_list("event_type", flat=True))
     now = clock.now()
     new = [{"event_type": each, "tracked_since": now, "caught_up": False} for each in sorted(wanted - tracked)]
     if new:
         insert_new(TrackedType, new, key=("event_type",))
-    delete_each(TrackedType, sorted(tracked - wanted))
+
+
+def needed(registry: Registry) -> set[str]:
+    """The types of what is offered, and of what was if a saga of it is still open."""
+    return {kind for each in registry.all() if registry.offers(each) or _is_open(each) for kind in each.roles}
+
+
+def not_needed(registry: Registry) -> list[str]:
+    """Tracked types that no definition known here has a use for."""
+    wanted = needed(registry)
+    return sorted(set(TrackedType.objects.values_list("event_type", flat=True)) - wanted)
+
+
+def untrack(event_types: Sequence[str]) -> int:
+    """Only on a person's word, who knows that no other process needs them."""
+    return delete_each(TrackedType, event_types)
+
+
+def _is_open(definition: Definition) -> bool:
+    rows = Instance.objects.filter(saga_type=definition.name, definition_version=definition.version, status__in=OPEN)
+    return rows.exists()
 
 
 class CatchUp:

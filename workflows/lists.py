@@ -90,7 +90,7 @@ def found(term: str, known: Registry) -> list[Instance]:
     except ValueError:
         by_id = []
     # The key starts with the type: by the correlation id alone no index could be used.
-    by_key = list(Instance.objects.filter(saga_type__in=list(known.latest), correlation_key=term)[:PAGE])
+    by_key = list(Instance.objects.filter(saga_type__in=list(known.shown), correlation_key=term)[:PAGE])
     by_aggregate = list(Instance.objects.filter(aggregate_id=term).order_by("-id")[:PAGE])
     every = {row.id: row for row in (*by_id, *by_key, *by_aggregate)}
     return sorted(every.values(), key=lambda row: -row.id)[:PAGE]
@@ -109,7 +109,7 @@ def _choice(given: dict[str, Any], now: datetime) -> Choice:
 
 
 def _types(known: Registry) -> list[tuple[str, str]]:
-    return [(name, definition.title) for name, definition in sorted(known.latest.items())]
+    return [(name, definition.title) for name, definition in sorted(known.shown.items())]
 
 
 def _steps(known: Registry, saga_type: str) -> list[tuple[str, str]]:

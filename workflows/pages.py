@@ -167,8 +167,9 @@ def _again(instance: Instance, fact: Fact, delivery: Delivery) -> str:
 
 
 def definition_page(name: str) -> dict[str, Any] | None:
-    """The latest version of a workflow, and how it fares; None if there is no such workflow."""
-    definition = used.in_force().latest.get(name)
+    """A workflow in the version that is offered, or was last, and how it fares; None if there is no such workflow."""
+    known = used.in_force()
+    definition = known.shown.get(name)
     if definition is None:
         return None
     figures = statistics(definition)
@@ -177,7 +178,8 @@ def definition_page(name: str) -> dict[str, Any] | None:
     return {
         "title": definition.title,
         "definition": definition,
-        "versions": [each.version for each in used.in_force().all() if each.name == name],
+        "versions": [each.version for each in known.all() if each.name == name],
+        "is_offered": known.offers(definition),
         "diagram": mark_safe(diagram.svg(definition.title, diagram.boxes(definition, {}, notes))),  # noqa: S308
         "figures": figures,
         "since": shown.moment(figures.since),
@@ -201,10 +203,11 @@ def _types(definition: Definition, key: str) -> SafeString:
 
 
 def definitions_page() -> dict[str, Any]:
-    latest = used.in_force().latest
+    known = used.in_force()
     return {
         "title": _("Workflow definitions"),
         "definitions": [
-            {"definition": each, "address": definition_address(name)} for name, each in sorted(latest.items())
+            {"definition": each, "address": definition_address(name), "is_offered": known.offers(each)}
+            for name, each in sorted(known.shown.items())
         ],
     }

@@ -55,14 +55,19 @@ class InvalidDefinition(ValueError):
         self.why = why
 
 
-def parse(document: Mapping[str, Any], called: str) -> Definition:
-    """`called` is how the definition is named in errors until its own name is known: its file."""
-    return _Parser(called).definition(document)
+def parse(document: Mapping[str, Any], called: str, *, stored: bool = False) -> Definition:
+    """`called` is how the definition is named in errors until its own name is known: its file.
+
+    What is `stored` was accepted once, and its sagas must be followed to their end: it is not held to what has been
+    asked for since.
+    """
+    return _Parser(called, stored).definition(document)
 
 
 class _Parser:
-    def __init__(self, called: str) -> None:
+    def __init__(self, called: str, stored: bool) -> None:
         self._called = called
+        self._stored = stored
 
     def definition(self, document: Mapping[str, Any]) -> Definition:
         self._known(document, FIELDS, "")
@@ -110,6 +115,7 @@ class _Parser:
                         f"steps.{step.key}.after", f"names {other!r}, which is no step; there are {', '.join(keys)}"
                     )
         self._refuse_cycle(steps)
+        self._refuse_waiting_for_optional(steps)
         if all(step.optional for step in steps):
             self._refuse("steps", "are all optional; at least one must be needed for the saga to complete")
         return tuple(steps)
@@ -157,6 +163,18 @@ class _Parser:
                 self._refuse("steps", f"come after each other in a circle: {around}")
             passed.update(step.key for step in ready)
             left = [step for step in left if step.key not in passed]
+
+    def _refuse_waiting_for_optional(self, steps: list[Step]) -> None:
+        """The saga would wait for a step that it does not wait for: its time would never begin to run."""
+        optional = {step.key for step in steps if step.optional}
+        for step in steps:
+            for other in step.after:
+                if other in optional and not step.optional and not self._stored:
+                    self._refuse(
+                        f"steps.{step.key}.after",
+                        f"names {other!r}, which is optional; a step that is needed comes after steps that are needed, "
+                        f"so make {other!r} needed or {step.key!r} optional, or name what comes before {other!r}",
+                    )
 
     def _types(self, given: Mapping[str, Any], name: str, place: str, *, required: bool = False) -> tuple[str, ...]:
         types = given.get(name, [])

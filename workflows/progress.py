@@ -20,9 +20,9 @@ from webhookhub.db.statements import update_each
 from webhookhub.logs import Fact, log
 
 from . import counting, emission, facts
+from .announcements import Identity
 from .counting import Before
 from .definition import Definition
-from .emission import Identity
 from .fold import State, expire, fold
 from .models import Instance
 from .registry import Registry

@@ -20,7 +20,7 @@ from . import reading, verbs
 from .models import Fact, Instance
 from .obstacles import causes, reacted_to
 from .timeline import Delivery, deliveries_of
-from .verbs import InvalidFact, Recorded
+from .verbs import InvalidFact, KeyConflict, Recorded
 from .words import RETRIED
 
 PERMISSION = "workflows.retry_step"
@@ -45,11 +45,16 @@ def retry(
 ) -> Retried:
     """Deliver again what the step reacts to: one delivery if it is named, else all that died.
 
-    The caller has seen to the permission. Raises InvalidFact or NothingToRetry before anything is written.
+    The caller has seen to the permission. Raises InvalidFact, KeyConflict or NothingToRetry before anything is written.
     """
     before = Fact.objects.filter(instance_id=instance.pk, idempotency_key=idempotency_key, role=RETRIED).first()
     # Asked again: exactly what was asked for the first time, whatever has become of it since.
-    ids = json.loads(before.detail)["deliveries"] if before else _chosen(instance, step, delivery)
+    asked = (
+        json.loads(before.detail) if before else {"deliveries": _chosen(instance, step, delivery), "named": delivery}
+    )
+    if asked.get("named") != delivery:
+        raise KeyConflict(idempotency_key)
+    ids = asked["deliveries"]
     recorded = verbs.act(
         instance,
         RETRIED,
@@ -57,7 +62,7 @@ def retry(
         idempotency_key=idempotency_key,
         actor=by.get_username(),
         reason=reason,
-        detail=json.dumps({"deliveries": ids}),
+        detail=json.dumps(asked),
     )
     return Retried(recorded, [_again(saga, by, reason) for saga in Saga.objects.filter(pk__in=ids).order_by("pk")])
 

@@ -9,21 +9,22 @@ from pathlib import Path
 
 from webhookhub.conf import hub
 
-from .definition import Definition
+from .definition import Definition, Reading
 from .parsing import InvalidDefinition, parse
 
 SHIPPED = Path(__file__).parent / "shipped"
 
 
 class Registry:
-    """All versions of all definitions."""
+    """The definitions that are offered, and those that were: sagas still need the version they were born with."""
 
-    def __init__(self, definitions: Iterable[Definition]) -> None:
-        self._all: dict[tuple[str, int], Definition] = {}
-        for definition in definitions:
-            if (definition.name, definition.version) in self._all:
+    def __init__(self, offered: Iterable[Definition], retired: Iterable[Definition] = ()) -> None:
+        self._offered: dict[tuple[str, int], Definition] = {}
+        for definition in offered:
+            if (definition.name, definition.version) in self._offered:
                 raise InvalidDefinition(definition.label, "version", "is there twice; two files have it")
-            self._all[definition.name, definition.version] = definition
+            self._offered[definition.name, definition.version] = definition
+        self._all = {(each.name, each.version): each for each in retired} | self._offered
 
     def get(self, name: str, version: int) -> Definition | None:
         return self._all.get((name, version))
@@ -32,23 +33,31 @@ class Registry:
         """By name, the newest version first."""
         return sorted(self._all.values(), key=lambda each: (each.name, -each.version))
 
-    @cached_property
-    def latest(self) -> dict[str, Definition]:
-        """Name → the version that new sagas are born with."""
-        return {each.name: each for each in reversed(self.all())}
+    def offers(self, definition: Definition) -> bool:
+        return (definition.name, definition.version) in self._offered
 
     @cached_property
-    def names_by_type(self) -> dict[str, list[str]]:
-        """Event type → the definitions of which some version listens to it."""
-        found: dict[str, set[str]] = {}
+    def latest(self) -> dict[str, Definition]:
+        """Name → the version that new sagas are born with: the newest of those that are offered."""
+        return {each.name: each for each in reversed(self.all()) if self.offers(each)}
+
+    @cached_property
+    def shown(self) -> dict[str, Definition]:
+        """Name → the version to be shown of it: of what is no longer offered, the newest there was."""
+        return {each.name: each for each in reversed(self.all())} | self.latest
+
+    @cached_property
+    def readings(self) -> dict[str, list[tuple[str, Reading]]]:
+        """Event type → the definitions of which some version listens to it, and the ways in which these read it."""
+        found: dict[str, dict[tuple[str, Reading], None]] = {}
         for each in self.all():
             for event_type in each.roles:
-                found.setdefault(event_type, set()).add(each.name)
-        return {event_type: sorted(names) for event_type, names in found.items()}
+                found.setdefault(event_type, {})[each.name, each.reading] = None
+        return {event_type: list(ways) for event_type, ways in found.items()}
 
     def with_stored(self, stored: Iterable[Definition]) -> Registry:
         """These and the stored ones whose files are gone, which their sagas still need."""
-        return Registry([*self.all(), *(each for each in stored if not self.get(each.name, each.version))])
+        return Registry(self._offered.values(), [*self._all.values(), *stored])
 
 
 def registry() -> Registry:

@@ -1,19 +1,22 @@
-"""The stored facts folded again and held against the rows: they must be equal."""
+"""The stored facts folded again and held against the rows and against what was published: they must agree."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from threading import Event as Moment
 
-from . import facts
-from .fold import fold
-from .models import Instance
+from . import announcements, facts
+from .announcements import Identity
+from .fold import Effect, fold
+from .models import Fact, Instance
 from .progress import PROJECTED, projection
 from .registry import Registry
-from .words import OBSERVED
+from .words import EMITTED, OBSERVED
 
 MOMENT_SECONDS = 0.5
+MOST_SHOWN = 300
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ def replay(registry: Registry, batch_size: int) -> Iterator[Batch]:
 
 def _differences(ids: Collection[int], registry: Registry) -> Iterator[Difference]:
     rows = list(Instance.objects.filter(id__in=ids).order_by("id"))
-    known = facts.of(ids)
+    known, published = facts.of(ids), _published(ids)
     for row in rows:
         its = known[row.pk]
         definition = registry.get(row.saga_type, row.definition_version)
@@ -62,5 +65,25 @@ def _differences(ids: Collection[int], registry: Registry) -> Iterator[Differenc
             for column, value in folded.items():
                 if getattr(row, column) != value:
                     yield Difference(row, column, getattr(row, column), value)
+            aggregates = {fact.aggregate_id for fact in its}
+            for event_id, kind, step, stored in published[row.pk]:
+                wanted = announcements.payload(_identity(row), state, Effect(kind, step))
+                if not announcements.agrees(stored, wanted, aggregates):
+                    yield Difference(row, f"event {event_id}", stored[:MOST_SHOWN], wanted)
         elif row.version:
             yield Difference(row, "facts", "none", "at least one")
+
+
+def _published(ids: Collection[int]) -> dict[int, list[tuple[int, str, str, str]]]:
+    """Saga → (event, type, step, payload) of what counts as said by the hub."""
+    found: dict[int, list[tuple[int, str, str, str]]] = defaultdict(list)
+    rows = Fact.objects.filter(instance_id__in=ids, role=EMITTED).order_by("id")
+    for id, event_id, kind, step, payload in rows.values_list(
+        "instance_id", "event_id", "detail", "step", "event__payload"
+    ):
+        found[id].append((event_id or 0, kind, step, payload or ""))
+    return found
+
+
+def _identity(row: Instance) -> Identity:
+    return Identity(row.pk, row.saga_id, row.saga_type, row.definition_version, row.correlation_key)

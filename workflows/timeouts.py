@@ -7,6 +7,7 @@ from datetime import datetime
 from events.models import Event
 from webhookhub.db import clock
 
+from . import used
 from .models import Instance, WorkflowInbox
 from .progress import advance
 from .registry import Registry
@@ -25,7 +26,10 @@ class Monitor:
             for status in OPEN
             for id in Instance.objects.due(status, horizon).values_list("id", flat=True)[:batch_size]
         ]
-        return advance(ids, self._registry, horizon=horizon) if ids else 0
+        if not ids:
+            return 0
+        self._registry = used.up_to_date(self._registry)
+        return advance(ids, self._registry, horizon=horizon)
 
 
 def _horizon() -> datetime:

@@ -14,7 +14,7 @@ from .registry import Registry, registry
 
 
 def in_force() -> Registry:
-    """The definitions of the files, and of the database those whose files are gone but whose sagas are not.
+    """The definitions of the files, which are offered, and of the database those whose files are gone.
 
     Raises InvalidDefinition if a file has been changed since sagas were born with it.
     """
@@ -24,9 +24,15 @@ def in_force() -> Registry:
     return loaded.with_stored(stored())
 
 
+def up_to_date(known: Registry) -> Registry:
+    """With the versions that other processes have begun to use since: one look at a table of a few rows."""
+    there = UsedDefinition.objects.values_list("name", "version")
+    return known if all(known.get(name, version) for name, version in there) else known.with_stored(stored())
+
+
 def stored() -> list[Definition]:
     rows = UsedDefinition.objects.order_by("name", "version").values_list("name", "version", "document")
-    return [parse(json.loads(document), f"{name} version {version}") for name, version, document in rows]
+    return [parse(json.loads(document), f"{name} version {version}", stored=True) for name, version, document in rows]
 
 
 def changed(loaded: Registry) -> Iterator[InvalidDefinition]:

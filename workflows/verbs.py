@@ -34,6 +34,8 @@ from .words import (
 # What may be said, and whether of a step (True), of the saga as a whole (False) or of either (None).
 VERBS = {STARTED: False, DONE: True, FAILURE: None, UNDONE: None, UNDO_FAILED: True, FINISHED: False}
 ACTIONS = {RETRIED: True, UNDONE: None, CLOSED: False}
+# What is said, as against by whom and when: under the same key it must be the same.
+CONTENT = ("role", "step", "origin", "reason", "detail", "aggregate_id")
 # What the trail of what people did calls them.
 TOLD = {RETRIED: actions.RETRY_STEP, UNDONE: actions.MARK_COMPENSATED, CLOSED: actions.CLOSE_WORKFLOW}
 
@@ -68,16 +70,14 @@ def start(
     saga_type: str, correlation_key: str, *, idempotency_key: str, actor: str, aggregate_id: str | None = None
 ) -> Recorded:
     """A saga begins, or began already: there is one for each type and correlation key."""
-    definition = used.in_force().latest.get(saga_type)
-    if definition is None:
-        known = ", ".join(sorted(used.in_force().latest))
-        raise InvalidFact("saga_type", f"{saga_type!r} is no workflow; there are {known}")
     correlation_key = _text("correlation_key", correlation_key, 200)
     if aggregate_id is not None:
         aggregate_id = _text("aggregate_id", aggregate_id, 200)
     # All of it before the saga is born: what is refused leaves nothing behind.
     idempotency_key, actor = _text("idempotency_key", idempotency_key, 200), _text("actor", actor, 150)
-    instance = born(definition, correlation_key)
+    instance = Instance.objects.filter(saga_type=saga_type, correlation_key=correlation_key).first()
+    if instance is None:
+        instance = born(_offered(saga_type), correlation_key)
     return _record(instance, STARTED, "", VERB, idempotency_key, actor, aggregate_id=aggregate_id)
 
 
@@ -102,6 +102,14 @@ def act(
             TOLD[action], kind="workflow", id=instance.pk, name=str(instance), by=actor, reason=reason, details=details
         )
     return _record(instance, action, step, OPERATOR, idempotency_key, actor, reason, detail or reason)
+
+
+def _offered(saga_type: str) -> Definition:
+    known = used.in_force()
+    if saga_type in known.latest:
+        return known.latest[saga_type]
+    what = "is no longer offered: no new one begins" if saga_type in known.shown else "is no workflow"
+    raise InvalidFact("saga_type", f"{saga_type!r} {what}; there are {', '.join(sorted(known.latest)) or 'none'}")
 
 
 def born(definition: Definition, correlation_key: str) -> Instance:
@@ -173,7 +181,7 @@ def _record(
     created = insert_new(Fact, [fact], key=("instance_id", "idempotency_key"))
     nudge("workflows")
     stored = Fact.objects.get(instance_id=instance.pk, idempotency_key=key)
-    if (stored.role, stored.step, stored.origin) != (role, step, origin):
+    if any(getattr(stored, name) != fact[name] for name in CONTENT):
         raise KeyConflict(key)
     return Recorded(instance, stored.pk, bool(created))
 

@@ -1,12 +1,13 @@
 """Business workflows: what their facts say, what their rows say and what was published go together.
 
-Whether each row is what its facts fold to is asked by `manage.py workflows replay`.
+Whether each row, and the content of each published event, is what the facts fold to is asked by `manage.py workflows
+replay`.
 """
 
 from __future__ import annotations
 
 from audit.check import RowCheck
-from audit.walk import FACTS, INSTANCES, WORKFLOW_INBOX
+from audit.walk import EVENTS, FACTS, INSTANCES, WORKFLOW_INBOX
 
 CHECKS = (
     RowCheck(
@@ -50,6 +51,22 @@ CHECKS = (
             GROUP BY w.id
         """,
         says="COMPLETED, and event {event_id} asks for compensation",
+    ),
+    RowCheck(
+        name="workflow-publications",
+        invariant="What is published in the hub's name was published by the hub: a fact of that workflow says so.",
+        table=EVENTS,
+        # The fact follows the event.
+        sql="""
+            SELECT e.id, e.event_type, e.source
+            FROM {walked} LEFT JOIN saga_facts f {fact_by_event}
+                ON f.event_id = e.id AND f.role = 'emitted' AND f.detail = e.event_type
+            LEFT JOIN saga_instances w {instance_by_id}
+                ON w.id = f.instance_id AND w.correlation_key = e.correlation_id
+            WHERE {within} AND (e.source = 'hub' OR e.event_type LIKE 'saga.%%') AND e.created_at < %(before)s
+                AND (w.id IS NULL OR e.source <> 'hub')
+        """,
+        says="{event_type} from {source}, which no workflow has published",
     ),
     RowCheck(
         name="workflow-deadlines",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from tests.workflows import shop
 from tests.workflows.support import catch_up, instance, tracked
 from workflows import lists
 from workflows.models import Fact, Instance
+from workflows.registry import load
 
 pytestmark = pytest.mark.django_db
 
@@ -342,6 +344,21 @@ def test_a_definition_that_has_never_run_says_so(watcher: Client):
 
     assert "It has not run yet" in shown
     assert "Order cancellation" in text_of(watcher, reverse("admin:workflows_instance_definitions"))
+
+
+def test_a_definition_that_is_no_longer_offered_is_still_shown_with_its_runs(
+    watcher: Client, tmp_path: Path, hub_settings: Any
+):
+    saga = shop.waiting_for_payment("o-1")
+    hub_settings(workflow_definitions=(tmp_path,))
+    load.cache_clear()
+
+    assert "(no longer offered)" in text_of(watcher, reverse("admin:workflows_instance_definitions"))
+    shown = text_of(watcher, reverse("admin:workflows_instance_definition", args=["order_submission"]))
+    assert "no new runs begin" in shown
+    assert listed(watcher, "?saga_type=order_submission") == ["o-1"]
+    assert listed(watcher, "?q=o-1") == ["o-1"]
+    assert "Reserve inventory" in text_of(watcher, page(saga))
 
 
 def test_no_page_asks_more_because_there_is_more_to_show(watcher: Client):

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from api.application import api
 from deadletters.models import DeadLetter, Requeue
 from events.intake import publish
 from sagas.models import Saga
@@ -264,6 +265,52 @@ def test_what_is_told_twice_is_one_fact_and_another_thing_under_its_key_is_a_con
     assert Fact.objects.filter(instance=saga, origin="verb").count() == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "first", "other"),
+    [
+        ("fail", {"step": "payment", "error": "no money"}, {"step": "payment", "error": "no stock"}),
+        ("fail", {"error": "no money"}, {}),
+        ("compensation-failed", {"step": "order", "error": "a"}, {"step": "order", "error": "b"}),
+        ("compensated", {"step": "order"}, {}),
+        ("close", {"reason": "the customer called"}, {"reason": "the customer wrote"}),
+        ("mark-compensated", {"reason": "by hand"}, {"reason": "by mail"}),
+    ],
+    ids=str,
+)
+def test_other_content_under_the_same_key_is_a_conflict(
+    hub_wide: Program, name: str, first: dict[str, Any], other: dict[str, Any]
+):
+    saga = shop.waiting_for_payment("o-1")
+
+    answers = [verb(hub_wide, saga, name, "k", **body).status_code for body in (first, other, first)]
+
+    assert answers == [201, 409, 200]
+
+
+def test_a_start_with_another_aggregate_under_the_same_key_is_a_conflict(hub_wide: Program):
+    tracked()
+    start = {"saga_type": "order_submission", "correlation_id": "o-1", "aggregate_id": "a", "idempotency_key": "k"}
+
+    answers = [hub_wide.post("/sagas", {**start, "aggregate_id": each}).status_code for each in ("a", "b", "a")]
+
+    assert answers == [201, 409, 200]
+
+
+def test_another_delivery_under_the_same_key_is_a_conflict(hub_wide: Program):
+    saga = shop.waiting_for_payment("o-1")
+    one = shop.delivery("o-1", "inventory.reserved", "Completed", attempts=1)
+    other = shop.delivery("o-1", "order.submitted", "Completed", attempts=1)
+    asked = {"step": "payment", "reason": "they lost it"}
+
+    answers = [
+        verb(hub_wide, saga, "retry", "k", **asked, **named).status_code
+        for named in ({"delivery": one.pk}, {"delivery": other.pk}, {}, {"delivery": one.pk})
+    ]
+
+    assert answers == [201, 409, 409, 200]
+    assert Saga.objects.filter(generation=1).count() == 1
+
+
 def test_the_idempotency_key_may_be_a_header_and_must_be_there(hub_wide: Program):
     saga = shop.waiting_for_payment("o-1")
     path = f"/sagas/{saga.saga_id}/complete"
@@ -410,6 +457,22 @@ def test_a_key_of_a_producer_tells_but_does_not_look_nor_operate(program: Callab
     assert refused.status_code == 403
     assert "workflows are the whole hub's" in refused.json()["detail"]
     assert verb(service, saga, "close", "k2", reason="r").status_code == 403
+
+
+def test_a_key_of_a_producer_reads_of_no_workflow_by_any_way(program: Callable[..., Program]):
+    saga = shop.waiting_for_payment("o-1")
+    service = program("payment key", "read", "sagas:write", source="payment")
+    paths = [
+        path.removeprefix("/api/v1").format(saga_id=saga.saga_id, aggregate_id="o-1")
+        for path, operations in api.get_openapi_schema()["paths"].items()
+        if path.startswith("/api/v1/sagas") and "get" in operations
+    ]
+
+    assert len(paths) == 7
+    for path in paths:
+        refused = service.get(path)
+        assert refused.status_code == 403, path
+        assert "o-1" not in refused.content.decode()
 
 
 def test_a_late_success_shows_as_an_anomaly(hub_wide: Program):

@@ -24,6 +24,7 @@ INSTANCES, FACTS, WORKFLOW_INBOX = "saga_instances", "saga_facts", "workflow_inb
 LETTERS, REQUEUES = "dead_letters", "dead_letter_requeues"
 PAST = "'2001-01-01 00:00:00'"
 NOWHERE = 987654
+NO_UID = f"'{0:032}'"
 
 pytestmark = pytest.mark.django_db
 
@@ -311,6 +312,20 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
     "an end that nobody decided": ("workflow-ends", lambda: without_fact("COMPLETED", "role = 'ended'")),
     "an end that was not published": ("workflow-ends", lambda: without_fact("FAILED", "detail = 'saga.failed'")),
     "compensation of what was completed": ("workflow-compensation", compensation_of_what_was_completed),
+    "an event in the hub's name that is of no workflow": (
+        "workflow-publications",
+        lambda: copy(EVENTS, "source = 'hub'", uid=NO_UID, external_id="'forged'", created_at=PAST),
+    ),
+    "an event of the hub's types from somebody else": (
+        "workflow-publications",
+        lambda: copy(
+            EVENTS, "source <> 'hub'", uid=NO_UID, event_type="'saga.failed'", external_id="'f'", created_at=PAST
+        ),
+    ),
+    "an event in the hub's name about another case": (
+        "workflow-publications",
+        lambda: update(EVENTS, "source = 'hub'", f"correlation_id = 'other', created_at = {PAST}"),
+    ),
     "a time-out that nobody noticed": (
         "workflow-deadlines",
         lambda: update(INSTANCES, "status = 'IN_PROGRESS'", f"deadline = {PAST}"),

@@ -14,7 +14,7 @@ from tests.conftest import empty_tables
 from tests.factories import EventFactory
 from webhookhub.db import clock
 from workflows import verbs
-from workflows.listening import CatchUp, listen
+from workflows.listening import CatchUp, listen, not_needed, untrack
 from workflows.models import Fact, Instance, TrackedType, WorkflowInbox
 from workflows.registry import registry
 
@@ -35,6 +35,12 @@ def to_listen() -> Work:
     TrackedType.objects.all().delete()
     TrackedType.objects.create(event_type="nobody.listens", tracked_since=clock.now(), caught_up=True)
     return lambda: listen(registry())
+
+
+def to_untrack() -> Work:
+    """A person does, with the command."""
+    to_listen()()
+    return lambda: untrack(not_needed(registry()))
 
 
 def to_catch_up() -> Work:
@@ -63,7 +69,7 @@ def to_spend() -> Work:
     return lambda: limits.spend(caller, 1)
 
 
-OF_PROGRAMS = [to_start_a_workflow, to_listen, to_catch_up, to_use_a_key, to_spend]
+OF_PROGRAMS = [to_start_a_workflow, to_listen, to_untrack, to_catch_up, to_use_a_key, to_spend]
 
 
 def test_a_workflow_is_started_once_wherever_its_start_is_cut_short():
@@ -78,10 +84,17 @@ def test_a_workflow_is_started_once_wherever_its_start_is_cut_short():
         assert Fact.objects.count() == 1, point
 
 
-def test_the_types_that_are_listened_to_are_those_of_the_definitions_wherever_it_was_cut_short():
+def test_the_types_of_the_definitions_are_listened_to_besides_those_of_others_wherever_it_was_cut_short():
     for point, work in cut_short(to_listen):
         work()
-        assert set(TrackedType.objects.values_list("event_type", flat=True)) == set(registry().names_by_type), point
+        tracked = set(TrackedType.objects.values_list("event_type", flat=True))
+        assert tracked == {"nobody.listens", *registry().readings}, point
+
+
+def test_what_is_untracked_is_what_nobody_needs_wherever_it_was_cut_short():
+    for point, work in cut_short(to_untrack):
+        work()
+        assert set(TrackedType.objects.values_list("event_type", flat=True)) == set(registry().readings), point
 
 
 def test_no_type_counts_as_caught_up_before_its_early_events_are_in_the_inbox():

@@ -14,15 +14,16 @@ from webhookhub.db import clock
 from workflows.definition import Definition
 from workflows.listening import listen
 from workflows.models import Fact, Instance, WorkflowInbox, WorkflowTouched
-from workflows.registry import registry
 from workflows.timeouts import Monitor
 from workflows.tracker import Tracker
+from workflows.used import in_force
 from workflows.words import EMISSIONS
 
 
 def tracked() -> Tracker:
-    listen(registry())
-    return Tracker(registry())
+    """As a process does that starts."""
+    listen(in_force())
+    return Tracker(in_force())
 
 
 def tell(definition: Definition, said: Said, key: str, **payload: Any) -> Published:
@@ -38,7 +39,7 @@ def told_before(definition: Definition, said: Said, key: str, ago: timedelta) ->
 
 def catch_up(batch_size: int = 500) -> None:
     """Until nothing is left to be looked at."""
-    tracker = Tracker(registry())
+    tracker = Tracker(in_force())
     while tracker.track(batch_size) or tracker.touch(batch_size):
         pass
     assert not WorkflowInbox.objects.exists()
@@ -46,7 +47,7 @@ def catch_up(batch_size: int = 500) -> None:
 
 
 def expire() -> int:
-    return Monitor(registry()).expire(500)
+    return Monitor(in_force()).expire(500)
 
 
 def instance(key: str, name: str = "order_submission") -> Instance:

@@ -16,7 +16,7 @@ from events.models import Event
 from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import catch_up, expire, instance, tell, told_before, tracked
 from webhookhub.db import clock
-from workflows.models import Fact, Instance
+from workflows.models import Fact, Instance, TrackedType
 from workflows.registry import SHIPPED, load
 from workflows.words import DONE, FAILURE
 
@@ -63,6 +63,36 @@ def test_a_definition_at_fault_is_named(tmp_path: Path, hub_settings: Any):
 
     with pytest.raises(CommandError, match="workflow definition x version 1: steps must be 1 to"):
         workflows("check")
+
+
+def test_no_definition_at_all_is_an_error(tmp_path: Path, hub_settings: Any):
+    hub_settings(workflow_definitions=(tmp_path,))
+    load.cache_clear()
+
+    with pytest.raises(CommandError, match="There is no definition"):
+        workflows("check")
+
+
+def test_types_that_nobody_needs_any_more_are_tracked_no_more_when_a_person_says_so(tmp_path: Path, hub_settings: Any):
+    tracked()
+    tell(ORDER, ("order", DONE), "open")
+    catch_up()
+    hub_settings(workflow_definitions=(tmp_path,))
+    load.cache_clear()
+    needed = set(ORDER.roles)
+
+    assert "customer.registered" in workflows("untrack", "--dry-run")
+    assert TrackedType.objects.filter(event_type="customer.registered").exists()
+    assert " event types are tracked no more: customer." in workflows("untrack")
+    assert set(TrackedType.objects.values_list("event_type", flat=True)) == needed, "a saga of it is still open"
+    assert workflows("untrack") == "0 event types are tracked no more.\n"
+
+
+def test_what_is_no_longer_offered_is_listed_as_such(sagas: None, tmp_path: Path, hub_settings: Any):
+    hub_settings(workflow_definitions=(tmp_path,))
+    load.cache_clear()
+
+    assert workflows("list").startswith("order_submission version 1: Order submission (no longer offered)")
 
 
 def test_a_replay_finds_rows_and_facts_in_agreement(sagas: None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,11 @@ def test_the_three_sagas_of_the_decision_record_are_shipped():
         ({"steps": step(after="one")}, "steps.one.after", "must be a list"),
         ({"steps": step(after=["three"])}, "steps.one.after", "names 'three', which is no step; there are one"),
         ({"steps": step(after=["one"])}, "steps", "in a circle: one"),
+        (
+            {"steps": [{"key": "gift", "done": ["g"], "optional": True}, *step(after=["gift"])]},
+            "steps.one.after",
+            "names 'gift', which is optional; a step that is needed comes after steps that are needed",
+        ),
         ({"steps": step(timeout_seconds=9999)}, "steps.one.timeout_seconds", "longer than the whole saga's"),
     ],
 )
@@ -90,6 +96,21 @@ def test_a_circle_of_steps_is_found():
     ]
     with pytest.raises(InvalidDefinition, match="in a circle: a, b, c"):
         parse(document(steps=circle), "test")
+
+
+def test_what_is_optional_may_come_after_what_is_optional():
+    steps = [*step(), {"key": "gift", "done": ["g"], "after": ["one"], "optional": True}]
+    card = {"key": "card", "done": ["c"], "after": ["gift"], "optional": True}
+
+    assert parse(document(steps=[*steps, card]), "test").ancestors["card"] == {"one", "gift"}
+
+
+@pytest.mark.django_db
+def test_what_was_stored_before_it_was_refused_is_still_followed():
+    waits = document(steps=[{"key": "gift", "done": ["g"], "optional": True}, *step(after=["gift"])])
+    UsedDefinition.objects.create(name="sample", version=1, fingerprint="f", document=json.dumps(waits))
+
+    assert used.in_force().get("sample", 1) is not None
 
 
 def test_the_same_version_twice_is_refused():
@@ -130,6 +151,15 @@ def test_a_bad_file_is_an_error_of_the_system_checks(folder: Path):
     assert "broken.toml: file is not TOML" in error.msg
     with pytest.raises(SystemCheckError):
         call_command("check")
+
+
+def test_a_folder_without_definitions_is_warned_of(folder: Path):
+    [warning] = definitions_can_be_used()
+
+    assert warning.id == "workflows.W002"
+    assert f"WEBHOOKHUB_WORKFLOW_DEFINITIONS: there is no definition (*.toml) in {folder}" in warning.msg
+    write(folder)
+    assert definitions_can_be_used() == []
 
 
 def test_a_type_that_undoes_one_saga_and_moves_another_is_warned_of(folder: Path):

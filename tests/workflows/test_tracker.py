@@ -17,10 +17,10 @@ from tests.factories import EventFactory
 from tests.workflows.lives import DEFINITIONS, before, cases, event_type, happy, named, undone
 from tests.workflows.support import catch_up, expire, facts, instance, published, tell, told_before, tracked
 from webhookhub.db import clock
-from workflows import listening
+from workflows import listening, sightings
 from workflows.definition import Definition, Step
 from workflows.facts import MOST_REPEATS
-from workflows.listening import CatchUp, listen
+from workflows.listening import CatchUp
 from workflows.models import Fact, Instance, TrackedType, UsedDefinition, WorkflowInbox
 from workflows.progress import UnknownDefinition, advance
 from workflows.registry import Registry, load, registry
@@ -204,6 +204,23 @@ def test_what_happened_before_the_hub_listened_belongs_to_the_saga():
     assert instance("k-1").status == "COMPLETED"
 
 
+def test_a_case_with_a_past_beyond_measure_does_not_hide_the_past_of_another(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sightings, "MOST_HISTORY", 10)
+    for _ in range(2 * MOST_REPEATS):
+        tell(ORDER, ("order", DONE), "k-1")
+    for said in happy(ORDER)[1:4]:
+        tell(ORDER, said, "k-1")
+    for said in happy(ORDER)[:4]:
+        tell(ORDER, said, "k-2")
+    tracked()
+    for key in ("k-1", "k-2"):
+        tell(ORDER, ("confirmation", DONE), key)
+    catch_up()
+
+    assert (instance("k-1").status, instance("k-2").status) == ("COMPLETED", "COMPLETED")
+    assert facts("k-1").count(("order", DONE)) == MOST_REPEATS
+
+
 def test_an_event_that_was_stored_just_before_its_type_was_tracked_is_fetched():
     stored = tell(ORDER, ("order", DONE), "k-1")
     tracker = tracked()
@@ -218,7 +235,7 @@ def test_an_event_that_was_stored_just_before_its_type_was_tracked_is_fetched():
 
 def test_catching_up_ends_after_an_hour_and_not_before():
     tracked()
-    assert TrackedType.objects.filter(caught_up=False).count() == len(registry().names_by_type)
+    assert TrackedType.objects.filter(caught_up=False).count() == len(registry().readings)
     CatchUp().catch_up(500)
     assert not TrackedType.objects.filter(caught_up=True).exists()
 
@@ -248,15 +265,6 @@ def test_fetching_goes_along_the_events_in_batches():
     tracked()
 
     assert CatchUp().catch_up(3) == 7
-
-
-def test_types_that_no_definition_names_any_more_are_tracked_no_more(tmp_path: Path, hub_settings: Any):
-    tracked()
-    hub_settings(workflow_definitions=(tmp_path,))
-    load.cache_clear()
-    listen(registry())
-
-    assert not TrackedType.objects.exists()
 
 
 FOLDER = """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.workflows.support import catch_up, facts, instance, published, tracked
@@ -51,11 +53,29 @@ def test_the_same_key_again_is_the_same_fact(started: Instance):
 
     assert (first.created, again.created) == (True, False)
     assert first.fact_id == again.fact_id
-    with pytest.raises(KeyConflict, match="stands for another fact"):
-        verbs.tell(started, "failed", "order", idempotency_key="1", actor="shop")
-    restarted = verbs.start("order_submission", "k-1", idempotency_key="s", actor="shop")
+    restarted = verbs.start("order_submission", "k-1", idempotency_key="s", actor="shop", aggregate_id="o-7")
     assert not restarted.created
     assert restarted.instance.pk == started.pk
+
+
+def test_the_same_key_with_other_content_is_refused_and_changes_nothing(started: Instance):
+    verbs.tell(started, "failed", "order", idempotency_key="1", actor="shop", error="no stock")
+    verbs.act(started, "closed", idempotency_key="2", actor="olga", reason="done by hand")
+    before = list(Fact.objects.order_by("id").values())
+    others: list[Callable[[], object]] = [
+        lambda: verbs.tell(started, "done", "order", idempotency_key="1", actor="shop"),
+        lambda: verbs.tell(started, "failed", "payment", idempotency_key="1", actor="shop", error="no stock"),
+        lambda: verbs.tell(started, "failed", "order", idempotency_key="1", actor="shop", error="no money"),
+        lambda: verbs.tell(started, "failed", "order", idempotency_key="1", actor="shop"),
+        lambda: verbs.act(started, "closed", idempotency_key="2", actor="olga", reason="done by somebody"),
+        lambda: verbs.start("order_submission", "k-1", idempotency_key="s", actor="shop", aggregate_id="o-8"),
+        lambda: verbs.start("order_submission", "k-1", idempotency_key="s", actor="shop"),
+    ]
+    for other in others:
+        with pytest.raises(KeyConflict, match="stands for another fact"):
+            other()
+
+    assert list(Fact.objects.order_by("id").values()) == before
 
 
 def test_what_was_told_waits_for_a_tracker(started: Instance):

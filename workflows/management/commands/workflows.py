@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from webhookhub.conf import hub
 from webhookhub.console.terminal import EXAMPLE, moment, progress
 from webhookhub.db import clock
-from workflows import backtest, used
+from workflows import backtest, listening, used
 from workflows.definition import Definition
 from workflows.models import Instance
 from workflows.parsing import InvalidDefinition
@@ -28,6 +28,10 @@ class Command(BaseCommand):
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
         verbs.add_parser("list", help="the definitions there are, with their steps")
         verbs.add_parser("check", help="whether every definition can be used; exits 1 if one cannot")
+        untracking = verbs.add_parser(
+            "untrack", help="stops tracking event types that no definition and no open workflow needs any more"
+        )
+        untracking.add_argument("--dry-run", action="store_true", help="only say which")
         replaying = verbs.add_parser("replay", help="folds all stored facts again; exits 1 if a row differs")
         replaying.add_argument("--json", action="store_true", help="print the result as JSON")
         testing = verbs.add_parser("backtest", help="tries a definition on past events; writes nothing")
@@ -48,8 +52,10 @@ class Command(BaseCommand):
             raise CommandError(f"{error}.") from None
 
     def _list(self, options: dict[str, Any]) -> None:
-        for each in used.in_force().all():
-            self.stdout.write(f"{each.label}: {each.title}")
+        known = used.in_force()
+        for each in known.all():
+            mark = "" if known.offers(each) else " (no longer offered)"
+            self.stdout.write(f"{each.label}: {each.title}{mark}")
             for step in each.steps:
                 marks = [f"after {', '.join(step.after)}" if step.after else "first"]
                 marks += [f"within {step.timeout.total_seconds():g} s"] if step.timeout else []
@@ -58,8 +64,18 @@ class Command(BaseCommand):
                 self.stdout.write(f"  {step.key}: {'; '.join(marks)}")
 
     def _check(self, options: dict[str, Any]) -> None:
-        found = used.in_force().all()
+        known = used.in_force()
+        if not known.latest:
+            raise CommandError("There is no definition (*.toml) in the folders that the setting names: none begins.")
+        found = known.all()
         self.stdout.write(f"{len(found)} definitions, all usable: {', '.join(each.label for each in found) or 'none'}.")
+
+    def _untrack(self, options: dict[str, Any]) -> None:
+        found = listening.not_needed(used.in_force())
+        if not options["dry_run"]:
+            listening.untrack(found)
+        done = "would be tracked no more" if options["dry_run"] else "are tracked no more"
+        self.stdout.write(f"{len(found)} event types {done}{': ' if found else ''}{', '.join(found)}.")
 
     def _replay(self, options: dict[str, Any]) -> None:
         last = Instance.objects.order_by("-id").values_list("id", flat=True).first() or 0
@@ -105,7 +121,7 @@ def _definition(named: str) -> Definition:
         return read(Path(named))
     loaded: Registry = used.in_force()
     name, _, version = named.partition(":")
-    found = loaded.get(name, int(version)) if version.isdecimal() else loaded.latest.get(name)
+    found = loaded.get(name, int(version)) if version.isdecimal() else loaded.shown.get(name)
     if found is None or (version and not version.isdecimal()):
         known = ", ".join(f"{each.name}:{each.version}" for each in loaded.all())
         raise CommandError(

@@ -1,0 +1,140 @@
+"""Whoever may insert events by SQL can use the hub's name: it keeps nothing from being said, and does not go unseen."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from events.models import Event
+from tests.factories import EventFactory
+from tests.workflows import shop
+from tests.workflows.lives import DEFINITIONS
+from tests.workflows.support import catch_up, instance, tell, tracked
+from workflows import announcements, facts, used
+from workflows.fold import Effect
+from workflows.models import Fact, WorkflowInbox
+from workflows.replay import replay
+from workflows.words import DONE, FAILURE
+
+pytestmark = pytest.mark.django_db
+ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
+REQUEST = Effect("saga.compensation_requested", "order")
+
+
+def differences() -> list[str]:
+    return [str(each) for batch in replay(used.in_force(), 500) for each in batch.differences]
+
+
+def forge(external_id: str, kind: str = REQUEST.kind, **payload: Any) -> Event:
+    event: Any = EventFactory(source="hub", external_id=external_id, event_type=kind, payload=json.dumps(payload))
+    found: Event = event
+    return found
+
+
+def fail(key: str) -> None:
+    tell(ORDER, ("inventory", FAILURE), key, reason="no stock", order_id=key)
+    catch_up()
+
+
+def said(key: str) -> list[Event]:
+    """What counts as the request, by the saga's own facts."""
+    noted = Fact.objects.filter(instance=instance(key), role="emitted", detail=REQUEST.kind)
+    return [fact.event for fact in noted if fact.event is not None]
+
+
+@pytest.fixture
+def order() -> Any:
+    tracked()
+    tell(ORDER, ("order", DONE), "k-1", order_id="k-1")
+    catch_up()
+    return instance("k-1")
+
+
+@pytest.mark.parametrize("kind", [REQUEST.kind, "saga.completed"])
+def test_a_forged_event_does_not_keep_the_real_one_from_being_published(
+    order: Any, kind: str, caplog: pytest.LogCaptureFixture
+):
+    forged = forge(announcements.external_id(order.saga_id, REQUEST), kind, saga_id=str(order.saga_id))
+    fail("k-1")
+
+    [request] = said("k-1")
+    assert request.id != forged.id
+    assert json.loads(request.payload)["reason"] == "no stock"
+    assert differences() == []
+    assert "workflow_event_forged" in caplog.text
+
+
+def test_one_who_knows_what_will_be_said_does_not_keep_it_from_being_said_either(order: Any):
+    wanted: dict[str, Any] = {
+        "saga_id": str(order.saga_id),
+        "saga_type": "order_submission",
+        "version": 1,
+        "correlation_id": "k-1",
+        "aggregate_id": "k-1",
+        "step": "order",
+        "reason": "no stock",
+    }
+    forge(announcements.external_id(order.saga_id, REQUEST))
+    forge(announcements.other_external_id(order.saga_id, REQUEST, wanted))
+    fail("k-1")
+
+    [request] = said("k-1")
+    assert json.loads(request.payload) == wanted
+    assert request.external_id is None
+
+
+def test_the_real_one_is_published_once_though_its_publisher_is_cut_short(order: Any, monkeypatch: pytest.MonkeyPatch):
+    forge(announcements.external_id(order.saga_id, REQUEST))
+    with monkeypatch.context() as patch:
+        patch.setattr(facts, "note_published", lambda *given: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            fail("k-1")
+    WorkflowInbox.objects.update(lease_until=None)
+    catch_up()
+
+    assert Event.objects.filter(event_type=REQUEST.kind).count() == 2, "the forged one and the real one"
+    assert [json.loads(event.payload)["reason"] for event in said("k-1")] == ["no stock"]
+
+
+def test_what_the_hub_said_before_it_knew_the_aggregate_stays_as_it_was_said(order: Any):
+    tell(ORDER, ("order", DONE), "k-2", nothing="yet")
+    catch_up()
+    saga = instance("k-2")
+    wanted: dict[str, Any] = {
+        "saga_id": str(saga.saga_id),
+        "saga_type": "order_submission",
+        "version": 1,
+        "correlation_id": "k-2",
+        "aggregate_id": None,
+        "step": "order",
+        "reason": "no stock",
+    }
+    before = forge(announcements.external_id(saga.saga_id, REQUEST), **wanted)
+    fail("k-2")
+
+    assert said("k-2") == [before]
+    assert differences() == []
+
+
+def test_a_replay_tells_of_an_event_that_does_not_say_what_the_facts_say(order: Any):
+    fail("k-1")
+    forged = forge("forged", saga_id=str(order.saga_id), step="payment")
+    facts.note_published([(order.pk, forged.id, Effect(REQUEST.kind, "payment"))], order.updated_at)
+
+    [found] = differences()
+    assert f"event {forged.id} is " in found
+    assert "no stock" in found
+
+
+def test_whatever_becomes_of_a_saga_its_events_go_on_saying_what_the_facts_say():
+    shop.completed("o-1")
+    shop.failed("o-2")
+    shop.declined("o-3")
+    shop.order("o-3", "order.failed", "inventory.released")
+    shop.order("o-3", "payment.processed")
+    shop.declined("o-4")
+
+    assert differences() == []
+    assert Fact.objects.filter(role="emitted").count() >= 8

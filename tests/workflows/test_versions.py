@@ -1,0 +1,317 @@
+"""Definitions change while sagas are under way: each saga is read and followed by the version it was born with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from events.intake import publish
+from events.models import Event
+from tests.factories import EventFactory
+from tests.workflows import support
+from tests.workflows.support import catch_up, facts, instance, tracked
+from webhookhub.db import clock
+from workflows import used, verbs
+from workflows.models import Instance, TrackedType, WorkflowInbox
+from workflows.registry import load, registry
+from workflows.tracker import Tracker
+from workflows.verbs import InvalidFact
+
+pytestmark = pytest.mark.django_db
+
+TEXT = """
+name = "trip"
+version = {version}
+starts = ["trip.booked"]
+correlation = "{correlation}"
+aggregate = "{aggregate}"
+error = "{error}"
+[[steps]]
+key = "booking"
+done = ["trip.booked"]
+[[steps]]
+key = "payment"
+after = ["booking"]
+done = ["trip.paid"{more}]
+failed = ["trip.refused"]
+{undo}
+[[steps]]
+key = "ticket"
+after = ["payment"]
+done = ["trip.issued"]
+[[steps]]
+key = "extra"
+after = ["ticket"]
+done = ["trip.upgraded"]
+optional = true
+"""
+Write = Callable[..., None]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, hub_settings: Any) -> Path:
+    hub_settings(workflow_definitions=(tmp_path,))
+    load.cache_clear()
+    return tmp_path
+
+
+@pytest.fixture
+def write(folder: Path) -> Write:
+    """A version goes into the folder, and the processes are started anew."""
+
+    def into(version: int, correlation: str = "correlation_id", **changes: str) -> None:
+        given = {"aggregate": "payload.trip", "error": "payload.reason", "more": "", "undo": "", **changes}
+        text = TEXT.format(version=version, correlation=correlation, **given)
+        (folder / f"trip_{version}.toml").write_text(text)
+        restart()
+
+    return into
+
+
+def take_away(folder: Path, version: int) -> None:
+    (folder / f"trip_{version}.toml").unlink()
+    restart()
+
+
+def restart() -> None:
+    load.cache_clear()
+    tracked()
+
+
+def say(event_type: str, case: str, trip: str, **payload: Any) -> None:
+    publish(event_type, {"trip": trip, **payload}, correlation_id=case)
+    catch_up()
+
+
+def kept() -> dict[str, tuple[int, str]]:
+    """Correlation key → version and status."""
+    rows = Instance.objects.values_list("correlation_key", "definition_version", "status")
+    return {key: (version, status) for key, version, status in rows}
+
+
+def test_a_saga_in_flight_goes_on_by_its_own_key_when_a_new_version_has_another(write: Write):
+    write(1)
+    say("trip.booked", "case-1", "t-1")
+    write(2, "payload.trip")
+    for event_type in ("trip.booked", "trip.paid", "trip.issued"):
+        say(event_type, "case-2", "t-2")
+    for event_type in ("trip.paid", "trip.issued"):
+        say(event_type, "case-1", "t-1")
+
+    assert kept() == {"case-1": (1, "COMPLETED"), "t-2": (2, "COMPLETED")}, (
+        "and no third was born of the old one's events"
+    )
+
+
+def test_the_events_of_old_and_new_sagas_may_come_in_one_batch(write: Write):
+    write(1)
+    for number in (1, 2):
+        say("trip.booked", f"case-{number}", f"t-{number}")
+    write(2, "payload.trip")
+    for event_type in ("trip.issued", "trip.paid", "trip.booked"):
+        for number in (3, 2, 1):
+            publish(event_type, {"trip": f"t-{number}"}, correlation_id=f"case-{number}")
+    catch_up()
+
+    assert kept() == {"case-1": (1, "COMPLETED"), "case-2": (1, "COMPLETED"), "t-3": (2, "COMPLETED")}
+
+
+def test_aggregate_and_reason_are_found_where_the_sagas_own_version_looks(write: Write):
+    write(1, aggregate="payload.old", error="payload.old_reason")
+    say("trip.booked", "case-1", "t-1")
+    write(2, aggregate="payload.new", error="payload.new_reason")
+    given = {"old": "a-1", "new": "b-1", "old_reason": "no money", "new_reason": "declined"}
+    for case in ("case-1", "case-2"):
+        say("trip.refused", case, "t", **given)
+
+    assert (instance("case-1", "trip").aggregate_id, instance("case-1", "trip").error_message) == ("a-1", "no money")
+    assert (instance("case-2", "trip").aggregate_id, instance("case-2", "trip").error_message) == ("b-1", "declined")
+
+
+def test_what_comes_late_for_an_old_saga_that_has_ended_begins_no_new_one(write: Write):
+    write(1)
+    for event_type in ("trip.booked", "trip.paid", "trip.issued"):
+        say(event_type, "case-1", "t-1")
+    write(2, "payload.trip")
+    say("trip.upgraded", "case-1", "t-1")
+
+    assert kept() == {"case-1": (1, "COMPLETED")}
+    assert ("extra", "done") in facts("case-1")
+
+
+def test_after_an_old_saga_has_ended_the_next_begins_under_its_new_key(write: Write):
+    """Sagas were told apart by too little, which is why there is a new version."""
+    write(1)
+    for event_type in ("trip.booked", "trip.paid", "trip.issued"):
+        say(event_type, "customer", "t-1")
+    write(2, "payload.trip")
+    for event_type in ("trip.booked", "trip.paid", "trip.issued"):
+        say(event_type, "customer", "t-2")
+
+    assert kept() == {"customer": (1, "COMPLETED"), "t-2": (2, "COMPLETED")}
+
+
+def test_a_saga_that_failed_under_the_old_key_does_not_undo_what_belongs_to_the_next(write: Write):
+    write(1, undo='compensated = ["trip.refunded"]')
+    for event_type in ("trip.booked", "trip.refused"):
+        say(event_type, "customer", "t-1")
+    write(2, "payload.trip", undo='compensated = ["trip.refunded"]')
+    for event_type in ("trip.booked", "trip.paid", "trip.issued"):
+        say(event_type, "customer", "t-2")
+
+    assert kept() == {"customer": (1, "FAILED"), "t-2": (2, "COMPLETED")}
+    assert "saga.compensation_requested" not in Event.objects.values_list("event_type", flat=True)
+
+
+def test_a_saga_that_ended_long_ago_under_the_old_key_has_no_claim_to_anything(write: Write):
+    """A process may die with the event in its hands that comes first: the others are not to be lost."""
+    write(1)
+    for event_type in ("trip.booked", "trip.paid", "trip.issued"):
+        EventFactory.create(event_type=event_type, correlation_id="customer", payload='{"trip": "t-1"}')
+    catch_up()
+    hours_later = clock.now() + timedelta(hours=3)
+    write(2, "payload.trip")
+    for event_type in ("trip.paid", "trip.issued", "trip.booked"):
+        EventFactory.create(
+            event_type=event_type, correlation_id="customer", payload='{"trip": "t-2"}', created_at=hours_later
+        )
+        catch_up()
+
+    assert kept() == {"customer": (1, "COMPLETED"), "t-2": (2, "COMPLETED")}
+
+
+def test_a_saga_with_the_same_key_as_the_version_in_force_hears_what_comes_late_for_ever(write: Write):
+    write(1, undo='compensated = ["trip.refunded"]')
+    for event_type in ("trip.booked", "trip.refused"):
+        say(event_type, "case-1", "t-1")
+    write(2, aggregate="payload.other", undo='compensated = ["trip.refunded"]')
+    EventFactory.create(
+        event_type="trip.paid", correlation_id="case-1", payload="{}", created_at=clock.now() + timedelta(days=3)
+    )
+    catch_up()
+
+    assert kept() == {"case-1": (1, "FAILED")}
+    assert support.published("case-1")[-1] == ("saga.compensation_requested", "payment")
+
+
+def test_an_event_that_ended_an_old_saga_begins_no_new_one_when_it_is_looked_at_again(folder: Path):
+    short = 'name = "trip"\nversion = {}\nstarts = ["trip.booked"]\ncorrelation = "{}"\n'
+    short += '[[steps]]\nkey = "booking"\ndone = ["trip.booked"]\n'
+    (folder / "1.toml").write_text(short.format(1, "correlation_id"))
+    restart()
+    stored = publish("trip.booked", {"trip": "t-1"}, correlation_id="case-1")
+    catch_up()
+    (folder / "2.toml").write_text(short.format(2, "payload.trip"))
+    restart()
+    WorkflowInbox.objects.create(event_id=stored.id)
+    catch_up()
+
+    assert kept() == {"case-1": (1, "COMPLETED")}
+
+
+def test_the_past_of_an_old_saga_is_not_the_past_of_a_new_one(write: Write):
+    write(1, "payload.trip")
+    for event_type in ("trip.booked", "trip.paid", "trip.issued"):
+        say(event_type, "customer", "t-1")
+    write(2)
+    say("trip.booked", "customer", "t-2")
+
+    assert kept() == {"t-1": (1, "COMPLETED"), "customer": (2, "IN_PROGRESS")}
+    assert instance("customer", "trip").current_step == "payment"
+
+
+def test_a_process_with_older_definitions_follows_the_sagas_of_newer_ones(write: Write):
+    """In a rolling deployment both are at work on the same inbox."""
+    write(1)
+    old = Tracker(registry())
+    write(2, "payload.trip", more=', "trip.settled"')
+    say("trip.booked", "case-1", "t-1")
+    publish("trip.settled", {"trip": "t-1"}, correlation_id="case-1")
+    assert old.track(500) == 1
+
+    assert instance("t-1", "trip").current_step == "ticket"
+
+
+def test_reading_by_two_versions_costs_no_question_per_event(write: Write, django_assert_max_num_queries: Any):
+    write(1)
+    say("trip.booked", "case-0", "t-0")
+    write(2, "payload.trip")
+    for number in range(100):
+        for event_type in ("trip.booked", "trip.paid", "trip.issued"):
+            publish(event_type, {"trip": f"t-{number}"}, correlation_id=f"case-{number}")
+
+    with django_assert_max_num_queries(48):
+        assert Tracker(registry()).track(500) == 300
+
+    assert Instance.objects.filter(status="COMPLETED").count() == 100
+
+
+def test_what_is_no_longer_offered_begins_no_more_and_is_followed_to_its_end(folder: Path, write: Write):
+    write(1)
+    say("trip.booked", "case-1", "t-1")
+    take_away(folder, 1)
+    say("trip.booked", "case-2", "t-2")
+    say("trip.refused", "case-1", "t-1", reason="no money")
+
+    assert kept() == {"case-1": (1, "FAILED")}
+    with pytest.raises(InvalidFact, match="'trip' is no longer offered: no new one begins"):
+        verbs.start("trip", "case-3", idempotency_key="k", actor="shop")
+    assert verbs.start("trip", "case-1", idempotency_key="k", actor="shop").instance.correlation_key == "case-1"
+
+
+def test_a_version_that_is_put_back_is_in_force_again(folder: Path, write: Write):
+    write(1)
+    say("trip.booked", "case-1", "t-1")
+    write(2, "payload.trip")
+    say("trip.booked", "case-2", "t-2")
+    take_away(folder, 2)
+    say("trip.booked", "case-3", "t-3")
+    for number in (1, 2, 3):
+        for event_type in ("trip.paid", "trip.issued"):
+            say(event_type, f"case-{number}", f"t-{number}")
+
+    assert kept() == {"case-1": (1, "COMPLETED"), "t-2": (2, "COMPLETED"), "case-3": (1, "COMPLETED")}
+
+
+def test_a_folder_of_ones_own_takes_the_place_of_the_shipped_definitions_though_these_were_used(
+    tmp_path: Path, hub_settings: Any
+):
+    tracked()
+    publish("order.submitted", {}, correlation_id="o-1")
+    catch_up()
+    hub_settings(workflow_definitions=(tmp_path,))
+    (tmp_path / "trip_1.toml").write_text(
+        TEXT.format(version=1, correlation="correlation_id", aggregate="payload.a", error="payload.b", more="", undo="")
+    )
+    restart()
+    for key in ("o-1", "o-2"):
+        publish("inventory.reservation_failed", {}, correlation_id=key)
+    catch_up()
+
+    assert list(used.in_force().latest) == ["trip"]
+    assert kept() == {"o-1": (1, "COMPENSATING")}
+
+
+def test_a_process_never_stops_tracking_what_it_does_not_know(folder: Path, write: Write):
+    write(1, more=', "trip.settled"')
+    take_away(folder, 1)
+    write(2)
+
+    assert TrackedType.objects.filter(event_type="trip.settled").exists(), "another process may need it"
+
+
+def test_what_is_still_open_is_tracked_though_it_is_no_longer_offered(folder: Path, write: Write):
+    write(1)
+    say("trip.booked", "case-1", "t-1")
+    TrackedType.objects.all().delete()
+    take_away(folder, 1)
+    assert TrackedType.objects.filter(event_type="trip.refused").exists()
+
+    say("trip.refused", "case-1", "t-1")
+    TrackedType.objects.all().delete()
+    support.tracked()
+    assert not TrackedType.objects.exists()

@@ -1,0 +1,106 @@
+"""To which sagas the events at hand belong: to every one whose own version finds them.
+
+Versions of a definition may tell sagas apart by different keys. What a saga finds that is open, or that goes by the
+same key as the version in force, is its own. One that has ended under another key still hears what comes late; but only
+what is nobody else's, and not for ever: that key may mean less than the new one, and stand for other cases by then.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from .models import Instance
+from .registry import Registry
+from .sightings import Key, Seen, heard
+from .words import OPEN
+
+# Type of the saga and number of the event.
+Belongs = tuple[str, int]
+
+
+class Known(NamedTuple):
+    """A saga that exists."""
+
+    id: int
+    version: int
+    status: str
+    ended_at: datetime | None
+
+
+class Finding(NamedTuple):
+    """A saga finds an event; `late` if it has ended and goes by another key than the version in force."""
+
+    key: Key
+    saga: Known
+    seen: Seen
+    late: bool
+
+    @property
+    def belongs(self) -> Belongs:
+        return self.key[0], self.seen.event_id
+
+
+def existing(keys: Iterable[Key]) -> dict[Key, Known]:
+    by_name: dict[str, list[str]] = defaultdict(list)
+    for name, key in keys:
+        by_name[name].append(key)
+    found: dict[Key, Known] = {}
+    for name, wanted in by_name.items():
+        rows = Instance.objects.filter(saga_type=name, correlation_key__in=wanted)
+        columns = rows.values_list("correlation_key", "id", "definition_version", "status", "completed_at")
+        for key, id, version, status, ended_at in columns:
+            found[name, key] = Known(id, version, status, ended_at)
+    return found
+
+
+def findings(registry: Registry, seen: Mapping[Key, Sequence[Seen]], sagas: Mapping[Key, Known]) -> list[Finding]:
+    found = []
+    for key, saga in sagas.items():
+        definition, current = registry.get(key[0], saga.version), registry.latest.get(key[0])
+        if definition is None:
+            continue  # of a newer program, and first used a moment ago: advance() says so
+        lively = saga.status in OPEN or current is None or current.correlation == definition.correlation
+        for each in seen[key]:
+            if each.reading != definition.reading or each.event_type not in definition.roles:
+                continue
+            if lively or each.at <= (saga.ended_at or each.at) + definition.timeout + definition.compensation_timeout:
+                found.append(Finding(key, saga, each, not lively))
+    return found
+
+
+def settled(found: Iterable[Finding]) -> list[Finding]:
+    """Without those of sagas that have ended, where the event is another's own."""
+    found = list(found)
+    own = {each.belongs for each in found if not each.late}
+    return [each for each in found if not each.late or each.belongs not in own]
+
+
+def unborn(
+    registry: Registry, seen: Mapping[Key, Sequence[Seen]], sagas: Mapping[Key, Known], found: Iterable[Finding]
+) -> list[Key]:
+    """Those of the keys with which a saga begins, in the version in force: its events belong to none.
+
+    One that has ended under another version lets the next begin with an event that begins one; but not if it had this
+    very event before it ended, and it is looked at again.
+    """
+    missing = {key: said for key, said in seen.items() if key not in sagas and key[0] in registry.latest}
+    wanted = {(name, each.event_id) for (name, _), said in missing.items() for each in said}
+    taken, passed_on = set[Belongs](), set[Belongs]()
+    for each in found:
+        if each.belongs in wanted:
+            starts = registry.latest[each.key[0]].starts
+            (passed_on if each.late and each.seen.event_type in starts else taken).add(each.belongs)
+    taken |= passed_on & heard({event_id for _, event_id in passed_on})
+    return [
+        (name, key)
+        for (name, key), said in missing.items()
+        if any(
+            each.reading == registry.latest[name].reading
+            and each.event_type in registry.latest[name].roles
+            and (name, each.event_id) not in taken
+            for each in said
+        )
+    ]
