@@ -58,7 +58,7 @@ class Worker:
 
     def wind_up(self, batch_size: int) -> int:
         """Finish what has been taken, without taking new jobs; what cannot be sent soon is given back."""
-        finished = self._finish(batch_size)
+        finished = self._finish(batch_size, taking=False)
         if not self._engine.in_flight:
             finished += self._flush(batch_size)  # no others will come to be reported with them
         self._give_back()
@@ -114,18 +114,18 @@ class Worker:
         """Its receiver is busy: leave the way to others."""
         self._unsent.append((job, timedelta(seconds=self._engine.wait_seconds(job.endpoint.callback_url))))
 
-    def _finish(self, batch_size: int) -> int:
+    def _finish(self, batch_size: int, *, taking: bool = True) -> int:
         """Move transfers on and report what is ready."""
-        self.collect(self._patience())
+        self.collect(self._patience(taking))
         return self._flush(batch_size) if self._due() or len(self._reports) >= batch_size else 0
 
-    def _patience(self) -> float:
+    def _patience(self, taking: bool = True) -> float:
         """How long to wait for the network: until there is something to ask of the database, or to tell it."""
         if self._unsent or self._due():
             return 0.0  # whoever has turned jobs away looks at once for others that can be sent
         now = time.monotonic()
         until = now + POLL_SECONDS
-        if self._engine.free > len(self._reports):
+        if taking and self._engine.free > len(self._reports):
             until = min(until, self._lease_again_at)
         if self._reports:
             until = min(until, self._oldest_report + REPORT_DELAY_SECONDS)

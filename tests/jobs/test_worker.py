@@ -16,7 +16,7 @@ from jobs import worker as worker_module
 from jobs.lease import lease
 from jobs.models import Job
 from jobs.report import Report, report
-from jobs.worker import Worker
+from jobs.worker import POLL_SECONDS, Worker
 from subscriptions.models import Subscription
 from tests.factories import JobFactory
 from webhookhub import cipher
@@ -250,6 +250,38 @@ def test_a_worker_that_winds_up_takes_nothing_new_and_finishes_what_it_has(recei
     late.refresh_from_db()
     assert late.status == "Pending"
     assert Job.objects.filter(status="Completed").count() == 1
+
+
+def test_winding_up_waits_for_the_answer_and_does_not_ask_for_it_again_and_again(receiver: Receiver):
+    answer_now = held_back(receiver)
+    jobs_at(receiver, 1)
+    worker = Worker("w")
+    try:
+        turn_until(worker, lambda: len(receiver.received) == 1)
+        turns, until = 0, time.monotonic() + 10 * POLL_SECONDS
+        while time.monotonic() < until:
+            worker.wind_up(100)
+            turns += 1
+    finally:
+        answer_now.set()
+        worker.close()
+
+    assert turns < 50
+
+
+def test_results_wait_for_others_but_keep_no_slots_from_being_used(receiver: Receiver, monkeypatch):
+    monkeypatch.setattr(worker_module, "REPORT_DELAY_SECONDS", 60)
+    jobs_at(receiver, 1)
+    worker = Worker("w", concurrency=4)
+
+    turn_until(worker, lambda: len(receiver.received) == 1 and worker.rest() > 0)
+    assert worker.open_jobs == 1
+    assert not Job.objects.filter(status="Completed").exists()
+
+    for path in ("/a", "/b", "/c"):
+        JobFactory.create(saga__subscription__callback_url=receiver.url(path))
+    turn_until(worker, lambda: Job.objects.filter(status="Completed").count() >= 2)
+    worker.close()
 
 
 def test_an_idle_worker_says_so():

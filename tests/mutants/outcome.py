@@ -1,5 +1,6 @@
-"""What a run of the tests shows of a mutant. Only an assertion that fails, or a rule of the database that is broken, shows
-that it is known what is wrong: a time-out, an error on the way to a test or another exception may have any cause."""
+"""What a run of the tests shows of a mutant. Only an assertion that fails, or a rule of the database that is broken,
+shows that it is known what is wrong: a time-out, an error on the way to a test or another exception may have any
+cause."""
 
 from __future__ import annotations
 

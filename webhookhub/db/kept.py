@@ -6,6 +6,7 @@ is mostly that, where few come at a time.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
@@ -22,7 +23,11 @@ UUID_FIELD: UUIDField[UUID, UUID] = UUIDField()
 
 
 class Limit(int):
-    """How many rows at most: part of the statement and no value in it."""
+    """How many rows at most. Django writes it into the statement; here it is filled in like the values."""
+
+
+# Stands for a limit while a query is compiled.
+ANY_LIMIT = 2_147_480_007
 
 
 class Slot(Value):
@@ -39,19 +44,27 @@ class _Compiled(NamedTuple):
     converters: dict[int, Any]
 
 
+class _OfThisThread(threading.local):
+    """What is compiled holds on to its connection, which goes with its thread."""
+
+    def __init__(self) -> None:
+        self.by_shape: dict[Any, _Compiled] = {}
+
+
 class _Kept:
-    """`build` gets a slot for each value, a list of them for a list, and a Limit as the number it is."""
+    """`build` gets a slot for each value, a list of them for a list, and a number for a Limit."""
 
     def __init__(self, build: Callable[..., Any]) -> None:
         self._build = build
-        self._compiled: dict[Any, _Compiled] = {}
+        self._compiled = _OfThisThread()
 
     def _filled(self, given: Given) -> tuple[_Compiled, list[Any]]:
         given = {name: _padded(value) if _is_list(value) else value for name, value in given.items()}
-        shape = tuple(_shape(value) for value in given.values())
-        if shape not in self._compiled:
-            self._compiled[shape] = self._compile(given)
-        compiled = self._compiled[shape]
+        shape = tuple(len(value) if _is_list(value) else None for value in given.values())
+        kept = self._compiled.by_shape
+        if shape not in kept:
+            kept[shape] = self._compile(given)
+        compiled = kept[shape]
         return compiled, [_value(parameter, given) for parameter in compiled.parameters]
 
     def _compile(self, given: Given) -> _Compiled:
@@ -60,7 +73,10 @@ class _Kept:
         )
         sql, parameters = compiler.as_sql()
         fields = [column for column, *_ in compiler.select[: compiler.col_count]] if compiler.select else []
-        return _Compiled(sql, parameters, compiler, compiler.get_converters(fields))
+        # A limit comes after every condition.
+        limits = [Slot((name, None)) for name, value in given.items() if isinstance(value, Limit)]
+        sql = sql.replace(f"LIMIT {ANY_LIMIT}", "LIMIT %s")
+        return _Compiled(sql, (*parameters, *limits), compiler, compiler.get_converters(fields))
 
     def _query(self, **slots: Any) -> Any:
         raise NotImplementedError
@@ -120,14 +136,10 @@ def _padded(values: Sequence[Any]) -> Sequence[Any]:
     return [*values, *[values[-1]] * missing]
 
 
-def _shape(value: Any) -> Any:
-    return len(value) if _is_list(value) else value if type(value) is Limit else None
-
-
 def _slots(name: str, value: Any) -> Any:
     if _is_list(value):
         return [Slot((name, position)) for position in range(len(value))]
-    return int(value) if type(value) is Limit else Slot((name, None))
+    return ANY_LIMIT if isinstance(value, Limit) else Slot((name, None))
 
 
 def _value(parameter: Any, given: Given) -> Any:
@@ -137,4 +149,6 @@ def _value(parameter: Any, given: Given) -> Any:
     value = given[name] if position is None else given[name][position]
     if isinstance(value, datetime):
         return connection.ops.adapt_datetimefield_value(value)
-    return UUID_FIELD.get_db_prep_value(value, connection) if isinstance(value, UUID) else value
+    if isinstance(value, UUID):
+        return UUID_FIELD.get_db_prep_value(value, connection)
+    return int(value) if isinstance(value, Limit) else value  # a driver writes only a plain number as a number

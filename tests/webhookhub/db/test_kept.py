@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import weakref
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
 from sagas.models import Saga
@@ -79,6 +82,24 @@ def test_nothing_is_built_twice_for_lists_of_about_the_same_length():
         asked(ids=list(range(count)))
 
     assert built == [1, 2, 4, 8]
+
+
+def test_what_a_thread_has_asked_keeps_nothing_of_it():
+    asked = KeptSelect(lambda ids: Saga.objects.filter(id__in=ids).values_list("id"))
+    connections_of_threads = []
+
+    def ask() -> None:
+        asked(ids=[1])
+        connections_of_threads.append(weakref.ref(connections["default"]))
+        connection.close()
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+        thread.join()
+    gc.collect()
+
+    assert [kept() for kept in connections_of_threads] == [None, None]
 
 
 def test_an_empty_list_is_not_asked_for():
