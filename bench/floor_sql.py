@@ -125,17 +125,15 @@ class Floor:
             return 0
         now = self._now()
         sagas = _list(row[1] for row in finished)
-        look = (
+        applied = self._rows(
             "SELECT s.id, s.status, s.attempt_count, s.max_retry_limit, s.base_delay, s.event_id, s.subscription_id, "
             f"e.correlation_id, e.created_at, s.generation, s.created_at FROM {SAGAS} s JOIN events e "
             f"ON e.id = s.event_id WHERE s.id IN ({sagas})"
         )
-        self._rows(look)
         self._do(
             f"UPDATE {SAGAS} SET status = 'Completed', attempt_count = 1, updated_at = {now} WHERE attempt_count = 0 "
             f"AND id IN ({sagas}) AND status = 'InProgress'"
         )
-        applied = self._rows(look)
         self._do("BEGIN")
         self._do(
             f"UPDATE {JOBS} SET settled_at = {now} WHERE id IN ({_list(row[0] for row in finished)}) "

@@ -97,7 +97,7 @@ class Ground(Budget):
         return self._opened(Embedded(file))
 
     def environment(self, url: str, **more: str) -> dict[str, str]:
-        """What a process of the hub is told: nothing but the defaults, and that it may reach the receiver."""
+        """What a process of the hub is told: the defaults, but for the log, and that it may reach the receiver."""
         inherited = {
             name: value for name, value in os.environ.items() if not name.startswith(("WEBHOOKHUB_", "DJANGO_"))
         }

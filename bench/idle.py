@@ -36,7 +36,9 @@ def _nothing(ground: Ground, result: Result) -> None:
         result.say(f"% of a core, {kind}", f"{percent:.2f}")
     server = used.pop("database")
     total = sum(used.values())
-    result.at_most(f"% of a core, all loops, over {seconds:g} s", f"{total:.2f}", total, CPU_TARGET)
+    result.at_most(
+        f"% of a core, all loops without the database, over {seconds:g} s", f"{total:.2f}", total, CPU_TARGET
+    )
     result.data |= {"percent_of_a_core": used, "database": server, "total": total}
 
 
@@ -63,5 +65,8 @@ def _much(ground: Ground, result: Result) -> None:
             ground.echo.behave()
             ground.echo.take()
     result.say("requests under way at once, at most", f"{most} of {wanted}")
-    result.at_most("MB of a worker at that", f"{memory:.0f}", memory, MEMORY_TARGET)
+    if most == wanted:
+        result.at_most("MB of a worker at that", f"{memory:.0f}", memory, MEMORY_TARGET)
+    else:
+        result.say("MB of a worker at that", f"{memory:.0f}, with fewer than it was to be measured with")
     result.data |= {"in_flight": most, "worker_mb": memory}

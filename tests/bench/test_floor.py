@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -45,11 +46,11 @@ class Recorded:
         return self._connection.store_result()
 
 
-def shapes(statements: list[str]) -> tuple[list[Shape], set[Shape]]:
-    """What was written, in order, and what was read: the verb and the tables it names."""
+def shapes(statements: list[str]) -> tuple[list[Shape], Counter[Shape]]:
+    """What was written, in order, and what was read, how often: the verb and the tables it names."""
     found = [(sql.split()[0], tuple(sorted(set(TABLES.findall(sql))))) for sql in statements]
     writes = [shape for shape in found if shape[0] in ("INSERT", "UPDATE", "DELETE")]
-    return writes, {shape for shape in found if shape[0] == "SELECT"}
+    return writes, Counter(shape for shape in found if shape[0] == "SELECT" and shape[1])
 
 
 @contextmanager
@@ -68,10 +69,10 @@ def stages_of_the_code() -> dict[str, list[str]]:
         jobs: list[Any] = []
         return {
             "route": captured(lambda: router.route(10)),
-            "dispatch": captured(lambda: dispatch(10)),
+            "dispatch": captured(lambda: dispatch(10, ["Pending"])),
             "lease": captured(lambda: jobs.extend(lease("worker", 10))),
             "report": captured(lambda: report("worker", [Report(job, None, 200, 3) for job in jobs])),
-            "settle": captured(lambda: settler.settle(10)),
+            "settle": captured(lambda: settler.settle(10, ["Completed"])),
         }
 
 

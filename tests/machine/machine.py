@@ -19,6 +19,7 @@ from jobs.release import release
 from jobs.report import Report, report
 from sagas.dispatch import dispatch
 from sagas.settle import Settler
+from sagas.todo import todo
 from subscriptions.models import Subscription
 from tests.conformance.world import TYPE, Staff
 from webhookhub.db import vendors
@@ -143,7 +144,7 @@ class HubMachine(RuleBasedStateMachine):
     @precondition(may_write)
     @rule(batch=batches, dies=deaths)
     def dispatch(self, batch: int, dies: int | None) -> None:
-        died = dying_after(dies, lambda: dispatch(batch))
+        died = dying_after(dies, lambda: dispatch(batch, todo()[0]))
         finish(self.model.dispatch(batch), dies if died else None)
 
     @precondition(may_write)
@@ -218,7 +219,7 @@ class HubMachine(RuleBasedStateMachine):
     @precondition(may_write)
     @rule(batch=batches, dies=deaths)
     def settle(self, batch: int, dies: int | None) -> None:
-        died = dying_after(dies, lambda: self.settler.settle(batch))
+        died = dying_after(dies, lambda: self.settler.settle(batch, todo()[1]))
         finish(self.model.settle(batch, self.settler_has_read), dies if died else None)
         if died:
             self.settler, self.settler_has_read = Settler(), {}

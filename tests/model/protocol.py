@@ -219,7 +219,8 @@ class Protocol:
                     # What the first look has shown is trusted when nothing was to be applied.
                     yield "finds nothing to apply", state, self._marking(saga, job, then, idle)
             case "complete":
-                yield "completes the saga", applied(COMPLETED), then("again")
+                # The number of rows that were changed tells whether anybody else was at it; only then is it read again.
+                yield "completes the saga", applied(COMPLETED), then("mark" if awaits else "again")
             case "retry":
                 yield "lets the saga wait for a retry", applied(PENDING_RETRY), then("again")
             case "letter":

@@ -43,6 +43,12 @@ def meets(span: Span, others: list[Span]) -> bool:
     return any(began <= span[1] + SLACK_SECONDS and ended >= span[0] - SLACK_SECONDS for began, ended in others)
 
 
+def most_unsaid(evidence: Evidence) -> int:
+    """A cleaner may be ended between what it has written and its word of it."""
+    of_cleaners = sum(fault.get("kind") == "cleaner" and fault["say"] != "woken" for fault in evidence.faults)
+    return CONCURRENCY * LOOPS["worker"] * (int(of_cleaners) + len(outages_of(evidence)))
+
+
 def most_resets(evidence: Evidence) -> int:
     """A worker holds so many leases at most, and loses them all at a fault of its own or of the database."""
     of_workers = sum(fault.get("kind") == "worker" and fault["say"] != "woken" for fault in evidence.faults)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from .deliveries import attempts
 from .evidence import Evidence, Receipt
-from .faults import SLACK_SECONDS, Span, hits_of, meets, most_resets, outages_of, stops_of
+from .faults import SLACK_SECONDS, Span, hits_of, meets, most_resets, most_unsaid, outages_of, stops_of
 from .plan import LEASE_SECONDS
 from .receiver import DROP, HANG, LATE_SECONDS
 
@@ -56,3 +56,6 @@ def resets_are_explained(evidence: Evidence) -> Iterator[str]:
     happened = sum(job.lease_resets for job in evidence.jobs)
     if happened > allowed:
         yield f"{happened} leases were reset; the faults explain {allowed}"
+    unsaid = happened - len(evidence.said.resets)
+    if unsaid > (explained := most_unsaid(evidence)):
+        yield f"{unsaid} leases were reset without a word; the faults explain {explained}"

@@ -379,6 +379,29 @@ def time_out_before_its_time(evidence: Evidence) -> None:
     begin_a_workflow_without_mail(evidence, said_after=599)
 
 
+def complete_without_the_last_step(evidence: Evidence) -> None:
+    for id in (101, 102, 103):
+        del evidence.events[id]
+
+
+def never_say_that_it_took_too_long(evidence: Evidence) -> None:
+    begin_a_workflow_without_mail(evidence, said_after=700)
+    del evidence.events[301], evidence.events[302]
+    evidence.workflows[-1] = replace(evidence.workflows[-1], status="IN_PROGRESS")
+    later = evidence.events[300].created_at + timedelta(seconds=700)
+    evidence.events[5] = replace(evidence.events[5], created_at=later)
+
+
+def have_nobody_undo_what_took_too_long(evidence: Evidence) -> None:
+    begin_a_workflow_without_mail(evidence, said_after=600)
+    del evidence.events[302]
+
+
+def reset_in_silence(evidence: Evidence) -> None:
+    evidence.faults = [fault for fault in evidence.faults if "database" not in fault["say"]]
+    evidence.jobs[0] = replace(evidence.jobs[0], lease_resets=3)
+
+
 def time_out_although_the_step_is_there(evidence: Evidence) -> None:
     begin_a_workflow_without_mail(evidence, said_after=600)
     step = WORKFLOW_STEPS[1]
@@ -476,6 +499,10 @@ LIES: dict[Callable[[Evidence], None], str] = {
     complete_a_workflow_in_silence: "Every workflow",
     tell_of_a_workflow_that_is_not_there: "Every workflow",
     say_twice_that_it_is_completed: "Every workflow",
+    complete_without_the_last_step: "Every workflow",
+    never_say_that_it_took_too_long: "Every workflow",
+    have_nobody_undo_what_took_too_long: "Every workflow",
+    reset_in_silence: "No lease was reset",
     time_out_before_its_time: "Every workflow",
     time_out_although_the_step_is_there: "Every workflow",
     fail_the_replay: "The replay",
