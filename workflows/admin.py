@@ -9,6 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
+from django.utils.translation import gettext as _
 
 from webhookhub.console.readonly import ReadOnlyAdmin
 
@@ -31,7 +32,7 @@ class InstanceAdmin(ReadOnlyAdmin):
         self._require_view(request)
         found = lists.listed(request)
         context = {
-            "title": "Workflows",
+            "title": _("Workflows"),
             "listed": found,
             "rows": [pages.row(each, found.now) for each in found.rows],
         }

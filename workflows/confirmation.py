@@ -106,7 +106,7 @@ def _do(request: HttpRequest, instance: Instance, name: str, given: dict[str, An
         done = redelivery.retry(
             instance, step, by=request.user, reason=reason, idempotency_key=key, delivery=given["delivery"]
         )
-        return f"On its way again: {', '.join(f'delivery {id}' for id in done.deliveries)}."
+        return gettext("On its way again: delivery %(numbers)s.") % {"numbers": ", ".join(map(str, done.deliveries))}
     role = UNDONE if name == "mark" else CLOSED
     verbs.act(instance, role, step, idempotency_key=key, actor=request.user.get_username(), reason=reason)
     return gettext("Recorded. The hub draws its conclusions within a moment.")

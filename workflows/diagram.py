@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-from . import reading, words
+from . import reading, telling, words
 from .definition import Definition
 from .models import Instance
 
@@ -50,7 +50,7 @@ class Box(NamedTuple):
 
     @property
     def told(self) -> str:
-        return self.note or self.state.replace("_", " ")
+        return self.note or telling.state(self.state)
 
 
 class Place(NamedTuple):

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
 from webhookhub.console.search import number
 from webhookhub.db import clock
@@ -44,7 +45,7 @@ def listed(request: HttpRequest) -> Listed:
         raise BadRequest("; ".join(f"{field}: {', '.join(map(str, errors))}" for field, errors in form.errors.items()))
     unknown = set(request.GET) - {*form.fields, "before"}
     if unknown:
-        raise BadRequest(f"{min(unknown)[:50]!r} is no filter here.")
+        raise BadRequest(_("%(name)s is no filter here.") % {"name": repr(min(unknown)[:50])})
     given = form.cleaned_data
     now = clock.now()
     if given["q"]:
@@ -97,7 +98,7 @@ def found(term: str, known: Registry) -> list[Instance]:
 
 
 def _choice(given: dict[str, Any], now: datetime) -> Choice:
-    _, at_least, at_most = AGES.get(given["age"], ("", None, None))
+    _says, at_least, at_most = AGES.get(given["age"], ("", None, None))
     return Choice(
         saga_type=given["saga_type"] or None,
         status=given["status"] or None,
@@ -125,5 +126,5 @@ def _steps(known: Registry, saga_type: str) -> list[tuple[str, str]]:
 def _before(text: str) -> int | None:
     value = number(text)
     if text and value is None:
-        raise BadRequest("before: must be a number.")
+        raise BadRequest(_("before: must be a number."))
     return value

@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext
+
 from sagas.transitions import COMPLETED
 
 from . import used
@@ -25,8 +27,10 @@ class Obstacle:
     deliveries: Sequence[Delivery]
 
     def __str__(self) -> str:
-        waits = f"stuck at {self.step}" if self.deliveries else f"waits for {self.step}"
-        return ": ".join([waits, "; ".join(map(str, self.deliveries))]) if self.deliveries else waits
+        if not self.deliveries:
+            return gettext("waits for %(step)s") % {"step": self.step}
+        given = {"step": self.step, "deliveries": "; ".join(map(str, self.deliveries))}
+        return gettext("stuck at %(step)s: %(deliveries)s") % given
 
 
 def obstacles(instances: Sequence[Instance]) -> dict[int, list[Obstacle]]:

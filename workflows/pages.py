@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,11 +16,9 @@ from events.models import Event
 from sagas.models import Saga
 from webhookhub.console import shown
 
-from . import diagram, used, words
+from . import diagram, telling, used, words
 from .confirmation import ACTIONS
 from .definition import Definition
-from .fold import Decision
-from .fold import Fact as Said
 from .models import Fact, Instance
 from .obstacles import obstacles
 from .statistics import SAMPLE, statistics
@@ -43,8 +40,10 @@ def duration(time: timedelta | None) -> str:
         return shown.NOTHING
     seconds = time.total_seconds()
     if seconds < 120:
-        return f"{seconds:.3g} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+        return _("%(number)s s") % {"number": f"{seconds:.3g}"}
+    if seconds < 7200:
+        return _("%(number)s min") % {"number": f"{seconds / 60:.0f}"}
+    return _("%(number)s h") % {"number": f"{seconds / 3600:.0f}"}
 
 
 def status(instance: Instance) -> SafeString:
@@ -90,7 +89,8 @@ def instance_page(request: HttpRequest, instance: Instance) -> dict[str, Any]:
 
 
 def _facts(instance: Instance) -> Iterable[tuple[str, Any]]:
-    definition = f"{instance.saga_type} version {instance.definition_version}"
+    named = {"name": instance.saga_type, "version": instance.definition_version}
+    definition = _("%(name)s version %(version)s") % named
     yield _("Status"), status(instance)
     yield _("Workflow"), shown.link(definition_address(instance.saga_type), definition)
     yield _("Saga id"), instance.saga_id
@@ -119,8 +119,8 @@ def _entry(request: HttpRequest, instance: Instance, entry: Entry) -> dict[str, 
     return {
         "at": shown.moment(fact.occurred_at),
         "step": fact.step or shown.NOTHING,
-        "says": in_words(fact),
-        "by": fact.actor or fact.origin,
+        "says": telling.fact(fact),
+        "by": fact.actor or telling.origin(fact.origin),
         "reason": fact.reason,
         "event": _event(request, entry.event),
         "deliveries": [
@@ -131,20 +131,6 @@ def _entry(request: HttpRequest, instance: Instance, entry: Entry) -> dict[str, 
             for each in entry.deliveries
         ],
     }
-
-
-def in_words(fact: Fact) -> str:
-    if fact.role in words.DECIDED:
-        decision = Decision.of(Said(fact.role, fact.step, fact.occurred_at, fact.origin, fact.detail))
-        what = decision.status if fact.role == words.ENDED else words.COMPENSATING
-        return f"the hub decided: {what}" + (f" ({decision.error})" if decision.error else "")
-    if fact.role == words.EMITTED:
-        return f"the hub published {fact.detail}"
-    if fact.role == words.RETRIED:
-        ids = ", ".join(map(str, json.loads(fact.detail or "{}").get("deliveries", [])))
-        return f"delivered again: delivery {ids}" if ids else "retried"
-    said = fact.role.replace("_", " ")
-    return f"{said}: {fact.detail}" if fact.detail and fact.detail != fact.reason else said
 
 
 def _event(request: HttpRequest, event: Event | None) -> Any:
@@ -173,8 +159,9 @@ def definition_page(name: str) -> dict[str, Any] | None:
     if definition is None:
         return None
     figures = statistics(definition)
-    notes = {step.key: "optional" if step.optional else " " for step in definition.steps}
-    notes |= {step.key: f"done by {step.share:.3g} %" for step in figures.steps if figures.sample}
+    notes = {step.key: _("optional") if step.optional else " " for step in definition.steps}
+    done_by = _("done by %(share)s %%")
+    notes |= {step.key: done_by % {"share": f"{step.share:.3g}"} for step in figures.steps if figures.sample}
     return {
         "title": definition.title,
         "definition": definition,
@@ -198,7 +185,7 @@ def _types(definition: Definition, key: str) -> SafeString:
     return format_html_join(
         mark_safe("<br>"),
         "{}: {}",
-        ((role.replace("_", " "), ", ".join(types)) for role, types in found if types),
+        ((telling.role(role), ", ".join(types)) for role, types in found if types),
     )
 
 

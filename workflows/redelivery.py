@@ -10,6 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import Protocol
 
+from django.utils.translation import gettext as _
+
 from deadletters.models import DeadLetter
 from deadletters.requeue import requeue
 from sagas.models import Saga
@@ -82,16 +84,20 @@ def _chosen(instance: Instance, step: str, delivery: int | None) -> list[int]:
         state = json.loads(instance.steps).get(step, "")
         found = [each.id for each in retriable(instance, step, state) if each.is_dead]
         if not found:
-            raise NothingToRetry(
-                f"no delivery of what {step} reacts to has died; to repeat one that arrived, name it by its number"
+            why = _(
+                "no delivery of what %(step)s reacts to has died; to repeat one that arrived, name it by its number"
             )
+            raise NothingToRetry(why % {"step": step})
         return found
     events = set(Fact.objects.filter(instance_id=instance.pk, event_id__isnull=False).values_list("event", flat=True))
     latest = {each.id: each for found in deliveries_of(events).values() for each in found}
     if delivery not in latest:
-        raise InvalidFact("delivery", f"{delivery} is not the latest of any event of this workflow")
+        raise InvalidFact(
+            "delivery", _("%(number)s is not the latest of any event of this workflow") % {"number": delivery}
+        )
     if not latest[delivery].is_settled:
-        raise NothingToRetry(f"delivery {delivery} is {latest[delivery].status}: it is still under way")
+        given = {"number": delivery, "status": latest[delivery].status}
+        raise NothingToRetry(_("delivery %(number)s is %(status)s: it is still under way") % given)
     return [delivery]
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils.translation import gettext_noop as _
+
 from . import choice
 from .choice import Choice
 from .definition import Definition
@@ -111,11 +113,11 @@ def _targets(definition: Definition, rows: Sequence[Instance], seconds: Sequence
     compensated = sum(row.status == COMPENSATED for row in undone)
     by_hand = sum(row.by_hand for row in ended)
     return [
-        Target("sagas that succeed", _share(completed, len(ended)), 99.0, True, "%", len(ended)),
-        Target("compensations that succeed", _share(compensated, len(undone)), 99.9, True, "%", len(undone)),
-        Target("mean duration", _mean(seconds), 5.0, False, "s", len(seconds)),
-        Target("failure found within", max(delays, default=None), 60.0, False, "s", len(delays)),
-        Target("put right by hand", _share(by_hand, len(ended)), 0.1, False, "%", len(ended)),
+        Target(_("sagas that succeed"), _share(completed, len(ended)), 99.0, True, "%", len(ended)),
+        Target(_("compensations that succeed"), _share(compensated, len(undone)), 99.9, True, "%", len(undone)),
+        Target(_("mean duration"), _mean(seconds), 5.0, False, "s", len(seconds)),
+        Target(_("failure found within"), max(delays, default=None), 60.0, False, "s", len(delays)),
+        Target(_("put right by hand"), _share(by_hand, len(ended)), 0.1, False, "%", len(ended)),
     ]
 
 

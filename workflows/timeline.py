@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from django.utils.translation import ngettext
+
 from events.models import Event
 from sagas.models import Saga
 from sagas.transitions import COMPLETED, DEAD_LETTERED
@@ -40,7 +42,7 @@ class Delivery:
 
     def __str__(self) -> str:
         """`inventory.reserved → payment service, 5 attempts, http_503`"""
-        times = f"{self.attempts} attempt{'' if self.attempts == 1 else 's'}"
+        times = ngettext("%(number)s attempt", "%(number)s attempts", self.attempts) % {"number": self.attempts}
         parts = [f"{self.event_type} → {self.receiver}", self.status, times, self.error_code]
         return ", ".join(part for part in parts if part)
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from trail import actions
 from trail import record as trail
 from webhookhub.db import clock
@@ -53,7 +55,7 @@ class KeyConflict(Exception):
     """The idempotency key was used before for another fact of this saga; nothing was recorded."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"idempotency_key {key!r} stands for another fact of this saga")
+        super().__init__(_("idempotency_key %(key)s stands for another fact of this saga") % {"key": repr(key)})
         self.key = key
 
 
@@ -188,7 +190,7 @@ def _record(
 
 def _text(field: str, value: object, limit: int) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= limit:
-        raise InvalidFact(field, f"must be a text of 1 to {limit} characters")
+        raise InvalidFact(field, _("must be a text of 1 to %(limit)s characters") % {"limit": limit})
     if not value.isprintable() or value != value.strip():
-        raise InvalidFact(field, "must not hold control characters, or begin or end with a blank")
+        raise InvalidFact(field, _("must not hold control characters, or begin or end with a blank"))
     return value

@@ -12,6 +12,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import translation
 from django.utils.html import escape
 
 from events.intake import publish
@@ -359,6 +360,56 @@ def test_a_definition_that_is_no_longer_offered_is_still_shown_with_its_runs(
     assert listed(watcher, "?saga_type=order_submission") == ["o-1"]
     assert listed(watcher, "?q=o-1") == ["o-1"]
     assert "Reserve inventory" in text_of(watcher, page(saga))
+
+
+def test_whoever_asks_for_chinese_reads_no_english_sentence(operator: Client):
+    saga = shop.waiting_for_payment("o-1")
+    shop.delivery("o-1", "inventory.reserved", "PendingRetry", "http_503")
+    failed = shop.failed("o-2")
+    shop.completed("o-3")
+    chinese = {"accept-language": "zh-TW,zh;q=0.9"}
+    try:
+        pages = {
+            address: operator.get(address, headers=chinese).content.decode()
+            for address in (
+                page(saga),
+                page(failed),
+                rows.listing(NAME),
+                act(saga, "retry"),
+                reverse("admin:workflows_instance_definition", args=["order_submission"]),
+                reverse("admin:workflows_instance_definition", args=["customer_registration"]),
+            )
+        }
+        refused = operator.post(
+            act(saga, "retry"), {"token": "0" * 32, "step": "payment", "reason": "r"}, headers=chinese
+        )
+        wrong = operator.get(rows.listing(NAME, "?colour=red"), headers=chinese)
+    finally:
+        translation.deactivate()  # a request leaves its language to the thread
+
+    shown = " ".join(pages.values()) + refused.content.decode()
+    for english in (
+        "the hub decided",
+        "the hub published",
+        "stuck at",
+        "waits for",
+        "attempts",
+        "begins with",
+        "done by",
+    ):
+        assert english not in shown, english
+    for english in ("Of the newest", "Completed in", "sagas that succeed", ">done<", ">waiting<", "has died"):
+        assert english not in shown, english
+    for said in (
+        "系統決定：FAILED",
+        "停在 payment：inventory.reserved",
+        "5 次嘗試",
+        "最新 3 次執行",
+        "成功的補償",
+        "已完成",
+    ):
+        assert said in shown, said
+    assert wrong.status_code == 400
 
 
 def test_no_page_asks_more_because_there_is_more_to_show(watcher: Client):

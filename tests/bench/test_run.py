@@ -13,19 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.processes.support import embedded_only
-from tests.support.server import NoServer, find
 from webhookhub.conf import KINDS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-pytestmark = embedded_only
-
-
-@pytest.fixture(autouse=True)
-def _server_program() -> None:
-    try:
-        find()
-    except NoServer as reason:
-        pytest.skip(str(reason))
+pytestmark = [embedded_only, pytest.mark.usefixtures("server_program")]
 
 
 def command(*arguments: str) -> list[str]:
