@@ -17,13 +17,22 @@ from .visitor import Visitor
 
 
 def test_a_failed_delivery_is_found_from_the_box_by_its_correlation_id(visitor: Callable[..., Visitor], root: User):
-    letter = rows.dead_letter("http_503")
-    rows.dead_letter("other")
+    wanted, other = (
+        SagaFactory.create(
+            event=EventFactory(source="shop", external_id=f"order-{number}", correlation_id=f"basket-{number}"),
+            status="DeadLettered",
+            attempt_count=3,
+            final_error_code="http_503",
+        )
+        for number in (1, 2)
+    )
     page = visitor(root).open(reverse("admin:index"))
 
-    page.fill(".hub-find-aside input", "http_503")
+    page.fill(".hub-find-aside input", "basket-1")
     page.press(".hub-find-aside input", "Enter")
-    page.click(f'a[href="{rows.change("sagas_saga", letter.saga_id)}"]')
+    page.wait_for_url("**/find/?q=basket-1")
+    assert page.locator(f'a[href="{rows.change("sagas_saga", other.pk)}"]').count() == 0
+    page.click(f'a[href="{rows.change("sagas_saga", wanted.pk)}"]')
 
     page.wait_for_selector(".hub-headline")
     assert "The endpoint answered 503" in page.inner_text(".hub-headline")
