@@ -49,7 +49,12 @@ def delivery(saga: Saga, user: Any) -> dict[str, Any]:
         found["payload"] = shown.json_block(saga.event.payload)
     if may("events.view_event") and may("subscriptions.view_subscription"):
         sent = requests.sent(saga.event, saga.subscription, saga.attempt_count)
-        found["sent"] = {"text": shown.block(sent.text), "curl": shown.block(sent.curl), "is_short": sent.is_short}
+        found["sent"] = {
+            "text": shown.block(sent.text),
+            "curl": shown.block(sent.curl),
+            "is_short": sent.is_short,
+            "url_is_masked": sent.url_is_masked,
+        }
     return found
 
 
@@ -128,7 +133,7 @@ def row(saga: Saga) -> dict[str, Any]:
         "id": saga.pk,
         "address": shown.page(Saga, saga.pk),
         "badge": badge(saga.status),
-        "endpoint": saga.subscription.callback_url,
+        "endpoint": saga.subscription.shown_url,
         "attempts": f"{saga.attempt_count} / {saga.max_retry_limit}",
         "error": shown.error(saga.final_error_code),
         "updated": shown.moment(saga.updated_at),
@@ -142,7 +147,7 @@ def attempt(job: Job, user: Any) -> dict[str, Any]:
         "entry": timeline.attempt(job),
         "badge": badge(job.status),
         "delivery_address": shown.page(Saga, job.saga_id),
-        "endpoint": saga.subscription.callback_url,
+        "endpoint": saga.subscription.shown_url,
         "event_type": saga.event.event_type,
         "moments": [(title, shown.moment(moment)) for title, moment in timeline.moments(job)],
     }

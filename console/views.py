@@ -156,7 +156,7 @@ def _letter(letter: DeadLetter) -> dict[str, Any]:
     return {
         "id": letter.pk,
         "address": shown.page(DeadLetter, letter.pk),
-        "endpoint": letter.subscription.callback_url,
+        "endpoint": letter.subscription.shown_url,
         "error": shown.error(letter.final_error_code),
         "failed_at": shown.moment(letter.failed_at),
     }
@@ -166,7 +166,7 @@ def _subscription(subscription: Subscription) -> dict[str, Any]:
     return {
         "id": subscription.pk,
         "address": shown.page(Subscription, subscription.pk),
-        "callback_url": subscription.callback_url,
+        "callback_url": subscription.shown_url,
         "event_type": subscription.event_type,
         "deliveries": shown.listing(Saga, f"subscription={subscription.pk}"),
     }

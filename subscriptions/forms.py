@@ -10,6 +10,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from webhookhub import cipher
 from webhookhub.db.errors import UnfitDatabase
+from webhookhub.egress.urls import MASK, masked
 
 from . import headers
 from .models import Subscription
@@ -20,6 +21,9 @@ DELAY = _("The base delay is a duration such as 00:00:30, from a millisecond to 
 
 
 class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
+    # Of the address too: its query may hold a password. Whoever may change a subscription need not see its secrets.
+    shows_all = True
+
     headers = forms.CharField(
         required=False,
         strip=False,
@@ -62,11 +66,25 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if self.instance.pk and not self.shows_all:
+            self.initial["callback_url"] = self.instance.shown_url
         if "headers" in self.fields and self.instance.custom_headers:
             now = _names_of(self.instance.custom_headers)
             self.fields["headers"].help_text = _(
                 "Now: %(names)s. Values are not shown; what is given here replaces all."
             ) % {"names": now}
+
+    def clean_callback_url(self) -> str:
+        """As it was shown, it stands for the one that is stored."""
+        given = str(self.cleaned_data["callback_url"])
+        stored = self.instance.callback_url
+        if self.shows_all or not self.instance.pk:
+            return given
+        if given == masked(stored):
+            return stored
+        if MASK in given:
+            raise forms.ValidationError(_("Give the whole address: *** stands for what is not shown to you."))
+        return given
 
     def clean_headers(self) -> str:
         try:

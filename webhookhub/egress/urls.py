@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote_plus, urlsplit
 
 import idna
 
@@ -13,6 +13,7 @@ from webhookhub.conf import hub
 from .addresses import may_reach
 
 MAX_LENGTH = 500
+MASK = "***"
 LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)\Z")
 IPV6_NETLOC = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?\Z")
 # A last label of digits or 0x… makes resolvers read the host as a number: 127.1, 0x7f.1, 2130706433.
@@ -62,6 +63,29 @@ def normalise(url: str) -> str:
             f"The callback URL has {len(normal)} characters once encoded; at most {MAX_LENGTH} are allowed."
         )
     return normal
+
+
+def masked(url: str) -> str:
+    """For people: the values of the query, and a user's name and password, may be what opens the endpoint."""
+    address, question, query = url.partition("?")
+    scheme, slashes, rest = address.partition("://")
+    authority, slash, path = rest.partition("/")
+    user, at, host = authority.rpartition("@")
+    shown = f"{scheme}{slashes}{MASK if at else user}{at}{host}{slash}{path}{question}"
+    return shown + "&".join(_without_value(part) for part in query.split("&"))
+
+
+def query_values(url: str) -> list[str]:
+    """What `masked` hides of the query, as it is written and as it is meant."""
+    parts = url.partition("?")[2].split("&")
+    written = [part.partition("=")[2] if "=" in part else part for part in parts]
+    return [*written, *(unquote_plus(value) for value in written)]
+
+
+def _without_value(part: str) -> str:
+    name, equals, _ = part.partition("=")
+    # Without a name it is all value.
+    return f"{name}={MASK}" if equals else MASK if part else ""
 
 
 def _port(netloc: str, port: int | None) -> int:
