@@ -10,11 +10,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
 
 from trail.acting import because
 from webhookhub.console import shown
-from webhookhub.egress import errors
+from webhookhub.console.trouble import posted
 
 from . import editing, secrets, trial
 from .forms import ReasonForm
@@ -26,7 +25,7 @@ MAY_ROTATE = "subscriptions.reveal_secret"
 MAY_CHANGE = "subscriptions.change_subscription"
 
 
-@require_POST
+@posted
 def verify_view(request: HttpRequest, number: int) -> HttpResponse:
     subscription = _allowed(request, number, MAY_VERIFY)
     result = verify(subscription)
@@ -42,7 +41,7 @@ def verify_view(request: HttpRequest, number: int) -> HttpResponse:
     return HttpResponseRedirect(shown.page(Subscription, subscription.pk))
 
 
-@require_POST
+@posted
 def test_view(request: HttpRequest, number: int) -> HttpResponse:
     """The answer is shown in the page itself, as the text that it is."""
     subscription = _allowed(request, number, MAY_VERIFY)
@@ -80,7 +79,7 @@ def _switch(request: HttpRequest, number: int, *, active: bool) -> HttpResponse:
     return HttpResponseRedirect(shown.page(Subscription, subscription.pk))
 
 
-@require_POST
+@posted
 def rotate_view(request: HttpRequest, number: int) -> HttpResponse:
     subscription = _allowed(request, number, MAY_ROTATE)
     try:

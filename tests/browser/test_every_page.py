@@ -93,6 +93,19 @@ def test_every_page_is_sound_in_the_dark_and_on_a_phone(visitor: Callable[..., V
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 390)], ids=["desk", "phone in the dark"])
+def test_what_cannot_be_answered_is_said_soundly(visitor: Callable[..., Visitor], root: User, dark: bool, width: int):
+    for who in (root, None):
+        visit = visitor(who, dark=dark, width=width)
+        visit.page.goto(visit.home + "/nothing/")
+        # The browser notes the status by itself.
+        assert [fault for fault in visit.faults if "404" not in fault] == []
+        visit.faults.clear()
+        assert "There is nothing here" in visit.page.inner_text("h1")
+        assert visit.accessibility_faults() == []
+        assert visit.overflow() <= 0
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_the_login_is_sound(visitor: Callable[..., Visitor], root: User, dark: bool):
     visit = visitor(None, dark=dark)
