@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSplitDateTimeWidget
+
+from webhookhub.console.zone import NAME
 
 from . import keys
 from .models import ApiKey
@@ -25,7 +28,7 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
     expires_at = forms.SplitDateTimeField(
         required=False,
         widget=UnfoldAdminSplitDateTimeWidget,
-        help_text=_("In UTC. Empty: it lasts until it is revoked."),
+        help_text=format_lazy(_("In the time zone {zone}. Empty: it lasts until it is revoked."), zone=NAME),
     )
 
     class Meta:

@@ -87,6 +87,7 @@ MIDDLEWARE = [
     "webhookhub.console.policy.ContentSecurityPolicy",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "webhookhub.console.language.PageLanguage",
+    "webhookhub.console.zone.ViewerZone",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",

@@ -2,6 +2,13 @@
 "use strict";
 
 (() => {
+  // The hub reads times that are typed as it shows them: in this zone.
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (zone) {
+    const secure = window.location.protocol === "https:" ? "; secure" : "";
+    document.cookie = `hub_zone=${zone}; path=/; max-age=31536000; samesite=lax${secure}`;
+  }
+
   const language = () => document.documentElement.lang || undefined;
 
   function showMoments(within) {
