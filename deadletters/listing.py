@@ -37,6 +37,10 @@ class FilteredList(NewestFirst):
         return queryset.filter(pk__in=[letter.id for letter in self.found.letters[:MOST_LISTED]])
 
     @property
+    def has_more(self) -> bool:
+        return bool(self.older_query) or super().has_more
+
+    @property
     def filter_query(self) -> str:
         """The form's part of the address."""
         return self._query(self.filter_form.data)

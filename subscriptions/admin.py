@@ -17,7 +17,7 @@ from trail.acting import because
 from trail.admin import MAY_READ, Trailed
 from trail.record import record
 from webhookhub.console.bases import ModelAdmin
-from webhookhub.console.lists import BoundedPaginator
+from webhookhub.console.lists import BoundedList, BoundedPaginator
 from webhookhub.console.moments import with_moments
 from webhookhub.console.shown import NOTHING
 
@@ -72,6 +72,9 @@ class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
     show_facets = admin.ShowFacets.NEVER
     change_list_template = "admin/console/change_list.html"
     change_form_template = "admin/subscriptions/subscription/change_form.html"
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[BoundedList]:
+        return BoundedList
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         return lookup in self.lookups
