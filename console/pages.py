@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.urls import reverse
 
 from deadletters.models import DeadLetter
 from events.models import Event
@@ -46,7 +47,7 @@ def delivery(saga: Saga, user: Any) -> dict[str, Any]:
         "may_requeue": may("deadletters.requeue_deadletter") and may("deadletters.view_deadletter"),
     }
     if may("events.view_event"):
-        found["payload"] = shown.json_block(saga.event.payload)
+        found |= _payload(saga.event)
     if may("events.view_event") and may("subscriptions.view_subscription"):
         sent = requests.sent(saga.event, saga.subscription, saga.attempt_count)
         found["sent"] = {
@@ -54,6 +55,7 @@ def delivery(saga: Saga, user: Any) -> dict[str, Any]:
             "curl": shown.block(sent.curl),
             "is_short": sent.is_short,
             "url_is_masked": sent.url_is_masked,
+            "body_address": reverse("admin:event_body", args=[saga.event_id]),
         }
     return found
 
@@ -118,13 +120,20 @@ def event(event: Event, user: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         "event": event,
         "created": shown.moment(event.created_at),
-        "payload": shown.json_block(event.payload),
         "list_address": shown.listing(Saga, f"event={event.pk}"),
+        **_payload(event),
     }
     if user.has_perm("sagas.view_saga"):
         rows = Saga.objects.filter(event_id=event.pk).order_by("-id").select_related("subscription")
         found["deliveries"] = [row(saga) for saga in rows[:MOST_DELIVERIES]]
     return found
+
+
+def _payload(event: Event) -> dict[str, Any]:
+    """With the address of the whole where it is too long for a page."""
+    text = shown.pretty(event.payload)
+    whole = reverse("admin:event_payload", args=[event.pk]) if shown.is_cut(text) else ""
+    return {"payload": shown.block(text), "whole_payload": whole}
 
 
 def row(saga: Saga) -> dict[str, Any]:

@@ -55,6 +55,22 @@ def test_what_strangers_sent_is_text_and_can_be_copied(visitor: Callable[..., Vi
     assert visit.accessibility_faults() == []
 
 
+def test_all_of_a_payload_is_copied_and_kept_though_its_beginning_is_shown(visitor: Callable[..., Visitor], root: User):
+    words = [f"word {number} <b>" for number in range(60_000)]
+    saga = SagaFactory.create(event=EventFactory(payload=json.dumps({"words": words})))
+    visit = visitor(root)
+
+    page = visit.open(rows.change("sagas_saga", saga.pk))
+    page.click('[data-copy="#payload"]')
+
+    page.wait_for_selector('[data-copy="#payload"]:has-text("Copied")')
+    assert json.loads(page.evaluate("navigator.clipboard.readText()"))["words"] == words
+    assert "more characters" in page.inner_text("#payload")
+    with page.expect_download() as kept:
+        page.click("text=Download all of it")
+    assert json.loads(kept.value.path().read_text())["words"] == words
+
+
 def test_the_language_is_chosen_from_the_menu(visitor: Callable[..., Visitor], root: User):
     visit = visitor(root)
     page = visit.open(reverse("admin:index"))
