@@ -82,7 +82,7 @@ def parts(request: HttpRequest, span: spans.Span) -> dict[str, Any]:
         running = overview.processes(now)
         found["processes"] = [_process(each) for each in running]
         found["worries"] += [
-            _("No %(kind)s is running: start it with manage.py run_%(kind)s, or all with manage.py run_hub.")
+            _("No %(kind)s process is running: start one with manage.py run_%(kind)s, or all with manage.py run_hub.")
             % {"kind": kind}
             for kind in overview.missing(running)
         ]

@@ -9,6 +9,7 @@ from django import template
 from console import health
 from deadletters.models import DeadLetter
 from sagas.models import Saga
+from webhookhub.conf import hub
 from webhookhub.console import plain, shown
 
 register = template.Library()
@@ -29,7 +30,8 @@ def subscription_health(context: Any, subscription: Any) -> dict[str, Any]:
         "subscription": subscription,
         "spans": [_told("day", found.day), _told("week", found.week)],
         "last_success": last and {"at": shown.moment(last.updated_at), "address": shown.page(Saga, last.pk)},
-        "looked_at": found.looked_at,
+        "last_success_about": found.last_success_about and shown.moment(found.last_success_about),
+        "kept": plain.duration(hub().figures_by_hour),
         "failing": [
             {
                 "address": shown.page(Saga, saga.pk),

@@ -43,6 +43,11 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]
 class BoundedList(ChangeList):
     """Says of a number that it is not the whole where it is not, and offers nothing that it cannot show."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Beneath the box and not in it, where a phone would cut it off.
+        self.search_hint, self.search_help_text = self.search_help_text, None
+
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         # The look would say the number once more, as if it were exact, with a link to show all.
