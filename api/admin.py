@@ -98,7 +98,7 @@ class ApiKeyAdmin(Trailed, ReadOnlyAdmin):
 
     @admin.display(description=_("state"))
     def state(self, key: Any) -> str:
-        return str(key.state(key.read_at))
+        return gettext(str(key.state(key.read_at)))
 
 
 @posted

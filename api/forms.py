@@ -21,7 +21,10 @@ FIELDS = {"scope": "scopes"}
 
 class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
     scopes = forms.MultipleChoiceField(
-        choices=[(scope, f"{scope}: {meaning}") for scope, meaning in SCOPES.items()],
+        choices=[
+            (scope, format_lazy("{scope}: {meaning}", scope=scope, meaning=_(meaning)))
+            for scope, meaning in SCOPES.items()
+        ],
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         error_messages={"required": _("Choose at least one scope.")},
     )
@@ -41,5 +44,5 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
             try:
                 keys.check(**given)
             except keys.InvalidKey as error:
-                self.add_error(FIELDS.get(error.field, error.field), f"It {error.why}.")
+                self.add_error(FIELDS.get(error.field, error.field), _("It %(why)s.") % {"why": error.why})
         return given

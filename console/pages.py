@@ -16,7 +16,7 @@ from webhookhub.console import sentences, shown
 
 from . import request as requests
 from . import timeline
-from .badges import badge
+from .badges import badge, in_words
 from .timeline import Story
 
 MOST_ATTEMPTS = 50
@@ -94,7 +94,7 @@ def _family(saga: Saga) -> list[tuple[int, int]]:
 def _generations(saga: Saga) -> list[dict[str, Any]]:
     _family(saga)
     return [
-        {"address": shown.page(Saga, id), "id": id, "generation": generation, "status": status}
+        {"address": shown.page(Saga, id), "id": id, "generation": generation, "status": in_words(status)}
         for generation, id, status in saga.__dict__["_family"]
         if id != saga.pk
     ]

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.cache import never_cache
 
 from deadletters.models import DeadLetter
@@ -25,6 +26,7 @@ MAY_SEE_DELIVERIES = "sagas.view_saga"
 MAY_SEE_ENDPOINTS = "subscriptions.view_subscription"
 MAY_SEE_PROCESSES = "webhookhub.view_process"
 MAY_SEE_WORKFLOWS = "workflows.view_instance"
+WORKFLOWS = {"IN_PROGRESS": gettext_noop("under way"), "COMPENSATING": gettext_noop("compensating")}
 
 
 @never_cache
@@ -87,7 +89,8 @@ def parts(request: HttpRequest, span: spans.Span) -> dict[str, Any]:
             for kind in overview.missing(running)
         ]
     if may(MAY_SEE_WORKFLOWS):
-        found["workflows"] = overview.open_workflows()
+        open_ones = overview.open_workflows()
+        found["workflows"] = open_ones and {_(WORKFLOWS[state]): number for state, number in open_ones.items()}
         found["workflows_list"] = reverse("admin:workflows_instance_changelist")
     return found
 

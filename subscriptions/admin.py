@@ -24,6 +24,7 @@ from webhookhub.console.shown import NOTHING
 from . import secrets, tracing, verbs
 from .forms import SubscriptionForm
 from .models import Subscription
+from .verification import in_words
 
 WHAT = (None, {"fields": ("event_type", "callback_url", "active", "description", "signing_scheme")})
 WHAT_IS_SEEN = (None, {"fields": ("event_type", "address", "active", "description", "signing_scheme")})
@@ -40,7 +41,7 @@ RETRIES = (
 VERIFICATION: tuple[Any, dict[str, Any]] = (
     _("Verification"),
     {
-        "fields": with_moments(Subscription, ("verified", "verification_result", "verification_at")),
+        "fields": with_moments(Subscription, ("verified", "verification_said", "verification_at")),
         "description": _("Only a verified subscription gets deliveries. Another callback URL has to be verified anew."),
     },
 )
@@ -95,7 +96,7 @@ class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
         return (*READ_ONLY, "signing_scheme", "address") if obj else READ_ONLY
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        form = super().get_form(request, obj, change, **kwargs)
+        form: Any = super().get_form(request, obj, change, **kwargs)
         form.shows_all = request.user.has_perm(verbs.MAY_ROTATE)  # a class made for this request
         return form
 
@@ -104,6 +105,10 @@ class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
     ) -> tuple[QuerySet[Any], bool]:
         # What is hidden is not searched either: it could be guessed letter by letter.
         return super().get_search_results(request, queryset.annotate(searched_address=WITHOUT_QUERY), search_term)
+
+    @admin.display(description=_("verification result"))
+    def verification_said(self, subscription: Subscription) -> str:
+        return in_words(str(subscription.verification_result)) or NOTHING
 
     @admin.display(description=_("callback url"))
     def address(self, subscription: Subscription) -> str:

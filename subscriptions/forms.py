@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
@@ -16,6 +17,7 @@ from . import headers
 from .models import Subscription
 
 LIMIT = _("The retry limit is a whole number from 1 to 1000, or empty.")
+EVENT_TYPE = _("An event type has 1 to 100 letters, digits, dots, dashes and underscores.")
 REASON_LENGTH = 500
 DELAY = _("The base delay is a duration such as 00:00:30, from a millisecond to a day, or empty.")
 
@@ -58,7 +60,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         }
         labels = {"callback_url": _("Callback URL")}
         error_messages = {
-            "event_type": {"required": _("Give the event type to subscribe to.")},
+            "event_type": {"required": _("Give the event type to subscribe to."), "invalid": EVENT_TYPE},
             "callback_url": {"required": _("Give the callback URL to deliver to.")},
             "max_retry_limit": {"invalid": LIMIT, "min_value": LIMIT, "max_value": LIMIT},
             "base_delay": {"invalid": DELAY, "overflow": DELAY, "min_value": DELAY, "max_value": DELAY},
@@ -77,7 +79,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean_callback_url(self) -> str:
         """As it was shown, it stands for the one that is stored."""
         given = str(self.cleaned_data["callback_url"])
-        stored = self.instance.callback_url
+        stored = str(self.instance.callback_url)
         if self.shows_all or not self.instance.pk:
             return given
         if given == masked(stored):
@@ -139,4 +141,4 @@ def _names_of(stored: str) -> str:
     try:
         return ", ".join(headers.names(cipher.decrypt(stored)))
     except cipher.Undecipherable:
-        return "some that the encryption keys in force do not open"
+        return gettext("some that the encryption keys in force do not open")

@@ -12,6 +12,8 @@ from sagas.models import Saga
 from webhookhub.conf import hub
 from webhookhub.console import plain, shown
 
+from .hub_names import called
+
 register = template.Library()
 MAY_SEE = "sagas.view_saga"
 MAY_SEE_DEAD = "deadletters.view_deadletter"
@@ -35,7 +37,7 @@ def subscription_health(context: Any, subscription: Any) -> dict[str, Any]:
         "failing": [
             {
                 "address": shown.page(Saga, saga.pk),
-                "name": saga,
+                "name": called(saga),
                 "error": shown.error(saga.final_error_code),
                 "attempts": f"{saga.attempt_count}/{saga.max_retry_limit}",
                 "next": shown.moment(saga.next_attempt_at),
@@ -45,7 +47,7 @@ def subscription_health(context: Any, subscription: Any) -> dict[str, Any]:
         "dead": [
             {
                 "address": shown.page(DeadLetter, letter.pk),
-                "name": letter,
+                "name": called(letter),
                 "error": shown.error(letter.final_error_code),
                 "at": shown.moment(letter.failed_at),
             }

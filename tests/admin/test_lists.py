@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -10,9 +11,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from deadletters import filters, listing
+from deadletters.models import DeadLetter
 from tests.admin import rows
-from tests.factories import EventFactory
+from tests.factories import EventFactory, SagaFactory
 from webhookhub.console import lists
+from webhookhub.db import clock
 
 pytestmark = pytest.mark.django_db
 
@@ -62,7 +65,7 @@ def test_a_long_list_is_counted_and_paged_up_to_its_bound(viewer: Client, monkey
 
     assert "150 or more events" in " ".join(page.split())
     assert "Show all" not in page
-    assert "results" not in page
+    assert not re.search(r"\d results", page)
     assert "Only the newest 150 are listed." in page
     assert "c-150-" in page
     assert "c-50-" not in page
@@ -79,7 +82,7 @@ def test_a_list_within_its_bound_says_nothing_of_others(viewer: Client):
 
     assert "Only the newest" not in page
     assert "or more" not in page
-    assert "> 1 event <" in page
+    assert ">1 event<" in page
     assert "Show all" not in page
 
 
@@ -97,8 +100,17 @@ def test_thousands_are_told_as_people_read_them(viewer: Client, monkeypatch: pyt
 def test_a_filtered_list_that_looked_at_the_newest_only_says_so(superuser: Client, monkeypatch: pytest.MonkeyPatch):
     for module in (filters, listing):
         monkeypatch.setattr(module, "MOST_LISTED", 2)
-    for _ in range(3):
-        rows.dead_letter("http_503")
+    letter = rows.dead_letter("http_503")
+    for number in range(1, 3):
+        saga = SagaFactory.create(event=letter.event, subscription=letter.subscription, generation=number)
+        DeadLetter.objects.create(
+            saga=saga,
+            event=saga.event,
+            subscription=saga.subscription,
+            final_error_code="http_503",
+            failed_at=clock.now(),
+            payload_snapshot="{}",
+        )
 
     assert (
         "2 or more dead letters"

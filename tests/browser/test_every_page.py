@@ -159,4 +159,4 @@ def test_times_are_typed_in_the_zone_in_which_they_are_shown(visitor: Callable[.
     page.wait_for_url("**since=**")
     assert page.locator(f'a[href*="/{letter.pk}/change/"]').count() > 0
     utc = f"{letter.failed_at.astimezone(UTC):%Y-%m-%d %H:%M}:00 UTC"
-    assert page.locator("input[name=since]").get_attribute("title") == utc
+    assert page.locator("#id_since").get_attribute("title") == utc

@@ -162,5 +162,5 @@ def test_open_workflows_are_counted_by_their_state_and_finished_ones_are_not(vie
             saga_type="ORDER", definition_version=1, correlation_key=f"order-{number}", status=status
         )
 
-    assert tile(fragment(superuser), "Open workflows") == "2 IN_PROGRESS, 1 COMPENSATING"
+    assert tile(fragment(superuser), "Open workflows") == "2 under way, 1 compensating"
     assert "Open workflows" not in fragment(viewer)

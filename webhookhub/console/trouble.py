@@ -35,7 +35,9 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
             _("Nothing was done. Go back to where you came from and try again."),
             _("If you typed or changed the address by hand, look at it once more."),
         ]
-    return _page(_nobody(request), 400, _("This request cannot be read"), sentences)
+    # Our own come from a view, and so from somebody who is known.
+    request = request if isinstance(exception, BadRequest) else _nobody(request)
+    return _page(request, 400, _("This request cannot be read"), sentences)
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
