@@ -13,11 +13,11 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_POST
 
 from trail.admin import Trailed
 from webhookhub.console import shown
 from webhookhub.console.readonly import ReadOnlyAdmin
+from webhookhub.console.trouble import posted
 from webhookhub.db.clock import UtcNow
 
 from . import keys
@@ -98,10 +98,10 @@ class ApiKeyAdmin(Trailed, ReadOnlyAdmin):
 
     @admin.display(description=_("state"))
     def state(self, key: Any) -> str:
-        return str(key.state(key.read_at))
+        return gettext(str(key.state(key.read_at)))
 
 
-@require_POST
+@posted
 def revoke_view(request: HttpRequest, number: int) -> HttpResponse:
     if not request.user.has_perm(MAY_REVOKE) or not request.user.has_perm("api.view_apikey"):
         raise PermissionDenied

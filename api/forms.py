@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSplitDateTimeWidget
+
+from webhookhub.console.zone import NAME
 
 from . import keys
 from .models import ApiKey
@@ -18,14 +21,17 @@ FIELDS = {"scope": "scopes"}
 
 class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
     scopes = forms.MultipleChoiceField(
-        choices=[(scope, f"{scope}: {meaning}") for scope, meaning in SCOPES.items()],
+        choices=[
+            (scope, format_lazy("{scope}: {meaning}", scope=scope, meaning=_(meaning)))
+            for scope, meaning in SCOPES.items()
+        ],
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         error_messages={"required": _("Choose at least one scope.")},
     )
     expires_at = forms.SplitDateTimeField(
         required=False,
         widget=UnfoldAdminSplitDateTimeWidget,
-        help_text=_("In UTC. Empty: it lasts until it is revoked."),
+        help_text=format_lazy(_("In the time zone {zone}. Empty: it lasts until it is revoked."), zone=NAME),
     )
 
     class Meta:
@@ -38,5 +44,5 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
             try:
                 keys.check(**given)
             except keys.InvalidKey as error:
-                self.add_error(FIELDS.get(error.field, error.field), f"It {error.why}.")
+                self.add_error(FIELDS.get(error.field, error.field), _("It %(why)s.") % {"why": error.why})
         return given

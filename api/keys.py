@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from events.intake import HUB_SOURCE
 from trail import actions
@@ -81,7 +82,7 @@ def create(
             told = {"key_id": key_id, "scopes": chosen, "source": source, "expires_at": expires_at}
             record(actions.CREATE_KEY, key, by=by, details=told)
     except IntegrityError:
-        raise InvalidKey("name", f"{name!r} is taken; choose another") from None
+        raise InvalidKey("name", _("%(name)s is taken; choose another") % {"name": repr(name)}) from None
     log(Fact.API_KEY_CREATED, key_id=key_id, name=name, scopes=key.scopes, source=source, by=key.created_by)
     return key, f"{PREFIX}_{key_id}_{secret}"
 
@@ -94,16 +95,20 @@ def check(
     if source:
         _check_name("source", source)
     if not scopes:
-        raise InvalidKey("scope", f"is missing; give at least one of {', '.join(SCOPES)}")
+        raise InvalidKey("scope", _("is missing; give at least one of %(scopes)s") % {"scopes": ", ".join(SCOPES)})
     for scope in scopes:
         if scope not in SCOPES:
-            raise InvalidKey("scope", f"{scope!r} does not exist; there are {', '.join(SCOPES)}")
+            raise InvalidKey(
+                "scope",
+                _("%(scope)s does not exist; there are %(scopes)s")
+                % {"scope": repr(scope), "scopes": ", ".join(SCOPES)},
+            )
         if source and scope in HUB_WIDE:
-            raise InvalidKey("scope", f"{scope} is only for a key without a source")
+            raise InvalidKey("scope", _("%(scope)s is only for a key without a source") % {"scope": scope})
     if expires_at is not None and expires_at <= clock.now():
-        raise InvalidKey("expires_at", "has passed already; give a later time, or none")
+        raise InvalidKey("expires_at", _("has passed already; give a later time, or none"))
     if events_per_second is not None and not 1 <= events_per_second <= HIGHEST_RATE:
-        raise InvalidKey("events_per_second", f"must be a whole number from 1 to {HIGHEST_RATE}")
+        raise InvalidKey("events_per_second", _("must be a whole number from 1 to %(most)s") % {"most": HIGHEST_RATE})
 
 
 def revoke(key: ApiKey, *, by: str) -> bool:
@@ -156,8 +161,10 @@ def _hash(secret: str) -> str:
 def _check_name(field: str, value: str) -> None:
     if not 1 <= len(value) <= NAME_LENGTH or not value.isprintable() or value != value.strip():
         raise InvalidKey(
-            field, f"must be a text of 1 to {NAME_LENGTH} characters, without control characters or blanks at its ends"
+            field,
+            _("must be a text of 1 to %(most)s characters, without control characters or blanks at its ends")
+            % {"most": NAME_LENGTH},
         )
     # Events of this source may have types that nobody else's may.
     if value == HUB_SOURCE:
-        raise InvalidKey(field, f"{HUB_SOURCE!r} is the hub itself; choose another")
+        raise InvalidKey(field, _("%(name)s is the hub itself; choose another") % {"name": repr(HUB_SOURCE)})

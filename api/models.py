@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import models
+from django.utils.translation import gettext_noop as _
 
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.fields import ExactTextField
@@ -71,5 +72,5 @@ class ApiKey(models.Model):
 
     def state(self, now: datetime) -> str:
         if self.revoked_at is not None:
-            return "revoked"
-        return "expired" if self.expires_at is not None and self.expires_at <= now else "valid"
+            return _("revoked")
+        return _("expired") if self.expires_at is not None and self.expires_at <= now else _("valid")

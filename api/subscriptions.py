@@ -15,7 +15,7 @@ from trail.record import record
 from webhookhub.db.errors import UnfitDatabase
 
 from . import bodies, pages, problems
-from .auth import ApiKeyAuth
+from .auth import ApiKeyAuth, caller_of
 from .problems import Problem
 from .schemas.common import Number
 from .schemas.subscriptions import (
@@ -50,7 +50,7 @@ def list_subscriptions(request: HttpRequest, filters: Query[SubscriptionFilters]
         rows = rows.filter(id__gt=position[0])
     found = pages.stretch(lambda most: rows[:most], filters.limit)
     following = pages.seal(LIST, conditions, [found.last.id]) if found.last else None
-    return Subscriptions(items=[described(row) for row in found.rows], next=following)
+    return Subscriptions(items=[described(request, row) for row in found.rows], next=following)
 
 
 @router.post(
@@ -76,7 +76,7 @@ def create(request: HttpRequest) -> Status[SubscriptionWithSecret]:
     openapi_extra=problems.documented(404),
 )
 def show(request: HttpRequest, subscription_id: Id) -> SubscriptionOut:
-    return described(found_or_problem(subscription_id))
+    return described(request, found_or_problem(subscription_id))
 
 
 @router.patch(
@@ -92,7 +92,7 @@ def change(request: HttpRequest, subscription_id: Id) -> SubscriptionOut:
         if value is None and name not in NULLABLE:
             raise problems.invalid(name, "must not be null; leave it out to keep it as it is")
     subscription = found_or_problem(subscription_id)
-    return described(_edited(lambda: editing.change(subscription, _columns(given))))
+    return described(request, _edited(lambda: editing.change(subscription, _columns(given))))
 
 
 @router.post(
@@ -154,8 +154,11 @@ def found_or_problem(number: int) -> Subscription:
     return subscription
 
 
-def described(subscription: Subscription) -> SubscriptionOut:
-    return SubscriptionOut(**_shown(subscription))
+def described(request: HttpRequest, subscription: Subscription) -> SubscriptionOut:
+    """The address's query may hold a password: it is whole for those who could have given it."""
+    whole = caller_of(request).key.may(SUBSCRIPTIONS_WRITE)
+    url = subscription.callback_url if whole else subscription.shown_url
+    return SubscriptionOut(**{**_shown(subscription), "callback_url": url})
 
 
 def _with_secret(subscription: Subscription, secret: str) -> SubscriptionWithSecret:

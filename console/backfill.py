@@ -7,7 +7,7 @@ what is delivered or under way is left alone: sent again, it does nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
@@ -18,27 +18,23 @@ from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminTextareaWidget
 
 from events.backfill import NotRoutable, Position, backfill
 from subscriptions.models import Subscription
 from trail.acting import because
 from webhookhub.console import sealed, shown
+from webhookhub.console.zone import MomentField
 from webhookhub.db import clock
 
 TEMPLATE = "console/backfill.html"
 PERMISSIONS = ["subscriptions.view_subscription", "subscriptions.change_subscription"]
 PORTION = 1000
 KIND = "console.backfill"
-NOT_A_TIME = gettext_lazy("Write the time as 2026-01-31 18:30, in UTC.")
 
 
 class BackfillForm(forms.Form):
-    since = forms.DateTimeField(
-        label=gettext_lazy("Events since (UTC)"),
-        widget=UnfoldAdminTextInputWidget(attrs={"placeholder": "2026-01-31 18:30", "autocomplete": "off"}),
-        error_messages={"invalid": NOT_A_TIME, "required": NOT_A_TIME},
-    )
+    since = MomentField(gettext_lazy("Events since"))
     reason = forms.CharField(
         label=gettext_lazy("Reason"),
         max_length=500,
@@ -49,11 +45,9 @@ class BackfillForm(forms.Form):
 
     def clean_since(self) -> datetime:
         since: datetime = self.cleaned_data["since"]
-        if not 1970 < since.year < 9999:
-            raise forms.ValidationError(NOT_A_TIME)
         if since > clock.now():
             raise forms.ValidationError(_("This time is yet to come: give one that has passed."))
-        return since.astimezone(UTC)
+        return since
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,10 @@ WORDS = {
 }
 
 
+def in_words(status: str) -> str:
+    return _(WORDS[status]) if status in WORDS else status
+
+
 def badge(status: str) -> SafeString:
-    words = _(WORDS[status]) if status in WORDS else status
+    words = in_words(status)
     return format_html('<span class="hub-badge hub-{}" title="{}">{}</span>', TONES.get(status, "plain"), status, words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from deadletters.models import DeadLetter
 from figures import reading
@@ -23,8 +23,9 @@ WEEK = timedelta(days=7)
 class Health:
     day: Summary
     week: Summary
-    # Of the newest deliveries looked at.
+    # Of the newest deliveries looked at; if there is none, by the summaries, which know the minute or the hour.
     last_success: Saga | None
+    last_success_about: datetime | None
     failing: list[Saga]
     dead: list[DeadLetter]
     looked_at: int
@@ -47,6 +48,7 @@ def of(subscription_id: int) -> Health:
         day=day,
         week=before + day,
         last_success=max(delivered, key=lambda saga: saga.updated_at, default=None),
+        last_success_about=None if delivered else reading.last_success(subscription_id),
         failing=open_failures[:MOST_FAILURES],
         dead=list(dead.defer("payload_snapshot")[:MOST_FAILURES]),
         looked_at=len(newest),

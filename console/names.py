@@ -7,9 +7,10 @@ here, once, when the hub starts; a test holds this list to what the models say.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from django.apps import apps
-from django.db.models import Model
+from django.db.models import BaseConstraint, Model
 from django.utils.translation import gettext_lazy
 from django.utils.translation import gettext_noop as _
 
@@ -123,6 +124,7 @@ NAMES = (
     _("The earliest moment the receiver asked for."),
     _("The endpoint has shown that it wants these events."),
     _("The one producer it belongs to: it sends as this source and sees nothing of others. Empty: the whole hub."),
+    _("This address is subscribed to this event type already."),
     _("uid"),
     _("updated at"),
     _("v1: a secret that both sides know. v1a: ed25519, the receiver needs the public key only."),
@@ -157,6 +159,7 @@ def found() -> set[str]:
         names |= {str(model._meta.verbose_name), str(model._meta.verbose_name_plural)}
         names |= {str(field.verbose_name) for field in model._meta.concrete_fields}
         names |= {str(field.help_text) for field in model._meta.concrete_fields if field.help_text}
+        names |= {str(constraint.violation_error_message) for constraint in _explained(model)}
     return names
 
 
@@ -173,3 +176,14 @@ def translate() -> None:
             field.verbose_name = gettext_lazy(str(field.verbose_name))
             if field.help_text:
                 field.help_text = gettext_lazy(str(field.help_text))
+        for constraint in _explained(model):
+            constraint.violation_error_message = gettext_lazy(str(constraint.violation_error_message))
+
+
+def _explained(model: type[Model]) -> list[Any]:
+    """The constraints that say in words of their own what was wrong."""
+    return [
+        each
+        for each in model._meta.constraints
+        if each.violation_error_message != BaseConstraint.default_violation_error_message
+    ]

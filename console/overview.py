@@ -91,7 +91,7 @@ def deliveries(span: Span, now: datetime) -> Deliveries:
 
     def endpoints(summaries: dict[int, Summary]) -> list[Endpoint]:
         return [
-            Endpoint(id, known[id].callback_url, known[id].event_type, summary)
+            Endpoint(id, known[id].shown_url, known[id].event_type, summary)
             for id, summary in summaries.items()
             if id in known
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.urls import reverse
 
 from deadletters.models import DeadLetter
 from events.models import Event
@@ -15,7 +16,7 @@ from webhookhub.console import sentences, shown
 
 from . import request as requests
 from . import timeline
-from .badges import badge
+from .badges import badge, in_words
 from .timeline import Story
 
 MOST_ATTEMPTS = 50
@@ -46,10 +47,16 @@ def delivery(saga: Saga, user: Any) -> dict[str, Any]:
         "may_requeue": may("deadletters.requeue_deadletter") and may("deadletters.view_deadletter"),
     }
     if may("events.view_event"):
-        found["payload"] = shown.json_block(saga.event.payload)
+        found |= _payload(saga.event)
     if may("events.view_event") and may("subscriptions.view_subscription"):
         sent = requests.sent(saga.event, saga.subscription, saga.attempt_count)
-        found["sent"] = {"text": shown.block(sent.text), "curl": shown.block(sent.curl), "is_short": sent.is_short}
+        found["sent"] = {
+            "text": shown.block(sent.text),
+            "curl": shown.block(sent.curl),
+            "is_short": sent.is_short,
+            "url_is_masked": sent.url_is_masked,
+            "body_address": reverse("admin:event_body", args=[saga.event_id]),
+        }
     return found
 
 
@@ -87,7 +94,7 @@ def _family(saga: Saga) -> list[tuple[int, int]]:
 def _generations(saga: Saga) -> list[dict[str, Any]]:
     _family(saga)
     return [
-        {"address": shown.page(Saga, id), "id": id, "generation": generation, "status": status}
+        {"address": shown.page(Saga, id), "id": id, "generation": generation, "status": in_words(status)}
         for generation, id, status in saga.__dict__["_family"]
         if id != saga.pk
     ]
@@ -113,13 +120,20 @@ def event(event: Event, user: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         "event": event,
         "created": shown.moment(event.created_at),
-        "payload": shown.json_block(event.payload),
         "list_address": shown.listing(Saga, f"event={event.pk}"),
+        **_payload(event),
     }
     if user.has_perm("sagas.view_saga"):
         rows = Saga.objects.filter(event_id=event.pk).order_by("-id").select_related("subscription")
         found["deliveries"] = [row(saga) for saga in rows[:MOST_DELIVERIES]]
     return found
+
+
+def _payload(event: Event) -> dict[str, Any]:
+    """With the address of the whole where it is too long for a page."""
+    text = shown.pretty(event.payload)
+    whole = reverse("admin:event_payload", args=[event.pk]) if shown.is_cut(text) else ""
+    return {"payload": shown.block(text), "whole_payload": whole}
 
 
 def row(saga: Saga) -> dict[str, Any]:
@@ -128,7 +142,7 @@ def row(saga: Saga) -> dict[str, Any]:
         "id": saga.pk,
         "address": shown.page(Saga, saga.pk),
         "badge": badge(saga.status),
-        "endpoint": saga.subscription.callback_url,
+        "endpoint": saga.subscription.shown_url,
         "attempts": f"{saga.attempt_count} / {saga.max_retry_limit}",
         "error": shown.error(saga.final_error_code),
         "updated": shown.moment(saga.updated_at),
@@ -142,7 +156,7 @@ def attempt(job: Job, user: Any) -> dict[str, Any]:
         "entry": timeline.attempt(job),
         "badge": badge(job.status),
         "delivery_address": shown.page(Saga, job.saga_id),
-        "endpoint": saga.subscription.callback_url,
+        "endpoint": saga.subscription.shown_url,
         "event_type": saga.event.event_type,
         "moments": [(title, shown.moment(moment)) for title, moment in timeline.moments(job)],
     }

@@ -22,6 +22,8 @@ class Sent:
     url: str
     headers: list[str]
     body: str
+    # Whoever sends it has to put something into the address first.
+    url_is_masked: bool
 
     @property
     def text(self) -> str:
@@ -42,7 +44,8 @@ class Sent:
 def sent(event: Event, subscription: Subscription, attempt: int) -> Sent:
     """What an attempt sends. The signature and the time of sending are left out: each is new every time."""
     own = [f"webhook-id: {event.uid}", f"webhook-attempt: {max(1, attempt)}"]
-    return Sent(subscription.callback_url, [*own, *ALWAYS, *_custom(subscription)], body(event))
+    url = subscription.shown_url
+    return Sent(url, [*own, *ALWAYS, *_custom(subscription)], body(event), url != subscription.callback_url)
 
 
 def body(event: Event) -> str:

@@ -22,13 +22,15 @@ class ConsoleSite(AdminSite):
         return overview_page(request)
 
     def extra_urls(self) -> list[URLPattern]:
-        from . import backfill
+        from . import backfill, downloads
         from .views import find_page, overview_fragment
         from .welcome import Welcome
 
         return [
             path("overview/", self.admin_view(overview_fragment), name="overview"),
             path("find/", self.admin_view(find_page), name="find"),
+            path("events/event/<int:number>/payload/", self.admin_view(downloads.payload), name="event_payload"),
+            path("events/event/<int:number>/body/", self.admin_view(downloads.body), name="event_body"),
             path(
                 "subscriptions/subscription/<int:number>/backfill/",
                 self.admin_view(backfill.view),

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.cache import never_cache
 
 from deadletters.models import DeadLetter
@@ -25,6 +26,7 @@ MAY_SEE_DELIVERIES = "sagas.view_saga"
 MAY_SEE_ENDPOINTS = "subscriptions.view_subscription"
 MAY_SEE_PROCESSES = "webhookhub.view_process"
 MAY_SEE_WORKFLOWS = "workflows.view_instance"
+WORKFLOWS = {"IN_PROGRESS": gettext_noop("under way"), "COMPENSATING": gettext_noop("compensating")}
 
 
 @never_cache
@@ -82,12 +84,13 @@ def parts(request: HttpRequest, span: spans.Span) -> dict[str, Any]:
         running = overview.processes(now)
         found["processes"] = [_process(each) for each in running]
         found["worries"] += [
-            _("No %(kind)s is running: start it with manage.py run_%(kind)s, or all with manage.py run_hub.")
+            _("No %(kind)s process is running: start one with manage.py run_%(kind)s, or all with manage.py run_hub.")
             % {"kind": kind}
             for kind in overview.missing(running)
         ]
     if may(MAY_SEE_WORKFLOWS):
-        found["workflows"] = overview.open_workflows()
+        open_ones = overview.open_workflows()
+        found["workflows"] = open_ones and {_(WORKFLOWS[state]): number for state, number in open_ones.items()}
         found["workflows_list"] = reverse("admin:workflows_instance_changelist")
     return found
 
@@ -156,7 +159,7 @@ def _letter(letter: DeadLetter) -> dict[str, Any]:
     return {
         "id": letter.pk,
         "address": shown.page(DeadLetter, letter.pk),
-        "endpoint": letter.subscription.callback_url,
+        "endpoint": letter.subscription.shown_url,
         "error": shown.error(letter.final_error_code),
         "failed_at": shown.moment(letter.failed_at),
     }
@@ -166,7 +169,7 @@ def _subscription(subscription: Subscription) -> dict[str, Any]:
     return {
         "id": subscription.pk,
         "address": shown.page(Subscription, subscription.pk),
-        "callback_url": subscription.callback_url,
+        "callback_url": subscription.shown_url,
         "event_type": subscription.event_type,
         "deliveries": shown.listing(Saga, f"subscription={subscription.pk}"),
     }

@@ -108,7 +108,7 @@ class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
 
     @admin.display(description=_("endpoint"))
     def endpoint(self, letter: DeadLetter) -> str:
-        return str(letter.subscription.callback_url)
+        return letter.subscription.shown_url
 
     @admin.display(description=_("error"))
     def error(self, letter: DeadLetter) -> str:

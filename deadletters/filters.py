@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from webhookhub.console.search import LARGEST_ID
+from webhookhub.console.zone import MomentField
 from webhookhub.egress.errors import MEANING
 
 from .choice import Choice, newest_first
@@ -20,7 +21,6 @@ MOST_LISTED = 500
 MOST_EXAMINED = 2000
 NOT_YET, BEFORE = "no", "yes"
 CODES = (*MEANING, *(f"http_{status}" for status in (400, 401, 403, 404, 410, 429, 500, 502, 503, 504)))
-NOT_A_TIME = _("Write the time as 2026-01-31 18:30, in UTC.")
 
 
 def _text(**attributes: str) -> Any:
@@ -46,18 +46,8 @@ class FilterForm(forms.Form):
         widget=_text(),
         error_messages={"invalid": _("An event type has letters, digits, dots, dashes and underscores.")},
     )
-    since = forms.DateTimeField(
-        label=_("Failed since (UTC)"),
-        required=False,
-        widget=_text(placeholder="2026-01-31 18:30"),
-        error_messages={"invalid": NOT_A_TIME},
-    )
-    until = forms.DateTimeField(
-        label=_("Failed until (UTC)"),
-        required=False,
-        widget=_text(placeholder="2026-01-31 18:30"),
-        error_messages={"invalid": NOT_A_TIME},
-    )
+    since = MomentField(_("Failed since"), required=False)
+    until = MomentField(_("Failed until"), required=False)
     requeued = forms.ChoiceField(
         label=_("Requeued"),
         required=False,
@@ -67,10 +57,6 @@ class FilterForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
-        for name in ("since", "until"):
-            moment: datetime | None = given.get(name)
-            if moment is not None and not 1970 < moment.year < 9999:
-                self.add_error(name, NOT_A_TIME)
         if given.get("since") and given.get("until") and given["until"] < given["since"]:
             self.add_error("until", _("This lies before the time since which they failed."))
         return given
@@ -85,8 +71,8 @@ class FilterForm(forms.Form):
             error_code=given["error_code"] or None,
             subscription_id=given["subscription"],
             event_type=given["event_type"] or None,
-            since=given["since"] and given["since"].astimezone(UTC),
-            until=given["until"] and given["until"].astimezone(UTC),
+            since=given["since"],
+            until=given["until"],
         )
 
 

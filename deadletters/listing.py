@@ -7,6 +7,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.http import urlencode
+from django.utils.timezone import localtime
 
 from webhookhub.console.lists import NewestFirst
 
@@ -36,6 +37,10 @@ class FilteredList(NewestFirst):
         return queryset.filter(pk__in=[letter.id for letter in self.found.letters[:MOST_LISTED]])
 
     @property
+    def has_more(self) -> bool:
+        return bool(self.older_query) or super().has_more
+
+    @property
     def filter_query(self) -> str:
         """The form's part of the address."""
         return self._query(self.filter_form.data)
@@ -51,7 +56,8 @@ class FilteredList(NewestFirst):
             return ""
         given = {name: self.filter_form.data.get(name) for name in NAMES}
         # Up to and with this microsecond: of those that failed together some may be listed again, none is left out.
-        return self._query({**given, "until": older.strftime("%Y-%m-%d %H:%M:%S.%f")})
+        # With its offset: an hour that a zone has twice in a year is not to be guessed at.
+        return self._query({**given, "until": localtime(older).isoformat(" ")})
 
     @staticmethod
     def _query(data: Any) -> str:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from sagas import births
 from sagas.births import Birth
@@ -32,8 +33,11 @@ class NotRoutable(Exception):
 
     def __init__(self, subscription_id: int) -> None:
         super().__init__(
-            f"subscription {subscription_id} gets no deliveries: it must be active and verified; "
-            "switch it on and verify it first"
+            _(
+                "subscription %(number)s gets no deliveries: it must be active and verified; "
+                "switch it on and verify it first"
+            )
+            % {"number": subscription_id}
         )
 
 

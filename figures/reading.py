@@ -59,6 +59,16 @@ def of_subscription(
     return found.get(False, Summary()), found.get(True, Summary())
 
 
+def last_success(subscription_id: int) -> datetime | None:
+    """When the latest minute began in which something was delivered, or the hour; None: longer ago than is kept."""
+    rows = Period.objects.filter(subscription_id=subscription_id, completed__gt=0)
+    for period in (MINUTE, HOUR):  # what is kept by the hour is older than what is kept by the minute
+        begun = rows.filter(period=period).order_by("-starts_at").values_list("starts_at", flat=True).first()
+        if begun is not None:
+            return begun
+    return None
+
+
 def by_subscription(since: datetime, until: datetime) -> dict[int, Summary]:
     """Subscriptions with at least one attempt, the busiest first."""
     found = dict(_grouped(_within(since, until), "subscription_id"))

@@ -47,7 +47,7 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
 
     @admin.display(description=_("endpoint"))
     def endpoint(self, saga: Saga) -> str:
-        return str(saga.subscription.callback_url)
+        return saga.subscription.shown_url
 
     @admin.display(description=_("attempts"))
     def attempts(self, saga: Saga) -> str:

@@ -6,6 +6,8 @@ from typing import Any
 
 from django.contrib import admin
 from django.db import IntegrityError
+from django.db.models import Case, CharField, F, QuerySet, Value, When
+from django.db.models.functions import Left, StrIndex
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.utils.translation import gettext_lazy as _
@@ -15,15 +17,17 @@ from trail.acting import because
 from trail.admin import MAY_READ, Trailed
 from trail.record import record
 from webhookhub.console.bases import ModelAdmin
-from webhookhub.console.lists import BoundedPaginator
+from webhookhub.console.lists import BoundedList, BoundedPaginator
 from webhookhub.console.moments import with_moments
 from webhookhub.console.shown import NOTHING
 
 from . import secrets, tracing, verbs
 from .forms import SubscriptionForm
 from .models import Subscription
+from .verification import in_words
 
 WHAT = (None, {"fields": ("event_type", "callback_url", "active", "description", "signing_scheme")})
+WHAT_IS_SEEN = (None, {"fields": ("event_type", "address", "active", "description", "signing_scheme")})
 HEADERS = (_("Custom headers"), {"fields": ("headers",)})
 HEADERS_LATER = (_("Custom headers"), {"fields": ("headers", "remove_headers")})
 WHY = (_("Audit trail"), {"fields": ("reason",)})
@@ -37,11 +41,17 @@ RETRIES = (
 VERIFICATION: tuple[Any, dict[str, Any]] = (
     _("Verification"),
     {
-        "fields": with_moments(Subscription, ("verified", "verification_result", "verification_at")),
+        "fields": with_moments(Subscription, ("verified", "verification_said", "verification_at")),
         "description": _("Only a verified subscription gets deliveries. Another callback URL has to be verified anew."),
     },
 )
 DATES: tuple[Any, dict[str, Any]] = (_("Dates"), {"fields": with_moments(Subscription, ("created_at", "updated_at"))})
+QUESTION = StrIndex("callback_url", Value("?"))
+WITHOUT_QUERY = Case(
+    When(callback_url__contains="?", then=Left("callback_url", QUESTION)),
+    default=F("callback_url"),
+    output_field=CharField(),
+)
 READ_ONLY = (*VERIFICATION[1]["fields"], *DATES[1]["fields"])
 
 
@@ -49,20 +59,23 @@ READ_ONLY = (*VERIFICATION[1]["fields"], *DATES[1]["fields"])
 class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
     form = SubscriptionForm
     list_display = with_moments(
-        Subscription, ("id", "event_type", "callback_url", "active", "verified", "description", "updated_at")
+        Subscription, ("id", "event_type", "address", "active", "verified", "description", "updated_at")
     )
     list_display_links = ("id", "event_type")
     list_filter = ("active", "verified")
     ordering = ("-id",)
     # An address that could filter by any column could guess at those that are shown nowhere, letter by letter.
     lookups = ("active__exact", "verified__exact")
-    search_fields = ("event_type", "callback_url", "description")
+    search_fields = ("event_type", "searched_address", "description")
     empty_value_display = NOTHING
     paginator = BoundedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     change_list_template = "admin/console/change_list.html"
     change_form_template = "admin/subscriptions/subscription/change_form.html"
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[BoundedList]:
+        return BoundedList
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         return lookup in self.lookups
@@ -75,12 +88,31 @@ class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
         if obj is None:
             return [WHAT, RETRIES, HEADERS, WHY]
         if not self.has_change_permission(request, obj):
-            return [WHAT, RETRIES, VERIFICATION, DATES]
+            return [WHAT_IS_SEEN, RETRIES, VERIFICATION, DATES]
         return [WHAT, RETRIES, HEADERS_LATER, VERIFICATION, DATES, WHY]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Subscription | None = None) -> tuple[Any, ...]:
         # The scheme goes with the secret: afterwards it is changed by replacing the secret only.
-        return (*READ_ONLY, "signing_scheme") if obj else READ_ONLY
+        return (*READ_ONLY, "signing_scheme", "address") if obj else READ_ONLY
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form: Any = super().get_form(request, obj, change, **kwargs)
+        form.shows_all = request.user.has_perm(verbs.MAY_ROTATE)  # a class made for this request
+        return form
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        # What is hidden is not searched either: it could be guessed letter by letter.
+        return super().get_search_results(request, queryset.annotate(searched_address=WITHOUT_QUERY), search_term)
+
+    @admin.display(description=_("verification result"))
+    def verification_said(self, subscription: Subscription) -> str:
+        return in_words(str(subscription.verification_result)) or NOTHING
+
+    @admin.display(description=_("callback url"))
+    def address(self, subscription: Subscription) -> str:
+        return subscription.shown_url
 
     def save_model(self, request: HttpRequest, obj: Subscription, form: Any, change: bool) -> None:
         with because(form.cleaned_data.get("reason", "")):

@@ -12,10 +12,12 @@ from webhookhub.conf import hub
 from webhookhub.egress import errors
 from webhookhub.egress.messages import Request
 from webhookhub.egress.snippets import snippet
+from webhookhub.egress.urls import query_values
 
 from . import headers, redaction
 from .signing import BadSecret, Signer, signer
 
+SHORTEST_QUERIED = 8
 ALWAYS = ["Content-Type: application/json", f"User-Agent: WebhookHub/{__version__}"]
 
 
@@ -61,7 +63,8 @@ def readable(endpoint: Endpoint, body: bytes) -> str:
 
 
 def redact(endpoint: Endpoint, text: str) -> str:
-    """An endpoint's answer without the secrets and the values of custom headers that it may have sent back.
+    """An endpoint's answer without the secrets and the values, of custom headers and of the address's query, that it
+    may have sent back.
 
     To be called before the text is cut, and never an error: what the keys do not open was not sent either.
     """
@@ -97,7 +100,9 @@ def _hidden(endpoint: Endpoint, keys: tuple[str, ...]) -> redaction.Hidden:
     credentials = (value.partition(" ")[2].strip() for value in values)
     secrets = (_opened(endpoint.secret), _opened(endpoint.previous_secret))
     bare = (secret.partition("_")[2] for secret in secrets)
-    return redaction.hidden(chain(values, credentials, secrets, bare))
+    # A short one (`json`, `2024`) is an ordinary word, that would be missing from every answer.
+    queried = (value for value in query_values(endpoint.callback_url) if len(value) >= SHORTEST_QUERIED)
+    return redaction.hidden(chain(values, credentials, secrets, bare, queried))
 
 
 def _opened(token: str) -> str:

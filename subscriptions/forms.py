@@ -5,21 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from webhookhub import cipher
 from webhookhub.db.errors import UnfitDatabase
+from webhookhub.egress.urls import MASK, masked
 
 from . import headers
 from .models import Subscription
 
 LIMIT = _("The retry limit is a whole number from 1 to 1000, or empty.")
+EVENT_TYPE = _("An event type has 1 to 100 letters, digits, dots, dashes and underscores.")
 REASON_LENGTH = 500
 DELAY = _("The base delay is a duration such as 00:00:30, from a millisecond to a day, or empty.")
 
 
 class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
+    # Of the address too: its query may hold a password. Whoever may change a subscription need not see its secrets.
+    shows_all = True
+
     headers = forms.CharField(
         required=False,
         strip=False,
@@ -54,7 +60,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         }
         labels = {"callback_url": _("Callback URL")}
         error_messages = {
-            "event_type": {"required": _("Give the event type to subscribe to.")},
+            "event_type": {"required": _("Give the event type to subscribe to."), "invalid": EVENT_TYPE},
             "callback_url": {"required": _("Give the callback URL to deliver to.")},
             "max_retry_limit": {"invalid": LIMIT, "min_value": LIMIT, "max_value": LIMIT},
             "base_delay": {"invalid": DELAY, "overflow": DELAY, "min_value": DELAY, "max_value": DELAY},
@@ -62,11 +68,25 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if self.instance.pk and not self.shows_all:
+            self.initial["callback_url"] = self.instance.shown_url
         if "headers" in self.fields and self.instance.custom_headers:
             now = _names_of(self.instance.custom_headers)
             self.fields["headers"].help_text = _(
                 "Now: %(names)s. Values are not shown; what is given here replaces all."
             ) % {"names": now}
+
+    def clean_callback_url(self) -> str:
+        """As it was shown, it stands for the one that is stored."""
+        given = str(self.cleaned_data["callback_url"])
+        stored = str(self.instance.callback_url)
+        if self.shows_all or not self.instance.pk:
+            return given
+        if given == masked(stored):
+            return stored
+        if MASK in given:
+            raise forms.ValidationError(_("Give the whole address: *** stands for what is not shown to you."))
+        return given
 
     def clean_headers(self) -> str:
         try:
@@ -121,4 +141,4 @@ def _names_of(stored: str) -> str:
     try:
         return ", ".join(headers.names(cipher.decrypt(stored)))
     except cipher.Undecipherable:
-        return "some that the encryption keys in force do not open"
+        return gettext("some that the encryption keys in force do not open")

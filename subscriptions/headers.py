@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
+from django.utils.translation import gettext as _
+
 MAX_HEADERS = 20
 MAX_BYTES = 4096
 NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}\Z")
@@ -41,11 +43,16 @@ def parse(text: str) -> list[str]:
             continue
         name, value = _header(number, line)
         if name.lower() in seen:
-            raise UnacceptableHeaders(f"Line {number}: the header {name} is named twice.")
+            raise UnacceptableHeaders(
+                _("Line %(number)s: the header %(name)s is named twice.") % {"number": number, "name": name}
+            )
         seen.add(name.lower())
         headers.append(f"{name}: {value}")
         if len(headers) > MAX_HEADERS:
-            raise UnacceptableHeaders(f"Line {number} is one too many: at most {MAX_HEADERS} headers are allowed.")
+            raise UnacceptableHeaders(
+                _("Line %(number)s is one too many: at most %(most)s headers are allowed.")
+                % {"number": number, "most": MAX_HEADERS}
+            )
     return headers
 
 
@@ -61,23 +68,36 @@ def values(text: str) -> list[str]:
 
 def _header(number: int, line: str) -> tuple[str, str]:
     if "\0" in line:
-        raise UnacceptableHeaders(f"Line {number} holds a NUL character.")
+        raise UnacceptableHeaders(_("Line %(number)s holds a NUL character.") % {"number": number})
     if line[0] in " \t":
-        raise UnacceptableHeaders(f"Line {number} starts with white space; a header is one line, from its beginning.")
+        raise UnacceptableHeaders(
+            _("Line %(number)s starts with white space; a header is one line, from its beginning.") % {"number": number}
+        )
     name, colon, value = line.partition(":")
     value = value.strip(" \t")
     if not colon or not NAME.match(name):
-        raise UnacceptableHeaders(f"Line {number} is not a header; write it as Name: value.")
+        raise UnacceptableHeaders(_("Line %(number)s is not a header; write it as Name: value.") % {"number": number})
     # Receivers behind CGI or WSGI see no difference between webhook_id and webhook-id.
     as_received = name.lower().replace("_", "-")
     if as_received in FORBIDDEN or as_received.startswith(FORBIDDEN_PREFIXES):
-        raise UnacceptableHeaders(f"Line {number}: the header {name} is the hub's own and cannot be set.")
+        raise UnacceptableHeaders(
+            _("Line %(number)s: the header %(name)s is the hub's own and cannot be set.")
+            % {"number": number, "name": name}
+        )
     if not value:
-        raise UnacceptableHeaders(f"Line {number}: the header {name} has no value.")
+        raise UnacceptableHeaders(
+            _("Line %(number)s: the header %(name)s has no value.") % {"number": number, "name": name}
+        )
     if not VALUE.match(value):
-        raise UnacceptableHeaders(f"Line {number}: the value of {name} holds characters that a header cannot carry.")
+        raise UnacceptableHeaders(
+            _("Line %(number)s: the value of %(name)s holds characters that a header cannot carry.")
+            % {"number": number, "name": name}
+        )
     if len(f"{name}: {value}") > MAX_BYTES:
-        raise UnacceptableHeaders(f"Line {number}: the header {name} is longer than {MAX_BYTES} bytes.")
+        raise UnacceptableHeaders(
+            _("Line %(number)s: the header %(name)s is longer than %(most)s bytes.")
+            % {"number": number, "name": name, "most": MAX_BYTES}
+        )
     return name, value
 
 

@@ -15,7 +15,7 @@ from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.errors import UnfitDatabase
 from webhookhub.db.fields import ExactTextField, WordField
-from webhookhub.egress.urls import UnacceptableURL, normalise
+from webhookhub.egress.urls import UnacceptableURL, masked, normalise
 
 from .signing import ASYMMETRIC, SCHEMES, SYMMETRIC, new_secret
 
@@ -135,7 +135,12 @@ class Subscription(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.event_type} → {self.callback_url}"
+        return f"{self.event_type} → {self.shown_url}"
+
+    @property
+    def shown_url(self) -> str:
+        """As pages show it: whole it stands only before those who may see secrets, in the form that changes it."""
+        return masked(self.callback_url)
 
     @property
     def in_the_trail(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext as _
+
 from trail import actions
 from trail.record import record
 from webhookhub import cipher
@@ -49,13 +51,19 @@ def rotate(
     opens = cipher.opens(subscription.secret)
     if not opens and not key_lost:
         raise WrongKeys(
-            f"none of WEBHOOKHUB_ENCRYPTION_KEYS opens the present secret of subscription {subscription.id}; "
-            "use the keys that the other processes have, or add the key that it was encrypted with"
+            _(
+                "none of WEBHOOKHUB_ENCRYPTION_KEYS opens the present secret of subscription %(number)s; "
+                "use the keys that the other processes have, or add the key that it was encrypted with"
+            )
+            % {"number": subscription.id}
         )
     if opens and until is not None and now < until and not force:
         raise OverlapRunning(
-            f"the secret before the present one signs as well until {until:%Y-%m-%d %H:%M:%S} UTC, "
-            "and replacing the present one would end that at once"
+            _(
+                "the secret before the present one signs as well until %(until)s, "
+                "and replacing the present one would end that at once"
+            )
+            % {"until": f"{until:%Y-%m-%d %H:%M:%S} UTC"}
         )
     scheme = scheme or subscription.signing_scheme
     secret = new_secret(scheme)
@@ -72,7 +80,8 @@ def rotate(
         )
         if not replaced:
             raise RotationConflict(
-                f"the secret of subscription {subscription.id} was changed by somebody else just now"
+                _("the secret of subscription %(number)s was changed by somebody else just now")
+                % {"number": subscription.id}
             )
         record(
             actions.ROTATE,

@@ -10,39 +10,39 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
 
 from trail.acting import because
 from webhookhub.console import shown
-from webhookhub.egress import errors
+from webhookhub.console.trouble import posted
 
 from . import editing, secrets, trial
 from .forms import ReasonForm
 from .models import Subscription
-from .verification import verify
+from .verification import in_words, verify
 
 MAY_VERIFY = "subscriptions.verify_subscription"
 MAY_ROTATE = "subscriptions.reveal_secret"
 MAY_CHANGE = "subscriptions.change_subscription"
 
 
-@require_POST
+@posted
 def verify_view(request: HttpRequest, number: int) -> HttpResponse:
     subscription = _allowed(request, number, MAY_VERIFY)
     result = verify(subscription)
+    reason = in_words(result.reason)
     if result.verified:
-        messages.success(request, _("Verified: %(reason)s.") % {"reason": result.reason})
+        messages.success(request, _("Verified: %(reason)s.") % {"reason": reason})
     elif subscription.verified:
         messages.error(
             request,
-            _("The verification failed: %(reason)s. It stays verified from before.") % {"reason": result.reason},
+            _("The verification failed: %(reason)s. It stays verified from before.") % {"reason": reason},
         )
     else:
-        messages.error(request, _("Not verified: %(reason)s.") % {"reason": result.reason})
+        messages.error(request, _("Not verified: %(reason)s.") % {"reason": reason})
     return HttpResponseRedirect(shown.page(Subscription, subscription.pk))
 
 
-@require_POST
+@posted
 def test_view(request: HttpRequest, number: int) -> HttpResponse:
     """The answer is shown in the page itself, as the text that it is."""
     subscription = _allowed(request, number, MAY_VERIFY)
@@ -51,7 +51,7 @@ def test_view(request: HttpRequest, number: int) -> HttpResponse:
         **_context(request, subscription, _("Test event")),
         "answer": sent.answer,
         "taken": sent.answer.error_code is None,
-        "words": errors.in_words(sent.answer.error_code or ""),
+        "words": shown.in_words(sent.answer.error_code or ""),
         "message_id": sent.message_id,
         "snippet": shown.block(sent.snippet) if sent.snippet else "",
     }
@@ -80,7 +80,7 @@ def _switch(request: HttpRequest, number: int, *, active: bool) -> HttpResponse:
     return HttpResponseRedirect(shown.page(Subscription, subscription.pk))
 
 
-@require_POST
+@posted
 def rotate_view(request: HttpRequest, number: int) -> HttpResponse:
     subscription = _allowed(request, number, MAY_ROTATE)
     try:

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 import secrets
 from dataclasses import dataclass
 from typing import Any
+
+from django.utils.translation import gettext, gettext_noop
 
 from trail import actions
 from trail.record import record
@@ -23,7 +26,12 @@ from .models import Subscription
 from .trial import send_now
 
 EVENT_TYPE = "webhookhub.verification"
-CHANGED_MEANWHILE = "the address was changed while it was being verified"
+# Stored in English, whoever asked; `in_words` says it in the viewer's language.
+PROVED = gettext_noop("the endpoint sent the challenge back")
+UNPROVED = gettext_noop("the endpoint answered %(status)s but did not send the challenge back")
+REFUSED = gettext_noop("the endpoint answered %(status)s")
+CHANGED_MEANWHILE = gettext_noop("the address was changed while it was being verified")
+WITH_STATUS = {re.compile(re.escape(text).replace(r"%\(status\)s", "([0-9]+)")): text for text in (UNPROVED, REFUSED)}
 
 
 @dataclass(frozen=True)
@@ -71,8 +79,16 @@ def judge(answer: Answer, challenge: str) -> Verification:
         return Verification(False, errors.in_words(answer.error_code))
     # An escape in JSON can stand for half a character, which no encoding has.
     if hmac.compare_digest(_echo(answer.body).encode(errors="replace"), challenge.encode()):
-        return Verification(True, "the endpoint sent the challenge back")
-    return Verification(False, f"the endpoint answered {answer.status} but did not send the challenge back")
+        return Verification(True, PROVED)
+    return Verification(False, UNPROVED % {"status": answer.status})
+
+
+def in_words(reason: str) -> str:
+    """A stored reason in the viewer's language."""
+    for pattern, text in WITH_STATUS.items():
+        if match := pattern.fullmatch(reason):
+            return gettext(text) % {"status": match[1]}
+    return gettext(reason) if reason else ""
 
 
 def _echo(body: bytes) -> str:

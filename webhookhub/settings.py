@@ -87,6 +87,7 @@ MIDDLEWARE = [
     "webhookhub.console.policy.ContentSecurityPolicy",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "webhookhub.console.language.PageLanguage",
+    "webhookhub.console.zone.ViewerZone",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -111,6 +112,7 @@ TEMPLATES = [
 ]
 
 ROOT_URLCONF = "webhookhub.urls"
+CSRF_FAILURE_VIEW = "webhookhub.console.trouble.csrf_failure"
 LOGIN_REDIRECT_URL = "admin:index"
 WSGI_APPLICATION = "webhookhub.wsgi.application"
 AUTH_PASSWORD_VALIDATORS = [

@@ -11,6 +11,7 @@ from django.utils.translation import ngettext
 from events.models import Event
 from sagas.models import Saga
 from sagas.transitions import COMPLETED, DEAD_LETTERED
+from webhookhub.egress.urls import masked
 
 from .models import Fact, Instance
 
@@ -84,7 +85,7 @@ def deliveries_of(event_ids: Collection[int]) -> dict[int, list[Delivery]]:
     for id, event_id, event_type, subscription_id, description, url, status, attempts, error_code in rows:
         # A later generation takes the place of the one before.
         latest[event_id, subscription_id] = Delivery(
-            id, event_id, event_type, subscription_id, description or url, status, attempts, error_code
+            id, event_id, event_type, subscription_id, description or masked(url), status, attempts, error_code
         )
     found: dict[int, list[Delivery]] = defaultdict(list)
     for delivery in latest.values():

@@ -53,7 +53,7 @@ class SubscriptionChange(Body):
 class SubscriptionOut(BaseModel):
     id: int
     event_type: str
-    callback_url: str
+    callback_url: str = Field(description="Values in its query are *** for keys without the scope subscriptions:write.")
     active: bool
     verified: bool
     verification_result: str

@@ -9,7 +9,10 @@ from django import template
 from console import health
 from deadletters.models import DeadLetter
 from sagas.models import Saga
+from webhookhub.conf import hub
 from webhookhub.console import plain, shown
+
+from .hub_names import called
 
 register = template.Library()
 MAY_SEE = "sagas.view_saga"
@@ -29,11 +32,12 @@ def subscription_health(context: Any, subscription: Any) -> dict[str, Any]:
         "subscription": subscription,
         "spans": [_told("day", found.day), _told("week", found.week)],
         "last_success": last and {"at": shown.moment(last.updated_at), "address": shown.page(Saga, last.pk)},
-        "looked_at": found.looked_at,
+        "last_success_about": found.last_success_about and shown.moment(found.last_success_about),
+        "kept": plain.duration(hub().figures_by_hour),
         "failing": [
             {
                 "address": shown.page(Saga, saga.pk),
-                "name": saga,
+                "name": called(saga),
                 "error": shown.error(saga.final_error_code),
                 "attempts": f"{saga.attempt_count}/{saga.max_retry_limit}",
                 "next": shown.moment(saga.next_attempt_at),
@@ -43,7 +47,7 @@ def subscription_health(context: Any, subscription: Any) -> dict[str, Any]:
         "dead": [
             {
                 "address": shown.page(DeadLetter, letter.pk),
-                "name": letter,
+                "name": called(letter),
                 "error": shown.error(letter.final_error_code),
                 "at": shown.moment(letter.failed_at),
             }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,9 +10,12 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from deadletters import filters, listing
+from deadletters.models import DeadLetter
 from tests.admin import rows
-from tests.factories import EventFactory
+from tests.factories import EventFactory, SagaFactory
 from webhookhub.console import lists
+from webhookhub.db import clock
 
 pytestmark = pytest.mark.django_db
 
@@ -59,7 +63,9 @@ def test_a_long_list_is_counted_and_paged_up_to_its_bound(viewer: Client, monkey
     with CaptureQueriesContext(connection) as queries:
         page = viewer.get(rows.listing("events_event")).content.decode()
 
-    assert "150 events" in " ".join(page.split())
+    assert "150 or more events" in " ".join(page.split())
+    assert "Show all" not in page
+    assert not re.search(r"\d results", page)
     assert "Only the newest 150 are listed." in page
     assert "c-150-" in page
     assert "c-50-" not in page
@@ -72,7 +78,44 @@ def test_a_long_list_is_counted_and_paged_up_to_its_bound(viewer: Client, monkey
 def test_a_list_within_its_bound_says_nothing_of_others(viewer: Client):
     EventFactory()
 
-    assert "Only the newest" not in viewer.get(rows.listing("events_event")).content.decode()
+    page = " ".join(viewer.get(rows.listing("events_event")).content.decode().split())
+
+    assert "Only the newest" not in page
+    assert "or more" not in page
+    assert ">1 event<" in page
+    assert "Show all" not in page
+
+
+def test_thousands_are_told_as_people_read_them(viewer: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lists, "MOST_LISTED", 1000)
+    monkeypatch.setattr(lists.BoundedPaginator, "_counted", 1001)
+    EventFactory()
+
+    page = viewer.get(rows.listing("events_event")).content.decode()
+
+    assert "1,000 or more events" in page
+    assert "Only the newest 1,000 are listed." in page
+
+
+def test_a_filtered_list_that_looked_at_the_newest_only_says_so(superuser: Client, monkeypatch: pytest.MonkeyPatch):
+    for module in (filters, listing):
+        monkeypatch.setattr(module, "MOST_LISTED", 2)
+    letter = rows.dead_letter("http_503")
+    for number in range(1, 3):
+        saga = SagaFactory.create(event=letter.event, subscription=letter.subscription, generation=number)
+        DeadLetter.objects.create(
+            saga=saga,
+            event=saga.event,
+            subscription=saga.subscription,
+            final_error_code="http_503",
+            failed_at=clock.now(),
+            payload_snapshot="{}",
+        )
+
+    assert (
+        "2 or more dead letters"
+        in superuser.get(rows.listing("deadletters_deadletter", "?error_code=http_503")).content.decode()
+    )
 
 
 @pytest.mark.parametrize("order", ["2", "-3.1", "99", "x"])

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from django.contrib.auth.models import User
@@ -141,8 +142,7 @@ def test_the_list_leads_further_back_when_not_everything_was_looked_at(
         older = re.search(r'href="\?([^"]*until=[^"]*)"', answer.content.decode())
         if older is None:
             break
-        query = dict(pair.split("=") for pair in older[1].replace("&amp;", "&").split("&"))
-        query = {name: value.replace("+", " ").replace("%3A", ":") for name, value in query.items()}
+        query = dict(parse_qsl(older[1].replace("&amp;", "&")))
 
     assert seen == {letter.pk for letter in letters}
 

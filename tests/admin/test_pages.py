@@ -98,10 +98,10 @@ def test_a_delivery_names_its_other_generations(viewer: Client):
     letter = rows.dead_letter()
     saga: Any = SagaFactory(event=letter.event, subscription=letter.subscription, generation=1)
 
-    assert f"delivery {saga.pk}</a> (generation 1, Pending)" in text_of(
+    assert f"delivery {saga.pk}</a> (generation 1, waiting)" in text_of(
         viewer, rows.change("sagas_saga", letter.saga_id)
     )
-    assert f"delivery {letter.saga_id}</a> (generation 0, DeadLettered)" in text_of(
+    assert f"delivery {letter.saga_id}</a> (generation 0, dead letter)" in text_of(
         viewer, rows.change("sagas_saga", saga.pk)
     )
 

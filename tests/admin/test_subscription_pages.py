@@ -64,6 +64,24 @@ def test_health_tells_success_and_failures_of_this_endpoint_only(viewer: Client)
     assert "75.0 %" not in page(viewer, other)
 
 
+def test_the_last_success_is_told_though_none_of_the_newest_deliveries_has_come_through(viewer: Client):
+    letter = rows.dead_letter("timeout")
+
+    def outcome(outcome: str, days: int) -> AttemptResult:
+        at = clock.now() - timedelta(days=days)
+        code = None if outcome == results.COMPLETED else "timeout"
+        return AttemptResult(letter.subscription_id, outcome, code, at, at, 5)
+
+    results.add([outcome(results.RETRIED, 1)])
+    assert "Last success: none in the last" in " ".join(page(viewer, letter.subscription).split())
+
+    results.add([outcome(results.COMPLETED, 3), outcome(results.COMPLETED, 6)])
+
+    minute = clock.now() - timedelta(days=3)
+    shown = " ".join(page(viewer, letter.subscription).split())
+    assert f'Last success: about <time datetime="{minute:%Y-%m-%dT%H:%M}:00' in shown
+
+
 @pytest.mark.parametrize(
     ("values", "advice"),
     [

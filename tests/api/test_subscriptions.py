@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -366,3 +367,15 @@ def test_a_backfill_counts_only_what_it_has_made_itself(hub_wide: Program, monke
     monkeypatch.setattr(births, "routed_to", overtaken)
 
     assert fill(hub_wide, subscription, {"since": iso(events[0].created_at)})[0]["created"] == 2
+
+
+def test_a_key_that_may_only_read_sees_no_value_of_an_addresss_query(
+    hub_wide: Program, program: Callable[..., Program]
+):
+    given = NEW | {"callback_url": "https://hooks.example.com/x?token=s3cret"}
+    path = f"/subscriptions/{hub_wide.post('/subscriptions', given).json()['id']}"
+    reader = program("reader", "read")
+
+    assert hub_wide.get(path).json()["callback_url"] == given["callback_url"]
+    assert reader.get(path).json()["callback_url"] == "https://hooks.example.com/x?token=***"
+    assert reader.get("/subscriptions").json()["items"][0]["callback_url"] == "https://hooks.example.com/x?token=***"

@@ -17,13 +17,22 @@ from .visitor import Visitor
 
 
 def test_a_failed_delivery_is_found_from_the_box_by_its_correlation_id(visitor: Callable[..., Visitor], root: User):
-    letter = rows.dead_letter("http_503")
-    rows.dead_letter("other")
+    wanted, other = (
+        SagaFactory.create(
+            event=EventFactory(source="shop", external_id=f"order-{number}", correlation_id=f"basket-{number}"),
+            status="DeadLettered",
+            attempt_count=3,
+            final_error_code="http_503",
+        )
+        for number in (1, 2)
+    )
     page = visitor(root).open(reverse("admin:index"))
 
-    page.fill(".hub-find-aside input", "http_503")
+    page.fill(".hub-find-aside input", "basket-1")
     page.press(".hub-find-aside input", "Enter")
-    page.click(f'a[href="{rows.change("sagas_saga", letter.saga_id)}"]')
+    page.wait_for_url("**/find/?q=basket-1")
+    assert page.locator(f'a[href="{rows.change("sagas_saga", other.pk)}"]').count() == 0
+    page.click(f'a[href="{rows.change("sagas_saga", wanted.pk)}"]')
 
     page.wait_for_selector(".hub-headline")
     assert "The endpoint answered 503" in page.inner_text(".hub-headline")
@@ -44,6 +53,22 @@ def test_what_strangers_sent_is_text_and_can_be_copied(visitor: Callable[..., Vi
     page.wait_for_selector('[data-copy="#payload"]:has-text("Copied")')
     assert json.loads(page.evaluate("navigator.clipboard.readText()"))["n"] == [1, 2]
     assert visit.accessibility_faults() == []
+
+
+def test_all_of_a_payload_is_copied_and_kept_though_its_beginning_is_shown(visitor: Callable[..., Visitor], root: User):
+    words = [f"word {number} <b>" for number in range(60_000)]
+    saga = SagaFactory.create(event=EventFactory(payload=json.dumps({"words": words})))
+    visit = visitor(root)
+
+    page = visit.open(rows.change("sagas_saga", saga.pk))
+    page.click('[data-copy="#payload"]')
+
+    page.wait_for_selector('[data-copy="#payload"]:has-text("Copied")')
+    assert json.loads(page.evaluate("navigator.clipboard.readText()"))["words"] == words
+    assert "more characters" in page.inner_text("#payload")
+    with page.expect_download() as kept:
+        page.click("text=Download all of it")
+    assert json.loads(kept.value.path().read_text())["words"] == words
 
 
 def test_the_language_is_chosen_from_the_menu(visitor: Callable[..., Visitor], root: User):

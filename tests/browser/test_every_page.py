@@ -93,6 +93,19 @@ def test_every_page_is_sound_in_the_dark_and_on_a_phone(visitor: Callable[..., V
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 390)], ids=["desk", "phone in the dark"])
+def test_what_cannot_be_answered_is_said_soundly(visitor: Callable[..., Visitor], root: User, dark: bool, width: int):
+    for who in (root, None):
+        visit = visitor(who, dark=dark, width=width)
+        visit.page.goto(visit.home + "/nothing/")
+        # The browser notes the status by itself.
+        assert [fault for fault in visit.faults if "404" not in fault] == []
+        visit.faults.clear()
+        assert "There is nothing here" in visit.page.inner_text("h1")
+        assert visit.accessibility_faults() == []
+        assert visit.overflow() <= 0
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_the_login_is_sound(visitor: Callable[..., Visitor], root: User, dark: bool):
     visit = visitor(None, dark=dark)
@@ -131,3 +144,19 @@ def test_no_page_may_run_a_script_that_is_written_into_it(visitor: Callable[...,
     assert page.evaluate("window.intruder") is None
     assert [fault for fault in visit.faults if "Content Security Policy" in fault]
     visit.faults.clear()
+
+
+def test_times_are_typed_in_the_zone_in_which_they_are_shown(visitor: Callable[..., Visitor], root: User):
+    letter = rows.dead_letter("http_503")
+    visit = visitor(root, time_zone="Asia/Taipei")
+    shown = visit.open(rows.listing("deadletters_deadletter")).locator("#result_list time").first.inner_text()
+
+    # As it is shown, without its seconds and its zone; and up to a minute later.
+    page = visit.open(rows.listing("deadletters_deadletter"))
+    page.get_by_label("Failed since (Asia/Taipei)").fill(shown[:16])
+    page.get_by_role("button", name="Filter").click()
+
+    page.wait_for_url("**since=**")
+    assert page.locator(f'a[href*="/{letter.pk}/change/"]').count() > 0
+    utc = f"{letter.failed_at.astimezone(UTC):%Y-%m-%d %H:%M}:00 UTC"
+    assert page.locator("#id_since").get_attribute("title") == utc

@@ -63,6 +63,16 @@ class Visitor:
             for node in fault["nodes"]
         ]
 
+    def look_closely(self) -> None:
+        """What is wrong with this page is among the faults, in the place where it stands and however it was come to."""
+        self.faults += self.accessibility_faults()
+
+    def send(self, address: str, form: dict[str, str]) -> int:
+        """POST a form as a page of this visitor's would, and the status of the answer."""
+        token = next(each["value"] for each in self._context.cookies() if each["name"] == settings.CSRF_COOKIE_NAME)
+        answer = self.page.request.post(self.home + address, form={"csrfmiddlewaretoken": token, **form})
+        return answer.status
+
     def overflow(self) -> int:
         """By how many pixels the page is wider than the window."""
         return int(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))

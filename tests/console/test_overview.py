@@ -101,11 +101,11 @@ def test_a_loop_that_is_missing_is_named_with_what_to_do(viewer: Client):
         rows.process(f"{kind}-1", kind=kind)
 
     page = fragment(viewer)
-    assert f"No {KINDS[0]} is running" in page
-    assert f"No {KINDS[1]} is running" not in page
+    assert f"No {KINDS[0]} process is running" in page
+    assert f"No {KINDS[1]} process is running" not in page
 
     rows.process("old", kind=KINDS[0], heartbeat_at=clock.now() - timedelta(hours=1))
-    assert f"No {KINDS[0]} is running" in fragment(viewer)
+    assert f"No {KINDS[0]} process is running" in fragment(viewer)
     rows.process("new", kind=KINDS[0])
     assert "All is well" in fragment(viewer)
 
@@ -162,5 +162,5 @@ def test_open_workflows_are_counted_by_their_state_and_finished_ones_are_not(vie
             saga_type="ORDER", definition_version=1, correlation_key=f"order-{number}", status=status
         )
 
-    assert tile(fragment(superuser), "Open workflows") == "2 IN_PROGRESS, 1 COMPENSATING"
+    assert tile(fragment(superuser), "Open workflows") == "2 under way, 1 compensating"
     assert "Open workflows" not in fragment(viewer)

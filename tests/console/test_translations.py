@@ -17,6 +17,7 @@ from django.utils.translation.template import templatize
 
 from console import names
 from tests.admin import rows
+from tests.factories import SubscriptionFactory
 from tests.test_architecture import ALLOWED
 from webhookhub.egress.errors import MEANING
 
@@ -152,3 +153,83 @@ def test_every_page_can_be_opened_in_chinese(reader: Client):
         assert reader.get(rows.change(name, pk)).status_code == 200
     assert reader.get(rows.add("subscriptions_subscription")).status_code == 200
     assert reader.get(reverse("admin:find"), {"q": "x"}).status_code == 200
+
+
+CHINESE = re.compile("[\u4e00-\u9fff]")
+SUBSCRIPTION = {"event_type": "order.created", "callback_url": "https://127.0.0.1:1025/hook", "signing_scheme": "v1"}
+WRONG = [
+    {"event_type": ""},
+    {"event_type": "a b"},
+    {"event_type": "x" * 101},
+    {"callback_url": ""},
+    {"callback_url": "http://127.0.0.1/"},
+    {"callback_url": "https://127.0.0.1:22/"},
+    {"callback_url": "https://u:p@127.0.0.1/"},
+    {"callback_url": "https://10.1.2.3/"},
+    {"callback_url": "https://hooks..example.com/"},
+    {"callback_url": "https://hooks.example.com/" + "x" * 500},
+    {"max_retry_limit": "0"},
+    {"base_delay": "soon"},
+    {"headers": "no header"},
+    {"headers": "Host: a"},
+    {"headers": "X-A: 1\nX-A: 2"},
+    {"signing_scheme": "v9"},
+    {},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=range(len(WRONG)))
+def test_what_is_wrong_with_a_subscription_is_said_in_chinese(reader: Client, wrong: dict[str, str]):
+    SubscriptionFactory(event_type=SUBSCRIPTION["event_type"], callback_url=SUBSCRIPTION["callback_url"])
+
+    answer = reader.post(rows.add("subscriptions_subscription"), SUBSCRIPTION | wrong)
+
+    said = [text for texts in answer.context["adminform"].form.errors.values() for text in texts]
+    assert said
+    assert [text for text in said if not CHINESE.search(text)] == []
+
+
+def test_what_is_wrong_with_other_forms_is_said_in_chinese(reader: Client):
+    number = rows.one_of_each()["subscriptions_subscription"]
+    backfill = reader.post(reverse("admin:subscription_backfill", args=[number]), {"since": "soon"})
+    pause = reader.post(reverse("admin:subscriptions_subscription_pause", args=[number]), {"reason": " "})
+    letters = reader.get(rows.listing("deadletters_deadletter", "?since=soon&subscription=x&event_type=%20a"))
+    key = reader.post(rows.add("api_apikey"), {"name": " \u0007", "scopes": ["subscriptions:write"], "source": "shop"})
+
+    forms = [
+        backfill.context["form"],
+        pause.context["form"],
+        letters.context["cl"].filter_form,
+        key.context["adminform"].form,
+    ]
+
+    for form in forms:
+        said = [text for texts in form.errors.values() for text in texts]
+        assert said
+        assert [text for text in said if not CHINESE.search(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("stored", "chinese"),
+    [
+        ("the endpoint sent the challenge back", "端點已送回驗證碼"),
+        ("the endpoint answered 204 but did not send the challenge back", "端點回應 204，但沒有送回驗證碼"),
+        ("the endpoint answered 503", "端點回應 503"),
+        (MEANING["timeout"], "端點沒有及時回應"),
+        ("<b>of old</b>", "&lt;b&gt;of old&lt;/b&gt;"),
+    ],
+)
+def test_the_result_of_a_verification_is_shown_in_the_viewers_language(reader: Client, stored: str, chinese: str):
+    subscription = SubscriptionFactory.create(verification_result=stored)
+
+    assert chinese in reader.get(rows.change("subscriptions_subscription", subscription.pk)).content.decode()
+
+
+def test_the_head_of_a_page_calls_its_row_in_the_viewers_language(reader: Client):
+    letter = rows.dead_letter()
+
+    for name, pk, called in (
+        ("sagas_saga", letter.saga_id, f"投遞 {letter.saga_id}"),
+        ("deadletters_deadletter", letter.pk, f"死信 {letter.pk}"),
+    ):
+        assert f">{called}</a>" in " ".join(reader.get(rows.change(name, pk)).content.decode().split())

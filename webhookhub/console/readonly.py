@@ -12,6 +12,7 @@ from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from .bases import ModelAdmin
 from .lists import BoundedPaginator, NewestFirst
@@ -71,5 +72,5 @@ class ReadOnlyAdmin(ReadOnly, ModelAdmin):  # type: ignore[type-arg]
             if set(request.POST.getlist("action")) - {"", *self.get_actions(request)}:
                 raise PermissionDenied
             if any(number(chosen) is None for chosen in request.POST.getlist(ACTION_CHECKBOX_NAME)):
-                raise BadRequest("A chosen row's number is not a number.")
+                raise BadRequest(_("A chosen row's number is not a number."))
         return super().changelist_view(request, extra_context)

@@ -12,6 +12,7 @@ from typing import Any
 
 from django.core import signing
 from django.core.exceptions import BadRequest, PermissionDenied
+from django.utils.translation import gettext as _
 
 PATIENCE = timedelta(hours=1)
 
@@ -31,7 +32,7 @@ def opened(kind: str, user: int | None, text: str) -> Any:
     except signing.SignatureExpired:
         raise TooOld from None
     except signing.BadSignature:
-        raise BadRequest("This page was changed on its way; begin again.") from None
+        raise BadRequest(_("This page was changed on its way; begin again.")) from None
     if owner != user:
         raise PermissionDenied
     return value

@@ -33,7 +33,7 @@ def visible(text: str) -> str:
 def block(text: str) -> SafeString:
     """Text of several lines, as it is."""
     text = visible(text)
-    cut = f"\n… {len(text) - MOST_CHARACTERS} more characters" if len(text) > MOST_CHARACTERS else ""
+    cut = "\n" + _("… %(number)s more characters") % {"number": len(text) - MOST_CHARACTERS} if is_cut(text) else ""
     # The look's scripts are told to pass by: whatever stands here, they find nothing to do in it.
     return format_html(
         '<pre class="hub-text" dir="ltr" tabindex="0" translate="no" x-ignore hx-disable>{}{}</pre>',
@@ -43,11 +43,20 @@ def block(text: str) -> SafeString:
 
 
 def json_block(text: str) -> SafeString:
-    """A JSON document, indented; one that cannot be read is shown as stored."""
+    return block(pretty(text))
+
+
+def pretty(text: str) -> str:
+    """A JSON document, indented; one that cannot be read is as it is stored."""
     try:
-        return block(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
-        return block(text)
+        return text
+
+
+def is_cut(text: str) -> bool:
+    """Whether `block` shows the beginning of it only."""
+    return len(visible(text)) > MOST_CHARACTERS
 
 
 def moment(when: datetime | None) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote_plus, urlsplit
 
 import idna
+from django.utils.translation import gettext as _
 
 from webhookhub.conf import hub
 
 from .addresses import may_reach
 
 MAX_LENGTH = 500
+MASK = "***"
 LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)\Z")
 IPV6_NETLOC = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?\Z")
 # A last label of digits or 0x… makes resolvers read the host as a number: 127.1, 0x7f.1, 2130706433.
@@ -30,27 +32,30 @@ class ForbiddenAddress(UnacceptableURL):
 def normalise(url: str) -> str:
     """The URL in the one form that is stored, or UnacceptableURL."""
     if not isinstance(url, str) or not url:
-        raise UnacceptableURL("The callback URL is empty; give an https:// address.")
+        raise UnacceptableURL(_("The callback URL is empty; give an https:// address."))
     if len(url) > MAX_LENGTH:
-        raise UnacceptableURL(f"The callback URL has {len(url)} characters; at most {MAX_LENGTH} are allowed.")
+        raise UnacceptableURL(
+            _("The callback URL has %(number)s characters; at most %(most)s are allowed.")
+            % {"number": len(url), "most": MAX_LENGTH}
+        )
     if any(character.isspace() or not character.isprintable() for character in url):
-        raise UnacceptableURL("The callback URL holds white space or control characters.")
+        raise UnacceptableURL(_("The callback URL holds white space or control characters."))
     if "\\" in url:
-        raise UnacceptableURL("The callback URL holds a backslash.")
+        raise UnacceptableURL(_("The callback URL holds a backslash."))
     if not url.lower().startswith("https://"):
-        raise UnacceptableURL("The callback URL must start with https://.")
+        raise UnacceptableURL(_("The callback URL must start with https://."))
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise UnacceptableURL(f"The callback URL cannot be read: {error}.") from None
+        raise UnacceptableURL(_("The callback URL cannot be read: %(error)s.") % {"error": error}) from None
     if "@" in parts.netloc:
-        raise UnacceptableURL("The callback URL names a user or password; leave them out.")
+        raise UnacceptableURL(_("The callback URL names a user or password; leave them out."))
     if ("[" in parts.netloc or "]" in parts.netloc) and not IPV6_NETLOC.match(parts.netloc):
         # urlsplit would pass over what stands before and behind the brackets.
-        raise UnacceptableURL("The callback URL's host has brackets that do not enclose an IPv6 address.")
+        raise UnacceptableURL(_("The callback URL's host has brackets that do not enclose an IPv6 address."))
     if "#" in url:
-        raise UnacceptableURL("The callback URL has a fragment (#…); leave it out.")
+        raise UnacceptableURL(_("The callback URL has a fragment (#…); leave it out."))
     host = _host(parts.hostname or "")
     port = _port(parts.netloc, port)
     # Kept as given where it is plain ASCII; what is not, is encoded once, here.
@@ -59,68 +64,96 @@ def normalise(url: str) -> str:
     normal = f"https://{host}{'' if port == 443 else f':{port}'}{path}{query}"
     if len(normal) > MAX_LENGTH:
         raise UnacceptableURL(
-            f"The callback URL has {len(normal)} characters once encoded; at most {MAX_LENGTH} are allowed."
+            _("The callback URL has %(number)s characters once encoded; at most %(most)s are allowed.")
+            % {"number": len(normal), "most": MAX_LENGTH}
         )
     return normal
+
+
+def masked(url: str) -> str:
+    """For people: the values of the query, and a user's name and password, may be what opens the endpoint."""
+    address, question, query = url.partition("?")
+    scheme, slashes, rest = address.partition("://")
+    authority, slash, path = rest.partition("/")
+    user, at, host = authority.rpartition("@")
+    shown = f"{scheme}{slashes}{MASK if at else user}{at}{host}{slash}{path}{question}"
+    return shown + "&".join(_without_value(part) for part in query.split("&"))
+
+
+def query_values(url: str) -> list[str]:
+    """What `masked` hides of the query, as it is written and as it is meant."""
+    parts = url.partition("?")[2].split("&")
+    written = [part.partition("=")[2] if "=" in part else part for part in parts]
+    return [*written, *(unquote_plus(value) for value in written)]
+
+
+def _without_value(part: str) -> str:
+    name, equals, _value = part.partition("=")
+    # Without a name it is all value.
+    return f"{name}={MASK}" if equals else MASK if part else ""
 
 
 def _port(netloc: str, port: int | None) -> int:
     if port is None:
         if netloc.endswith(":"):
-            raise UnacceptableURL("The callback URL has a colon but no port after its host.")
+            raise UnacceptableURL(_("The callback URL has a colon but no port after its host."))
         return 443
     allowed = hub().allowed_ports
     if not any(low <= port <= high for low, high in allowed):
         shown = ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in allowed)
-        raise UnacceptableURL(f"The callback URL names port {port}; allowed are {shown}.")
+        raise UnacceptableURL(
+            _("The callback URL names port %(port)s; allowed are %(ports)s.") % {"port": port, "ports": shown}
+        )
     return port
 
 
 def _host(host: str) -> str:
     if not host:
-        raise UnacceptableURL("The callback URL has no host.")
+        raise UnacceptableURL(_("The callback URL has no host."))
     if "%" in host:
-        raise UnacceptableURL("The callback URL's host holds a percent sign.")
+        raise UnacceptableURL(_("The callback URL's host holds a percent sign."))
     if ":" in host:
         try:
             address = IPv6Address(host)
         except AddressValueError:
-            raise UnacceptableURL("The callback URL's host is not a valid IPv6 address.") from None
+            raise UnacceptableURL(_("The callback URL's host is not a valid IPv6 address.")) from None
         _judge(address)
         return f"[{address.compressed}]"
     if host.endswith("."):
-        raise UnacceptableURL("The callback URL's host ends in a dot; leave it out.")
+        raise UnacceptableURL(_("The callback URL's host ends in a dot; leave it out."))
     if not host.isascii():
         try:
             host = idna.encode(host, uts46=True).decode("ascii")
         except idna.IDNAError:
-            raise UnacceptableURL("The callback URL's host is not a valid international name.") from None
+            raise UnacceptableURL(_("The callback URL's host is not a valid international name.")) from None
     host = host.lower()
     if NUMBER.match(host.rsplit(".", 1)[-1]):
         try:
             address4 = IPv4Address(host)
         except AddressValueError:
             raise UnacceptableURL(
-                "The callback URL's host is a number but not an address of the form 203.0.113.7."
+                _("The callback URL's host is a number but not an address of the form 203.0.113.7.")
             ) from None
         _judge(address4)
         return str(address4)
     if len(host) > 253:
-        raise UnacceptableURL("The callback URL's host is longer than 253 characters.")
+        raise UnacceptableURL(_("The callback URL's host is longer than 253 characters."))
     labels = host.split(".")
     if len(labels) < 2:
-        raise UnacceptableURL("The callback URL's host must be a full name such as hooks.example.com.")
+        raise UnacceptableURL(_("The callback URL's host must be a full name such as hooks.example.com."))
     for label in labels:
         if not LABEL.match(label):
-            raise UnacceptableURL(f"The callback URL's host has a part that is not valid: {label[:70]!r}.")
+            raise UnacceptableURL(
+                _("The callback URL's host has a part that is not valid: %(part)s.") % {"part": repr(label[:70])}
+            )
         if label.startswith("xn--"):
             try:
                 idna.decode(label)
             except (idna.IDNAError, UnicodeError):
-                raise UnacceptableURL("The callback URL's host is not a valid international name.") from None
+                raise UnacceptableURL(_("The callback URL's host is not a valid international name.")) from None
     return host
 
 
 def _judge(address: IPv4Address | IPv6Address) -> None:
     if not may_reach(address):
-        raise ForbiddenAddress("The callback URL's address may not be reached from this hub.")
+        raise ForbiddenAddress(_("The callback URL's address may not be reached from this hub."))

@@ -2,6 +2,13 @@
 "use strict";
 
 (() => {
+  // The hub reads times that are typed as it shows them: in this zone.
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (zone) {
+    const secure = window.location.protocol === "https:" ? "; secure" : "";
+    document.cookie = `hub_zone=${zone}; path=/; max-age=31536000; samesite=lax${secure}`;
+  }
+
   const language = () => document.documentElement.lang || undefined;
 
   function showMoments(within) {
@@ -40,19 +47,31 @@
   document.addEventListener("DOMContentLoaded", () => window.hub.show(document));
 })();
 
+// What the page shows the beginning of only.
+async function wholeOf(address) {
+  const answer = await fetch(address, { credentials: "same-origin", redirect: "error" });
+  if (!answer.ok) throw new Error(`answered ${answer.status}`);
+  return answer.text();
+}
+
 // Copies a text to the clipboard; where there is none (plain HTTP), chooses it, so that a key does the rest.
 document.addEventListener("click", async (event) => {
   const button = event.target.closest?.("button[data-copy]");
   if (!button) return;
   const text = document.querySelector(button.dataset.copy)?.querySelector("pre");
   if (!text) return;
+  const say = (words) => {
+    button.dataset.says ??= button.textContent;
+    button.textContent = words;
+    setTimeout(() => { button.textContent = button.dataset.says; }, 2000);
+  };
   try {
-    await navigator.clipboard.writeText(text.textContent);
-    const before = button.textContent;
-    button.textContent = button.dataset.done;
-    setTimeout(() => { button.textContent = before; }, 2000);
+    await navigator.clipboard.writeText(button.dataset.whole ? await wholeOf(button.dataset.whole) : text.textContent);
+    say(button.dataset.done);
   } catch {
-    window.getSelection().selectAllChildren(text);
+    // A part that is taken for the whole would be worse than nothing.
+    if (button.dataset.whole) say(button.dataset.failed);
+    else window.getSelection().selectAllChildren(text);
   }
 });
 

@@ -1,0 +1,64 @@
+"""The whole hub in processes of its own, as it is run: loops, web server, the suite's database and a real endpoint."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import requests
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
+from django.contrib.auth.models import Group, User
+
+from demo.receiver import Receiver, Reply
+from tests.processes.support import Processes, environment, until
+
+PASSWORD = "only for tests"
+START_SECONDS = 120.0
+# The suite's own pace would have five loops write their heartbeats twenty times a second each.
+CALM = {"WEBHOOKHUB_HEARTBEAT": "1", "WEBHOOKHUB_WORKER_CONCURRENCY": "32"}
+
+
+@dataclass(frozen=True)
+class Stack:
+    home: str
+    receiver: Receiver
+    # What the endpoint answers, by path; any other is taken.
+    answers: dict[str, Reply] = field(default_factory=dict)
+
+
+@contextmanager
+def running(folder: Path, certificates: tuple[Path, Path]) -> Iterator[Stack]:
+    """`run_hub --web`, from the moment at which it says that it is ready."""
+    authority, server = certificates
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        web = f"127.0.0.1:{probe.getsockname()[1]}"
+    processes = Processes(folder, {**environment(authority), **CALM})
+    with Receiver(server) as receiver:
+        hub = processes.start("run_hub", "--web", web)
+        try:
+            until(lambda: is_ready(f"http://{web}"), "the hub is ready", START_SECONDS)
+            stack = Stack(f"http://{web}", receiver)
+            receiver.answer = lambda request: stack.answers.get(request.path, Reply())
+            yield stack
+            assert hub.stop(60) == 0
+        finally:
+            processes.end()
+
+
+def is_ready(home: str) -> bool:
+    try:
+        return requests.get(f"{home}/readyz", timeout=10).status_code == 200
+    except requests.RequestException:
+        return False
+
+
+def member(group: str) -> User:
+    """Somebody of a group, whose password the hub's own processes can check: the suite keeps them in a quicker way."""
+    stored = PBKDF2PasswordHasher().encode(PASSWORD, salt="onlyfortests", iterations=1000)
+    user, _ = User.objects.get_or_create(username=group, defaults={"password": stored, "is_staff": True})
+    user.groups.add(Group.objects.get(name=group))
+    return user
