@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, Generic, TypeVar
 
 from django.db import connection, connections
@@ -42,7 +42,9 @@ class Rival(Generic[T]):
     def result(self) -> T:
         """Lets it go on and waits for its end."""
         self._go.set()
-        return self._result.result(BOUND_SECONDS)
+        ended, _ = wait([self._result], BOUND_SECONDS)
+        assert ended, f"it waits for another, and has for {BOUND_SECONDS:g} s"
+        return self._result.result()
 
     def _run(self) -> None:
         try:
