@@ -65,7 +65,7 @@ def read() -> Open:
         workflow_events_waiting=_count(WorkflowInbox.objects.order_by()),
         workflows={status: _count(Instance.objects.filter(status=status)) for status in words.OPEN},
         workflows_overdue=sum(_count(Instance.objects.due(status, now - GRACE).order_by()) for status in words.OPEN),
-        workflows_for_operators=_count(Instance.objects.needing_operator().order_by()),
+        workflows_for_operators=_count(Instance.objects.filter(needs_operator=True)),
         processes={kind: sum(age <= alive for age in ages) for kind, ages in beats.items()},
         heartbeat_ages={kind: max(0.0, min(ages)) for kind, ages in beats.items() if ages},
     )

@@ -21,13 +21,6 @@ class InstanceQuerySet(models.QuerySet["Instance"]):
         """Those of one open status whose deadline has passed, the longest overdue first."""
         return self.filter(status=status, deadline__lte=now).order_by("deadline", "id")
 
-    def failed(self) -> InstanceQuerySet:
-        """The latest first, along an index."""
-        return self.filter(status=words.FAILED).order_by("-id")
-
-    def needing_operator(self) -> InstanceQuerySet:
-        return self.filter(needs_operator=True).order_by("-id")
-
 
 class Instance(models.Model):
     """One run of a workflow. The row is what its facts fold to, kept so that it can be asked for; nothing else."""

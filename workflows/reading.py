@@ -11,9 +11,10 @@ from events.models import Event
 from webhookhub.db import clock
 
 from . import facts, fold, used
+from .choice import Choice, newest_first
 from .definition import Definition
 from .models import Fact, Instance
-from .words import OBSERVED, OPEN
+from .words import FAILED, OBSERVED, OPEN
 
 
 @dataclass(frozen=True)
@@ -36,14 +37,13 @@ def of_aggregate(aggregate_id: str, most: int) -> list[Instance]:
 
 def failed(most: int, before: int | None = None) -> list[Instance]:
     """The latest first; `before` is the number (id) of the last one of the page before."""
-    rows = Instance.objects.failed()
-    return list((rows if before is None else rows.filter(id__lt=before))[:most])
+    return newest_first(Choice(status=FAILED), 1, before, most)
 
 
 def stuck(most: int, now: datetime | None = None) -> list[Instance]:
     """Those that need an operator, and those whose deadline has passed without anybody noticing; the worst first."""
     now = now or clock.now()
-    found = list(Instance.objects.needing_operator()[:most])
+    found = newest_first(Choice(needs_operator=True), 1, None, most)
     for status in OPEN:
         found += Instance.objects.due(status, now)[: most - len(found)]
     return found[:most]
