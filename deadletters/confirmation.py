@@ -102,8 +102,8 @@ def _row(letter: DeadLetter, saga_id: int | None) -> dict[str, Any]:
 
 
 def _report(request: HttpRequest, results: Sequence[Requeued]) -> None:
-    new = [result for result in results if result.created]
-    before = [result for result in results if not result.created]
+    new = [result for result in results if result.is_delivered_now]
+    before = [result for result in results if not result.is_delivered_now]
     if new:
         messages.success(
             request,

@@ -48,15 +48,23 @@ class Requester(Protocol):
 
 @dataclass(frozen=True)
 class Requeued:
-    """What became of one dead letter's request. `created` is False when it was requested before."""
+    """What became of one dead letter's request.
+
+    `created` is False when it was requested before; `completed` if that had been cut short, and is delivered now.
+    """
 
     dead_letter_id: int
     saga_id: int
     created: bool
     requested_by: str
+    completed: bool = False
+
+    @property
+    def is_delivered_now(self) -> bool:
+        return self.created or self.completed
 
     def __str__(self) -> str:
-        if self.created:
+        if self.is_delivered_now:
             return f"dead letter {self.dead_letter_id} is delivered anew as delivery {self.saga_id}"
         return (
             f"dead letter {self.dead_letter_id} was requeued before by {self.requested_by}, as delivery {self.saga_id}"
@@ -77,7 +85,7 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """One answer for each dead letter, and how many of them this call was the first to ask for."""
+    """One answer for each dead letter, and how many of them this call was the first to ask for, or has completed."""
 
     requeued: list[Requeued]
     new: int
@@ -144,19 +152,28 @@ def _letters(ids: Sequence[int]) -> list[DeadLetter]:
 
 
 def _record(batches: Sequence[Sequence[DeadLetter]], username: str, reason: str, token: str, told: Told) -> int:
-    """Who asked, and the trail's entry, in one transaction. Returns for how many nobody had asked before."""
+    """Who asked, and the trail's entry, in one transaction.
+
+    Returns how many are delivered by this request: those for which nobody had asked before, and those whose request was
+    cut short.
+    """
     given = {"requested_by": username, "reason": reason, "request_token": token}
     new = sum(
         insert_new(Requeue, [{"dead_letter_id": letter.id, **given} for letter in letters], key=("dead_letter_id",))
         for letters in batches
     )
-    if not new:
-        return 0
     ids = [letter.id for letters in batches for letter in letters]
+    completed = 0
+    if new < len(ids):
+        completed = sum(len(letters) - len(successors(letters)) for letters in batches) - new
+    if not new and not completed:
+        return 0
     one = ids[0] if told.action == actions.REQUEUE else None
-    details = told.details if one else {**told.details, **_came_of_it(ids, new, token)}
+    details = {**told.details, **({} if one else _came_of_it(ids, new, token))}
+    if completed:
+        details["completed"] = completed
     record(told.action, kind="deadletter", id=one, name=told.name, by=username, reason=reason, details=details)
-    return new
+    return new + completed
 
 
 def _came_of_it(ids: Sequence[int], new: int, token: str) -> dict[str, Any]:
@@ -178,8 +195,9 @@ def _deliver(letters: Sequence[DeadLetter], token: str) -> list[Requeued]:
         request, saga_id = requests[letter.id], after[letter.id]
         # Whoever recorded the request is its author, even when another, asking meanwhile, made the saga for it:
         # of many who ask at once, exactly one is told that the delivery is theirs.
-        results.append(Requeued(letter.id, saga_id, request.request_token == token, request.requested_by))
-        if letter.id not in before:
+        created, is_new = request.request_token == token, letter.id not in before
+        results.append(Requeued(letter.id, saga_id, created, request.requested_by, is_new and not created))
+        if is_new:
             log(
                 Fact.SAGA_REQUEUED,
                 correlation_id=letter.event.correlation_id,

@@ -34,7 +34,7 @@ class Run:
     reason: str = ""
     at: int = 0
     created: int = 0
-    met: int = 0  # requeued by somebody else between the question and the answer
+    met: int = 0  # requeued between the question and the answer
 
     @classmethod
     def of(cls, ids: Sequence[int], choice: Choice, limit: int, *, more: bool) -> Run:
@@ -64,7 +64,7 @@ class Run:
         part = f"part {self.at // PORTION + 1} of {parts}" if parts > 1 else ""
         told = told_of(self.choice, part, limit=self.limit, chosen=len(self.ids))
         done = carry_out(portion, by=by, reason=reason, told=told, token=self.token)
-        created = sum(result.created for result in done.requeued)
+        created = sum(result.is_delivered_now for result in done.requeued)
         after = replace(
             self,
             at=self.at + len(portion),

@@ -57,6 +57,7 @@ NAMES = {
     "removed": gettext_lazy("removed"),
     "requeued": gettext_lazy("requeued"),
     "requeued_before": gettext_lazy("requeued before"),
+    "completed": gettext_lazy("cut short before, and completed"),
     "saga": gettext_lazy("saga"),
     "scheme": gettext_lazy("signing scheme"),
     "scopes": gettext_lazy("scopes"),

@@ -61,7 +61,7 @@ def findings(registry: Registry, seen: Mapping[Key, Sequence[Seen]], sagas: Mapp
     for key, saga in sagas.items():
         definition, current = registry.get(key[0], saga.version), registry.latest.get(key[0])
         if definition is None:
-            continue  # of a newer program, and first used a moment ago: advance() says so
+            continue  # of a newer program, and first used a moment ago: the tracker looks again
         lively = saga.status in OPEN or current is None or current.correlation == definition.correlation
         for each in seen[key]:
             if each.reading != definition.reading or each.event_type not in definition.roles:

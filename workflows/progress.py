@@ -73,7 +73,7 @@ def _round(ids: Sequence[int], registry: Registry, horizon: datetime | None) -> 
         its = known[saga.id]
         if not any(fact.role in OBSERVED for fact in its):
             continue  # just born: its first fact is on its way, and whoever brings it comes here again
-        definition = _definition(registry, saga)
+        definition = require(registry, saga.saga_type, saga.definition_version)
         state = fold(definition, its)
         decision = state.next or (expire(definition, its, horizon) if horizon else None)
         if decision is not None:
@@ -93,11 +93,11 @@ def _round(ids: Sequence[int], registry: Registry, horizon: datetime | None) -> 
     return again, len(changes)
 
 
-def _definition(registry: Registry, saga: Identity) -> Definition:
-    found = registry.get(saga.saga_type, saga.definition_version)
+def require(registry: Registry, saga_type: str, version: int) -> Definition:
+    found = registry.get(saga_type, version)
     if found is None:
         raise UnknownDefinition(
-            f"{saga.saga_type} version {saga.definition_version} is not known to this process: "
+            f"{saga_type} version {version} is not known to this process: "
             "restart it with the program and the definitions that the others have"
         )
     return found

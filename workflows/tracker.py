@@ -17,7 +17,7 @@ from .belonging import Finding, existing, findings, settled, unborn
 from .births import Births
 from .facts import Observation
 from .models import WorkflowInbox, WorkflowTouched
-from .progress import advance
+from .progress import UnknownDefinition, advance, require
 from .registry import Registry
 from .sightings import Seen, Sightings
 from .words import FAILURE, UNDO_FAILED
@@ -36,7 +36,13 @@ class Tracker:
         leased = _lease(batch_size)
         if leased:
             self._registry = used.up_to_date(self._registry)
-            advance(self._record(leased), self._registry)
+            try:
+                sagas = self._record(leased)
+            except UnknownDefinition:
+                # Begun by another process since that look, in a version that it has stored before.
+                self._registry = used.up_to_date(self._registry)
+                sagas = self._record(leased)
+            advance(sagas, self._registry)
             in_transaction(lambda: _remove(leased))
         return len(leased)
 
@@ -59,6 +65,9 @@ class Tracker:
             sightings.look_back(new, min(event_ids))
             self._births.give(self._registry, new)
             sagas |= existing(new)
+        for (name, _), saga in sagas.items():
+            # Before anything is removed: what a saga of an unknown version would have found is not lost.
+            require(self._registry, name, saga.version)
         often = facts.said_often({saga.id for saga in sagas.values()})
         observations = [
             Observation(saga.id, seen.event_id, step, role, seen.at, _reason(seen, role), seen.aggregate_id)
@@ -73,8 +82,7 @@ class Tracker:
 
     def _roles(self, found: Finding) -> list[tuple[str, str]]:
         """By the version that the saga was born with."""
-        definition = self._registry.get(found.key[0], found.saga.version)
-        assert definition is not None
+        definition = require(self._registry, found.key[0], found.saga.version)
         return definition.roles[found.seen.event_type]
 
 

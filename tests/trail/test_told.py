@@ -92,14 +92,18 @@ def test_a_requeue_that_finds_everything_done_before_tells_nothing(anna: Client)
     assert Entry.objects.filter(object_type="deadletter").count() == 1
 
 
-def test_whoever_completes_a_requeue_that_was_cut_short_is_not_told_to_have_asked_for_it():
+def test_whoever_completes_a_requeue_that_was_cut_short_is_told_to_have_done_that():
     letter = rows.dead_letter()
     Requeue.objects.create(dead_letter=letter, requested_by="bert", reason="r", request_token="t")
 
-    requeue([letter.pk], by=Operator(), reason="r")
+    [done] = requeue([letter.pk], by=Operator(), reason="again")
 
-    assert rows.successor(letter).generation == 1
-    assert not Entry.objects.filter(object_type="deadletter").exists()
+    assert (done.created, done.completed, done.requested_by) == (False, True, "bert")
+    entry, details = told(actions.REQUEUE)
+    assert (entry.actor, entry.reason, details) == (Operator().get_username(), "again", {"completed": 1})
+    [again] = requeue([letter.pk], by=Operator(), reason="once more")
+    assert not again.is_delivered_now
+    assert Entry.objects.filter(object_type="deadletter").count() == 1
 
 
 def test_a_requeue_by_filter_is_one_entry_that_says_the_filter():

@@ -236,6 +236,28 @@ def test_a_process_with_older_definitions_follows_the_sagas_of_newer_ones(write:
     assert instance("t-1", "trip").current_step == "ticket"
 
 
+def test_a_version_first_used_while_another_process_has_its_event_in_hand_loses_nothing(write: Write, monkeypatch: Any):
+    write(1)
+    old = Tracker(registry())
+    write(2)
+    newer, look = Tracker(registry()), used.up_to_date
+    publish("trip.paid", {"trip": "t-1"}, correlation_id="case-1")
+
+    def begun_just_after_the_look(known: Any) -> Any:
+        seen = look(known)
+        monkeypatch.setattr(used, "up_to_date", look)
+        publish("trip.booked", {"trip": "t-1"}, correlation_id="case-1")
+        assert newer.track(500) == 1
+        return seen
+
+    monkeypatch.setattr(used, "up_to_date", begun_just_after_the_look)
+    assert old.track(500) == 1
+
+    found = instance("case-1", "trip")
+    assert (found.definition_version, found.current_step) == (2, "ticket")
+    assert not WorkflowInbox.objects.exists()
+
+
 def test_reading_by_two_versions_costs_no_question_per_event(write: Write, django_assert_max_num_queries: Any):
     write(1)
     say("trip.booked", "case-0", "t-0")

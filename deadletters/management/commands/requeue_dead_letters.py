@@ -84,6 +84,6 @@ def _requeue(choice: Choice, reason: str, limit: int) -> tuple[int, bool]:
         except InvalidRequeue as error:
             raise CommandError(f"Nothing was requeued: {error}.") from None
         taken += len(outcome.requeued)
-        count += sum(result.created for result in outcome.requeued)
+        count += sum(result.is_delivered_now for result in outcome.requeued)
         if outcome.after is None or taken >= limit:
             return count, outcome.after is not None
