@@ -15,8 +15,8 @@ QUESTIONS = (
 )
 
 
-def todo() -> tuple[set[str], set[str]]:
-    """The statuses of which sagas are due, and those of which results are to be applied."""
+def todo() -> tuple[list[str], list[str]]:
+    """The statuses of which sagas are due, and those of which results are to be applied, in their order."""
     answers = which(*QUESTIONS)
-    due = {status for status, there in zip(WAITING, answers, strict=False) if there}
-    return due, {status for status, there in zip(FINISHED, answers[len(WAITING) :], strict=True) if there}
+    due = [status for status, there in zip(WAITING, answers, strict=False) if there]
+    return due, [status for status, there in zip(FINISHED, answers[len(WAITING) :], strict=True) if there]
