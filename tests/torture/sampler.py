@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import MySQLdb
+from MySQLdb.constants import ER
 
 from .target import Target, is_away
 
@@ -20,6 +21,8 @@ MARKER = "torture_marker"
 LEAST_PAUSE_SECONDS = 2.0
 # The sampler takes at most this part of the time.
 SHARE = 0.1
+# A cluster that has just lost a node lets others wait, for the marker too: no round, and no finding.
+IN_THE_WAY = (ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK)
 FINISHED = "status IN ('Completed', 'Failed')"
 
 # what: table, columns left out, which rows are final
@@ -84,7 +87,7 @@ class Sampler:
             try:
                 self.look()
             except MySQLdb.Error as error:
-                if not is_away(error):
+                if not is_away(error) and error.args[0] not in IN_THE_WAY:
                     self.changed.append(f"nothing can be said: {error}")
                     return
                 pause = LEAST_PAUSE_SECONDS
