@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, transaction
 from django.test import Client
 
@@ -24,18 +24,6 @@ NAME = "trail_entry"
 def entry() -> Entry:
     record(actions.TEST, SubscriptionFactory.create(), by="anna", reason="<b>why</b>", details={"a": "<script>"})
     return Entry.objects.get()
-
-
-@pytest.fixture
-def member() -> Callable[[str], Client]:
-    def log_in(group: str) -> Client:
-        user = User.objects.create_user(group, is_staff=True)
-        user.groups.add(Group.objects.get(name=group))
-        client = Client()
-        client.force_login(user)
-        return client
-
-    return log_in
 
 
 @pytest.mark.parametrize(
