@@ -94,9 +94,7 @@ def view(request: HttpRequest, number: int) -> HttpResponse:
         try:
             run = Run.opened(request.POST["run"], number, request.user.pk)
         except sealed.TooOld:
-            messages.error(
-                request, _("The page had lain open for too long, and nothing was done with it. Begin again.")
-            )
+            messages.error(request, sealed.TOO_OLD)
             return HttpResponseRedirect(request.path)
         return _go_on(request, subscription, run)
     form = BackfillForm(request.POST)

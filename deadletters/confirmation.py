@@ -89,13 +89,20 @@ def _letters(ids: str) -> list[DeadLetter]:
     return list(letters.defer("payload_snapshot", "event__payload").order_by("-id"))
 
 
-def _row(letter: DeadLetter, saga_id: int | None) -> dict[str, Any]:
-    request = getattr(letter, "requeue", None)
+def row(letter: DeadLetter) -> dict[str, Any]:
+    """What a page that asks shows of each."""
     return {
         "letter": letter,
         "address": shown.page(DeadLetter, letter.pk),
         "error": shown.error(letter.final_error_code),
         "failed_at": shown.moment(letter.failed_at),
+    }
+
+
+def _row(letter: DeadLetter, saga_id: int | None) -> dict[str, Any]:
+    request = getattr(letter, "requeue", None)
+    return {
+        **row(letter),
         "before": format_html(_("{}, as {}"), request.requested_by, delivery(saga_id)) if request and saga_id else None,
         "waits": not (letter.subscription.active and letter.subscription.verified),
     }

@@ -23,12 +23,11 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from events.models import Event
-from webhookhub.console import shown
-from webhookhub.console.sealed import TooOld
+from webhookhub.console.sealed import TOO_OLD, TooOld
 from webhookhub.console.search import LARGEST_ID
 
 from .choice import Position, position
-from .confirmation import MOST_NAMED, delivery, endpoints
+from .confirmation import MOST_NAMED, delivery, endpoints, row
 from .filters import BEFORE, NAMES, FilterForm
 from .models import DeadLetter
 from .outstanding import Outstanding, outstanding
@@ -81,7 +80,7 @@ def view(request: HttpRequest) -> HttpResponse:
     try:
         run = Run.opened(request.POST.get("run", ""), request.user.pk)
     except TooOld:
-        messages.error(request, _("The page had lain open for too long, and nothing was done with it. Begin again."))
+        messages.error(request, TOO_OLD)
         return HttpResponseRedirect(reverse("admin:deadletters_deadletter_changelist"))
     if run.reason:
         return _show(request, *run.go_on(request.user))
@@ -129,16 +128,7 @@ def _shown(letters: Sequence[DeadLetter]) -> dict[str, Any]:
     return {
         "count": len(letters),
         "endpoints": endpoints(Counter(letter.subscription_id for letter in letters)),
-        "sample": [_row(letter) for letter in sample],
-    }
-
-
-def _row(letter: DeadLetter) -> dict[str, Any]:
-    return {
-        "letter": letter,
-        "address": shown.page(DeadLetter, letter.pk),
-        "error": shown.error(letter.final_error_code),
-        "failed_at": shown.moment(letter.failed_at),
+        "sample": [row(letter) for letter in sample],
     }
 
 

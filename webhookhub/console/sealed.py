@@ -13,8 +13,10 @@ from typing import Any
 from django.core import signing
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 PATIENCE = timedelta(hours=1)
+TOO_OLD = gettext_lazy("The page had lain open for too long, and nothing was done with it. Begin again.")
 
 
 class TooOld(Exception):
