@@ -13,8 +13,8 @@ from .choice import Choice, Position, along, position
 from .models import DeadLetter, Requeue
 
 # What one look passes over at most, and how many of those still to be requeued it takes from that.
-EXAMINED = 6000
-TAKEN = 2500
+EXAMINED = 4500
+TAKEN = 2000
 LOOKS = 2
 
 
