@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 
 from webhookhub.db.statements import insert_new
 
@@ -14,7 +15,8 @@ from .registry import Registry, registry
 
 
 def in_force() -> Registry:
-    """The definitions of the files, which are offered, and of the database those whose files are gone.
+    """The definitions of the files, and of the database those that have no file here: of each name that has one, the
+    newest is in force.
 
     Raises InvalidDefinition if a file has been changed since sagas were born with it.
     """
@@ -22,6 +24,13 @@ def in_force() -> Registry:
     for error in changed(loaded):
         raise error
     return loaded.with_stored(stored())
+
+
+def took_over_at(definition: Definition) -> datetime | None:
+    """When a version that is stored took over from others that go by another key; None if there are none."""
+    if all(each.correlation == definition.correlation for each in stored() if each.name == definition.name):
+        return None
+    return UsedDefinition.objects.get(name=definition.name, version=definition.version).first_used_at
 
 
 def up_to_date(known: Registry) -> Registry:

@@ -1,4 +1,5 @@
 from webhookhub.db.errors import UnfitDatabase
+from webhookhub.logs import Fact, log
 from webhookhub.runner.command import LoopCommand
 from webhookhub.runner.step import Batch, Step
 from workflows import used
@@ -20,6 +21,8 @@ class Command(LoopCommand):
             registry = used.in_force()
         except InvalidDefinition as error:
             raise UnfitDatabase(str(error)) from None
+        for newest, current in registry.overtaken:
+            log(Fact.WORKFLOW_OVERTAKEN, newest_file=newest.label_with_file, in_force=current.label)
         listen(registry)
         tracker, catching_up = Tracker(registry), CatchUp()
         # The monitor last: what has been told by now has been heard.
