@@ -29,6 +29,10 @@ class Registry:
     def get(self, name: str, version: int) -> Definition | None:
         return self._all.get((name, version))
 
+    def of_file(self, name: str, version: int) -> Definition | None:
+        """As it stands in a file here, whatever is stored."""
+        return self._offered.get((name, version))
+
     def all(self) -> list[Definition]:
         """By name, the newest version first."""
         return sorted(self._all.values(), key=lambda each: (each.name, -each.version))

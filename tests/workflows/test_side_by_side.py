@@ -10,8 +10,10 @@ from events.intake import publish
 from tests.conformance.rivals import Rival
 from tests.workflows.support import catch_up, instance
 from tests.workflows.trips import Write, kept, say, take_away
+from webhookhub.db.errors import UnfitDatabase
 from workflows import births, tracker, used, verbs
 from workflows.checks import used_definitions_are_as_they_were
+from workflows.management.commands.run_workflows import Command
 from workflows.models import WorkflowInbox
 from workflows.tracker import Tracker
 
@@ -89,3 +91,18 @@ def test_a_version_with_the_same_key_takes_over_at_once(write: Write, monkeypatc
     assert Tracker(used.in_force()).track(500) == 1
 
     assert {key: version for key, (version, _) in kept().items()} == {"case-1": 1, "case-2": 2}
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_process_that_has_another_content_under_the_same_number_stops_and_says_why(write: Write, told: bool):
+    write(1, more=', "trip.settled"')
+    step = Command().make_step("workflows")
+    write(1)
+    verbs.start("trip", "case-1", idempotency_key="k", actor="shop")
+    if not told:
+        catch_up()
+        book(2)
+
+    with pytest.raises(UnfitDatabase, match=r"trip version 1 \(trip_1.toml\): .* make a new version, 2, in a file of"):
+        step.run(500)
+    assert {key: version for key, (version, _) in kept().items()} == {"case-1": 1}
