@@ -11,6 +11,7 @@ from django.db import DatabaseError
 from webhookhub.conf import hub, variable
 
 from . import used
+from .definition import Definition
 from .parsing import InvalidDefinition
 from .registry import Registry, registry
 from .words import DONE, STARTED, UNDO_FAILED, UNDONE
@@ -37,10 +38,25 @@ def used_definitions_are_as_they_were(databases: Sequence[str] | None = None, **
     if not databases or "default" not in databases:
         return []
     try:
-        found = list(used.changed(registry()))
+        loaded = registry()
+        found = list(used.changed(loaded))
+        overtaken = loaded.with_stored(used.stored()).overtaken
     except (InvalidDefinition, DatabaseError):
         return []  # said by the other check; or not migrated yet, and nothing was used
-    return [Error(f"{error}.", id="workflows.E002") for error in found]
+    return [
+        *(Error(f"{error}.", id="workflows.E002") for error in found),
+        *(_overtaken(newest, current) for newest, current in overtaken),
+    ]
+
+
+def _overtaken(newest: Definition, current: Definition) -> CheckMessage:
+    return Warning(
+        f"{current.label} is in force, and the newest file is of {newest.label_with_file}.",
+        hint="A version that was used stays in force until there is a newer one. If this process is to be replaced by "
+        f"one that has the file, all is well. To go back to the older rules, put them into a file with version = "
+        f"{current.version + 1}.",
+        id="workflows.W003",
+    )
 
 
 def _empty_folders() -> Iterator[CheckMessage]:

@@ -70,10 +70,16 @@ class Definition:
     description: str = ""
     # As it was written, for the fingerprint and for whoever keeps it.
     document: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    # Empty of what was read from the database.
+    file: str = field(default="", compare=False)
 
     @property
     def label(self) -> str:
         return f"{self.name} version {self.version}"
+
+    @property
+    def label_with_file(self) -> str:
+        return f"{self.label} ({self.file})" if self.file else self.label
 
     @cached_property
     def reading(self) -> Reading:

@@ -68,6 +68,7 @@ class _Parser:
     def __init__(self, called: str, stored: bool) -> None:
         self._called = called
         self._stored = stored
+        self._file = "" if stored else called
 
     def definition(self, document: Mapping[str, Any]) -> Definition:
         self._known(document, FIELDS, "")
@@ -91,6 +92,7 @@ class _Parser:
             title=self._text(document, "title", "title") or name.replace("_", " ").capitalize(),
             description=self._text(document, "description", "description"),
             document=dict(document),
+            file=self._file,
         )
         for step in steps:
             if step.timeout and step.timeout > definition.timeout:

@@ -29,17 +29,34 @@ class Registry:
     def get(self, name: str, version: int) -> Definition | None:
         return self._all.get((name, version))
 
+    def of_file(self, name: str, version: int) -> Definition | None:
+        """As it stands in a file here, whatever is stored."""
+        return self._offered.get((name, version))
+
     def all(self) -> list[Definition]:
         """By name, the newest version first."""
         return sorted(self._all.values(), key=lambda each: (each.name, -each.version))
 
     def offers(self, definition: Definition) -> bool:
-        return (definition.name, definition.version) in self._offered
+        """Whether its file is here, or it is in force whether its file is here or not."""
+        current = self.latest.get(definition.name)
+        has_file = (definition.name, definition.version) in self._offered
+        return has_file or (current is not None and current.version == definition.version)
 
     @cached_property
     def latest(self) -> dict[str, Definition]:
-        """Name → the version that new sagas are born with: the newest of those that are offered."""
-        return {each.name: each for each in reversed(self.all()) if self.offers(each)}
+        """Name → the version in force, with which new sagas are born: the newest that is here or was ever used.
+
+        That it was used the database tells everybody: processes with other files begin with the same version.
+        """
+        offered = {name for name, _ in self._offered}
+        return {each.name: each for each in reversed(self.all()) if each.name in offered}
+
+    @cached_property
+    def overtaken(self) -> list[tuple[Definition, Definition]]:
+        """(newest file, version in force) of what a newer version is in force of than there is a file of."""
+        newest = {each.name: each for each in sorted(self._offered.values(), key=lambda each: each.version)}
+        return [(each, self.latest[name]) for name, each in sorted(newest.items()) if self.latest[name] is not each]
 
     @cached_property
     def shown(self) -> dict[str, Definition]:

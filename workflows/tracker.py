@@ -14,7 +14,7 @@ from webhookhub.db.statements import delete_each, update_each
 
 from . import facts, used
 from .belonging import Finding, existing, findings, settled, unborn
-from .births import Births
+from .births import Births, TakingOver
 from .facts import Observation
 from .models import WorkflowInbox, WorkflowTouched
 from .progress import UnknownDefinition, advance, require
@@ -37,11 +37,9 @@ class Tracker:
         if leased:
             self._registry = used.up_to_date(self._registry)
             try:
-                sagas = self._record(leased)
-            except UnknownDefinition:
-                # Begun by another process since that look, in a version that it has stored before.
-                self._registry = used.up_to_date(self._registry)
-                sagas = self._record(leased)
+                sagas = self._recorded(leased)
+            except TakingOver:
+                return len(leased)  # they come back when the lease has ended
             advance(sagas, self._registry)
             in_transaction(lambda: _remove(leased))
         return len(leased)
@@ -54,6 +52,14 @@ class Tracker:
             advance([instance_id for _, instance_id in told], self._registry)
             delete_each(WorkflowTouched, [fact_id for fact_id, _ in told])
         return len(told)
+
+    def _recorded(self, event_ids: Sequence[int]) -> set[int]:
+        try:
+            return self._record(event_ids)
+        except UnknownDefinition:
+            # Begun by another process since that look, in a version that it has stored before.
+            self._registry = used.up_to_date(self._registry)
+            return self._record(event_ids)
 
     def _record(self, event_ids: Sequence[int]) -> set[int]:
         """Facts from events; returns the sagas concerned."""

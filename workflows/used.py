@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 
 from webhookhub.db.statements import insert_new
 
@@ -14,7 +15,8 @@ from .registry import Registry, registry
 
 
 def in_force() -> Registry:
-    """The definitions of the files, which are offered, and of the database those whose files are gone.
+    """The definitions of the files, and of the database those that have no file here: of each name that has one, the
+    newest is in force.
 
     Raises InvalidDefinition if a file has been changed since sagas were born with it.
     """
@@ -24,10 +26,22 @@ def in_force() -> Registry:
     return loaded.with_stored(stored())
 
 
+def took_over_at(definition: Definition) -> datetime | None:
+    """When a version that is stored took over from others that go by another key; None if there are none."""
+    if all(each.correlation == definition.correlation for each in stored() if each.name == definition.name):
+        return None
+    return UsedDefinition.objects.get(name=definition.name, version=definition.version).first_used_at
+
+
 def up_to_date(known: Registry) -> Registry:
-    """With the versions that other processes have begun to use since: one look at a table of a few rows."""
-    there = UsedDefinition.objects.values_list("name", "version")
-    return known if all(known.get(name, version) for name, version in there) else known.with_stored(stored())
+    """With the versions that other processes have begun to use since: one look at a table of a few rows.
+
+    Raises InvalidDefinition if they have used another content under the number of a file that is here.
+    """
+    there = list(UsedDefinition.objects.values_list("name", "version", "fingerprint"))
+    for error in _changed(known, there):
+        raise error
+    return known if all(known.get(name, version) for name, version, _ in there) else known.with_stored(stored())
 
 
 def stored() -> list[Definition]:
@@ -37,14 +51,20 @@ def stored() -> list[Definition]:
 
 def changed(loaded: Registry) -> Iterator[InvalidDefinition]:
     rows = UsedDefinition.objects.order_by("name", "version").values_list("name", "version", "fingerprint")
-    for name, version, fingerprint in rows:
-        definition = loaded.get(name, version)
+    yield from _changed(loaded, list(rows))
+
+
+def _changed(loaded: Registry, there: Sequence[tuple[str, int, str]]) -> Iterator[InvalidDefinition]:
+    for name, version, fingerprint in there:
+        definition = loaded.of_file(name, version)
         if definition is not None and definition.fingerprint != fingerprint:
+            numbers = [number for other, number, _ in there if other == name]
+            numbers += [each.version for each in loaded.all() if each.name == name]
             yield InvalidDefinition(
-                definition.label,
+                definition.label_with_file,
                 "version",
-                f"has sagas and was changed since; put it back as it was and make a new version, {version + 1}, "
-                "in a file of its own",
+                "has sagas and was changed since, or another process has begun them with another content under this "
+                f"number; put it back as it was and make a new version, {max(numbers) + 1}, in a file of its own",
             )
 
 

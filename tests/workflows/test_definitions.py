@@ -185,8 +185,11 @@ def test_a_version_that_was_used_can_no_longer_change(folder: Path):
 
     [error] = used_definitions_are_as_they_were(databases=["default"])
     assert error.id == "workflows.E002"
-    assert "sample version 1: version has sagas and was changed since" in error.msg
+    assert "sample version 1 (sample_1.toml): version has sagas and was changed since" in error.msg
     assert "make a new version, 2" in error.msg
+    write(folder, version=7)
+    [error] = used_definitions_are_as_they_were(databases=["default"])
+    assert "make a new version, 8" in error.msg
     with pytest.raises(InvalidDefinition):
         used.in_force()
     with pytest.raises(InvalidDefinition):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,83 +13,15 @@ from events.models import Event
 from tests.factories import EventFactory
 from tests.workflows import support
 from tests.workflows.support import catch_up, facts, instance, tracked
+from tests.workflows.trips import Write, definition, kept, restart, say, take_away
 from webhookhub.db import clock
 from workflows import used, verbs
 from workflows.models import Instance, TrackedType, WorkflowInbox
-from workflows.registry import load, registry
+from workflows.registry import registry
 from workflows.tracker import Tracker
 from workflows.verbs import InvalidFact
 
 pytestmark = pytest.mark.django_db
-
-TEXT = """
-name = "trip"
-version = {version}
-starts = ["trip.booked"]
-correlation = "{correlation}"
-aggregate = "{aggregate}"
-error = "{error}"
-[[steps]]
-key = "booking"
-done = ["trip.booked"]
-[[steps]]
-key = "payment"
-after = ["booking"]
-done = ["trip.paid"{more}]
-failed = ["trip.refused"]
-{undo}
-[[steps]]
-key = "ticket"
-after = ["payment"]
-done = ["trip.issued"]
-[[steps]]
-key = "extra"
-after = ["ticket"]
-done = ["trip.upgraded"]
-optional = true
-"""
-Write = Callable[..., None]
-
-
-@pytest.fixture
-def folder(tmp_path: Path, hub_settings: Any) -> Path:
-    hub_settings(workflow_definitions=(tmp_path,))
-    load.cache_clear()
-    return tmp_path
-
-
-@pytest.fixture
-def write(folder: Path) -> Write:
-    """A version goes into the folder, and the processes are started anew."""
-
-    def into(version: int, correlation: str = "correlation_id", **changes: str) -> None:
-        given = {"aggregate": "payload.trip", "error": "payload.reason", "more": "", "undo": "", **changes}
-        text = TEXT.format(version=version, correlation=correlation, **given)
-        (folder / f"trip_{version}.toml").write_text(text)
-        restart()
-
-    return into
-
-
-def take_away(folder: Path, version: int) -> None:
-    (folder / f"trip_{version}.toml").unlink()
-    restart()
-
-
-def restart() -> None:
-    load.cache_clear()
-    tracked()
-
-
-def say(event_type: str, case: str, trip: str, **payload: Any) -> None:
-    publish(event_type, {"trip": trip, **payload}, correlation_id=case)
-    catch_up()
-
-
-def kept() -> dict[str, tuple[int, str]]:
-    """Correlation key → version and status."""
-    rows = Instance.objects.values_list("correlation_key", "definition_version", "status")
-    return {key: (version, status) for key, version, status in rows}
 
 
 def test_a_saga_in_flight_goes_on_by_its_own_key_when_a_new_version_has_another(write: Write):
@@ -285,18 +216,19 @@ def test_what_is_no_longer_offered_begins_no_more_and_is_followed_to_its_end(fol
     assert verbs.start("trip", "case-1", idempotency_key="k", actor="shop").instance.correlation_key == "case-1"
 
 
-def test_a_version_that_is_put_back_is_in_force_again(folder: Path, write: Write):
+def test_an_older_version_is_put_back_under_the_next_number(folder: Path, write: Write):
     write(1)
     say("trip.booked", "case-1", "t-1")
     write(2, "payload.trip")
     say("trip.booked", "case-2", "t-2")
     take_away(folder, 2)
+    write(3)
     say("trip.booked", "case-3", "t-3")
     for number in (1, 2, 3):
         for event_type in ("trip.paid", "trip.issued"):
             say(event_type, f"case-{number}", f"t-{number}")
 
-    assert kept() == {"case-1": (1, "COMPLETED"), "t-2": (2, "COMPLETED"), "case-3": (1, "COMPLETED")}
+    assert kept() == {"case-1": (1, "COMPLETED"), "t-2": (2, "COMPLETED"), "case-3": (3, "COMPLETED")}
 
 
 def test_a_folder_of_ones_own_takes_the_place_of_the_shipped_definitions_though_these_were_used(
@@ -306,9 +238,7 @@ def test_a_folder_of_ones_own_takes_the_place_of_the_shipped_definitions_though_
     publish("order.submitted", {}, correlation_id="o-1")
     catch_up()
     hub_settings(workflow_definitions=(tmp_path,))
-    (tmp_path / "trip_1.toml").write_text(
-        TEXT.format(version=1, correlation="correlation_id", aggregate="payload.a", error="payload.b", more="", undo="")
-    )
+    (tmp_path / "trip_1.toml").write_text(definition(1))
     restart()
     for key in ("o-1", "o-2"):
         publish("inventory.reservation_failed", {}, correlation_id=key)

@@ -53,8 +53,10 @@ class Command(BaseCommand):
 
     def _list(self, options: dict[str, Any]) -> None:
         known = used.in_force()
+        without_file = [current for _, current in known.overtaken]
         for each in known.all():
-            mark = "" if known.offers(each) else " (no longer offered)"
+            mark = " (in force; its file is not here)" if each in without_file else ""
+            mark = mark if known.offers(each) else " (no longer offered)"
             self.stdout.write(f"{each.label}: {each.title}{mark}")
             for step in each.steps:
                 marks = [f"after {', '.join(step.after)}" if step.after else "first"]
