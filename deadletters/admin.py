@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import admin, messages
@@ -14,13 +13,12 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from events import lookup as events
 from events.models import Event
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from webhookhub.console import shown
 from webhookhub.console.readonly import ReadOnlyAdmin
-from webhookhub.console.search import ExactSearch, number
+from webhookhub.console.search import number
 
 from . import confirmation, matching
 from .filters import CODES
@@ -29,16 +27,14 @@ from .listing import FilteredList
 from .models import DeadLetter
 from .requeue import PERMISSION, needed, successors
 
-MOST_FOUND = 1000
-
 
 @admin.register(DeadLetter)
-class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
+class DeadLetterAdmin(ReadOnlyAdmin):
     list_display = ("id", "event_type", "endpoint", "error", "failed_at", "requeued_by")
     list_defer = ("payload_snapshot",)
     list_per_page = 50
     list_prefetch = (Prefetch("event", Event.objects.defer("payload")), "subscription", "requeue")
-    references = ("event", "saga")
+    search_fields = ("pk",)  # Django shows the box if there is one; it is never used
     search_help_text = _(
         "A dead letter's or its delivery's number, or the event's uid, external id or correlation id, given whole."
     )
@@ -84,11 +80,11 @@ class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
             return None
         return confirmation.ask(request, RequeueForm(initial={"ids": ",".join(map(str, ids))}))
 
-    def find(self, term: str) -> Iterable[int]:
-        letters = DeadLetter.objects.values_list("id", flat=True)
-        found = set(letters.filter(event_id__in=events.find(term))[:MOST_FOUND])
-        id = number(term)
-        return found if id is None else {*found, id, *letters.filter(saga_id=id)}
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[DeadLetter], search_term: str
+    ) -> tuple[QuerySet[DeadLetter], bool]:
+        """What the term names is part of what the list looks for, like the filter: the two go together."""
+        return queryset, False
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None

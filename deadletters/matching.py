@@ -28,7 +28,7 @@ from webhookhub.console.search import LARGEST_ID
 
 from .choice import Position, position
 from .confirmation import MOST_NAMED, delivery, endpoints, row
-from .filters import BEFORE, NAMES, FilterForm
+from .filters import BEFORE, FilterForm
 from .models import DeadLetter
 from .outstanding import Outstanding, outstanding
 from .requeue import REASON_LENGTH, InvalidRequeue, Outcome, needed
@@ -106,15 +106,20 @@ def _ask(request: HttpRequest, form: ReasonForm) -> HttpResponse:
         "filters": filters,
         "many": many,
         "form": form,
-        "query": {name: filters.data[name] for name in NAMES if filters.data.get(name)},
+        "query": filters.query,
     }
     if readable:
         choice, limit = filters.choice(), many.cleaned_data["limit"]
         # "Already requeued" is a filter of the list as well: of those there are none to be requeued.
         if filters.cleaned_data["requeued"] != BEFORE:
             found = outstanding(choice, limit, many.start())
-        run = Run.of([letter.id for letter in found.letters], choice, limit, more=found.behind is not None)
-        context |= {"chosen": choice.in_words(), "sealed": run.sealed(request.user.pk)}
+        more = found.behind is not None or choice.may_name_more
+        run = Run.of([letter.id for letter in found.letters], choice, limit, more=more)
+        context |= {
+            "chosen": choice.in_words(),
+            "may_name_more": choice.may_name_more,
+            "sealed": run.sealed(request.user.pk),
+        }
     if found.behind is not None:
         further = {**context["query"], "limit": many.cleaned_data["limit"], "behind": found.behind.id}
         context["further"] = urlencode(further)
