@@ -28,10 +28,11 @@ from webhookhub.console.sealed import TOO_OLD, TooOld
 from webhookhub.console.search import LARGEST_ID
 
 from .choice import Position, position
-from .confirmation import MOST_NAMED, delivery, endpoints, row
+from .confirmation import MOST_NAMED, delivery, row
 from .filters import BEFORE, FilterForm
 from .models import DeadLetter
 from .outstanding import Outstanding, outstanding
+from .receivers import receivers
 from .requeue import REASON_LENGTH, InvalidRequeue, Outcome, needed
 from .run import Run
 
@@ -139,7 +140,7 @@ def _shown(letters: Sequence[DeadLetter]) -> dict[str, Any]:
     prefetch_related_objects(sample, Prefetch("event", Event.objects.defer("payload")), "subscription")
     return {
         "count": len(letters),
-        "endpoints": endpoints(Counter(letter.subscription_id for letter in letters)),
+        "receivers": receivers(Counter(letter.subscription_id for letter in letters)),
         "sample": [row(letter) for letter in sample],
     }
 
