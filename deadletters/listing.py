@@ -13,6 +13,7 @@ from webhookhub.console.lists import NewestFirst
 
 from .choice import Choice
 from .filters import MOST_LISTED, NAMES, FilterForm, Found, find
+from .forms import MOST_AT_ONCE
 from .models import DeadLetter
 
 
@@ -44,6 +45,11 @@ class FilteredList(NewestFirst):
     @property
     def has_more(self) -> bool:
         return bool(self.older_query) or self.may_name_more or super().has_more
+
+    @property
+    def can_be_chosen_whole(self) -> bool:
+        """Whether all that is listed may be requeued by ticking it."""
+        return self.result_count <= MOST_AT_ONCE
 
     @property
     def may_name_more(self) -> bool:
