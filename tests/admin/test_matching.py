@@ -311,6 +311,18 @@ def test_a_look_that_does_not_reach_the_end_leads_further_on(requeuer: Client, m
     assert seen == [[], [letters[3].pk], [letters[4].pk]]
 
 
+def test_choosing_another_number_keeps_the_place_that_was_come_to(requeuer: Client):
+    letters = many(5)
+
+    page = requeuer.get(page_of({"error_code": "timeout", "behind": letters[2].pk, "limit": 1})).content.decode()
+
+    form = page.partition('<form method="get" class="hub-card hub-filters"')[2].partition("</form>")[0]
+    sent = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form))
+    assert sent == {"error_code": "timeout", "behind": str(letters[2].pk)}
+    assert listed_in(requeuer.get(page_of({**sent, "limit": 3})).content.decode()) == [each.pk for each in letters[3:]]
+    assert 'name="behind"' not in requeuer.get(page_of({})).content.decode()
+
+
 @pytest.mark.parametrize("filters", [{}, {"error_code": "timeout"}, {"event_type": "order.created"}])
 @pytest.mark.parametrize(("examined", "taken"), [(3, 2), (4, 10), (10, 3), (1, 1)])
 def test_however_the_table_is_looked_at_each_that_is_left_is_found_once_the_longest_dead_first(
