@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from events.models import Event
-from sagas.models import Saga
 from subscriptions.models import Subscription
 from webhookhub.console import shown
 from webhookhub.console.readonly import ReadOnlyAdmin
@@ -26,6 +26,15 @@ from .forms import MOST_AT_ONCE, ONE_AT_A_TIME, TOO_MANY, RequeueForm
 from .listing import FilteredList
 from .models import DeadLetter
 from .requeue import PERMISSION, needed, successors
+
+# What leads to another page, and what it takes to be let in there: whoever is not is shown the same without the link.
+LEADING = {
+    "delivery_link": "sagas.view_saga",
+    "event_link": "events.view_event",
+    "subscription_link": "subscriptions.view_subscription",
+    "requeued_link": "sagas.view_saga",
+    "payload_link": "events.view_event",
+}
 
 
 @admin.register(DeadLetter)
@@ -48,8 +57,8 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         "delivery_link",
         "event_link",
         "subscription_link",
-        "requeued",
-        "payload_as_text",
+        "requeued_link",
+        "payload_link",
     )
 
     def get_urls(self) -> list[URLPattern]:
@@ -58,6 +67,11 @@ class DeadLetterAdmin(ReadOnlyAdmin):
             path(f"{name.replace('_', '-')}/", self.admin_site.admin_view(view), name=f"deadletters_deadletter_{name}")
             for name, view in pages.items()
         ] + super().get_urls()
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        refused = {name for name, permission in LEADING.items() if not request.user.has_perm(permission)}
+        fields = super().get_fields(request, obj)
+        return [str(name).replace("_link", "_named") if name in refused else name for name in fields]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[FilteredList]:
         return FilteredList
@@ -95,7 +109,8 @@ class DeadLetterAdmin(ReadOnlyAdmin):
             DeadLetter.objects.select_related("saga").defer("payload_snapshot").filter(pk=id).first() if id else None
         )
         successor = successors([letter]).get(letter.pk) if letter else None
-        context["requeued_as"] = successor and confirmation.delivery(successor)
+        leads = request.user.has_perm(LEADING["delivery_link"])
+        context["requeued_as"] = successor and (confirmation.delivery(successor) if leads else _delivery(successor))
         return super().change_view(request, object_id, form_url, context)
 
     @admin.display(description=_("event type"))
@@ -117,32 +132,61 @@ class DeadLetterAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("delivery"))
     def delivery_link(self, letter: DeadLetter) -> SafeString:
-        return shown.link(shown.page(Saga, letter.saga_id), gettext("delivery %(number)s") % {"number": letter.saga_id})
+        return confirmation.delivery(letter.saga_id)
+
+    @admin.display(description=_("delivery"))
+    def delivery_named(self, letter: DeadLetter) -> str:
+        return _delivery(letter.saga_id)
 
     @admin.display(description=_("event"))
     def event_link(self, letter: DeadLetter) -> SafeString:
         return shown.link(shown.page(Event, letter.event_id), letter.event)
 
+    @admin.display(description=_("event"))
+    def event_named(self, letter: DeadLetter) -> str:
+        return str(letter.event)
+
     @admin.display(description=_("subscription"))
     def subscription_link(self, letter: DeadLetter) -> SafeString:
         return shown.link(shown.page(Subscription, letter.subscription_id), letter.subscription)
 
+    @admin.display(description=_("subscription"))
+    def subscription_named(self, letter: DeadLetter) -> str:
+        return str(letter.subscription)
+
     @admin.display(description=_("requeued"))
-    def requeued(self, letter: DeadLetter) -> SafeString | str:
-        request = getattr(letter, "requeue", None)
-        if request is None:
-            return gettext("no")
-        delivery: SafeString | str
-        saga_id = successors([letter]).get(letter.pk)
-        if saga_id is None:
-            # Cut short between the record and the delivery.
-            delivery = gettext("a delivery not begun yet: requeue it again to complete it")
-        else:
-            delivery = shown.link(shown.page(Saga, saga_id), gettext("delivery %(number)s") % {"number": saga_id})
-        when = shown.moment(request.requested_at)
-        told = gettext("by {} at {}, as {}<br>Reason: {}")
-        return format_html(told, request.requested_by, when, delivery, request.reason)
+    def requeued_link(self, letter: DeadLetter) -> SafeString | str:
+        return _requeued(letter, confirmation.delivery)
+
+    @admin.display(description=_("requeued"))
+    def requeued_named(self, letter: DeadLetter) -> SafeString | str:
+        return _requeued(letter, _delivery)
 
     @admin.display(description=_("payload"))
-    def payload_as_text(self, letter: DeadLetter) -> SafeString:
+    def payload_link(self, letter: DeadLetter) -> SafeString:
+        """The snapshot is the event's own payload, which can be had whole."""
+        if not shown.is_cut(shown.pretty(letter.payload_snapshot)):
+            return self.payload_named(letter)
+        whole = shown.link(reverse("admin:event_payload", args=[letter.event_id]), gettext("Download all of it"))
+        return format_html("<p>{}</p>{}", whole, self.payload_named(letter))
+
+    @admin.display(description=_("payload"))
+    def payload_named(self, letter: DeadLetter) -> SafeString:
         return shown.json_block(letter.payload_snapshot)
+
+
+def _delivery(saga_id: int) -> str:
+    return gettext("delivery %(number)s") % {"number": saga_id}
+
+
+def _requeued(letter: DeadLetter, named: Callable[[int], str]) -> SafeString | str:
+    request = getattr(letter, "requeue", None)
+    if request is None:
+        return gettext("no")
+    saga_id = successors([letter]).get(letter.pk)
+    # None if it was cut short between the record and the delivery.
+    unbegun = gettext("a delivery not begun yet: requeue it again to complete it")
+    delivery = unbegun if saga_id is None else named(saga_id)
+    when = shown.moment(request.requested_at)
+    told = gettext("by {} at {}, as {}<br>Reason: {}")
+    return format_html(told, request.requested_by, when, delivery, request.reason)
