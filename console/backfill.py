@@ -61,6 +61,7 @@ class Run:
     examined: int = 0
     created: int = 0
     after: Position | None = None
+    told: bool = False  # the trail knows of it
 
     @property
     def part(self) -> int:
@@ -107,11 +108,16 @@ def view(request: HttpRequest, number: int) -> HttpResponse:
 def _go_on(request: HttpRequest, subscription: Subscription, run: Run) -> HttpResponse:
     try:
         with because(run.reason):
-            going_on = run.after is not None
-            done = backfill(subscription.pk, run.since, run.until, after=run.after, limit=PORTION, told=going_on)
+            done = backfill(subscription.pk, run.since, run.until, after=run.after, limit=PORTION, told=run.told)
     except NotRoutable as error:
         return _page(request, subscription, run=run, refused=str(error))
-    run = replace(run, examined=run.examined + done.examined, created=run.created + done.created, after=done.after)
+    run = replace(
+        run,
+        examined=run.examined + done.examined,
+        created=run.created + done.created,
+        after=done.after,
+        told=done.told,
+    )
     return _page(request, subscription, run=run)
 
 

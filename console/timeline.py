@@ -17,6 +17,7 @@ from jobs.models import Job
 from sagas import transitions
 from sagas.models import Saga
 from webhookhub.console import plain, sentences, shown
+from webhookhub.db import clock
 
 GOOD, BAD, WARN, BUSY, PLAIN = "good", "bad", "warn", "busy", ""
 
@@ -170,15 +171,19 @@ def headline(story: Story) -> str:
         return sentences.under_way(attempts + 1)
     if not code or not attempts:
         return sentences.begins(saga.next_attempt_at)
-    row, lasting = _in_a_row(story.jobs or (), code)
-    trouble = sentences.trouble(code, row, lasting)
+    failures = _in_a_row(story.jobs or (), code)
     if saga.status == transitions.DEAD_LETTERED:
-        return sentences.given_up(trouble, attempts)
+        lasting = failures[0] - failures[-1] if failures else None
+        return sentences.given_up(sentences.trouble(code, len(failures), lasting), attempts)
+    if failures:
+        trouble = sentences.still_failing(code, len(failures), clock.now() - failures[-1])
+    else:
+        trouble = sentences.undelivered(code, clock.now() - saga.created_at)
     return sentences.tries_again(trouble, saga.next_attempt_at)
 
 
-def _in_a_row(jobs: Sequence[Job], code: str) -> tuple[int, Any]:
-    """How many of the last attempts failed with this code, and how long that lasted."""
+def _in_a_row(jobs: Sequence[Job], code: str) -> list[datetime]:
+    """When the last attempts failed that failed with this code, the latest first."""
     moments: list[datetime] = []
     for job in reversed(jobs):
         if job.status not in states.FINISHED:
@@ -186,6 +191,4 @@ def _in_a_row(jobs: Sequence[Job], code: str) -> tuple[int, Any]:
         if job.error_code != code or job.finished_at is None:
             break
         moments.append(job.finished_at)
-    if not moments:
-        return 1, None
-    return len(moments), moments[0] - moments[-1]
+    return moments

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from events import lookup as events
 from events.models import Event
-from sagas.models import Saga
 from subscriptions.models import Subscription
 from webhookhub.console import shown
 from webhookhub.console.readonly import ReadOnlyAdmin
-from webhookhub.console.search import ExactSearch, number
+from webhookhub.console.search import number
 
 from . import confirmation, matching
 from .filters import CODES
@@ -29,16 +27,23 @@ from .listing import FilteredList
 from .models import DeadLetter
 from .requeue import PERMISSION, needed, successors
 
-MOST_FOUND = 1000
+# What leads to another page, and what it takes to be let in there: whoever is not is shown the same without the link.
+LEADING = {
+    "delivery_link": "sagas.view_saga",
+    "event_link": "events.view_event",
+    "subscription_link": "subscriptions.view_subscription",
+    "requeued_link": "sagas.view_saga",
+    "payload_link": "events.view_event",
+}
 
 
 @admin.register(DeadLetter)
-class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
+class DeadLetterAdmin(ReadOnlyAdmin):
     list_display = ("id", "event_type", "endpoint", "error", "failed_at", "requeued_by")
     list_defer = ("payload_snapshot",)
     list_per_page = 50
     list_prefetch = (Prefetch("event", Event.objects.defer("payload")), "subscription", "requeue")
-    references = ("event", "saga")
+    search_fields = ("pk",)  # Django shows the box if there is one; it is never used
     search_help_text = _(
         "A dead letter's or its delivery's number, or the event's uid, external id or correlation id, given whole."
     )
@@ -52,8 +57,8 @@ class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
         "delivery_link",
         "event_link",
         "subscription_link",
-        "requeued",
-        "payload_as_text",
+        "requeued_link",
+        "payload_link",
     )
 
     def get_urls(self) -> list[URLPattern]:
@@ -62,6 +67,11 @@ class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
             path(f"{name.replace('_', '-')}/", self.admin_site.admin_view(view), name=f"deadletters_deadletter_{name}")
             for name, view in pages.items()
         ] + super().get_urls()
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        refused = {name for name, permission in LEADING.items() if not request.user.has_perm(permission)}
+        fields = super().get_fields(request, obj)
+        return [str(name).replace("_link", "_named") if name in refused else name for name in fields]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[FilteredList]:
         return FilteredList
@@ -84,11 +94,11 @@ class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
             return None
         return confirmation.ask(request, RequeueForm(initial={"ids": ",".join(map(str, ids))}))
 
-    def find(self, term: str) -> Iterable[int]:
-        letters = DeadLetter.objects.values_list("id", flat=True)
-        found = set(letters.filter(event_id__in=events.find(term))[:MOST_FOUND])
-        id = number(term)
-        return found if id is None else {*found, id, *letters.filter(saga_id=id)}
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[DeadLetter], search_term: str
+    ) -> tuple[QuerySet[DeadLetter], bool]:
+        """What the term names is part of what the list looks for, like the filter: the two go together."""
+        return queryset, False
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
@@ -99,7 +109,8 @@ class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
             DeadLetter.objects.select_related("saga").defer("payload_snapshot").filter(pk=id).first() if id else None
         )
         successor = successors([letter]).get(letter.pk) if letter else None
-        context["requeued_as"] = successor and confirmation.delivery(successor)
+        leads = request.user.has_perm(LEADING["delivery_link"])
+        context["requeued_as"] = successor and (confirmation.delivery(successor) if leads else _delivery(successor))
         return super().change_view(request, object_id, form_url, context)
 
     @admin.display(description=_("event type"))
@@ -121,32 +132,61 @@ class DeadLetterAdmin(ExactSearch, ReadOnlyAdmin):
 
     @admin.display(description=_("delivery"))
     def delivery_link(self, letter: DeadLetter) -> SafeString:
-        return shown.link(shown.page(Saga, letter.saga_id), gettext("delivery %(number)s") % {"number": letter.saga_id})
+        return confirmation.delivery(letter.saga_id)
+
+    @admin.display(description=_("delivery"))
+    def delivery_named(self, letter: DeadLetter) -> str:
+        return _delivery(letter.saga_id)
 
     @admin.display(description=_("event"))
     def event_link(self, letter: DeadLetter) -> SafeString:
         return shown.link(shown.page(Event, letter.event_id), letter.event)
 
+    @admin.display(description=_("event"))
+    def event_named(self, letter: DeadLetter) -> str:
+        return str(letter.event)
+
     @admin.display(description=_("subscription"))
     def subscription_link(self, letter: DeadLetter) -> SafeString:
         return shown.link(shown.page(Subscription, letter.subscription_id), letter.subscription)
 
+    @admin.display(description=_("subscription"))
+    def subscription_named(self, letter: DeadLetter) -> str:
+        return str(letter.subscription)
+
     @admin.display(description=_("requeued"))
-    def requeued(self, letter: DeadLetter) -> SafeString | str:
-        request = getattr(letter, "requeue", None)
-        if request is None:
-            return gettext("no")
-        delivery: SafeString | str
-        saga_id = successors([letter]).get(letter.pk)
-        if saga_id is None:
-            # Cut short between the record and the delivery.
-            delivery = gettext("a delivery not begun yet: requeue it again to complete it")
-        else:
-            delivery = shown.link(shown.page(Saga, saga_id), gettext("delivery %(number)s") % {"number": saga_id})
-        when = shown.moment(request.requested_at)
-        told = gettext("by {} at {}, as {}<br>Reason: {}")
-        return format_html(told, request.requested_by, when, delivery, request.reason)
+    def requeued_link(self, letter: DeadLetter) -> SafeString | str:
+        return _requeued(letter, confirmation.delivery)
+
+    @admin.display(description=_("requeued"))
+    def requeued_named(self, letter: DeadLetter) -> SafeString | str:
+        return _requeued(letter, _delivery)
 
     @admin.display(description=_("payload"))
-    def payload_as_text(self, letter: DeadLetter) -> SafeString:
+    def payload_link(self, letter: DeadLetter) -> SafeString:
+        """The snapshot is the event's own payload, which can be had whole."""
+        if not shown.is_cut(shown.pretty(letter.payload_snapshot)):
+            return self.payload_named(letter)
+        whole = shown.link(reverse("admin:event_payload", args=[letter.event_id]), gettext("Download all of it"))
+        return format_html("<p>{}</p>{}", whole, self.payload_named(letter))
+
+    @admin.display(description=_("payload"))
+    def payload_named(self, letter: DeadLetter) -> SafeString:
         return shown.json_block(letter.payload_snapshot)
+
+
+def _delivery(saga_id: int) -> str:
+    return gettext("delivery %(number)s") % {"number": saga_id}
+
+
+def _requeued(letter: DeadLetter, named: Callable[[int], str]) -> SafeString | str:
+    request = getattr(letter, "requeue", None)
+    if request is None:
+        return gettext("no")
+    saga_id = successors([letter]).get(letter.pk)
+    # None if it was cut short between the record and the delivery.
+    unbegun = gettext("a delivery not begun yet: requeue it again to complete it")
+    delivery = unbegun if saga_id is None else named(saga_id)
+    when = shown.moment(request.requested_at)
+    told = gettext("by {} at {}, as {}<br>Reason: {}")
+    return format_html(told, request.requested_by, when, delivery, request.reason)

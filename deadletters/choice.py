@@ -5,19 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from django.db import connection
 from django.utils.translation import gettext as _
 
 from events.models import Event
+from webhookhub.console.shown import visible
 from webhookhub.db import vendors
 
+from . import lookup
 from .models import DeadLetter
 
 NAMES = [field.column for field in DeadLetter._meta.concrete_fields if field.name != "payload_snapshot"]
 COLUMNS = ", ".join(NAMES)
 TIMES = {"since", "until"}
+# What an index of its own finds, that which finds fewest first: its column and the index.
+LEADING = {
+    "saga_id": ("saga_id", "idx_dead_saga"),
+    "event_id": ("event_id", "idx_dead_event"),
+    "subscription_id": ("subscription_id", "idx_dead_subscription"),
+    "error_code": ("final_error_code", "idx_dead_error"),
+}
 
 
 class Position(NamedTuple):
@@ -29,7 +39,10 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True)
 class Choice:
-    """Those for which everything that is not None holds; `source` is the event's producer."""
+    """Those for which everything that is not None holds.
+
+    `source` is the event's producer, `search` a term that names them.
+    """
 
     error_code: str | None = None
     subscription_id: int | None = None
@@ -37,6 +50,19 @@ class Choice:
     since: datetime | None = None
     until: datetime | None = None
     source: str | None = None
+    event_id: int | None = None
+    saga_id: int | None = None
+    search: str | None = None
+
+    @cached_property
+    def named(self) -> lookup.Named | None:
+        """What the term names, looked for once; None without one."""
+        return None if self.search is None else lookup.find(self.search)
+
+    @property
+    def may_name_more(self) -> bool:
+        """Whether the term names more than are looked at."""
+        return self.named is not None and self.named.more
 
     @property
     def by_events(self) -> bool:
@@ -45,7 +71,8 @@ class Choice:
     @property
     def is_indexed(self) -> bool:
         """Whether an index finds exactly these, so that none has to be looked at in vain."""
-        return not self.by_events and (self.error_code is None or self.subscription_id is None)
+        given = [name for name in ("search", *LEADING) if getattr(self, name) is not None]
+        return not self.by_events and len(given) <= 1
 
     def in_words(self) -> str:
         """What has been chosen, for people, in their language."""
@@ -56,6 +83,9 @@ class Choice:
             (_("source"), self.source),
             (_("since"), self.since and f"{self.since:%Y-%m-%d %H:%M:%S} UTC"),
             (_("until"), self.until and f"{self.until:%Y-%m-%d %H:%M:%S} UTC"),
+            (_("event"), self.event_id),
+            (_("delivery"), self.saga_id),
+            (_("search"), self.search and visible(self.search)),
         ]
         return ", ".join(f"{name} {value}" for name, value in given if value) or _("all dead letters")
 
@@ -69,17 +99,25 @@ class Choice:
         times = {name: datetime.fromisoformat(facts[name]) for name in TIMES & facts.keys()}
         return cls(**{**facts, **times})
 
-    def _leading(self) -> tuple[str, dict[str, Any]]:
-        """The index that leads in the order of failure, and what it asks for; the rest is for `keep`."""
-        if self.subscription_id is not None:
-            return "idx_dead_subscription", {"subscription_id": self.subscription_id}
-        if self.error_code is not None:
-            return "idx_dead_error", {"final_error_code": self.error_code}
-        return "idx_dead_failed", {}
+    def _leading(self) -> tuple[str, str, list[Any]]:
+        """The table along the index that leads, and what that is asked for; the rest is for `keep`."""
+        table = DeadLetter._meta.db_table
+        if self.named is not None:
+            places = ", ".join(["%s"] * len(self.named.ids))
+            numbered = vendors.by_primary_key(connection, table, "letter")
+            return numbered, f"id IN ({places})" if places else "1 = 0", self.named.ids
+        for name, (column, index) in LEADING.items():
+            if (value := getattr(self, name)) is not None:
+                return vendors.by_index(connection, table, index), f"{column} = %s", [value]
+        return vendors.by_index(connection, table, "idx_dead_failed"), "1 = 1", []
 
     def keep(self, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
-        if self.error_code is not None:
-            letters = [letter for letter in letters if letter.final_error_code == self.error_code]
+        for name, (column, _index) in LEADING.items():
+            if (value := getattr(self, name)) is not None:
+                letters = [letter for letter in letters if getattr(letter, column) == value]
+        if self.named is not None:
+            named = set(self.named.ids)
+            letters = [letter for letter in letters if letter.id in named]
         if not self.by_events or not letters:
             return list(letters)
         ids = {letter.event_id for letter in letters}
@@ -116,8 +154,8 @@ def along(
     """A query for what lies beyond `after`. In SQL, because the index must be named: else all rows may be read and
     sorted. The order and the limit are the caller's to add; of the choice, what the index does not know is left to
     `keep`."""
-    index, exact = choice._leading()
-    conditions = [(f"{column} = %s", [value]) for column, value in exact.items()]
+    table, leading, values = choice._leading()
+    conditions = [(leading, values)]
     if choice.since is not None:
         conditions.append(("failed_at >= %s", [_moment(choice.since)]))
     if choice.until is not None:
@@ -129,8 +167,7 @@ def along(
         conditions.append((f"NOT (failed_at = %s AND NOT id {beyond} %s)", [there, after.id]))
     if highest is not None:
         conditions.append(("id <= %s", [highest]))
-    table = vendors.by_index(connection, DeadLetter._meta.db_table, index)
-    where = " AND ".join(condition for condition, values in conditions) or "1 = 1"
+    where = " AND ".join(condition for condition, values in conditions)
     sql = f"SELECT {columns} FROM {table} WHERE {where}"  # noqa: S608
     return Stretch(sql, [value for condition, values in conditions for value in values])
 

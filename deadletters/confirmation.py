@@ -16,11 +16,11 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from sagas.models import Saga
-from subscriptions.models import Subscription
 from webhookhub.console import shown
 
 from .forms import RequeueForm, read_ids
 from .models import DeadLetter
+from .receivers import receivers
 from .requeue import PERMISSION, InvalidRequeue, Requeued, needed, requeue, successors
 
 TEMPLATE = "admin/deadletters/deadletter/requeue.html"
@@ -66,18 +66,11 @@ def ask(request: HttpRequest, form: RequeueForm) -> HttpResponse:
         "count": len(left),
         "before": len(letters) - len(left),
         "total": len(letters),
-        "endpoints": endpoints(Counter(letter.subscription_id for letter in left)),
+        "receivers": receivers(Counter(letter.subscription_id for letter in left)),
         "rows": [_row(letter, after.get(letter.pk)) for letter in listed[:MOST_SHOWN]],
         "action": reverse("admin:deadletters_deadletter_requeue"),
     }
     return TemplateResponse(request, TEMPLATE, context)
-
-
-def endpoints(counts: Counter[int]) -> list[tuple[str, int]]:
-    """To whom, and how many each: those with most of them first, at most MOST_NAMED."""
-    most = counts.most_common(MOST_NAMED)
-    rows = Subscription.objects.only("event_type", "callback_url").in_bulk([id for id, _ in most])
-    return [(str(rows[id]), count) for id, count in most if id in rows]
 
 
 def _letters(ids: str) -> list[DeadLetter]:

@@ -20,6 +20,8 @@ from .models import DeadLetter, Requeue
 MOST_LISTED = 500
 MOST_EXAMINED = 2000
 NOT_YET, BEFORE = "no", "yes"
+# Come by a link from another page, and are shown where they are given.
+NARROWING = ("event", "saga")
 CODES = (*MEANING, *(f"http_{status}" for status in (400, 401, 403, 404, 410, 429, 500, 502, 503, 504)))
 
 
@@ -27,18 +29,24 @@ def _text(**attributes: str) -> Any:
     return UnfoldAdminTextInputWidget(attrs={"spellcheck": "false", "autocomplete": "off", **attributes})
 
 
-class FilterForm(forms.Form):
-    error_code = forms.CharField(
-        label=_("Error code"), required=False, max_length=100, widget=_text(list="hub-error-codes")
-    )
-    subscription = forms.IntegerField(
-        label=_("Subscription number"),
+def _number(label: Any, invalid: Any) -> forms.IntegerField:
+    return forms.IntegerField(
+        label=label,
         required=False,
         min_value=1,
         max_value=LARGEST_ID,
         widget=_text(inputmode="numeric"),
-        error_messages={"invalid": _("A subscription's number is a whole number, such as 12.")},
+        error_messages={"invalid": invalid},
     )
+
+
+class FilterForm(forms.Form):
+    """Everything in the list's address that says what it shows, the search included."""
+
+    error_code = forms.CharField(
+        label=_("Error code"), required=False, max_length=100, widget=_text(list="hub-error-codes")
+    )
+    subscription = _number(_("Subscription number"), _("A subscription's number is a whole number, such as 12."))
     event_type = forms.RegexField(
         r"\A[A-Za-z0-9_.-]{1,100}\Z",
         label=_("Event type"),
@@ -54,6 +62,9 @@ class FilterForm(forms.Form):
         choices=[("", _("either way")), (NOT_YET, _("not yet")), (BEFORE, _("already"))],
         widget=UnfoldAdminSelectWidget,
     )
+    event = _number(_("Event number"), _("An event's number is a whole number, such as 12."))
+    saga = _number(_("Delivery number"), _("A delivery's number is a whole number, such as 12."))
+    q = forms.CharField(required=False, widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
@@ -63,7 +74,17 @@ class FilterForm(forms.Form):
 
     @property
     def is_given(self) -> bool:
-        return any(self.data.get(name) for name in self.fields)
+        return bool(self.query)
+
+    @property
+    def offered(self) -> list[forms.BoundField]:
+        """The fields to be filled in."""
+        return [field for field in self.visible_fields() if field.name not in NARROWING or self.data.get(field.name)]
+
+    @property
+    def query(self) -> dict[str, str]:
+        """What is given, as the address has it."""
+        return {name: self.data[name] for name in self.fields if self.data.get(name, "").strip()}
 
     def choice(self) -> Choice:
         given = self.cleaned_data
@@ -73,6 +94,9 @@ class FilterForm(forms.Form):
             event_type=given["event_type"] or None,
             since=given["since"],
             until=given["until"],
+            event_id=given["event"],
+            saga_id=given["saga"],
+            search=given["q"] or None,
         )
 
 

@@ -1,4 +1,4 @@
-"""The list of dead letters, narrowed by the form above it."""
+"""The list of dead letters, narrowed by the form above it and by the search."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from django.utils.timezone import localtime
 
 from webhookhub.console.lists import NewestFirst
 
+from .choice import Choice
 from .filters import MOST_LISTED, NAMES, FilterForm, Found, find
+from .forms import MOST_AT_ONCE
 from .models import DeadLetter
 
 
 class FilteredList(NewestFirst):
     filter_form: FilterForm
+    choice: Choice | None = None
     found: Found | None = None
 
     def get_filters_params(self, params: Any = None) -> dict[str, Any]:
@@ -33,17 +36,29 @@ class FilteredList(NewestFirst):
             return queryset.none()
         # Asked twice in a request that chooses from the list: once is enough.
         given = self.filter_form
-        self.found = self.found or find(given.choice(), given.cleaned_data["requeued"])
-        return queryset.filter(pk__in=[letter.id for letter in self.found.letters[:MOST_LISTED]])
+        self.choice = self.choice or given.choice()
+        self.found = self.found or find(self.choice, given.cleaned_data["requeued"])
+        chosen = queryset.filter(pk__in=[letter.id for letter in self.found.letters[:MOST_LISTED]])
+        chosen.known_count = min(len(self.found.letters), MOST_LISTED)  # type: ignore[attr-defined]
+        return chosen
 
     @property
     def has_more(self) -> bool:
-        return bool(self.older_query) or super().has_more
+        return bool(self.older_query) or self.may_name_more or super().has_more
+
+    @property
+    def can_be_chosen_whole(self) -> bool:
+        """Whether all that is listed may be requeued by ticking it."""
+        return self.result_count <= MOST_AT_ONCE
+
+    @property
+    def may_name_more(self) -> bool:
+        return self.choice is not None and self.choice.may_name_more
 
     @property
     def filter_query(self) -> str:
-        """The form's part of the address."""
-        return self._query(self.filter_form.data)
+        """The part of the address that says what is shown."""
+        return urlencode(self.filter_form.query)
 
     @property
     def older_query(self) -> str:
@@ -54,11 +69,6 @@ class FilteredList(NewestFirst):
         older = cut[0].failed_at if cut else self.found.older
         if older is None:
             return ""
-        given = {name: self.filter_form.data.get(name) for name in NAMES}
         # Up to and with this microsecond: of those that failed together some may be listed again, none is left out.
         # With its offset: an hour that a zone has twice in a year is not to be guessed at.
-        return self._query({**given, "until": localtime(older).isoformat(" ")})
-
-    @staticmethod
-    def _query(data: Any) -> str:
-        return urlencode({name: data[name] for name in NAMES if data.get(name)})
+        return urlencode({**self.filter_form.query, "until": localtime(older).isoformat(" ")})

@@ -1,7 +1,8 @@
 """Requeueing all dead letters that match a filter: a page that asks, and then portion by portion until it is done.
 
 Each request does a bounded portion and shows how far it has come; a small script asks for the next one, and without
-scripts a button does.
+scripts a button does. All of them have the same address, which says what was asked for: whoever comes back to it, by a
+reload or after a login, is asked about the same.
 """
 
 from __future__ import annotations
@@ -17,20 +18,21 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Prefetch, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from events.models import Event
+from webhookhub.console import shown
 from webhookhub.console.sealed import TOO_OLD, TooOld
 from webhookhub.console.search import LARGEST_ID
 
 from .choice import Position, position
-from .confirmation import MOST_NAMED, delivery, endpoints, row
-from .filters import BEFORE, NAMES, FilterForm
+from .confirmation import MOST_NAMED, delivery, row
+from .filters import BEFORE, FilterForm
 from .models import DeadLetter
 from .outstanding import Outstanding, outstanding
+from .receivers import receivers
 from .requeue import REASON_LENGTH, InvalidRequeue, Outcome, needed
 from .run import Run
 
@@ -81,7 +83,7 @@ def view(request: HttpRequest) -> HttpResponse:
         run = Run.opened(request.POST.get("run", ""), request.user.pk)
     except TooOld:
         messages.error(request, TOO_OLD)
-        return HttpResponseRedirect(reverse("admin:deadletters_deadletter_changelist"))
+        return HttpResponseRedirect(request.get_full_path())
     if run.reason:
         return _show(request, *run.go_on(request.user))
     form = ReasonForm(request.POST)
@@ -106,19 +108,30 @@ def _ask(request: HttpRequest, form: ReasonForm) -> HttpResponse:
         "filters": filters,
         "many": many,
         "form": form,
-        "query": {name: filters.data[name] for name in NAMES if filters.data.get(name)},
+        "query": filters.query,
+        "list_address": _list_address(filters),
     }
     if readable:
         choice, limit = filters.choice(), many.cleaned_data["limit"]
         # "Already requeued" is a filter of the list as well: of those there are none to be requeued.
         if filters.cleaned_data["requeued"] != BEFORE:
             found = outstanding(choice, limit, many.start())
-        run = Run.of([letter.id for letter in found.letters], choice, limit, more=found.behind is not None)
-        context |= {"chosen": choice.in_words(), "sealed": run.sealed(request.user.pk)}
+        more = found.behind is not None or choice.may_name_more
+        run = Run.of([letter.id for letter in found.letters], choice, limit, more=more)
+        context |= {
+            "chosen": choice.in_words(),
+            "may_name_more": choice.may_name_more,
+            "sealed": run.sealed(request.user.pk),
+        }
     if found.behind is not None:
         further = {**context["query"], "limit": many.cleaned_data["limit"], "behind": found.behind.id}
         context["further"] = urlencode(further)
     return TemplateResponse(request, ASK, {**context, **_shown(found.letters)})
+
+
+def _list_address(filters: FilterForm) -> str:
+    """The list that one has come from."""
+    return shown.listing(DeadLetter, urlencode(filters.query))
 
 
 def _shown(letters: Sequence[DeadLetter]) -> dict[str, Any]:
@@ -127,7 +140,7 @@ def _shown(letters: Sequence[DeadLetter]) -> dict[str, Any]:
     prefetch_related_objects(sample, Prefetch("event", Event.objects.defer("payload")), "subscription")
     return {
         "count": len(letters),
-        "endpoints": endpoints(Counter(letter.subscription_id for letter in letters)),
+        "receivers": receivers(Counter(letter.subscription_id for letter in letters)),
         "sample": [row(letter) for letter in sample],
     }
 
@@ -142,7 +155,8 @@ def _show(request: HttpRequest, run: Run, done: Outcome) -> HttpResponse:
         "total": len(run.ids),
         "chosen": run.choice.in_words(),
         "again": not done.new,
-        "action": reverse("admin:deadletters_deadletter_requeue_matching"),
+        "ask_address": request.get_full_path(),
+        "list_address": _list_address(FilterForm(request.GET)),
         "latest": [(result.dead_letter_id, delivery(result.saga_id)) for result in done.requeued[-MOST_NAMED:]],
     }
     return TemplateResponse(request, SHOW, context)

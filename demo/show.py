@@ -17,12 +17,11 @@ from pathlib import Path
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.core.management import call_command
 from django.db.models import Count
 
 from api import keys
 from api.scopes import SCOPES
-from demo import certificates, environment, folders
+from demo import certificates, database, environment, folders
 from demo.receiver import Received, Receiver, Reply
 from events.intake import NewEvent, Published, publish_many
 from events.models import Event
@@ -52,7 +51,7 @@ def answer(request: Received) -> Reply:
 
 def once(folder: Path, events: int, seconds: float) -> int:
     """Publish, deliver, sum up; 0 only if nothing was lost."""
-    call_command("migrate", verbosity=0)
+    database.migrate()
     with Receiver(folder / certificates.SERVER, answer) as receiver, hub(folder) as process:
         started = time.monotonic()
         subscribe(receiver)
@@ -65,7 +64,7 @@ def once(folder: Path, events: int, seconds: float) -> int:
 def stay(folder: Path, web: str, events: int, seconds: float) -> int:
     """Set up, deliver a few samples and keep running until Ctrl-C."""
     require_free(web)
-    call_command("migrate", verbosity=0)
+    database.migrate()
     password = administrator(folder / "admin-password")
     key = api_key(folder / "api-key")
     told = folder / "hub.env"

@@ -50,12 +50,16 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True)
 class Backfill:
-    """`after` is where to go on; None when all events up to `until` have been looked at."""
+    """`after` is where to go on; None when all events up to `until` have been looked at.
+
+    `told` says that the trail knows of it.
+    """
 
     examined: int
     created: int
     until: datetime
     after: Position | None
+    told: bool
 
 
 def backfill(
@@ -70,21 +74,12 @@ def backfill(
 ) -> Backfill:
     """Make the missing sagas for at most `limit` events from `since` to `until` (now), the oldest first.
 
-    `told` is for whoever goes on with what they have begun: the trail knows of it already.
+    The trail is told before the first is made, and of none if none is missing. `told` is for whoever goes on with what
+    they have begun: the trail knows of it already.
     """
     until = until or clock.now()
+    behind = {"after_event": after.id} if after else {}
     examined = created = 0
-    if cache.routable(subscription_id) is None:
-        raise NotRoutable(subscription_id)
-    if not told:
-        behind = {"after_event": after.id} if after else {}
-        record(
-            actions.BACKFILL,
-            kind="subscription",
-            id=subscription_id,
-            name=f"subscription {subscription_id}",
-            details={"since": since, "until": until, **behind},
-        )
     while examined < limit:
         # Asked for each batch: it may be switched off in the meantime.
         found = cache.routable(subscription_id)
@@ -95,14 +90,23 @@ def backfill(
         batch = _events(event_type, since, until, after, size)
         ids = [position.id for position in batch]
         missing = sorted(set(ids) - births.routed_to(subscription_id, ids))
+        if missing and not told:
+            record(
+                actions.BACKFILL,
+                kind="subscription",
+                id=subscription_id,
+                name=f"subscription {subscription_id}",
+                details={"since": since, "until": until, **behind},
+            )
+            told = True
         # Others, such as the router, may make some of them at this moment: those are not counted here.
         created += births.insert([Birth(id, subscription_id, 0, policy(subscription)) for id in missing], size)
         examined += len(batch)
         if len(batch) < size:
-            return Backfill(examined, created, until, None)
+            return Backfill(examined, created, until, None, told)
         after = batch[-1]
         progress(after)
-    return Backfill(examined, created, until, after)
+    return Backfill(examined, created, until, after, told)
 
 
 def _events(event_type: str, since: datetime, until: datetime, after: Position | None, most: int) -> list[Position]:

@@ -55,6 +55,7 @@ ALLOWED: dict[str, set[str]] = {
         "sagas.births",
         "sagas.models",
         "sagas.policy",
+        "subscriptions.models",
     },
     # Calls what the layers offer, and shows their rows.
     "api": {

@@ -213,6 +213,42 @@ def test_a_portion_that_is_sent_again_does_nothing_and_says_so(requeuer: Client,
     assert Saga.objects.filter(generation=1).count() == 4
 
 
+def test_the_filter_stays_in_the_address_through_all_portions_and_leads_back_to_the_same_list(
+    requeuer: Client, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(run, "PORTION", 2)
+    many(7)
+    given = {"error_code": "timeout", "limit": 5}
+    back = f'href="{rows.listing(NAME)}?error_code=timeout"'
+    asked = requeuer.get(page_of(given)).content.decode()
+    assert asked.count(back) == 2
+
+    page = confirm(requeuer, given, "mended")
+    while text := sealed_in(page):
+        assert page.count(back) == 2
+        [form] = re.findall(r"<form[^>]*data-go-on[^>]*>", page)
+        assert "action" not in form  # sent to the address that it has
+        page = requeuer.post(page_of(given), {"run": text}).content.decode()
+
+    assert 'id="finished"' in page
+    assert page.count(back) == 1
+    [again] = re.findall(r'href="([^"]*)">Requeue again', page)
+    assert again.replace("&amp;", "&") == page_of(given)
+
+
+def test_a_login_in_between_leads_back_to_the_same_question(requeuer: Client):
+    many(2)
+    given = {"error_code": "timeout", "limit": 5}
+    asked = sealed_in(requeuer.get(page_of(given)).content.decode())
+    requeuer.logout()
+
+    answer = requeuer.post(page_of(given), {"run": asked, "reason": "r"})
+
+    assert answer.status_code == 302
+    assert dict(parse_qsl(answer["Location"].partition("?")[2]))["next"] == page_of(given)
+    assert not Requeue.objects.exists()
+
+
 def test_what_was_shown_is_what_is_done_whatever_has_died_or_was_requeued_since(requeuer: Client):
     letters = many(4)
     asked = sealed_in(requeuer.get(page_of({"limit": 3})).content.decode())
@@ -273,6 +309,18 @@ def test_a_look_that_does_not_reach_the_end_leads_further_on(requeuer: Client, m
         query = page_of({}).partition("?")[0] + further[1].replace("&amp;", "&") if further else None
 
     assert seen == [[], [letters[3].pk], [letters[4].pk]]
+
+
+def test_choosing_another_number_keeps_the_place_that_was_come_to(requeuer: Client):
+    letters = many(5)
+
+    page = requeuer.get(page_of({"error_code": "timeout", "behind": letters[2].pk, "limit": 1})).content.decode()
+
+    form = page.partition('<form method="get" class="hub-card hub-filters"')[2].partition("</form>")[0]
+    sent = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form))
+    assert sent == {"error_code": "timeout", "behind": str(letters[2].pk)}
+    assert listed_in(requeuer.get(page_of({**sent, "limit": 3})).content.decode()) == [each.pk for each in letters[3:]]
+    assert 'name="behind"' not in requeuer.get(page_of({})).content.decode()
 
 
 @pytest.mark.parametrize("filters", [{}, {"error_code": "timeout"}, {"event_type": "order.created"}])
@@ -387,14 +435,21 @@ def test_nobody_goes_on_with_anothers_run_or_a_forged_one(
     assert Requeue.objects.count() == 1
 
 
-def test_a_page_that_has_lain_open_for_too_long_is_begun_again(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
+def test_a_page_that_has_lain_open_for_too_long_is_begun_again_with_the_same_filter(
+    requeuer: Client, monkeypatch: pytest.MonkeyPatch
+):
     many(2)
-    asked = sealed_in(requeuer.get(page_of({})).content.decode())
+    rows.dead_letter("other")
+    given = {"error_code": "timeout", "limit": 5}
+    asked = sealed_in(requeuer.get(page_of(given)).content.decode())
     monkeypatch.setattr(sealed, "PATIENCE", timedelta(seconds=-1))
 
-    page = requeuer.post(page_of({}), {"run": asked, "reason": "r"}, follow=True).content.decode()
+    answer = requeuer.post(page_of(given), {"run": asked, "reason": "r"}, follow=True)
 
+    page = answer.content.decode()
+    assert answer.redirect_chain == [(page_of(given), 302)]
     assert "had lain open for too long" in page
+    assert "<strong>2</strong> dead letters match" in page
     assert not Requeue.objects.exists()
 
 

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 
 from deadletters.models import DeadLetter
+from deadletters.requeue import requeue
 from events.models import Event
 from jobs.models import Job
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.admin import rows
+from tests.admin.conftest import VIEW
+from tests.factories import EventFactory, SagaFactory
+from webhookhub.console.shown import MOST_CHARACTERS
+from webhookhub.console.terminal import Operator
+from webhookhub.db import clock
 from webhookhub.models import Process
 
 pytestmark = pytest.mark.django_db
@@ -83,6 +92,50 @@ def test_attempts_are_shown_within_a_delivery_only_to_those_who_may_see_attempts
     assert b"the endpoint answered 500" in viewer.get(rows.change("sagas_saga", pk)).content
     assert b'id="jobs-group"' in viewer.get(rows.change("sagas_saga", pk)).content
     assert b'id="jobs-group"' not in staff("anna", "view_saga").get(rows.change("sagas_saga", pk)).content
+
+
+def long_dead_letter() -> DeadLetter:
+    """Requeued, and with a payload that is too long for a page."""
+    payload = json.dumps({"text": "x" * MOST_CHARACTERS})
+    saga = SagaFactory.create(event=EventFactory(payload=payload), status="DeadLettered", attempt_count=3)
+    long = DeadLetter.objects.create(
+        saga=saga,
+        event=saga.event,
+        subscription=saga.subscription,
+        final_error_code="timeout",
+        failed_at=clock.now(),
+        payload_snapshot=payload,
+    )
+    requeue([long.pk], by=Operator(), reason="r")
+    return long
+
+
+@pytest.mark.parametrize("also", [(), ("view_event",), ("view_saga",), ("view_subscription",), tuple(VIEW)])
+def test_a_dead_letters_page_leads_only_to_where_its_viewer_is_let_in(
+    staff: Callable[..., Client], also: tuple[str, ...]
+):
+    letter = long_dead_letter()
+    anna = staff("anna", *{"view_deadletter", *also})
+
+    page = anna.get(rows.change("deadletters_deadletter", letter.pk)).content.decode()
+
+    content = page.partition('id="content-main"')[2]
+    leads = set(re.findall(r'href="(/admin/(?:events|sagas|subscriptions|jobs)/[^"?]*\d/[^"]*)"', content))
+    everything = {
+        "view_event": {
+            rows.change("events_event", letter.event_id),
+            reverse("admin:event_payload", args=[letter.event_id]),
+        },
+        "view_saga": {
+            rows.change("sagas_saga", letter.saga_id),
+            rows.change("sagas_saga", rows.successor(letter).pk),
+        },
+        "view_subscription": {rows.change("subscriptions_subscription", letter.subscription_id)},
+    }
+    assert leads == set().union(*(addresses for permission, addresses in everything.items() if permission in also))
+    assert all(anna.get(address).status_code == 200 for address in leads)
+    for words in (f"delivery {letter.saga_id}", f"delivery {rows.successor(letter).pk}", "more characters"):
+        assert words in content
 
 
 @pytest.mark.parametrize("name", rows.ALL)

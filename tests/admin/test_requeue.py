@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from deadletters import forms
+from deadletters import forms, listing
 from deadletters.models import DeadLetter, Requeue
 from sagas.models import Saga
 from tests.admin import rows
@@ -199,6 +199,30 @@ def test_more_than_the_bound_at_once_is_refused_with_a_clear_message(requeuer: C
     assert "dead letters can be requeued at once" in requeuer.get(chosen["Location"]).content.decode()
     assert "dead letters can be requeued at once" in confirm(requeuer, *letters).content.decode()
     assert nothing_was_requeued()
+
+
+def test_all_of_a_list_can_be_ticked_only_where_all_can_be_requeued_and_by_those_who_may(
+    requeuer: Client, member: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
+):
+    from deadletters import admin
+
+    monkeypatch.setattr(admin.DeadLetterAdmin, "list_per_page", 2)
+    support, offer = member("support"), "Select all 3 dead letters"
+    for number in range(3):
+        rows.dead_letter(f"letter-{number}")
+    assert offer in requeuer.get(rows.listing(NAME)).content.decode()
+    assert offer not in support.get(rows.listing(NAME)).content.decode()
+
+    monkeypatch.setattr(listing, "MOST_AT_ONCE", 2)
+
+    page = requeuer.get(rows.listing(NAME), {"event_type": "order.created"}).content.decode()
+    assert offer not in page
+    instead = page.partition('class="action-counter"')[2].partition("</form>")[0]
+    assert f'{reverse("admin:deadletters_deadletter_requeue_matching")}?event_type=order.created"' in instead
+    page = support.get(rows.listing(NAME)).content.decode()
+    assert offer not in page
+    assert "Requeue all" not in page
+    assert 'class="action-counter"' in page  # Django's script counts there
 
 
 def test_a_thousand_can_be_requeued_at_once(requeuer: Client):

@@ -177,6 +177,28 @@ def test_past_events_are_delivered_portion_by_portion_each_once(
     assert Saga.objects.filter(subscription=subscription).count() == 5
     told = Entry.objects.filter(action=actions.BACKFILL)
     assert [(entry.actor, entry.reason) for entry in told] == [("operations", "new customer")]
+    assert "Nothing to do" not in shown
+
+
+def test_past_events_that_are_all_delivered_already_are_nothing_to_do_and_no_entry(
+    member: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(backfill, "PORTION", 2)
+    subscription = SubscriptionFactory.create()
+    for minutes in range(1, 4):
+        SagaFactory.create(
+            event=EventFactory.create(created_at=clock.now() - timedelta(minutes=minutes)), subscription=subscription
+        )
+    client = member("operations")
+    given = {"since": f"{clock.now() - timedelta(days=1):%Y-%m-%d %H:%M}", "reason": "to be sure"}
+
+    shown = client.post(address("backfill", subscription), given).content.decode()
+    while sealed := re.search(r'name="run" value="([^"]+)"', shown):
+        assert "Nothing to do" not in shown
+        shown = client.post(address("backfill", subscription), {"run": sealed[1]}).content.decode()
+
+    assert "Nothing to do: every event since then has its delivery" in shown
+    assert not Entry.objects.filter(action=actions.BACKFILL).exists()
 
 
 @pytest.mark.parametrize(

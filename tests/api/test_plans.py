@@ -12,6 +12,7 @@ from django.db import connection
 from api import pages
 from deadletters import outstanding
 from deadletters.choice import Choice
+from deadletters.filters import find
 from deadletters.models import DeadLetter
 from deadletters.requeue import requeue
 from events import lookup
@@ -174,6 +175,32 @@ def test_what_the_console_offers_to_requeue_is_found_by_an_index(filters: str):
         for row in plan.rows:
             assert row["type"] != "ALL" or str(row["table"]).startswith(("<", "tvc", "None")), plan
         assert plan.rows_read <= 5 * outstanding.EXAMINED, (plan.rows_read, plan)
+
+
+@pytest.mark.parametrize("narrowed", ["event", "delivery", "search", "search for nothing"])
+@pytest.mark.parametrize("filters", ["none", "error code and subscription", "time"])
+def test_what_the_console_lists_and_offers_under_a_search_is_found_by_an_index(narrowed: str, filters: str):
+    letter: Any = DeadLetter.objects.select_related("event").get(saga_id=50_000)
+    narrowing: dict[str, Any] = {
+        "event": {"event_id": letter.event_id},
+        "delivery": {"saga_id": letter.saga_id},
+        "search": {"search": str(letter.event.uid)},
+        "search for nothing": {"search": "none such"},
+    }
+    conditions: dict[str, dict[str, Any]] = {
+        "none": {},
+        "error code and subscription": {"error_code": "timeout", "subscription_id": 5},
+        "time": {"since": clock.now() - timedelta(hours=20), "until": clock.now()},
+    }
+    chosen = Choice(**conditions[filters], **narrowing[narrowed])
+
+    listed = reads(lambda: find(chosen))
+    offered = plans(lambda: outstanding.outstanding(chosen, 5000), lambda sql: "dead_letter" in sql)
+
+    # Sorted they may be: they are few, and not the whole table.
+    assert listed
+    assert offered
+    assert all(plan.rows_read <= 200 for plan in [*listed, *offered]), [*listed, *offered]
 
 
 def test_a_backfill_goes_by_the_type_and_the_time():

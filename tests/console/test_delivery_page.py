@@ -66,17 +66,36 @@ def test_a_delivery_that_will_be_tried_again_says_for_how_long_it_fails_and_when
         next_attempt_at=clock.now() + timedelta(hours=1),
     )  # fmt: skip
     failed(saga, 1, "timeout", 7)
-    for number, hours in ((2, 6), (3, 4), (4, 0)):
+    for number, hours in ((2, 6), (3, 4), (4, 2)):
         failed(saga, number, "http_503", hours, response_status=503, duration_ms=120, worker_id="worker-7")
 
     page = story(viewer, saga.pk)
 
-    assert "The endpoint answered 503, 3 times in a row over 6 h; next try at <time" in page
+    assert "The endpoint answered 503 for 6 h, 3 times in a row; next try at <time" in page
     assert f"{saga.next_attempt_at:%Y-%m-%d %H:%M:%S} UTC" in page
     assert "Attempt 1 failed: the endpoint did not answer in time" in page
     assert "Status 503 · http_503 · took 120 ms · worker worker-7" in page
     assert page.index("received from tests") < page.index("Routed") < page.index("Attempt 1 failed")
     assert page.index("Attempt 3 failed") < page.index("Attempt 4 failed") < page.index("Next attempt</strong>")
+
+
+def test_a_delivery_that_failed_once_says_how_long_ago(viewer: Client):
+    saga: Any = SagaFactory(status="PendingRetry", attempt_count=2, max_retry_limit=10, final_error_code="http_503")
+    failed(saga, 1, "timeout", 7)
+    failed(saga, 2, "http_503", 3)
+
+    assert "The endpoint answered 503, 3 h ago; next try at <time" in story(viewer, saga.pk)
+
+
+def test_whoever_may_not_see_attempts_is_told_for_how_long_it_is_undelivered(staff: Callable[..., Client]):
+    saga: Any = SagaFactory(
+        status="PendingRetry", attempt_count=1, final_error_code="http_503", created_at=clock.now() - timedelta(hours=5)
+    )
+    failed(saga, 1, "http_503", 3)
+
+    page = story(staff("anna", "view_saga"), saga.pk)
+
+    assert "The endpoint answered 503; undelivered for 5 h; next try at <time" in page
 
 
 def test_the_first_attempt_is_said_to_be_waited_for(viewer: Client):

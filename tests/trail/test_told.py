@@ -22,10 +22,12 @@ from deadletters.models import Requeue
 from deadletters.requeue import InvalidRequeue, requeue
 from demo.receiver import Receiver
 from events.backfill import NotRoutable, backfill
+from events.models import Event
+from sagas.models import Saga
 from subscriptions import editing, secrets
 from subscriptions.models import Subscription
 from tests.admin import rows
-from tests.factories import SubscriptionFactory
+from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from trail import actions
 from trail.acting import because
 from trail.models import Entry
@@ -187,6 +189,24 @@ def test_what_is_refused_is_not_told():
     assert [entry.action for entry in Entry.objects.all()] == [actions.ROTATE]
 
 
+def test_a_backfill_that_finds_nothing_to_do_is_not_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("events.management.commands.backfill.MOST_AT_ONCE", 1)
+    subscription = SubscriptionFactory.create()
+    since = "2026-01-31T00:00:00Z"
+    for minutes in (3, 2, 1):
+        EventFactory.create(created_at=clock.now() - timedelta(minutes=minutes))
+    SagaFactory.create(event=Event.objects.earliest("created_at"), subscription=subscription)
+    call_command("backfill", subscription.pk, since=since, until="2026-02-01T00:00:00Z")
+    assert not Entry.objects.filter(action=actions.BACKFILL).exists()
+
+    # The first portion has nothing to do, the second and the third have.
+    call_command("backfill", subscription.pk, since=since)
+    assert Saga.objects.count() == 3
+    call_command("backfill", subscription.pk, since=since)
+
+    assert Entry.objects.filter(action=actions.BACKFILL).count() == 1
+
+
 def test_a_program_is_named_by_its_key(client: Client):
     subscription = SubscriptionFactory.create(callback_url=URL)
     text = keys.create("shop", SCOPES, by="tests")[1]
@@ -281,6 +301,7 @@ def test_commands_are_told_as_the_operators():
     subscription = SubscriptionFactory.create()
     call_command("rotate_secret", subscription.pk)
     call_command("rotate_secrets")
+    EventFactory.create(event_type=subscription.event_type, created_at=clock.now() - timedelta(minutes=1))
     call_command("backfill", subscription.pk, since="2026-01-31T00:00:00Z")
 
     for action in (actions.ROTATE, actions.REENCRYPT, actions.BACKFILL):

@@ -23,8 +23,12 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]
 
     @cached_property
     def _counted(self) -> int:
-        # Unordered, so that the database may stop at the first rows it finds.
         rows: Any = self.object_list
+        # Whoever has chosen the rows by their numbers knows it already.
+        known: int | None = getattr(rows, "known_count", None)
+        if known is not None:
+            return known
+        # Unordered, so that the database may stop at the first rows it finds.
         return int(rows.order_by()[: MOST_LISTED + 1].count())
 
     @cached_property

@@ -26,6 +26,21 @@ def trouble(code: str, attempts: int, lasting: timedelta | None = None) -> str:
     }
 
 
+def still_failing(code: str, attempts: int, lasting: timedelta) -> str:
+    """`The endpoint answered 503 for 6 h, 4 times in a row`, until now; one attempt says nothing of a time between."""
+    told = {"trouble": capital(shown.in_words(code)), "duration": plain.duration(lasting)}
+    if attempts <= 1:
+        return _("%(trouble)s, %(duration)s ago") % told
+    times = ngettext("%(number)s time in a row", "%(number)s times in a row", attempts) % {"number": attempts}
+    return _("%(trouble)s for %(duration)s, %(times)s") % {**told, "times": times}
+
+
+def undelivered(code: str, lasting: timedelta) -> str:
+    """For whoever does not know when it failed."""
+    told = {"trouble": capital(shown.in_words(code)), "duration": plain.duration(lasting)}
+    return _("%(trouble)s; undelivered for %(duration)s") % told
+
+
 def delivered(attempts: int, last_error: str | None) -> str:
     if attempts <= 1 or not last_error:
         return _("Delivered at the first attempt.") if attempts <= 1 else _("Delivered.")

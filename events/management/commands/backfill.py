@@ -25,6 +25,7 @@ class Command(BaseCommand):
         show = progress("backfill", 100)
         span = max((until - since).total_seconds(), 1e-6)
         examined = created = 0
+        told = False
 
         def passed(position: Position) -> None:
             part = (position.created_at - since).total_seconds() / span
@@ -39,13 +40,13 @@ class Command(BaseCommand):
                     until,
                     after=after,
                     limit=MOST_AT_ONCE,
-                    told=after is not None,
+                    told=told,
                     progress=passed,
                 )
             except NotRoutable as error:
                 made = f" {created} deliveries had been made before." if created else ""
                 raise CommandError(f"{error}.{made}") from None
-            examined, created, after = examined + done.examined, created + done.created, done.after
+            examined, created, after, told = examined + done.examined, created + done.created, done.after, done.told
             if after is None:
                 break
         show(100, f"% · {created} deliveries")
