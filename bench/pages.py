@@ -72,7 +72,10 @@ def addresses() -> Iterator[tuple[str, str]]:
     for name in ("sagas_saga", "events_event", "deadletters_deadletter"):
         for what, term in terms.items():
             yield f"search {name} by {what}", reverse(f"admin:{name}_changelist") + f"?q={term}"
-    for what, query in dead_letter_filters(letter.subscription_id, letter.event.event_type).items():
+    filters = dead_letter_filters(letter.subscription_id, letter.event.event_type)
+    filters["a search and a filter"] = f"?q={letter.event.correlation_id}&requeued=no"
+    filters["event"] = f"?event={letter.event_id}"
+    for what, query in filters.items():
         yield f"dead letters by {what}", reverse("admin:deadletters_deadletter_changelist") + query
         yield f"ask to requeue by {what}", reverse("admin:deadletters_deadletter_requeue_matching") + query
     yield "ask to requeue one", reverse("admin:deadletters_deadletter_requeue") + f"?ids={letter.id}"
