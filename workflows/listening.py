@@ -8,7 +8,7 @@ again, and put into the inbox: nothing is missed unless a producer keeps a trans
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from events.models import Event
@@ -31,10 +31,14 @@ MOMENT = timedelta(milliseconds=2)
 def listen(registry: Registry) -> None:
     """Track the types that are needed, besides those that are tracked already: other processes, with newer definitions
     or older ones, may need these."""
-    wanted = needed(registry)
-    tracked = set(TrackedType.objects.values_list("event_type", flat=True))
+    track(needed(registry))
+
+
+def track(event_types: Collection[str]) -> None:
+    tracked = set(TrackedType.objects.filter(event_type__in=event_types).values_list("event_type", flat=True))
     now = clock.now()
-    new = [{"event_type": each, "tracked_since": now, "caught_up": False} for each in sorted(wanted - tracked)]
+    missing = sorted(set(event_types) - tracked)
+    new = [{"event_type": each, "tracked_since": now, "caught_up": False} for each in missing]
     if new:
         insert_new(TrackedType, new, key=("event_type",))
 
