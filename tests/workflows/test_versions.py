@@ -16,7 +16,7 @@ from tests.workflows.support import catch_up, facts, instance, tracked
 from tests.workflows.trips import Write, definition, kept, restart, say, take_away
 from webhookhub.db import clock
 from workflows import used, verbs
-from workflows.models import Instance, TrackedType, WorkflowInbox
+from workflows.models import Fact, Instance, TrackedType, WorkflowInbox
 from workflows.registry import registry
 from workflows.tracker import Tracker
 from workflows.verbs import InvalidFact
@@ -142,6 +142,25 @@ def test_an_event_that_ended_an_old_saga_begins_no_new_one_when_it_is_looked_at_
     catch_up()
 
     assert kept() == {"case-1": (1, "COMPLETED")}
+
+
+@pytest.mark.parametrize("later", [timedelta(0), timedelta(days=3)])
+@pytest.mark.parametrize("event_type", ["trip.booked", "trip.paid"])
+def test_what_an_old_saga_that_has_ended_is_told_again_begins_no_new_one(
+    write: Write, event_type: str, later: timedelta
+):
+    """As another event, of a producer that does not know that it has said so before."""
+    write(1)
+    for told in ("trip.booked", "trip.paid", "trip.issued"):
+        say(told, "case-1", "t-1")
+    write(2, "payload.trip")
+    again = EventFactory.create(
+        event_type=event_type, correlation_id="case-1", payload='{"trip": "t-1"}', created_at=clock.now() + later
+    )
+    catch_up()
+
+    assert kept() == {"case-1": (1, "COMPLETED")}
+    assert Fact.objects.filter(event=again).count() == 1, "it is the old one's"
 
 
 def test_the_past_of_an_old_saga_is_not_the_past_of_a_new_one(write: Write):
