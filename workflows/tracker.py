@@ -12,7 +12,7 @@ from webhookhub.db import clock
 from webhookhub.db.retry import in_transaction
 from webhookhub.db.statements import delete_each, update_each
 
-from . import beginnings, facts, used
+from . import beginnings, collisions, facts, used
 from .belonging import Finding, existing, findings, settled, unborn
 from .births import Births, TakingOver
 from .facts import Observation
@@ -76,9 +76,11 @@ class Tracker:
             # Before anything is removed: what a saga of an unknown version would have found is not lost.
             require(self._registry, name, saga.version)
         often = facts.said_often({saga.id for saga in sagas.values()})
+        belonging = settled(findings(self._registry, sightings.seen, sagas, began))
+        collisions.tell(self._registry, sightings.seen, sagas, belonging)
         observations = [
             Observation(saga.id, seen.event_id, step, role, seen.at, _reason(seen, role), seen.aggregate_id)
-            for found in settled(findings(self._registry, sightings.seen, sagas, began))
+            for found in belonging
             for saga, seen in [(found.saga, found.seen)]
             for step, role in self._roles(found)
             if (saga.id, step, role) not in often

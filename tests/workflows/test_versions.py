@@ -163,6 +163,22 @@ def test_what_an_old_saga_that_has_ended_is_told_again_begins_no_new_one(
     assert Fact.objects.filter(event=again).count() == 1, "it is the old one's"
 
 
+def test_an_event_whose_new_key_is_an_old_sagas_key_is_told_of(write: Write, caplog: pytest.LogCaptureFixture):
+    write(1)
+    say("trip.booked", "seven", "t-1")
+    write(2, "payload.trip")
+    say("trip.booked", "case-2", "t-2")
+    say("trip.paid", "seven", "t-1")
+    assert "workflow_key_taken" not in caplog.text
+    stored = publish("trip.booked", {"trip": "seven"}, correlation_id="case-3")
+    catch_up()
+
+    assert {key: version for key, (version, _) in kept().items()} == {"seven": 1, "t-2": 2}
+    [told] = [record.getMessage() for record in caplog.records if "workflow_key_taken" in record.getMessage()]
+    for named in (str(stored.uid), str(instance("seven", "trip").saga_id), "'version': 2", "'taken_by_version': 1"):
+        assert named in told
+
+
 def test_the_past_of_an_old_saga_is_not_the_past_of_a_new_one(write: Write):
     write(1, "payload.trip")
     for event_type in ("trip.booked", "trip.paid", "trip.issued"):
