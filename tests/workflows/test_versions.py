@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from tests.workflows.support import catch_up, facts, instance, tracked
 from tests.workflows.trips import Write, definition, kept, restart, say, take_away
 from webhookhub.db import clock
 from workflows import used, verbs
+from workflows.backtest import backtest
 from workflows.models import Fact, Instance, TrackedType, WorkflowInbox
+from workflows.parsing import parse
 from workflows.registry import registry
 from workflows.tracker import Tracker
 from workflows.verbs import InvalidFact
@@ -222,6 +225,28 @@ def test_a_version_first_used_while_another_process_has_its_event_in_hand_loses_
     found = instance("case-1", "trip")
     assert (found.definition_version, found.current_step) == (2, "ticket")
     assert not WorkflowInbox.objects.exists()
+
+
+def test_a_backtest_holds_a_version_with_another_key_against_the_sagas_that_have_its_events(write: Write):
+    write(1)
+    for event_type in ("trip.booked", "trip.paid", "trip.issued"):
+        say(event_type, "case-1", "t-1")
+    for trip in ("t-2", "t-3"):
+        say("trip.booked", "case-2", trip)
+    for case in ("case-4", "case-5"):
+        say("trip.booked", case, "t-4")
+    publish("trip.booked", {"trip": "t-6"}, correlation_id="case-6")
+    tried = parse(tomllib.loads(definition(2, "payload.trip")), "next.toml")
+    now = clock.now()
+
+    found = backtest(tried, now - timedelta(hours=1), now)
+
+    assert found.before == {"COMPLETED": 1, "IN_PROGRESS": 3, "not tracked": 1}, "case-2 is two trips, and counted once"
+    told = {each.correlation_key: each.before for each in found.first}
+    assert told == {
+        "t-4": "IN_PROGRESS at payment (as case-4) and IN_PROGRESS at payment (as case-5)",
+        "t-6": "not tracked",
+    }
 
 
 def test_reading_by_two_versions_costs_no_question_per_event(write: Write, django_assert_max_num_queries: Any):
