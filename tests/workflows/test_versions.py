@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from datetime import timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
 from events.intake import publish
 from events.models import Event
@@ -18,6 +20,7 @@ from tests.workflows.trips import Write, definition, kept, restart, say, take_aw
 from webhookhub.db import clock
 from workflows import used, verbs
 from workflows.backtest import backtest
+from workflows.listening import CatchUp
 from workflows.models import Fact, Instance, TrackedType, WorkflowInbox
 from workflows.parsing import parse
 from workflows.registry import registry
@@ -289,6 +292,39 @@ def test_an_older_version_is_put_back_under_the_next_number(folder: Path, write:
             say(event_type, f"case-{number}", f"t-{number}")
 
     assert kept() == {"case-1": (1, "COMPLETED"), "t-2": (2, "COMPLETED"), "case-3": (3, "COMPLETED")}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_workflow_that_is_put_back_begins_with_what_is_published_from_then_on(
+    folder: Path, write: Write, version: int
+):
+    write(1)
+    say("trip.booked", "case-1", "t-1")
+    verbs.act(instance("case-1", "trip"), "closed", idempotency_key="k", actor="olga", reason="r")
+    catch_up()
+    take_away(folder, 1)
+    call_command("workflows", "untrack", stdout=StringIO())
+    say("trip.booked", "case-2", "t-2")
+    write(version, more=', "trip.settled"' if version == 2 else "")
+    since = TrackedType.objects.get(event_type="trip.booked").tracked_since
+    # Inserted when the tracking had begun, by a transaction that had not seen it yet.
+    EventFactory.create(event_type="trip.booked", correlation_id="case-3", created_at=since + timedelta(seconds=1))
+    WorkflowInbox.objects.all().delete()
+    CatchUp().catch_up(500)
+    catch_up()
+
+    assert set(kept()) == {"case-1", "case-3"}
+
+
+def test_a_type_that_is_new_in_a_version_has_its_events_of_the_hour_before(write: Write):
+    write(1)
+    say("trip.booked", "case-1", "t-1")
+    publish("trip.settled", {"trip": "t-2"}, correlation_id="case-2")
+    write(2, more=', "trip.settled"')
+    CatchUp().catch_up(500)
+    catch_up()
+
+    assert set(kept()) == {"case-1", "case-2"}
 
 
 def test_a_folder_of_ones_own_takes_the_place_of_the_shipped_definitions_though_these_were_used(
