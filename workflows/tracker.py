@@ -75,7 +75,6 @@ class Tracker:
         for (name, _), saga in sagas.items():
             # Before anything is removed: what a saga of an unknown version would have found is not lost.
             require(self._registry, name, saga.version)
-        often = facts.said_often({saga.id for saga in sagas.values()})
         belonging = settled(findings(self._registry, sightings.seen, sagas, began))
         collisions.tell(self._registry, sightings.seen, sagas, belonging)
         observations = [
@@ -83,10 +82,10 @@ class Tracker:
             for found in belonging
             for saga, seen in [(found.saga, found.seen)]
             for step, role in self._roles(found)
-            if (saga.id, step, role) not in often
         ]
-        for start in range(0, len(observations), 1000):
-            facts.observe(observations[start : start + 1000], clock.now())
+        new_ones = facts.without_repeats(observations)
+        for start in range(0, len(new_ones), 1000):
+            facts.observe(new_ones[start : start + 1000], clock.now())
         return {saga.id for saga in sagas.values()}
 
     def _roles(self, found: Finding) -> list[tuple[str, str]]:
