@@ -75,7 +75,7 @@ def findings(
 ) -> list[Finding]:
     """`began`: saga → the keys, by the version in force, of what it began with; of those that are late."""
     found = []
-    keys = _current_keys(registry, seen)
+    keys = _current_keys(registry, seen) if began else {}
     for key, saga in sagas.items():
         definition = registry.get(key[0], saga.version)
         if definition is None:
