@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field
 
 from webhookhub.db import vendors
 from webhookhub.logs import Fact, log
+from workflows.parsing import InvalidDefinition
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
@@ -94,6 +95,14 @@ def unavailable() -> Problem:
     )
 
 
+def of_definition(error: InvalidDefinition) -> Problem:
+    """Whoever runs the hub has to put a file right, and the caller may tell them which. Nothing was recorded."""
+    log(Fact.API_FAILED, error=type(error).__name__, where=str(error))
+    return Problem(
+        503, f"Workflows cannot be followed at the moment: {error}.", headers={"Retry-After": str(RETRY_SECONDS)}
+    )
+
+
 def unexpected() -> Problem:
     return Problem(500, "Something went wrong on the hub's side. Nothing more is said here; its log says where.")
 
@@ -124,6 +133,7 @@ def install(api: NinjaAPI) -> None:
         Problem: lambda request, error: error.response(),
         ValidationError: lambda request, error: _of_parameters(error).response(),
         HttpError: lambda request, error: Problem(error.status_code, str(error)).response(),
+        InvalidDefinition: lambda request, error: of_definition(error).response(),
         Http404: lambda request, error: not_found().response(),
         UnreadablePostError: lambda request, error: cut_short().response(),
         RequestAborted: lambda request, error: cut_short().response(),

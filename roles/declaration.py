@@ -175,6 +175,7 @@ ROLES = (
             # What services and operators tell of a workflow; a tracker draws the conclusions.
             "saga_instances": "SELECT, INSERT",
             "saga_facts": "SELECT, INSERT",
+            "workflow_event_types": "SELECT, INSERT",
             "workflow_definitions": "SELECT, INSERT",
             "auth_user": EDIT,
             "auth_group": EDIT,

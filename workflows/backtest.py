@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db.models import Q
 
@@ -13,7 +14,7 @@ from events.models import Event
 
 from .definition import Definition
 from .fold import Fact, State
-from .models import Instance
+from .models import Fact as Said
 from .paths import Document
 from .simulation import simulate
 from .words import EVENT, FAILURE, UNDO_FAILED
@@ -31,6 +32,20 @@ class Difference:
 
     def __str__(self) -> str:
         return f"{self.correlation_key}: {self.before} → {self.after}"
+
+
+class Stored(NamedTuple):
+    """A saga of the database."""
+
+    id: int
+    correlation_key: str
+    status: str
+    step: str
+
+    def told(self, key: str) -> str:
+        """Its state, and its own key where that is another."""
+        state = " at ".join(filter(None, (self.status, self.step)))
+        return state if self.correlation_key == key else f"{state} (as {self.correlation_key})"
 
 
 @dataclass
@@ -61,6 +76,7 @@ def backtest(
     """Each saga with an event since then, over those of its events; time-outs pass as they would have until the end."""
     result = Backtest()
     lives: dict[str, list[Fact]] = defaultdict(list)
+    told: dict[str, list[int]] = defaultdict(list)
     for event in _events(definition, since, until):
         if result.events == most:
             result.cut_short = True
@@ -70,33 +86,46 @@ def backtest(
         key = document.key(definition.correlation)
         if key is not None:
             lives[key] += _facts(definition, event, document)
+            told[key].append(event.id)
         if not result.events % PIECE:
             progress(result.events)
+    counted: set[int] = set()
     keys = sorted(lives)
     for start in range(0, len(keys), PIECE):
         piece = keys[start : start + PIECE]
-        stored = _stored(definition, piece)
+        stored = _stored(definition, {event_id: key for key in piece for event_id in told.pop(key)})
         for key in piece:
             state = simulate(definition, lives.pop(key), until).state
-            _compare(result, key, stored.get(key), state)
+            _compare(result, key, stored[key], state, counted)
     return result
 
 
-def _compare(result: Backtest, key: str, stored: tuple[str, str] | None, state: State) -> None:
-    before = stored or (UNTRACKED, "")
+def _compare(result: Backtest, key: str, stored: set[Stored], state: State, counted: set[int]) -> None:
+    """A saga of the database that would be several is counted once."""
     after = (state.status, state.current_step)
     result.sagas += 1
-    result.before[before[0]] += 1
+    result.before.update([each.status for each in stored if each.id not in counted] if stored else [UNTRACKED])
+    counted |= {each.id for each in stored}
     result.after[after[0]] += 1
-    if before != after:
+    if [(each.status, each.step) for each in stored] != [after]:
         result.differing += 1
         if len(result.first) < MOST_SHOWN:
-            result.first.append(Difference(key, " at ".join(filter(None, before)), " at ".join(filter(None, after))))
+            before = " and ".join(each.told(key) for each in sorted(stored)) or UNTRACKED
+            result.first.append(Difference(key, before, " at ".join(filter(None, after))))
 
 
-def _stored(definition: Definition, keys: list[str]) -> dict[str, tuple[str, str]]:
-    rows = Instance.objects.filter(saga_type=definition.name, correlation_key__in=keys)
-    return {key: (status, step) for key, status, step in rows.values_list("correlation_key", "status", "current_step")}
+def _stored(definition: Definition, keys: dict[int, str]) -> dict[str, set[Stored]]:
+    """Key → the sagas of the database that have its events, whatever key these were found by."""
+    found: dict[str, set[Stored]] = defaultdict(set)
+    event_ids = sorted(keys)
+    for start in range(0, len(event_ids), PIECE):
+        rows = Said.objects.filter(
+            event_id__in=event_ids[start : start + PIECE], origin=EVENT, instance__saga_type=definition.name
+        )
+        columns = ("instance_id", "instance__correlation_key", "instance__status", "instance__current_step")
+        for event_id, *columns_of_saga in rows.values_list("event_id", *columns):
+            found[keys[event_id or 0]].add(Stored(*columns_of_saga))
+    return found
 
 
 def _events(definition: Definition, since: datetime, until: datetime) -> Iterator[Event]:

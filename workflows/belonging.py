@@ -3,12 +3,13 @@
 Versions of a definition may tell sagas apart by different keys. What a saga finds that is open, or that goes by the
 same key as the version in force, is its own. One that has ended under another key still hears what comes late; but only
 what is nobody else's, and not for ever: that key may mean less than the new one, and stand for other cases by then.
+What has the very key, by the version in force, that the saga's own beginning has is of the same case, at any time.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -31,12 +32,14 @@ class Known(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A saga finds an event; `late` if it has ended and goes by another key than the version in force."""
+    """A saga finds an event; `late` if it has ended and goes by another key than the version in force, and then `same`
+    if the event is known to be of the same case."""
 
     key: Key
     saga: Known
     seen: Seen
     late: bool
+    same: bool
 
     @property
     def belongs(self) -> Belongs:
@@ -56,19 +59,47 @@ def existing(keys: Iterable[Key]) -> dict[Key, Known]:
     return found
 
 
-def findings(registry: Registry, seen: Mapping[Key, Sequence[Seen]], sagas: Mapping[Key, Known]) -> list[Finding]:
+def is_late(registry: Registry, name: str, saga: Known) -> bool:
+    """Whether it has ended and goes by another key than the version in force."""
+    definition, current = registry.get(name, saga.version), registry.latest.get(name)
+    if definition is None or current is None:
+        return False
+    return saga.status not in OPEN and current.correlation != definition.correlation
+
+
+def findings(
+    registry: Registry,
+    seen: Mapping[Key, Sequence[Seen]],
+    sagas: Mapping[Key, Known],
+    began: Mapping[int, Collection[str]],
+) -> list[Finding]:
+    """`began`: saga → the keys, by the version in force, of what it began with; of those that are late."""
     found = []
+    keys = _current_keys(registry, seen) if began else {}
     for key, saga in sagas.items():
-        definition, current = registry.get(key[0], saga.version), registry.latest.get(key[0])
+        definition = registry.get(key[0], saga.version)
         if definition is None:
             continue  # of a newer program, and first used a moment ago: the tracker looks again
-        lively = saga.status in OPEN or current is None or current.correlation == definition.correlation
+        late = is_late(registry, key[0], saga)
         for each in seen[key]:
             if each.reading != definition.reading or each.event_type not in definition.roles:
                 continue
-            if lively or each.at <= (saga.ended_at or each.at) + definition.timeout + definition.compensation_timeout:
-                found.append(Finding(key, saga, each, not lively))
+            same = late and keys.get((key[0], each.event_id)) in began.get(saga.id, ())
+            until = (saga.ended_at or each.at) + definition.timeout + definition.compensation_timeout
+            if not late or same or each.at <= until:
+                found.append(Finding(key, saga, each, late, same))
     return found
+
+
+def _current_keys(registry: Registry, seen: Mapping[Key, Sequence[Seen]]) -> dict[Belongs, str]:
+    """The key of each event by the version in force."""
+    return {
+        (name, each.event_id): key
+        for (name, key), said in seen.items()
+        if name in registry.latest
+        for each in said
+        if each.reading.correlation == registry.latest[name].correlation
+    }
 
 
 def settled(found: Iterable[Finding]) -> list[Finding]:
@@ -83,8 +114,8 @@ def unborn(
 ) -> list[Key]:
     """Those of the keys with which a saga begins, in the version in force: its events belong to none.
 
-    One that has ended under another version lets the next begin with an event that begins one; but not if it had this
-    very event before it ended, and it is looked at again.
+    One that has ended under another version lets the next begin with an event that begins one; but not if that is of
+    the same case and told again, nor if it had this very event before it ended, and it is looked at again.
     """
     missing = {key: said for key, said in seen.items() if key not in sagas and key[0] in registry.latest}
     wanted = {(name, each.event_id) for (name, _), said in missing.items() for each in said}
@@ -92,7 +123,7 @@ def unborn(
     for each in found:
         if each.belongs in wanted:
             starts = registry.latest[each.key[0]].starts
-            (passed_on if each.late and each.seen.event_type in starts else taken).add(each.belongs)
+            (passed_on if each.late and not each.same and each.seen.event_type in starts else taken).add(each.belongs)
     taken |= passed_on & heard({event_id for _, event_id in passed_on})
     return [
         (name, key)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TypeGuard
 
 from events.intake import HUB_SOURCE, NewEvent, Published, publish_many
 from events.models import Event
@@ -27,7 +28,7 @@ def emit(sagas: Sequence[tuple[Identity, State]], now: datetime) -> int:
     results = publish_many([_event(*each, external_id(each[0].saga_id, each[2])) for each in wanted], by_hub=True)
     published = []
     for (saga, state, effect), result in zip(wanted, results, strict=True):
-        event_id = result.id if isinstance(result, Published) else _said_otherwise(saga, state, effect)
+        event_id = result.id if _is_of(result, saga) else _said_otherwise(saga, state, effect)
         published.append((saga.id, event_id, effect))
     facts.note_published(published, now)
     return len(published)
@@ -38,7 +39,8 @@ def _said_otherwise(saga: Identity, state: State, effect: Effect) -> int:
     there = Event.objects.get(source=HUB_SOURCE, external_id=external_id(saga.saga_id, effect))
     wanted = payload(saga, state, effect)
     aggregates = set(Fact.objects.filter(instance_id=saga.id).values_list("aggregate_id", flat=True))
-    if there.event_type == effect.kind and agrees(there.payload, wanted, aggregates):
+    said_here = there.event_type == effect.kind and there.correlation_id == saga.correlation_key
+    if said_here and agrees(there.payload, wanted, aggregates):
         # Said before, when a fact that came since was not known: it stays as it was said.
         return there.id
     # Not by the hub. What is to be said is said all the same: first under an id of its content; and if that is taken
@@ -46,9 +48,15 @@ def _said_otherwise(saga: Identity, state: State, effect: Effect) -> int:
     log(Told.WORKFLOW_EVENT_FORGED, event_uid=str(there.uid), saga=str(saga.saga_id), event_type=effect.kind)
     for id in (other_external_id(saga.saga_id, effect, wanted), None):
         [result] = publish_many([_event(saga, state, effect, id)], by_hub=True)
-        if isinstance(result, Published):
+        if _is_of(result, saga):
             return result.id
     raise AssertionError("an event without an external id is in nobody's way")
+
+
+def _is_of(result: Published | Exception, saga: Identity) -> TypeGuard[Published]:
+    """An event with the same content that belongs to another case is not what was to be said: a repeat is compared by
+    type and payload, and whoever looks for what became of this case would not find it."""
+    return isinstance(result, Published) and result.correlation_id == saga.correlation_key
 
 
 def _event(saga: Identity, state: State, effect: Effect, external_id: str | None) -> NewEvent:

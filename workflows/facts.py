@@ -18,6 +18,9 @@ from .words import EMITTED, EVENT, HUB
 
 MOST_REPEATS = 20
 
+# Saga, step and role.
+Said = tuple[int, str, str]
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
@@ -55,14 +58,42 @@ def observe(observations: Sequence[Observation], now: datetime) -> int:
     return insert_new(Fact, rows, key=("instance_id", "event_id", "step", "role"))
 
 
-def said_often(instance_ids: Collection[int]) -> set[tuple[int, str, str]]:
-    """(instance, step, role) of what events have said so often already that another one tells nothing new.
+def without_repeats(observations: Sequence[Observation]) -> list[Observation]:
+    """Of what events say of one step again and again, no more than MOST_REPEATS with those that are kept: the first
+    by their numbers, in whatever order they are given and however often they are looked at.
 
     Otherwise a producer that repeats itself without end under one correlation id would make each fold longer.
     """
+    said: dict[Said, list[Observation]] = defaultdict(list)
+    for each in observations:
+        said[each.instance_id, each.step, each.role].append(each)
+    most = max(map(len, said.values()), default=0)
+    kept = _kept(_often({each.instance_id for each in observations}, MOST_REPEATS - most + 1))
+    found: list[Observation] = []
+    for what, given in said.items():
+        known = kept.get(what, set())
+        new = sorted((each for each in given if each.event_id not in known), key=lambda each: each.event_id)
+        found += new[: max(0, MOST_REPEATS - len(known))]
+    return found
+
+
+def _often(instance_ids: Collection[int], times: int) -> set[Said]:
+    """What events have said so often of these already; mostly nothing."""
     rows = Fact.objects.filter(instance_id__in=instance_ids, event__isnull=False).order_by()
-    often = rows.values_list("instance_id", "step", "role").annotate(times=Count("id")).filter(times__gte=MOST_REPEATS)
+    often = rows.values_list("instance_id", "step", "role").annotate(times=Count("id")).filter(times__gte=times)
     return {(instance_id, step, role) for instance_id, step, role, _ in often}
+
+
+def _kept(often: Collection[Said]) -> dict[Said, set[int]]:
+    """The events that have said it."""
+    if not often:
+        return {}
+    found: dict[Said, set[int]] = defaultdict(set)
+    rows = Fact.objects.filter(instance_id__in={instance_id for instance_id, _, _ in often}, event__isnull=False)
+    for instance_id, step, role, event_id in rows.values_list("instance_id", "step", "role", "event_id"):
+        if event_id is not None and (instance_id, step, role) in often:
+            found[instance_id, step, role].add(event_id)
+    return found
 
 
 def decide(decisions: Sequence[tuple[int, int, Decision]], now: datetime) -> int:

@@ -3,18 +3,20 @@
 A type begins to be tracked when its row commits. An event that was inserted before that is not in the inbox, even if
 its own transaction commits later. So for an hour from then on the events of the hour before are looked for, again and
 again, and put into the inbox: nothing is missed unless a producer keeps a transaction open for longer than that.
+Of a workflow that was retired and is put back, only what is published from then on counts.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from events.models import Event
 from webhookhub.db import clock
 from webhookhub.db.statements import delete_each, insert_new
 
+from . import used
 from .definition import Definition
 from .models import Fact, Instance, TrackedType, WorkflowInbox
 from .registry import Registry
@@ -31,10 +33,14 @@ MOMENT = timedelta(milliseconds=2)
 def listen(registry: Registry) -> None:
     """Track the types that are needed, besides those that are tracked already: other processes, with newer definitions
     or older ones, may need these."""
-    wanted = needed(registry)
-    tracked = set(TrackedType.objects.values_list("event_type", flat=True))
+    track(needed(registry))
+
+
+def track(event_types: Collection[str]) -> None:
+    tracked = set(TrackedType.objects.filter(event_type__in=event_types).values_list("event_type", flat=True))
     now = clock.now()
-    new = [{"event_type": each, "tracked_since": now, "caught_up": False} for each in sorted(wanted - tracked)]
+    missing = sorted(set(event_types) - tracked)
+    new = [{"event_type": each, "tracked_since": now, "caught_up": False} for each in missing]
     if new:
         insert_new(TrackedType, new, key=("event_type",))
 
@@ -76,16 +82,32 @@ class CatchUp:
         now = clock.now()
         added = 0
         behind = list(TrackedType.objects.filter(caught_up=False).values_list("event_type", "tracked_since"))
+        back = _put_back(behind) if behind else set()
         for event_type, since in behind:
-            added += sum(_add(ids) for ids in _events(event_type, since, batch_size))
+            begin = since if event_type in back else since - REACH
+            added += sum(_add(ids) for ids in _events(event_type, begin, since + SLACK, batch_size))
             if now > since + REACH + SLACK:
                 TrackedType.objects.filter(event_type=event_type, tracked_since=since).update(caught_up=True)
         return added
 
 
-def _events(event_type: str, since: datetime, batch_size: int) -> Iterator[list[int]]:
-    """Ids of the type's events about the time when it began to be tracked, in the order of their time."""
-    rows = Event.objects.filter(event_type=event_type, created_at__gte=since - REACH, created_at__lte=since + SLACK)
+def _put_back(behind: Iterable[tuple[str, datetime]]) -> set[str]:
+    """The types that every workflow which is offered and listens to them had in use before they were tracked: in
+    between it was retired, and what happened then begins nothing now."""
+    known, first_used = used.in_force(), used.first_used()
+    back = set()
+    for event_type, since in behind:
+        listening = [each for each in known.all() if event_type in each.roles]
+        offered = {each.name for each in listening if known.offers(each)}
+        before = {each.name for each in listening if first_used.get((each.name, each.version), since) < since}
+        if offered and offered <= before:
+            back.add(event_type)
+    return back
+
+
+def _events(event_type: str, since: datetime, until: datetime, batch_size: int) -> Iterator[list[int]]:
+    """Ids of the type's events of that time, in its order."""
+    rows = Event.objects.filter(event_type=event_type, created_at__gte=since, created_at__lte=until)
     rows = rows.order_by("created_at", "id")
     found = list(rows.values_list("id", "created_at")[:batch_size])
     seen: dict[int, datetime] = {}

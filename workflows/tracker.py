@@ -12,7 +12,7 @@ from webhookhub.db import clock
 from webhookhub.db.retry import in_transaction
 from webhookhub.db.statements import delete_each, update_each
 
-from . import facts, used
+from . import beginnings, collisions, facts, used
 from .belonging import Finding, existing, findings, settled, unborn
 from .births import Births, TakingOver
 from .facts import Observation
@@ -66,7 +66,8 @@ class Tracker:
         sightings = Sightings(self._registry)
         sightings.look(event_ids)
         sagas = existing(sightings.seen)
-        new = unborn(self._registry, sightings.seen, sagas, findings(self._registry, sightings.seen, sagas))
+        began = beginnings.keys(self._registry, sagas)
+        new = unborn(self._registry, sightings.seen, sagas, findings(self._registry, sightings.seen, sagas, began))
         if new:
             sightings.look_back(new, min(event_ids))
             self._births.give(self._registry, new)
@@ -74,16 +75,17 @@ class Tracker:
         for (name, _), saga in sagas.items():
             # Before anything is removed: what a saga of an unknown version would have found is not lost.
             require(self._registry, name, saga.version)
-        often = facts.said_often({saga.id for saga in sagas.values()})
+        belonging = settled(findings(self._registry, sightings.seen, sagas, began))
+        collisions.tell(self._registry, sightings.seen, sagas, belonging)
         observations = [
             Observation(saga.id, seen.event_id, step, role, seen.at, _reason(seen, role), seen.aggregate_id)
-            for found in settled(findings(self._registry, sightings.seen, sagas))
+            for found in belonging
             for saga, seen in [(found.saga, found.seen)]
             for step, role in self._roles(found)
-            if (saga.id, step, role) not in often
         ]
-        for start in range(0, len(observations), 1000):
-            facts.observe(observations[start : start + 1000], clock.now())
+        new_ones = facts.without_repeats(observations)
+        for start in range(0, len(new_ones), 1000):
+            facts.observe(new_ones[start : start + 1000], clock.now())
         return {saga.id for saga in sagas.values()}
 
     def _roles(self, found: Finding) -> list[tuple[str, str]]:

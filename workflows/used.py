@@ -26,6 +26,12 @@ def in_force() -> Registry:
     return loaded.with_stored(stored())
 
 
+def first_used() -> dict[tuple[str, int], datetime]:
+    """Name and version → when its first saga was about to be born."""
+    rows = UsedDefinition.objects.values_list("name", "version", "first_used_at")
+    return {(name, version): moment for name, version, moment in rows}
+
+
 def took_over_at(definition: Definition) -> datetime | None:
     """When a version that is stored took over from others that go by another key; None if there are none."""
     if all(each.correlation == definition.correlation for each in stored() if each.name == definition.name):

@@ -16,7 +16,7 @@ from webhookhub.db.statements import insert_new
 from webhookhub.ids import new_uid
 from webhookhub.runner.nudges import nudge
 
-from . import used
+from . import listening, used
 from .definition import Definition
 from .models import Fact, Instance
 from .words import (
@@ -115,6 +115,8 @@ def _offered(saga_type: str) -> Definition:
 
 
 def born(definition: Definition, correlation_key: str) -> Instance:
+    # A web server may have a definition that no tracker has seen yet: what comes for this saga is kept for them.
+    listening.track(definition.roles)
     used.remember([definition])
     insert_new(Instance, [row(definition, correlation_key)], key=("saga_type", "correlation_key"), look_first=True)
     return Instance.objects.get(saga_type=definition.name, correlation_key=correlation_key)

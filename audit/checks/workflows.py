@@ -6,8 +6,20 @@ replay`.
 
 from __future__ import annotations
 
-from audit.check import RowCheck
+from django.db import connection
+
+from audit.check import Bounds, RowCheck
 from audit.walk import EVENTS, FACTS, INSTANCES, WORKFLOW_INBOX
+from webhookhub.db import vendors
+
+
+def _from_the_future(bounds: Bounds) -> dict[str, str]:
+    """The server's present as it is when it looks: what was published since the audit began is no forgery."""
+    return {
+        "well_before": vendors.seconds_before(connection, "e.created_at", int(bounds.grace.total_seconds())),
+        "now": vendors.utc_now_sql(connection).replace("%", "%%"),  # a statement with parameters takes %% for %
+    }
+
 
 CHECKS = (
     RowCheck(
@@ -56,17 +68,19 @@ CHECKS = (
         name="workflow-publications",
         invariant="What is published in the hub's name was published by the hub: a fact of that workflow says so.",
         table=EVENTS,
-        # The fact follows the event.
+        # The fact follows the event. A time in the future is nobody's excuse: only a forger can have set it.
         sql="""
             SELECT e.id, e.event_type, e.source
             FROM {walked} LEFT JOIN saga_facts f {fact_by_event}
                 ON f.event_id = e.id AND f.role = 'emitted' AND f.detail = e.event_type
             LEFT JOIN saga_instances w {instance_by_id}
                 ON w.id = f.instance_id AND w.correlation_key = e.correlation_id
-            WHERE {within} AND (e.source = 'hub' OR e.event_type LIKE 'saga.%%') AND e.created_at < %(before)s
+            WHERE {within} AND (e.source = 'hub' OR e.event_type LIKE 'saga.%%')
+                AND (e.created_at < %(before)s OR {well_before} > {now})
                 AND (w.id IS NULL OR e.source <> 'hub')
         """,
         says="{event_type} from {source}, which no workflow has published",
+        terms=_from_the_future,
     ),
     RowCheck(
         name="workflow-deadlines",

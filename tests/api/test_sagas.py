@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -17,7 +18,9 @@ from tests.workflows import shop
 from tests.workflows.support import catch_up, instance, tracked
 from trail.models import Entry
 from webhookhub.db import clock
+from workflows.checks import used_definitions_are_as_they_were
 from workflows.models import Fact, Instance
+from workflows.registry import SHIPPED, load
 
 from .conftest import Program
 
@@ -49,6 +52,32 @@ def test_a_workflow_is_shown_with_everything_that_is_known_of_it(hub_wide: Progr
     assert shown["compensation_started_at"]
     assert shown["completed_at"] is None
     assert shown["anomaly"] is None
+
+
+def test_a_definition_that_was_changed_although_it_is_used_is_named_with_what_to_do(
+    hub_wide: Program, tmp_path: Path, hub_settings: Any
+):
+    saga = shop.waiting_for_payment("o-1")
+    text = (SHIPPED / "order_submission_1.toml").read_text()
+    (tmp_path / "mine.toml").write_text(text.replace("timeout_seconds = 300", "timeout_seconds = 301"))
+    hub_settings(workflow_definitions=(tmp_path,))
+    load.cache_clear()
+    before = Fact.objects.count()
+    start = {"saga_type": "order_submission", "correlation_id": "o-2", "idempotency_key": "k"}
+
+    answers = [
+        hub_wide.post("/sagas", start),
+        hub_wide.post(f"/sagas/{saga.saga_id}/step", {"step": "payment", "idempotency_key": "k"}),
+        hub_wide.get(f"/sagas/{saga.saga_id}/diagram"),
+    ]
+
+    [error] = used_definitions_are_as_they_were(databases=["default"])
+    for answer in answers:
+        assert (answer.status_code, answer["Content-Type"]) == (503, "application/problem+json")
+        assert answer.json()["detail"] == f"Workflows cannot be followed at the moment: {error.msg}"
+        assert "order_submission version 1 (mine.toml): version has sagas and was changed since" in error.msg
+        assert answer["Retry-After"] == "5"
+    assert (Instance.objects.count(), Fact.objects.count()) == (1, before)
 
 
 def test_a_workflow_that_is_not_there_is_a_404(hub_wide: Program):

@@ -22,7 +22,7 @@ EVENTS, INBOX, SUBSCRIPTIONS = "events", "routing_inbox", "subscriptions"
 SAGAS, JOBS = "webhook_delivery_sagas", "webhook_delivery_jobs"
 INSTANCES, FACTS, WORKFLOW_INBOX = "saga_instances", "saga_facts", "workflow_inbox"
 LETTERS, REQUEUES = "dead_letters", "dead_letter_requeues"
-PAST = "'2001-01-01 00:00:00'"
+PAST, FUTURE = "'2001-01-01 00:00:00'", "'2101-01-01 00:00:00'"
 NOWHERE = 987654
 NO_UID = f"'{0:032}'"
 
@@ -315,6 +315,10 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
     "an event in the hub's name that is of no workflow": (
         "workflow-publications",
         lambda: copy(EVENTS, "source = 'hub'", uid=NO_UID, external_id="'forged'", created_at=PAST),
+    ),
+    "an event in the hub's name from the future": (
+        "workflow-publications",
+        lambda: copy(EVENTS, "source = 'hub'", uid=NO_UID, external_id="'forged'", created_at=FUTURE),
     ),
     "an event of the hub's types from somebody else": (
         "workflow-publications",

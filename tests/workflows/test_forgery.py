@@ -14,7 +14,7 @@ from tests.workflows.lives import DEFINITIONS
 from tests.workflows.support import catch_up, instance, tell, tracked
 from workflows import announcements, facts, used
 from workflows.fold import Effect
-from workflows.models import Fact, WorkflowInbox
+from workflows.models import Fact, Instance, WorkflowInbox
 from workflows.replay import replay
 from workflows.words import DONE, FAILURE
 
@@ -27,10 +27,25 @@ def differences() -> list[str]:
     return [str(each) for batch in replay(used.in_force(), 500) for each in batch.differences]
 
 
-def forge(external_id: str, kind: str = REQUEST.kind, **payload: Any) -> Event:
-    event: Any = EventFactory(source="hub", external_id=external_id, event_type=kind, payload=json.dumps(payload))
+def forge(external_id: str, kind: str = REQUEST.kind, case: str = "another", **payload: Any) -> Event:
+    event: Any = EventFactory(
+        source="hub", external_id=external_id, event_type=kind, correlation_id=case, payload=json.dumps(payload)
+    )
     found: Event = event
     return found
+
+
+def request_for(saga: Instance, aggregate_id: str | None) -> dict[str, Any]:
+    """What the hub will say when the stock of this order fails."""
+    return {
+        "saga_id": str(saga.saga_id),
+        "saga_type": "order_submission",
+        "version": 1,
+        "correlation_id": saga.correlation_key,
+        "aggregate_id": aggregate_id,
+        "step": "order",
+        "reason": "no stock",
+    }
 
 
 def fail(key: str) -> None:
@@ -66,16 +81,23 @@ def test_a_forged_event_does_not_keep_the_real_one_from_being_published(
     assert "workflow_event_forged" in caplog.text
 
 
+@pytest.mark.parametrize("with_aggregate", [True, False])
+def test_an_event_with_the_right_content_about_another_case_is_not_taken_for_the_hubs_own(
+    order: Any, with_aggregate: bool, caplog: pytest.LogCaptureFixture
+):
+    wanted = request_for(order, "k-1" if with_aggregate else None)
+    forged = forge(announcements.external_id(order.saga_id, REQUEST), **wanted)
+    assert forged.correlation_id != "k-1"
+    fail("k-1")
+
+    [request] = said("k-1")
+    assert request.id != forged.id
+    assert (request.correlation_id, json.loads(request.payload)["aggregate_id"]) == ("k-1", "k-1")
+    assert "workflow_event_forged" in caplog.text
+
+
 def test_one_who_knows_what_will_be_said_does_not_keep_it_from_being_said_either(order: Any):
-    wanted: dict[str, Any] = {
-        "saga_id": str(order.saga_id),
-        "saga_type": "order_submission",
-        "version": 1,
-        "correlation_id": "k-1",
-        "aggregate_id": "k-1",
-        "step": "order",
-        "reason": "no stock",
-    }
+    wanted = request_for(order, "k-1")
     forge(announcements.external_id(order.saga_id, REQUEST))
     forge(announcements.other_external_id(order.saga_id, REQUEST, wanted))
     fail("k-1")
@@ -102,16 +124,7 @@ def test_what_the_hub_said_before_it_knew_the_aggregate_stays_as_it_was_said(ord
     tell(ORDER, ("order", DONE), "k-2", nothing="yet")
     catch_up()
     saga = instance("k-2")
-    wanted: dict[str, Any] = {
-        "saga_id": str(saga.saga_id),
-        "saga_type": "order_submission",
-        "version": 1,
-        "correlation_id": "k-2",
-        "aggregate_id": None,
-        "step": "order",
-        "reason": "no stock",
-    }
-    before = forge(announcements.external_id(saga.saga_id, REQUEST), **wanted)
+    before = forge(announcements.external_id(saga.saga_id, REQUEST), case="k-2", **request_for(saga, None))
     fail("k-2")
 
     assert said("k-2") == [before]

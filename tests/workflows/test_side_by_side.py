@@ -9,12 +9,13 @@ import pytest
 from events.intake import publish
 from tests.conformance.rivals import Rival
 from tests.workflows.support import catch_up, instance
-from tests.workflows.trips import Write, kept, say, take_away
+from tests.workflows.trips import Write, definition, kept, say, take_away
 from webhookhub.db.errors import UnfitDatabase
 from workflows import births, tracker, used, verbs
 from workflows.checks import used_definitions_are_as_they_were
 from workflows.management.commands.run_workflows import Command
 from workflows.models import WorkflowInbox
+from workflows.registry import Registry
 from workflows.tracker import Tracker
 
 pytestmark = pytest.mark.usefixtures("committed")
@@ -91,6 +92,17 @@ def test_a_version_with_the_same_key_takes_over_at_once(write: Write, monkeypatc
     assert Tracker(used.in_force()).track(500) == 1
 
     assert {key: version for key, (version, _) in kept().items()} == {"case-1": 1, "case-2": 2}
+
+
+def test_what_is_published_for_a_saga_that_a_newer_web_server_has_begun_is_tracked(folder: Path):
+    older = Tracker(Registry([]))
+    (folder / "trip_1.toml").write_text(definition(1))
+    verbs.start("trip", "case-1", idempotency_key="k", actor="shop")
+    for event_type in ("trip.booked", "trip.paid"):
+        publish(event_type, {}, correlation_id="case-1")
+
+    assert older.track(500) == 2
+    assert instance("case-1", "trip").current_step == "ticket"
 
 
 @pytest.mark.parametrize("told", [True, False])

@@ -19,7 +19,7 @@ from tests.workflows.support import catch_up, expire, facts, instance, published
 from webhookhub.db import clock
 from workflows import listening, sightings
 from workflows.definition import Definition, Step
-from workflows.facts import MOST_REPEATS
+from workflows.facts import MOST_REPEATS, Observation, without_repeats
 from workflows.listening import CatchUp
 from workflows.models import Fact, Instance, TrackedType, UsedDefinition, WorkflowInbox
 from workflows.progress import UnknownDefinition, advance
@@ -85,6 +85,28 @@ def test_the_same_event_looked_at_twice_is_one_fact():
 
     assert list(Fact.objects.values()) == before_again
     assert Instance.objects.count() == 1
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 500])
+def test_which_repeats_are_kept_depends_on_no_batch(batch_size: int):
+    tracker = tracked()
+    said = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MOST_REPEATS + 10)]
+    for _ in range(2):
+        while tracker.track(batch_size):
+            pass
+        # Looked at again, as after a crash, and the other way round.
+        WorkflowInbox.objects.bulk_create(WorkflowInbox(event_id=id) for id in reversed(said))
+
+    kept = Fact.objects.filter(instance=instance("k-1"), role=DONE).values_list("event_id", flat=True)
+    assert sorted(id for id in kept if id) == said[:MOST_REPEATS]
+
+
+def test_observations_are_kept_in_the_order_of_their_events_in_whatever_order_they_are_given():
+    tracked()
+    said = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MOST_REPEATS + 10)]
+    given = [Observation(1, id, "order", DONE, clock.now()) for id in reversed(said)]
+
+    assert [each.event_id for each in without_repeats(given)] == said[:MOST_REPEATS]
 
 
 def test_a_producer_that_repeats_itself_without_end_makes_no_fold_without_end():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from datetime import timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
 from events.intake import publish
 from events.models import Event
@@ -16,7 +19,10 @@ from tests.workflows.support import catch_up, facts, instance, tracked
 from tests.workflows.trips import Write, definition, kept, restart, say, take_away
 from webhookhub.db import clock
 from workflows import used, verbs
-from workflows.models import Instance, TrackedType, WorkflowInbox
+from workflows.backtest import backtest
+from workflows.listening import CatchUp
+from workflows.models import Fact, Instance, TrackedType, WorkflowInbox
+from workflows.parsing import parse
 from workflows.registry import registry
 from workflows.tracker import Tracker
 from workflows.verbs import InvalidFact
@@ -144,6 +150,41 @@ def test_an_event_that_ended_an_old_saga_begins_no_new_one_when_it_is_looked_at_
     assert kept() == {"case-1": (1, "COMPLETED")}
 
 
+@pytest.mark.parametrize("later", [timedelta(0), timedelta(days=3)])
+@pytest.mark.parametrize("event_type", ["trip.booked", "trip.paid"])
+def test_what_an_old_saga_that_has_ended_is_told_again_begins_no_new_one(
+    write: Write, event_type: str, later: timedelta
+):
+    """As another event, of a producer that does not know that it has said so before."""
+    write(1)
+    for told in ("trip.booked", "trip.paid", "trip.issued"):
+        say(told, "case-1", "t-1")
+    write(2, "payload.trip")
+    again = EventFactory.create(
+        event_type=event_type, correlation_id="case-1", payload='{"trip": "t-1"}', created_at=clock.now() + later
+    )
+    catch_up()
+
+    assert kept() == {"case-1": (1, "COMPLETED")}
+    assert Fact.objects.filter(event=again).count() == 1, "it is the old one's"
+
+
+def test_an_event_whose_new_key_is_an_old_sagas_key_is_told_of(write: Write, caplog: pytest.LogCaptureFixture):
+    write(1)
+    say("trip.booked", "seven", "t-1")
+    write(2, "payload.trip")
+    say("trip.booked", "case-2", "t-2")
+    say("trip.paid", "seven", "t-1")
+    assert "workflow_key_taken" not in caplog.text
+    stored = publish("trip.booked", {"trip": "seven"}, correlation_id="case-3")
+    catch_up()
+
+    assert {key: version for key, (version, _) in kept().items()} == {"seven": 1, "t-2": 2}
+    [told] = [record.getMessage() for record in caplog.records if "workflow_key_taken" in record.getMessage()]
+    for named in (str(stored.uid), str(instance("seven", "trip").saga_id), "'version': 2", "'taken_by_version': 1"):
+        assert named in told
+
+
 def test_the_past_of_an_old_saga_is_not_the_past_of_a_new_one(write: Write):
     write(1, "payload.trip")
     for event_type in ("trip.booked", "trip.paid", "trip.issued"):
@@ -189,6 +230,28 @@ def test_a_version_first_used_while_another_process_has_its_event_in_hand_loses_
     assert not WorkflowInbox.objects.exists()
 
 
+def test_a_backtest_holds_a_version_with_another_key_against_the_sagas_that_have_its_events(write: Write):
+    write(1)
+    for event_type in ("trip.booked", "trip.paid", "trip.issued"):
+        say(event_type, "case-1", "t-1")
+    for trip in ("t-2", "t-3"):
+        say("trip.booked", "case-2", trip)
+    for case in ("case-4", "case-5"):
+        say("trip.booked", case, "t-4")
+    publish("trip.booked", {"trip": "t-6"}, correlation_id="case-6")
+    tried = parse(tomllib.loads(definition(2, "payload.trip")), "next.toml")
+    now = clock.now()
+
+    found = backtest(tried, now - timedelta(hours=1), now)
+
+    assert found.before == {"COMPLETED": 1, "IN_PROGRESS": 3, "not tracked": 1}, "case-2 is two trips, and counted once"
+    told = {each.correlation_key: each.before for each in found.first}
+    assert told == {
+        "t-4": "IN_PROGRESS at payment (as case-4) and IN_PROGRESS at payment (as case-5)",
+        "t-6": "not tracked",
+    }
+
+
 def test_reading_by_two_versions_costs_no_question_per_event(write: Write, django_assert_max_num_queries: Any):
     write(1)
     say("trip.booked", "case-0", "t-0")
@@ -229,6 +292,39 @@ def test_an_older_version_is_put_back_under_the_next_number(folder: Path, write:
             say(event_type, f"case-{number}", f"t-{number}")
 
     assert kept() == {"case-1": (1, "COMPLETED"), "t-2": (2, "COMPLETED"), "case-3": (3, "COMPLETED")}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_workflow_that_is_put_back_begins_with_what_is_published_from_then_on(
+    folder: Path, write: Write, version: int
+):
+    write(1)
+    say("trip.booked", "case-1", "t-1")
+    verbs.act(instance("case-1", "trip"), "closed", idempotency_key="k", actor="olga", reason="r")
+    catch_up()
+    take_away(folder, 1)
+    call_command("workflows", "untrack", stdout=StringIO())
+    say("trip.booked", "case-2", "t-2")
+    write(version, more=', "trip.settled"' if version == 2 else "")
+    since = TrackedType.objects.get(event_type="trip.booked").tracked_since
+    # Inserted when the tracking had begun, by a transaction that had not seen it yet.
+    EventFactory.create(event_type="trip.booked", correlation_id="case-3", created_at=since + timedelta(seconds=1))
+    WorkflowInbox.objects.all().delete()
+    CatchUp().catch_up(500)
+    catch_up()
+
+    assert set(kept()) == {"case-1", "case-3"}
+
+
+def test_a_type_that_is_new_in_a_version_has_its_events_of_the_hour_before(write: Write):
+    write(1)
+    say("trip.booked", "case-1", "t-1")
+    publish("trip.settled", {"trip": "t-2"}, correlation_id="case-2")
+    write(2, more=', "trip.settled"')
+    CatchUp().catch_up(500)
+    catch_up()
+
+    assert set(kept()) == {"case-1", "case-2"}
 
 
 def test_a_folder_of_ones_own_takes_the_place_of_the_shipped_definitions_though_these_were_used(

@@ -29,7 +29,7 @@ class Command(LoopCommand):
         tracker, catching_up = Tracker(registry), CatchUp()
         # The monitor last: what has been told by now has been heard.
         return Batch(
-            catching_up.catch_up,
+            _fit(catching_up.catch_up),
             _fit(tracker.track),
             _fit(tracker.touch),
             _fit(Monitor(registry).expire),
