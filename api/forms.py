@@ -7,9 +7,9 @@ from typing import Any
 from django import forms
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSplitDateTimeWidget
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from webhookhub.console.zone import NAME
+from webhookhub.console.typed import MomentField
 
 from . import keys
 from .models import ApiKey
@@ -28,11 +28,7 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         error_messages={"required": _("Choose at least one scope.")},
     )
-    expires_at = forms.SplitDateTimeField(
-        required=False,
-        widget=UnfoldAdminSplitDateTimeWidget,
-        help_text=format_lazy(_("In the time zone {zone}. Empty: it lasts until it is revoked."), zone=NAME),
-    )
+    expires_at = MomentField(_("Expires at"), required=False, help_text=_("Empty: it lasts until it is revoked."))
 
     class Meta:
         model = ApiKey

@@ -24,7 +24,7 @@ from events.backfill import NotRoutable, Position, backfill
 from subscriptions.models import Subscription
 from trail.acting import because
 from webhookhub.console import sealed, shown
-from webhookhub.console.zone import MomentField
+from webhookhub.console.typed import MomentField
 from webhookhub.db import clock
 
 TEMPLATE = "console/backfill.html"

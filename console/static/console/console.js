@@ -4,9 +4,19 @@
 (() => {
   // The hub reads times that are typed as it shows them: in this zone.
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const told = () => document.cookie.split("; ").includes(`hub_zone=${zone}`);
   if (zone) {
+    const knew = told();
     const secure = window.location.protocol === "https:" ? "; secure" : "";
     document.cookie = `hub_zone=${zone}; path=/; max-age=31536000; samesite=lax${secure}`;
+    // A page that was made before the hub was told is fetched anew, once: by then it knew. Where the browser keeps no
+    // cookies it would never know; and what a form was answered with, or a message that is shown once, would be lost.
+    if (!knew && told()) {
+      document.addEventListener("DOMContentLoaded", () => {
+        const made = document.querySelector('meta[name="hub-zone"]');
+        if (made && made.content !== zone && "again" in made.dataset) window.location.reload();
+      });
+    }
   }
 
   const language = () => document.documentElement.lang || undefined;
