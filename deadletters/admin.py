@@ -194,4 +194,4 @@ def _requeued(letter: DeadLetter, named: Callable[[int], str]) -> SafeString | s
     delivery = unbegun if saga_id is None else named(saga_id)
     when = shown.moment(request.requested_at)
     told = gettext("by {} at {}, as {}<br>Reason: {}")
-    return format_html(told, request.requested_by, when, delivery, request.reason)
+    return format_html(told, request.requested_by, when, delivery, shown.visible(request.reason))
