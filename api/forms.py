@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.utils.text import format_lazy
+from django.utils.text import capfirst, format_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
@@ -21,6 +21,7 @@ FIELDS = {"scope": "scopes"}
 
 class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
     scopes = forms.MultipleChoiceField(
+        label=_("Scopes"),
         choices=[
             (scope, format_lazy("{scope}: {meaning}", scope=scope, meaning=_(meaning)))
             for scope, meaning in SCOPES.items()
@@ -33,6 +34,14 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = ApiKey
         fields = ("name", "source", "scopes", "expires_at", "events_per_second")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # This class is made before the columns' names are given the viewer's language.
+        for name in ("name", "source", "events_per_second"):
+            column: Any = ApiKey._meta.get_field(name)
+            self.fields[name].label = capfirst(column.verbose_name)
+            self.fields[name].help_text = column.help_text
 
     def clean(self) -> dict[str, Any]:
         given: dict[str, Any] = super().clean() or self.cleaned_data

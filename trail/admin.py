@@ -18,6 +18,7 @@ from webhookhub.console import shown
 from webhookhub.console.readonly import ReadOnlyAdmin
 from webhookhub.console.search import ExactSearch, number
 
+from . import called
 from .actions import ACTIONS
 from .models import Entry
 from .words import KINDS as KINDS_IN_WORDS
@@ -79,7 +80,7 @@ class EntryAdmin(ExactSearch, ReadOnlyAdmin):
 
     @admin.display(description=_("object name"))
     def what_it_is_called(self, entry: Entry) -> str:
-        return shown.visible(entry.object_name) or shown.NOTHING
+        return shown.visible(called.thing(entry.object_type, entry.object_id, entry.object_name)) or shown.NOTHING
 
     @admin.display(description=_("why"))
     def why(self, entry: Entry) -> str:

@@ -85,6 +85,15 @@ document.addEventListener("click", async (event) => {
   }
 });
 
+// What can be scrolled is called so by a script that knows English only; it has not run yet.
+document.addEventListener("DOMContentLoaded", () => {
+  const said = document.querySelector('meta[name="hub-scrollable"]');
+  if (!said) return;
+  for (const element of document.querySelectorAll("[data-simplebar]")) {
+    element.setAttribute("data-simplebar-aria-label", said.content);
+  }
+});
+
 // The look's own switches can be clicked only; whoever has no mouse gets at them too.
 document.addEventListener("DOMContentLoaded", () => {
   for (const element of document.querySelectorAll("a:not([href]), span, div")) {
