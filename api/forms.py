@@ -7,7 +7,11 @@ from typing import Any
 from django import forms
 from django.utils.text import capfirst, format_lazy
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminTextInputWidget,
+)
 
 from webhookhub.console.typed import MomentField
 
@@ -34,6 +38,11 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = ApiKey
         fields = ("name", "source", "scopes", "expires_at", "events_per_second")
+        widgets = {
+            "name": UnfoldAdminTextInputWidget,
+            "source": UnfoldAdminTextInputWidget,
+            "events_per_second": UnfoldAdminIntegerFieldWidget,
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -117,6 +117,14 @@ def test_the_login_is_sound(visitor: Callable[..., Visitor], root: User, dark: b
     page.wait_for_url(f"**{reverse('admin:index')}")
 
 
+def test_the_form_of_an_api_key_shows_where_to_type(visitor: Callable[..., Visitor], root: User):
+    page = visitor(root).open(rows.add("api_apikey"))
+
+    for name in ("name", "source", "expires_at", "events_per_second"):
+        field = page.locator(f"input[name={name}]")
+        assert field.evaluate("(field) => parseFloat(getComputedStyle(field).borderTopWidth)") > 0, name
+
+
 def test_no_page_may_run_a_script_that_is_written_into_it(visitor: Callable[..., Visitor], root: User):
     visit = visitor(root)
     page = visit.open(reverse("admin:index"))
