@@ -58,7 +58,7 @@ class ApiKeyAdmin(Trailed, ReadOnlyAdmin):
         return ApiKeyForm if obj is None else super().get_form(request, obj, change, **kwargs)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        return [(None, {"fields": ApiKeyForm.Meta.fields if obj is None else self.fields})]
+        return [(None, {"fields": ApiKeyForm.Meta.fields if obj is None else self.get_fields(request, obj)})]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         return [] if obj is None else super().get_readonly_fields(request, obj)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.utils.text import format_lazy
+from django.utils.text import capfirst, format_lazy
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSplitDateTimeWidget
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminTextInputWidget,
+)
 
-from webhookhub.console.zone import NAME
+from webhookhub.console.typed import MomentField
 
 from . import keys
 from .models import ApiKey
@@ -21,6 +25,7 @@ FIELDS = {"scope": "scopes"}
 
 class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
     scopes = forms.MultipleChoiceField(
+        label=_("Scopes"),
         choices=[
             (scope, format_lazy("{scope}: {meaning}", scope=scope, meaning=_(meaning)))
             for scope, meaning in SCOPES.items()
@@ -28,15 +33,24 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         error_messages={"required": _("Choose at least one scope.")},
     )
-    expires_at = forms.SplitDateTimeField(
-        required=False,
-        widget=UnfoldAdminSplitDateTimeWidget,
-        help_text=format_lazy(_("In the time zone {zone}. Empty: it lasts until it is revoked."), zone=NAME),
-    )
+    expires_at = MomentField(_("Expires at"), required=False, help_text=_("Empty: it lasts until it is revoked."))
 
     class Meta:
         model = ApiKey
         fields = ("name", "source", "scopes", "expires_at", "events_per_second")
+        widgets = {
+            "name": UnfoldAdminTextInputWidget,
+            "source": UnfoldAdminTextInputWidget,
+            "events_per_second": UnfoldAdminIntegerFieldWidget,
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # This class is made before the columns' names are given the viewer's language.
+        for name in ("name", "source", "events_per_second"):
+            column: Any = ApiKey._meta.get_field(name)
+            self.fields[name].label = capfirst(column.verbose_name)
+            self.fields[name].help_text = column.help_text
 
     def clean(self) -> dict[str, Any]:
         given: dict[str, Any] = super().clean() or self.cleaned_data

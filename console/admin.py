@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
@@ -20,11 +20,12 @@ from jobs.admin import JobAdmin
 from jobs.models import Job
 from sagas.admin import SagaAdmin
 from sagas.models import Saga
+from trail import permissions
 from trail.admin import Trailed
 from webhookhub.console.bases import ModelAdmin
 
 from . import pages
-from .badges import badge
+from .badges import badge, in_words
 
 for model in (User, Group, Saga, Event, Job):
     admin.site.unregister(model)
@@ -46,6 +47,16 @@ def state(row: Any) -> str:
     return badge(row.status)
 
 
+class StateFilter(admin.ChoicesFieldListFilter):
+    """In the words that the list has."""
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        return ({**each, "display": in_words(str(each["display"]))} for each in super().choices(changelist))
+
+
+BY_STATE: Any = (("status", StateFilter),)
+
+
 def with_state(columns: Iterable[Any]) -> tuple[Any, ...]:
     """In colours and words where the list has the bare status."""
     return tuple(state if column == "status" else column for column in columns)
@@ -54,6 +65,7 @@ def with_state(columns: Iterable[Any]) -> tuple[Any, ...]:
 @admin.register(Saga)
 class DeliveryPage(Page, SagaAdmin):
     list_display = with_state(SagaAdmin.list_display)
+    list_filter = BY_STATE
     change_form_template = "console/pages/delivery.html"
 
     def parts(self, row: Saga, user: Any) -> dict[str, Any]:
@@ -71,6 +83,7 @@ class EventPage(Page, EventAdmin):
 @admin.register(Job)
 class AttemptPage(Page, JobAdmin):
     list_display = with_state(JobAdmin.list_display)
+    list_filter = BY_STATE
     change_form_template = "console/pages/attempt.html"
 
     def parts(self, row: Job, user: Any) -> dict[str, Any]:
@@ -82,6 +95,8 @@ class Checkboxes:
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         field = super().formfield_for_manytomany(db_field, request, **kwargs)  # type: ignore[misc]
+        if db_field.related_model is Permission:
+            field.label_from_instance = lambda permission: permissions.in_words(permissions.told(permission))
         field.widget = UnfoldAdminCheckboxSelectMultipleWidget(choices=field.widget.choices)
         field.help_text = ""
         return field

@@ -18,13 +18,13 @@ from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from unfold.widgets import UnfoldAdminTextareaWidget
 
 from events.backfill import NotRoutable, Position, backfill
 from subscriptions.models import Subscription
 from trail.acting import because
 from webhookhub.console import sealed, shown
-from webhookhub.console.zone import MomentField
+from webhookhub.console.reason_field import ReasonField
+from webhookhub.console.typed import MomentField
 from webhookhub.db import clock
 
 TEMPLATE = "console/backfill.html"
@@ -35,13 +35,7 @@ KIND = "console.backfill"
 
 class BackfillForm(forms.Form):
     since = MomentField(gettext_lazy("Events since"))
-    reason = forms.CharField(
-        label=gettext_lazy("Reason"),
-        max_length=500,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
-        help_text=gettext_lazy("Kept in the audit trail, with your name and the time."),
-        error_messages={"required": gettext_lazy("Give the reason.")},
-    )
+    reason = ReasonField()
 
     def clean_since(self) -> datetime:
         since: datetime = self.cleaned_data["since"]

@@ -81,7 +81,7 @@ def _born(story: Story) -> Entry:
         at,
         PLAIN,
         _("Requeued by %(person)s") % {"person": request.requested_by},
-        (_("Reason: %(reason)s") % {"reason": request.reason},),
+        (_("Reason: %(reason)s") % {"reason": shown.visible(request.reason)},),
         "",
         shown.page(Saga, story.before) if story.before else "",
     )
@@ -91,7 +91,7 @@ def _requeued(story: Story) -> list[Entry]:
     request: Any = getattr(story.letter, "requeue", None)
     if request is None:
         return []
-    details = [_("Reason: %(reason)s") % {"reason": request.reason}]
+    details = [_("Reason: %(reason)s") % {"reason": shown.visible(request.reason)}]
     if story.after:
         title = _("Requeued by %(person)s as delivery %(number)s") % {
             "person": request.requested_by,

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import Prefetch, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -19,9 +19,10 @@ from subscriptions.models import Subscription
 from webhookhub.console import shown
 from webhookhub.console.readonly import ReadOnlyAdmin
 from webhookhub.console.search import number
+from webhookhub.console.typed import query_in_utc
 
 from . import confirmation, matching
-from .filters import CODES
+from .filters import CODES, FilterForm
 from .forms import MOST_AT_ONCE, ONE_AT_A_TIME, TOO_MANY, RequeueForm
 from .listing import FilteredList
 from .models import DeadLetter
@@ -77,6 +78,10 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         return FilteredList
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        # So that the address can be given to a colleague elsewhere.
+        query = query_in_utc(FilterForm, request.GET) if request.method == "GET" else None
+        if query is not None:
+            return HttpResponseRedirect(f"{request.path}?{query}")
         context = {"error_codes": CODES, "may_requeue_many": request.user.has_perms(needed(many=True))}
         return super().changelist_view(request, {**context, **(extra_context or {})})
 
@@ -189,4 +194,4 @@ def _requeued(letter: DeadLetter, named: Callable[[int], str]) -> SafeString | s
     delivery = unbegun if saga_id is None else named(saga_id)
     when = shown.moment(request.requested_at)
     told = gettext("by {} at {}, as {}<br>Reason: {}")
-    return format_html(told, request.requested_by, when, delivery, request.reason)
+    return format_html(told, request.requested_by, when, delivery, shown.visible(request.reason))

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC
 from typing import Any, NamedTuple
 
-from django.utils import translation
+from django.utils import timezone, translation
 
 from sagas.models import Saga
 from trail import actions
@@ -90,8 +91,8 @@ def requeue_matching(
 
 
 def told_of(choice: Choice, part: str, **details: Any) -> Told:
-    """For the trail, which speaks one language. `part` says which, if it is one of several."""
-    with translation.override("en"):
+    """For the trail, which speaks one language and UTC. `part` says which, if it is one of several."""
+    with translation.override("en"), timezone.override(UTC):
         name = choice.in_words()
     details = {"choice": choice.as_facts(), **details, **({"part": part} if part else {})}
     return Told(actions.REQUEUE_MATCHING, f"{name} ({part})" if part else name, details)

@@ -12,6 +12,7 @@ from django.db import connection
 from django.utils.translation import gettext as _
 
 from events.models import Event
+from webhookhub.console import typed
 from webhookhub.console.shown import visible
 from webhookhub.db import vendors
 
@@ -75,14 +76,14 @@ class Choice:
         return not self.by_events and len(given) <= 1
 
     def in_words(self) -> str:
-        """What has been chosen, for people, in their language."""
+        """What has been chosen, for people, in their language and time zone."""
         given = [
             (_("error"), self.error_code),
             (_("subscription"), self.subscription_id),
             (_("event type"), self.event_type),
             (_("source"), self.source),
-            (_("since"), self.since and f"{self.since:%Y-%m-%d %H:%M:%S} UTC"),
-            (_("until"), self.until and f"{self.until:%Y-%m-%d %H:%M:%S} UTC"),
+            (_("since"), self.since and typed.named(self.since)),
+            (_("until"), self.until and typed.named(self.until)),
             (_("event"), self.event_id),
             (_("delivery"), self.saga_id),
             (_("search"), self.search and visible(self.search)),

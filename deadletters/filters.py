@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from webhookhub.console.search import LARGEST_ID
-from webhookhub.console.zone import MomentField
+from webhookhub.console.typed import MomentField
 from webhookhub.egress.errors import MEANING
 
 from .choice import Choice, newest_first

@@ -5,11 +5,9 @@ from __future__ import annotations
 from django import forms
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminTextareaWidget
 
+from webhookhub.console.reason_field import ReasonField
 from webhookhub.console.search import number
-
-from .requeue import REASON_LENGTH
 
 MOST_AT_ONCE = 1000
 TOO_MANY = format_lazy(_("At most {number} dead letters can be requeued at once; choose fewer."), number=MOST_AT_ONCE)
@@ -19,14 +17,9 @@ ONE_AT_A_TIME = _("You may requeue one dead letter at a time; choose one.")
 class RequeueForm(forms.Form):
     # One field for all of them: Django refuses a form of more than a thousand.
     ids = forms.CharField(widget=forms.HiddenInput, error_messages={"required": _("No dead letter is chosen.")})
-    reason = forms.CharField(
-        max_length=REASON_LENGTH,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+    reason = ReasonField(
         help_text=_("Kept with the dead letter, with your name and the time."),
-        error_messages={
-            "required": _("Give the reason for the requeue."),
-            "max_length": format_lazy(_("The reason may have at most {number} characters."), number=REASON_LENGTH),
-        },
+        missing=_("Give the reason for the requeue."),
     )
 
     def clean_ids(self) -> list[int]:

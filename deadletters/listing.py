@@ -10,6 +10,7 @@ from django.utils.http import urlencode
 from django.utils.timezone import localtime
 
 from webhookhub.console.lists import NewestFirst
+from webhookhub.console.zone import COOKIE
 
 from .choice import Choice
 from .filters import MOST_LISTED, NAMES, FilterForm, Found, find
@@ -25,7 +26,7 @@ class FilteredList(NewestFirst):
     def get_filters_params(self, params: Any = None) -> dict[str, Any]:
         """Those of the form are not Django's to judge."""
         given = super().get_filters_params(params)
-        return {name: value for name, value in given.items() if name not in NAMES}
+        return {name: value for name, value in given.items() if name not in (*NAMES, COOKIE)}
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
         self.filter_form = FilterForm(request.GET)

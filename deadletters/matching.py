@@ -20,10 +20,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from events.models import Event
 from webhookhub.console import shown
+from webhookhub.console.reason_field import ReasonField
 from webhookhub.console.sealed import TOO_OLD, TooOld
 from webhookhub.console.search import LARGEST_ID
 
@@ -33,7 +34,7 @@ from .filters import BEFORE, FilterForm
 from .models import DeadLetter
 from .outstanding import Outstanding, outstanding
 from .receivers import receivers
-from .requeue import REASON_LENGTH, InvalidRequeue, Outcome, needed
+from .requeue import InvalidRequeue, Outcome, needed
 from .run import Run
 
 ASK = "admin/deadletters/deadletter/matching.html"
@@ -64,12 +65,9 @@ class HowManyForm(forms.Form):
 
 
 class ReasonForm(forms.Form):
-    reason = forms.CharField(
-        label=_("Reason"),
-        max_length=REASON_LENGTH,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+    reason = ReasonField(
         help_text=_("Kept with each dead letter and in the audit trail, with your name and the time."),
-        error_messages={"required": _("Give the reason for the requeue.")},
+        missing=_("Give the reason for the requeue."),
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from django.core.exceptions import PermissionDenied
+from django.utils.translation import gettext as _
 
 from sagas import births
 from sagas.births import Birth
@@ -23,13 +24,13 @@ from webhookhub.db.retry import in_transaction
 from webhookhub.db.statements import insert_new
 from webhookhub.ids import new_token
 from webhookhub.logs import Fact, log
+from webhookhub.reasons import UnacceptableReason, checked
 
 from .models import DeadLetter, Requeue
 
 PERMISSION = "deadletters.requeue_deadletter"
 BULK_PERMISSION = "deadletters.bulk_requeue_deadletter"
 BATCH = 500
-REASON_LENGTH = 500
 NEEDED_COLUMNS = (
     "saga__generation",
     "event__correlation_id",
@@ -127,13 +128,10 @@ def require(by: Requester, reason: str, *, many: bool) -> str:
     lacking = [permission for permission in needed(many=many) if not by.has_perm(permission)]
     if lacking:
         raise PermissionDenied(f"{by.get_username()} lacks the permission {lacking[0]}")
-    reason = reason.strip().replace("\r\n", "\n")
-    if not 1 <= len(reason) <= REASON_LENGTH:
-        raise InvalidRequeue(f"reason must be a text of 1 to {REASON_LENGTH} characters")
-    # It is shown to others: nothing in it may hide, or turn round, what is written.
-    if not reason.replace("\n", "").isprintable():
-        raise InvalidRequeue("reason must be printable text: no control or invisible characters but line breaks")
-    return reason
+    try:
+        return checked(reason)
+    except UnacceptableReason as error:
+        raise InvalidRequeue(str(error)) from None
 
 
 def needed(*, many: bool) -> list[str]:
@@ -147,7 +145,7 @@ def _letters(ids: Sequence[int]) -> list[DeadLetter]:
     found = list(letters.only(*NEEDED_COLUMNS))
     missing = set(ids) - {letter.id for letter in found}
     if missing:
-        raise InvalidRequeue(f"there is no dead letter {min(missing)}")
+        raise InvalidRequeue(_("there is no dead letter %(number)s") % {"number": min(missing)})
     return found
 
 

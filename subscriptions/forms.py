@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from webhookhub import cipher
+from webhookhub.console.reason_field import ReasonField
 from webhookhub.db.errors import UnfitDatabase
 from webhookhub.egress.urls import MASK, masked
 
@@ -18,7 +19,6 @@ from .models import Subscription
 
 LIMIT = _("The retry limit is a whole number from 1 to 1000, or empty.")
 EVENT_TYPE = _("An event type has 1 to 100 letters, digits, dots, dashes and underscores.")
-REASON_LENGTH = 500
 DELAY = _("The base delay is a duration such as 00:00:30, from a millisecond to a day, or empty.")
 
 
@@ -27,6 +27,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
     shows_all = True
 
     headers = forms.CharField(
+        label=_("Headers"),
         required=False,
         strip=False,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 3, "spellcheck": "false", "placeholder": _("Name: value")}),
@@ -36,10 +37,9 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         required=False, label=_("Remove the custom headers"), widget=UnfoldBooleanWidget
     )
 
-    reason = forms.CharField(
+    reason = ReasonField(
         label=_("Reason for this change"),
         required=False,
-        max_length=REASON_LENGTH,
         widget=UnfoldAdminTextInputWidget(),
         help_text=_("Kept in the audit trail, with your name and the time. May be empty."),
     )
@@ -128,13 +128,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 class ReasonForm(forms.Form):
-    reason = forms.CharField(
-        label=_("Reason"),
-        max_length=REASON_LENGTH,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
-        help_text=_("Kept in the audit trail, with your name and the time."),
-        error_messages={"required": _("Give the reason.")},
-    )
+    reason = ReasonField()
 
 
 def _names_of(stored: str) -> str:

@@ -121,6 +121,7 @@ ALLOWED: dict[str, set[str]] = {
         "trail.acting",
         "trail.actions",
         "trail.admin",
+        "trail.permissions",
     },
     "audit": {"webhookhub"},  # reads every table, in SQL of its own, and writes none
     "roles": {"webhookhub"},  # names tables and permissions; it reaches into no app

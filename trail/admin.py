@@ -18,6 +18,7 @@ from webhookhub.console import shown
 from webhookhub.console.readonly import ReadOnlyAdmin
 from webhookhub.console.search import ExactSearch, number
 
+from . import called
 from .actions import ACTIONS
 from .models import Entry
 from .words import KINDS as KINDS_IN_WORDS
@@ -46,7 +47,7 @@ class ActionFilter(admin.SimpleListFilter):
 
 @admin.register(Entry)
 class EntryAdmin(ExactSearch, ReadOnlyAdmin):
-    list_display = ("at", "actor", "via_in_words", "action_in_words", "object_name", "reason")
+    list_display = ("at", "who", "via_in_words", "action_in_words", "what_it_is_called", "why")
     list_defer = ("details",)
     list_filter = (ActionFilter,)
     words = {"action": tuple(ACTIONS), "object_type": KINDS}
@@ -54,13 +55,13 @@ class EntryAdmin(ExactSearch, ReadOnlyAdmin):
     search_help_text = _("Who: a user name, or “API key” and its name, given whole; or an object's number.")
     fields = (
         "at",
-        "actor",
+        "who",
         "via_in_words",
         "action_in_words",
         "kind_in_words",
         "object_id",
-        "object_name",
-        "reason",
+        "what_it_is_called",
+        "why",
         "told",
     )
 
@@ -71,6 +72,19 @@ class EntryAdmin(ExactSearch, ReadOnlyAdmin):
         if id is not None:
             found |= set(newest.filter(object_type__in=KINDS, object_id=id)[:MOST_FOUND])
         return found
+
+    # What people and programs have written: nothing in it may act upon the page that shows it.
+    @admin.display(description=_("who"))
+    def who(self, entry: Entry) -> str:
+        return shown.visible(entry.actor)
+
+    @admin.display(description=_("object name"))
+    def what_it_is_called(self, entry: Entry) -> str:
+        return shown.visible(called.thing(entry.object_type, entry.object_id, entry.object_name)) or shown.NOTHING
+
+    @admin.display(description=_("why"))
+    def why(self, entry: Entry) -> str:
+        return shown.visible(entry.reason) or shown.NOTHING
 
     @admin.display(description=_("what"))
     def action_in_words(self, entry: Entry) -> str:

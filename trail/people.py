@@ -13,6 +13,7 @@ from django.db.models import Model
 from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
 
 from . import actions
+from .permissions import told
 from .record import MOST_LISTED, changes, record
 
 # A log-in is no change of what somebody may do.
@@ -81,7 +82,7 @@ def _deleting(sender: Any, instance: Any, **kwargs: Any) -> None:
         lost = {"groups": instance.groups.all(), "permissions": instance.user_permissions.all()}
     else:
         lost = {"users": instance.user_set.all(), "permissions": instance.permissions.all()}
-    details = {name: names for name, rows in lost.items() if (names := sorted(str(row) for row in rows[:MOST_LISTED]))}
+    details = {name: names for name, rows in lost.items() if (names := sorted(map(told, rows[:MOST_LISTED])))}
     record(actions.DELETE_USER if _is_user(sender) else actions.DELETE_GROUP, instance, details=details)
 
 
@@ -92,7 +93,7 @@ def _joining(sender: Any, instance: Model, action: str, reverse: bool, model: An
     chosen = _joined(sender, instance, model) if pk_set is None else pk_set
     if not chosen:
         return
-    others = sorted(str(other) for other in model._default_manager.filter(pk__in=chosen))
+    others = sorted(map(told, model._default_manager.filter(pk__in=chosen)))
     record(
         actions.CHANGE_RIGHTS if _is_user(instance) or _is_user(model) else actions.CHANGE_GROUP_RIGHTS,
         instance,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, gettext_noop
 
+from webhookhub.console import typed
+
+from . import called, permissions
 from .actions import API, COMMAND, CONSOLE
 
 VIA = {
@@ -79,20 +84,56 @@ NAMES = {
 def facts(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each with its name, in words."""
     for name, value in details.items():
-        yield str(NAMES.get(name, name)), _value(value)
+        yield str(NAMES.get(name, name)), _value(name, value)
 
 
-def _value(value: Any) -> str:
+def _value(name: str, value: Any) -> str:
     if value is None or value in ("", [], {}):
         return "–"
     match value:
         case bool():
             return _("yes") if value else _("no")
         case list():
-            return ", ".join(_value(each) for each in value)
+            return ", ".join(_value(name, each) for each in value)
         case {"from": before, "to": after}:
-            return f"{_value(before)} → {_value(after)}"
+            return f"{_value(name, before)} → {_value(name, after)}"
         case dict():
             return ", ".join(f"{name}: {text}" for name, text in facts(value))
+        case str() if name in SAID:
+            return SAID[name](value)
         case _:
             return str(value)
+
+
+def _answer(text: str) -> str:
+    """What an endpoint answered to a verification; a number in it is a status."""
+    status = re.search(r"\d+", text)
+    if status is None:
+        return _(text)
+    return _(text.replace(status[0], "%(status)s", 1)) % {"status": status[0]}
+
+
+def _kind(text: str) -> str:
+    return str(KINDS.get(text, "")) or _(text)
+
+
+def _moment(text: str) -> str:
+    moment = parse_datetime(text)
+    return typed.named(moment) if moment and moment.tzinfo else text
+
+
+# Texts that are the hub's own; the others were written by people and programs.
+SAID: Mapping[str, Callable[[str], str]] = {
+    "added": permissions.in_words,
+    "answer": _answer,
+    "custom_headers": _,
+    "expires_at": _moment,
+    "of": _kind,
+    "part": called.part,
+    "permissions": permissions.in_words,
+    "removed": permissions.in_words,
+    "since": _moment,
+    "until": _moment,
+}
+# Marked where they are told from, for want of a place there.
+TOLD = (gettext_noop("set"), gettext_noop("none"), gettext_noop("permission"))

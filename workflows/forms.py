@@ -7,15 +7,14 @@ from datetime import timedelta
 from typing import Any
 
 from django import forms
-from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from webhookhub.console.reason_field import ReasonField
 from webhookhub.ids import new_token
 
 from .words import STATUSES
 
-REASON_LENGTH = 500
 # value: what it says, and how old a workflow is at least or at most
 AGES: dict[str, tuple[Any, timedelta | None, timedelta | None]] = {
     "hour": (_("begun in the last hour"), None, timedelta(hours=1)),
@@ -72,14 +71,10 @@ class ActionForm(forms.Form):
     token = forms.RegexField(r"\A[0-9a-f]{32}\Z", widget=forms.HiddenInput)
     step = forms.ChoiceField(required=False, widget=UnfoldAdminSelectWidget)
     delivery = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
-    reason = forms.CharField(
-        max_length=REASON_LENGTH,
+    reason = ReasonField(
         widget=UnfoldAdminTextInputWidget,
         help_text=_("Kept with the workflow, with your name and the time."),
-        error_messages={
-            "required": _("Say why."),
-            "max_length": format_lazy(_("The reason may have at most {number} characters."), number=REASON_LENGTH),
-        },
+        missing=_("Say why."),
     )
 
     def __init__(self, data: Any, steps: Sequence[tuple[str, str]], *, whole: bool, initial: Any = None) -> None:

@@ -121,7 +121,7 @@ def _entry(request: HttpRequest, instance: Instance, entry: Entry) -> dict[str, 
         "step": fact.step or shown.NOTHING,
         "says": telling.fact(fact),
         "by": fact.actor or telling.origin(fact.origin),
-        "reason": fact.reason,
+        "reason": shown.visible(fact.reason),
         "event": _event(request, entry.event),
         "deliveries": [
             {

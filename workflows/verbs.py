@@ -14,6 +14,7 @@ from trail import record as trail
 from webhookhub.db import clock
 from webhookhub.db.statements import insert_new
 from webhookhub.ids import new_uid
+from webhookhub.reasons import UnacceptableReason, checked
 from webhookhub.runner.nudges import nudge
 
 from . import listening, used
@@ -96,7 +97,7 @@ def act(
 ) -> Recorded:
     """An operator steps in: one of ACTIONS. The caller has seen to the permission."""
     _allowed(instance, action, step, ACTIONS)
-    reason = _text("reason", reason, 500)
+    reason = _reason(reason)
     key, actor = _text("idempotency_key", idempotency_key, 200), _text("actor", actor, 150)
     if not Fact.objects.filter(instance_id=instance.pk, idempotency_key=key).exists():
         details = {"saga": str(instance.saga_id), "step": step}
@@ -188,6 +189,13 @@ def _record(
     if any(getattr(stored, name) != fact[name] for name in CONTENT):
         raise KeyConflict(key)
     return Recorded(instance, stored.pk, bool(created))
+
+
+def _reason(given: str) -> str:
+    try:
+        return checked(given)
+    except UnacceptableReason as error:
+        raise InvalidFact("reason", error.why) from None
 
 
 def _text(field: str, value: object, limit: int) -> str:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from api.pages import PageRequest
 from deadletters.bulk import MOST_AT_ONCE, MOST_COUNTED
-from deadletters.requeue import REASON_LENGTH
+from webhookhub.reasons import REASON_LENGTH
 
 from .common import Body, ErrorCode, EventType, Moment, Number
 

@@ -7,6 +7,8 @@ from typing import Any
 from django import template
 from django.utils.translation import gettext as _
 
+from webhookhub.console import shown
+
 register = template.Library()
 
 
@@ -22,4 +24,4 @@ def called(row: Any) -> str:
                 "number": row.attempt_no,
                 "delivery": row.saga_id,
             }
-    return str(row)
+    return shown.visible(str(row))

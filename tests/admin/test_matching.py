@@ -392,7 +392,7 @@ def test_how_many_is_a_number_within_bounds(requeuer: Client, limit: str):
 
 @pytest.mark.parametrize(
     ("reason", "said"),
-    [("", "Give the reason"), (" ", "Give the reason"), ("a\0", "Null"), ("x" * 501, "500"), ("a‮b", "printable")],
+    [("", "Give the reason"), (" ", "Give the reason"), ("a\0", "U+0000"), ("x" * 501, "500"), ("a‮b", "U+202E")],
 )
 def test_a_reason_is_required_and_what_is_asked_is_asked_again(requeuer: Client, reason: str, said: str):
     many(2)

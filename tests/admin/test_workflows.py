@@ -283,8 +283,8 @@ def test_an_operator_marks_steps_as_compensated_and_closes_the_rest(operator: Cl
     ("action", "given", "said"),
     [
         ("close", {"reason": ""}, "Say why."),
-        ("close", {"reason": "x" * 501}, "at most 500 characters"),
-        ("close", {"reason": "‮"}, "Nothing was done: reason"),
+        ("close", {"reason": "x" * 501}, "1 to 500 characters"),
+        ("close", {"reason": "‮"}, "as U+202E is"),
         ("close", {"token": "x"}, "Nothing has been done"),
         ("mark", {"step": "nonsense"}, "Select a valid choice"),
         ("retry", {"step": ""}, "This field is required"),

@@ -4,7 +4,6 @@ fault, by day and by night, on a desk and on a phone."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -12,7 +11,6 @@ from django.db import connection
 from django.urls import reverse
 
 from api import keys
-from events.models import Event
 from tests.admin import rows
 from tests.workflows import shop
 from trail.models import Entry
@@ -119,14 +117,12 @@ def test_the_login_is_sound(visitor: Callable[..., Visitor], root: User, dark: b
     page.wait_for_url(f"**{reverse('admin:index')}")
 
 
-def test_moments_are_shown_in_the_viewers_zone_and_in_utc_when_pointed_at(visitor: Callable[..., Visitor], root: User):
-    event = Event.objects.get(pk=rows.one_of_each()["events_event"])
+def test_the_form_of_an_api_key_shows_where_to_type(visitor: Callable[..., Visitor], root: User):
+    page = visitor(root).open(rows.add("api_apikey"))
 
-    moment = visitor(root, time_zone="Asia/Taipei").open(rows.listing("events_event")).locator("time").first
-
-    utc = event.created_at.astimezone(UTC)
-    assert f"{utc:%Y-%m-%d %H:%M:%S} UTC" == moment.get_attribute("title")
-    assert f"{(utc.hour + 8) % 24:02}:{utc:%M:%S} GMT+8" in moment.inner_text()
+    for name in ("name", "source", "expires_at", "events_per_second"):
+        field = page.locator(f"input[name={name}]")
+        assert field.evaluate("(field) => parseFloat(getComputedStyle(field).borderTopWidth)") > 0, name
 
 
 def test_no_page_may_run_a_script_that_is_written_into_it(visitor: Callable[..., Visitor], root: User):
@@ -144,19 +140,3 @@ def test_no_page_may_run_a_script_that_is_written_into_it(visitor: Callable[...,
     assert page.evaluate("window.intruder") is None
     assert [fault for fault in visit.faults if "Content Security Policy" in fault]
     visit.faults.clear()
-
-
-def test_times_are_typed_in_the_zone_in_which_they_are_shown(visitor: Callable[..., Visitor], root: User):
-    letter = rows.dead_letter("http_503")
-    visit = visitor(root, time_zone="Asia/Taipei")
-    shown = visit.open(rows.listing("deadletters_deadletter")).locator("#result_list time").first.inner_text()
-
-    # As it is shown, without its seconds and its zone; and up to a minute later.
-    page = visit.open(rows.listing("deadletters_deadletter"))
-    page.get_by_label("Failed since (Asia/Taipei)").fill(shown[:16])
-    page.get_by_role("button", name="Filter").click()
-
-    page.wait_for_url("**since=**")
-    assert page.locator(f'a[href*="/{letter.pk}/change/"]').count() > 0
-    utc = f"{letter.failed_at.astimezone(UTC):%Y-%m-%d %H:%M}:00 UTC"
-    assert page.locator("#id_since").get_attribute("title") == utc

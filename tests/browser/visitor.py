@@ -10,6 +10,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import Browser, Page, Request
 
+from webhookhub.console.zone import COOKIE
+
 PATIENCE_MS = 20_000
 GRAVE = {"serious", "critical"}
 # What is in order is not told, which is most of the work.
@@ -27,6 +29,7 @@ class Visitor:
         dark: bool = False,
         language: str = "en-US",
         time_zone: str = "Asia/Taipei",
+        been_here: bool = True,
     ) -> None:
         self.home = home
         self.faults: list[str] = []
@@ -39,6 +42,9 @@ class Visitor:
         )
         self._context.set_default_timeout(PATIENCE_MS)
         self._context.grant_permissions(["clipboard-read", "clipboard-write"])
+        if been_here:
+            # The script of an earlier page has told the hub the zone.
+            self._context.add_cookies([{"name": COOKIE, "value": time_zone, "url": home}])
         if user is not None:
             self._context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": _session_of(user), "url": home}])
         self.page: Page = self._context.new_page()
@@ -76,6 +82,9 @@ class Visitor:
     def overflow(self) -> int:
         """By how many pixels the page is wider than the window."""
         return int(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
+
+    def forget(self, cookie: str) -> None:
+        self._context.clear_cookies(name=cookie)
 
     def leave(self) -> None:
         self._context.close()

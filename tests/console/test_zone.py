@@ -10,6 +10,7 @@ from urllib.parse import parse_qs
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.core.exceptions import ValidationError
 from django.test import Client
 from django.urls import reverse
 from django.utils.timezone import override
@@ -19,7 +20,10 @@ from deadletters import filters, listing
 from deadletters.models import DeadLetter
 from tests.admin import rows
 from tests.factories import SagaFactory
-from webhookhub.console.zone import COOKIE, MomentField, named
+from trail import actions
+from trail.models import Entry
+from webhookhub.console.typed import MomentField, written
+from webhookhub.console.zone import COOKIE, named
 
 pytestmark = pytest.mark.django_db
 
@@ -106,9 +110,9 @@ def test_a_backfill_means_the_viewers_time(in_taipei: Client):
 
 
 def test_an_api_key_expires_at_the_viewers_time(in_taipei: Client):
-    form = {"name": "till", "scopes": ["read"], "expires_at_0": "2099-03-01", "expires_at_1": "20:00:00"}
+    form = {"name": "till", "scopes": ["read"], "expires_at": "2099-03-01 20:00"}
 
-    assert "In the time zone Asia/Taipei." in in_taipei.get(rows.add("api_apikey")).content.decode()
+    assert "Expires at (Asia/Taipei)" in in_taipei.get(rows.add("api_apikey")).content.decode()
     in_taipei.post(rows.add("api_apikey"), form)
 
     assert ApiKey.objects.get().expires_at == NOON.replace(year=2099)
@@ -130,6 +134,109 @@ def test_a_time_that_is_none_says_how_to_write_one(text: str):
 
     with override(TAIPEI), pytest.raises(Exception, match="Write the time as 2026-01-31 18:30"):
         field.clean(text)
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def test_a_time_that_the_clocks_show_twice_is_asked_about():
+    field: Any = MomentField("Since")
+
+    with override(BERLIN), pytest.raises(ValidationError) as refused:
+        field.clean("2026-10-25 02:30")
+
+    assert refused.value.messages == [
+        "In Europe/Berlin the clocks show 2026-10-25 02:30 twice that day. "
+        "Write 2026-10-25 02:30+02:00 or, for the second, 2026-10-25 02:30+01:00."
+    ]
+    with override(BERLIN):
+        assert field.clean("2026-10-25 02:30+02:00") == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+        assert field.clean("2026-10-25 02:30+01:00") == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+
+
+def test_a_time_that_the_clocks_leave_out_is_asked_about():
+    field: Any = MomentField("Since")
+
+    with override(BERLIN), pytest.raises(ValidationError) as refused:
+        field.clean("2026-03-29 02:30")
+
+    assert refused.value.messages == [
+        "In Europe/Berlin the clocks leave out 2026-03-29 02:30 that day. "
+        "Write 2026-03-29 01:30+01:00 or, after it, 2026-03-29 03:30+02:00."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("moment", "text"),
+    [
+        (datetime(2026, 3, 1, 12, 0, tzinfo=UTC), "2026-03-01 13:00"),
+        (datetime(2026, 3, 1, 12, 0, 5, tzinfo=UTC), "2026-03-01 13:00:05"),
+        (datetime(2026, 3, 1, 12, 0, 0, 250000, tzinfo=UTC), "2026-03-01 13:00:00.25"),
+        (datetime(2026, 10, 25, 0, 30, tzinfo=UTC), "2026-10-25 02:30+02:00"),
+        (datetime(2026, 10, 25, 1, 30, tzinfo=UTC), "2026-10-25 02:30+01:00"),
+    ],
+)
+def test_what_is_written_can_be_typed_again(moment: datetime, text: str):
+    field: Any = MomentField("Since")
+
+    with override(BERLIN):
+        assert written(moment) == text
+        assert field.clean(text) == moment
+
+
+@pytest.mark.parametrize("zone", ["Etc/GMT-8", "Asia/Taipei", "EST", "UTC"])
+def test_a_form_is_read_in_the_zone_that_it_was_shown_in(superuser: Client, zone: str):
+    """Whatever the browser says by then."""
+    number = rows.one_of_each()["subscriptions_subscription"]
+    address = reverse("admin:subscription_backfill", args=[number])
+    superuser.cookies[COOKIE] = zone
+    page = superuser.get(address).content.decode()
+    sent = re.search(rf'<input type="hidden" name="{COOKIE}" value="([^"]+)">', page)
+    assert sent is not None
+
+    superuser.cookies[COOKIE] = "Pacific/Auckland"
+    run = superuser.post(address, {"since": "2026-01-02 12:00", "reason": "r", COOKIE: sent[1]}).context["run"]
+
+    assert run.since == datetime(2026, 1, 2, 12, 0, tzinfo=ZoneInfo(zone))
+
+
+def test_a_filter_that_is_sent_leads_to_an_address_that_means_the_same_everywhere(in_taipei: Client):
+    address = rows.listing("deadletters_deadletter")
+    form = {"error_code": "http_503", "since": "2026-03-01 20:00", "until": "", "q": "x", COOKIE: "Asia/Taipei"}
+
+    answer = in_taipei.get(address, form)
+
+    assert answer.status_code == 302
+    led = parse_qs(answer["Location"].partition("?")[2])
+    assert led == {"error_code": ["http_503"], "since": ["2026-03-01T12:00:00Z"], "q": ["x"]}
+    in_taipei.cookies[COOKIE] = "Europe/Berlin"
+    page = in_taipei.get(answer["Location"]).content.decode()
+    assert 'value="2026-03-01 13:00"' in page
+    assert "Failed since (Europe/Berlin)" in page
+
+
+def test_a_filter_with_a_time_that_cannot_be_read_is_shown_as_it_was_typed(in_taipei: Client):
+    address = rows.listing("deadletters_deadletter")
+
+    page = in_taipei.get(address, {"since": "2026-10-25 02:30", COOKIE: "Europe/Berlin"}).content.decode()
+
+    assert "the clocks show 2026-10-25 02:30 twice" in page
+    assert 'value="2026-10-25 02:30"' in page
+
+
+def test_what_a_filter_chooses_is_said_in_the_viewers_zone_and_in_utc_in_the_trail(in_taipei: Client):
+    letter = letter_of(NOON.replace(microsecond=250_000))
+    address = reverse("admin:deadletters_deadletter_requeue_matching") + "?since=2026-03-01T12:00:00.25Z"
+
+    page = in_taipei.get(address).content.decode()
+    sealed = re.search(r'name="run" value="([^"]+)"', page)
+    assert sealed is not None
+    in_taipei.post(address, {"run": sealed[1], "reason": "r"})
+
+    assert "since 2026-03-01 20:00:00.25 (Asia/Taipei)" in page
+    entry = Entry.objects.get(action=actions.REQUEUE_MATCHING)
+    assert entry.object_name == "since 2026-03-01 12:00:00.25 (UTC)"
+    assert rows.successor(letter)
 
 
 def test_the_chart_says_utc_where_it_says_utc(in_taipei: Client):

@@ -145,13 +145,13 @@ def test_a_reason_is_needed(operator: User, reason: str):
 def test_a_reason_that_is_not_what_it_looks_like_is_refused(operator: User, reason: str):
     letter = dead_letter()
 
-    with pytest.raises(InvalidRequeue, match="reason must be printable text"):
+    with pytest.raises(InvalidRequeue, match="reason must hold no control characters"):
         requeue([letter.id], by=operator, reason=reason)
     assert not Requeue.objects.exists()
 
 
 def test_a_reason_may_have_several_lines(operator: User):
-    requeue([dead_letter().id], by=operator, reason="behoben, é 🦊\r\nticket 7\nagain")
+    requeue([dead_letter().id], by=operator, reason="behoben, é 🦊\r\nticket 7\nagain　")
 
     assert Requeue.objects.get().reason == "behoben, é 🦊\nticket 7\nagain"
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
-from django.utils import translation
+from django.utils import timezone, translation
 
 from api import keys
 from deadletters.bulk import requeue_matching
@@ -20,7 +22,7 @@ from events.backfill import backfill
 from subscriptions import editing, secrets
 from tests.admin import rows
 from tests.factories import EventFactory, SubscriptionFactory
-from trail import actions, words
+from trail import actions, called, permissions, words
 from trail.models import Entry
 from trail.record import record
 from webhookhub.console.terminal import Operator
@@ -93,6 +95,77 @@ def test_details_read_as_sentences_do():
         ("e-mail address", "– → a@example.com"),
         ("unheard_of", "x"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "id", "name", "chinese"),
+    [
+        ("deadletter", 5, "dead letter 5", "死信 5"),
+        ("deadletter", None, "12 dead letters", "12 筆死信"),
+        ("deadletter", None, "all dead letters (part 2 of 3)", "所有死信 (第 2 部分，共 3 部分)"),
+        ("deadletter", None, "all dead letters (part 2)", "所有死信 (第 2 部分)"),
+        (
+            "deadletter",
+            None,
+            "error http_503, event type order.paid, since 2026-03-01 12:00 (UTC)",
+            "錯誤 http_503, 事件類型 order.paid, 起 2026-03-01 12:00 (UTC)",
+        ),
+        ("subscription", 7, "subscription 7", "訂閱 7"),
+        ("subscription", None, "all subscriptions", "所有訂閱"),
+        ("subscription", 7, "order.paid → https://a.example/all subscriptions", ""),
+        ("apikey", 7, "dead letter 5", ""),
+        ("group", 7, "all subscriptions", ""),
+    ],
+)
+def test_what_an_entry_is_about_is_said_in_the_viewers_language(kind: str, id: int | None, name: str, chinese: str):
+    with translation.override("zh-hant"):
+        assert called.thing(kind, id, name) == (chinese or name)
+    with translation.override("en"):
+        assert called.thing(kind, id, name) == name
+
+
+def test_details_of_the_hubs_own_are_in_the_viewers_language_and_zone():
+    told = {
+        "part": "part 1 of 2",
+        "answer": "the endpoint answered 204 but did not send the challenge back",
+        "custom_headers": {"from": "none", "to": "set"},
+        "of": "permission",
+        "added": ["Dead letters | dead letter | Can view dead letter", "night shift"],
+        "since": "2026-03-01T12:00:00+00:00",
+        "description": "set",
+    }
+
+    with translation.override("zh-hant"), timezone.override(ZoneInfo("Asia/Taipei")):
+        said = [text for _, text in words.facts(told)]
+
+    assert said == [
+        "第 1 部分，共 2 部分",
+        "端點回應 204，但沒有送回驗證碼",
+        "無 → 已設定",
+        "權限",
+        "死信 | 死信 | 可以檢視死信, night shift",
+        "2026-03-01 20:00 (Asia/Taipei)",
+        "set",
+    ]
+
+
+def test_every_permission_has_words():
+    every = [permissions.told(each) for each in Permission.objects.select_related("content_type")]
+    assert len(every) > 80
+    with translation.override("en"):
+        assert [permissions.in_words(each) for each in every] == every
+    with translation.override("zh-hant"):
+        said = [permissions.in_words(each) for each in every]
+    assert [each for each in said if re.search("[A-Za-z]", each.replace("API", ""))] == []
+
+
+def test_the_trail_names_permissions_in_one_language_whoever_gives_them():
+    group = Group.objects.create(name="night shift")
+    with translation.override("zh-hant"):
+        group.permissions.add(Permission.objects.get(codename="view_event"))
+
+    entry = Entry.objects.get(action=actions.CHANGE_GROUP_RIGHTS)
+    assert json.loads(entry.details)["added"] == ["Events | event | Can view event"]
 
 
 def test_an_entry_is_shown_in_the_viewers_language_and_what_strangers_wrote_as_text():

@@ -4,9 +4,19 @@
 (() => {
   // The hub reads times that are typed as it shows them: in this zone.
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const told = () => document.cookie.split("; ").includes(`hub_zone=${zone}`);
   if (zone) {
+    const knew = told();
     const secure = window.location.protocol === "https:" ? "; secure" : "";
     document.cookie = `hub_zone=${zone}; path=/; max-age=31536000; samesite=lax${secure}`;
+    // A page that was made before the hub was told is fetched anew, once: by then it knew. Where the browser keeps no
+    // cookies it would never know; and what a form was answered with, or a message that is shown once, would be lost.
+    if (!knew && told()) {
+      document.addEventListener("DOMContentLoaded", () => {
+        const made = document.querySelector('meta[name="hub-zone"]');
+        if (made && made.content !== zone && "again" in made.dataset) window.location.reload();
+      });
+    }
   }
 
   const language = () => document.documentElement.lang || undefined;
@@ -72,6 +82,15 @@ document.addEventListener("click", async (event) => {
     // A part that is taken for the whole would be worse than nothing.
     if (button.dataset.whole) say(button.dataset.failed);
     else window.getSelection().selectAllChildren(text);
+  }
+});
+
+// What can be scrolled is called so by a script that knows English only; it has not run yet.
+document.addEventListener("DOMContentLoaded", () => {
+  const said = document.querySelector('meta[name="hub-scrollable"]');
+  if (!said) return;
+  for (const element of document.querySelectorAll("[data-simplebar]")) {
+    element.setAttribute("data-simplebar-aria-label", said.content);
   }
 });
 

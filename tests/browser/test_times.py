@@ -1,0 +1,128 @@
+"""Times in a browser: shown, typed and sent in the zone of whoever sits in front of it, from the first page on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+from playwright.sync_api import Page, Request, expect
+
+from events.models import Event
+from tests.admin import rows
+from webhookhub.console.zone import COOKIE
+
+from .visitor import Visitor
+
+LETTERS = "deadletters_deadletter"
+NO_COOKIES = 'Object.defineProperty(Document.prototype, "cookie", { get: () => "", set: () => {} })'
+
+
+def test_moments_are_shown_in_the_viewers_zone_and_in_utc_when_pointed_at(visitor: Callable[..., Visitor], root: User):
+    event = Event.objects.get(pk=rows.one_of_each()["events_event"])
+
+    moment = visitor(root, time_zone="Asia/Taipei").open(rows.listing("events_event")).locator("time").first
+
+    utc = event.created_at.astimezone(UTC)
+    assert f"{utc:%Y-%m-%d %H:%M:%S} UTC" == moment.get_attribute("title")
+    assert f"{(utc.hour + 8) % 24:02}:{utc:%M:%S} GMT+8" in moment.inner_text()
+
+
+def test_times_are_typed_in_the_zone_in_which_they_are_shown(visitor: Callable[..., Visitor], root: User):
+    letter = rows.dead_letter("http_503")
+    visit = visitor(root, time_zone="Asia/Taipei")
+    shown = visit.open(rows.listing("deadletters_deadletter")).locator("#result_list time").first.inner_text()
+
+    # As it is shown, without its seconds and its zone; and up to a minute later.
+    page = visit.open(rows.listing("deadletters_deadletter"))
+    page.get_by_label("Failed since (Asia/Taipei)").fill(shown[:16])
+    page.get_by_role("button", name="Filter").click()
+
+    page.wait_for_url("**since=**")
+    assert page.locator(f'a[href*="/{letter.pk}/change/"]').count() > 0
+    utc = f"{letter.failed_at.astimezone(UTC):%Y-%m-%d %H:%M}:00 UTC"
+    assert page.locator("#id_since").get_attribute("title") == utc
+
+
+def asked_for(page: Page) -> list[str]:
+    """The pages that the browser fetches from now on, without what belongs to them."""
+    addresses: list[str] = []
+
+    def note(request: Request) -> None:
+        if request.is_navigation_request():
+            addresses.append(request.url)
+
+    page.on("request", note)
+    return addresses
+
+
+def test_the_first_page_that_a_browser_opens_is_in_its_own_zone(visitor: Callable[..., Visitor], root: User):
+    visit = visitor(root, time_zone="Asia/Taipei", been_here=False)
+    fetched = asked_for(visit.page)
+
+    page = visit.open(rows.listing(LETTERS))
+
+    expect(page.get_by_label("Failed since (Asia/Taipei)")).to_be_visible()
+    assert fetched == [visit.home + rows.listing(LETTERS)] * 2
+    visit.open(rows.listing(LETTERS))
+    page.wait_for_load_state("networkidle")
+    assert len(fetched) == 3
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Taipei"], ids=["UTC already", "no cookies"])
+def test_a_page_that_would_be_the_same_is_not_fetched_anew(visitor: Callable[..., Visitor], root: User, zone: str):
+    visit = visitor(root, time_zone=zone, been_here=False)
+    if zone != "UTC":
+        visit.page.add_init_script(NO_COOKIES)
+    fetched = asked_for(visit.page)
+
+    page = visit.open(rows.listing(LETTERS))
+    page.wait_for_load_state("networkidle")
+
+    expect(page.get_by_label("Failed since (UTC)")).to_be_visible()
+    assert len(fetched) == 1
+
+
+def test_what_a_form_was_answered_with_stays_and_means_the_zone_it_was_shown_in(
+    visitor: Callable[..., Visitor], root: User
+):
+    number = rows.one_of_each()["subscriptions_subscription"]
+    visit = visitor(root, time_zone="Asia/Taipei")
+    page = visit.open(reverse("admin:subscription_backfill", args=[number]))
+    # As if it had been opened in another zone, a journey ago.
+    page.locator(f"input[name={COOKIE}]").evaluate("(field) => { field.value = 'Europe/Berlin' }")
+    visit.forget(COOKIE)
+    fetched = asked_for(page)
+
+    page.fill("input[name=since]", "2026-01-01 00:30")
+    page.fill("textarea[name=reason]", " ")
+    page.get_by_role("button", name="Deliver past events").click()
+    expect(page.get_by_text("Give the reason.")).to_be_visible()
+    page.wait_for_load_state("networkidle")
+
+    assert len(fetched) == 1
+    expect(page.get_by_label("Events since (Europe/Berlin)")).to_have_value("2026-01-01 00:30")
+    assert page.locator("#id_since").get_attribute("title") == "2025-12-31 23:30:00 UTC"
+
+
+def test_a_filters_address_means_the_same_to_a_colleague_elsewhere(visitor: Callable[..., Visitor], root: User):
+    letter = rows.dead_letter("http_503")
+    local = letter.failed_at.astimezone(ZoneInfo("Asia/Taipei"))
+    page = visitor(root, time_zone="Asia/Taipei").open(rows.listing(LETTERS))
+    page.get_by_label("Failed since (Asia/Taipei)").fill(f"{local:%Y-%m-%d %H:%M:%S}")
+    page.get_by_role("button", name="Filter").click()
+    page.wait_for_url("**since=**Z")
+
+    colleague = visitor(root, time_zone="Europe/Berlin")
+    address = page.url.removeprefix(colleague.home)
+    assert address == rows.listing(LETTERS, f"?since={letter.failed_at.astimezone(UTC):%Y-%m-%dT%H%%3A%M%%3A%S}Z")
+    theirs = colleague.open(address)
+
+    elsewhere = letter.failed_at.astimezone(ZoneInfo("Europe/Berlin"))
+    seconds = f":{elsewhere:%S}" if elsewhere.second else ""
+    since = theirs.get_by_label("Failed since (Europe/Berlin)")
+    expect(since).to_have_value(f"{elsewhere:%Y-%m-%d %H:%M}{seconds}")
+    assert theirs.locator(f'a[href*="/{letter.pk}/change/"]').count() > 0
