@@ -12,12 +12,14 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from sagas.models import Saga
 from webhookhub.console import shown
 
+from .filters import FilterForm
 from .forms import RequeueForm, read_ids
 from .models import DeadLetter
 from .receivers import receivers
@@ -49,10 +51,12 @@ def view(request: HttpRequest) -> HttpResponse:
     _report(request, results)
     if len(results) == 1:
         return HttpResponseRedirect(shown.page(DeadLetter, results[0].dead_letter_id))
-    return HttpResponseRedirect(reverse("admin:deadletters_deadletter_changelist"))
+    return HttpResponseRedirect(FilterForm(request.GET).list_address)
 
 
 def ask(request: HttpRequest, form: RequeueForm) -> HttpResponse:
+    """The filter of the list in which they were ticked stays in the address, and leads back to it."""
+    filters = FilterForm(request.GET)
     letters = _letters(str(form["ids"].value() or ""))
     after = successors(letters)
     # Those first of which something is still to be done: they are what the page asks about.
@@ -68,7 +72,8 @@ def ask(request: HttpRequest, form: RequeueForm) -> HttpResponse:
         "total": len(letters),
         "receivers": receivers(Counter(letter.subscription_id for letter in left)),
         "rows": [_row(letter, after.get(letter.pk)) for letter in listed[:MOST_SHOWN]],
-        "action": reverse("admin:deadletters_deadletter_requeue"),
+        "action": f"{reverse('admin:deadletters_deadletter_requeue')}?{urlencode(filters.query)}",
+        "list_address": filters.list_address,
     }
     return TemplateResponse(request, TEMPLATE, context)
 

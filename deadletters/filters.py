@@ -7,9 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from django import forms
+from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from webhookhub.console import shown
 from webhookhub.console.search import LARGEST_ID
 from webhookhub.console.typed import MomentField
 from webhookhub.egress.errors import MEANING
@@ -85,6 +87,11 @@ class FilterForm(forms.Form):
     def query(self) -> dict[str, str]:
         """What is given, as the address has it."""
         return {name: self.data[name] for name in self.fields if self.data.get(name, "").strip()}
+
+    @property
+    def list_address(self) -> str:
+        """The list that this is the filter of."""
+        return shown.listing(DeadLetter, urlencode(self.query))
 
     def choice(self) -> Choice:
         given = self.cleaned_data

@@ -23,7 +23,6 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from events.models import Event
-from webhookhub.console import shown
 from webhookhub.console.reason_field import ReasonField
 from webhookhub.console.sealed import TOO_OLD, TooOld
 from webhookhub.console.search import LARGEST_ID
@@ -107,7 +106,7 @@ def _ask(request: HttpRequest, form: ReasonForm) -> HttpResponse:
         "many": many,
         "form": form,
         "query": filters.query,
-        "list_address": _list_address(filters),
+        "list_address": filters.list_address,
     }
     if readable:
         choice, limit = filters.choice(), many.cleaned_data["limit"]
@@ -125,11 +124,6 @@ def _ask(request: HttpRequest, form: ReasonForm) -> HttpResponse:
         further = {**context["query"], "limit": many.cleaned_data["limit"], "behind": found.behind.id}
         context["further"] = urlencode(further)
     return TemplateResponse(request, ASK, {**context, **_shown(found.letters)})
-
-
-def _list_address(filters: FilterForm) -> str:
-    """The list that one has come from."""
-    return shown.listing(DeadLetter, urlencode(filters.query))
 
 
 def _shown(letters: Sequence[DeadLetter]) -> dict[str, Any]:
@@ -154,7 +148,7 @@ def _show(request: HttpRequest, run: Run, done: Outcome) -> HttpResponse:
         "chosen": run.choice.in_words(),
         "again": not done.new,
         "ask_address": request.get_full_path(),
-        "list_address": _list_address(FilterForm(request.GET)),
+        "list_address": FilterForm(request.GET).list_address,
         "latest": [(result.dead_letter_id, delivery(result.saga_id)) for result in done.requeued[-MOST_NAMED:]],
     }
     return TemplateResponse(request, SHOW, context)

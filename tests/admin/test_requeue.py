@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -129,6 +130,20 @@ def test_a_confirmed_requeue_makes_a_new_delivery_and_says_so(requeuer: Client):
     assert rows.change("sagas_saga", saga.pk) in page
     record = Requeue.objects.get()
     assert (record.requested_by, record.reason) == ("requeuer", "the endpoint is mended")
+
+
+def test_whoever_ticked_some_in_a_filtered_list_comes_back_to_the_same_list(requeuer: Client):
+    one, two = rows.dead_letter("one"), rows.dead_letter("two")
+    filtered = rows.listing(NAME, "?event_type=order.created&q=one")
+    chosen = {"action": "requeue", "_selected_action": [one.pk], "index": "0"}
+
+    page = requeuer.post(filtered, chosen).content.decode()
+
+    assert f'href="{filtered}"'.replace("&", "&amp;") in page
+    [sent_to] = re.findall(r'<form method="post" action="([^"]*)"', page)
+    ids = f"{one.pk},{two.pk}"
+    answer = requeuer.post(sent_to.replace("&amp;", "&"), {"ids": ids, "reason": "r"})
+    assert (answer.status_code, answer["Location"]) == (302, filtered)
 
 
 def test_a_second_requeue_says_that_it_happened_before_and_names_the_delivery(requeuer: Client, superuser: Client):
