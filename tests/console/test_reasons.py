@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import translation
 
 from deadletters.models import Requeue
+from events.intake import publish
 from tests.admin import rows
 from tests.workflows import shop
 from trail import actions
@@ -29,8 +30,14 @@ def _requeue() -> Form:
     return reverse("admin:deadletters_deadletter_requeue"), {"ids": rows.dead_letter().pk}
 
 
-def _subscription(verb: str, **more: Any) -> Callable[[], Form]:
-    return lambda: (reverse(f"admin:{verb}", args=[rows.dead_letter().subscription_id]), more)
+def _pause() -> Form:
+    return reverse("admin:subscriptions_subscription_pause", args=[rows.dead_letter().subscription_id]), {}
+
+
+def _backfill() -> Form:
+    subscription = rows.dead_letter().subscription
+    publish(subscription.event_type, {"n": 1})  # one that was not delivered yet: doing nothing leaves no reason behind
+    return reverse("admin:subscription_backfill", args=[subscription.pk]), {"since": "2026-01-01 00:00"}
 
 
 def _edit() -> Form:
@@ -46,8 +53,8 @@ def _workflow() -> Form:
 
 FORMS: dict[str, Callable[[], Form]] = {
     "requeue": _requeue,
-    "pause": _subscription("subscriptions_subscription_pause"),
-    "backfill": _subscription("subscription_backfill", since="2026-01-01 00:00"),
+    "pause": _pause,
+    "backfill": _backfill,
     "edit": _edit,
     "workflow": _workflow,
 }
