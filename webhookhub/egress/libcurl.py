@@ -6,7 +6,7 @@ import pycurl
 
 from . import errors
 
-# The first that bounds a response as it comes in: its headers all together, and a body of unknown length.
+# The first that bounds the headers of a response, all together, as they come in.
 LEAST_VERSION = (8, 4, 0)
 
 CODES = {
@@ -26,7 +26,7 @@ CODES = {
     pycurl.E_FTP_WEIRD_SERVER_REPLY: errors.PROTOCOL_ERROR,
     pycurl.E_UNSUPPORTED_PROTOCOL: errors.PROTOCOL_ERROR,  # of the answer; a URL of another scheme does not get so far
     pycurl.E_URL_MALFORMAT: errors.INVALID_REQUEST,
-    pycurl.E_FILESIZE_EXCEEDED: errors.RESPONSE_TOO_LARGE,
+    pycurl.E_WRITE_ERROR: errors.RESPONSE_TOO_LARGE,  # what is beyond the bound is not taken
     100: errors.RESPONSE_TOO_LARGE,  # CURLE_TOO_LARGE, which pycurl does not name: a header line without end
 }
 

@@ -66,10 +66,9 @@ class Slot(Generic[T]):
             (pycurl.BUFFERSIZE, 16 * 1024),
             (pycurl.UPLOAD_BUFFERSIZE, 16 * 1024),
             (pycurl.OPENSOCKETFUNCTION, self._on_socket),
+            (pycurl.WRITEFUNCTION, self._keep),
             # Straight into memory, without Python in between: a call for each line cost as much as signing. libcurl
-            # itself gives up beyond this size, and on 300 KB of headers (webhookhub.E003 sees to a version that does).
-            (pycurl.MAXFILESIZE, MAX_RESPONSE_BYTES),
-            (pycurl.WRITEFUNCTION, self.body.write),
+            # itself gives up on 300 KB of headers (webhookhub.E003 sees to a version that does).
             (pycurl.HEADERFUNCTION, self.headers.write),
         ]:
             self.handle.setopt(option, value)
@@ -143,6 +142,11 @@ class Slot(Generic[T]):
         if self.blocked and curl_code in (pycurl.E_COULDNT_CONNECT, pycurl.E_OPERATION_TIMEDOUT):
             return errors.BLOCKED_ADDRESS
         return libcurl.CODES.get(curl_code, errors.PROTOCOL_ERROR)
+
+    def _keep(self, piece: bytes) -> int:
+        """libcurl's own bound would refuse a body that is announced as too large before its beginning is read, and that
+        is what tells why a receiver failed. Whatever is not taken in whole ends the transfer."""
+        return self.body.write(piece) if self.body.tell() <= MAX_RESPONSE_BYTES else 0
 
     def _on_socket(self, purpose: int, address: Any) -> Any:
         family, kind, protocol, where = address

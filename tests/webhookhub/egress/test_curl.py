@@ -204,6 +204,15 @@ def test_an_answer_that_is_too_large_is_an_error(receiver: Receiver):
     assert len(answer.body) <= KEPT_BODY_BYTES
 
 
+def test_the_beginning_of_an_error_page_is_kept_however_long_it_is_announced(receiver: Receiver):
+    page = b"<h1>Traceback</h1>" + b"x" * 1_000_000
+    receiver.answer = lambda request: Reply(500, page)
+
+    answer = send(post(receiver.url()))
+
+    assert (answer.error_code, answer.body) == ("http_500", page[:KEPT_BODY_BYTES])
+
+
 def test_an_answer_without_end_is_cut_off(trusted: Path):
     def gush(connection: ssl.SSLSocket) -> None:
         read_request(connection)
