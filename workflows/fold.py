@@ -141,7 +141,7 @@ class State:
     aggregate_id: str | None = None
     # Why it began to fail; the error message may be about what came of that.
     failing_error: str = ""
-    # A fact came when the saga had ended.
+    # A fact came when the saga had ended, or was said of one of which it cannot be true.
     anomaly: str = ""
     # Something is left that only a person can put right.
     needs_operator: bool = False
@@ -222,11 +222,20 @@ class _Known:
         It is not said of what was done afterwards, nor of what came to be known only after the end: nobody was asked to
         undo that.
         """
-        said_at, done_by = self.all_undone_at, self._done_by(step)
-        if said_at is None or done_by is None or said_at < done_by:
+        said_at = self.all_undone_at
+        if said_at is None or not self.all_can_be_undone():
+            return False
+        done_by = self._done_by(step)
+        if done_by is None or said_at < done_by:
             return False
         ended = self.ended()
         return ended is None or f"{step}:{DONE}" in ended[0].basis or said_at > ended[1]
+
+    def all_can_be_undone(self) -> bool:
+        """Whether it had failed when everything was last said to be undone. Of one that goes well it means nothing."""
+        failed = [at for at, _ in self.failures()]
+        decided = [at for decision, at in self.decided.values() if decision.status != COMPLETED]
+        return self.all_undone_at is not None and any(at <= self.all_undone_at for at in (*failed, *decided))
 
     def _done_by(self, step: str) -> datetime | None:
         """When it had been done: the first fact that says so, or that could not be without it."""
@@ -304,7 +313,7 @@ def fold(definition: Definition, facts: Iterable[Fact]) -> State:
         error_message=error,
         failing_error=failing[0].error if failing else "",
         aggregate_id=ended[0].aggregate_id if ended else known.aggregate_id(),
-        anomaly=_anomaly(known, ended[0]) if ended else "",
+        anomaly=_anomaly(known, ended[0] if ended else None),
         needs_operator=_needs_operator(known, ended[0]) if ended else False,
         by_hand=known.by_hand,
         failed_at=failures[0][0] if failures else None,
@@ -446,7 +455,14 @@ def _needs_operator(known: _Known, ended: Decision) -> bool:
     return ended.cause == CAUSE_UNSEEN or bool(known.outstanding())
 
 
-def _anomaly(known: _Known, ended: Decision) -> str:
+def _anomaly(known: _Known, ended: Decision | None) -> str:
+    late = _late(known, ended) if ended else []
+    if known.has("", UNDONE) and not known.all_can_be_undone() and (not ended or f":{UNDONE}" in ended.basis):
+        late.append(f"saga {UNDONE} before anything had failed")
+    return "; ".join(late)[:TEXT_LENGTH]
+
+
+def _late(known: _Known, ended: Decision) -> list[str]:
     late = []
     for step, role in sorted(known.seen):
         if f"{step}:{role}" in ended.basis or role in (STARTED, CLOSED, RETRIED):
@@ -461,4 +477,4 @@ def _anomaly(known: _Known, ended: Decision) -> str:
         if role in STEP_ROLES[2:] and f"{step}:{DONE}" not in ended.basis and known.has(step, DONE):
             continue
         late.append(f"{step or 'saga'} {role} after the end")
-    return "; ".join(late)[:TEXT_LENGTH]
+    return late

@@ -213,6 +213,35 @@ def test_what_succeeds_while_all_is_declared_undone_keeps_the_saga_open():
     assert (run.state.status, run.state.current_step) == (COMPENSATING, "payment")
 
 
+def test_a_saga_that_goes_well_completes_though_all_was_declared_undone():
+    run = Simulation(ORDER)
+    for told in [*facts([("order", DONE), ("inventory", DONE)]), Fact(UNDONE, "", at(2), OPERATOR)]:
+        run.observe(told)
+    assert run.state.anomaly == "saga compensated before anything had failed"
+
+    for told in facts(happy(ORDER)[2:], 3):
+        run.observe(told)
+
+    assert run.state.status == COMPLETED
+    assert set(run.state.steps.values()) == {"done"}
+    assert run.state.anomaly == "saga compensated before anything had failed"
+
+
+@pytest.mark.parametrize("failure", [True, False], ids=["a failure", "a time-out"])
+def test_what_was_declared_undone_before_anything_failed_is_asked_to_be_undone(failure: bool):
+    run = Simulation(ORDER)
+    for told in [*facts([("order", DONE), ("inventory", DONE)]), Fact(UNDONE, "", at(2), VERB)]:
+        run.observe(told)
+    run.observe(Fact(FAILURE, "payment", at(3), EVENT)) if failure else run.pass_time(TIMED_OUT)
+
+    assert (run.state.status, run.state.steps["inventory"]) == (COMPENSATING, "compensating")
+    assert run.published[-2:] == [Effect(SAGA_COMPENSATION_REQUESTED, step) for step in ("inventory", "order")]
+
+    run.observe(Fact(UNDONE, "", TIMED_OUT + MOMENT, VERB))
+
+    assert run.state.status == COMPENSATED
+
+
 def test_what_was_presumed_done_is_undone_with_all_whenever_it_is_told():
     run = Simulation(ORDER)
     for told in facts([("order", DONE), ("payment", FAILURE)]):
