@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from events.intake import EVENT_TYPE, RESERVED_PREFIX
 
+from . import contradictions
 from .definition import CORRELATION_ID, Definition, Step
 
 KEY = re.compile(r"[a-z][a-z0-9_]*\Z")
@@ -94,6 +95,9 @@ class _Parser:
             document=dict(document),
             file=self._file,
         )
+        if not self._stored:
+            for place, why in contradictions.of(definition):
+                self._refuse(place, why)
         for step in steps:
             if step.timeout and step.timeout > definition.timeout:
                 self._refuse(
