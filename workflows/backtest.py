@@ -95,7 +95,7 @@ def backtest(
         document = Document(event.correlation_id, event.payload)
         key = document.key(definition.correlation)
         if key is not None:
-            lives[key] += said_by(definition, event, document)
+            lives[key] += said_by(definition, event, document, event.created_at)
             told[key].append(event.id)
         if not result.events % PIECE:
             progress(result.events)

@@ -34,12 +34,12 @@ class Histories:
     missing: int = 0
 
 
-def said_by(definition: Definition, event: Event, document: Document) -> Iterator[Fact]:
+def said_by(definition: Definition, event: Event, document: Document, at: datetime) -> Iterator[Fact]:
     """What a definition takes from an event of a type that it listens to."""
     aggregate_id = document.key(definition.aggregate)
     for step, role in definition.roles[event.event_type]:
         reason = document.text(definition.error, 500) if role in (FAILURE, UNDO_FAILED) else ""
-        yield Fact(role, step, event.created_at, EVENT, reason, aggregate_id)
+        yield Fact(role, step, at, EVENT, reason, aggregate_id)
 
 
 def histories(
@@ -58,7 +58,7 @@ def _add(
     found: Histories, definition: Definition, keys: Mapping[int, set[str]], known: Collection[int], until: datetime
 ) -> None:
     heard, told = _read(list(keys), until)
-    wanted = {event_id: sagas for event_id, sagas in heard.items() if event_id not in known}
+    wanted = {event_id: its for event_id, its in heard.items() if event_id not in known}
     # Saga → the keys of all that it has heard: if there is another one, it would be several.
     all_keys = {id: set(its) for id, its in keys.items()}
     event_ids = sorted(wanted)
@@ -75,7 +75,8 @@ def _add(
                 all_keys[id].add(key)
             if any(key in keys[id] for id in wanted[event.id]):
                 found.events += 1
-                found.facts[key] += said_by(definition, event, document)
+                # The time that the tracker went by, whatever the event's own word is.
+                found.facts[key] += said_by(definition, event, document, min(wanted[event.id].values()))
     for id, facts in told.items():
         _tell(found, definition, all_keys[id], facts)
 
@@ -88,15 +89,15 @@ def _tell(found: Histories, definition: Definition, keys: set[str], told: Sequen
         found.facts[key] += usable
 
 
-def _read(ids: Collection[int], until: datetime) -> tuple[dict[int, set[int]], dict[int, list[Fact]]]:
-    """(event → the sagas that heard it, saga → what was told of it)"""
-    heard: dict[int, set[int]] = defaultdict(set)
+def _read(ids: Collection[int], until: datetime) -> tuple[dict[int, dict[int, datetime]], dict[int, list[Fact]]]:
+    """(event → the sagas that heard it, and its time by them; saga → what was told of it)"""
+    heard: dict[int, dict[int, datetime]] = defaultdict(dict)
     told: dict[int, list[Fact]] = defaultdict(list)
     rows = Stored.objects.filter(instance_id__in=ids, origin__in=(EVENT, VERB, OPERATOR), occurred_at__lte=until)
     columns = ("instance_id", "event_id", "role", "step", "occurred_at", "origin", "detail", "aggregate_id")
-    for id, event_id, *said in rows.order_by("id").values_list(*columns):
+    for id, event_id, role, step, at, *rest in rows.order_by("id").values_list(*columns):
         if event_id is not None:
-            heard[event_id].add(id)
+            heard[event_id][id] = at
         else:
-            told[id].append(Fact(*said))
+            told[id].append(Fact(role, step, at, *rest))
     return heard, told

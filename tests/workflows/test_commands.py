@@ -192,6 +192,23 @@ def test_a_backtest_knows_what_a_saga_had_before_and_what_was_told_of_it():
     assert (found["other_events"], found["told"], found["left_out"]) == (2, 3, 0)
 
 
+def test_a_backtest_goes_by_the_time_that_the_tracker_went_by():
+    tracked()
+    tell(ORDER, ("order", DONE), "one")
+    catch_up()
+    # Its own word is a time that nobody believes.
+    event_id = told_before(ORDER, ("inventory", DONE), "one", timedelta(days=-9000))
+    believed = {"step": "inventory", "role": DONE, "origin": "event", "occurred_at": clock.now()}
+    Fact.objects.create(instance=instance("one"), event_id=event_id, **believed)
+    catch_up()
+    assert instance("one").current_step == "payment"
+
+    shown = workflows("backtest", "--definition", "order_submission:1", "--since", lately())
+
+    assert "With 1 other events that these sagas had, and 0 facts told of them." in shown
+    assert "0 would differ" in shown
+
+
 def test_a_backtest_says_what_it_could_not_take_along(tmp_path: Path):
     tracked()
     tell(ORDER, ("order", DONE), "one")
