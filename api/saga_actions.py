@@ -76,6 +76,7 @@ def retry(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = Ide
 def mark_compensated(
     request: HttpRequest, saga_id: UUID, idempotency_key: str | None = IdempotencyKey
 ) -> Status[ToldOut]:
+    """Everything, if no step is named: of a workflow that has failed. Of one that goes well it is a 409."""
     given = bodies.read(request, MarkIn)
     return _acted(request, saga_id, UNDONE, given, idempotency_key, given.step or "")
 

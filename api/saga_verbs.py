@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from ninja import Header, Status
 
 from workflows import verbs
+from workflows.compensation import REMEDY, NotCompensating
 from workflows.models import Instance
 from workflows.verbs import InvalidFact, KeyConflict, Recorded
 from workflows.words import DONE, FAILURE, FINISHED, UNDO_FAILED, UNDONE
@@ -97,6 +98,7 @@ def fail(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = Idem
     openapi_extra=problems.documented(404, *ERRORS) | bodies.documented(UndoneIn, required=False),
 )
 def compensated(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = IdempotencyKey) -> Status[ToldOut]:
+    """Everything, if no step is named: of a workflow that has failed. Of one that goes well it is a 409."""
     given = bodies.read_if_given(request, UndoneIn)
     return _said(request, saga_id, UNDONE, given, idempotency_key, given.step or "")
 
@@ -131,6 +133,8 @@ def written(record: Callable[[], Recorded]) -> Recorded:
     except KeyConflict as error:
         why = "stands for something else that was told of this workflow"
         raise Problem(409, f"idempotency_key {error.key!r} {why}.", [("idempotency_key", why)]) from None
+    except NotCompensating as error:
+        raise Problem(409, f"Nothing was recorded: {error}.", [("step", f"is missing; {REMEDY}")]) from None
 
 
 # What the layer below calls otherwise.

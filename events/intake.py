@@ -22,7 +22,7 @@ from .models import Event
 
 EVENT_TYPE = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
 HUB_SOURCE = "hub"
-RESERVED_PREFIX = "saga."
+RESERVED = "saga"
 DEFAULT_SOURCE = "default"
 PIECE_ROWS = 500
 PIECE_CHARACTERS = 2_000_000
@@ -108,11 +108,17 @@ def _store(rows: Sequence[dict[str, Any]]) -> dict[Any, Event]:
     return stored
 
 
+def is_reserved(event_type: str) -> bool:
+    """Whether it is the hub's own, or could be taken for it: receivers, and databases, may not mind the case."""
+    return event_type.lower().partition(".")[0] == RESERVED
+
+
 def _row(event: NewEvent, by_hub: bool) -> dict[str, Any]:
     if not isinstance(event.event_type, str) or not EVENT_TYPE.match(event.event_type):
         raise InvalidEvent("event_type", "must be 1 to 100 letters, digits, dots, dashes and underscores")
-    if not by_hub and event.event_type.startswith(RESERVED_PREFIX):
-        raise ReservedEventType("event_type", f"starts with {RESERVED_PREFIX!r}, which only the hub itself may use")
+    if not by_hub and is_reserved(event.event_type):
+        why = f"starts with {RESERVED + '.'!r}, or is {RESERVED!r}, in whatever case, which only the hub itself may use"
+        raise ReservedEventType("event_type", why)
     if not by_hub and event.source == HUB_SOURCE:
         raise InvalidEvent("source", f"is {HUB_SOURCE!r}, the hub itself; choose another")
     uid = new_uid()

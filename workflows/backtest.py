@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -14,10 +14,11 @@ from events.models import Event
 
 from .definition import Definition
 from .fold import Fact, State
+from .histories import histories, said_by
 from .models import Fact as Said
 from .paths import Document
 from .simulation import simulate
-from .words import EVENT, FAILURE, UNDO_FAILED
+from .words import EVENT
 
 MOST_EVENTS = 1_000_000
 MOST_SHOWN = 20
@@ -60,6 +61,14 @@ class Backtest:
     first: list[Difference] = field(default_factory=list)
     # The events were more than are looked at: the latest are not in it.
     cut_short: bool = False
+    # Of sagas of the database: their events from before, and what services and operators told of them.
+    earlier: int = 0
+    told: int = 0
+    # What could not be taken along: what was told of steps that the definition has not, or of sagas of which it makes
+    # several; events that are there no more; of sagas that the database has not, whatever happened before.
+    left_out: int = 0
+    missing: int = 0
+    beginnings_unseen: int = 0
 
 
 UNTRACKED = "not tracked"
@@ -73,7 +82,8 @@ def backtest(
     most: int = MOST_EVENTS,
     progress: Callable[[int], None] = lambda events: None,
 ) -> Backtest:
-    """Each saga with an event since then, over those of its events; time-outs pass as they would have until the end."""
+    """Each saga with an event since then, over all that it has heard until the end if the database has it, otherwise
+    over those of its events; time-outs pass as they would have."""
     result = Backtest()
     lives: dict[str, list[Fact]] = defaultdict(list)
     told: dict[str, list[int]] = defaultdict(list)
@@ -85,7 +95,7 @@ def backtest(
         document = Document(event.correlation_id, event.payload)
         key = document.key(definition.correlation)
         if key is not None:
-            lives[key] += _facts(definition, event, document)
+            lives[key] += said_by(definition, event, document, event.created_at)
             told[key].append(event.id)
         if not result.events % PIECE:
             progress(result.events)
@@ -93,11 +103,35 @@ def backtest(
     keys = sorted(lives)
     for start in range(0, len(keys), PIECE):
         piece = keys[start : start + PIECE]
-        stored = _stored(definition, {event_id: key for key in piece for event_id in told.pop(key)})
+        events = {event_id: key for key in piece for event_id in told.pop(key)}
+        stored = _stored(definition, events)
+        more = _more(result, definition, stored, events, until)
         for key in piece:
-            state = simulate(definition, lives.pop(key), until).state
-            _compare(result, key, stored[key], state, counted)
+            life = sorted([*more.get(key, ()), *lives.pop(key)], key=lambda fact: fact.at)
+            if not stored[key] and definition.start_facts.isdisjoint((fact.step, fact.role) for fact in life):
+                result.beginnings_unseen += 1
+            _compare(result, key, stored[key], simulate(definition, life, until).state, counted)
     return result
+
+
+def _more(
+    result: Backtest,
+    definition: Definition,
+    stored: Mapping[str, set[Stored]],
+    events: Collection[int],
+    until: datetime,
+) -> dict[str, list[Fact]]:
+    """Key → what the sagas of the database have heard besides these events."""
+    keys: dict[int, set[str]] = defaultdict(set)
+    for key, sagas in stored.items():
+        for saga in sagas:
+            keys[saga.id].add(key)
+    found = histories(definition, keys, events, until)
+    result.earlier += found.events
+    result.told += found.told
+    result.left_out += found.left_out
+    result.missing += found.missing
+    return found.facts
 
 
 def _compare(result: Backtest, key: str, stored: set[Stored], state: State, counted: set[int]) -> None:
@@ -138,10 +172,3 @@ def _events(definition: Definition, since: datetime, until: datetime) -> Iterato
         last = piece[-1]
         later = Q(created_at__gt=last.created_at) | Q(created_at=last.created_at, id__gt=last.id)
         piece = list(rows.filter(later, created_at__gte=last.created_at)[:PIECE]) if len(piece) == PIECE else []
-
-
-def _facts(definition: Definition, event: Event, document: Document) -> Iterator[Fact]:
-    aggregate_id = document.key(definition.aggregate)
-    for step, role in definition.roles[event.event_type]:
-        reason = document.text(definition.error, 500) if role in (FAILURE, UNDO_FAILED) else ""
-        yield Fact(role, step, event.created_at, EVENT, reason, aggregate_id)

@@ -19,6 +19,7 @@ from webhookhub.console import shown
 from webhookhub.console.search import number
 
 from . import reading, redelivery, verbs
+from .compensation import NotCompensating
 from .forms import ActionForm
 from .models import Instance
 from .redelivery import NothingToRetry, retriable
@@ -93,7 +94,7 @@ def view(request: HttpRequest, number_: int, name: str) -> HttpResponse:
         return _ask(request, instance, action, form)
     try:
         done = _do(request, instance, name, form.cleaned_data)
-    except (InvalidFact, KeyConflict, NothingToRetry) as error:
+    except (InvalidFact, KeyConflict, NotCompensating, NothingToRetry) as error:
         form.add_error(None, gettext("Nothing was done: %(error)s.") % {"error": error})
         return _ask(request, instance, action, form)
     messages.success(request, done)

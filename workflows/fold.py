@@ -141,7 +141,7 @@ class State:
     aggregate_id: str | None = None
     # Why it began to fail; the error message may be about what came of that.
     failing_error: str = ""
-    # A fact came when the saga had ended.
+    # A fact came when the saga had ended, or was said of one of which it cannot be true.
     anomaly: str = ""
     # Something is left that only a person can put right.
     needs_operator: bool = False
@@ -172,6 +172,8 @@ class _Known:
     decided: dict[int, tuple[Decision, datetime]] = field(default_factory=dict)
     emitted: set[Effect] = field(default_factory=set)
     aggregates: list[tuple[datetime, str]] = field(default_factory=list)
+    # When it was last said that everything is undone.
+    all_undone_at: datetime | None = None
     by_hand: bool = False
 
     def add(self, fact: Fact) -> None:
@@ -184,6 +186,8 @@ class _Known:
             assert fact.role in OBSERVED, fact.role
             pair = (fact.step, fact.role)
             self.seen[pair] = min(self.seen.get(pair, fact.at), fact.at)
+            if pair == ("", UNDONE):
+                self.all_undone_at = max(self.all_undone_at or fact.at, fact.at)
             self.by_hand |= fact.origin == OPERATOR
             if fact.detail:
                 self.reasons.setdefault(pair, []).append((fact.at, fact.detail))
@@ -210,8 +214,41 @@ class _Known:
         return step in self.definition.by_key
 
     def is_undone(self, step: str) -> bool:
-        # "All is compensated", said of the saga as a whole, is said of each step.
-        return self.has(step, UNDONE) or self.has("", UNDONE)
+        return self.has(step, UNDONE) or self._is_undone_with_all(step)
+
+    def _is_undone_with_all(self, step: str) -> bool:
+        """ "All is compensated", said of the saga as a whole, is said of each step that was done by then.
+
+        It is not said of what was done afterwards, nor of what came to be known only after the end: nobody was asked to
+        undo that.
+        """
+        said_at = self.all_undone_at
+        if said_at is None or not self.all_can_be_undone():
+            return False
+        done_by = self._done_by(step)
+        if done_by is None or said_at < done_by:
+            return False
+        ended = self.ended()
+        return ended is None or f"{step}:{DONE}" in ended[0].basis or said_at > ended[1]
+
+    def all_can_be_undone(self) -> bool:
+        """Whether it had failed when everything was last said to be undone. Of one that goes well it means nothing."""
+        failed = [at for at, _ in self.failures()]
+        decided = [at for decision, at in self.decided.values() if decision.status != COMPLETED]
+        return self.all_undone_at is not None and any(at <= self.all_undone_at for at in (*failed, *decided))
+
+    def _done_by(self, step: str) -> datetime | None:
+        """When it had been done: the first fact that says so, or that could not be without it."""
+        own, later = (DONE, UNDONE, UNDO_FAILED), self.definition.ancestors
+        times = (
+            at
+            for (key, role), at in self.seen.items()
+            if (key == step and role in own) or (role in STEP_ROLES and step in later.get(key, ()))
+        )
+        return min(times, default=None)
+
+    def ended(self) -> tuple[Decision, datetime] | None:
+        return next((each for _, each in sorted(self.decided.items()) if each[0].role == ENDED), None)
 
     def to_undo(self) -> list[Step]:
         """Steps that were done and can be undone, whether they have been or not; the last one first."""
@@ -258,7 +295,7 @@ def fold(definition: Definition, facts: Iterable[Fact]) -> State:
         known.add(fact)
     decided = [known.decided[no] for no in sorted(known.decided)]
     failing = next((each for each in decided if each[0].role == FAILING), None)
-    ended = next((each for each in decided if each[0].role == ENDED), None)
+    ended = known.ended()
     started_at = (ended and ended[0].started_at) or known.started_at()
     status = ended[0].status if ended else (COMPENSATING if failing else IN_PROGRESS)
     steps = _steps(known, status, [decision for decision, _ in decided])
@@ -276,7 +313,7 @@ def fold(definition: Definition, facts: Iterable[Fact]) -> State:
         error_message=error,
         failing_error=failing[0].error if failing else "",
         aggregate_id=ended[0].aggregate_id if ended else known.aggregate_id(),
-        anomaly=_anomaly(known, ended[0]) if ended else "",
+        anomaly=_anomaly(known, ended[0] if ended else None),
         needs_operator=_needs_operator(known, ended[0]) if ended else False,
         by_hand=known.by_hand,
         failed_at=failures[0][0] if failures else None,
@@ -418,7 +455,14 @@ def _needs_operator(known: _Known, ended: Decision) -> bool:
     return ended.cause == CAUSE_UNSEEN or bool(known.outstanding())
 
 
-def _anomaly(known: _Known, ended: Decision) -> str:
+def _anomaly(known: _Known, ended: Decision | None) -> str:
+    late = _late(known, ended) if ended else []
+    if known.has("", UNDONE) and not known.all_can_be_undone() and (not ended or f":{UNDONE}" in ended.basis):
+        late.append(f"saga {UNDONE} before anything had failed")
+    return "; ".join(late)[:TEXT_LENGTH]
+
+
+def _late(known: _Known, ended: Decision) -> list[str]:
     late = []
     for step, role in sorted(known.seen):
         if f"{step}:{role}" in ended.basis or role in (STARTED, CLOSED, RETRIED):
@@ -433,4 +477,4 @@ def _anomaly(known: _Known, ended: Decision) -> str:
         if role in STEP_ROLES[2:] and f"{step}:{DONE}" not in ended.basis and known.has(step, DONE):
             continue
         late.append(f"{step or 'saga'} {role} after the end")
-    return "; ".join(late)[:TEXT_LENGTH]
+    return late

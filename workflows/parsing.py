@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NoReturn
 
-from events.intake import EVENT_TYPE, RESERVED_PREFIX
+from events.intake import EVENT_TYPE, is_reserved
 
+from . import contradictions
 from .definition import CORRELATION_ID, Definition, Step
 
 KEY = re.compile(r"[a-z][a-z0-9_]*\Z")
@@ -94,6 +95,9 @@ class _Parser:
             document=dict(document),
             file=self._file,
         )
+        if not self._stored:
+            for place, why in contradictions.of(definition):
+                self._refuse(place, why)
         for step in steps:
             if step.timeout and step.timeout > definition.timeout:
                 self._refuse(
@@ -189,9 +193,9 @@ class _Parser:
                 self._refuse(
                     place, f"holds {each!r}; an event type is 1 to 100 letters, digits, dots, dashes, underscores"
                 )
-            if each.startswith(RESERVED_PREFIX):
+            if is_reserved(each) and not self._stored:
                 # What sagas publish starts and moves no saga: no loop can begin.
-                self._refuse(place, f"holds {each!r}, which the hub publishes itself; a saga cannot listen to sagas")
+                self._refuse(place, f"holds {each!r}, which only the hub publishes; a saga cannot listen to sagas")
             if types.count(each) > 1:
                 self._refuse(place, f"holds {each!r} twice")
         return tuple(types)

@@ -17,7 +17,7 @@ from webhookhub.ids import new_uid
 from webhookhub.reasons import UnacceptableReason, checked
 from webhookhub.runner.nudges import nudge
 
-from . import listening, used
+from . import compensation, listening, used
 from .definition import Definition
 from .models import Fact, Instance
 from .words import (
@@ -89,6 +89,9 @@ def tell(
 ) -> Recorded:
     """A service says how far it is: one of VERBS. `error` is why something failed."""
     _allowed(instance, role, step, VERBS)
+    key = _text("idempotency_key", idempotency_key, 200)
+    if role == UNDONE and not step:
+        compensation.require(instance, key)
     return _record(instance, role, step, VERB, idempotency_key, actor, detail=error[:500])
 
 
@@ -99,6 +102,8 @@ def act(
     _allowed(instance, action, step, ACTIONS)
     reason = _reason(reason)
     key, actor = _text("idempotency_key", idempotency_key, 200), _text("actor", actor, 150)
+    if action == UNDONE and not step:
+        compensation.require(instance, key)
     if not Fact.objects.filter(instance_id=instance.pk, idempotency_key=key).exists():
         details = {"saga": str(instance.saga_id), "step": step}
         trail.record(

@@ -47,7 +47,7 @@ class SagaOut(BaseModel):
     deadline: datetime | None = Field(description="When it, or the step that it is at, will have timed out.")
     error_message: str | None
     compensation_started_at: datetime | None
-    anomaly: str | None = Field(description="What happened after the end, such as a payment that succeeded too late.")
+    anomaly: str | None = Field(description="What does not fit: a payment that succeeded after the end, for one.")
     needs_operator: bool = Field(description="Something is left that only a person can put right.")
     by_hand: bool = Field(description="A person has had a hand in it.")
     updated_at: datetime

@@ -302,7 +302,7 @@ def test_what_is_told_twice_is_one_fact_and_another_thing_under_its_key_is_a_con
         ("compensation-failed", {"step": "order", "error": "a"}, {"step": "order", "error": "b"}),
         ("compensated", {"step": "order"}, {}),
         ("close", {"reason": "the customer called"}, {"reason": "the customer wrote"}),
-        ("mark-compensated", {"reason": "by hand"}, {"reason": "by mail"}),
+        ("mark-compensated", {"step": "order", "reason": "by hand"}, {"step": "order", "reason": "by mail"}),
     ],
     ids=str,
 )
@@ -367,6 +367,32 @@ def test_a_failure_that_is_told_is_compensated_as_any_other(hub_wide: Program):
     assert verb(hub_wide, saga, "compensated", "c2", step="order").status_code == 201
     catch_up()
 
+    assert instance("o-1").status == "COMPENSATED"
+
+
+@pytest.mark.parametrize(
+    ("name", "body"), [("compensated", {}), ("mark-compensated", {"reason": "by hand"})], ids=["service", "operator"]
+)
+def test_what_goes_well_cannot_be_said_to_be_compensated_as_a_whole(hub_wide: Program, name: str, body: dict[str, Any]):
+    for saga, status in ((shop.waiting_for_payment("o-1"), "IN_PROGRESS"), (shop.completed("o-2"), "COMPLETED")):
+        before = Fact.objects.count()
+
+        refused = verb(hub_wide, saga, name, "all", **body)
+
+        assert refused.status_code == 409
+        assert f"the workflow is {status}, and only one that is COMPENSATING" in refused.json()["detail"]
+        assert "tell first that it has failed, or name the step that was undone" in refused.json()["detail"]
+        assert Fact.objects.count() == before
+    saga = instance("o-1")
+    assert not Entry.objects.filter(action="workflow.mark_compensated").exists()
+    assert verb(hub_wide, saga, name, "one", step="order", **body).status_code == 201
+
+    # What was told a moment ago counts, though no tracker has seen it yet.
+    verb(hub_wide, saga, "fail", "f", step="payment")
+    answers = [verb(hub_wide, saga, name, "all", **body).status_code for _ in range(2)]
+
+    assert answers == [201, 200]
+    catch_up()
     assert instance("o-1").status == "COMPENSATED"
 
 

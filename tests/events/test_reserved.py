@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["saga.completed", "{}"], "event_type starts with 'saga.', which only the hub itself may use"),
+        (["saga.completed", "{}"], "event_type starts with 'saga.', or is 'saga', in whatever case, which only the"),
         (["saga.completed", "{}", "--source", "hub"], "event_type starts with 'saga.'"),
         (["order.created", "{}", "--source", "hub"], "source is 'hub', the hub itself; choose another"),
     ],

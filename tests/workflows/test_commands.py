@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from events.models import Event
 from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import catch_up, expire, instance, tell, told_before, tracked
 from webhookhub.db import clock
+from workflows import verbs
 from workflows.models import Fact, Instance, TrackedType
 from workflows.registry import SHIPPED, load
 from workflows.words import DONE, FAILURE
@@ -158,6 +161,109 @@ def test_a_backtest_reads_past_events_that_nobody_tracked():
 
     assert found["before"] == {"not tracked": 1}
     assert found["after"] == {"COMPLETED": 1}
+
+
+def lately() -> str:
+    return (clock.now() - timedelta(minutes=1)).isoformat()
+
+
+def test_a_backtest_knows_what_a_saga_had_before_and_what_was_told_of_it():
+    tracked()
+    told_before(ORDER, ("order", DONE), "old", timedelta(minutes=5))
+    told_before(ORDER, ("inventory", DONE), "old", timedelta(minutes=4))
+    catch_up()
+    for step in ("payment", "shipping"):
+        verbs.tell(instance("old"), "done", step, idempotency_key=step, actor="shop")
+    catch_up()
+    tell(ORDER, ("confirmation", DONE), "old")
+    tell(ORDER, ("order", DONE), "closed")
+    catch_up()
+    verbs.act(instance("closed"), "closed", idempotency_key="c", actor="olga", reason="the customer called")
+    catch_up()
+    asked = ("backtest", "--definition", "order_submission:1", "--since", lately())
+
+    shown = workflows(*asked)
+    found = json.loads(workflows(*asked, "--json"))
+
+    assert "order_submission version 1 over 2 events of 2 sagas:" in shown
+    assert "With 2 other events that these sagas had, and 3 facts told of them." in shown
+    assert "0 would differ" in shown
+    assert found["before"] == found["after"] == {"COMPLETED": 1, "FAILED": 1}
+    assert (found["other_events"], found["told"], found["left_out"]) == (2, 3, 0)
+
+
+def test_a_backtest_goes_by_the_time_that_the_tracker_went_by():
+    tracked()
+    tell(ORDER, ("order", DONE), "one")
+    catch_up()
+    # Its own word is a time that nobody believes.
+    event_id = told_before(ORDER, ("inventory", DONE), "one", timedelta(days=-9000))
+    believed = {"step": "inventory", "role": DONE, "origin": "event", "occurred_at": clock.now()}
+    Fact.objects.create(instance=instance("one"), event_id=event_id, **believed)
+    catch_up()
+    assert instance("one").current_step == "payment"
+
+    shown = workflows("backtest", "--definition", "order_submission:1", "--since", lately())
+
+    assert "With 1 other events that these sagas had, and 0 facts told of them." in shown
+    assert "0 would differ" in shown
+
+
+def test_a_backtest_says_what_it_could_not_take_along(tmp_path: Path):
+    tracked()
+    tell(ORDER, ("order", DONE), "one")
+    catch_up()
+    verbs.tell(instance("one"), "done", "inventory", idempotency_key="i", actor="shop")
+    catch_up()
+    TrackedType.objects.all().delete()
+    tell(ORDER, ("payment", DONE), "nobody")
+    text = (SHIPPED / "order_submission_1.toml").read_text()
+    other = text.replace("version = 1", "version = 2").replace('"inventory"', '"stock"')
+    (tmp_path / "next.toml").write_text(other)
+
+    shown = workflows("backtest", "--definition", str(tmp_path / "next.toml"), "--since", lately())
+
+    assert "Without 1 facts that were told: of a step that this definition has not" in shown
+    assert "1 sagas are not tracked, and their start is not among these events" in shown
+    assert "one: IN_PROGRESS at payment → IN_PROGRESS at stock" in shown
+
+
+def test_what_was_told_of_a_saga_that_would_be_several_is_left_out_and_said_to_be(tmp_path: Path):
+    tracked()
+    tell(ORDER, ("order", DONE), "one", order_id="a")
+    tell(ORDER, ("inventory", DONE), "one", order_id="b")
+    catch_up()
+    verbs.tell(instance("one"), "done", "payment", idempotency_key="p", actor="shop")
+    catch_up()
+    text = (SHIPPED / "order_submission_1.toml").read_text()
+    other = text.replace("version = 1", 'version = 2\ncorrelation = "payload.order_id"')
+    (tmp_path / "next.toml").write_text(other)
+
+    asked = ("backtest", "--definition", str(tmp_path / "next.toml"), "--since", lately(), "--json")
+    found = json.loads(workflows(*asked))
+
+    assert (found["sagas"], found["told"], found["left_out"]) == (2, 0, 1)
+
+
+def test_a_backtest_asks_no_more_of_many_sagas_than_of_one():
+    tracked()
+    tell(ORDER, ("order", DONE), "first")
+    catch_up()
+
+    def asked() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            workflows("backtest", "--definition", "order_submission:1", "--since", lately(), "--json")
+        assert not [each for each in queries if not each["sql"].startswith("SELECT")]
+        return len(queries)
+
+    few = asked()
+    for number in range(20):
+        told_before(ORDER, ("order", DONE), f"k-{number}", timedelta(minutes=2))
+        tell(ORDER, ("inventory", DONE), f"k-{number}")
+    catch_up()
+
+    # One more: the events from before.
+    assert asked() == few + 1
 
 
 @pytest.mark.parametrize(

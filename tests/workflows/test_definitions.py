@@ -30,6 +30,40 @@ def step(**changes: Any) -> list[dict[str, Any]]:
     return [{"key": "one", "done": ["one.done"], **changes}]
 
 
+CONTRADICTIONS: list[tuple[dict[str, Any], str, str]] = [
+    (
+        {"starts": ["one.begun", "one.ended"], "steps": step(compensated=["one.ended"])},
+        "steps.one.compensated",
+        "holds 'one.ended', which is in starts",
+    ),
+    (
+        {"starts": ["one.begun", "one.ended"], "steps": step(failed=["one.ended"])},
+        "steps.one.failed",
+        "holds 'one.ended', which is in starts",
+    ),
+    (
+        {"starts": ["x"], "steps": step(compensated=["one.undone"], compensation_failed=["x"])},
+        "steps.one.compensation_failed",
+        "holds 'x', which is in starts",
+    ),
+    (
+        {"steps": [*step(failed=["x"]), {"key": "two", "done": ["x"]}]},
+        "steps.two.done",
+        "holds 'x', which says that step 'one' has failed; give each a type of its own",
+    ),
+    (
+        {"steps": [*step(), {"key": "two", "done": ["two.done", "one.done"]}]},
+        "steps.two.done",
+        "holds 'one.done', which says that step 'one' is done; each step needs a type of its own",
+    ),
+    (
+        {"steps": [*step(), {"key": "two", "done": ["two.done"], "after": ["one", "one"]}]},
+        "steps.two.after",
+        "names 'one' twice; name it once",
+    ),
+]
+
+
 def test_the_three_sagas_of_the_decision_record_are_shipped():
     assert sorted(load((SHIPPED,)).latest) == ["customer_registration", "order_cancellation", "order_submission"]
 
@@ -48,7 +82,7 @@ def test_the_three_sagas_of_the_decision_record_are_shipped():
         ({"starts": "one.done"}, "starts", "must be a list"),
         ({"starts": ["one done"]}, "starts", "holds 'one done'"),
         ({"starts": ["one.done", "one.done"]}, "starts", "twice"),
-        ({"starts": ["saga.completed"]}, "starts", "the hub publishes itself"),
+        *(({"starts": [name]}, "starts", "only the hub publishes") for name in ("saga.completed", "Saga.x", "saga")),
         ({"correlation": "order_id"}, "correlation", "must be 'correlation_id' or a path"),
         ({"correlation": 1}, "correlation", "must be 'correlation_id' or a path"),
         ({"aggregate": "correlation_id"}, "aggregate", "must be a path"),
@@ -63,7 +97,7 @@ def test_the_three_sagas_of_the_decision_record_are_shipped():
         ({"steps": [*step(), *step()]}, "steps", "two steps with the key 'one'"),
         ({"steps": step(wait=1)}, "steps.one.wait", "does not exist; there are after"),
         ({"steps": step(done=[])}, "steps.one.done", "is missing"),
-        ({"steps": step(failed=["saga.failed"])}, "steps.one.failed", "the hub publishes itself"),
+        ({"steps": step(failed=["saga.failed"])}, "steps.one.failed", "only the hub publishes"),
         ({"steps": step(failed=["one.done"])}, "steps.one", "both for done and for failed"),
         ({"steps": step(compensation_failed=["x"])}, "steps.one.compensation_failed", "needs compensated"),
         ({"steps": step(optional="yes")}, "steps.one.optional", "true or false"),
@@ -76,6 +110,7 @@ def test_the_three_sagas_of_the_decision_record_are_shipped():
             "steps.one.after",
             "names 'gift', which is optional; a step that is needed comes after steps that are needed",
         ),
+        *CONTRADICTIONS,
         ({"steps": step(timeout_seconds=9999)}, "steps.one.timeout_seconds", "longer than the whole saga's"),
     ],
 )
@@ -109,6 +144,15 @@ def test_what_is_optional_may_come_after_what_is_optional():
 def test_what_was_stored_before_it_was_refused_is_still_followed():
     waits = document(steps=[{"key": "gift", "done": ["g"], "optional": True}, *step(after=["gift"])])
     UsedDefinition.objects.create(name="sample", version=1, fingerprint="f", document=json.dumps(waits))
+
+    assert used.in_force().get("sample", 1) is not None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("changes", [*(each for each, _, _ in CONTRADICTIONS), {"starts": ["Saga.completed"]}], ids=str)
+def test_a_contradiction_that_was_stored_before_it_was_refused_is_still_followed(changes: dict[str, Any]):
+    stored = json.dumps(document(**changes))
+    UsedDefinition.objects.create(name="sample", version=1, fingerprint="f", document=stored)
 
     assert used.in_force().get("sample", 1) is not None
 

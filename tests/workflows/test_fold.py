@@ -99,7 +99,16 @@ def test_whatever_is_said_the_rules_hold(run: Simulation):
     if state.status in (COMPENSATED, COMPENSATING, FAILED) and not state.by_hand and not unseen:
         for step in run.definition.steps:
             done = any((fact.step, fact.role) == (step.key, DONE) for fact in run.facts)
-            back = any(fact.role == UNDONE and fact.step in (step.key, "") for fact in run.facts)
+            # "Everything is undone" is said of what was done by then: what says so of a step, or of one after it.
+            told = [
+                fact.at
+                for fact in run.facts
+                if fact.role in STEP_ROLES and step.key in (fact.step, *run.definition.ancestors.get(fact.step, ()))
+            ]
+            back = any(
+                fact.role == UNDONE and (fact.step == step.key or (not fact.step and any(at <= fact.at for at in told)))
+                for fact in run.facts
+            )
             if done and step.can_be_undone and not back:
                 assert Effect(SAGA_COMPENSATION_REQUESTED, step.key) in run.published
                 assert state.status == COMPENSATING or state.needs_operator
@@ -149,6 +158,100 @@ def test_a_service_may_declare_all_compensated_at_once():
 
     assert run.state.status == COMPENSATED
     assert run.state.steps["inventory"] == "compensated"
+
+
+def all_undone_after_a_time_out(origin: str = VERB) -> Simulation:
+    """The payment has timed out, and everything was declared undone."""
+    run = Simulation(ORDER)
+    for told in facts([("order", DONE), ("inventory", DONE)]):
+        run.observe(told)
+    run.observe(Fact(UNDONE, "", TIMED_OUT, origin))
+    assert run.state.status == COMPENSATED
+    return run
+
+
+TIMED_OUT = BEGIN + timedelta(minutes=12)
+REQUESTED = Effect(SAGA_COMPENSATION_REQUESTED, "payment")
+
+
+@pytest.mark.parametrize("origin", [VERB, OPERATOR])
+def test_what_succeeds_after_all_was_declared_undone_is_still_asked_to_be_undone(origin: str):
+    run = all_undone_after_a_time_out(origin)
+    run.observe(Fact(DONE, "payment", TIMED_OUT + MOMENT, EVENT))
+
+    assert run.published[-1] == REQUESTED
+    assert (run.state.status, run.state.steps["payment"]) == (COMPENSATED, "compensating")
+    assert run.state.steps["inventory"] == "compensated"
+    assert run.state.needs_operator
+    assert run.state.anomaly == "payment done after the end"
+
+
+def test_what_had_succeeded_and_was_known_only_after_the_end_is_asked_to_be_undone_too():
+    run = all_undone_after_a_time_out()
+    _belated(run, Fact(DONE, "payment", TIMED_OUT + MOMENT, EVENT), 60)
+
+    assert run.published[-1] == REQUESTED
+    assert run.state.needs_operator
+
+
+def test_all_may_be_declared_undone_again_when_a_late_success_was_undone_too():
+    run = all_undone_after_a_time_out()
+    run.observe(Fact(DONE, "payment", TIMED_OUT + MOMENT, EVENT))
+    run.observe(Fact(UNDONE, "", TIMED_OUT + 2 * MOMENT, OPERATOR))
+
+    assert run.state.steps["payment"] == "compensated"
+    assert not run.state.needs_operator
+
+
+def test_what_succeeds_while_all_is_declared_undone_keeps_the_saga_open():
+    run = Simulation(ORDER)
+    for told in facts([("order", DONE), ("inventory", DONE), ("payment", FAILURE)]):
+        run.observe(told)
+    run.facts.append(Fact(UNDONE, "", at(4), VERB))
+    run.observe(Fact(DONE, "payment", at(5), EVENT))
+
+    assert (run.state.status, run.state.current_step) == (COMPENSATING, "payment")
+
+
+def test_a_saga_that_goes_well_completes_though_all_was_declared_undone():
+    run = Simulation(ORDER)
+    for told in [*facts([("order", DONE), ("inventory", DONE)]), Fact(UNDONE, "", at(2), OPERATOR)]:
+        run.observe(told)
+    assert run.state.anomaly == "saga compensated before anything had failed"
+
+    for told in facts(happy(ORDER)[2:], 3):
+        run.observe(told)
+
+    assert run.state.status == COMPLETED
+    assert set(run.state.steps.values()) == {"done"}
+    assert run.state.anomaly == "saga compensated before anything had failed"
+
+
+@pytest.mark.parametrize("failure", [True, False], ids=["a failure", "a time-out"])
+def test_what_was_declared_undone_before_anything_failed_is_asked_to_be_undone(failure: bool):
+    run = Simulation(ORDER)
+    for told in [*facts([("order", DONE), ("inventory", DONE)]), Fact(UNDONE, "", at(2), VERB)]:
+        run.observe(told)
+    run.observe(Fact(FAILURE, "payment", at(3), EVENT)) if failure else run.pass_time(TIMED_OUT)
+
+    assert (run.state.status, run.state.steps["inventory"]) == (COMPENSATING, "compensating")
+    assert run.published[-2:] == [Effect(SAGA_COMPENSATION_REQUESTED, step) for step in ("inventory", "order")]
+
+    run.observe(Fact(UNDONE, "", TIMED_OUT + MOMENT, VERB))
+
+    assert run.state.status == COMPENSATED
+
+
+def test_what_was_presumed_done_is_undone_with_all_whenever_it_is_told():
+    run = Simulation(ORDER)
+    for told in facts([("order", DONE), ("payment", FAILURE)]):
+        run.observe(told)
+    run.observe(Fact(UNDONE, "", at(4), VERB))
+    run.observe(Fact(DONE, "inventory", at(5), EVENT))
+
+    assert (run.state.status, run.state.steps["inventory"]) == (COMPENSATED, "compensated")
+    assert not run.state.needs_operator
+    assert not run.state.anomaly
 
 
 def test_a_failure_that_arrives_before_what_it_came_after_undoes_that_too():

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
 
+from events.intake import publish
 from tests.workflows.support import catch_up, facts, instance, published, tracked
 from workflows import reading, verbs
 from workflows.models import Fact, Instance, WorkflowTouched
+from workflows.replay import replay
+from workflows.used import in_force
 from workflows.verbs import InvalidFact, KeyConflict
 
 pytestmark = pytest.mark.django_db
@@ -45,6 +49,25 @@ def test_a_saga_can_be_told_to_have_failed_and_been_compensated(started: Instanc
     verbs.tell(started, "compensated", idempotency_key="3", actor="shop")
     catch_up()
     assert instance("k-1").status == "COMPENSATED"
+
+
+def test_a_success_after_all_was_told_to_be_compensated_is_asked_to_be_undone(started: Instance):
+    for step in ("order", "inventory"):
+        verbs.tell(started, "done", step, idempotency_key=step, actor="shop")
+    verbs.tell(started, "failed", idempotency_key="f", actor="shop")
+    catch_up()
+    verbs.tell(started, "compensated", idempotency_key="all", actor="shop")
+    catch_up()
+    assert instance("k-1").status == "COMPENSATED"
+
+    publish("payment.processed", {"order_id": "o-7"}, correlation_id="k-1")
+    catch_up()
+
+    found = instance("k-1")
+    assert published("k-1")[-1] == ("saga.compensation_requested", "payment")
+    assert json.loads(found.steps)["payment"] == "compensating"
+    assert (found.status, found.needs_operator) == ("COMPENSATED", True)
+    assert [batch.differences for batch in replay(in_force(), 10)] == [[]]
 
 
 def test_the_same_key_again_is_the_same_fact(started: Instance):

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,8 @@ class Command(BaseCommand):
             self.stdout.write(f"  {status:<14}{result.before[status]:>9} → {result.after[status]:>9}")
         for each in result.first:
             self.stdout.write(f"  {each}")
+        for line in _besides(result):
+            self.stdout.write(f"  {line}")
         if result.cut_short:
             self.stdout.write(f"  There were more events than {backtest.MOST_EVENTS}: give --until.")
         self.stdout.write(f"{result.differing} would differ; nothing was written.")
@@ -132,6 +135,24 @@ def _definition(named: str) -> Definition:
     return found
 
 
+def _besides(result: backtest.Backtest) -> Iterator[str]:
+    """What was taken along of sagas besides the events of that time, and what could not be."""
+    if result.earlier or result.told:
+        yield f"With {result.earlier} other events that these sagas had, and {result.told} facts told of them."
+    if result.left_out:
+        yield (
+            f"Without {result.left_out} facts that were told: of a step that this definition has not, or of a saga of "
+            "which it makes several."
+        )
+    if result.missing:
+        yield f"Without {result.missing} events that are there no more."
+    if result.beginnings_unseen:
+        yield (
+            f"{result.beginnings_unseen} sagas are not tracked, and their start is not among these events: what they "
+            "had before --since is not in it."
+        )
+
+
 def _document(definition: Definition, result: backtest.Backtest) -> dict[str, Any]:
     return {
         "name": definition.name,
@@ -143,4 +164,9 @@ def _document(definition: Definition, result: backtest.Backtest) -> dict[str, An
         "differing": result.differing,
         "first": [str(each) for each in result.first],
         "cut_short": result.cut_short,
+        "other_events": result.earlier,
+        "told": result.told,
+        "left_out": result.left_out,
+        "missing": result.missing,
+        "beginnings_unseen": result.beginnings_unseen,
     }
