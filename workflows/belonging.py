@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from .definition import Definition
 from .models import Instance
 from .registry import Registry
 from .sightings import Key, Seen, heard
@@ -85,10 +86,13 @@ def findings(
             if each.reading != definition.reading or each.event_type not in definition.roles:
                 continue
             same = late and keys.get((key[0], each.event_id)) in began.get(saga.id, ())
-            until = (saga.ended_at or each.at) + definition.timeout + definition.compensation_timeout
-            if not late or same or each.at <= until:
+            if not late or same or _is_in_time(each, saga, definition):
                 found.append(Finding(key, saga, each, late, same))
     return found
+
+
+def _is_in_time(seen: Seen, saga: Known, definition: Definition) -> bool:
+    return seen.at - (saga.ended_at or seen.at) <= definition.timeout + definition.compensation_timeout
 
 
 def _current_keys(registry: Registry, seen: Mapping[Key, Sequence[Seen]]) -> dict[Belongs, str]:
