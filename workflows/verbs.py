@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from trail import actions
 from trail import record as trail
 from webhookhub.db import clock
+from webhookhub.db.retry import in_transaction
 from webhookhub.db.statements import insert_new
 from webhookhub.ids import new_uid
 from webhookhub.reasons import UnacceptableReason, checked
@@ -79,9 +80,18 @@ def start(
     # All of it before the saga is born: what is refused leaves nothing behind.
     idempotency_key, actor = _text("idempotency_key", idempotency_key, 200), _text("actor", actor, 150)
     instance = Instance.objects.filter(saga_type=saga_type, correlation_key=correlation_key).first()
-    if instance is None:
-        instance = born(_offered(saga_type), correlation_key)
-    return _record(instance, STARTED, "", VERB, idempotency_key, actor, aggregate_id=aggregate_id)
+
+    def record(instance: Instance) -> Recorded:
+        return _record(instance, STARTED, "", VERB, idempotency_key, actor, aggregate_id=aggregate_id)
+
+    if instance is not None:
+        return record(instance)
+    definition = _offered(saga_type)
+    # A web server may have a definition that no tracker has seen yet: what comes for this saga is kept for them.
+    listening.track(definition.roles)
+    used.remember([definition])
+    # Both or neither: nothing would ever call for a saga without a fact, and it has no deadline.
+    return in_transaction(lambda: record(_born(definition, correlation_key)))
 
 
 def tell(
@@ -115,10 +125,7 @@ def _offered(saga_type: str) -> Definition:
     raise InvalidFact("saga_type", f"{saga_type!r} {what}; there are {', '.join(sorted(known.latest)) or 'none'}")
 
 
-def born(definition: Definition, correlation_key: str) -> Instance:
-    # A web server may have a definition that no tracker has seen yet: what comes for this saga is kept for them.
-    listening.track(definition.roles)
-    used.remember([definition])
+def _born(definition: Definition, correlation_key: str) -> Instance:
     insert_new(Instance, [row(definition, correlation_key)], key=("saga_type", "correlation_key"), look_first=True)
     return Instance.objects.get(saga_type=definition.name, correlation_key=correlation_key)
 

@@ -88,11 +88,11 @@ CHECKS = (
         name="workflow-deadlines",
         invariant="A workflow that is open has a deadline, and one that has passed is noticed soon.",
         table=INSTANCES,
-        # One that was just born has no facts yet.
+        # One that was just born has no facts yet; it gets its deadline with the first.
         sql="""
             SELECT w.id, COALESCE(w.deadline, 'never') AS deadline FROM {walked}
             WHERE {within} AND w.status IN ('IN_PROGRESS', 'COMPENSATING')
-                AND ((w.deadline IS NULL AND w.version > 0) OR w.deadline < %(before)s)
+                AND ((w.deadline IS NULL AND (w.version > 0 OR w.started_at < %(before)s)) OR w.deadline < %(before)s)
         """,
         says="its time was up: {deadline}",
     ),

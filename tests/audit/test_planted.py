@@ -213,6 +213,12 @@ def compensation_of_what_was_completed() -> int:
     return instance
 
 
+def born_for_nothing() -> int:
+    instance = pick(INSTANCES, "status = 'IN_PROGRESS'")
+    execute(f"DELETE FROM {FACTS} WHERE instance_id = {instance}")
+    return update(INSTANCES, f"id = {instance}", f"version = 0, deadline = NULL, started_at = {PAST}")
+
+
 def silent_process() -> str:
     Process.objects.create(name="gone", kind="worker", host="h", pid=1, heartbeat_at="2001-01-01T00:00:00Z")
     return "gone"
@@ -352,6 +358,7 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
         "workflow-deadlines",
         lambda: update(INSTANCES, "status = 'COMPENSATING'", "deadline = NULL"),
     ),
+    "a workflow that was born and never heard of again": ("workflow-deadlines", born_for_nothing),
     "a fact of no workflow": ("workflow-references", lambda: copy(FACTS, ANY, instance_id=str(NOWHERE))),
     "a fact of no event": ("workflow-references", lambda: copy(FACTS, ANY, event_id=str(NOWHERE))),
     "a silent process": ("processes", silent_process),

@@ -8,15 +8,15 @@ from itertools import count
 
 import pytest
 
-from tests.conformance.crashes import crash, points, statements_of
+from tests.conformance.crashes import crash, cut_short, points, statements_of
 from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import catch_up, expire, instance, published, tell, told_before, tracked
 from workflows import verbs
-from workflows.models import Fact, WorkflowInbox
+from workflows.models import Fact, Instance, WorkflowInbox
 from workflows.registry import registry
 from workflows.replay import replay
 from workflows.tracker import Tracker
-from workflows.words import DONE, FAILURE
+from workflows.words import DONE, FAILURE, STARTED
 
 pytestmark = pytest.mark.usefixtures("committed")
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
@@ -74,3 +74,21 @@ def test_a_step_cut_short_at_any_statement_and_gone_on_with_ends_as_if_undisturb
         expire()
         assert seen(key) == undisturbed, point
     assert [each for batch in replay(registry(), 500) for each in batch.differences] == []
+
+
+def test_a_start_that_is_told_and_cut_short_leaves_no_saga_without_a_fact():
+    tracked()
+    keys = (f"k-{number}" for number in count(1))
+
+    def prepare() -> Work:
+        key = next(keys)
+        return lambda: verbs.start("order_submission", key, idempotency_key="s", actor="shop")
+
+    prepare()()  # from now on the definition is in use
+    for point, work in cut_short(prepare):
+        assert not Instance.objects.exclude(facts__role=STARTED).exists(), point
+        work()  # its caller, who got no answer, asks again
+    catch_up()
+
+    assert Instance.objects.count() == Fact.objects.filter(role=STARTED).count()
+    assert not Instance.objects.filter(deadline=None).exists()
