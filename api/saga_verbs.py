@@ -11,7 +11,7 @@ from ninja import Header, Status
 
 from workflows import verbs
 from workflows.models import Instance
-from workflows.verbs import InvalidFact, KeyConflict, Recorded
+from workflows.verbs import InvalidFact, KeyConflict, Recorded, ToldTooOften
 from workflows.words import DONE, FAILURE, FINISHED, UNDO_FAILED, UNDONE
 
 from . import bodies, envelopes, problems
@@ -131,6 +131,8 @@ def written(record: Callable[[], Recorded]) -> Recorded:
     except KeyConflict as error:
         why = "stands for something else that was told of this workflow"
         raise Problem(409, f"idempotency_key {error.key!r} {why}.", [("idempotency_key", why)]) from None
+    except ToldTooOften as error:
+        raise Problem(409, f"{error}.", [("idempotency_key", error.why)]) from None
 
 
 # What the layer below calls otherwise.

@@ -20,6 +20,7 @@ from webhookhub.runner.nudges import nudge
 
 from . import listening, used
 from .definition import Definition
+from .facts import MOST_REPEATS
 from .models import Fact, Instance
 from .words import (
     CLOSED,
@@ -59,6 +60,15 @@ class KeyConflict(Exception):
     def __init__(self, key: str) -> None:
         super().__init__(_("idempotency_key %(key)s stands for another fact of this saga") % {"key": repr(key)})
         self.key = key
+
+
+class ToldTooOften(Exception):
+    """The same was told under other keys so often that it is not kept once more; nothing was recorded."""
+
+    def __init__(self, role: str, step: str) -> None:
+        what = f"{role!r} of {f'step {step}' if step else 'the saga'}"
+        self.why = f"is new, and {what} was told under {MOST_REPEATS} others; tell it under one of these"
+        super().__init__(f"idempotency_key {self.why}")
 
 
 @dataclass(frozen=True)
@@ -190,12 +200,24 @@ def _record(
         "occurred_at": now,
         "recorded_at": now,
     }
+    if origin == VERB:
+        _refuse_repetition(instance, role, step, key)
     created = insert_new(Fact, [fact], key=("instance_id", "idempotency_key"))
     nudge("workflows")
     stored = Fact.objects.get(instance_id=instance.pk, idempotency_key=key)
     if any(getattr(stored, name) != fact[name] for name in CONTENT):
         raise KeyConflict(key)
     return Recorded(instance, stored.pk, bool(created))
+
+
+def _refuse_repetition(instance: Instance, role: str, step: str, key: str) -> None:
+    """As of events, see facts.without_repeats; but whoever tells it hears so. Of several who tell it at the same time,
+    each may still be heard."""
+    told = Fact.objects.filter(instance_id=instance.pk, event=None, step=step, role=role, origin=VERB)
+    if len(told.values_list("pk")[:MOST_REPEATS]) < MOST_REPEATS:
+        return
+    if not Fact.objects.filter(instance_id=instance.pk, idempotency_key=key).exists():
+        raise ToldTooOften(role, step)
 
 
 def _reason(given: str) -> str:
