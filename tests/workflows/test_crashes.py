@@ -50,6 +50,14 @@ def to_be_told(key: str) -> Work:
     return lambda: Tracker(registry()).touch(500)
 
 
+def to_begin_with_a_past(key: str) -> Work:
+    """All but the last of its events are from before the hub listened."""
+    past = [tell(ORDER, said, key).id for said in happy(ORDER)[:-1]]
+    WorkflowInbox.objects.filter(event_id__in=past).delete()
+    tell(ORDER, happy(ORDER)[-1], key)
+    return lambda: Tracker(registry()).track(500)
+
+
 def seen(key: str) -> object:
     """What there is of a saga, without what differs from one to the next: numbers and times."""
     found = instance(key)
@@ -57,7 +65,7 @@ def seen(key: str) -> object:
     return found.status, found.current_step, found.steps, found.error_message, facts, published(key)
 
 
-@pytest.mark.parametrize("prepare", [to_complete, to_fail, to_time_out, to_be_told])
+@pytest.mark.parametrize("prepare", [to_complete, to_fail, to_time_out, to_be_told, to_begin_with_a_past])
 def test_a_step_cut_short_at_any_statement_and_gone_on_with_ends_as_if_undisturbed(prepare: Callable[[str], Work]):
     tracked()
     prepare("first")()  # from now on the definition is in use
