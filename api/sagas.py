@@ -33,11 +33,13 @@ from .schemas.sagas import (
     StuckSaga,
     StuckSagas,
     TimelineOut,
+    TimelineRequest,
 )
 from .scopes import READ
 
 router = Router(tags=["Workflows"])
 LIST, AGGREGATE, FAILURES, STUCK = "sagas", "sagas-aggregate", "sagas-failed", "sagas-stuck"
+TIMELINE = "sagas-timeline"
 MAY_READ = ApiKeyAuth(READ, hub_wide="workflows")
 SVG = "image/svg+xml"
 NO_SUCH = "There is no such workflow."
@@ -123,9 +125,18 @@ def show(request: HttpRequest, saga_id: UUID) -> SagaOut:
     summary="What happened in a workflow",
     openapi_extra=problems.documented(404),
 )
-def show_timeline(request: HttpRequest, saga_id: UUID) -> TimelineOut:
+def show_timeline(request: HttpRequest, saga_id: UUID, page: Query[TimelineRequest]) -> TimelineOut:
     """Each fact with its event, and with what became of that event's deliveries."""
-    return TimelineOut(items=[_fact(entry) for entry in timeline.timeline(found_or_problem(saga_id))])
+    pages.require_known(request, TimelineRequest)
+    instance = found_or_problem(saga_id)
+    conditions = {"saga": saga_id}
+    position = pages.opened(TIMELINE, conditions, page.cursor)
+    after = None if position is None else (datetime.fromisoformat(position[0]), int(position[1]))
+    found = pages.stretch(lambda most: timeline.facts_of(instance, after, most), page.limit)
+    following = None
+    if found.last:
+        following = pages.seal(TIMELINE, conditions, [found.last.occurred_at.isoformat(), found.last.id])
+    return TimelineOut(items=[_fact(entry) for entry in timeline.entries(found.rows)], next=following)
 
 
 def _drawn() -> dict[str, Any]:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from .definition import Definition
 from .models import Instance
 from .registry import Registry
 from .sightings import Key, Seen, heard
@@ -29,6 +30,8 @@ class Known(NamedTuple):
     version: int
     status: str
     ended_at: datetime | None
+    # Its facts were never folded: whoever gave birth to it may have died before all of them were written.
+    is_new: bool
 
 
 class Finding(NamedTuple):
@@ -53,9 +56,9 @@ def existing(keys: Iterable[Key]) -> dict[Key, Known]:
     found: dict[Key, Known] = {}
     for name, wanted in by_name.items():
         rows = Instance.objects.filter(saga_type=name, correlation_key__in=wanted)
-        columns = rows.values_list("correlation_key", "id", "definition_version", "status", "completed_at")
-        for key, id, version, status, ended_at in columns:
-            found[name, key] = Known(id, version, status, ended_at)
+        columns = rows.values_list("correlation_key", "id", "definition_version", "status", "completed_at", "version")
+        for key, id, version, status, ended_at, writes in columns:
+            found[name, key] = Known(id, version, status, ended_at, writes == 0)
     return found
 
 
@@ -85,10 +88,13 @@ def findings(
             if each.reading != definition.reading or each.event_type not in definition.roles:
                 continue
             same = late and keys.get((key[0], each.event_id)) in began.get(saga.id, ())
-            until = (saga.ended_at or each.at) + definition.timeout + definition.compensation_timeout
-            if not late or same or each.at <= until:
+            if not late or same or _is_in_time(each, saga, definition):
                 found.append(Finding(key, saga, each, late, same))
     return found
+
+
+def _is_in_time(seen: Seen, saga: Known, definition: Definition) -> bool:
+    return seen.at - (saga.ended_at or seen.at) <= definition.timeout + definition.compensation_timeout
 
 
 def _current_keys(registry: Registry, seen: Mapping[Key, Sequence[Seen]]) -> dict[Belongs, str]:
@@ -107,6 +113,16 @@ def settled(found: Iterable[Finding]) -> list[Finding]:
     found = list(found)
     own = {each.belongs for each in found if not each.late}
     return [each for each in found if not each.late or each.belongs not in own]
+
+
+def just_born(registry: Registry, sagas: Mapping[Key, Known]) -> list[Key]:
+    """Those that began in the version in force, and of which no more is known than that."""
+    latest = registry.latest
+    return [
+        (name, key)
+        for (name, key), saga in sagas.items()
+        if saga.is_new and name in latest and saga.version == latest[name].version
+    ]
 
 
 def unborn(

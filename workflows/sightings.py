@@ -16,12 +16,14 @@ from django.db.models import F, Window
 from django.db.models.functions import RowNumber
 
 from events.models import Event
+from webhookhub.db import clock
 from webhookhub.logs import Fact as Told
 from webhookhub.logs import log
 
 from .definition import CORRELATION_ID, Reading
 from .facts import MOST_REPEATS
 from .models import Fact
+from .moments import believed
 from .paths import Document
 from .registry import Registry
 
@@ -39,6 +41,7 @@ class Seen(NamedTuple):
 
     event_id: int
     event_type: str
+    # When it happened, as far as that can be believed.
     at: datetime
     reading: Reading
     aggregate_id: str | None
@@ -48,6 +51,7 @@ class Seen(NamedTuple):
 class Sightings:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+        self._now = clock.now()
         self.seen: dict[Key, list[Seen]] = defaultdict(list)
 
     def look(self, event_ids: Sequence[int]) -> None:
@@ -74,6 +78,7 @@ class Sightings:
 
     def _read(self, event: Event, only: Collection[Key] | None = None) -> None:
         document = Document(event.correlation_id, event.payload)
+        at = believed(event.created_at, self._now)
         for name, reading in self._registry.readings.get(event.event_type, ()):
             key = document.key(reading.correlation)
             if key is None:
@@ -82,7 +87,7 @@ class Sightings:
                     log(Told.WORKFLOW_EVENT_UNUSABLE, event_uid=str(event.uid), saga_type=name)
             elif only is None or (name, key) in only:
                 aggregate_id, reason = document.key(reading.aggregate), document.text(reading.error, 500)
-                seen = Seen(event.id, event.event_type, event.created_at, reading, aggregate_id, reason)
+                seen = Seen(event.id, event.event_type, at, reading, aggregate_id, reason)
                 self.seen[name, key].append(seen)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from django.utils.translation import ngettext
 
@@ -57,7 +58,19 @@ class Entry:
 
 def timeline(instance: Instance) -> list[Entry]:
     """By the time at which things happened; at most MOST_FACTS of them, the first."""
-    facts = list(Fact.objects.filter(instance_id=instance.id).order_by("occurred_at", "id")[:MOST_FACTS])
+    return entries(facts_of(instance, None, MOST_FACTS))
+
+
+def facts_of(instance: Instance, after: tuple[datetime, int] | None, most: int) -> list[Fact]:
+    """In the order in which things happened; `after` is the time and id of the last one before."""
+    rows = Fact.objects.filter(instance_id=instance.id).order_by("occurred_at", "id")
+    if after is not None:
+        at, id = after
+        rows = rows.filter(occurred_at__gte=at).exclude(occurred_at=at, id__lte=id)
+    return list(rows[:most])
+
+
+def entries(facts: Sequence[Fact]) -> list[Entry]:
     event_ids = {fact.event_id for fact in facts if fact.event_id is not None}
     events = {event.id: event for event in Event.objects.defer("payload").filter(id__in=event_ids)}
     found = deliveries_of(event_ids)

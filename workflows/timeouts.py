@@ -9,6 +9,7 @@ from webhookhub.db import clock
 
 from . import used
 from .models import Instance, WorkflowInbox
+from .moments import believed
 from .progress import advance
 from .registry import Registry
 from .words import OPEN
@@ -39,4 +40,4 @@ def _horizon() -> datetime:
     if first is None:
         return now
     created_at = Event.objects.filter(id=first).values_list("created_at", flat=True).first()
-    return min(now, created_at) if created_at else now
+    return min(now, believed(created_at, now))

@@ -13,7 +13,7 @@ from webhookhub.db.retry import in_transaction
 from webhookhub.db.statements import delete_each, update_each
 
 from . import beginnings, collisions, facts, used
-from .belonging import Finding, existing, findings, settled, unborn
+from .belonging import Finding, existing, findings, just_born, settled, unborn
 from .births import Births, TakingOver
 from .facts import Observation
 from .models import WorkflowInbox, WorkflowTouched
@@ -68,8 +68,10 @@ class Tracker:
         sagas = existing(sightings.seen)
         began = beginnings.keys(self._registry, sagas)
         new = unborn(self._registry, sightings.seen, sagas, findings(self._registry, sightings.seen, sagas, began))
+        # Also for those whose birth was cut short: the past that was read for them then may not have been written.
+        if young := [*new, *just_born(self._registry, sagas)]:
+            sightings.look_back(young, min(event_ids))
         if new:
-            sightings.look_back(new, min(event_ids))
             self._births.give(self._registry, new)
             sagas |= existing(new)
         for (name, _), saga in sagas.items():

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from trail import actions
 from trail import record as trail
 from webhookhub.db import clock
+from webhookhub.db.retry import in_transaction
 from webhookhub.db.statements import insert_new
 from webhookhub.ids import new_uid
 from webhookhub.reasons import UnacceptableReason, checked
@@ -19,6 +20,7 @@ from webhookhub.runner.nudges import nudge
 
 from . import compensation, listening, used
 from .definition import Definition
+from .facts import MOST_REPEATS
 from .models import Fact, Instance
 from .words import (
     CLOSED,
@@ -60,6 +62,15 @@ class KeyConflict(Exception):
         self.key = key
 
 
+class ToldTooOften(Exception):
+    """The same was told under other keys so often that it is not kept once more; nothing was recorded."""
+
+    def __init__(self, role: str, step: str) -> None:
+        what = f"{role!r} of {f'step {step}' if step else 'the saga'}"
+        self.why = f"is new, and {what} was told under {MOST_REPEATS} others; tell it under one of these"
+        super().__init__(f"idempotency_key {self.why}")
+
+
 @dataclass(frozen=True)
 class Recorded:
     """`created` is False when it was told before."""
@@ -79,9 +90,18 @@ def start(
     # All of it before the saga is born: what is refused leaves nothing behind.
     idempotency_key, actor = _text("idempotency_key", idempotency_key, 200), _text("actor", actor, 150)
     instance = Instance.objects.filter(saga_type=saga_type, correlation_key=correlation_key).first()
-    if instance is None:
-        instance = born(_offered(saga_type), correlation_key)
-    return _record(instance, STARTED, "", VERB, idempotency_key, actor, aggregate_id=aggregate_id)
+
+    def record(instance: Instance) -> Recorded:
+        return _record(instance, STARTED, "", VERB, idempotency_key, actor, aggregate_id=aggregate_id)
+
+    if instance is not None:
+        return record(instance)
+    definition = _offered(saga_type)
+    # A web server may have a definition that no tracker has seen yet: what comes for this saga is kept for them.
+    listening.track(definition.roles)
+    used.remember([definition])
+    # Both or neither: nothing would ever call for a saga without a fact, and it has no deadline.
+    return in_transaction(lambda: record(_born(definition, correlation_key)))
 
 
 def tell(
@@ -120,10 +140,7 @@ def _offered(saga_type: str) -> Definition:
     raise InvalidFact("saga_type", f"{saga_type!r} {what}; there are {', '.join(sorted(known.latest)) or 'none'}")
 
 
-def born(definition: Definition, correlation_key: str) -> Instance:
-    # A web server may have a definition that no tracker has seen yet: what comes for this saga is kept for them.
-    listening.track(definition.roles)
-    used.remember([definition])
+def _born(definition: Definition, correlation_key: str) -> Instance:
     insert_new(Instance, [row(definition, correlation_key)], key=("saga_type", "correlation_key"), look_first=True)
     return Instance.objects.get(saga_type=definition.name, correlation_key=correlation_key)
 
@@ -188,12 +205,24 @@ def _record(
         "occurred_at": now,
         "recorded_at": now,
     }
+    if origin == VERB:
+        _refuse_repetition(instance, role, step, key)
     created = insert_new(Fact, [fact], key=("instance_id", "idempotency_key"))
     nudge("workflows")
     stored = Fact.objects.get(instance_id=instance.pk, idempotency_key=key)
     if any(getattr(stored, name) != fact[name] for name in CONTENT):
         raise KeyConflict(key)
     return Recorded(instance, stored.pk, bool(created))
+
+
+def _refuse_repetition(instance: Instance, role: str, step: str, key: str) -> None:
+    """As of events, see facts.without_repeats; but whoever tells it hears so. Of several who tell it at the same time,
+    each may still be heard."""
+    told = Fact.objects.filter(instance_id=instance.pk, event=None, step=step, role=role, origin=VERB)
+    if len(told.values_list("pk")[:MOST_REPEATS]) < MOST_REPEATS:
+        return
+    if not Fact.objects.filter(instance_id=instance.pk, idempotency_key=key).exists():
+        raise ToldTooOften(role, step)
 
 
 def _reason(given: str) -> str:

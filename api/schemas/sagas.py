@@ -6,7 +6,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from api.pages import PageRequest
+from api.pages import MOST_LISTED, PageRequest
+from workflows.facts import MOST_REPEATS
 
 from .common import Body, Moment, Name, Number
 
@@ -14,7 +15,13 @@ SagaStatus = Literal["IN_PROGRESS", "COMPLETED", "COMPENSATING", "COMPENSATED", 
 SagaType = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,29}$", examples=["order_submission"])]
 Step = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,27}$", examples=["payment"])]
 Key = Annotated[
-    str | None, Field(min_length=1, max_length=200, description="Told again under this key it is stored once.")
+    str | None,
+    Field(
+        min_length=1,
+        max_length=200,
+        description="Told again under this key it is stored once; the same thing under more than "
+        f"{MOST_REPEATS} keys is refused with 409.",
+    ),
 ]
 Reason = Annotated[str, Field(min_length=1, max_length=500, description="Kept with the workflow, and with your name.")]
 LONGEST_QUIET = 366 * 86400
@@ -99,8 +106,13 @@ class FactOut(BaseModel):
     deliveries: list[SagaDelivery] = Field(description="What became of that event: the latest to each subscription.")
 
 
+class TimelineRequest(PageRequest):
+    limit: int = Field(MOST_LISTED, ge=1, le=MOST_LISTED, description="How many at most.")
+
+
 class TimelineOut(BaseModel):
     items: list[FactOut] = Field(description="In the order in which things happened.")
+    next: str | None = Field(description="The cursor of the next page.")
 
 
 class Told(Body):

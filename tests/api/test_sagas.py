@@ -19,6 +19,7 @@ from tests.workflows.support import catch_up, instance, tracked
 from trail.models import Entry
 from webhookhub.db import clock
 from workflows.checks import used_definitions_are_as_they_were
+from workflows.facts import MOST_REPEATS
 from workflows.models import Fact, Instance
 from workflows.registry import SHIPPED, load
 
@@ -236,6 +237,33 @@ def test_the_timeline_tells_each_fact_with_its_event_and_its_deliveries(hub_wide
     assert [(each["id"], each["error_code"]) for each in failure["deliveries"]] == [(dead.pk, "timeout")]
 
 
+def test_a_long_timeline_is_read_to_its_end_page_by_page(hub_wide: Program):
+    saga = shop.declined("o-1")
+    whole = hub_wide.get(f"/sagas/{saga.saga_id}/timeline").json()
+    assert (len(whole["items"]), whole["next"]) == (Fact.objects.filter(instance=saga).count(), None)
+    moments = [each["occurred_at"] for each in whole["items"]]
+    assert len(set(moments)) < len(moments), "some happened at the same moment"
+
+    for limit in (1, 2, len(moments)):
+        page = hub_wide.get(f"/sagas/{saga.saga_id}/timeline", limit=limit).json()
+        items = page["items"]
+        while page["next"] is not None:
+            page = hub_wide.get(f"/sagas/{saga.saga_id}/timeline", limit=limit, cursor=page["next"]).json()
+            assert 1 <= len(page["items"]) <= limit
+            items += page["items"]
+        assert items == whole["items"]
+
+
+def test_a_cursor_of_another_workflows_timeline_is_refused(hub_wide: Program):
+    saga, other = shop.declined("o-1"), shop.declined("o-2")
+    cursor = hub_wide.get(f"/sagas/{saga.saga_id}/timeline", limit=1).json()["next"]
+
+    for name, value in {"cursor": cursor, "limit": 201, "after": 1}.items():
+        answer = hub_wide.get(f"/sagas/{other.saga_id}/timeline", **{name: value})
+        assert answer.status_code == 422
+        assert answer.json()["errors"][0]["field"] == name
+
+
 def test_the_diagram_is_a_drawing_that_says_how_far_each_step_is(hub_wide: Program):
     saga = shop.declined("o-1")
 
@@ -292,6 +320,35 @@ def test_what_is_told_twice_is_one_fact_and_another_thing_under_its_key_is_a_con
     assert again.json() == {**first.json(), "created": False}
     assert other.json()["errors"][0]["field"] == "idempotency_key"
     assert Fact.objects.filter(instance=saga, origin="verb").count() == 1
+
+
+def test_what_is_told_without_end_under_new_keys_is_refused_and_under_the_old_ones_is_not(hub_wide: Program):
+    saga = shop.waiting_for_payment("o-1")
+    for number in range(MOST_REPEATS):
+        assert verb(hub_wide, saga, "step", f"k-{number}", step="payment").status_code == 201
+
+    answer = verb(hub_wide, saga, "step", "one more", step="payment")
+
+    assert answer.status_code == 409
+    why = "is new, and 'done' of step payment was told under 20 others; tell it under one of these"
+    assert answer.json()["detail"] == f"idempotency_key {why}."
+    assert answer.json()["errors"] == [{"field": "idempotency_key", "message": why}]
+    assert Fact.objects.filter(instance=saga, origin="verb").count() == MOST_REPEATS
+    assert verb(hub_wide, saga, "step", "k-7", step="payment").status_code == 200
+    assert verb(hub_wide, saga, "step", "k-7", step="shipping").status_code == 409
+    assert verb(hub_wide, saga, "step", "another step", step="shipping").status_code == 201
+    assert verb(hub_wide, saga, "fail", "another thing", step="payment").status_code == 201
+
+
+def test_a_start_that_is_told_without_end_is_refused(hub_wide: Program):
+    tracked()
+    start = {"saga_type": "order_submission", "correlation_id": "o-1"}
+
+    answers = [hub_wide.post("/sagas", {**start, "idempotency_key": f"k-{n}"}) for n in range(MOST_REPEATS + 1)]
+
+    assert [answer.status_code for answer in answers] == [201] * MOST_REPEATS + [409]
+    assert "'started' of the saga was told under 20 others" in answers[-1].json()["detail"]
+    assert Instance.objects.count() == 1
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,18 @@ def never_tracked() -> int:
     return update(EVENTS, f"id = {event}", f"created_at = {PAST}")
 
 
+def never_tracked_though_leased() -> int:
+    """A tracker that fails at each start leases it anew each time."""
+    event = never_tracked()
+    execute(f"UPDATE {WORKFLOW_INBOX} SET lease_until = {FUTURE} WHERE event_id = {event}")
+    return event
+
+
+def never_tracked_from_the_future() -> int:
+    event = int(value(f"SELECT MIN(event_id) FROM {WORKFLOW_INBOX}"))
+    return update(EVENTS, f"id = {event}", f"created_at = {FUTURE}")
+
+
 def workflow_inbox_row_of_no_event() -> int:
     execute(f"INSERT INTO {WORKFLOW_INBOX} (event_id) VALUES ({NOWHERE})")
     return NOWHERE
@@ -199,6 +211,12 @@ def compensation_of_what_was_completed() -> int:
     instance = pick(INSTANCES, "status = 'COMPLETED'")
     copy(FACTS, "detail = 'saga.compensation_requested'", instance_id=str(instance))
     return instance
+
+
+def born_for_nothing() -> int:
+    instance = pick(INSTANCES, "status = 'IN_PROGRESS'")
+    execute(f"DELETE FROM {FACTS} WHERE instance_id = {instance}")
+    return update(INSTANCES, f"id = {instance}", f"version = 0, deadline = NULL, started_at = {PAST}")
 
 
 def silent_process() -> str:
@@ -308,6 +326,8 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
     ),
     "a requeue of no dead letter": ("requeue-references", lambda: update(REQUEUES, ANY, f"dead_letter_id = {NOWHERE}")),
     "an event of a workflow that is not tracked": ("workflow-inbox", never_tracked),
+    "an event of a workflow that a tracker fails at": ("workflow-inbox", never_tracked_though_leased),
+    "an event of a workflow from the future that is not tracked": ("workflow-inbox", never_tracked_from_the_future),
     "a workflow's inbox row of no event": ("workflow-inbox", workflow_inbox_row_of_no_event),
     "an end that nobody decided": ("workflow-ends", lambda: without_fact("COMPLETED", "role = 'ended'")),
     "an end that was not published": ("workflow-ends", lambda: without_fact("FAILED", "detail = 'saga.failed'")),
@@ -338,6 +358,7 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
         "workflow-deadlines",
         lambda: update(INSTANCES, "status = 'COMPENSATING'", "deadline = NULL"),
     ),
+    "a workflow that was born and never heard of again": ("workflow-deadlines", born_for_nothing),
     "a fact of no workflow": ("workflow-references", lambda: copy(FACTS, ANY, instance_id=str(NOWHERE))),
     "a fact of no event": ("workflow-references", lambda: copy(FACTS, ANY, event_id=str(NOWHERE))),
     "a silent process": ("processes", silent_process),

@@ -8,15 +8,15 @@ from itertools import count
 
 import pytest
 
-from tests.conformance.crashes import crash, points, statements_of
+from tests.conformance.crashes import crash, cut_short, points, statements_of
 from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import catch_up, expire, instance, published, tell, told_before, tracked
 from workflows import verbs
-from workflows.models import Fact, WorkflowInbox
+from workflows.models import Fact, Instance, WorkflowInbox
 from workflows.registry import registry
 from workflows.replay import replay
 from workflows.tracker import Tracker
-from workflows.words import DONE, FAILURE
+from workflows.words import DONE, FAILURE, STARTED
 
 pytestmark = pytest.mark.usefixtures("committed")
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
@@ -50,6 +50,14 @@ def to_be_told(key: str) -> Work:
     return lambda: Tracker(registry()).touch(500)
 
 
+def to_begin_with_a_past(key: str) -> Work:
+    """All but the last of its events are from before the hub listened."""
+    past = [tell(ORDER, said, key).id for said in happy(ORDER)[:-1]]
+    WorkflowInbox.objects.filter(event_id__in=past).delete()
+    tell(ORDER, happy(ORDER)[-1], key)
+    return lambda: Tracker(registry()).track(500)
+
+
 def seen(key: str) -> object:
     """What there is of a saga, without what differs from one to the next: numbers and times."""
     found = instance(key)
@@ -57,7 +65,7 @@ def seen(key: str) -> object:
     return found.status, found.current_step, found.steps, found.error_message, facts, published(key)
 
 
-@pytest.mark.parametrize("prepare", [to_complete, to_fail, to_time_out, to_be_told])
+@pytest.mark.parametrize("prepare", [to_complete, to_fail, to_time_out, to_be_told, to_begin_with_a_past])
 def test_a_step_cut_short_at_any_statement_and_gone_on_with_ends_as_if_undisturbed(prepare: Callable[[str], Work]):
     tracked()
     prepare("first")()  # from now on the definition is in use
@@ -74,3 +82,21 @@ def test_a_step_cut_short_at_any_statement_and_gone_on_with_ends_as_if_undisturb
         expire()
         assert seen(key) == undisturbed, point
     assert [each for batch in replay(registry(), 500) for each in batch.differences] == []
+
+
+def test_a_start_that_is_told_and_cut_short_leaves_no_saga_without_a_fact():
+    tracked()
+    keys = (f"k-{number}" for number in count(1))
+
+    def prepare() -> Work:
+        key = next(keys)
+        return lambda: verbs.start("order_submission", key, idempotency_key="s", actor="shop")
+
+    prepare()()  # from now on the definition is in use
+    for point, work in cut_short(prepare):
+        assert not Instance.objects.exclude(facts__role=STARTED).exists(), point
+        work()  # its caller, who got no answer, asks again
+    catch_up()
+
+    assert Instance.objects.count() == Fact.objects.filter(role=STARTED).count()
+    assert not Instance.objects.filter(deadline=None).exists()

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from figures import totals
 from tests.conformance.rivals import Rival, together
 from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import catch_up, expire, instance, published, tell, told_before, tracked
@@ -77,6 +78,27 @@ def test_two_trackers_with_an_event_each_of_one_saga_miss_none():
     catch_up()
 
     assert instance("k").current_step == "shipping"
+    agree()
+
+
+def test_a_row_that_another_has_written_meanwhile_is_folded_anew_and_counted_once():
+    tracked()
+    tell(ORDER, ("order", DONE), "k")
+    catch_up()
+    for said in [("inventory", DONE), ("payment", DONE)]:
+        tell(ORDER, said, "k")
+    with Rival(lambda: track(1), after=READ_FACTS) as first:
+        first.reached()  # it knows of one of the two facts
+        with Rival(lambda: track(1), after=READ_FACTS) as second:
+            second.reached()  # it knows of both, and has read the same row
+            first.result()
+            second.result()  # loses the row, and must not leave it behind: its event is gone from the inbox
+
+    assert not WorkflowInbox.objects.exists()
+    assert instance("k").current_step == "shipping"
+    kept = totals.read()
+    for step in ("order", "inventory", "payment"):
+        assert kept[totals.WORKFLOW_STEPS, f"order_submission/{step}"] == 1
     agree()
 
 
