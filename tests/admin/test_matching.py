@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from deadletters import filters, matching, outstanding, run
+from deadletters import filters, listing, matching, outstanding, run
 from deadletters.choice import Choice
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import requeue
@@ -77,6 +77,22 @@ def many(count: int, code: str = "timeout") -> list[DeadLetter]:
             )
         )
     return letters
+
+
+def together(count: int, failed_at: Any, code: str = "timeout") -> list[DeadLetter]:
+    """Dead letters that failed at the same moment."""
+    sagas = [SagaFactory.create(status="DeadLettered", attempt_count=3, final_error_code=code) for _ in range(count)]
+    return [
+        DeadLetter.objects.create(
+            saga=dead,
+            event=dead.event,
+            subscription=dead.subscription,
+            final_error_code=code,
+            failed_at=failed_at,
+            payload_snapshot="{}",
+        )
+        for dead in sagas
+    ]
 
 
 def test_each_filter_narrows_the_list_and_all_of_them_together(requeuer: Client):
@@ -145,6 +161,27 @@ def test_the_list_leads_further_back_when_not_everything_was_looked_at(
         query = dict(parse_qsl(older[1].replace("&amp;", "&")))
 
     assert seen == {letter.pk for letter in letters}
+
+
+@pytest.mark.parametrize("query", [{"error_code": "timeout"}, {"requeued": "no"}])
+def test_however_many_failed_at_the_same_moment_the_list_leads_past_them(
+    requeuer: Client, monkeypatch: pytest.MonkeyPatch, query: dict[str, Any]
+):
+    for module in (filters, listing):
+        monkeypatch.setattr(module, "MOST_LISTED", 2)
+    monkeypatch.setattr(filters, "MOST_EXAMINED", 3)
+    letters = many(1)
+    letters += together(7, clock.now())
+    seen: list[int] = []
+    for _ in range(8):
+        answer = requeuer.get(rows.listing(NAME), query)
+        seen += sorted((letter.pk for letter in answer.context["cl"].result_list), reverse=True)
+        older = re.search(r'href="\?([^"]*until=[^"]*)">Look further back', answer.content.decode())
+        if older is None:
+            break
+        query = dict(parse_qsl(older[1].replace("&amp;", "&")))
+
+    assert seen == [letter.pk for letter in reversed(letters)]
 
 
 def test_an_empty_list_says_what_to_do_next(requeuer: Client):
