@@ -62,16 +62,18 @@ def delivery(saga: Saga, user: Any) -> dict[str, Any]:
 
 def _story(saga: Saga, with_attempts: bool) -> Story:
     letters = _letters(saga)
-    generations = dict(_family(saga))
+    family = {generation: (id, status) for generation, id, status in _family(saga)}
     jobs = list(reversed(saga.jobs.order_by("-attempt_no")[:MOST_ATTEMPTS])) if with_attempts else None
-    before = generations.get(saga.generation - 1)
+    before, _ = family.get(saga.generation - 1, (None, ""))
+    after, after_status = family.get(saga.generation + 1, (None, ""))
     return Story(
         saga=saga,
         jobs=jobs,
         letter=letters.get(saga.pk),
         letter_before=letters.get(before) if before else None,
         before=before,
-        after=generations.get(saga.generation + 1),
+        after=after,
+        after_status=after_status,
     )
 
 
@@ -81,21 +83,20 @@ def _letters(saga: Saga) -> dict[int, DeadLetter]:
     return {letter.saga_id: letter for letter in rows}
 
 
-def _family(saga: Saga) -> list[tuple[int, int]]:
-    """Generation and number of the deliveries of the same event to the same subscription, read once."""
+def _family(saga: Saga) -> list[tuple[int, int, str]]:
+    """Generation, number and status of the deliveries of the same event to the same subscription, read once."""
     kept: list[tuple[int, int, str]] | None = saga.__dict__.get("_family")
     if kept is None:
         rows = Saga.objects.filter(event_id=saga.event_id, subscription_id=saga.subscription_id)
         kept = list(rows.order_by("generation").values_list("generation", "id", "status")[:MOST_DELIVERIES])
         saga.__dict__["_family"] = kept
-    return [(generation, id) for generation, id, _ in kept]
+    return kept
 
 
 def _generations(saga: Saga) -> list[dict[str, Any]]:
-    _family(saga)
     return [
         {"address": shown.page(Saga, id), "id": id, "generation": generation, "status": in_words(status)}
-        for generation, id, status in saga.__dict__["_family"]
+        for generation, id, status in _family(saga)
         if id != saga.pk
     ]
 

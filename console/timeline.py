@@ -19,6 +19,8 @@ from sagas.models import Saga
 from webhookhub.console import plain, sentences, shown
 from webhookhub.db import clock
 
+from .badges import in_words
+
 GOOD, BAD, WARN, BUSY, PLAIN = "good", "bad", "warn", "busy", ""
 
 
@@ -44,6 +46,7 @@ class Story:
     letter_before: DeadLetter | None = None
     before: int | None = None
     after: int | None = None
+    after_status: str = ""
 
 
 def entries(story: Story) -> list[Entry]:
@@ -174,7 +177,11 @@ def headline(story: Story) -> str:
     failures = _in_a_row(story.jobs or (), code)
     if saga.status == transitions.DEAD_LETTERED:
         lasting = failures[0] - failures[-1] if failures else None
-        return sentences.given_up(sentences.trouble(code, len(failures), lasting), attempts)
+        trouble = sentences.trouble(code, len(failures), lasting)
+        if story.after:
+            delivery = shown.link(shown.page(Saga, story.after), _("delivery %(number)s") % {"number": story.after})
+            return sentences.requeued_since(trouble, attempts, delivery, in_words(story.after_status))
+        return sentences.given_up(trouble, attempts)
     if failures:
         trouble = sentences.still_failing(code, len(failures), clock.now() - failures[-1])
     else:

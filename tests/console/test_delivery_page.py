@@ -134,7 +134,9 @@ def test_a_dead_letter_and_its_requeue_are_told_on_both_deliveries(viewer: Clien
 
     dead, anew = story(viewer, letter.saga_id), story(viewer, done.saga_id)
 
-    assert "The hub gave up after 3 attempts; nothing more is tried until it is requeued." in dead
+    link = f'<a href="{rows.change("sagas_saga", done.saga_id)}">delivery {done.saga_id}</a>'
+    assert f"The hub gave up after 3 attempts; it was requeued as {link} (waiting)." in dead
+    assert "until it is requeued" not in dead
     assert "Became a dead letter" in dead
     assert f"as delivery {done.saga_id}" in dead
     for page in (dead, anew):
@@ -142,6 +144,13 @@ def test_a_dead_letter_and_its_requeue_are_told_on_both_deliveries(viewer: Clien
     assert rows.change("sagas_saga", done.saga_id) in dead
     assert rows.change("sagas_saga", letter.saga_id) in anew
     assert rows.change("deadletters_deadletter", letter.pk) in dead
+
+
+def test_a_dead_delivery_says_that_nothing_more_is_tried_until_it_is_requeued(viewer: Client):
+    letter = rows.dead_letter("http_503")
+
+    said = "The hub gave up after 3 attempts; nothing more is tried until it is requeued."
+    assert said in story(viewer, letter.saga_id)
 
 
 def test_the_requeue_button_is_for_those_who_may_and_only_once(viewer: Client, superuser: Client):
