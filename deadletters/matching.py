@@ -123,6 +123,7 @@ def _ask(request: HttpRequest, form: ReasonForm) -> HttpResponse:
     if found.behind is not None:
         further = {**context["query"], "limit": many.cleaned_data["limit"], "behind": found.behind.id}
         context["further"] = urlencode(further)
+        context["cut"] = len(found.letters) < many.cleaned_data["limit"]
     return TemplateResponse(request, ASK, {**context, **_shown(found.letters)})
 
 

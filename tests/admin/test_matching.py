@@ -348,6 +348,30 @@ def test_a_look_that_does_not_reach_the_end_leads_further_on(requeuer: Client, m
     assert seen == [[], [letters[3].pk], [letters[4].pk]]
 
 
+@pytest.mark.parametrize("chosen", [{}, {"event_type": "order.created"}])
+def test_as_many_are_found_as_were_asked_for_however_few_one_look_takes(
+    db: None, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any]
+):
+    monkeypatch.setattr(outstanding, "TAKEN", 2)
+    letters = many(8)
+
+    found = outstanding.outstanding(Choice(**chosen), 7)
+
+    assert [letter.pk for letter in found.letters] == [letter.pk for letter in letters[:7]]
+    assert found.behind is not None
+
+
+def test_the_page_says_when_it_found_fewer_than_were_asked_for(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
+    many(4)
+    said = "These are fewer than the 3 you asked for"
+
+    assert said not in requeuer.get(page_of({"limit": 3})).content.decode()
+    monkeypatch.setattr(outstanding, "EXAMINED", 1)
+    page = requeuer.get(page_of({"limit": 3})).content.decode()
+    assert len(listed_in(page)) == 2
+    assert said in page
+
+
 def test_choosing_another_number_keeps_the_place_that_was_come_to(requeuer: Client):
     letters = many(5)
 
