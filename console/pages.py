@@ -56,6 +56,7 @@ def delivery(saga: Saga, user: Any) -> dict[str, Any]:
             "is_short": sent.is_short,
             "url_is_masked": sent.url_is_masked,
             "body_address": reverse("admin:event_body", args=[saga.event_id]),
+            **_changed(story, may("trail.view_entry")),
         }
     return found
 
@@ -75,6 +76,18 @@ def _story(saga: Saga, with_attempts: bool) -> Story:
         after=after,
         after_status=after_status,
     )
+
+
+def _changed(story: Story, with_trail: bool) -> dict[str, Any]:
+    """Whether the subscription was changed after the last attempt, which may so have been another request.
+
+    Nothing is stored of what was sent but the event and the subscription as it is.
+    """
+    subscription, sent_at = story.saga.subscription, timeline.last_sent_at(story)
+    if sent_at is None or subscription.updated_at <= sent_at:
+        return {}
+    trail = reverse("admin:subscriptions_subscription_history", args=[subscription.pk])
+    return {"changed": shown.moment(subscription.updated_at), "trail_address": trail if with_trail else ""}
 
 
 def _letters(saga: Saga) -> dict[int, DeadLetter]:

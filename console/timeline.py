@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils.html import format_html
@@ -162,6 +162,16 @@ def moments(job: Job) -> list[tuple[str, datetime | None]]:
         (_("Applied to the delivery"), job.settled_at),
     ]
     return [(title, moment) for title, moment in found if moment is not None]
+
+
+def last_sent_at(story: Story) -> datetime | None:
+    """When the last attempt that has ended was sent; to whoever may not see attempts, no later than it was known."""
+    if not story.saga.attempt_count:
+        return None
+    for job in reversed(story.jobs or ()):
+        if job.finished_at is not None:
+            return job.finished_at - timedelta(milliseconds=job.duration_ms or 0)
+    return story.saga.updated_at
 
 
 def headline(story: Story) -> str:

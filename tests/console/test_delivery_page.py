@@ -22,6 +22,7 @@ from events.intake import publish
 from events.models import Event
 from jobs.models import Job
 from sagas.models import Saga
+from subscriptions import editing
 from subscriptions.models import Subscription
 from tests.admin import rows
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
@@ -186,6 +187,31 @@ def test_the_request_is_shown_as_the_endpoint_gets_it(receiver: Receiver, superu
     assert "hunter2" not in page
     assert "webhook-signature" not in page
     assert cipher.decrypt(Subscription.objects.get().secret) not in page
+
+
+def test_a_request_to_a_subscription_that_was_changed_since_is_said_to_be_the_one_of_now(
+    receiver: Receiver, staff: Callable[..., Client], superuser: Client
+):
+    subscription: Any = SubscriptionFactory(callback_url=receiver.url("/old"))
+    publish("order.created", {"order": 7})
+    drive.until_terminal()
+    saga = Saga.objects.get()
+    before = story(superuser, saga.pk)
+    editing.change(subscription, {"callback_url": receiver.url("/new")})
+
+    after = story(superuser, saga.pk)
+
+    history = f"/admin/subscriptions/subscription/{subscription.pk}/history/"
+    assert "The request as it is sent" in before
+    assert "was changed since" not in before
+    assert "traceparent header" in before
+    assert "The request as it would be sent now" in after
+    assert "The subscription was changed since the last attempt, at <time" in after
+    assert history in after.partition('id="changed-since"')[2].partition("</p>")[0]
+    curious = staff("curious", "view_saga", "view_event", "view_subscription")
+    told = story(curious, saga.pk).partition('id="changed-since"')[2].partition("</p>")[0]
+    assert "was changed since" in told
+    assert history not in told
 
 
 def test_a_long_body_is_not_put_on_a_command_line():
