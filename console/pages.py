@@ -10,9 +10,10 @@ from django.urls import reverse
 from deadletters.models import DeadLetter
 from events.models import Event
 from jobs.models import Job
+from sagas import transitions
 from sagas.models import Saga
 from subscriptions.models import Subscription
-from webhookhub.console import sentences, shown
+from webhookhub.console import shown
 
 from . import request as requests
 from . import timeline
@@ -27,11 +28,13 @@ User = AbstractBaseUser | AnonymousUser
 def delivery(saga: Saga, user: Any) -> dict[str, Any]:
     may = user.has_perm
     story = _story(saga, may("jobs.view_job"))
+    held_back = timeline.held_back(saga)
+    is_to_be_tried = saga.status in transitions.WAITING and not held_back
     found: dict[str, Any] = {
         "saga": saga,
         "badge": badge(saga.status),
         "headline": timeline.headline(story),
-        "held_back": _held_back(saga),
+        "held_back": held_back,
         "timeline": timeline.entries(story),
         "attempts_shown": story.jobs is not None,
         "earlier": max(0, saga.attempt_count - MOST_ATTEMPTS),
@@ -40,7 +43,7 @@ def delivery(saga: Saga, user: Any) -> dict[str, Any]:
         "event_address": shown.page(Event, saga.event_id),
         "created": shown.moment(saga.created_at),
         "updated": shown.moment(saga.updated_at),
-        "next_attempt": shown.moment(saga.next_attempt_at) if saga.status in ("Pending", "PendingRetry") else None,
+        "next_attempt": shown.moment(saga.next_attempt_at) if is_to_be_tried else None,
         "error": shown.error(saga.final_error_code),
         "letter": _letter(story.letter),
         "others": _generations(saga),
@@ -122,12 +125,6 @@ def _letter(letter: DeadLetter | None) -> dict[str, Any] | None:
         "address": shown.page(DeadLetter, letter.pk),
         "requeued": getattr(letter, "requeue", None) is not None,
     }
-
-
-def _held_back(saga: Saga) -> str | None:
-    if saga.status not in ("Pending", "PendingRetry"):
-        return None
-    return sentences.held_back(saga.subscription.active, saga.subscription.verified)
 
 
 def event(event: Event, user: Any) -> dict[str, Any]:

@@ -59,11 +59,20 @@ def entries(story: Story) -> list[Entry]:
             Entry(shown.moment(story.letter.failed_at), BAD, title, (), "", shown.page(DeadLetter, story.letter.pk))
         )
     found += _requeued(story)
-    waits = sentences.held_back(saga.subscription.active, saga.subscription.verified)
     if saga.status in transitions.WAITING:
         title = _("Next attempt") if saga.attempt_count else _("First attempt")
-        found.append(Entry(shown.moment(saga.next_attempt_at), BUSY, title, (waits,) if waits else ()))
+        waits = held_back(saga)
+        # While it is held back its time is only when that is looked at again.
+        at = shown.NOTHING if waits else shown.moment(saga.next_attempt_at)
+        found.append(Entry(at, BUSY, title, (waits,) if waits else ()))
     return found
+
+
+def held_back(saga: Saga) -> str | None:
+    """Why it is not tried for the time being; None if there is no reason."""
+    if saga.status not in transitions.WAITING:
+        return None
+    return sentences.held_back(saga.subscription.active, saga.subscription.verified)
 
 
 def _received(saga: Saga) -> Entry:
@@ -183,7 +192,7 @@ def headline(story: Story) -> str:
     if saga.status == transitions.IN_PROGRESS:
         return sentences.under_way(attempts + 1)
     if not code or not attempts:
-        return sentences.begins(saga.next_attempt_at)
+        return sentences.waits(None) if held_back(saga) else sentences.begins(saga.next_attempt_at)
     failures = _in_a_row(story.jobs or (), code)
     if saga.status == transitions.DEAD_LETTERED:
         lasting = failures[0] - failures[-1] if failures else None
@@ -196,7 +205,7 @@ def headline(story: Story) -> str:
         trouble = sentences.still_failing(code, len(failures), clock.now() - failures[-1])
     else:
         trouble = sentences.undelivered(code, clock.now() - saga.created_at)
-    return sentences.tries_again(trouble, saga.next_attempt_at)
+    return sentences.waits(trouble) if held_back(saga) else sentences.tries_again(trouble, saga.next_attempt_at)
 
 
 def _in_a_row(jobs: Sequence[Job], code: str) -> list[datetime]:

@@ -30,14 +30,14 @@ def _text(**attributes: str) -> Any:
     return UnfoldAdminTextInputWidget(attrs={"spellcheck": "false", "autocomplete": "off", **attributes})
 
 
-def _number(label: Any, invalid: Any) -> forms.IntegerField:
+def _number(label: Any, invalid: Any, too_large: Any) -> forms.IntegerField:
     return forms.IntegerField(
         label=label,
         required=False,
         min_value=1,
         max_value=LARGEST_ID,
         widget=_text(inputmode="numeric"),
-        error_messages={"invalid": invalid},
+        error_messages={"invalid": invalid, "min_value": invalid, "max_value": too_large},
     )
 
 
@@ -47,7 +47,11 @@ class FilterForm(forms.Form):
     error_code = forms.CharField(
         label=_("Error code"), required=False, max_length=100, widget=_text(list="hub-error-codes")
     )
-    subscription = _number(_("Subscription number"), _("A subscription's number is a whole number, such as 12."))
+    subscription = _number(
+        _("Subscription number"),
+        _("A subscription's number is a whole number, such as 12."),
+        _("There is no subscription with this number."),
+    )
     event_type = forms.RegexField(
         r"\A[A-Za-z0-9_.-]{1,100}\Z",
         label=_("Event type"),
@@ -63,8 +67,16 @@ class FilterForm(forms.Form):
         choices=[("", _("either way")), (NOT_YET, _("not yet")), (BEFORE, _("already"))],
         widget=UnfoldAdminSelectWidget,
     )
-    event = _number(_("Event number"), _("An event's number is a whole number, such as 12."))
-    saga = _number(_("Delivery number"), _("A delivery's number is a whole number, such as 12."))
+    event = _number(
+        _("Event number"),
+        _("An event's number is a whole number, such as 12."),
+        _("There is no event with this number."),
+    )
+    saga = _number(
+        _("Delivery number"),
+        _("A delivery's number is a whole number, such as 12."),
+        _("There is no delivery with this number."),
+    )
     q = forms.CharField(required=False, widget=forms.HiddenInput)
     # Where to look further back: of those that failed at the very moment `until`, the ones up to this number.
     upto = forms.IntegerField(required=False, min_value=1, max_value=LARGEST_ID, widget=forms.HiddenInput)

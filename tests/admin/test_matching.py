@@ -121,7 +121,9 @@ def test_each_filter_narrows_the_list_and_all_of_them_together(requeuer: Client)
     ("given", "said"),
     [
         ({"subscription": "x"}, "whole number"),
-        ({"subscription": "9" * 30}, "less than or equal"),
+        ({"subscription": "0"}, "whole number, such as 12"),
+        ({"subscription": "9" * 20}, "There is no subscription with this number."),
+        ({"saga": "9" * 20}, "There is no delivery with this number."),
         ({"event_type": "a b"}, "letters, digits, dots"),
         ({"since": "yesterday"}, "Write the time as"),
         ({"since": "0001-01-01 00:00"}, "Write the time as"),

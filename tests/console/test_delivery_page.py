@@ -104,8 +104,34 @@ def test_the_first_attempt_is_said_to_be_waited_for(viewer: Client):
 
     page = story(viewer, saga.pk)
 
-    assert "Waits for its first attempt" in page
+    assert "Waits for its first attempt." in page
     assert "The subscription is switched off: its deliveries wait until it is switched on again." in page
+
+
+def test_a_delivery_that_is_held_back_promises_no_time_for_its_next_try(viewer: Client):
+    saga: Any = SagaFactory(
+        subscription=SubscriptionFactory(active=False), status="PendingRetry", attempt_count=1,
+        final_error_code="http_503", next_attempt_at=clock.now() + timedelta(hours=1),
+    )  # fmt: skip
+    failed(saga, 1, "http_503", 3)
+
+    page = story(viewer, saga.pk)
+
+    assert "The endpoint answered 503, 3 h ago." in page
+    assert "The subscription is switched off: its deliveries wait until it is switched on again." in page
+    assert "next try at" not in page
+    assert f"{saga.next_attempt_at:%Y-%m-%d %H:%M:%S}" not in page
+
+
+def test_redirects_are_told_in_one_sentence(viewer: Client):
+    saga: Any = SagaFactory(status="DeadLettered", attempt_count=3, final_error_code="redirect")
+    for number in (1, 2, 3):
+        failed(saga, number, "redirect", 3 - number)
+
+    said = (
+        "The endpoint answered with a redirect (redirects are not followed), 3 times in a row over 2 h. The hub gave up"
+    )
+    assert said in story(viewer, saga.pk)
 
 
 def test_an_attempt_under_way_is_told_with_its_worker_and_the_resets_of_its_lease(viewer: Client):

@@ -74,6 +74,11 @@ def tries_again(trouble: str, at: datetime) -> str:
     return format_html(_("{trouble}; next try at {at}."), trouble=trouble, at=shown.moment(at))
 
 
+def waits(trouble: str | None) -> str:
+    """Of one that is held back: nobody knows until when."""
+    return _("Waits for its first attempt.") if trouble is None else _("%(trouble)s.") % {"trouble": trouble}
+
+
 def begins(at: datetime) -> str:
     return format_html(_("Waits for its first attempt, at {at}."), at=shown.moment(at))
 
