@@ -35,7 +35,7 @@ def addresses() -> Iterator[tuple[str, str]]:
     """A name and an address for each thing that can be opened."""
     from django.urls import reverse
 
-    from deadletters.models import DeadLetter
+    from deadletters.models import DeadLetter, Requeue
     from events.models import Event
     from jobs.models import Job
     from sagas.models import Saga
@@ -68,6 +68,14 @@ def addresses() -> Iterator[tuple[str, str]]:
     for name, pk in newest.items():
         yield f"page {name}", reverse(f"admin:{name}_change", args=[pk])
     yield "page of a dead saga", reverse("admin:sagas_saga_change", args=[letter.saga_id])
+    # One that was requeued, its delivery and the one that came of it.
+    first = Requeue.objects.order_by("id").select_related("dead_letter__saga")[0].dead_letter
+    yield "page of a requeued dead letter", reverse("admin:deadletters_deadletter_change", args=[first.pk])
+    yield "page of a requeued saga", reverse("admin:sagas_saga_change", args=[first.saga_id])
+    anew = Saga.objects.get(
+        event=first.event_id, subscription=first.subscription_id, generation=first.saga.generation + 1
+    )
+    yield "page of the saga of a requeue", reverse("admin:sagas_saga_change", args=[anew.pk])
     yield "page to add a subscription", reverse("admin:subscriptions_subscription_add")
     for name in ("sagas_saga", "events_event", "deadletters_deadletter"):
         for what, term in terms.items():

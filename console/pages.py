@@ -10,9 +10,10 @@ from django.urls import reverse
 from deadletters.models import DeadLetter
 from events.models import Event
 from jobs.models import Job
+from sagas import transitions
 from sagas.models import Saga
 from subscriptions.models import Subscription
-from webhookhub.console import sentences, shown
+from webhookhub.console import shown
 
 from . import request as requests
 from . import timeline
@@ -27,11 +28,13 @@ User = AbstractBaseUser | AnonymousUser
 def delivery(saga: Saga, user: Any) -> dict[str, Any]:
     may = user.has_perm
     story = _story(saga, may("jobs.view_job"))
+    held_back = timeline.held_back(saga)
+    is_to_be_tried = saga.status in transitions.WAITING and not held_back
     found: dict[str, Any] = {
         "saga": saga,
         "badge": badge(saga.status),
         "headline": timeline.headline(story),
-        "held_back": _held_back(saga),
+        "held_back": held_back,
         "timeline": timeline.entries(story),
         "attempts_shown": story.jobs is not None,
         "earlier": max(0, saga.attempt_count - MOST_ATTEMPTS),
@@ -40,7 +43,7 @@ def delivery(saga: Saga, user: Any) -> dict[str, Any]:
         "event_address": shown.page(Event, saga.event_id),
         "created": shown.moment(saga.created_at),
         "updated": shown.moment(saga.updated_at),
-        "next_attempt": shown.moment(saga.next_attempt_at) if saga.status in ("Pending", "PendingRetry") else None,
+        "next_attempt": shown.moment(saga.next_attempt_at) if is_to_be_tried else None,
         "error": shown.error(saga.final_error_code),
         "letter": _letter(story.letter),
         "others": _generations(saga),
@@ -56,23 +59,38 @@ def delivery(saga: Saga, user: Any) -> dict[str, Any]:
             "is_short": sent.is_short,
             "url_is_masked": sent.url_is_masked,
             "body_address": reverse("admin:event_body", args=[saga.event_id]),
+            **_changed(story, may("trail.view_entry")),
         }
     return found
 
 
 def _story(saga: Saga, with_attempts: bool) -> Story:
     letters = _letters(saga)
-    generations = dict(_family(saga))
+    family = {generation: (id, status) for generation, id, status in _family(saga)}
     jobs = list(reversed(saga.jobs.order_by("-attempt_no")[:MOST_ATTEMPTS])) if with_attempts else None
-    before = generations.get(saga.generation - 1)
+    before, _ = family.get(saga.generation - 1, (None, ""))
+    after, after_status = family.get(saga.generation + 1, (None, ""))
     return Story(
         saga=saga,
         jobs=jobs,
         letter=letters.get(saga.pk),
         letter_before=letters.get(before) if before else None,
         before=before,
-        after=generations.get(saga.generation + 1),
+        after=after,
+        after_status=after_status,
     )
+
+
+def _changed(story: Story, with_trail: bool) -> dict[str, Any]:
+    """Whether the subscription was changed after the last attempt, which may so have been another request.
+
+    Nothing is stored of what was sent but the event and the subscription as it is.
+    """
+    subscription, sent_at = story.saga.subscription, timeline.last_sent_at(story)
+    if sent_at is None or subscription.updated_at <= sent_at:
+        return {}
+    trail = reverse("admin:subscriptions_subscription_history", args=[subscription.pk])
+    return {"changed": shown.moment(subscription.updated_at), "trail_address": trail if with_trail else ""}
 
 
 def _letters(saga: Saga) -> dict[int, DeadLetter]:
@@ -81,21 +99,20 @@ def _letters(saga: Saga) -> dict[int, DeadLetter]:
     return {letter.saga_id: letter for letter in rows}
 
 
-def _family(saga: Saga) -> list[tuple[int, int]]:
-    """Generation and number of the deliveries of the same event to the same subscription, read once."""
+def _family(saga: Saga) -> list[tuple[int, int, str]]:
+    """Generation, number and status of the deliveries of the same event to the same subscription, read once."""
     kept: list[tuple[int, int, str]] | None = saga.__dict__.get("_family")
     if kept is None:
         rows = Saga.objects.filter(event_id=saga.event_id, subscription_id=saga.subscription_id)
         kept = list(rows.order_by("generation").values_list("generation", "id", "status")[:MOST_DELIVERIES])
         saga.__dict__["_family"] = kept
-    return [(generation, id) for generation, id, _ in kept]
+    return kept
 
 
 def _generations(saga: Saga) -> list[dict[str, Any]]:
-    _family(saga)
     return [
         {"address": shown.page(Saga, id), "id": id, "generation": generation, "status": in_words(status)}
-        for generation, id, status in saga.__dict__["_family"]
+        for generation, id, status in _family(saga)
         if id != saga.pk
     ]
 
@@ -108,12 +125,6 @@ def _letter(letter: DeadLetter | None) -> dict[str, Any] | None:
         "address": shown.page(DeadLetter, letter.pk),
         "requeued": getattr(letter, "requeue", None) is not None,
     }
-
-
-def _held_back(saga: Saga) -> str | None:
-    if saga.status not in ("Pending", "PendingRetry"):
-        return None
-    return sentences.held_back(saga.subscription.active, saga.subscription.verified)
 
 
 def event(event: Event, user: Any) -> dict[str, Any]:

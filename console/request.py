@@ -1,4 +1,4 @@
-"""The request of a delivery as it is sent, for people: without the signature, and without what headers hold."""
+"""The request of a delivery as it would be sent now, for people: without the signature, or what headers hold."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ class Sent:
 
 
 def sent(event: Event, subscription: Subscription, attempt: int) -> Sent:
-    """What an attempt sends. The signature and the time of sending are left out: each is new every time."""
+    """What an attempt sends as the subscription is now: nothing keeps to which address an earlier one went.
+
+    The signature, the time of sending and the traceparent are left out: each is new every time.
+    """
     own = [f"webhook-id: {event.uid}", f"webhook-attempt: {max(1, attempt)}"]
     url = subscription.shown_url
     return Sent(url, [*own, *ALWAYS, *_custom(subscription)], body(event), url != subscription.callback_url)

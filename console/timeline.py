@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils.html import format_html
@@ -18,6 +18,8 @@ from sagas import transitions
 from sagas.models import Saga
 from webhookhub.console import plain, sentences, shown
 from webhookhub.db import clock
+
+from .badges import in_words
 
 GOOD, BAD, WARN, BUSY, PLAIN = "good", "bad", "warn", "busy", ""
 
@@ -44,6 +46,7 @@ class Story:
     letter_before: DeadLetter | None = None
     before: int | None = None
     after: int | None = None
+    after_status: str = ""
 
 
 def entries(story: Story) -> list[Entry]:
@@ -56,11 +59,20 @@ def entries(story: Story) -> list[Entry]:
             Entry(shown.moment(story.letter.failed_at), BAD, title, (), "", shown.page(DeadLetter, story.letter.pk))
         )
     found += _requeued(story)
-    waits = sentences.held_back(saga.subscription.active, saga.subscription.verified)
     if saga.status in transitions.WAITING:
         title = _("Next attempt") if saga.attempt_count else _("First attempt")
-        found.append(Entry(shown.moment(saga.next_attempt_at), BUSY, title, (waits,) if waits else ()))
+        waits = held_back(saga)
+        # While it is held back its time is only when that is looked at again.
+        at = shown.NOTHING if waits else shown.moment(saga.next_attempt_at)
+        found.append(Entry(at, BUSY, title, (waits,) if waits else ()))
     return found
+
+
+def held_back(saga: Saga) -> str | None:
+    """Why it is not tried for the time being; None if there is no reason."""
+    if saga.status not in transitions.WAITING:
+        return None
+    return sentences.held_back(saga.subscription.active, saga.subscription.verified)
 
 
 def _received(saga: Saga) -> Entry:
@@ -161,6 +173,16 @@ def moments(job: Job) -> list[tuple[str, datetime | None]]:
     return [(title, moment) for title, moment in found if moment is not None]
 
 
+def last_sent_at(story: Story) -> datetime | None:
+    """When the last attempt that has ended was sent; to whoever may not see attempts, no later than it was known."""
+    if not story.saga.attempt_count:
+        return None
+    for job in reversed(story.jobs or ()):
+        if job.finished_at is not None:
+            return job.finished_at - timedelta(milliseconds=job.duration_ms or 0)
+    return story.saga.updated_at
+
+
 def headline(story: Story) -> str:
     """The whole story in one sentence."""
     saga = story.saga
@@ -170,16 +192,20 @@ def headline(story: Story) -> str:
     if saga.status == transitions.IN_PROGRESS:
         return sentences.under_way(attempts + 1)
     if not code or not attempts:
-        return sentences.begins(saga.next_attempt_at)
+        return sentences.waits(None) if held_back(saga) else sentences.begins(saga.next_attempt_at)
     failures = _in_a_row(story.jobs or (), code)
     if saga.status == transitions.DEAD_LETTERED:
         lasting = failures[0] - failures[-1] if failures else None
-        return sentences.given_up(sentences.trouble(code, len(failures), lasting), attempts)
+        trouble = sentences.trouble(code, len(failures), lasting)
+        if story.after:
+            delivery = shown.link(shown.page(Saga, story.after), _("delivery %(number)s") % {"number": story.after})
+            return sentences.requeued_since(trouble, attempts, delivery, in_words(story.after_status))
+        return sentences.given_up(trouble, attempts)
     if failures:
         trouble = sentences.still_failing(code, len(failures), clock.now() - failures[-1])
     else:
         trouble = sentences.undelivered(code, clock.now() - saga.created_at)
-    return sentences.tries_again(trouble, saga.next_attempt_at)
+    return sentences.waits(trouble) if held_back(saga) else sentences.tries_again(trouble, saga.next_attempt_at)
 
 
 def _in_a_row(jobs: Sequence[Job], code: str) -> list[datetime]:

@@ -105,18 +105,22 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         """What the term names is part of what the list looks for, like the filter: the two go together."""
         return queryset, False
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        context = {**(extra_context or {}), "may_requeue": self.has_requeue_permission(request)}
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> DeadLetter | None:
+        """With all that its page shows."""
+        letters = self.get_queryset(request).select_related("saga", "event", "subscription", "requeue")
         id = number(object_id)
-        letter = (
-            DeadLetter.objects.select_related("saga").defer("payload_snapshot").filter(pk=id).first() if id else None
-        )
-        successor = successors([letter]).get(letter.pk) if letter else None
+        found: DeadLetter | None = letters.defer("event__payload").filter(pk=id).first() if id else None
+        return found
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        letter: DeadLetter = context["original"]
+        successor = _successor(letter)
         leads = request.user.has_perm(LEADING["delivery_link"])
+        context["may_requeue"] = self.has_requeue_permission(request)
         context["requeued_as"] = successor and (confirmation.delivery(successor) if leads else _delivery(successor))
-        return super().change_view(request, object_id, form_url, context)
+        return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.display(description=_("event type"))
     def event_type(self, letter: DeadLetter) -> str:
@@ -184,11 +188,19 @@ def _delivery(saga_id: int) -> str:
     return gettext("delivery %(number)s") % {"number": saga_id}
 
 
+def _successor(letter: DeadLetter) -> int | None:
+    """Looked for once: the page asks for each of its fields several times."""
+    if "successor" not in letter.__dict__:
+        letter.__dict__["successor"] = successors([letter]).get(letter.pk)
+    found: int | None = letter.__dict__["successor"]
+    return found
+
+
 def _requeued(letter: DeadLetter, named: Callable[[int], str]) -> SafeString | str:
     request = getattr(letter, "requeue", None)
     if request is None:
         return gettext("no")
-    saga_id = successors([letter]).get(letter.pk)
+    saga_id = _successor(letter)
     # None if it was cut short between the record and the delivery.
     unbegun = gettext("a delivery not begun yet: requeue it again to complete it")
     delivery = unbegun if saga_id is None else named(saga_id)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -16,7 +15,7 @@ from webhookhub.console.search import LARGEST_ID
 from webhookhub.console.typed import MomentField
 from webhookhub.egress.errors import MEANING
 
-from .choice import Choice, newest_first
+from .choice import Choice, Position, newest_first, position
 from .models import DeadLetter, Requeue
 
 MOST_LISTED = 500
@@ -31,14 +30,14 @@ def _text(**attributes: str) -> Any:
     return UnfoldAdminTextInputWidget(attrs={"spellcheck": "false", "autocomplete": "off", **attributes})
 
 
-def _number(label: Any, invalid: Any) -> forms.IntegerField:
+def _number(label: Any, invalid: Any, too_large: Any) -> forms.IntegerField:
     return forms.IntegerField(
         label=label,
         required=False,
         min_value=1,
         max_value=LARGEST_ID,
         widget=_text(inputmode="numeric"),
-        error_messages={"invalid": invalid},
+        error_messages={"invalid": invalid, "min_value": invalid, "max_value": too_large},
     )
 
 
@@ -48,7 +47,11 @@ class FilterForm(forms.Form):
     error_code = forms.CharField(
         label=_("Error code"), required=False, max_length=100, widget=_text(list="hub-error-codes")
     )
-    subscription = _number(_("Subscription number"), _("A subscription's number is a whole number, such as 12."))
+    subscription = _number(
+        _("Subscription number"),
+        _("A subscription's number is a whole number, such as 12."),
+        _("There is no subscription with this number."),
+    )
     event_type = forms.RegexField(
         r"\A[A-Za-z0-9_.-]{1,100}\Z",
         label=_("Event type"),
@@ -64,9 +67,19 @@ class FilterForm(forms.Form):
         choices=[("", _("either way")), (NOT_YET, _("not yet")), (BEFORE, _("already"))],
         widget=UnfoldAdminSelectWidget,
     )
-    event = _number(_("Event number"), _("An event's number is a whole number, such as 12."))
-    saga = _number(_("Delivery number"), _("A delivery's number is a whole number, such as 12."))
+    event = _number(
+        _("Event number"),
+        _("An event's number is a whole number, such as 12."),
+        _("There is no event with this number."),
+    )
+    saga = _number(
+        _("Delivery number"),
+        _("A delivery's number is a whole number, such as 12."),
+        _("There is no delivery with this number."),
+    )
     q = forms.CharField(required=False, widget=forms.HiddenInput)
+    # Where to look further back: of those that failed at the very moment `until`, the ones up to this number.
+    upto = forms.IntegerField(required=False, min_value=1, max_value=LARGEST_ID, widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
@@ -93,6 +106,11 @@ class FilterForm(forms.Form):
         """The list that this is the filter of."""
         return shown.listing(DeadLetter, urlencode(self.query))
 
+    def start(self) -> Position | None:
+        """Behind which position the list begins; None at the newest."""
+        until, upto = self.cleaned_data["until"], self.cleaned_data["upto"]
+        return Position(until, upto + 1) if until and upto else None
+
     def choice(self) -> Choice:
         given = self.cleaned_data
         return Choice(
@@ -112,17 +130,17 @@ NAMES = tuple(FilterForm.base_fields)
 
 @dataclass
 class Found:
-    """The newest that match, of those looked at; `older` is the moment from which on to look further back, if any."""
+    """The newest that match, of those looked at; `older` is the first of those further back, if there are any."""
 
     letters: list[DeadLetter] = field(default_factory=list)
-    older: datetime | None = None
+    older: Position | None = None
 
 
-def find(choice: Choice, requeued: str = "") -> Found:
+def find(choice: Choice, requeued: str = "", after: Position | None = None) -> Found:
     """One window of the table, in the order of failure, and what matches in it."""
     if choice.is_indexed and not requeued:
-        return _bounded(newest_first(choice, None, MOST_LISTED + 1), MOST_LISTED)
-    window = _bounded(newest_first(choice, None, MOST_EXAMINED + 1), MOST_EXAMINED)
+        return _bounded(newest_first(choice, after, MOST_LISTED + 1), MOST_LISTED)
+    window = _bounded(newest_first(choice, after, MOST_EXAMINED + 1), MOST_EXAMINED)
     kept = choice.keep(window.letters)
     if requeued:
         # By the record of the request, which is made before the delivery: one that was cut short in between counts.
@@ -132,4 +150,4 @@ def find(choice: Choice, requeued: str = "") -> Found:
 
 
 def _bounded(letters: list[DeadLetter], most: int) -> Found:
-    return Found(letters[:most], letters[most].failed_at if len(letters) > most else None)
+    return Found(letters[:most], position(letters[most]) if len(letters) > most else None)

@@ -12,7 +12,7 @@ from django.utils.timezone import localtime
 from webhookhub.console.lists import NewestFirst
 from webhookhub.console.zone import COOKIE
 
-from .choice import Choice
+from .choice import Choice, position
 from .filters import MOST_LISTED, NAMES, FilterForm, Found, find
 from .forms import MOST_AT_ONCE
 from .models import DeadLetter
@@ -38,7 +38,7 @@ class FilteredList(NewestFirst):
         # Asked twice in a request that chooses from the list: once is enough.
         given = self.filter_form
         self.choice = self.choice or given.choice()
-        self.found = self.found or find(self.choice, given.cleaned_data["requeued"])
+        self.found = self.found or find(self.choice, given.cleaned_data["requeued"], given.start())
         chosen = queryset.filter(pk__in=[letter.id for letter in self.found.letters[:MOST_LISTED]])
         chosen.known_count = min(len(self.found.letters), MOST_LISTED)  # type: ignore[attr-defined]
         return chosen
@@ -67,9 +67,10 @@ class FilteredList(NewestFirst):
         if self.found is None:
             return ""
         cut = self.found.letters[MOST_LISTED:]
-        older = cut[0].failed_at if cut else self.found.older
+        older = position(cut[0]) if cut else self.found.older
         if older is None:
             return ""
-        # Up to and with this microsecond: of those that failed together some may be listed again, none is left out.
+        # With its number: however many failed at the same moment, the next page begins behind this one.
         # With its offset: an hour that a zone has twice in a year is not to be guessed at.
-        return urlencode({**self.filter_form.query, "until": localtime(older).isoformat(" ")})
+        until = localtime(older.failed_at).isoformat(" ")
+        return urlencode({**self.filter_form.query, "until": until, "upto": str(older.id)})

@@ -8,7 +8,7 @@ reload or after a login, is asked about the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -123,6 +123,7 @@ def _ask(request: HttpRequest, form: ReasonForm) -> HttpResponse:
     if found.behind is not None:
         further = {**context["query"], "limit": many.cleaned_data["limit"], "behind": found.behind.id}
         context["further"] = urlencode(further)
+        context["cut"] = len(found.letters) < many.cleaned_data["limit"]
     return TemplateResponse(request, ASK, {**context, **_shown(found.letters)})
 
 
@@ -137,7 +138,13 @@ def _shown(letters: Sequence[DeadLetter]) -> dict[str, Any]:
     }
 
 
+def _named(people: Iterable[str]) -> str:
+    names = sorted(set(people))
+    return ", ".join(names[:MOST_NAMED]) + (" …" if len(names) > MOST_NAMED else "")
+
+
 def _show(request: HttpRequest, run: Run, done: Outcome) -> HttpResponse:
+    anew = [result for result in done.requeued if result.is_delivered_now]
     context: dict[str, Any] = {
         **admin.site.each_context(request),
         "title": _("Requeue all that match"),
@@ -149,6 +156,7 @@ def _show(request: HttpRequest, run: Run, done: Outcome) -> HttpResponse:
         "again": not done.new,
         "ask_address": request.get_full_path(),
         "list_address": FilterForm(request.GET).list_address,
-        "latest": [(result.dead_letter_id, delivery(result.saga_id)) for result in done.requeued[-MOST_NAMED:]],
+        "before_by": _named(result.requested_by for result in done.requeued if not result.is_delivered_now),
+        "latest": [(result.dead_letter_id, delivery(result.saga_id)) for result in anew[-MOST_NAMED:]],
     }
     return TemplateResponse(request, SHOW, context)

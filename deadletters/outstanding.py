@@ -15,6 +15,7 @@ from .models import DeadLetter, Requeue
 # What one look passes over at most, and how many of those still to be requeued it takes from that.
 EXAMINED = 4500
 TAKEN = 2000
+# At least so many looks, and as many as it takes to come to the limit where every one takes all that it may.
 LOOKS = 2
 
 
@@ -29,7 +30,7 @@ class Outstanding:
 def outstanding(choice: Choice, limit: int, behind: Position | None = None) -> Outstanding:
     """At most `limit` that match and have no new delivery."""
     found = Outstanding(behind=behind)
-    for _ in range(LOOKS):
+    for _ in range(max(LOOKS, -(-limit // TAKEN))):
         room = limit - len(found.letters)
         # Where the index knows everything that is asked for, none is taken in vain; one more shows that there are more.
         taken, found.behind = _look(choice, found.behind, min(TAKEN, room + 1) if choice.is_indexed else TAKEN)

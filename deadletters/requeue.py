@@ -3,12 +3,17 @@
 The request is recorded before the saga is made, each under a unique key. Two people, or two tries of one request,
 make one saga; a request cut short in between is completed by whoever asks again. The trail is told together with the
 record: once, of what is new in it, and of a request that finds everything done before, nothing.
+
+One that is recorded and has no saga may be a colleague's of this very moment: it is helped to its saga and stays the
+colleague's. Only when it is older than any that is still at work it was cut short, and whoever completes it says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 from django.core.exceptions import PermissionDenied
@@ -20,6 +25,7 @@ from sagas.models import Saga
 from sagas.policy import RetryPolicy
 from trail import actions
 from trail.record import listed, record
+from webhookhub.db import clock
 from webhookhub.db.retry import in_transaction
 from webhookhub.db.statements import insert_new
 from webhookhub.ids import new_token
@@ -31,6 +37,8 @@ from .models import DeadLetter, Requeue
 PERMISSION = "deadletters.requeue_deadletter"
 BULK_PERMISSION = "deadletters.bulk_requeue_deadletter"
 BATCH = 500
+# So long after its record a request without its delivery is not at work any more.
+CUT_SHORT_AFTER = timedelta(seconds=20)
 NEEDED_COLUMNS = (
     "saga__generation",
     "event__correlation_id",
@@ -115,12 +123,12 @@ def carry_out(
     """For whoever has asked `require`. Under the same `token` it is the same request: what it did, it is told again."""
     wanted, token = sorted(set(dead_letter_ids)), token or new_token()
     batches = [_letters(wanted[start : start + BATCH]) for start in range(0, len(wanted), BATCH)]
-    new = in_transaction(lambda: _record(batches, by.get_username(), reason, token, told))
+    new, completed = in_transaction(lambda: _record(batches, by.get_username(), reason, token, told))
     requeued: list[Requeued] = []
     for letters in batches:
-        requeued += _deliver(letters, token)
+        requeued += _deliver(letters, token, completed)
         progress(len(requeued))
-    return Outcome(requeued, new)
+    return Outcome(requeued, new + len(completed))
 
 
 def require(by: Requester, reason: str, *, many: bool) -> str:
@@ -149,29 +157,40 @@ def _letters(ids: Sequence[int]) -> list[DeadLetter]:
     return found
 
 
-def _record(batches: Sequence[Sequence[DeadLetter]], username: str, reason: str, token: str, told: Told) -> int:
-    """Who asked, and the trail's entry, in one transaction.
+class Recorded(NamedTuple):
+    """How many nobody had asked for before, and the dead letters whose request, cut short, was completed."""
 
-    Returns how many are delivered by this request: those for which nobody had asked before, and those whose request was
-    cut short.
-    """
-    given = {"requested_by": username, "reason": reason, "request_token": token}
+    new: int
+    completed: set[int]
+
+
+def _record(batches: Sequence[Sequence[DeadLetter]], username: str, reason: str, token: str, told: Told) -> Recorded:
+    """Who asked, and the trail's entry, in one transaction; with it what completes others' requests."""
+    now = clock.now()
+    given = {"requested_by": username, "requested_at": now, "reason": reason, "request_token": token}
     new = sum(
         insert_new(Requeue, [{"dead_letter_id": letter.id, **given} for letter in letters], key=("dead_letter_id",))
         for letters in batches
     )
     ids = [letter.id for letters in batches for letter in letters]
-    completed = 0
+    completed: set[int] = set()
     if new < len(ids):
-        completed = sum(len(letters) - len(successors(letters)) for letters in batches) - new
-    if not new and not completed:
-        return 0
-    one = ids[0] if told.action == actions.REQUEUE else None
-    details = {**told.details, **({} if one else _came_of_it(ids, new, token))}
-    if completed:
-        details["completed"] = completed
-    record(told.action, kind="deadletter", id=one, name=told.name, by=username, reason=reason, details=details)
-    return new + completed
+        completed = {id for letters in batches for id in _complete(letters, now - CUT_SHORT_AFTER, token)}
+    if new or completed:
+        one = ids[0] if told.action == actions.REQUEUE else None
+        details = {**told.details, **({} if one else _came_of_it(ids, new, token))}
+        if completed:
+            details["completed"] = len(completed)
+        record(told.action, kind="deadletter", id=one, name=told.name, by=username, reason=reason, details=details)
+    return Recorded(new, completed)
+
+
+def _complete(letters: Sequence[DeadLetter], recorded_before: datetime, token: str) -> set[int]:
+    """Make the sagas of others' requests that were cut short; those that this call, and no other, has made."""
+    requests = Requeue.objects.filter(dead_letter__in=letters, requested_at__lt=recorded_before)
+    old = set(requests.exclude(request_token=token).values_list("dead_letter_id", flat=True))
+    done = successors([letter for letter in letters if letter.id in old]) if old else {}
+    return _bear([letter for letter in letters if letter.id in old - done.keys()])
 
 
 def _came_of_it(ids: Sequence[int], new: int, token: str) -> dict[str, Any]:
@@ -183,9 +202,9 @@ def _came_of_it(ids: Sequence[int], new: int, token: str) -> dict[str, Any]:
     return {"requeued": new, "requeued_before": len(ids) - new, "dead_letters": listed(mine)}
 
 
-def _deliver(letters: Sequence[DeadLetter], token: str) -> list[Requeued]:
+def _deliver(letters: Sequence[DeadLetter], token: str, completed: AbstractSet[int]) -> list[Requeued]:
     before = successors(letters)
-    births.insert([_birth(letter) for letter in letters], BATCH)
+    born = _bear([letter for letter in letters if letter.id not in before]) | completed
     after = successors(letters)
     requests = {request.dead_letter_id: request for request in Requeue.objects.filter(dead_letter__in=letters)}
     results = []
@@ -193,9 +212,9 @@ def _deliver(letters: Sequence[DeadLetter], token: str) -> list[Requeued]:
         request, saga_id = requests[letter.id], after[letter.id]
         # Whoever recorded the request is its author, even when another, asking meanwhile, made the saga for it:
         # of many who ask at once, exactly one is told that the delivery is theirs.
-        created, is_new = request.request_token == token, letter.id not in before
-        results.append(Requeued(letter.id, saga_id, created, request.requested_by, is_new and not created))
-        if is_new:
+        created = request.request_token == token
+        results.append(Requeued(letter.id, saga_id, created, request.requested_by, letter.id in completed))
+        if letter.id in born:
             log(
                 Fact.SAGA_REQUEUED,
                 correlation_id=letter.event.correlation_id,
@@ -205,6 +224,13 @@ def _deliver(letters: Sequence[DeadLetter], token: str) -> list[Requeued]:
                 requested_by=request.requested_by,
             )
     return results
+
+
+def _bear(letters: Sequence[DeadLetter]) -> set[int]:
+    """Those whose saga was made here."""
+    of_letters = {letter.id: _birth(letter) for letter in letters}
+    born = births.insert(list(of_letters.values()), BATCH)
+    return {id for id, birth in of_letters.items() if birth.key in born}
 
 
 def _birth(letter: DeadLetter) -> Birth:

@@ -100,7 +100,7 @@ def backfill(
             )
             told = True
         # Others, such as the router, may make some of them at this moment: those are not counted here.
-        created += births.insert([Birth(id, subscription_id, 0, policy(subscription)) for id in missing], size)
+        created += len(births.insert([Birth(id, subscription_id, 0, policy(subscription)) for id in missing], size))
         examined += len(batch)
         if len(batch) < size:
             return Backfill(examined, created, until, None, told)

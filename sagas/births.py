@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from figures import totals
 from webhookhub.db import clock
 from webhookhub.db.retry import in_transaction
-from webhookhub.db.statements import insert_new
+from webhookhub.db.statements import insert_which
 from webhookhub.runner.nudges import nudge
 
 from .models import Saga
 from .policy import RetryPolicy
 from .transitions import PENDING
+
+
+class Key(NamedTuple):
+    """What there is one saga of."""
+
+    event_id: int
+    subscription_id: int
+    generation: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +32,20 @@ class Birth:
     generation: int
     policy: RetryPolicy
 
+    @property
+    def key(self) -> Key:
+        return Key(self.event_id, self.subscription_id, self.generation)
 
-def insert(births: Sequence[Birth], batch_size: int) -> int:
+
+def insert(births: Sequence[Birth], batch_size: int) -> set[Key]:
     """Insert sagas that wait for their first attempt and count them; one that exists already is left as it is.
 
-    Returns how many are new.
+    Returns the keys of those that are new: of many who insert one at once, exactly one is told that it is theirs.
     """
-    return in_transaction(lambda: _insert(births, batch_size)) if births else 0
+    return in_transaction(lambda: _insert(births, batch_size)) if births else set()
 
 
-def _insert(births: Sequence[Birth], batch_size: int) -> int:
+def _insert(births: Sequence[Birth], batch_size: int) -> set[Key]:
     now = clock.now()
     rows = [
         {
@@ -50,10 +62,12 @@ def _insert(births: Sequence[Birth], batch_size: int) -> int:
         }
         for birth in births
     ]
-    key = ("event_id", "subscription_id", "generation")
-    new = sum(insert_new(Saga, rows[start : start + batch_size], key=key) for start in range(0, len(rows), batch_size))
+    new: set[Key] = set()
+    for start in range(0, len(rows), batch_size):
+        inserted = insert_which(Saga, rows[start : start + batch_size], key=Key._fields)
+        new |= {Key(*(row[name] for name in Key._fields)) for row in inserted}
     nudge("orchestrator")
-    totals.add({(totals.DELIVERIES, "requeued" if births[0].generation else "routed"): new})
+    totals.add({(totals.DELIVERIES, "requeued" if births[0].generation else "routed"): len(new)})
     return new
 
 

@@ -6,15 +6,19 @@ import re
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from deadletters import filters, listing
 from deadletters.models import DeadLetter
+from deadletters.requeue import requeue
+from roles.groups import GROUPS
 from tests.admin import rows
 from tests.factories import EventFactory, SagaFactory
 from webhookhub.console import lists
+from webhookhub.console.terminal import Operator
 from webhookhub.db import clock
 
 pytestmark = pytest.mark.django_db
@@ -42,6 +46,24 @@ def test_the_number_of_queries_of_a_page_is_bounded(viewer: Client, name: str, d
 
     with django_assert_max_num_queries(12):
         assert viewer.get(rows.change(name, pk)).status_code == 200
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_number_of_queries_of_the_pages_of_a_requeue_is_bounded_for_each_group(
+    group: str, django_assert_max_num_queries: Any
+):
+    letter = rows.dead_letter("http_503")
+    [done] = requeue([letter.pk], by=Operator(), reason="mended")
+    user = User.objects.create_user(group, is_staff=True)
+    user.groups.add(Group.objects.get(name=group))
+    client = Client()
+    client.force_login(user)
+
+    pages = [("deadletters_deadletter", letter.pk), ("sagas_saga", letter.saga_id), ("sagas_saga", done.saga_id)]
+    for name, pk in pages:
+        with django_assert_max_num_queries(12):
+            page = client.get(rows.change(name, pk)).content.decode()
+        assert "mended" in page
 
 
 def test_lists_do_not_load_payloads_and_responses(superuser: Client):

@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from deadletters import filters, matching, outstanding, run
+from deadletters import filters, listing, matching, outstanding, run
 from deadletters.choice import Choice
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import requeue
@@ -79,6 +79,22 @@ def many(count: int, code: str = "timeout") -> list[DeadLetter]:
     return letters
 
 
+def together(count: int, failed_at: Any, code: str = "timeout") -> list[DeadLetter]:
+    """Dead letters that failed at the same moment."""
+    sagas = [SagaFactory.create(status="DeadLettered", attempt_count=3, final_error_code=code) for _ in range(count)]
+    return [
+        DeadLetter.objects.create(
+            saga=dead,
+            event=dead.event,
+            subscription=dead.subscription,
+            final_error_code=code,
+            failed_at=failed_at,
+            payload_snapshot="{}",
+        )
+        for dead in sagas
+    ]
+
+
 def test_each_filter_narrows_the_list_and_all_of_them_together(requeuer: Client):
     one, two = rows.dead_letter("http_500"), rows.dead_letter("timeout")
     requeue([one.pk], by=Operator(), reason="r")
@@ -105,7 +121,9 @@ def test_each_filter_narrows_the_list_and_all_of_them_together(requeuer: Client)
     ("given", "said"),
     [
         ({"subscription": "x"}, "whole number"),
-        ({"subscription": "9" * 30}, "less than or equal"),
+        ({"subscription": "0"}, "whole number, such as 12"),
+        ({"subscription": "9" * 20}, "There is no subscription with this number."),
+        ({"saga": "9" * 20}, "There is no delivery with this number."),
         ({"event_type": "a b"}, "letters, digits, dots"),
         ({"since": "yesterday"}, "Write the time as"),
         ({"since": "0001-01-01 00:00"}, "Write the time as"),
@@ -145,6 +163,27 @@ def test_the_list_leads_further_back_when_not_everything_was_looked_at(
         query = dict(parse_qsl(older[1].replace("&amp;", "&")))
 
     assert seen == {letter.pk for letter in letters}
+
+
+@pytest.mark.parametrize("query", [{"error_code": "timeout"}, {"requeued": "no"}])
+def test_however_many_failed_at_the_same_moment_the_list_leads_past_them(
+    requeuer: Client, monkeypatch: pytest.MonkeyPatch, query: dict[str, Any]
+):
+    for module in (filters, listing):
+        monkeypatch.setattr(module, "MOST_LISTED", 2)
+    monkeypatch.setattr(filters, "MOST_EXAMINED", 3)
+    letters = many(1)
+    letters += together(7, clock.now())
+    seen: list[int] = []
+    for _ in range(8):
+        answer = requeuer.get(rows.listing(NAME), query)
+        seen += sorted((letter.pk for letter in answer.context["cl"].result_list), reverse=True)
+        older = re.search(r'href="\?([^"]*until=[^"]*)">Look further back', answer.content.decode())
+        if older is None:
+            break
+        query = dict(parse_qsl(older[1].replace("&amp;", "&")))
+
+    assert seen == [letter.pk for letter in reversed(letters)]
 
 
 def test_an_empty_list_says_what_to_do_next(requeuer: Client):
@@ -309,6 +348,30 @@ def test_a_look_that_does_not_reach_the_end_leads_further_on(requeuer: Client, m
         query = page_of({}).partition("?")[0] + further[1].replace("&amp;", "&") if further else None
 
     assert seen == [[], [letters[3].pk], [letters[4].pk]]
+
+
+@pytest.mark.parametrize("chosen", [{}, {"event_type": "order.created"}])
+def test_as_many_are_found_as_were_asked_for_however_few_one_look_takes(
+    db: None, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any]
+):
+    monkeypatch.setattr(outstanding, "TAKEN", 2)
+    letters = many(8)
+
+    found = outstanding.outstanding(Choice(**chosen), 7)
+
+    assert [letter.pk for letter in found.letters] == [letter.pk for letter in letters[:7]]
+    assert found.behind is not None
+
+
+def test_the_page_says_when_it_found_fewer_than_were_asked_for(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
+    many(4)
+    said = "These are fewer than the 3 you asked for"
+
+    assert said not in requeuer.get(page_of({"limit": 3})).content.decode()
+    monkeypatch.setattr(outstanding, "EXAMINED", 1)
+    page = requeuer.get(page_of({"limit": 3})).content.decode()
+    assert len(listed_in(page)) == 2
+    assert said in page
 
 
 def test_choosing_another_number_keeps_the_place_that_was_come_to(requeuer: Client):

@@ -22,7 +22,7 @@ PACKAGES = (
     *("events", "subscriptions", "sagas", "jobs", "deadletters", "figures", "workflows"),
     *("api", "roles", "trail", "webhookhub"),
 )
-HELPERS = {"insert_new", "insert_new_selected", "update_each", "delete_each", "add_up"}
+HELPERS = {"insert_new", "insert_which", "insert_new_selected", "update_each", "delete_each", "add_up"}
 METHODS = {
     *("update", "delete", "save", "create", "bulk_create", "bulk_update", "get_or_create", "update_or_create"),
     *("_raw_delete", "_raw_insert", "execute", "log_actions"),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from deadletters.models import DeadLetter, Requeue
-from deadletters.requeue import Requeued, requeue
+from deadletters.requeue import CUT_SHORT_AFTER, Requeued, requeue
 from sagas.models import Saga
+from trail.models import Entry
+from webhookhub.db import clock
 
 from . import world
 from .rivals import Rival, elsewhere, together
@@ -39,7 +43,12 @@ def assert_requeued_once(letter: DeadLetter, answers: list[Requeued], by: str) -
     )
     assert {answer.saga_id for answer in answers} == {saga.id}
     assert {answer.requested_by for answer in answers} == {by}
-    assert [answer.created for answer in answers].count(True) == 1
+    assert [answer.is_delivered_now for answer in answers].count(True) == 1
+    [told] = [str(answer) for answer in answers if answer.created]
+    assert told == f"dead letter {letter.id} is delivered anew as delivery {saga.id}"
+    before = f"dead letter {letter.id} was requeued before by {by}, as delivery {saga.id}"
+    assert {str(answer) for answer in answers if not answer.created} <= {before}
+    assert list(Entry.objects.values_list("actor", "details")) == [(by, "{}")]
 
 
 def test_a_second_requeue_of_a_dead_letter_says_who_was_first_and_names_the_delivery(letter):
@@ -70,6 +79,38 @@ def test_many_requeues_at_once_make_one_delivery_and_one_record(letter):
     answers = together(*(lambda name=f"user{n}": ask(letter, name) for n in range(5)))
 
     assert_requeued_once(letter, answers, by=Requeue.objects.get().requested_by)
+
+
+def test_however_many_complete_a_request_that_was_cut_short_one_is_told_to_have_done_so(letter):
+    long_ago = clock.now() - CUT_SHORT_AFTER - timedelta(seconds=1)
+    given = {"requested_by": "ada", "requested_at": long_ago, "reason": "r", "request_token": "t"}
+    Requeue.objects.create(dead_letter=letter, **given)
+
+    answers = together(*(lambda name=f"user{n}": ask(letter, name) for n in range(5)))
+
+    [own] = [n for n, answer in enumerate(answers) if answer.is_delivered_now]
+    assert answers[own].completed
+    assert {answer.requested_by for answer in answers} == {"ada"}
+    assert Saga.objects.filter(generation=1).count() == 1
+    assert list(Entry.objects.values_list("actor", "details")) == [(f"user{own}", '{"completed": 1}')]
+
+
+def test_of_two_who_requeue_the_same_many_at_once_only_those_who_did_are_in_the_trail(letter):
+    world.publish_some("b", "c")
+    world.run_to_end()
+    ids = list(DeadLetter.objects.values_list("id", flat=True))
+
+    def ask_for_all(name: str) -> list[Requeued]:
+        return requeue(ids, by=Staff(name), reason=f"{name} says so")
+
+    with Rival(lambda: ask_for_all("ada"), before="SELECT webhook_delivery_sagas") as slow:
+        slow.reached()  # it has recorded its requests and made no saga
+        second = ask_for_all("bob")
+        first = slow.result()
+
+    assert [answer.is_delivered_now for answer in first] == [True] * 3
+    assert [answer.is_delivered_now for answer in second] == [False] * 3
+    assert list(Entry.objects.values_list("actor", flat=True)) == ["ada"]
 
 
 def test_a_requeued_delivery_that_dies_again_can_be_requeued_again(letter):

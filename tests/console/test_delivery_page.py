@@ -22,6 +22,7 @@ from events.intake import publish
 from events.models import Event
 from jobs.models import Job
 from sagas.models import Saga
+from subscriptions import editing
 from subscriptions.models import Subscription
 from tests.admin import rows
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
@@ -103,8 +104,34 @@ def test_the_first_attempt_is_said_to_be_waited_for(viewer: Client):
 
     page = story(viewer, saga.pk)
 
-    assert "Waits for its first attempt" in page
+    assert "Waits for its first attempt." in page
     assert "The subscription is switched off: its deliveries wait until it is switched on again." in page
+
+
+def test_a_delivery_that_is_held_back_promises_no_time_for_its_next_try(viewer: Client):
+    saga: Any = SagaFactory(
+        subscription=SubscriptionFactory(active=False), status="PendingRetry", attempt_count=1,
+        final_error_code="http_503", next_attempt_at=clock.now() + timedelta(hours=1),
+    )  # fmt: skip
+    failed(saga, 1, "http_503", 3)
+
+    page = story(viewer, saga.pk)
+
+    assert "The endpoint answered 503, 3 h ago." in page
+    assert "The subscription is switched off: its deliveries wait until it is switched on again." in page
+    assert "next try at" not in page
+    assert f"{saga.next_attempt_at:%Y-%m-%d %H:%M:%S}" not in page
+
+
+def test_redirects_are_told_in_one_sentence(viewer: Client):
+    saga: Any = SagaFactory(status="DeadLettered", attempt_count=3, final_error_code="redirect")
+    for number in (1, 2, 3):
+        failed(saga, number, "redirect", 3 - number)
+
+    said = (
+        "The endpoint answered with a redirect (redirects are not followed), 3 times in a row over 2 h. The hub gave up"
+    )
+    assert said in story(viewer, saga.pk)
 
 
 def test_an_attempt_under_way_is_told_with_its_worker_and_the_resets_of_its_lease(viewer: Client):
@@ -134,7 +161,9 @@ def test_a_dead_letter_and_its_requeue_are_told_on_both_deliveries(viewer: Clien
 
     dead, anew = story(viewer, letter.saga_id), story(viewer, done.saga_id)
 
-    assert "The hub gave up after 3 attempts; nothing more is tried until it is requeued." in dead
+    link = f'<a href="{rows.change("sagas_saga", done.saga_id)}">delivery {done.saga_id}</a>'
+    assert f"The hub gave up after 3 attempts; it was requeued as {link} (waiting)." in dead
+    assert "until it is requeued" not in dead
     assert "Became a dead letter" in dead
     assert f"as delivery {done.saga_id}" in dead
     for page in (dead, anew):
@@ -142,6 +171,13 @@ def test_a_dead_letter_and_its_requeue_are_told_on_both_deliveries(viewer: Clien
     assert rows.change("sagas_saga", done.saga_id) in dead
     assert rows.change("sagas_saga", letter.saga_id) in anew
     assert rows.change("deadletters_deadletter", letter.pk) in dead
+
+
+def test_a_dead_delivery_says_that_nothing_more_is_tried_until_it_is_requeued(viewer: Client):
+    letter = rows.dead_letter("http_503")
+
+    said = "The hub gave up after 3 attempts; nothing more is tried until it is requeued."
+    assert said in story(viewer, letter.saga_id)
 
 
 def test_the_requeue_button_is_for_those_who_may_and_only_once(viewer: Client, superuser: Client):
@@ -177,6 +213,31 @@ def test_the_request_is_shown_as_the_endpoint_gets_it(receiver: Receiver, superu
     assert "hunter2" not in page
     assert "webhook-signature" not in page
     assert cipher.decrypt(Subscription.objects.get().secret) not in page
+
+
+def test_a_request_to_a_subscription_that_was_changed_since_is_said_to_be_the_one_of_now(
+    receiver: Receiver, staff: Callable[..., Client], superuser: Client
+):
+    subscription: Any = SubscriptionFactory(callback_url=receiver.url("/old"))
+    publish("order.created", {"order": 7})
+    drive.until_terminal()
+    saga = Saga.objects.get()
+    before = story(superuser, saga.pk)
+    editing.change(subscription, {"callback_url": receiver.url("/new")})
+
+    after = story(superuser, saga.pk)
+
+    history = f"/admin/subscriptions/subscription/{subscription.pk}/history/"
+    assert "The request as it is sent" in before
+    assert "was changed since" not in before
+    assert "traceparent header" in before
+    assert "The request as it would be sent now" in after
+    assert "The subscription was changed since the last attempt, at <time" in after
+    assert history in after.partition('id="changed-since"')[2].partition("</p>")[0]
+    curious = staff("curious", "view_saga", "view_event", "view_subscription")
+    told = story(curious, saga.pk).partition('id="changed-since"')[2].partition("</p>")[0]
+    assert "was changed since" in told
+    assert history not in told
 
 
 def test_a_long_body_is_not_put_on_a_command_line():

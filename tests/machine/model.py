@@ -181,14 +181,11 @@ class Model:
             after[status] = read[-1][0] if len(read) == batch else 0
 
     def requeue(self, letter: Letter, by: str) -> Writes:
-        key = (letter.saga.event, letter.saga.subscription, letter.saga.generation + 1)
         if letter.requeued_by is None:
             letter.requeued_by = by
             yield  # with the trail's entry
-        elif not any((saga.event, saga.subscription, saga.generation) == key for saga in self.sagas):
-            yield  # the trail's entry: it was cut short, and is completed
         if self._birth(letter.saga.event, letter.saga.subscription, letter.saga.generation + 1):
-            yield
+            yield  # of another's request that was cut short: with the trail's entry
 
     def letter(self, saga: Saga) -> Letter | None:
         return next((letter for letter in self.letters if letter.saga is saga), None)

@@ -19,7 +19,7 @@ from deadletters import run
 from deadletters.bulk import requeue_matching
 from deadletters.choice import Choice
 from deadletters.models import Requeue
-from deadletters.requeue import InvalidRequeue, requeue
+from deadletters.requeue import CUT_SHORT_AFTER, InvalidRequeue, requeue
 from demo.receiver import Receiver
 from events.backfill import NotRoutable, backfill
 from events.models import Event
@@ -96,7 +96,9 @@ def test_a_requeue_that_finds_everything_done_before_tells_nothing(anna: Client)
 
 def test_whoever_completes_a_requeue_that_was_cut_short_is_told_to_have_done_that():
     letter = rows.dead_letter()
-    Requeue.objects.create(dead_letter=letter, requested_by="bert", reason="r", request_token="t")
+    long_ago = clock.now() - CUT_SHORT_AFTER - timedelta(seconds=1)
+    given = {"requested_by": "bert", "requested_at": long_ago, "reason": "r", "request_token": "t"}
+    Requeue.objects.create(dead_letter=letter, **given)
 
     [done] = requeue([letter.pk], by=Operator(), reason="again")
 

@@ -59,9 +59,24 @@ def given_up(trouble: str, attempts: int) -> str:
     return str(pattern % {"trouble": trouble, "number": attempts})
 
 
+def requeued_since(trouble: str, attempts: int, delivery: str, status: str) -> str:
+    """Markup: `delivery` is a link to the one that came of it."""
+    pattern = ngettext(
+        "{trouble}. The hub gave up after {number} attempt; it was requeued as {delivery} ({status}).",
+        "{trouble}. The hub gave up after {number} attempts; it was requeued as {delivery} ({status}).",
+        attempts,
+    )
+    return format_html(pattern, trouble=trouble, number=attempts, delivery=delivery, status=status)
+
+
 def tries_again(trouble: str, at: datetime) -> str:
     """Markup: the time is one that the viewer's zone is given to."""
     return format_html(_("{trouble}; next try at {at}."), trouble=trouble, at=shown.moment(at))
+
+
+def waits(trouble: str | None) -> str:
+    """Of one that is held back: nobody knows until when."""
+    return _("Waits for its first attempt.") if trouble is None else _("%(trouble)s.") % {"trouble": trouble}
 
 
 def begins(at: datetime) -> str:

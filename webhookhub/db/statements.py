@@ -22,6 +22,13 @@ def insert_new(model: type[models.Model], rows: Sequence[Row], *, key: Sequence[
     A plain INSERT, for which the privilege to insert is enough on every server. `look_first` is for rows of which
     some are often there: a look costs less than an error, and more than nothing. Returns how many are new.
     """
+    return len(insert_which(model, rows, key=key, look_first=look_first))
+
+
+def insert_which(
+    model: type[models.Model], rows: Sequence[Row], *, key: Sequence[str], look_first: bool = False
+) -> list[Row]:
+    """Like insert_new; returns those that are new, and that nobody else has inserted."""
     new = _first_of_each_key(rows, key)
     return _insert(model, _not_there(model, new, key) if look_first else new, key, _insert_values)
 
@@ -62,8 +69,8 @@ def _insert(
     rows: Sequence[Row],
     key: Sequence[str],
     insert: Callable[[type[models.Model], Sequence[Row]], None],
-) -> int:
-    """`insert`, and after a duplicate key again for the rows that are not there, until all are; returns how many.
+) -> list[Row]:
+    """`insert`, and after a duplicate key again for the rows that are not there, until all are; returns which.
 
     Each turn leaves at least one row out, or raises: then it was another key than the one named. The server has
     undone a statement that it refuses, and no more than that, so that this needs no savepoint within a transaction.
@@ -79,7 +86,7 @@ def _insert(
                 raise
         else:
             break
-    return len(left)
+    return left
 
 
 def _insert_values(model: type[models.Model], rows: Sequence[Row]) -> None:

@@ -23,7 +23,7 @@ MEANING = {
     CONNECT_ERROR: _("no connection to the endpoint could be made"),
     TLS_ERROR: _("the endpoint's certificate or TLS version was not accepted"),
     BLOCKED_ADDRESS: _("the endpoint's address may not be reached from this hub"),
-    REDIRECT: _("the endpoint answered with a redirect; redirects are not followed"),
+    REDIRECT: _("the endpoint answered with a redirect (redirects are not followed)"),
     RESPONSE_TOO_LARGE: _("the endpoint's answer was too large"),
     PROTOCOL_ERROR: _("the endpoint's answer was not valid HTTP"),
     CONNECTION_LOST: _("the connection broke before the answer was complete"),
