@@ -43,7 +43,6 @@ WORDS = (
     _("Show all"),
     _("System"),
     _("This item will be deleted."),
-    _("This page yielded into no results. Create a new item or reset your filters."),
     _("Time"),
     _("Toggle password visibility"),
     _("True"),

@@ -26,7 +26,7 @@ from webhookhub.runner.silence import silence
 
 from . import chart
 from .chart import Chart
-from .spans import Span
+from .spans import HOUR, Span
 
 # More than this is told as "more than".
 LIMIT = 10_000
@@ -79,12 +79,19 @@ class Deliveries:
     unrouted: Waiting
     busiest: list[Endpoint]
     worst: list[Endpoint]
+    # Whatever the span: whether the hub is well is a question about now.
+    last_hour_by_endpoint: list[Summary]
+
+    @property
+    def last_hour(self) -> Summary:
+        return sum(self.last_hour_by_endpoint, Summary())
 
 
 def deliveries(span: Span, now: datetime) -> Deliveries:
     since, until = span.bounds(now)
     steps = reading.series(since, until, span.step)
     by_subscription = reading.by_subscription(since, until)
+    last_hour = by_subscription if span is HOUR else reading.by_subscription(*HOUR.bounds(now))
     worst = dict(reading.worst(by_subscription, MOST_ENDPOINTS))
     busiest = dict(list(by_subscription.items())[:MOST_ENDPOINTS])
     known = Subscription.objects.only("id", "callback_url", "event_type").in_bulk([*busiest, *worst])
@@ -103,6 +110,7 @@ def deliveries(span: Span, now: datetime) -> Deliveries:
         unrouted=unrouted(),
         busiest=endpoints(busiest),
         worst=endpoints(worst),
+        last_hour_by_endpoint=list(last_hour.values()),
     )
 
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.db.models import Prefetch, Q
 
@@ -16,13 +15,13 @@ from events import lookup
 from events.models import Event
 from sagas.models import Saga
 from subscriptions.models import Subscription
-from webhookhub.console.search import number
+from webhookhub.console.search import host, number
 from webhookhub.egress.errors import MEANING
 
 MOST = 20
 LONGEST = 500
 HTTP_CODE = re.compile(r"http_[1-9][0-9]{2}")
-HOST = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+|\[[0-9a-f:.]+\]|localhost", re.IGNORECASE)
+HOST = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+|\[[0-9a-f:.]+\]|localhost")
 
 
 @dataclass
@@ -49,9 +48,9 @@ def find(term: str, user: Any) -> Found:
     code = term.lower()
     if (code in MEANING or HTTP_CODE.fullmatch(code)) and may("deadletters.view_deadletter"):
         found.letters = _letters(code)
-    host = host_of(term)
-    if host and may("subscriptions.view_subscription"):
-        found.subscriptions = _subscriptions(host)
+    named = host_of(term)
+    if named and may("subscriptions.view_subscription"):
+        found.subscriptions = _subscriptions(named)
     event_ids = sorted(lookup.find(term), reverse=True)[:MOST]
     if may("events.view_event"):
         found.events = _events(event_ids)
@@ -61,13 +60,9 @@ def find(term: str, user: Any) -> Found:
 
 
 def host_of(term: str) -> str | None:
-    """The host that a term names: by itself, with a port, or within an address."""
-    try:
-        host = urlsplit(term if "://" in term else f"//{term}").hostname or ""
-    except ValueError:
-        return None
-    host = f"[{host}]" if ":" in host else host
-    return host.lower() if HOST.fullmatch(host) else None
+    """The whole host that a term names, as it is stored."""
+    named = host(term)
+    return named if HOST.fullmatch(named) else None
 
 
 def _events(ids: Iterable[int]) -> list[Event]:

@@ -19,10 +19,11 @@ from subscriptions.models import Subscription
 from webhookhub.console import plain, shown
 from webhookhub.models import Process
 
-from . import overview, pages, search, spans
+from . import overview, pages, search, spans, worries
 from .overview import Deliveries, Endpoint, Running, Waiting
 
 MAY_SEE_DELIVERIES = "sagas.view_saga"
+MAY_SEE_DEAD = "deadletters.view_deadletter"
 MAY_SEE_ENDPOINTS = "subscriptions.view_subscription"
 MAY_SEE_PROCESSES = "webhookhub.view_process"
 MAY_SEE_WORKFLOWS = "workflows.view_instance"
@@ -79,19 +80,16 @@ def parts(request: HttpRequest, span: spans.Span) -> dict[str, Any]:
                 "busiest": [_endpoint(each) for each in deliveries.busiest],
                 "worst": [_endpoint(each) for each in deliveries.worst],
             }
-        found["worries"] += _late(deliveries)
+        found["worries"] += worries.of_deliveries(deliveries, may_see_dead=may(MAY_SEE_DEAD))
     if may(MAY_SEE_PROCESSES):
         running = overview.processes(now)
         found["processes"] = [_process(each) for each in running]
-        found["worries"] += [
-            _("No %(kind)s process is running: start one with manage.py run_%(kind)s, or all with manage.py run_hub.")
-            % {"kind": kind}
-            for kind in overview.missing(running)
-        ]
+        found["worries"] += worries.of_processes(running)
     if may(MAY_SEE_WORKFLOWS):
         open_ones = overview.open_workflows()
         found["workflows"] = open_ones and {_(WORKFLOWS[state]): number for state, number in open_ones.items()}
         found["workflows_list"] = reverse("admin:workflows_instance_changelist")
+    found["well"] = worries.none(knows_deliveries="deliveries" in found, knows_processes="processes" in found)
     return found
 
 
@@ -118,15 +116,6 @@ def _told(deliveries: Deliveries) -> dict[str, Any]:
 
 def _number(waiting: Waiting, number: int) -> str:
     return plain.number(number) + ("+" if waiting.many else "")
-
-
-def _late(deliveries: Deliveries) -> list[str]:
-    if not deliveries.due.late:
-        return []
-    number = _number(deliveries.due, deliveries.due.late)
-    return [
-        _("%(number)s deliveries are past due: workers are too few, too slow, or not running.") % {"number": number}
-    ]
 
 
 def _endpoint(endpoint: Endpoint) -> dict[str, Any]:

@@ -76,9 +76,12 @@ def by_subscription(since: datetime, until: datetime) -> dict[int, Summary]:
 
 
 def worst(summaries: Mapping[int, Summary], most: int) -> list[tuple[int, Summary]]:
-    """Of those, the ones whose attempts fail most often; of equal ones, those with more failures."""
+    """Of those, the ones with most failed attempts; of equal ones, those whose attempts fail more often.
+
+    Not by the rate first: a few idle ones, which failed once of once, would hide a large outage.
+    """
     failing = [(id, summary) for id, summary in summaries.items() if summary.failed]
-    return sorted(failing, key=lambda item: (item[1].success_rate or 0.0, -item[1].failed, item[0]))[:most]
+    return sorted(failing, key=lambda item: (-item[1].failed, item[1].success_rate or 0.0, item[0]))[:most]
 
 
 def series(

@@ -19,6 +19,7 @@ from trail.record import record
 from webhookhub.console.bases import ModelAdmin
 from webhookhub.console.lists import BoundedList, BoundedPaginator
 from webhookhub.console.moments import with_moments
+from webhookhub.console.search import host
 from webhookhub.console.shown import NOTHING
 
 from . import secrets, tracing, verbs
@@ -104,7 +105,12 @@ class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         # What is hidden is not searched either: it could be guessed letter by letter.
-        return super().get_search_results(request, queryset.annotate(searched_address=WITHOUT_QUERY), search_term)
+        searched = queryset.annotate(searched_address=WITHOUT_QUERY)
+        found, may_repeat = super().get_search_results(request, searched, search_term)
+        # Stored as xn--…; in a description the name stands as it was typed.
+        if not search_term.isascii() and "xn--" in (named := host(search_term.strip())):
+            found = found | searched.filter(searched_address__contains=named)
+        return found, may_repeat
 
     @admin.display(description=_("verification result"))
     def verification_said(self, subscription: Subscription) -> str:

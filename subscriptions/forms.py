@@ -131,6 +131,12 @@ class ReasonForm(forms.Form):
     reason = ReasonField()
 
 
+class OptionalReasonForm(forms.Form):
+    """For what changes nothing for others."""
+
+    reason = ReasonField(required=False)
+
+
 def _names_of(stored: str) -> str:
     try:
         return ", ".join(headers.names(cipher.decrypt(stored)))

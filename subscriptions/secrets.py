@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.utils.translation import gettext as _
 
 from trail import actions
@@ -35,6 +37,12 @@ class WrongKeys(RotationRefused):
 def shown_to_the_receiver(subscription: Subscription) -> str:
     """What the receiver needs to check signatures: for the one moment at which it is shown."""
     return for_the_receiver(cipher.decrypt(subscription.secret))
+
+
+def overlap_until(subscription: Subscription) -> datetime | None:
+    """Until when the secret before the present one signs as well; None if there is none that does."""
+    until = subscription.previous_secret_until
+    return until if until is not None and clock.now() < until else None
 
 
 def rotate(

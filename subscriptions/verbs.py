@@ -12,11 +12,12 @@ from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
 
 from trail.acting import because
-from webhookhub.console import shown
+from webhookhub.conf import hub
+from webhookhub.console import plain, shown
 from webhookhub.console.trouble import posted
 
 from . import editing, secrets, trial
-from .forms import ReasonForm
+from .forms import OptionalReasonForm, ReasonForm
 from .models import Subscription
 from .verification import in_words, verify
 
@@ -28,7 +29,11 @@ MAY_CHANGE = "subscriptions.change_subscription"
 @posted
 def verify_view(request: HttpRequest, number: int) -> HttpResponse:
     subscription = _allowed(request, number, MAY_VERIFY)
-    result = verify(subscription)
+    given = OptionalReasonForm(request.POST)
+    if not given.is_valid():
+        return _refused(request, subscription, given)
+    with because(given.cleaned_data["reason"]):
+        result = verify(subscription)
     reason = in_words(result.reason)
     if result.verified:
         messages.success(request, _("Verified: %(reason)s.") % {"reason": reason})
@@ -46,13 +51,18 @@ def verify_view(request: HttpRequest, number: int) -> HttpResponse:
 def test_view(request: HttpRequest, number: int) -> HttpResponse:
     """The answer is shown in the page itself, as the text that it is."""
     subscription = _allowed(request, number, MAY_VERIFY)
-    sent = trial.send_test(subscription)
+    given = OptionalReasonForm(request.POST)
+    if not given.is_valid():
+        return _refused(request, subscription, given)
+    with because(given.cleaned_data["reason"]):
+        sent = trial.send_test(subscription)
     context = {
         **_context(request, subscription, _("Test event")),
         "answer": sent.answer,
         "taken": sent.answer.error_code is None,
         "words": shown.in_words(sent.answer.error_code or ""),
         "message_id": sent.message_id,
+        "reason": given.cleaned_data["reason"],
         "snippet": shown.block(sent.snippet) if sent.snippet else "",
     }
     return TemplateResponse(request, "admin/subscriptions/subscription/trial.html", context)
@@ -80,15 +90,36 @@ def _switch(request: HttpRequest, number: int, *, active: bool) -> HttpResponse:
     return HttpResponseRedirect(shown.page(Subscription, subscription.pk))
 
 
-@posted
 def rotate_view(request: HttpRequest, number: int) -> HttpResponse:
+    """GET says what will happen and asks why; POST does it.
+
+    Only two secrets can sign. What ends the older one is a page that has said so of exactly that overlap: sent twice,
+    or reloaded, it finds another one, and is asked again.
+    """
     subscription = _allowed(request, number, MAY_ROTATE)
-    try:
-        secret = secrets.rotate(subscription)
-    except secrets.RotationRefused as error:
-        messages.error(request, _("Nothing was changed: %(error)s.") % {"error": error})
-        return HttpResponseRedirect(shown.page(Subscription, subscription.pk))
-    return show_secret(request, subscription, secret)
+    form = ReasonForm(request.POST if request.method == "POST" else None)
+    refusal = ""
+    if request.method == "POST" and form.is_valid():
+        until = secrets.overlap_until(subscription)
+        agreed = until is not None and request.POST.get("ends") == until.isoformat()
+        try:
+            with because(form.cleaned_data["reason"]):
+                return show_secret(request, subscription, secrets.rotate(subscription, force=agreed))
+        except secrets.OverlapRunning as error:
+            refusal = _("Nothing was changed: %(error)s.") % {"error": error}
+        except secrets.RotationRefused as error:
+            messages.error(request, _("Nothing was changed: %(error)s.") % {"error": error})
+            return HttpResponseRedirect(shown.page(Subscription, subscription.pk))
+    until = secrets.overlap_until(subscription)
+    context = {
+        **_context(request, subscription, _("Replace a signing secret")),
+        "form": form,
+        "refusal": refusal,
+        "ends": until.isoformat() if until else "",
+        "until": shown.moment(until),
+        "overlap": plain.duration(hub().secret_overlap),
+    }
+    return TemplateResponse(request, "admin/subscriptions/subscription/replace.html", context)
 
 
 VIEWS = {
@@ -112,6 +143,11 @@ def show_secret(request: HttpRequest, subscription: Subscription, secret: str) -
         "previous_until": shown.moment(subscription.previous_secret_until),
     }
     return TemplateResponse(request, "admin/subscriptions/subscription/secret.html", context)
+
+
+def _refused(request: HttpRequest, subscription: Subscription, given: OptionalReasonForm) -> HttpResponse:
+    messages.error(request, _("Nothing was sent. %(error)s") % {"error": " ".join(given.errors["reason"])})
+    return HttpResponseRedirect(shown.page(Subscription, subscription.pk))
 
 
 def _context(request: HttpRequest, subscription: Subscription, title: str) -> dict[str, Any]:

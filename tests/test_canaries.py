@@ -164,7 +164,8 @@ def go_through_everything(canaries: Canaries, receiver: Receiver, unwilling: Raw
     with pytest.raises(CommandError):
         call_command("send_test", subscription=broken.pk, stdout=quiet)
     for verb in ("verify", "test", "rotate"):
-        client.post(reverse(f"admin:subscriptions_subscription_{verb}", args=[steady.pk]), follow=True)
+        page = reverse(f"admin:subscriptions_subscription_{verb}", args=[steady.pk])
+        client.post(page, {"reason": "to see"}, follow=True)
     call_command("rotate_secret", broken.pk, stdout=quiet)
     call_command("rotate_secrets", stdout=quiet)
     for subscription in (steady, broken):

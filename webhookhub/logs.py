@@ -61,6 +61,9 @@ class Fact(Enum):
 
 # Django's loggers whose quietest lines hold what was sent to the database or shown in a page: payloads, secrets.
 TALKATIVE = ("django.db.backends", "django.template")
+# An address with a parameter that a list does not know is a slip of whoever typed it, and answered as one. Django calls
+# it an error, repeats the parameter and adds a traceback.
+MISTYPED = "django.security.DisallowedModelAdminLookup"
 
 _logger = structlog.stdlib.get_logger("webhookhub")
 
@@ -112,3 +115,4 @@ def configure(level: str, form: str) -> None:
     root.setLevel(level)
     for name in TALKATIVE:
         logging.getLogger(name).setLevel(max(root.level, logging.INFO))
+    logging.getLogger(MISTYPED).setLevel(logging.CRITICAL)

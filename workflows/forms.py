@@ -13,6 +13,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 from webhookhub.console.reason_field import ReasonField
 from webhookhub.ids import new_token
 
+from .badges import WORDS
 from .words import STATUSES
 
 # value: what it says, and how old a workflow is at least or at most
@@ -39,7 +40,7 @@ class ListForm(forms.Form):
     saga_type = forms.ChoiceField(required=False, label=_("Workflow"), widget=UnfoldAdminSelectWidget)
     status = forms.ChoiceField(
         required=False,
-        choices=[ANY, *((word, word) for word in STATUSES)],
+        choices=[ANY, *((status, WORDS[status]) for status in STATUSES)],
         label=_("Status"),
         widget=UnfoldAdminSelectWidget,
     )

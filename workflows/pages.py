@@ -8,7 +8,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
@@ -17,6 +17,7 @@ from sagas.models import Saga
 from webhookhub.console import shown
 
 from . import diagram, telling, used, words
+from .badges import badge
 from .confirmation import ACTIONS
 from .definition import Definition
 from .models import Fact, Instance
@@ -24,14 +25,6 @@ from .obstacles import obstacles
 from .statistics import SAMPLE, statistics
 from .timeline import MOST_FACTS, Delivery, Entry, timeline
 
-# What a status is called by the look: good, bad, busy.
-LOOKS = {
-    words.IN_PROGRESS: "busy",
-    words.COMPLETED: "good",
-    words.COMPENSATING: "warn",
-    words.COMPENSATED: "warn",
-    words.FAILED: "bad",
-}
 MAY_SEE_EVENTS, MAY_SEE_DELIVERIES = "events.view_event", "sagas.view_saga"
 
 
@@ -46,10 +39,6 @@ def duration(time: timedelta | None) -> str:
     return _("%(number)s h") % {"number": f"{seconds / 3600:.0f}"}
 
 
-def status(instance: Instance) -> SafeString:
-    return format_html('<span class="hub-badge hub-{}">{}</span>', LOOKS[instance.status], instance.status)
-
-
 def definition_address(name: str) -> str:
     return reverse("admin:workflows_instance_definition", args=[name])
 
@@ -60,7 +49,7 @@ def row(instance: Instance, now: datetime) -> dict[str, Any]:
         "address": shown.page(Instance, instance.pk),
         "saga_id": instance.saga_id,
         "saga_type": instance.saga_type,
-        "status": status(instance),
+        "status": badge(instance.status),
         "step": instance.current_step or shown.NOTHING,
         "aggregate": instance.aggregate_id or instance.correlation_key,
         "started_at": shown.moment(instance.started_at),
@@ -91,7 +80,7 @@ def instance_page(request: HttpRequest, instance: Instance) -> dict[str, Any]:
 def _facts(instance: Instance) -> Iterable[tuple[str, Any]]:
     named = {"name": instance.saga_type, "version": instance.definition_version}
     definition = _("%(name)s version %(version)s") % named
-    yield _("Status"), status(instance)
+    yield _("Status"), badge(instance.status)
     yield _("Workflow"), shown.link(definition_address(instance.saga_type), definition)
     yield _("Saga id"), instance.saga_id
     yield _("Correlation id"), instance.correlation_key
@@ -169,6 +158,7 @@ def definition_page(name: str) -> dict[str, Any] | None:
         "is_offered": known.offers(definition),
         "diagram": mark_safe(diagram.svg(definition.title, diagram.boxes(definition, {}, notes))),  # noqa: S308
         "figures": figures,
+        "statuses": [(badge(status), count) for status, count in figures.statuses.items()],
         "since": shown.moment(figures.since),
         "most": SAMPLE,
         "listing": f"{reverse('admin:workflows_instance_changelist')}?saga_type={name}",

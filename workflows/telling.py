@@ -8,6 +8,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
 from . import words
+from .badges import WORDS
 from .fold import Decision
 from .fold import Fact as Said
 from .models import Fact
@@ -58,7 +59,7 @@ def fact(told: Fact) -> str:
     if told.role in words.DECIDED:
         decision = Decision.of(Said(told.role, told.step, told.occurred_at, told.origin, told.detail))
         what = decision.status if told.role == words.ENDED else words.COMPENSATING
-        said = gettext("the hub decided: %(what)s") % {"what": what}
+        said = gettext("the hub decided: %(what)s") % {"what": WORDS[what]}
         return f"{said} ({decision.error})" if decision.error else said
     if told.role == words.EMITTED:
         return gettext("the hub published %(type)s") % {"type": told.detail}

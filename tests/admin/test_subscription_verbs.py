@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +16,13 @@ from subscriptions import secrets
 from subscriptions.models import Subscription
 from tests.admin import rows
 from tests.factories import SubscriptionFactory
+from trail import actions
+from trail.models import Entry
 from webhookhub import cipher
 
 pytestmark = pytest.mark.django_db
 NAME = "subscriptions_subscription"
+WHY = {"reason": "it leaked"}
 VALID = {
     "event_type": "order.created",
     "callback_url": "https://127.0.0.1:1025/hook",
@@ -89,7 +93,7 @@ def test_a_test_event_shows_the_answer_as_inert_text(superuser: Client, receiver
 def test_a_new_secret_is_shown_once_in_the_page_itself_and_kept_nowhere_readable(superuser: Client):
     subscription = SubscriptionFactory.create()
 
-    answer = superuser.post(address("rotate", subscription))
+    answer = superuser.post(address("rotate", subscription), WHY)
 
     subscription.refresh_from_db()
     secret = secrets.shown_to_the_receiver(subscription)
@@ -98,19 +102,75 @@ def test_a_new_secret_is_shown_once_in_the_page_itself_and_kept_nowhere_readable
     assert secret not in str(answer.cookies)
     assert all(secret not in str(session.get_decoded()) for session in Session.objects.all())
     assert secret not in superuser.get(rows.change(NAME, subscription.pk)).content.decode()
+    assert Entry.objects.get(action=actions.ROTATE).reason == "it leaked"
 
 
-def test_a_second_new_secret_is_refused_while_the_first_ones_overlap_runs(superuser: Client):
+def test_replacing_a_secret_says_first_what_will_happen_and_asks_why(superuser: Client):
     subscription = SubscriptionFactory.create()
-    superuser.post(address("rotate", subscription))
+    before = Subscription.objects.values().get()
+    assert (
+        f'href="{address("rotate", subscription)}"'
+        in superuser.get(rows.change(NAME, subscription.pk)).content.decode()
+    )
+
+    page = superuser.get(address("rotate", subscription)).content.decode()
+    assert "The old one signs as well for 24 h" in page
+    assert "is shown once" in page
+    page = superuser.post(address("rotate", subscription), {"reason": " "}).content.decode()
+    assert "Give the reason." in page
+    assert Subscription.objects.values().get() == before
+    assert not Entry.objects.filter(action=actions.ROTATE).exists()
+
+
+def replaced(client: Client, subscription: Subscription, ends: str = "") -> Any:
+    answer = client.post(address("rotate", subscription), {**WHY, "ends": ends})
+    assert answer.status_code == 200
+    return answer
+
+
+def test_a_second_new_secret_is_asked_about_while_the_first_ones_overlap_runs(superuser: Client):
+    subscription = SubscriptionFactory.create()
+    replaced(superuser, subscription)
     before = Subscription.objects.values().get()
 
-    page = superuser.post(address("rotate", subscription), follow=True).content.decode()
+    page = replaced(superuser, subscription).content.decode()  # as a reload sends it
 
     assert "Nothing was changed: the secret before the present one signs as well until" in page
     assert f"{before['previous_secret_until']:%Y-%m-%d %H:%M:%S} UTC" in page
+    assert "Replace again, and end the older one at once" in page
     assert "whsec_" not in page
     assert Subscription.objects.values().get() == before
+
+
+def test_a_secret_that_was_lost_is_replaced_again_once_however_often_the_page_is_sent(superuser: Client):
+    subscription = SubscriptionFactory.create()
+    replaced(superuser, subscription)
+    lost = Subscription.objects.get()
+    ends = superuser.get(address("rotate", subscription)).context["ends"]
+
+    page = replaced(superuser, subscription, ends).content.decode()
+
+    now = Subscription.objects.get()
+    assert secrets.shown_to_the_receiver(now) in page
+    assert (now.previous_secret, now.secret == lost.secret) == (lost.secret, False)
+    assert json.loads(Entry.objects.order_by("-pk")[0].details) == {"scheme": "v1", "forced": True}
+    page = replaced(superuser, subscription, ends).content.decode()
+    assert "Nothing was changed" in page
+    assert Subscription.objects.get().secret == now.secret
+
+
+@pytest.mark.parametrize(("verb", "action"), [("verify", actions.VERIFY), ("test", actions.TEST)])
+def test_a_verification_and_a_test_event_may_be_given_a_reason(
+    superuser: Client, receiver: Receiver, verb: str, action: str
+):
+    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+
+    superuser.post(address(verb, subscription), {"reason": " 客戶要求 "})
+    superuser.post(address(verb, subscription))
+    page = superuser.post(address(verb, subscription), {"reason": "a\x1b[2Jb"}, follow=True).content.decode()
+
+    assert "Nothing was sent. Reason must hold no control characters" in page
+    assert [entry.reason for entry in Entry.objects.filter(action=action).order_by("pk")] == ["客戶要求", ""]
 
 
 def test_the_secret_of_a_new_subscription_is_shown_to_those_who_may_see_it(superuser: Client):
@@ -130,13 +190,14 @@ def test_without_the_permission_the_verbs_are_neither_shown_nor_possible(viewer:
     subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
     before = Subscription.objects.values().get()
 
-    assert viewer.post(address(verb, subscription)).status_code == 403
+    assert viewer.post(address(verb, subscription), WHY).status_code == 403
+    assert viewer.get(address(verb, subscription)).status_code in (403, 405)
     assert address(verb, subscription) not in viewer.get(rows.change(NAME, subscription.pk)).content.decode()
     assert Subscription.objects.values().get() == before
     assert receiver.received == []
 
 
-@pytest.mark.parametrize("verb", ["verify", "test", "rotate"])
+@pytest.mark.parametrize("verb", ["verify", "test"])
 def test_a_link_alone_does_nothing(superuser: Client, verb: str):
     subscription = SubscriptionFactory.create()
     assert superuser.get(address(verb, subscription)).status_code == 405

@@ -400,8 +400,12 @@ def test_whoever_asks_for_chinese_reads_no_english_sentence(operator: Client):
         assert english not in shown, english
     for english in ("Of the newest", "Completed in", "sagas that succeed", ">done<", ">waiting<", "has died"):
         assert english not in shown, english
+    for status, said in (("IN_PROGRESS", "進行中"), ("FAILED", "失敗"), ("COMPLETED", "已完成")):
+        assert f'title="{status}">{said}</span>' in shown
+        assert re.search(f'<option value="{status}"[^>]*>{said}</option>', " ".join(shown.split()))
+        assert f">{status}<" not in shown
     for said in (
-        "系統決定：FAILED",
+        "系統決定：失敗",
         "停在 payment：inventory.reserved",
         "5 次嘗試",
         "最新 3 次執行",

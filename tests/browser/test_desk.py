@@ -229,6 +229,7 @@ def test_what_a_group_may_not_do_is_neither_shown_nor_possible_by_its_address(lo
         f"{requeue}?ids={letter.pk}": group != "auditors",
         matching: group == "operations",
         pause: group == "operations",
+        rotate: group == "operations",
         backfill: group == "operations",
         new: group == "operations",
         rows.listing("trail_entry"): group != "support",
@@ -244,7 +245,7 @@ def test_what_a_group_may_not_do_is_neither_shown_nor_possible_by_its_address(lo
         sent = {
             f"{matching}?event_type={subscription.event_type}": {"limit": "5", **reason},
             pause: reason,
-            rotate: {},
+            rotate: reason,
             backfill: {"since": "2026-01-01 00:00", **reason},
             new: {"event_type": "by.address", "callback_url": "https://example.com/", "signing_scheme": "v1"},
         }

@@ -99,11 +99,22 @@ def test_support_and_auditors_see_no_value_of_a_query_anywhere(
 def test_operations_sees_it_in_the_form_that_changes_it_and_nowhere_else(member: Callable[[str], Client], letter: Any):
     client = member("operations")
     matching = reverse("admin:deadletters_deadletter_requeue_matching")
+    replace = reverse("admin:subscriptions_subscription_rotate", args=[letter.subscription_id])
     form = rows.change(NAME, letter.subscription_id)
 
-    for address in [*pages_of(letter), matching]:
+    for address in [*pages_of(letter), matching, replace]:
         page = client.get(address).content.decode()
         assert (TOKEN in page) is (address == form), address
+
+
+def test_the_page_with_a_new_secret_does_not_show_what_may_be_a_password(member: Callable[[str], Client], letter: Any):
+    replace = reverse("admin:subscriptions_subscription_rotate", args=[letter.subscription_id])
+
+    page = member("operations").post(replace, {"reason": "it leaked"}).content.decode()
+
+    assert "whsec_" in page
+    assert TOKEN not in page
+    assert HIDDEN in page
 
 
 def test_the_curl_line_says_that_something_is_to_be_put_in(member: Callable[[str], Client], letter: Any):

@@ -110,6 +110,69 @@ def test_a_loop_that_is_missing_is_named_with_what_to_do(viewer: Client):
     assert "All is well" in fragment(viewer)
 
 
+def all_running() -> None:
+    for kind in KINDS:
+        rows.process(f"{kind}-1", kind=kind)
+
+
+@pytest.mark.parametrize("span", ["hour", "day", "week"])
+def test_a_hub_that_gives_up_deliveries_is_not_well_whatever_the_span(viewer: Client, span: str):
+    all_running()
+    subscription = SubscriptionFactory()
+    count("completed", 300, subscription)
+    count("dead_lettered", 12, subscription, "http_503", ago=90)
+    assert "All is well" in fragment(viewer, span)
+
+    count("dead_lettered", 1, subscription, "http_503")
+    page = fragment(viewer, span)
+    assert "All is well" not in page
+    assert "1 delivery became a dead letter in the last hour." in page
+    note = page.partition('role="status"')[2].partition("</ul>")[0]
+    assert reverse("admin:deadletters_deadletter_changelist") in note
+
+
+def test_a_low_success_rate_is_a_worry_once_there_are_enough_attempts(viewer: Client):
+    all_running()
+    subscription = SubscriptionFactory()
+    count("completed", 10, subscription)
+    count("retried", 9, subscription, "timeout")
+    assert "All is well" in fragment(viewer)
+
+    count("retried", 1, subscription, "timeout")
+    assert "Only 50.0 % of the 20 attempts of the last hour succeeded." in fragment(viewer)
+    count("completed", 80, subscription)
+    assert "All is well" in fragment(viewer)
+
+
+def test_endpoints_that_fail_all_are_a_worry_however_well_the_others_do(viewer: Client):
+    all_running()
+    good, bad, idle = SubscriptionFactory(), SubscriptionFactory(), SubscriptionFactory()
+    count("completed", 500, good)
+    count("retried", 4, bad, "timeout")
+    count("retried", 1, idle, "timeout")
+    assert "All is well" in fragment(viewer)
+
+    count("retried", 1, bad, "timeout")
+    assert "1 endpoint failed every attempt of the last hour." in fragment(viewer)
+
+
+def test_nobody_is_told_that_all_is_well_with_what_they_may_not_see(staff: Callable[..., Client]):
+    all_running()
+    subscription = SubscriptionFactory()
+
+    carer, sender = staff("carer", "view_process"), staff("sender", "view_saga")
+    assert "Everything that should run is running." in fragment(carer)
+    assert "past due" not in fragment(carer)
+    note = fragment(sender).partition('role="status"')[2].partition("</div>")[0]
+    assert "Nothing is past due, and nothing was given up in the last hour." in note
+    assert "running" not in note
+    count("dead_lettered", 2, subscription, "http_503")
+    note = fragment(sender).partition('role="status"')[2].partition("</div>")[0]
+    assert "2 deliveries became dead letters in the last hour." in note
+    assert "href" not in note
+    assert "Everything that should run is running." in fragment(carer)
+
+
 def test_everybody_sees_what_their_permissions_let_them(staff: Callable[..., Client]):
     rows.process("worker-9")
     subscription = SubscriptionFactory()
@@ -135,7 +198,8 @@ def test_any_span_can_be_asked_for(viewer: Client, span: str):
     assert viewer.get(reverse("admin:index"), {"span": span}).status_code == 200
 
 
-def test_the_page_costs_few_queries_however_much_there_is(django_assert_max_num_queries: Any):
+@pytest.mark.parametrize("span", ["hour", "day", "week"])
+def test_the_page_costs_few_queries_however_much_there_is(django_assert_max_num_queries: Any, span: str):
     for number in range(8):
         subscription = SubscriptionFactory()
         count("retried", 1, subscription, "timeout", ago=number)
@@ -147,7 +211,7 @@ def test_the_page_costs_few_queries_however_much_there_is(django_assert_max_num_
     client.force_login(user)
 
     with django_assert_max_num_queries(MOST_QUERIES):
-        assert client.get(reverse("admin:index")).status_code == 200
+        assert client.get(reverse("admin:index"), {"span": span}).status_code == 200
 
 
 def test_hostile_names_stay_text(viewer: Client):

@@ -34,6 +34,10 @@ def _pause() -> Form:
     return reverse("admin:subscriptions_subscription_pause", args=[rows.dead_letter().subscription_id]), {}
 
 
+def _replace() -> Form:
+    return reverse("admin:subscriptions_subscription_rotate", args=[rows.dead_letter().subscription_id]), {}
+
+
 def _backfill() -> Form:
     subscription = rows.dead_letter().subscription
     publish(subscription.event_type, {"n": 1})  # one that was not delivered yet: doing nothing leaves no reason behind
@@ -54,6 +58,7 @@ def _workflow() -> Form:
 FORMS: dict[str, Callable[[], Form]] = {
     "requeue": _requeue,
     "pause": _pause,
+    "replace": _replace,
     "backfill": _backfill,
     "edit": _edit,
     "workflow": _workflow,

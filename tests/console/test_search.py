@@ -18,6 +18,7 @@ from sagas.models import Saga
 from tests.admin import rows
 from tests.admin.test_search import GARBAGE
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
+from webhookhub.egress.urls import normalise
 
 pytestmark = pytest.mark.django_db
 
@@ -61,6 +62,45 @@ def test_subscriptions_are_found_by_their_host(viewer: Client, term: str):
     SubscriptionFactory(callback_url="https://other.example.com/hooks.example.com")
 
     assert {each.pk for each in found(viewer, term).subscriptions} == {each.pk for each in wanted}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("stored", "term"),
+    [
+        ("https://例子.測試/hook", "例子.測試"),
+        ("https://例子.測試/hook", "例子。測試"),
+        ("https://例子.測試:8443/hook", "https://例子.測試/else"),
+        ("https://bücher.example.com/hook", "BÜCHER.example.com:8443"),
+        ("https://bücher.example.com/hook", "xn--bcher-kva.example.com"),
+        ("https://[2606:4700::1111]/hook", "2606:4700::1111"),
+        ("https://[2606:4700::1111]/hook", "2606:4700:0:0::1111"),
+        ("https://[2606:4700::1111]:8443/hook", "[2606:4700::1111]:8443"),
+    ],
+)
+def test_a_host_is_found_however_it_is_written(viewer: Client, stored: str, term: str):
+    wanted: Any = SubscriptionFactory(callback_url=normalise(stored))
+    SubscriptionFactory(callback_url="https://hooks.example.com/a")
+
+    assert [each.pk for each in found(viewer, term).subscriptions] == [wanted.pk]
+
+
+@pytest.mark.parametrize("term", ["例子", "例子.測試", "https://例子.測試/hook", " 測試 "])
+def test_the_list_of_subscriptions_finds_an_international_name_and_a_part_of_it(viewer: Client, term: str):
+    wanted: Any = SubscriptionFactory(callback_url=normalise("https://例子.測試/hook"))
+    SubscriptionFactory(callback_url="https://hooks.example.com/a")
+
+    answer = viewer.get(rows.listing("subscriptions_subscription"), {"q": term})
+
+    assert [row.pk for row in answer.context["cl"].result_list] == [wanted.pk]
+
+
+def test_the_list_of_subscriptions_still_finds_a_description_in_any_script(viewer: Client):
+    wanted: Any = SubscriptionFactory(description="例子商店")
+    SubscriptionFactory()
+
+    answer = viewer.get(rows.listing("subscriptions_subscription"), {"q": "例子"})
+
+    assert [row.pk for row in answer.context["cl"].result_list] == [wanted.pk]
 
 
 def test_a_wildcard_is_no_wildcard_in_a_host(viewer: Client):

@@ -71,6 +71,17 @@ def test_nothing_is_untranslated_or_doubtful():
     assert [text for text, chinese in translated().items() if not chinese.strip()] == []
 
 
+def test_a_signing_secret_has_one_name_and_is_not_called_a_key():
+    about_secrets = {
+        text: chinese
+        for text, chinese in translated().items()
+        if "signing secret" in text.lower() or text in ("secret", "previous secret", "previous secret until")
+    }
+
+    assert len(about_secrets) > 6
+    assert [text for text, chinese in about_secrets.items() if "密鑰" not in chinese or "金鑰" in chinese] == []
+
+
 def test_everything_that_is_marked_is_translated():
     known = translated()
 

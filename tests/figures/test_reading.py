@@ -57,6 +57,17 @@ def test_subscriptions_are_told_apart_the_busiest_first_and_the_worst_on_demand(
     assert [id for id, _ in reading.worst(found, 1)] == [3]
 
 
+def test_idle_endpoints_that_failed_once_do_not_hide_the_one_that_fails_most():
+    for idle in range(1, 6):
+        count(NOON, idle, completed=0, failed=1)
+    count(NOON, 6, completed=500, failed=500)
+    count(NOON, 7, completed=9, failed=1)
+
+    found = reading.by_subscription(NOON, NOON + HOUR)
+
+    assert [id for id, _ in reading.worst(found, 7)] == [6, 1, 2, 3, 4, 5, 7]
+
+
 def test_a_series_has_every_step_the_empty_ones_included():
     count(NOON + timedelta(minutes=1), 1, completed=1)
     count(NOON + timedelta(minutes=2), 2, completed=2)

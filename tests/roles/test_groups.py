@@ -131,7 +131,7 @@ def test_only_operations_keeps_subscriptions(member: Callable[[str], Client], gr
     page = rows.change("subscriptions_subscription", pk)
 
     assert (client.get(rows.add("subscriptions_subscription")).status_code == 200) is may
-    assert (client.post(page.replace("/change/", "/rotate/")).status_code == 200) is may
+    assert (client.post(page.replace("/change/", "/rotate/"), {"reason": "it leaked"}).status_code == 200) is may
     assert (Subscription.objects.get(pk=pk).previous_secret != "") is may
 
 

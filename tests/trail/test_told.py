@@ -281,11 +281,13 @@ def test_a_new_subscription_and_the_sight_of_its_secret_are_told(anna: Client):
 def test_verifying_testing_and_rotating_are_told_with_what_came_of_it(anna: Client, receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
     for verb in ("verify", "test", "rotate"):
-        anna.post(reverse(f"admin:subscriptions_subscription_{verb}", args=[subscription.pk]))
+        anna.post(reverse(f"admin:subscriptions_subscription_{verb}", args=[subscription.pk]), {"reason": verb})
 
     assert told(actions.VERIFY)[1] == {"verified": True, "answer": "the endpoint sent the challenge back"}
     assert told(actions.TEST)[0].object_id == subscription.pk
     assert told(actions.ROTATE)[1] == {"scheme": "v1", "forced": False}
+    whys = [told(action)[0].reason for action in (actions.VERIFY, actions.TEST, actions.ROTATE)]
+    assert whys == ["verify", "test", "rotate"]
     assert {entry.actor for entry in Entry.objects.filter(object_type="subscription")} == {"anna"}
 
 

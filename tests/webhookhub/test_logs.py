@@ -8,7 +8,10 @@ import logging
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.contrib.auth.models import User
+from django.test import Client
 
+from tests.admin import rows
 from webhookhub import logs
 from webhookhub.logs import Fact, log
 
@@ -90,3 +93,17 @@ def test_text_for_people_is_not_json_but_says_the_same(log_stream: io.StringIO):
 
     assert "saga_completed" in stream.getvalue()
     assert "saga_id=7" in stream.getvalue()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", rows.ALL)
+def test_an_address_with_an_unknown_parameter_is_answered_and_leaves_no_error_in_the_log(
+    log_stream: io.StringIO, name: str
+):
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+
+    assert client.get(rows.listing(name, "?nonsense=s3cret")).status_code == 400
+
+    assert "nonsense" not in log_stream.getvalue()
+    assert [line for line in lines(log_stream) if line["level"] in ("warning", "error")] == []

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
+
+from webhookhub.egress.urls import host_as_stored
 
 LARGEST_ID = 2**63 - 1
 
@@ -17,6 +20,19 @@ def number(term: str) -> int | None:
         return None
     value = int(term)
     return value if value <= LARGEST_ID else None
+
+
+def host(term: str) -> str:
+    """The host that a search term names, as a stored address writes it: by itself, with a port, or within an address.
+
+    Empty if it names none. An IPv6 address may be without the brackets that it has within an address.
+    """
+    if term.count(":") > 1 and (address := host_as_stored(term)):
+        return address
+    try:
+        return host_as_stored(urlsplit(term if "://" in term else f"//{term}").hostname or "")
+    except ValueError:
+        return ""
 
 
 class ExactSearch:

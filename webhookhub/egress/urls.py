@@ -14,6 +14,7 @@ from webhookhub.conf import hub
 from .addresses import may_reach
 
 MAX_LENGTH = 500
+LONGEST_HOST = 253
 MASK = "***"
 LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)\Z")
 IPV6_NETLOC = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?\Z")
@@ -87,6 +88,20 @@ def query_values(url: str) -> list[str]:
     return [*written, *(unquote_plus(value) for value in written)]
 
 
+def host_as_stored(host: str) -> str:
+    """How a stored URL writes this host, or a part of its name, for whoever looks for it; empty if none can have it."""
+    if len(host) > LONGEST_HOST:
+        return ""
+    try:
+        return f"[{IPv6Address(host).compressed}]" if ":" in host else _in_ascii(host)
+    except (AddressValueError, idna.IDNAError):
+        return ""
+
+
+def _in_ascii(host: str) -> str:
+    return (host if host.isascii() else idna.encode(host, uts46=True).decode("ascii")).lower()
+
+
 def _without_value(part: str) -> str:
     name, equals, _value = part.partition("=")
     # Without a name it is all value.
@@ -121,12 +136,10 @@ def _host(host: str) -> str:
         return f"[{address.compressed}]"
     if host.endswith("."):
         raise UnacceptableURL(_("The callback URL's host ends in a dot; leave it out."))
-    if not host.isascii():
-        try:
-            host = idna.encode(host, uts46=True).decode("ascii")
-        except idna.IDNAError:
-            raise UnacceptableURL(_("The callback URL's host is not a valid international name.")) from None
-    host = host.lower()
+    try:
+        host = _in_ascii(host)
+    except idna.IDNAError:
+        raise UnacceptableURL(_("The callback URL's host is not a valid international name.")) from None
     if NUMBER.match(host.rsplit(".", 1)[-1]):
         try:
             address4 = IPv4Address(host)
@@ -136,7 +149,7 @@ def _host(host: str) -> str:
             ) from None
         _judge(address4)
         return str(address4)
-    if len(host) > 253:
+    if len(host) > LONGEST_HOST:
         raise UnacceptableURL(_("The callback URL's host is longer than 253 characters."))
     labels = host.split(".")
     if len(labels) < 2:
