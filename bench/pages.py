@@ -81,14 +81,11 @@ def addresses() -> Iterator[tuple[str, str]]:
         for what, term in terms.items():
             yield f"search {name} by {what}", reverse(f"admin:{name}_changelist") + f"?q={term}"
     filters = dead_letter_filters(letter.subscription_id, letter.event.event_type)
-    filters["a search and a filter"] = f"?q={letter.event.correlation_id}&requeued=no"
+    filters["search and filter"] = f"?q={letter.event.uid}&event_type={letter.event.event_type}&requeued=no"
     filters["event"] = f"?event={letter.event_id}"
     for what, query in filters.items():
         yield f"dead letters by {what}", reverse("admin:deadletters_deadletter_changelist") + query
         yield f"ask to requeue by {what}", reverse("admin:deadletters_deadletter_requeue_matching") + query
-    narrowed = f"?q={letter.event.uid}&event_type={letter.event.event_type}&requeued=no"
-    yield "dead letters by search and filter", reverse("admin:deadletters_deadletter_changelist") + narrowed
-    yield "ask to requeue by search and filter", reverse("admin:deadletters_deadletter_requeue_matching") + narrowed
     yield "ask to requeue one", reverse("admin:deadletters_deadletter_requeue") + f"?ids={letter.id}"
     thousand = ",".join(map(str, DeadLetter.objects.order_by("-id").values_list("id", flat=True)[:1000]))
     yield "ask to requeue a thousand", reverse("admin:deadletters_deadletter_requeue") + f"?ids={thousand}"
