@@ -315,6 +315,23 @@ def test_no_more_than_asked_for_are_shown_and_requeued_the_longest_dead_first(re
     assert "There may be more that match" in page
 
 
+def test_of_two_who_confirm_the_same_the_second_is_told_by_whom_it_was_done(requeuer: Client, superuser: Client):
+    letters = many(3)
+    asked = {client: sealed_in(client.get(page_of({})).content.decode()) for client in (requeuer, superuser)}
+    first, second = (
+        client.post(page_of({}), {"run": run, "reason": "mended"}).content.decode() for client, run in asked.items()
+    )
+
+    assert "<strong>3</strong> dead letters are delivered anew." in first
+    assert "Requeued before by" not in first
+    assert "<strong>0</strong> dead letters are delivered anew." in second
+    assert "Requeued before by requeuer." in second
+    assert "The latest of them" not in second
+    assert Requeue.objects.count() == len(letters)
+    told = Entry.objects.filter(object_type="deadletter")
+    assert list(told.values_list("actor", flat=True)) == ["requeuer"]
+
+
 def test_those_requeued_already_are_neither_counted_nor_shown(requeuer: Client):
     letters = many(5)
     requeue([letters[0].pk, letters[2].pk], by=Operator(), reason="r")
