@@ -146,7 +146,7 @@ def show_secret(request: HttpRequest, subscription: Subscription, secret: str) -
 
 
 def _refused(request: HttpRequest, subscription: Subscription, given: OptionalReasonForm) -> HttpResponse:
-    messages.error(request, _("Nothing was sent. %(error)s") % {"error": " ".join(given.errors["reason"])})
+    messages.error(request, _("Nothing was sent. %(error)s") % {"error": " ".join(map(str, given.errors["reason"]))})
     return HttpResponseRedirect(shown.page(Subscription, subscription.pk))
 
 
