@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass
 
 from events.models import Event
+from jobs.lease import NO_TIME
 from subscriptions import headers
 from subscriptions.envelope import ALWAYS
 from subscriptions.models import Subscription
@@ -53,7 +54,7 @@ def sent(event: Event, subscription: Subscription, attempt: int) -> Sent:
 
 def body(event: Event) -> str:
     """Type, time and data; the payload's text goes in as it is stored."""
-    timestamp = event.created_at.isoformat().replace("+00:00", "Z")
+    timestamp = event.created_at.isoformat().replace("+00:00", "Z") if event.created_at else f"{NO_TIME}Z"
     return f'{{"type":{json.dumps(event.event_type)},"timestamp":"{timestamp}","data":{event.payload}}}'
 
 

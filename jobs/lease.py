@@ -18,6 +18,8 @@ from webhookhub.logs import Fact, log
 from .models import Job
 from .states import LEASED
 
+NO_TIME = "1970-01-01T00:00:00"
+
 
 class LeasedJob(NamedTuple):
     """What a worker needs to know of a job, and the token that shows it is its own."""
@@ -130,6 +132,7 @@ def _dashed(uid: str) -> str:
     return f"{uid[:8]}-{uid[8:12]}-{uid[12:16]}-{uid[16:20]}-{uid[20:]}"
 
 
-def _iso(moment: datetime | str) -> str:
-    """Of a time in UTC: some drivers give an object, others the text that is stored."""
-    return str(moment).replace(" ", "T") + "Z"
+def _iso(moment: datetime | str | None) -> str:
+    """Of a time in UTC: some drivers give an object, others the text that is stored; and nothing for a zero date, as
+    SQL can insert it."""
+    return str(moment or NO_TIME).replace(" ", "T") + "Z"

@@ -52,7 +52,7 @@ class SagaView:
     event_id: int
     subscription_id: int
     correlation_id: str
-    event_created_at: datetime
+    event_created_at: datetime | None
     generation: int
     created_at: datetime
 
@@ -74,7 +74,9 @@ class SagaView:
 
     @property
     def asked_at(self) -> datetime:
-        return self.created_at if self.generation else self.event_created_at
+        # An event that was inserted by SQL may have no time that can be read.
+        first = self.event_created_at
+        return self.created_at if self.generation or first is None else first
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,43 @@
+"""An event inserted by SQL may have the zero date, which reads as no time: it is delivered, and stops nothing."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+
+from console.request import body
+from events.models import Event
+from sagas.dispatch import dispatch
+from sagas.models import Saga
+from tests.conformance import world
+
+pytestmark = [pytest.mark.django_db, pytest.mark.mysql_family]
+
+
+def test_an_event_without_a_time_is_delivered_and_those_behind_it_too():
+    world.subscribe("ok")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT @@SESSION.sql_mode")
+        [mode] = cursor.fetchone()
+        cursor.execute("SET sql_mode = ''")
+        try:
+            cursor.execute(
+                "INSERT INTO events (event_type, source, correlation_id, payload, created_at) "
+                "VALUES (%s, 'sql', 'c', '{}', '0000-00-00 00:00:00')",
+                [world.TYPE],
+            )
+        finally:
+            cursor.execute("SET sql_mode = %s", [mode])
+    world.publish_some("behind")
+    event = Event.objects.get(source="sql")
+    assert Event.objects.filter(source="sql").values_list("created_at", flat=True)[0] is None
+
+    world.route()
+    dispatch(10)
+    [first] = [job for job in world.take() if job.correlation_id == "c"]
+    world.expire_leases()
+    world.run_to_end()
+
+    assert list(Saga.objects.values_list("status", flat=True)) == ["Completed", "Completed"]
+    assert '"timestamp":"1970-01-01T00:00:00Z"' in body(event)
+    assert first.event_created_at == "1970-01-01T00:00:00Z"
