@@ -100,7 +100,8 @@ def _put_back(behind: Iterable[tuple[str, datetime]]) -> set[str]:
         listening = [each for each in known.all() if event_type in each.roles]
         offered = {each.name for each in listening if known.offers(each)}
         before = {each.name for each in listening if first_used.get((each.name, each.version), since) < since}
-        if offered and offered <= before:
+        # A process that does not offer it goes by those that have used it, too.
+        if before and offered <= before:
             back.add(event_type)
     return back
 

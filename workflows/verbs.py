@@ -124,12 +124,24 @@ def act(
     key, actor = _text("idempotency_key", idempotency_key, 200), _text("actor", actor, 150)
     if action == UNDONE and not step:
         compensation.require(instance, key)
-    if not Fact.objects.filter(instance_id=instance.pk, idempotency_key=key).exists():
-        details = {"saga": str(instance.saga_id), "step": step}
-        trail.record(
-            TOLD[action], kind="workflow", id=instance.pk, name=str(instance), by=actor, reason=reason, details=details
-        )
-    return _record(instance, action, step, OPERATOR, idempotency_key, actor, reason, detail or reason)
+
+    def record() -> Recorded:
+        recorded = _record(instance, action, step, OPERATOR, key, actor, reason, detail or reason)
+        if recorded.created:
+            details = {"saga": str(instance.saga_id), "step": step}
+            trail.record(
+                TOLD[action],
+                kind="workflow",
+                id=instance.pk,
+                name=str(instance),
+                by=actor,
+                reason=reason,
+                details=details,
+            )
+        return recorded
+
+    # Both or neither; and of two who send the same at one moment, one is told of.
+    return in_transaction(record)
 
 
 def _offered(saga_type: str) -> Definition:

@@ -77,7 +77,7 @@ CHECKS = (
                 ON f.event_id = e.id AND f.role = 'emitted' AND f.detail = e.event_type
             LEFT JOIN saga_instances w {instance_by_id}
                 ON w.id = f.instance_id AND w.correlation_key = e.correlation_id
-            WHERE {within} AND (e.source = 'hub' OR e.event_type LIKE 'saga.%%')
+            WHERE {within} AND (e.source = 'hub' OR LOWER(e.event_type) = 'saga' OR LOWER(e.event_type) LIKE 'saga.%%')
                 AND (e.created_at < %(before)s OR {well_before} > {now})
                 AND (w.id IS NULL OR e.source <> 'hub')
         """,

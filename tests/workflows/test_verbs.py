@@ -9,6 +9,7 @@ import pytest
 
 from events.intake import publish
 from tests.workflows.support import catch_up, facts, instance, published, tracked
+from trail.models import Entry
 from workflows import reading, verbs
 from workflows.models import Fact, Instance, WorkflowTouched
 from workflows.replay import replay
@@ -150,6 +151,25 @@ def test_an_operator_gives_a_name_and_a_reason(started: Instance):
     assert facts("k-1")[:3] == [("", "started"), ("order", "retried"), ("", "closed")]
     entry = next(each for each in reading.timeline(found) if each.fact.role == "closed")
     assert (entry.fact.actor, entry.fact.reason) == ("olga", "done by hand")
+
+
+def test_what_an_operator_did_is_in_the_trail_once_however_often_it_is_sent(started: Instance):
+    for _ in range(2):
+        verbs.act(started, "closed", idempotency_key="k", actor="olga", reason="done by hand")
+    with pytest.raises(KeyConflict):
+        verbs.act(started, "closed", idempotency_key="k", actor="olga", reason="another")
+
+    assert list(Entry.objects.filter(actor="olga").values_list("reason", flat=True)) == ["done by hand"]
+
+
+def test_that_all_is_compensated_is_taken_where_the_failure_is_still_to_be_tracked(started: Instance):
+    publish("payment.failed", {"order_id": "o-1"}, correlation_id="k-1")
+
+    verbs.tell(started, "compensated", idempotency_key="all", actor="shop")
+    catch_up()
+
+    assert instance("k-1").status == "COMPENSATED"
+    assert instance("k-1").anomaly == ""
 
 
 def test_sagas_are_found_by_what_people_know(started: Instance):

@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 from webhookhub.db.errors import UnfitDatabase
 from webhookhub.logs import Fact, log
 from webhookhub.runner.command import LoopCommand
@@ -27,23 +25,12 @@ class Command(LoopCommand):
             log(Fact.WORKFLOW_OVERTAKEN, newest_file=newest.label_with_file, in_force=current.label)
         listen(registry)
         tracker, catching_up = Tracker(registry), CatchUp()
-        # The monitor last: what has been told by now has been heard.
+        # The monitor last: what has been told by now has been heard. A definition that turns out to be at fault later
+        # ends the process as any error does: started again it reads the files, which may have been put right since.
         return Batch(
-            _fit(catching_up.catch_up),
-            _fit(tracker.track),
-            _fit(tracker.touch),
-            _fit(Monitor(registry).expire),
+            catching_up.catch_up,
+            tracker.track,
+            tracker.touch,
+            Monitor(registry).expire,
             anything_to_do=lambda: catching_up.is_due or anything_to_do(),
         )
-
-
-def _fit(step: Callable[[int], int]) -> Callable[[int], int]:
-    """A definition at fault is said in one line, and the process is not started again until somebody has seen to it."""
-
-    def run(batch_size: int) -> int:
-        try:
-            return step(batch_size)
-        except InvalidDefinition as error:
-            raise UnfitDatabase(str(error)) from None
-
-    return run
