@@ -116,7 +116,7 @@ def requeue_many(
         raise _refused(error) from None
     following = pages.seal(BULK, sealed_for, _marked(outcome.after)) if outcome.after else None
     # Of two who ask at the same moment each counts what is theirs.
-    count = sum(result.created for result in outcome.requeued)
+    count = sum(result.is_delivered_now for result in outcome.requeued)
     return BulkRequeueOut(dry_run=False, count=count, more=outcome.after is not None, next=following, sample=[])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
@@ -90,7 +91,11 @@ class DeadLetterAdmin(ReadOnlyAdmin):
 
     @admin.action(description=_("Requeue: deliver anew"), permissions=["requeue"])
     def requeue(self, request: HttpRequest, queryset: QuerySet[DeadLetter]) -> HttpResponse | None:
-        ids = list(queryset.values_list("pk", flat=True)[: MOST_AT_ONCE + 1])
+        if request.POST.get("select_across") == "1":
+            ids = list(queryset.values_list("pk", flat=True)[: MOST_AT_ONCE + 1])
+        else:
+            # As they were ticked: the list may have moved on since it was shown, and the rows would be gone from it.
+            ids = sorted({int(id) for id in request.POST.getlist(ACTION_CHECKBOX_NAME)}, reverse=True)
         if len(ids) > MOST_AT_ONCE:
             self.message_user(request, TOO_MANY, messages.ERROR)
             return None

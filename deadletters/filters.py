@@ -79,7 +79,7 @@ class FilterForm(forms.Form):
     )
     q = forms.CharField(required=False, widget=forms.HiddenInput)
     # Where to look further back: of those that failed at the very moment `until`, the ones up to this number.
-    upto = forms.IntegerField(required=False, min_value=1, max_value=LARGEST_ID, widget=forms.HiddenInput)
+    upto = forms.IntegerField(required=False, min_value=1, max_value=LARGEST_ID - 1, widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data

@@ -111,9 +111,11 @@ def _ask(request: HttpRequest, form: ReasonForm) -> HttpResponse:
     if readable:
         choice, limit = filters.choice(), many.cleaned_data["limit"]
         # "Already requeued" is a filter of the list as well: of those there are none to be requeued.
+        start = many.start()
         if filters.cleaned_data["requeued"] != BEFORE:
-            found = outstanding(choice, limit, many.start())
-        more = found.behind is not None or choice.may_name_more
+            found = outstanding(choice, limit, start)
+        # Those before the place where it started are left as well.
+        more = start is not None or found.behind is not None or choice.may_name_more
         run = Run.of([letter.id for letter in found.letters], choice, limit, more=more)
         context |= {
             "chosen": choice.in_words(),

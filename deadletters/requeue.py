@@ -37,8 +37,9 @@ from .models import DeadLetter, Requeue
 PERMISSION = "deadletters.requeue_deadletter"
 BULK_PERMISSION = "deadletters.bulk_requeue_deadletter"
 BATCH = 500
-# So long after its record a request without its delivery is not at work any more.
-CUT_SHORT_AFTER = timedelta(seconds=20)
+# So long after its record a request without its delivery is not at work any more: longer than it may wait for a lock,
+# and try again. A younger one gets its delivery from whoever asks next, and stays its author's.
+CUT_SHORT_AFTER = timedelta(minutes=5)
 NEEDED_COLUMNS = (
     "saga__generation",
     "event__correlation_id",

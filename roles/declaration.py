@@ -150,7 +150,7 @@ ROLES = (
         "requeues dead letters: each becomes a new saga",
         {
             **COUNTING,
-            "events": "SELECT (id, correlation_id)",
+            "events": "SELECT (id, correlation_id, event_type, source)",
             "subscriptions": "SELECT (id, max_retry_limit, base_delay)",
             "webhook_delivery_sagas": "SELECT, INSERT",
             "dead_letters": "SELECT",

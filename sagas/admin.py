@@ -55,7 +55,9 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
 
     @admin.display(description=_("next attempt"))
     def next_attempt(self, saga: Saga) -> str:
-        return shown.moment(saga.next_attempt_at) if saga.status in transitions.WAITING else shown.NOTHING
+        # Of one that is held back, it is only when that is looked at again.
+        waits = saga.status in transitions.WAITING and saga.subscription.active and saga.subscription.verified
+        return shown.moment(saga.next_attempt_at) if waits else shown.NOTHING
 
     @admin.display(description=_("last error"))
     def short_error(self, saga: Saga) -> str:

@@ -275,6 +275,18 @@ def test_the_filter_stays_in_the_address_through_all_portions_and_leads_back_to_
     assert again.replace("&amp;", "&") == page_of(given)
 
 
+def test_whoever_looked_further_on_is_not_told_that_none_is_left(requeuer: Client):
+    letters = many(4)
+    further = {"limit": 2, "behind": letters[1].pk}
+
+    done = confirm(requeuer, further, "r")
+    after = requeuer.get(page_of({**further, "behind": letters[3].pk})).content.decode()
+
+    assert set(Requeue.objects.values_list("dead_letter_id", flat=True)) == {letter.pk for letter in letters[2:]}
+    assert "There may be more that match" in done
+    assert "From here on, none that matches" in after
+
+
 def test_a_login_in_between_leads_back_to_the_same_question(requeuer: Client):
     many(2)
     given = {"error_code": "timeout", "limit": 5}

@@ -129,6 +129,13 @@ def test_further_back_the_search_stays(requeuer: Client, monkeypatch: pytest.Mon
     assert third.pk not in seen[0]
 
 
+def test_a_place_beyond_all_numbers_is_explained(requeuer: Client):
+    answer = requeuer.get(rows.listing(NAME), {"until": "2026-01-01T00:00Z", "upto": str(2**63 - 1)})
+
+    assert answer.status_code == 200
+    assert list(answer.context["cl"].result_list) == []
+
+
 def test_the_filter_keeps_the_search_and_shows_what_else_narrows_the_list(requeuer: Client):
     letter = rows.dead_letter("basket-77")
 

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from deadletters import forms, listing
+from deadletters import filters, forms, listing
 from deadletters.models import DeadLetter, Requeue
 from sagas.models import Saga
 from tests.admin import rows
@@ -94,6 +94,21 @@ def test_the_confirmation_shows_how_many_and_which_and_writes_nothing(requeuer: 
         assert (letter.subscription.callback_url in page) is shown
     assert f'value="{two.pk},{one.pk}"' in page
     assert nothing_was_requeued()
+
+
+def test_what_was_ticked_is_asked_about_however_the_list_has_moved_on_since(
+    requeuer: Client, monkeypatch: pytest.MonkeyPatch
+):
+    for module, name in ((filters, "MOST_LISTED"), (listing, "MOST_LISTED"), (filters, "MOST_EXAMINED")):
+        monkeypatch.setattr(module, name, 1)
+    ticked = rows.dead_letter("ticked")
+    rows.dead_letter("later")
+    address = rows.listing(NAME, "?requeued=no")
+    chosen = {"action": "requeue", "_selected_action": [ticked.pk], "index": "0"}
+
+    page = requeuer.post(address, chosen).content.decode()
+
+    assert rows.change(NAME, ticked.pk) in page
 
 
 def test_the_confirmation_shows_hostile_content_as_text(requeuer: Client):
