@@ -34,7 +34,7 @@ DATA = re.compile(r"[\w*?=&%-]*\d[\w*?=&%-]*|\w+\*+|\w+(?:[._/:@]+[\w*?=&%-]+)+"
 WORD = re.compile(r"[A-Za-z][A-Za-z']+")
 # Names and abbreviations that Chinese texts use as they are, and the statuses of the specification.
 NAMES = {"WebhookHub", "Webhook", "API", "ID", "UTC", "GMT", "Uid", "uid", "saga", "https", "LDAP", "timeout"}
-NAMES |= {"English", "en", "zh", "hant", "esc"}
+NAMES |= {"English", "en", "zh", "hant", "esc", "traceparent"}
 NAMES |= {*transitions.STATUSES, *states.STATUSES, *STATUSES}
 # What people have named or written, and what is typed as it stands here.
 WRITTEN = "root|till|shop|tests|hub|read|payment service|no way back|command line|API key|router|orchestrator|worker"
