@@ -123,7 +123,7 @@ def _page(request: HttpRequest, subscription: Subscription, **more: Any) -> Http
         "opts": Subscription._meta,
         "subscription": subscription,
         "address": shown.page(Subscription, subscription.pk),
-        "routable": subscription.active and subscription.verified,
+        "routable": subscription.is_routable,
         "finished": run is not None and run.after is None and "refused" not in more,
         "sealed": run.sealed(request.user.pk)
         if run is not None and run.after is not None and "refused" not in more

@@ -20,7 +20,7 @@ from webhookhub.console import plain, shown
 from webhookhub.models import Process
 
 from . import overview, pages, search, spans, worries
-from .overview import Deliveries, Endpoint, Running, Waiting
+from .overview import Deliveries, Endpoint, Running
 
 MAY_SEE_DELIVERIES = "sagas.view_saga"
 MAY_SEE_DEAD = "deadletters.view_deadletter"
@@ -103,19 +103,15 @@ def _told(deliveries: Deliveries) -> dict[str, Any]:
         "success": plain.share(total.success_rate),
         "p50": plain.milliseconds(total.duration_ms(0.5)),
         "p95": plain.milliseconds(total.duration_ms(0.95)),
-        "due": _number(deliveries.due, deliveries.due.number),
-        "past_due": _number(deliveries.due, deliveries.due.late),
+        "due": worries.counted(deliveries.due, deliveries.due.number),
+        "past_due": worries.counted(deliveries.due, deliveries.due.late),
         "is_late": deliveries.due.late > 0,
         "oldest": shown.moment(deliveries.due.oldest),
-        "unrouted": _number(deliveries.unrouted, deliveries.unrouted.number),
+        "unrouted": worries.counted(deliveries.unrouted, deliveries.unrouted.number),
         "oldest_event": shown.moment(deliveries.unrouted.oldest),
         "list": reverse("admin:sagas_saga_changelist"),
         "dead_list": reverse("admin:deadletters_deadletter_changelist"),
     }
-
-
-def _number(waiting: Waiting, number: int) -> str:
-    return plain.number(number) + ("+" if waiting.many else "")
 
 
 def _endpoint(endpoint: Endpoint) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 from webhookhub.console import plain
 
 from . import overview
-from .overview import Deliveries, Running
+from .overview import Deliveries, Running, Waiting
 
 # Fewer attempts say nothing: the first one that fails would be a rate of none.
 FEWEST_ATTEMPTS = 20
@@ -42,11 +42,16 @@ def none(*, knows_deliveries: bool, knows_processes: bool) -> str:
     )
 
 
+def counted(waiting: Waiting, number: int) -> str:
+    """Of what waits: there may be more than were counted."""
+    return plain.number(number) + ("+" if waiting.many else "")
+
+
 def _late(deliveries: Deliveries) -> list[str]:
     due = deliveries.due
     if not due.late:
         return []
-    number = plain.number(due.late) + ("+" if due.many else "")
+    number = counted(due, due.late)
     return [
         _("%(number)s deliveries are past due: workers are too few, too slow, or not running.") % {"number": number}
     ]

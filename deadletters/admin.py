@@ -124,7 +124,9 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         successor = _successor(letter)
         leads = request.user.has_perm(LEADING["delivery_link"])
         context["may_requeue"] = self.has_requeue_permission(request)
-        context["requeued_as"] = successor and (confirmation.delivery(successor) if leads else _delivery(successor))
+        context["requeued_as"] = successor and (
+            confirmation.delivery(successor) if leads else confirmation.delivery_name(successor)
+        )
         return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.display(description=_("event type"))
@@ -150,7 +152,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("delivery"))
     def delivery_named(self, letter: DeadLetter) -> str:
-        return _delivery(letter.saga_id)
+        return confirmation.delivery_name(letter.saga_id)
 
     @admin.display(description=_("event"))
     def event_link(self, letter: DeadLetter) -> SafeString:
@@ -174,7 +176,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("requeued"))
     def requeued_named(self, letter: DeadLetter) -> SafeString | str:
-        return _requeued(letter, _delivery)
+        return _requeued(letter, confirmation.delivery_name)
 
     @admin.display(description=_("payload"))
     def payload_link(self, letter: DeadLetter) -> SafeString:
@@ -187,10 +189,6 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     @admin.display(description=_("payload"))
     def payload_named(self, letter: DeadLetter) -> SafeString:
         return shown.json_block(letter.payload_snapshot)
-
-
-def _delivery(saga_id: int) -> str:
-    return gettext("delivery %(number)s") % {"number": saga_id}
 
 
 def _successor(letter: DeadLetter) -> int | None:

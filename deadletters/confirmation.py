@@ -102,7 +102,7 @@ def _row(letter: DeadLetter, saga_id: int | None) -> dict[str, Any]:
     return {
         **row(letter),
         "before": format_html(_("{}, as {}"), request.requested_by, delivery(saga_id)) if request and saga_id else None,
-        "waits": not (letter.subscription.active and letter.subscription.verified),
+        "waits": not letter.subscription.is_routable,
     }
 
 
@@ -140,7 +140,11 @@ def _report(request: HttpRequest, results: Sequence[Requeued]) -> None:
 
 
 def delivery(saga_id: int) -> SafeString:
-    return shown.link(shown.page(Saga, saga_id), _("delivery %(number)s") % {"number": saga_id})
+    return shown.link(shown.page(Saga, saga_id), delivery_name(saga_id))
+
+
+def delivery_name(saga_id: int) -> str:
+    return _("delivery %(number)s") % {"number": saga_id}
 
 
 def _named(parts: Sequence[tuple[Any, ...]]) -> SafeString:

@@ -56,7 +56,7 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
     @admin.display(description=_("next attempt"))
     def next_attempt(self, saga: Saga) -> str:
         # Of one that is held back, it is only when that is looked at again.
-        waits = saga.status in transitions.WAITING and saga.subscription.active and saga.subscription.verified
+        waits = saga.status in transitions.WAITING and saga.subscription.is_routable
         return shown.moment(saga.next_attempt_at) if waits else shown.NOTHING
 
     @admin.display(description=_("last error"))

@@ -138,6 +138,11 @@ class Subscription(models.Model):
         return f"{self.event_type} → {self.shown_url}"
 
     @property
+    def is_routable(self) -> bool:
+        """Whether it may get new deliveries, as `routable` asks the table."""
+        return self.active and self.verified
+
+    @property
     def shown_url(self) -> str:
         """As pages show it: whole it stands only before those who may see secrets, in the form that changes it."""
         return masked(self.callback_url)

@@ -6,11 +6,11 @@ from django.db import models
 
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.fields import ExactTextField, JSONTextField, WordField
+from webhookhub.reasons import REASON_LENGTH
 
 from .actions import ACTIONS, VIAS
 
 NAME_LENGTH = 150
-REASON_LENGTH = 500
 OBJECT_NAME_LENGTH = 300
 
 

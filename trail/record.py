@@ -13,8 +13,10 @@ from urllib.parse import urlsplit
 
 from django.db.models import Model
 
+from webhookhub.reasons import REASON_LENGTH
+
 from . import acting
-from .models import NAME_LENGTH, OBJECT_NAME_LENGTH, REASON_LENGTH, Entry
+from .models import NAME_LENGTH, OBJECT_NAME_LENGTH, Entry
 
 MOST_LISTED = 100
 

@@ -7,6 +7,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from api.pages import MOST_LISTED, PageRequest
+from webhookhub.reasons import REASON_LENGTH
 from workflows.facts import MOST_REPEATS
 
 from .common import Body, Moment, Name, Number
@@ -23,7 +24,9 @@ Key = Annotated[
         f"{MOST_REPEATS} keys is refused with 409.",
     ),
 ]
-Reason = Annotated[str, Field(min_length=1, max_length=500, description="Kept with the workflow, and with your name.")]
+Reason = Annotated[
+    str, Field(min_length=1, max_length=REASON_LENGTH, description="Kept with the workflow, and with your name.")
+]
 LONGEST_QUIET = 366 * 86400
 
 

@@ -40,7 +40,7 @@ def subscription_health(context: Any, subscription: Any) -> dict[str, Any]:
                 "name": called(saga),
                 "error": shown.error(saga.final_error_code),
                 "attempts": f"{saga.attempt_count}/{saga.max_retry_limit}",
-                "next": shown.moment(saga.next_attempt_at) if subscription.active and subscription.verified else None,
+                "next": shown.moment(saga.next_attempt_at) if subscription.is_routable else None,
             }
             for saga in found.failing
         ],
