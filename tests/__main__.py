@@ -6,10 +6,10 @@ TEST_DATABASE_URL names a server to use instead of a private one. Further argume
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from contextlib import ExitStack
 
+from tests.support.chances import run_suite
 from tests.support.server import PrivateServer
 
 
@@ -22,8 +22,7 @@ def main() -> int:
 
 def run(where: str, url: str) -> int:
     print(f"\n== The suite on {where} ==", flush=True)  # noqa: T201
-    environment = {**os.environ, "TEST_DATABASE_URL": url}
-    return subprocess.run([sys.executable, "-m", "pytest", *sys.argv[1:]], env=environment).returncode
+    return run_suite(sys.argv[1:], {**os.environ, "TEST_DATABASE_URL": url})
 
 
 if __name__ == "__main__":
