@@ -151,7 +151,7 @@ class HubSettings:
     max_lease_resets: int = _setting(5, _whole(0, 1000), "resets after which a job fails without being sent again")
     request_timeout: timedelta = _setting(timedelta(seconds=30), _seconds(0.05, 3600), "a request's whole time")
     connect_timeout: timedelta = _setting(timedelta(seconds=5), _seconds(0.01, 300), "a connection's set-up time")
-    worker_concurrency: int = _setting(100, _whole(1, 10000), "requests a worker has under way at once")
+    worker_concurrency: int = _setting(250, _whole(1, 10000), "requests a worker has under way at once")
     requests_per_host: int = _setting(20, _whole(1, 10000), "requests a worker has under way at one receiver")
 
     # What may be reached
