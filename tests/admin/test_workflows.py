@@ -131,10 +131,31 @@ def test_a_page_that_has_looked_at_enough_says_so_and_leads_on(watcher: Client, 
 
 @pytest.mark.parametrize(
     "query",
-    ["?status=nonsense", "?saga_type=x", "?step=payment", "?age=x", "?colour=red", "?before=x", "?operator=2", "?p=1"],
+    ["?status=nonsense", "?saga_type=x", "?age=x", "?colour=red", "?before=x", "?operator=2", "?p=1"],
 )
 def test_a_filter_that_makes_no_sense_is_a_bad_request(watcher: Client, query: str):
     assert watcher.get(rows.listing(NAME, query)).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("?saga_type=customer_registration&step=payment", ["c-2"]),
+        ("?saga_type=&step=payment", ["c-2", "o-1"]),
+        ("?step=nonsense", ["c-2", "o-1"]),
+        ("?saga_type=customer_registration&status=COMPLETED&step=payment", []),
+    ],
+)
+def test_the_step_of_the_workflow_that_was_chosen_before_is_forgotten_with_it(
+    watcher: Client, query: str, expected: list[str]
+):
+    shop.waiting_for_payment("o-1")
+    publish("customer.registered", {"customer_id": "c-2"}, correlation_id="c-2")
+    catch_up()
+
+    assert listed(watcher, query) == expected
+    shown = text_of(watcher, rows.listing(NAME, query))
+    assert not re.search(r'<option value="payment"[^>]*selected', shown)
 
 
 def test_an_empty_list_says_how_a_workflow_begins(watcher: Client):
