@@ -138,7 +138,8 @@ def test_what_is_wrong_is_said_with_the_field(changes: dict[str, Any], field: st
 
     assert raised.value.field == field
     assert why in str(raised.value)
-    assert "sample" in raised.value.definition
+    named = {"name": "sample.toml", "version": "sample.toml", "colour": "sample.toml"}
+    assert raised.value.definition == named.get(field, "sample version 1 (sample.toml)")
 
 
 def undone_by(event_type: str, **changes: Any) -> list[dict[str, Any]]:
@@ -202,9 +203,10 @@ def test_a_contradiction_that_was_stored_before_it_was_refused_is_still_followed
     assert used.in_force().get("sample", 1) is not None
 
 
-def test_the_same_version_twice_is_refused():
-    with pytest.raises(InvalidDefinition, match="sample version 1: version is there twice"):
-        Registry([parse(document(), "a"), parse(document(), "b")])
+def test_the_same_version_twice_is_refused_with_both_files():
+    why = "sample version 1: version is there twice, in a.toml and in b.toml; give one of them another number"
+    with pytest.raises(InvalidDefinition, match=why):
+        Registry([parse(document(), "a.toml"), parse(document(), "b.toml")])
 
 
 def test_new_sagas_are_born_with_the_newest_version():
@@ -240,6 +242,16 @@ def test_a_bad_file_is_an_error_of_the_system_checks(folder: Path):
     assert "broken.toml: file is not TOML" in error.msg
     with pytest.raises(SystemCheckError):
         call_command("check")
+
+
+def test_files_of_the_same_name_are_told_apart_by_their_folders(tmp_path: Path):
+    folders = (tmp_path / "ours", tmp_path / "theirs" / "more")
+    for each in folders:
+        each.mkdir(parents=True)
+        write(each)
+
+    with pytest.raises(InvalidDefinition, match=r"in ours/sample_1.toml and in theirs/more/sample_1.toml"):
+        load(folders)
 
 
 def test_a_folder_without_definitions_is_warned_of(folder: Path):
