@@ -21,7 +21,9 @@ from webhookhub.runner.nudges import nudge
 from . import compensation, listening, used
 from .definition import Definition
 from .facts import MOST_REPEATS
+from .fold import TEXT_LENGTH
 from .models import Fact, Instance
+from .paths import printable
 from .words import (
     CLOSED,
     DONE,
@@ -112,7 +114,7 @@ def tell(
     key = _text("idempotency_key", idempotency_key, 200)
     if role == UNDONE and not step:
         compensation.require(instance, key)
-    return _record(instance, role, step, VERB, idempotency_key, actor, detail=error[:500])
+    return _record(instance, role, step, VERB, idempotency_key, actor, detail=printable(error, TEXT_LENGTH))
 
 
 def act(
