@@ -144,7 +144,7 @@ FIELDS = {"correlation_key": "correlation_id"}
 
 
 def key_of(given: Told, header: str | None) -> str:
-    header = envelopes.idempotency_key(header)
+    header = envelopes.idempotency_key(header, "idempotency_key")
     if given.idempotency_key is not None and header is not None and given.idempotency_key != header:
         raise problems.invalid("idempotency_key", "differs from the header Idempotency-Key; give one of them")
     key = given.idempotency_key or header

@@ -322,6 +322,22 @@ def test_what_is_told_twice_is_one_fact_and_another_thing_under_its_key_is_a_con
     assert Fact.objects.filter(instance=saga, origin="verb").count() == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [("step", {"step": "payment"}), ("close", {"reason": "r"}), ("retry", {"step": "payment", "reason": "r"})],
+)
+def test_a_header_that_is_not_ascii_is_told_the_field_that_takes_it(hub_wide: Program, name: str, body: dict[str, str]):
+    saga = shop.waiting_for_payment("o-1")
+
+    refused = hub_wide.post(f"/sagas/{saga.saga_id}/{name}", body, Idempotency_Key="schlüssel")
+
+    assert refused.status_code == 422
+    [error] = refused.json()["errors"]
+    assert error["field"] == "Idempotency-Key"
+    assert error["message"].endswith("others go into idempotency_key")
+    assert verb(hub_wide, saga, "step", "schlüssel", step="payment").status_code == 201
+
+
 def test_what_is_told_without_end_under_new_keys_is_refused_and_under_the_old_ones_is_not(hub_wide: Program):
     saga = shop.waiting_for_payment("o-1")
     for number in range(MOST_REPEATS):
