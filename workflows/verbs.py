@@ -64,6 +64,13 @@ class KeyConflict(Exception):
         self.key = key
 
 
+class NothingToClose(Exception):
+    """The saga has ended and waits for nobody; nothing was recorded."""
+
+    def __init__(self) -> None:
+        super().__init__(_("the workflow has ended and waits for nobody, so there is nothing to close"))
+
+
 class ToldTooOften(Exception):
     """The same was told under other keys so often that it is not kept once more; nothing was recorded."""
 
@@ -126,6 +133,8 @@ def act(
     key, actor = _text("idempotency_key", idempotency_key, 200), _text("actor", actor, 150)
     if action == UNDONE and not step:
         compensation.require(instance, key)
+    if action == CLOSED:
+        _require_closable(instance, key)
 
     def record() -> Recorded:
         recorded = _record(instance, action, step, OPERATOR, key, actor, reason, detail or reason)
@@ -191,6 +200,16 @@ def _allowed(instance: Instance, role: str, step: str, table: dict[str, bool | N
         raise InvalidFact("step", f"must be left out: {role!r} is said of the saga as a whole")
 
 
+def _require_closable(instance: Instance, key: str) -> None:
+    """It would count as put right by hand where nothing was wrong. What was told before is not refused."""
+    if not instance.can_be_closed and not _was_told(instance, key):
+        raise NothingToClose
+
+
+def _was_told(instance: Instance, key: str) -> bool:
+    return Fact.objects.filter(instance_id=instance.pk, idempotency_key=key).exists()
+
+
 def _record(
     instance: Instance,
     role: str,
@@ -235,7 +254,7 @@ def _refuse_repetition(instance: Instance, role: str, step: str, key: str) -> No
     told = Fact.objects.filter(instance_id=instance.pk, event=None, step=step, role=role, origin=VERB)
     if len(told.values_list("pk")[:MOST_REPEATS]) < MOST_REPEATS:
         return
-    if not Fact.objects.filter(instance_id=instance.pk, idempotency_key=key).exists():
+    if not _was_told(instance, key):
         raise ToldTooOften(role, step)
 
 

@@ -327,6 +327,18 @@ def test_what_cannot_be_done_is_said_and_nothing_is_stored(
     assert Fact.objects.count() == before
 
 
+def test_a_workflow_that_went_well_is_not_closed_by_its_address_either(operator: Client):
+    saga = shop.completed("o-1")
+    before = Fact.objects.count()
+    assert act(saga, "close") not in text_of(operator, page(saga))
+
+    answer = send(operator, saga, "close")
+
+    said = "Nothing was done: the workflow has ended and waits for nobody, so there is nothing to close."
+    assert said in answer.content.decode()
+    assert (Fact.objects.count(), instance("o-1").by_hand) == (before, False)
+
+
 def test_an_action_or_a_workflow_that_does_not_exist_is_not_found(superuser: Client):
     saga = shop.declined("o-1")
 

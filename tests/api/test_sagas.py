@@ -494,6 +494,30 @@ def test_an_operator_closes_a_workflow(hub_wide: Program):
     catch_up()
 
     assert (instance("o-1").status, instance("o-1").error_message) == ("FAILED", "the customer called")
+    assert verb(hub_wide, saga, "close", "k", reason="the customer called").status_code == 200, "asked again"
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        shop.DONE,
+        ["order.submitted", "payment.failed", "order.failed", "inventory.released"],
+    ],
+    ids=["completed", "compensated"],
+)
+def test_a_workflow_that_has_ended_and_waits_for_nobody_cannot_be_closed(hub_wide: Program, events: list[str]):
+    saga = shop.order("o-1", *events)
+    before = list(Fact.objects.values_list("pk", flat=True))
+
+    answer = verb(hub_wide, saga, "close", "k", reason="to be sure")
+
+    assert answer.status_code == 409
+    said = "the workflow has ended and waits for nobody, so there is nothing to close"
+    assert answer.json()["detail"] == f"Nothing was recorded: {said}."
+    catch_up()
+    assert list(Fact.objects.values_list("pk", flat=True)) == before
+    assert (instance("o-1").status, instance("o-1").by_hand) == (saga.status, False)
+    assert not Entry.objects.filter(action="workflow.close").exists()
 
 
 @pytest.mark.parametrize(
