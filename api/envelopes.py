@@ -59,9 +59,10 @@ def many(text: str, sender: Sender, most: int) -> list[NewEvent | InvalidEvent]:
         raise problems.invalid("body", why) from None
 
 
-def idempotency_key(header: str | None) -> str | None:
+def idempotency_key(header: str | None, field: str) -> str | None:
+    """The header, which takes ASCII only; `field`, in the body, takes any characters."""
     if header is not None and not header.isascii():
-        raise problems.invalid("Idempotency-Key", "must consist of ASCII characters; others go into external_id")
+        raise problems.invalid("Idempotency-Key", f"must consist of ASCII characters; others go into {field}")
     return header
 
 

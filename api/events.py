@@ -46,7 +46,7 @@ def send(
     caller = caller_of(request)
     limits.spend(caller, 1)
     text = bodies.text(request, payloads.MAX_BYTES + ENVELOPE_BYTES)
-    sender = Sender(caller.key.sends_as, envelopes.idempotency_key(idempotency_key))
+    sender = Sender(caller.key.sends_as, envelopes.idempotency_key(idempotency_key, "external_id"))
     try:
         [result] = publish_many([envelopes.one(text, sender)])
     except InvalidEvent as error:

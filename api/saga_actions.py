@@ -89,7 +89,10 @@ def mark_compensated(
     openapi_extra=problems.documented(404, *ERRORS) | bodies.documented(CloseIn),
 )
 def close(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = IdempotencyKey) -> Status[ToldOut]:
-    """It ends as FAILED, nothing more is asked of anybody, and it no longer waits for a person."""
+    """It ends as FAILED, nothing more is asked of anybody, and it no longer waits for a person.
+
+    One that has ended already and waits for nobody is a 409.
+    """
     return _acted(request, saga_id, CLOSED, bodies.read(request, CloseIn), idempotency_key)
 
 

@@ -12,7 +12,7 @@ from ninja import Header, Status
 from workflows import verbs
 from workflows.compensation import REMEDY, NotCompensating
 from workflows.models import Instance
-from workflows.verbs import InvalidFact, KeyConflict, Recorded, ToldTooOften
+from workflows.verbs import InvalidFact, KeyConflict, NothingToClose, Recorded, ToldTooOften
 from workflows.words import DONE, FAILURE, FINISHED, UNDO_FAILED, UNDONE
 
 from . import bodies, envelopes, problems
@@ -135,6 +135,8 @@ def written(record: Callable[[], Recorded]) -> Recorded:
         raise Problem(409, f"idempotency_key {error.key!r} {why}.", [("idempotency_key", why)]) from None
     except NotCompensating as error:
         raise Problem(409, f"Nothing was recorded: {error}.", [("step", f"is missing; {REMEDY}")]) from None
+    except NothingToClose as error:
+        raise Problem(409, f"Nothing was recorded: {error}.") from None
     except ToldTooOften as error:
         raise Problem(409, f"{error}.", [("idempotency_key", error.why)]) from None
 
@@ -144,7 +146,7 @@ FIELDS = {"correlation_key": "correlation_id"}
 
 
 def key_of(given: Told, header: str | None) -> str:
-    header = envelopes.idempotency_key(header)
+    header = envelopes.idempotency_key(header, "idempotency_key")
     if given.idempotency_key is not None and header is not None and given.idempotency_key != header:
         raise problems.invalid("idempotency_key", "differs from the header Idempotency-Key; give one of them")
     key = given.idempotency_key or header

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from webhookhub.console.readonly import ReadOnlyAdmin
 
-from . import confirmation, lists, pages
+from . import confirmation, faults, lists, pages
 from .models import Instance
 
 
@@ -21,12 +21,15 @@ from .models import Instance
 class InstanceAdmin(ReadOnlyAdmin):
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
-        return [
+        urls = [
             path("definitions/", wrap(self.definitions_view), name="workflows_instance_definitions"),
             path("definitions/<str:name>/", wrap(self.definition_view), name="workflows_instance_definition"),
             path("<int:number_>/act/<str:name>/", wrap(confirmation.view), name="workflows_instance_act"),
             *super().get_urls(),
         ]
+        for each in urls:
+            each.callback = faults.explained(each.callback)
+        return urls
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         self._require_view(request)

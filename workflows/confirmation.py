@@ -23,8 +23,8 @@ from .compensation import NotCompensating
 from .forms import ActionForm
 from .models import Instance
 from .redelivery import NothingToRetry, retriable
-from .verbs import InvalidFact, KeyConflict
-from .words import CLOSED, COMPLETED, OPEN, STEP_UNDO_FAILED, UNDOING, UNDONE
+from .verbs import InvalidFact, KeyConflict, NothingToClose
+from .words import CLOSED, COMPLETED, STEP_UNDO_FAILED, UNDOING, UNDONE
 
 TEMPLATE = "admin/workflows/instance/act.html"
 VIEW = "workflows.view_instance"
@@ -71,7 +71,7 @@ ACTIONS = {
         "workflows.close_workflow",
         per_step=False,
         whole=True,
-        makes_sense=lambda instance: instance.status in OPEN or instance.needs_operator,
+        makes_sense=lambda instance: instance.can_be_closed,
     ),
 }
 
@@ -94,7 +94,7 @@ def view(request: HttpRequest, number_: int, name: str) -> HttpResponse:
         return _ask(request, instance, action, form)
     try:
         done = _do(request, instance, name, form.cleaned_data)
-    except (InvalidFact, KeyConflict, NotCompensating, NothingToRetry) as error:
+    except (InvalidFact, KeyConflict, NotCompensating, NothingToClose, NothingToRetry) as error:
         form.add_error(None, gettext("Nothing was done: %(error)s.") % {"error": error})
         return _ask(request, instance, action, form)
     messages.success(request, done)

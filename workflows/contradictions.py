@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .definition import Definition
-from .words import DONE, FAILURE
+from .words import DONE, FAILURE, UNDO_FAILED, UNDONE
 
 # Where it is wrong, and why.
 Contradiction = tuple[str, str]
+UNDOING = {UNDONE: "was undone", UNDO_FAILED: "could not be undone"}
 
 
 def of(definition: Definition) -> Iterator[Contradiction]:
     yield from _named_twice(definition)
     yield from _starts_with_its_failure(definition)
     yield from _said_of_two(definition)
+    yield from _done_by_undoing(definition)
 
 
 def _named_twice(definition: Definition) -> Iterator[Contradiction]:
@@ -51,4 +53,25 @@ def _said_of_two(definition: Definition) -> Iterator[Contradiction]:
             yield (
                 f"steps.{done[0]}.done",
                 f"holds {event_type!r}, which says that step {failed[0]!r} has failed; give each a type of its own",
+            )
+
+
+def _done_by_undoing(definition: Definition) -> Iterator[Contradiction]:
+    """A step that is needed is done by nothing but what tells that another was undone, or could not be.
+
+    Where one of the two is optional, or the step has another type to be done by, there is a way to go well.
+    """
+    undoing = {
+        event_type: (other.key, role)
+        for other in definition.required
+        for role in UNDOING
+        for event_type in other.types()[role]
+    }
+    for step in definition.required:
+        if undoing.keys() >= set(step.done):
+            other, role = undoing[step.done[0]]
+            yield (
+                f"steps.{step.key}.done",
+                f"holds {step.done[0]!r}, which says that step {other!r} {UNDOING[role]}: the workflow could go well "
+                "only by being undone; give each a type of its own",
             )

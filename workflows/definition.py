@@ -75,11 +75,11 @@ class Definition:
 
     @property
     def label(self) -> str:
-        return f"{self.name} version {self.version}"
+        return label(self.name, self.version)
 
     @property
     def label_with_file(self) -> str:
-        return f"{self.label} ({self.file})" if self.file else self.label
+        return label(self.name, self.version, self.file)
 
     @cached_property
     def reading(self) -> Reading:
@@ -138,6 +138,11 @@ class Definition:
         """Of everything that decides; titles and descriptions may be put right at any time."""
         decisive = _without_words(dict(self.document))
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+
+
+def label(name: str, version: int, file: str = "") -> str:
+    """How people are told of a definition; where its file is at fault, with that."""
+    return f"{name} version {version} ({file})" if file else f"{name} version {version}"
 
 
 def _without_words(document: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.core.exceptions import BadRequest
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext as _
 
 from webhookhub.console.search import number
@@ -40,7 +40,8 @@ class Listed:
 
 def listed(request: HttpRequest) -> Listed:
     known = used.in_force()
-    form = ListForm(request.GET, _types(known), _steps(known, request.GET.get("saga_type", "")))
+    steps = _steps(known, request.GET.get("saga_type", ""))
+    form = ListForm(_with_step_of(steps, request.GET), _types(known), steps)
     if not form.is_valid():
         raise BadRequest("; ".join(f"{field}: {', '.join(map(str, errors))}" for field, errors in form.errors.items()))
     unknown = set(request.GET) - {*form.fields, "before"}
@@ -121,6 +122,16 @@ def _steps(known: Registry, saga_type: str) -> list[tuple[str, str]]:
         for step in definition.steps
     }
     return list(steps.items())
+
+
+def _with_step_of(steps: list[tuple[str, str]], given: QueryDict) -> QueryDict:
+    """The filters, without a step that the chosen workflow does not have: the form sends along that of the workflow
+    which was chosen before."""
+    if given.get("step", "") in dict(steps):
+        return given
+    kept = given.copy()
+    kept.pop("step", None)
+    return kept
 
 
 def _before(text: str) -> int | None:

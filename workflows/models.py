@@ -75,6 +75,11 @@ class Instance(models.Model):
     def __str__(self) -> str:
         return f"{self.saga_type} {self.saga_id}"
 
+    @property
+    def can_be_closed(self) -> bool:
+        """Whether the hub still asks something of anybody, or it waits for a person."""
+        return self.status in words.OPEN or self.needs_operator
+
 
 class Fact(models.Model):
     """Something that was observed, decided or published about a saga. Append-only.

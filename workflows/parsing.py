@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from events.intake import EVENT_TYPE, is_reserved
 
 from . import contradictions
-from .definition import CORRELATION_ID, Definition, Step
+from .definition import CORRELATION_ID, Definition, Step, label
 
 KEY = re.compile(r"[a-z][a-z0-9_]*\Z")
 PATH = re.compile(r"payload(\.[A-Za-z0-9_-]+)+\Z")
@@ -57,7 +57,7 @@ class InvalidDefinition(ValueError):
 
 
 def parse(document: Mapping[str, Any], called: str, *, stored: bool = False) -> Definition:
-    """`called` is how the definition is named in errors until its own name is known: its file.
+    """`called` is how the definition is named in errors until its own name is known, and beside that: its file.
 
     What is `stored` was accepted once, and its sagas must be followed to their end: it is not held to what has been
     asked for since.
@@ -77,7 +77,7 @@ class _Parser:
         version = document.get("version")
         if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= 30000:
             self._refuse("version", "must be a whole number from 1 to 30000")
-        self._called = f"{name} version {version}"
+        self._called = label(name, version, self._file)
         steps = self._steps(document.get("steps"))
         definition = Definition(
             name=name,

@@ -32,7 +32,7 @@ class Document:
         value = self._find(path)
         if value is None or isinstance(value, dict | list):
             return ""
-        return "".join(sign if sign.isprintable() else " " for sign in str(value)[:limit]).strip()
+        return printable(str(value), limit)
 
     def _find(self, path: str | None) -> Any:
         if path is None:
@@ -45,6 +45,11 @@ class Document:
                 return None
             value = value.get(name)
         return value
+
+
+def printable(text: str, limit: int) -> str:
+    """Others read it, on a terminal too: nothing in it may act upon that, or turn round the text beside it."""
+    return "".join(sign if sign.isprintable() else " " for sign in text[:limit]).strip()
 
 
 def _read(payload: str) -> Any:

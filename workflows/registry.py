@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
+from os.path import commonpath
 from pathlib import Path
 
 from webhookhub.conf import hub
@@ -21,9 +22,13 @@ class Registry:
     def __init__(self, offered: Iterable[Definition], retired: Iterable[Definition] = ()) -> None:
         self._offered: dict[tuple[str, int], Definition] = {}
         for definition in offered:
-            if (definition.name, definition.version) in self._offered:
-                raise InvalidDefinition(definition.label, "version", "is there twice; two files have it")
-            self._offered[definition.name, definition.version] = definition
+            same = self._offered.setdefault((definition.name, definition.version), definition)
+            if same is not definition:
+                raise InvalidDefinition(
+                    definition.label,
+                    "version",
+                    f"is there twice, in {same.file} and in {definition.file}; give one of them another number",
+                )
         self._all = {(each.name, each.version): each for each in retired} | self._offered
 
     def get(self, name: str, version: int) -> Definition | None:
@@ -84,14 +89,19 @@ def registry() -> Registry:
 
 @lru_cache(maxsize=8)
 def load(folders: tuple[Path, ...]) -> Registry:
-    return Registry(read(file) for folder in folders for file in sorted(folder.glob("*.toml")))
+    # As short as it can be and still say which of the folders: two may have a file of the same name.
+    top = Path(commonpath(folders))
+    files = [file for folder in folders for file in sorted(folder.glob("*.toml"))]
+    return Registry(read(file, str(file.relative_to(top))) for file in files)
 
 
-def read(file: Path) -> Definition:
+def read(file: Path, called: str = "") -> Definition:
+    """`called` is how errors name the file, if not by its name alone."""
+    called = called or file.name
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidDefinition(file.name, "file", f"cannot be read: {error}") from None
+        raise InvalidDefinition(called, "file", f"cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
-        raise InvalidDefinition(file.name, "file", f"is not TOML: {error}") from None
-    return parse(document, file.name)
+        raise InvalidDefinition(called, "file", f"is not TOML: {error}") from None
+    return parse(document, called)

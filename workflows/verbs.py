@@ -21,7 +21,9 @@ from webhookhub.runner.nudges import nudge
 from . import compensation, listening, used
 from .definition import Definition
 from .facts import MOST_REPEATS
+from .fold import TEXT_LENGTH
 from .models import Fact, Instance
+from .paths import printable
 from .words import (
     CLOSED,
     DONE,
@@ -60,6 +62,13 @@ class KeyConflict(Exception):
     def __init__(self, key: str) -> None:
         super().__init__(_("idempotency_key %(key)s stands for another fact of this saga") % {"key": repr(key)})
         self.key = key
+
+
+class NothingToClose(Exception):
+    """The saga has ended and waits for nobody; nothing was recorded."""
+
+    def __init__(self) -> None:
+        super().__init__(_("the workflow has ended and waits for nobody, so there is nothing to close"))
 
 
 class ToldTooOften(Exception):
@@ -112,7 +121,7 @@ def tell(
     key = _text("idempotency_key", idempotency_key, 200)
     if role == UNDONE and not step:
         compensation.require(instance, key)
-    return _record(instance, role, step, VERB, idempotency_key, actor, detail=error[:500])
+    return _record(instance, role, step, VERB, idempotency_key, actor, detail=printable(error, TEXT_LENGTH))
 
 
 def act(
@@ -124,6 +133,8 @@ def act(
     key, actor = _text("idempotency_key", idempotency_key, 200), _text("actor", actor, 150)
     if action == UNDONE and not step:
         compensation.require(instance, key)
+    if action == CLOSED:
+        _require_closable(instance, key)
 
     def record() -> Recorded:
         recorded = _record(instance, action, step, OPERATOR, key, actor, reason, detail or reason)
@@ -189,6 +200,16 @@ def _allowed(instance: Instance, role: str, step: str, table: dict[str, bool | N
         raise InvalidFact("step", f"must be left out: {role!r} is said of the saga as a whole")
 
 
+def _require_closable(instance: Instance, key: str) -> None:
+    """It would count as put right by hand where nothing was wrong. What was told before is not refused."""
+    if not instance.can_be_closed and not _was_told(instance, key):
+        raise NothingToClose
+
+
+def _was_told(instance: Instance, key: str) -> bool:
+    return Fact.objects.filter(instance_id=instance.pk, idempotency_key=key).exists()
+
+
 def _record(
     instance: Instance,
     role: str,
@@ -233,7 +254,7 @@ def _refuse_repetition(instance: Instance, role: str, step: str, key: str) -> No
     told = Fact.objects.filter(instance_id=instance.pk, event=None, step=step, role=role, origin=VERB)
     if len(told.values_list("pk")[:MOST_REPEATS]) < MOST_REPEATS:
         return
-    if not Fact.objects.filter(instance_id=instance.pk, idempotency_key=key).exists():
+    if not _was_told(instance, key):
         raise ToldTooOften(role, step)
 
 

@@ -21,8 +21,9 @@ from tests.admin import rows
 from tests.workflows import shop
 from tests.workflows.support import catch_up, instance, tracked
 from workflows import lists
+from workflows.checks import used_definitions_are_as_they_were
 from workflows.models import Fact, Instance
-from workflows.registry import load
+from workflows.registry import SHIPPED, load
 
 pytestmark = pytest.mark.django_db
 
@@ -131,10 +132,31 @@ def test_a_page_that_has_looked_at_enough_says_so_and_leads_on(watcher: Client, 
 
 @pytest.mark.parametrize(
     "query",
-    ["?status=nonsense", "?saga_type=x", "?step=payment", "?age=x", "?colour=red", "?before=x", "?operator=2", "?p=1"],
+    ["?status=nonsense", "?saga_type=x", "?age=x", "?colour=red", "?before=x", "?operator=2", "?p=1"],
 )
 def test_a_filter_that_makes_no_sense_is_a_bad_request(watcher: Client, query: str):
     assert watcher.get(rows.listing(NAME, query)).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("?saga_type=customer_registration&step=payment", ["c-2"]),
+        ("?saga_type=&step=payment", ["c-2", "o-1"]),
+        ("?step=nonsense", ["c-2", "o-1"]),
+        ("?saga_type=customer_registration&status=COMPLETED&step=payment", []),
+    ],
+)
+def test_the_step_of_the_workflow_that_was_chosen_before_is_forgotten_with_it(
+    watcher: Client, query: str, expected: list[str]
+):
+    shop.waiting_for_payment("o-1")
+    publish("customer.registered", {"customer_id": "c-2"}, correlation_id="c-2")
+    catch_up()
+
+    assert listed(watcher, query) == expected
+    shown = text_of(watcher, rows.listing(NAME, query))
+    assert not re.search(r'<option value="payment"[^>]*selected', shown)
 
 
 def test_an_empty_list_says_how_a_workflow_begins(watcher: Client):
@@ -305,6 +327,18 @@ def test_what_cannot_be_done_is_said_and_nothing_is_stored(
     assert Fact.objects.count() == before
 
 
+def test_a_workflow_that_went_well_is_not_closed_by_its_address_either(operator: Client):
+    saga = shop.completed("o-1")
+    before = Fact.objects.count()
+    assert act(saga, "close") not in text_of(operator, page(saga))
+
+    answer = send(operator, saga, "close")
+
+    said = "Nothing was done: the workflow has ended and waits for nobody, so there is nothing to close."
+    assert said in answer.content.decode()
+    assert (Fact.objects.count(), instance("o-1").by_hand) == (before, False)
+
+
 def test_an_action_or_a_workflow_that_does_not_exist_is_not_found(superuser: Client):
     saga = shop.declined("o-1")
 
@@ -360,6 +394,60 @@ def test_a_definition_that_is_no_longer_offered_is_still_shown_with_its_runs(
     assert listed(watcher, "?saga_type=order_submission") == ["o-1"]
     assert listed(watcher, "?q=o-1") == ["o-1"]
     assert "Reserve inventory" in text_of(watcher, page(saga))
+
+
+@pytest.fixture
+def changed_file(tmp_path: Path, hub_settings: Any) -> Callable[[], str]:
+    """Changes a definition that is used; says what is wrong then."""
+
+    def change() -> str:
+        text = (SHIPPED / "order_submission_1.toml").read_text()
+        (tmp_path / "mine.toml").write_text(text.replace("timeout_seconds = 300", "timeout_seconds = 301"))
+        hub_settings(workflow_definitions=(tmp_path,))
+        load.cache_clear()
+        [error] = used_definitions_are_as_they_were(databases=["default"])
+        return str(error.msg)
+
+    return change
+
+
+def test_a_definition_that_was_changed_although_it_is_used_is_named_on_every_page(
+    operator: Client, changed_file: Callable[[], str]
+):
+    saga = shop.declined("o-1")
+    error = changed_file()
+    before = Fact.objects.count()
+
+    answers = [
+        operator.get(rows.listing(NAME)),
+        operator.get(page(saga)),
+        operator.get(reverse("admin:workflows_instance_definitions")),
+        operator.get(reverse("admin:workflows_instance_definition", args=["order_submission"])),
+        operator.get(act(saga, "retry")),
+        operator.get(act(saga, "mark")),
+        *(send(operator, saga, action, step="inventory") for action in ACTIONS),
+    ]
+
+    assert "order_submission version 1 (mine.toml): version has sagas and was changed since" in error
+    for answer in answers:
+        assert (answer.status_code, answer["Retry-After"]) == (503, "5")
+        shown = answer.content.decode()
+        assert escape(f"Workflows cannot be followed at the moment: {error}") in shown
+        assert "This does not work at the moment" in shown
+        assert "hub-find-aside" in shown, "the menu leads on"
+    assert Fact.objects.count() == before
+
+
+def test_a_definition_at_fault_is_named_to_nobody_who_may_not_see_workflows(
+    staff: Callable[..., Client], client: Client, changed_file: Callable[[], str]
+):
+    saga = shop.declined("o-1")
+    changed_file()
+    anna = staff("anna", "view_event")
+
+    for address in (rows.listing(NAME), page(saga), act(saga, "retry")):
+        assert anna.get(address).status_code == 403
+        assert client.get(address)["Location"].startswith("/admin/login/")
 
 
 def test_whoever_asks_for_chinese_reads_no_english_sentence(operator: Client):

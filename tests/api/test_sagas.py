@@ -322,6 +322,22 @@ def test_what_is_told_twice_is_one_fact_and_another_thing_under_its_key_is_a_con
     assert Fact.objects.filter(instance=saga, origin="verb").count() == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [("step", {"step": "payment"}), ("close", {"reason": "r"}), ("retry", {"step": "payment", "reason": "r"})],
+)
+def test_a_header_that_is_not_ascii_is_told_the_field_that_takes_it(hub_wide: Program, name: str, body: dict[str, str]):
+    saga = shop.waiting_for_payment("o-1")
+
+    refused = hub_wide.post(f"/sagas/{saga.saga_id}/{name}", body, Idempotency_Key="schlüssel")
+
+    assert refused.status_code == 422
+    [error] = refused.json()["errors"]
+    assert error["field"] == "Idempotency-Key"
+    assert error["message"].endswith("others go into idempotency_key")
+    assert verb(hub_wide, saga, "step", "schlüssel", step="payment").status_code == 201
+
+
 def test_what_is_told_without_end_under_new_keys_is_refused_and_under_the_old_ones_is_not(hub_wide: Program):
     saga = shop.waiting_for_payment("o-1")
     for number in range(MOST_REPEATS):
@@ -478,6 +494,30 @@ def test_an_operator_closes_a_workflow(hub_wide: Program):
     catch_up()
 
     assert (instance("o-1").status, instance("o-1").error_message) == ("FAILED", "the customer called")
+    assert verb(hub_wide, saga, "close", "k", reason="the customer called").status_code == 200, "asked again"
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        shop.DONE,
+        ["order.submitted", "payment.failed", "order.failed", "inventory.released"],
+    ],
+    ids=["completed", "compensated"],
+)
+def test_a_workflow_that_has_ended_and_waits_for_nobody_cannot_be_closed(hub_wide: Program, events: list[str]):
+    saga = shop.order("o-1", *events)
+    before = list(Fact.objects.values_list("pk", flat=True))
+
+    answer = verb(hub_wide, saga, "close", "k", reason="to be sure")
+
+    assert answer.status_code == 409
+    said = "the workflow has ended and waits for nobody, so there is nothing to close"
+    assert answer.json()["detail"] == f"Nothing was recorded: {said}."
+    catch_up()
+    assert list(Fact.objects.values_list("pk", flat=True)) == before
+    assert (instance("o-1").status, instance("o-1").by_hand) == (saga.status, False)
+    assert not Entry.objects.filter(action="workflow.close").exists()
 
 
 @pytest.mark.parametrize(

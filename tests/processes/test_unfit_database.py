@@ -11,6 +11,7 @@ from tests.factories import SubscriptionFactory
 from webhookhub.cipher import new_key
 from webhookhub.db import vendors
 from webhookhub.models import Process
+from workflows.models import UsedDefinition
 
 from .support import LOOPS, Processes, database_url
 
@@ -78,3 +79,22 @@ def test_a_worker_with_other_keys_than_the_secrets_were_stored_with_refuses_to_s
     assert worker.wait() == 78
     assert "none of WEBHOOKHUB_ENCRYPTION_KEYS opens the stored secrets" in worker.errors
     assert not Process.objects.exists()
+
+
+@pytest.mark.parametrize("command", ["run_workflows", "run_hub"])
+@pytest.mark.usefixtures("committed")
+def test_a_definition_that_was_changed_after_it_was_used_is_named_and_the_database_is_not_blamed(
+    processes: Processes, tmp_path: Path, command: str
+):
+    (tmp_path / "mine.toml").write_text(
+        'name = "mine"\nversion = 1\nstarts = ["a"]\n[[steps]]\nkey = "one"\ndone = ["a"]\n'
+    )
+    UsedDefinition.objects.create(name="mine", version=1, fingerprint="another", document="{}")
+
+    refused = processes.start(command, WEBHOOKHUB_WORKFLOW_DEFINITIONS=str(tmp_path))
+
+    assert refused.wait() == UNFIT
+    assert "A definition is at fault: workflow definition mine version 1 (mine.toml): version has" in refused.errors
+    assert "The database is not fit" not in refused.errors
+    assert "Traceback" not in refused.errors
+    assert not Process.objects.filter(kind="workflows").exists(), "a process that did not start is not listed"

@@ -64,7 +64,7 @@ def test_a_definition_at_fault_is_named(tmp_path: Path, hub_settings: Any):
     hub_settings(workflow_definitions=(tmp_path,))
     load.cache_clear()
 
-    with pytest.raises(CommandError, match="workflow definition x version 1: steps must be 1 to"):
+    with pytest.raises(CommandError, match=r"workflow definition x version 1 \(x.toml\): steps must be 1 to"):
         workflows("check")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from django.core.management.base import SystemCheckError
 
 from workflows import used
 from workflows.checks import definitions_can_be_used, used_definitions_are_as_they_were
+from workflows.fold import Fact, fold
 from workflows.models import UsedDefinition
 from workflows.parsing import InvalidDefinition, parse
 from workflows.registry import SHIPPED, Registry, load
+from workflows.words import EVENT
 
 
 def document(**changes: Any) -> dict[str, Any]:
@@ -55,6 +58,21 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str, str]] = [
         {"steps": [*step(), {"key": "two", "done": ["two.done", "one.done"]}]},
         "steps.two.done",
         "holds 'one.done', which says that step 'one' is done; each step needs a type of its own",
+    ),
+    (
+        {"steps": [*step(compensated=["x"]), {"key": "two", "done": ["x"], "after": ["one"]}]},
+        "steps.two.done",
+        "holds 'x', which says that step 'one' was undone: the workflow could go well only by being undone; give each",
+    ),
+    (
+        {"steps": [*step(compensated=["y"], compensation_failed=["x"]), {"key": "two", "done": ["x"]}]},
+        "steps.two.done",
+        "holds 'x', which says that step 'one' could not be undone: the workflow could go well only by being undone",
+    ),
+    (
+        {"steps": [*step(compensated=["x", "y"]), {"key": "two", "done": ["y", "x"]}]},
+        "steps.two.done",
+        "holds 'y', which says that step 'one' was undone",
     ),
     (
         {"steps": [*step(), {"key": "two", "done": ["two.done"], "after": ["one", "one"]}]},
@@ -120,7 +138,35 @@ def test_what_is_wrong_is_said_with_the_field(changes: dict[str, Any], field: st
 
     assert raised.value.field == field
     assert why in str(raised.value)
-    assert "sample" in raised.value.definition
+    named = {"name": "sample.toml", "version": "sample.toml", "colour": "sample.toml"}
+    assert raised.value.definition == named.get(field, "sample version 1 (sample.toml)")
+
+
+def undone_by(event_type: str, **changes: Any) -> list[dict[str, Any]]:
+    """Steps the first of which is undone by what says something of the second."""
+    return [*step(compensated=[event_type]), {"key": "two", "done": ["two.done"], **changes}]
+
+
+@pytest.mark.parametrize(
+    ("steps", "happy"),
+    [
+        (undone_by("x", done=["x"], optional=True), ["one.done"]),
+        (undone_by("x", done=["two.done", "x"]), ["one.done", "two.done"]),
+        (undone_by("x", failed=["x"]), ["one.done", "two.done"]),
+        (undone_by("x", compensated=["x"]), ["one.done", "two.done"]),
+        ([*step(key="hold", compensated=["x"], optional=True), {"key": "two", "done": ["x"]}], ["one.done", "x"]),
+    ],
+)
+def test_a_type_that_undoes_one_step_may_say_of_another_what_leaves_a_way_to_go_well(
+    steps: list[dict[str, Any]], happy: list[str]
+):
+    definition = parse(document(steps=steps), "test")
+    said = [pair for event_type in happy for pair in definition.roles[event_type]]
+
+    state = fold(definition, [Fact(role, key, datetime(2026, 1, 1, tzinfo=UTC), EVENT) for key, role in said])
+
+    assert state.next is not None
+    assert state.next.status == "COMPLETED"
 
 
 def test_a_circle_of_steps_is_found():
@@ -157,9 +203,10 @@ def test_a_contradiction_that_was_stored_before_it_was_refused_is_still_followed
     assert used.in_force().get("sample", 1) is not None
 
 
-def test_the_same_version_twice_is_refused():
-    with pytest.raises(InvalidDefinition, match="sample version 1: version is there twice"):
-        Registry([parse(document(), "a"), parse(document(), "b")])
+def test_the_same_version_twice_is_refused_with_both_files():
+    why = "sample version 1: version is there twice, in a.toml and in b.toml; give one of them another number"
+    with pytest.raises(InvalidDefinition, match=why):
+        Registry([parse(document(), "a.toml"), parse(document(), "b.toml")])
 
 
 def test_new_sagas_are_born_with_the_newest_version():
@@ -195,6 +242,16 @@ def test_a_bad_file_is_an_error_of_the_system_checks(folder: Path):
     assert "broken.toml: file is not TOML" in error.msg
     with pytest.raises(SystemCheckError):
         call_command("check")
+
+
+def test_files_of_the_same_name_are_told_apart_by_their_folders(tmp_path: Path):
+    folders = (tmp_path / "ours", tmp_path / "theirs" / "more")
+    for each in folders:
+        each.mkdir(parents=True)
+        write(each)
+
+    with pytest.raises(InvalidDefinition, match=r"in ours/sample_1.toml and in theirs/more/sample_1.toml"):
+        load(folders)
 
 
 def test_a_folder_without_definitions_is_warned_of(folder: Path):

@@ -10,7 +10,7 @@ from events.intake import publish
 from tests.conformance.rivals import Rival
 from tests.workflows.support import catch_up, instance
 from tests.workflows.trips import Write, definition, kept, say, take_away
-from webhookhub.db.errors import UnfitDatabase
+from webhookhub.runner.errors import CannotStart
 from workflows import births, tracker, used, verbs
 from workflows.checks import used_definitions_are_as_they_were
 from workflows.management.commands.run_workflows import Command
@@ -122,6 +122,6 @@ def test_a_process_that_has_another_content_under_the_same_number_stops_and_says
         step.run(500)
     with pytest.raises(InvalidDefinition, match=why):
         write(1, more=', "trip.settled"')
-    with pytest.raises(UnfitDatabase, match=why):
+    with pytest.raises(CannotStart, match=f"A definition is at fault: workflow definition {why}"):
         Command().make_step("workflows")
     assert {key: version for key, (version, _) in kept().items()} == {"case-1": 1}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from events.intake import publish
+from events.models import Event
 from tests.workflows.support import catch_up, facts, instance, published, tracked
 from trail.models import Entry
 from workflows import reading, verbs
@@ -50,6 +51,23 @@ def test_a_saga_can_be_told_to_have_failed_and_been_compensated(started: Instanc
     verbs.tell(started, "compensated", idempotency_key="3", actor="shop")
     catch_up()
     assert instance("k-1").status == "COMPENSATED"
+
+
+@pytest.mark.parametrize("role", ["failed", "compensation_failed"])
+def test_an_error_that_is_told_acts_upon_no_terminal_and_turns_no_text_round(started: Instance, role: str):
+    hostile = " the \x1b[31mcard\u202e\nwas declined\x00"
+    verbs.tell(started, "done", "order", idempotency_key="1", actor="shop")
+    verbs.tell(started, "failed", "payment", idempotency_key="2", actor="shop", error=hostile)
+    told = [verbs.tell(started, role, "order", idempotency_key="3", actor="shop", error=hostile) for _ in range(2)]
+    catch_up()
+
+    said = "the  [31mcard  was declined"
+    assert [each.created for each in told] == [True, False]
+    assert Fact.objects.get(pk=told[0].fact_id).detail == said
+    assert said in instance("k-1").error_message
+    assert instance("k-1").error_message.isprintable()
+    for event in Event.objects.filter(source="hub"):
+        assert all(str(value).isprintable() for value in json.loads(event.payload).values())
 
 
 def test_a_success_after_all_was_told_to_be_compensated_is_asked_to_be_undone(started: Instance):

@@ -19,6 +19,7 @@ from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 
 TEMPLATE = "console/trouble.html"
+RETRY_SECONDS = 5
 INSIDE, OUTSIDE = "admin/base_site.html", "unfold/layouts/unauthenticated.html"
 
 
@@ -67,6 +68,17 @@ def server_error(request: HttpRequest) -> HttpResponse:
         % {"time": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"},
     ]
     return _page(_nobody(request), 500, _("Something went wrong in the hub"), sentences)
+
+
+def unavailable(request: HttpRequest, why: str) -> HttpResponse:
+    """Something has to be put right by whoever runs the hub before this can be answered; `why` says what."""
+    sentences = [
+        why,
+        _("It is not your doing, and nothing was done. Tell whoever runs the hub what is written here."),
+    ]
+    answer = _page(request, 503, _("This does not work at the moment"), sentences)
+    answer["Retry-After"] = str(RETRY_SECONDS)
+    return answer
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:

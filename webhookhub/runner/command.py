@@ -13,6 +13,7 @@ from webhookhub.db import vendors
 from webhookhub.db.errors import UnfitDatabase
 from webhookhub.logs import Fact, log
 
+from .errors import CannotStart
 from .loop import Loop
 from .step import Step
 from .supervisor import UNFIT
@@ -42,6 +43,8 @@ class LoopCommand(BaseCommand):
             loop.run(once=options["once"])
         except UnfitDatabase as error:
             raise CommandError(f"The database is not fit for the hub: {error}.", returncode=UNFIT) from None
+        except CannotStart as error:
+            raise CommandError(str(error), returncode=UNFIT) from None
         except DatabaseError as error:
             if vendors.is_refused(error):
                 raise CommandError(f"The database refused: {error}. Look at DATABASE_URL.", returncode=UNFIT) from None

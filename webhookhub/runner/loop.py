@@ -16,6 +16,7 @@ from webhookhub.db.errors import UnfitDatabase
 from webhookhub.logs import Fact, log
 from webhookhub.models import Process
 
+from .errors import CannotStart
 from .nudges import Listener
 from .pauses import SHORTEST_SECONDS, Pauses
 from .registry import Registration
@@ -75,7 +76,7 @@ class Loop:
         try:
             standing.require(Process._meta.db_table, "name", self._registration.name)
             return self._make_step(self._registration.name)
-        except UnfitDatabase:
+        except (UnfitDatabase, CannotStart):
             self._sign_off()
             raise
 

@@ -1,6 +1,6 @@
-from webhookhub.db.errors import UnfitDatabase
 from webhookhub.logs import Fact, log
 from webhookhub.runner.command import LoopCommand
+from webhookhub.runner.errors import CannotStart
 from webhookhub.runner.step import Batch, Step
 from workflows import used
 from workflows.listening import CatchUp, listen
@@ -20,7 +20,7 @@ class Command(LoopCommand):
         try:
             registry = used.in_force()
         except InvalidDefinition as error:
-            raise UnfitDatabase(str(error)) from None
+            raise CannotStart(f"A definition is at fault: {error}.") from None
         for newest, current in registry.overtaken:
             log(Fact.WORKFLOW_OVERTAKEN, newest_file=newest.label_with_file, in_force=current.label)
         listen(registry)
