@@ -129,6 +129,7 @@ def test_the_reason_of_an_edit_is_kept_and_alone_is_no_edit(member: Callable[[st
     subscription = SubscriptionFactory.create()
     client = member("operations")
     form = {"event_type": subscription.event_type, "callback_url": subscription.callback_url, "active": "on"}
+    form |= rows.seen(client, subscription.pk)
 
     client.post(rows.change(NAME, subscription.pk), {**form, "reason": "nothing"})
     client.post(rows.change(NAME, subscription.pk), {**form, "description": "new", "reason": "asked by phone"})
