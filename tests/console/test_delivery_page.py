@@ -17,6 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from console import pages
 from console import request as requests
 from deadletters import requeue
+from deadletters.models import DeadLetter, Requeue
 from demo.receiver import Receiver, Reply
 from events.intake import publish
 from events.models import Event
@@ -28,6 +29,7 @@ from tests.admin import rows
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
 from tests.support import drive
 from webhookhub import cipher
+from webhookhub.console import shown
 from webhookhub.console.terminal import Operator
 from webhookhub.db import clock
 
@@ -171,6 +173,70 @@ def test_a_dead_letter_and_its_requeue_are_told_on_both_deliveries(viewer: Clien
     assert rows.change("sagas_saga", done.saga_id) in dead
     assert rows.change("sagas_saga", letter.saga_id) in anew
     assert rows.change("deadletters_deadletter", letter.pk) in dead
+
+
+def requeued(times: int) -> list[DeadLetter]:
+    """An event that was given up and requeued again and again; the last time it was given up for good."""
+    event, subscription = EventFactory.create(), SubscriptionFactory.create()
+    letters: list[DeadLetter] = []
+    for generation in range(times + 1):
+        if letters:
+            who = f"person {generation - 1}"
+            Requeue.objects.create(
+                dead_letter=letters[-1], requested_by=who, requested_at=clock.now(), reason="again", request_token="t"
+            )
+        saga = SagaFactory.create(
+            event=event, subscription=subscription, generation=generation, status="DeadLettered",
+            attempt_count=1, final_error_code="http_503",
+        )  # fmt: skip
+        letter = DeadLetter.objects.create(
+            saga=saga, event=event, subscription=subscription, final_error_code="http_503",
+            failed_at=clock.now(), payload_snapshot=event.payload,
+        )  # fmt: skip
+        letters.append(letter)
+    return letters
+
+
+@pytest.mark.parametrize("generation", [0, 1, 4, 12, 19, 20, 21, 23, 24])
+def test_of_very_many_requeues_each_delivery_tells_its_own(superuser: Client, generation: int):
+    letters = requeued(24)
+    sagas = [letter.saga_id for letter in letters]
+
+    page = story(superuser, sagas[generation])
+
+    timeline = page.partition("What happened")[2]
+    if generation:
+        assert (
+            f'<a href="{rows.change("sagas_saga", sagas[generation - 1])}">Requeued by person {generation - 1}<' in page
+        )
+        assert "Routed to the subscription" not in timeline
+    else:
+        assert "Routed to the subscription" in timeline
+    assert (
+        f'<a href="{rows.change("deadletters_deadletter", letters[generation].pk)}">Became a dead letter<' in timeline
+    )
+    if generation < 24:
+        after = sagas[generation + 1]
+        assert f"it was requeued as {shown.link(rows.change('sagas_saga', after), f'delivery {after}')}" in page
+        assert f"Requeued by person {generation} as delivery {after}<" in timeline
+    else:
+        assert "nothing more is tried until it is requeued" in page
+        assert f"/admin/deadletters/deadletter/requeue/?ids={letters[24].pk}" in page
+
+
+@pytest.mark.parametrize("generation", [0, 12, 24])
+def test_the_nearest_of_very_many_requeues_are_named_and_the_others_listed(superuser: Client, generation: int):
+    sagas = [letter.saga_id for letter in requeued(24)]
+
+    with CaptureQueriesContext(connection) as queries:
+        page = story(superuser, sagas[generation])
+
+    named = page.partition("The same event, requeued")[2].partition("</dd>")[0]
+    for other in range(25):
+        near = other != generation and abs(other - generation) <= pages.NEIGHBOURS
+        assert (f"(generation {other}," in named) is near
+    assert rows.listing("sagas_saga", f"?event={Saga.objects.get(pk=sagas[0]).event_id}") in named
+    assert len(queries) <= MOST_QUERIES
 
 
 def test_a_dead_delivery_says_that_nothing_more_is_tried_until_it_is_requeued(viewer: Client):
