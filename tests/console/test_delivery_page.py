@@ -374,6 +374,35 @@ def test_a_delivery_with_very_many_attempts_shows_the_last_ones(viewer: Client, 
     assert "Attempt 3 failed" in page
 
 
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ("PendingRetry", "The endpoint answered 503 for at least 2 d, at least 50 times in a row; next try at"),
+        ("DeadLettered", "The endpoint answered 503, at least 50 times in a row over at least 2 d. The hub gave up"),
+    ],
+)
+def test_a_failure_that_lasts_longer_than_is_looked_at_is_said_to_last_at_least_so_long(
+    viewer: Client, status: str, said: str
+):
+    saga = SagaFactory.create(status=status, attempt_count=60, max_retry_limit=100, final_error_code="http_503")
+    for number in range(1, 61):
+        failed(saga, number, "http_503", 61 - number)
+
+    assert said in story(viewer, saga.pk)
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_failure_whose_beginning_is_looked_at_is_counted_exactly(viewer: Client, first: int):
+    """It begins with the first attempt of all, or after another failure."""
+    saga = SagaFactory.create(status="PendingRetry", attempt_count=50, max_retry_limit=90, final_error_code="http_503")
+    failed(saga, 1, "http_503" if first == 1 else "timeout", 50)
+    for number in range(2, 51):
+        failed(saga, number, "http_503", 51 - number)
+
+    said = f"The endpoint answered 503 for 2 d, {51 - first} times in a row; next try at"
+    assert said in story(viewer, saga.pk)
+
+
 def test_the_pages_cost_few_queries(viewer: Client):
     letter = rows.dead_letter("http_503")
     requeue.requeue([letter.pk], by=Operator(), reason="mended")
