@@ -22,6 +22,8 @@ from .timeline import Story
 
 MOST_ATTEMPTS = 50
 MOST_DELIVERIES = 20
+# So many generations before a delivery and after it are named on its page.
+NEIGHBOURS = 10
 User = AbstractBaseUser | AnonymousUser
 
 
@@ -47,6 +49,8 @@ def delivery(saga: Saga, user: Any) -> dict[str, Any]:
         "error": shown.error(saga.final_error_code),
         "letter": _letter(story.letter),
         "others": _generations(saga),
+        "has_more_generations": _has_more_generations(saga),
+        "deliveries_address": shown.listing(Saga, f"event={saga.event_id}"),
         "may_requeue": may("deadletters.requeue_deadletter") and may("deadletters.view_deadletter"),
     }
     if may("events.view_event"):
@@ -65,11 +69,11 @@ def delivery(saga: Saga, user: Any) -> dict[str, Any]:
 
 
 def _story(saga: Saga, with_attempts: bool) -> Story:
-    letters = _letters(saga)
     family = {generation: (id, status) for generation, id, status in _family(saga)}
     jobs = list(reversed(saga.jobs.order_by("-attempt_no")[:MOST_ATTEMPTS])) if with_attempts else None
     before, _ = family.get(saga.generation - 1, (None, ""))
     after, after_status = family.get(saga.generation + 1, (None, ""))
+    letters = _letters(saga.pk, before)
     return Story(
         saga=saga,
         jobs=jobs,
@@ -93,18 +97,22 @@ def _changed(story: Story, with_trail: bool) -> dict[str, Any]:
     return {"changed": shown.moment(subscription.updated_at), "trail_address": trail if with_trail else ""}
 
 
-def _letters(saga: Saga) -> dict[int, DeadLetter]:
-    rows = DeadLetter.objects.filter(event_id=saga.event_id, subscription_id=saga.subscription_id)
-    rows = rows.defer("payload_snapshot").select_related("requeue").order_by("-id")[:MOST_DELIVERIES]
-    return {letter.saga_id: letter for letter in rows}
+def _letters(*sagas: int | None) -> dict[int, DeadLetter]:
+    """The dead letters of these deliveries, by the delivery."""
+    rows = DeadLetter.objects.filter(saga_id__in=[id for id in sagas if id is not None])
+    return {letter.saga_id: letter for letter in rows.defer("payload_snapshot").select_related("requeue")}
 
 
 def _family(saga: Saga) -> list[tuple[int, int, str]]:
-    """Generation, number and status of the deliveries of the same event to the same subscription, read once."""
+    """Generation, number and status of this delivery and of those nearest to it, requeued one from another; read once.
+
+    One more on either side than are named shows whether there are others behind them.
+    """
     kept: list[tuple[int, int, str]] | None = saga.__dict__.get("_family")
     if kept is None:
-        rows = Saga.objects.filter(event_id=saga.event_id, subscription_id=saga.subscription_id)
-        kept = list(rows.order_by("generation").values_list("generation", "id", "status")[:MOST_DELIVERIES])
+        near = (max(0, saga.generation - NEIGHBOURS - 1), saga.generation + NEIGHBOURS + 1)
+        rows = Saga.objects.filter(event_id=saga.event_id, subscription_id=saga.subscription_id, generation__range=near)
+        kept = list(rows.order_by("generation").values_list("generation", "id", "status"))
         saga.__dict__["_family"] = kept
     return kept
 
@@ -113,8 +121,12 @@ def _generations(saga: Saga) -> list[dict[str, Any]]:
     return [
         {"address": shown.page(Saga, id), "id": id, "generation": generation, "status": in_words(status)}
         for generation, id, status in _family(saga)
-        if id != saga.pk
+        if id != saga.pk and abs(generation - saga.generation) <= NEIGHBOURS
     ]
+
+
+def _has_more_generations(saga: Saga) -> bool:
+    return any(abs(generation - saga.generation) > NEIGHBOURS for generation, _, _ in _family(saga))
 
 
 def _letter(letter: DeadLetter | None) -> dict[str, Any] | None:

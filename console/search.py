@@ -15,12 +15,10 @@ from events import lookup
 from events.models import Event
 from sagas.models import Saga
 from subscriptions.models import Subscription
-from webhookhub.console.search import host, number
-from webhookhub.egress.errors import MEANING
+from webhookhub.console.search import error_code, host, number
 
 MOST = 20
 LONGEST = 500
-HTTP_CODE = re.compile(r"http_[1-9][0-9]{2}")
 HOST = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+|\[[0-9a-f:.]+\]|localhost")
 
 
@@ -45,8 +43,8 @@ def find(term: str, user: Any) -> Found:
     if not term or len(term) > LONGEST or "\0" in term:
         return found
     may = user.has_perm
-    code = term.lower()
-    if (code in MEANING or HTTP_CODE.fullmatch(code)) and may("deadletters.view_deadletter"):
+    code = error_code(term)
+    if code and may("deadletters.view_deadletter"):
         found.letters = _letters(code)
     named = host_of(term)
     if named and may("subscriptions.view_subscription"):

@@ -194,15 +194,17 @@ def headline(story: Story) -> str:
     if not code or not attempts:
         return sentences.waits(None) if held_back(saga) else sentences.begins(saga.next_attempt_at)
     failures = _in_a_row(story.jobs or (), code)
+    at_least = _may_have_begun_earlier(story.jobs or (), failures)
     if saga.status == transitions.DEAD_LETTERED:
         lasting = failures[0] - failures[-1] if failures else None
-        trouble = sentences.trouble(code, len(failures), lasting)
+        trouble = sentences.trouble(code, len(failures), lasting, at_least=at_least)
         if story.after:
             delivery = shown.link(shown.page(Saga, story.after), _("delivery %(number)s") % {"number": story.after})
             return sentences.requeued_since(trouble, attempts, delivery, in_words(story.after_status))
         return sentences.given_up(trouble, attempts)
     if failures:
-        trouble = sentences.still_failing(code, len(failures), clock.now() - failures[-1])
+        lasting = clock.now() - failures[-1]
+        trouble = sentences.still_failing(code, len(failures), lasting, at_least=at_least)
     else:
         trouble = sentences.undelivered(code, clock.now() - saga.created_at)
     return sentences.waits(trouble) if held_back(saga) else sentences.tries_again(trouble, saga.next_attempt_at)
@@ -218,3 +220,9 @@ def _in_a_row(jobs: Sequence[Job], code: str) -> list[datetime]:
             break
         moments.append(job.finished_at)
     return moments
+
+
+def _may_have_begun_earlier(jobs: Sequence[Job], failures: Sequence[datetime]) -> bool:
+    """Whether all the attempts that are known here failed so, and there were others before them."""
+    ended = [job for job in jobs if job.status in states.FINISHED]
+    return bool(ended) and len(failures) == len(ended) and ended[0].attempt_no > 1

@@ -12,6 +12,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from webhookhub.console import shown
 from webhookhub.console.search import LARGEST_ID
+from webhookhub.console.search import error_code as known_code
 from webhookhub.console.typed import MomentField
 from webhookhub.egress.errors import MEANING
 
@@ -80,6 +81,11 @@ class FilterForm(forms.Form):
     q = forms.CharField(required=False, widget=forms.HiddenInput)
     # Where to look further back: of those that failed at the very moment `until`, the ones up to this number.
     upto = forms.IntegerField(required=False, min_value=1, max_value=LARGEST_ID - 1, widget=forms.HiddenInput)
+
+    def clean_error_code(self) -> str:
+        """`HTTP_404` and `404` are what is stored as `http_404`."""
+        given: str = self.cleaned_data["error_code"]
+        return known_code(given) or known_code(f"{shown.HTTP}{given}") or given
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data

@@ -23,6 +23,7 @@ from webhookhub.console.search import host
 from webhookhub.console.shown import NOTHING
 
 from . import secrets, tracing, verbs
+from .fingerprint import ChangedSince, fingerprint
 from .forms import SubscriptionForm
 from .models import Subscription
 from .verification import in_words
@@ -129,7 +130,11 @@ class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
             obj.save()
             tracing.tell_new(obj)
         elif form.changed_columns():
-            before = tracing.facts(Subscription.objects.get(pk=obj.pk))
+            # Held until the end of the request, so that nobody changes it between this look and the update.
+            stored = Subscription.objects.select_for_update().get(pk=obj.pk)
+            if fingerprint(stored) != form.cleaned_data["seen"]:
+                raise ChangedSince
+            before = tracing.facts(stored)
             # The others are not the form's to write: they may have been verified or replaced a moment ago.
             obj.save(update_fields=[*form.changed_columns(), "updated_at"])
             tracing.tell_change(obj, before)
@@ -161,6 +166,6 @@ class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
             return super().changeform_view(request, *args, **kwargs)
-        except IntegrityError:
+        except (IntegrityError, ChangedSince):
             # Somebody else saved the same subscription between the form's check and its save. Now the form sees it.
             return super().changeform_view(request, *args, **kwargs)

@@ -5,21 +5,35 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from webhookhub import cipher
+from webhookhub.console import shown
 from webhookhub.console.reason_field import ReasonField
 from webhookhub.db.errors import UnfitDatabase
 from webhookhub.egress.urls import MASK, masked
 
 from . import headers
+from .fingerprint import fingerprint
 from .models import Subscription
 
 LIMIT = _("The retry limit is a whole number from 1 to 1000, or empty.")
 EVENT_TYPE = _("An event type has 1 to 100 letters, digits, dots, dashes and underscores.")
 DELAY = _("The base delay is a duration such as 00:00:30, from a millisecond to a day, or empty.")
+STALE = _(
+    "Nothing was stored: this subscription has been changed since you opened its form. "
+    "Below is what you sent; {link} to see what is stored now."
+)
+UNKNOWN = _(
+    "Nothing was stored: it cannot be told whether this subscription has been changed since you opened its form. "
+    "Below is what you sent; {link} to see what is stored now."
+)
+# Fields that are no columns: the two about headers are one column, which has another name.
+ABOUT_HEADERS = {"headers", "remove_headers"}
+ABOUT_THE_FORM = {"reason", "seen"}
 
 
 class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -43,6 +57,9 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         widget=UnfoldAdminTextInputWidget(),
         help_text=_("Kept in the audit trail, with your name and the time. May be empty."),
     )
+
+    # What the page has shown of the subscription that it is to change.
+    seen = forms.CharField(required=False, widget=forms.HiddenInput)
 
     class Meta:
         model = Subscription
@@ -68,6 +85,8 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.initial["seen"] = fingerprint(self.instance)
         if self.instance.pk and not self.shows_all:
             self.initial["callback_url"] = self.instance.shown_url
         if "headers" in self.fields and self.instance.custom_headers:
@@ -95,6 +114,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
             raise forms.ValidationError(str(error)) from None
 
     def clean(self) -> dict[str, Any] | None:
+        self._require_what_was_shown()
         if self.instance._state.adding or self.cleaned_data.get("headers"):
             try:
                 Subscription.objects.require_keys()
@@ -102,6 +122,18 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
                 raise forms.ValidationError(_("Nothing was stored: %(error)s.") % {"error": error}) from None
         self._keep_headers_from_others()
         return super().clean()
+
+    def _require_what_was_shown(self) -> None:
+        """A form that was opened a while ago would undo what others have changed since.
+
+        What was sent with it stays on the page, and so does what it has seen: sent again, it is refused again.
+        """
+        if self.instance._state.adding or not self.changed_columns():
+            return  # a form that is sent twice finds everything as it wants it
+        seen = self.cleaned_data.get("seen")
+        if seen != self.initial["seen"]:
+            link = shown.link(shown.page(Subscription, self.instance.pk), _("open the form anew"))
+            raise forms.ValidationError(format_html(str(STALE if seen else UNKNOWN), link=link))
 
     def _keep_headers_from_others(self) -> None:
         given = self.cleaned_data.get("headers") or self.cleaned_data.get("remove_headers")
@@ -121,9 +153,9 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         return super().save(commit)
 
     def changed_columns(self) -> list[str]:
-        """The columns that the form has changed: the two fields about headers are one column."""
-        changed = set(self.changed_data) - {"reason"}
-        columns = changed - {"headers", "remove_headers"}
+        """The columns that the form would change in what is stored."""
+        changed = set(self.changed_data) - ABOUT_THE_FORM
+        columns = changed - ABOUT_HEADERS
         return sorted(columns | ({"custom_headers"} if columns != changed else set()))
 
 

@@ -61,6 +61,7 @@ def test_view(request: HttpRequest, number: int) -> HttpResponse:
         "answer": sent.answer,
         "taken": sent.answer.error_code is None,
         "words": shown.in_words(sent.answer.error_code or ""),
+        "duration": plain.milliseconds(sent.answer.duration_ms),
         "message_id": sent.message_id,
         "reason": given.cleaned_data["reason"],
         "snippet": shown.block(sent.snippet) if sent.snippet else "",

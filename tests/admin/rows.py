@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
+from django.test import Client
 from django.urls import reverse
 
 from deadletters.models import DeadLetter
@@ -33,6 +35,14 @@ def add(name: str) -> str:
 
 def delete(name: str, pk: object) -> str:
     return reverse(f"admin:{name}_delete", args=[pk])
+
+
+def seen(client: Client, subscription: int) -> dict[str, str]:
+    """What a subscription's form, opened now, sends along of what it has shown."""
+    page = client.get(change("subscriptions_subscription", subscription)).content.decode()
+    form = page.partition('id="subscription_form"')[2].partition("</form>")[0]
+    [hidden] = re.findall(r'<input type="hidden" name="seen" value="(\w+)"', form)
+    return {"seen": hidden}
 
 
 def dead_letter(text: str = "x", **saga: Any) -> DeadLetter:

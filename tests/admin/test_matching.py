@@ -117,6 +117,16 @@ def test_each_filter_narrows_the_list_and_all_of_them_together(requeuer: Client)
     assert listed(requeuer, **everything, requeued="no", until=moment(two.failed_at + minute)) == [two.pk]
 
 
+@pytest.mark.parametrize("typed", ["http_404", "HTTP_404", "Http_404", "404", " 404 "])
+def test_an_error_code_is_found_however_it_is_typed(requeuer: Client, typed: str):
+    missing, late = rows.dead_letter("http_404"), rows.dead_letter("timeout")
+
+    assert listed(requeuer, error_code=typed) == [missing.pk]
+    assert listed_in(requeuer.get(page_of({"error_code": typed})).content.decode()) == [missing.pk]
+    assert listed(requeuer, error_code="TimeOut") == [late.pk]
+    assert listed(requeuer, error_code="40") == []
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

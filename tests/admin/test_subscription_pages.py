@@ -16,12 +16,14 @@ from demo.receiver import Receiver, Reply
 from figures import results
 from figures.results import AttemptResult
 from sagas.models import Saga
+from subscriptions import trial
 from subscriptions.models import Subscription
 from tests.admin import rows
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from trail import actions
 from trail.models import Entry
 from webhookhub.db import clock
+from webhookhub.egress.messages import Answer
 
 pytestmark = pytest.mark.django_db
 NAME = "subscriptions_subscription"
@@ -129,6 +131,7 @@ def test_the_reason_of_an_edit_is_kept_and_alone_is_no_edit(member: Callable[[st
     subscription = SubscriptionFactory.create()
     client = member("operations")
     form = {"event_type": subscription.event_type, "callback_url": subscription.callback_url, "active": "on"}
+    form |= rows.seen(client, subscription.pk)
 
     client.post(rows.change(NAME, subscription.pk), {**form, "reason": "nothing"})
     client.post(rows.change(NAME, subscription.pk), {**form, "description": "new", "reason": "asked by phone"})
@@ -147,6 +150,20 @@ def test_a_test_event_shows_what_came_back(member: Callable[[str], Client], rece
     assert "thank you" in shown
     assert "<b>&" not in shown.partition("thank you")[2][:40]
     assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize(("milliseconds", "said"), [(80, "80 ms"), (4016, "4 s")])
+@pytest.mark.parametrize("code", [None, "http_503"])
+def test_how_long_a_test_event_took_is_said_as_on_all_pages(
+    superuser: Client, monkeypatch: pytest.MonkeyPatch, code: str | None, milliseconds: int, said: str
+):
+    answer = Answer(code, milliseconds, 503 if code else 200)
+    monkeypatch.setattr(trial, "send", lambda request: answer)
+
+    shown = superuser.post(address("test", SubscriptionFactory.create())).content.decode()
+
+    outcome = "failed: the endpoint answered 503 (http_503), after" if code else "was taken: 200 after"
+    assert f"The test event {outcome} {said}." in shown
 
 
 def test_past_events_are_delivered_portion_by_portion_each_once(

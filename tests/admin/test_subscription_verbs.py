@@ -222,11 +222,15 @@ def test_custom_headers_stay_when_left_empty_and_go_when_asked_to(superuser: Cli
     stored = cipher.encrypt("X-Key: value")
     subscription: Any = SubscriptionFactory.create(callback_url=VALID["callback_url"], custom_headers=stored)
 
-    superuser.post(rows.change(NAME, subscription.pk), {**VALID, "description": "changed"})
+    def send(**given: str) -> None:
+        form = {**VALID, **rows.seen(superuser, subscription.pk), **given}
+        superuser.post(rows.change(NAME, subscription.pk), form)
+
+    send(description="changed")
     subscription.refresh_from_db()
     assert (subscription.description, subscription.custom_headers) == ("changed", stored)
 
-    superuser.post(rows.change(NAME, subscription.pk), {**VALID, "remove_headers": "on"})
+    send(remove_headers="on")
     subscription.refresh_from_db()
     assert subscription.custom_headers == ""
 

@@ -56,7 +56,8 @@ def test_the_form_for_a_new_one_shows_only_what_can_be_filled_in(superuser: Clie
 def test_a_changed_address_loses_its_verification(superuser: Client):
     subscription: Any = SubscriptionFactory(verification_result="ok", verification_at=clock.now())
 
-    superuser.post(rows.change(NAME, subscription.pk), {**VALID, "callback_url": "https://127.0.0.1:9443/elsewhere"})
+    elsewhere = {"callback_url": "https://127.0.0.1:9443/elsewhere"}
+    superuser.post(rows.change(NAME, subscription.pk), {**VALID, **rows.seen(superuser, subscription.pk), **elsewhere})
 
     subscription.refresh_from_db()
     assert subscription.callback_url == "https://127.0.0.1:9443/elsewhere"
@@ -68,9 +69,10 @@ def test_only_what_was_changed_is_written(superuser: Client):
     """Otherwise a secret replaced or a verification made in the same moment would be undone."""
     subscription: Any = SubscriptionFactory(**VALID | {"active": True})
     before = Subscription.objects.get().updated_at
+    given = {**VALID, **rows.seen(superuser, subscription.pk), "description": "another", "signing_scheme": "v1a"}
 
     with CaptureQueriesContext(connection) as queries:
-        superuser.post(rows.change(NAME, subscription.pk), {**VALID, "description": "another", "signing_scheme": "v1a"})
+        superuser.post(rows.change(NAME, subscription.pk), given)
 
     [update] = [
         query["sql"] for query in queries if query["sql"].startswith("UPDATE") and "subscriptions" in query["sql"]
@@ -104,7 +106,7 @@ def test_the_signing_scheme_is_chosen_once(superuser: Client):
 def test_switching_off_keeps_the_verification(superuser: Client):
     subscription: Any = SubscriptionFactory(**VALID | {"active": True})
 
-    superuser.post(rows.change(NAME, subscription.pk), {**VALID, "active": ""})
+    superuser.post(rows.change(NAME, subscription.pk), {**VALID, **rows.seen(superuser, subscription.pk), "active": ""})
 
     subscription.refresh_from_db()
     assert (subscription.active, subscription.verified) == (False, True)
@@ -151,7 +153,7 @@ def test_changing_one_into_a_duplicate_is_an_error_of_the_form(superuser: Client
     SubscriptionFactory(event_type="order.created", callback_url="https://127.0.0.1:9443/hook")
     other: Any = SubscriptionFactory(event_type="order.cancelled", callback_url="https://127.0.0.1:9443/hook")
 
-    answer = superuser.post(rows.change(NAME, other.pk), VALID)
+    answer = superuser.post(rows.change(NAME, other.pk), {**VALID, **rows.seen(superuser, other.pk)})
 
     assert "This address is subscribed to this event type already." in errors(answer)
 

@@ -25,6 +25,8 @@ from .visitor import Visitor
 # More than one portion of the work, which is a thousand.
 MANY = 1100
 LONG_SECONDS = 90.0
+# Pixels between things that are not one.
+BREATH = 12
 LogIn = Callable[[str], Visitor]
 
 
@@ -137,6 +139,14 @@ def many_dead_letters(stack: Stack) -> Subscription:
     return subscription
 
 
+def gap(page: Page, upper: str, lower: str) -> float:
+    """How many pixels there are between two things, one below the other."""
+    above, below = page.locator(upper).bounding_box(), page.locator(lower).bounding_box()
+    assert above
+    assert below
+    return below["y"] - above["y"] - above["height"]
+
+
 def test_operations_tests_pauses_and_resumes_an_endpoint(log_in: LogIn, stack: Stack):
     stack.answers["/hook"] = Reply(200, b"<b>thank you</b>")
     subscription = SubscriptionFactory.create(event_type="till.closed", callback_url=stack.receiver.url("/hook"))
@@ -145,6 +155,8 @@ def test_operations_tests_pauses_and_resumes_an_endpoint(log_in: LogIn, stack: S
     page = visit.open(rows.change("subscriptions_subscription", subscription.pk))
     page.get_by_role("button", name="Send test event").click()
     expect(page.get_by_text("<b>thank you</b>")).to_be_visible()
+    assert gap(page, "#content-main > p strong", "#outcome") >= BREATH
+    assert gap(page, "#content-main > .hub-text", "#content-main > .hub-verbs") >= BREATH
     visit.look_closely()
     page.get_by_role("link", name="To the subscription").click()
     page.get_by_role("link", name="Pause", exact=True).click()

@@ -17,6 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from console import pages
 from console import request as requests
 from deadletters import requeue
+from deadletters.models import DeadLetter, Requeue
 from demo.receiver import Receiver, Reply
 from events.intake import publish
 from events.models import Event
@@ -28,6 +29,7 @@ from tests.admin import rows
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
 from tests.support import drive
 from webhookhub import cipher
+from webhookhub.console import shown
 from webhookhub.console.terminal import Operator
 from webhookhub.db import clock
 
@@ -173,6 +175,70 @@ def test_a_dead_letter_and_its_requeue_are_told_on_both_deliveries(viewer: Clien
     assert rows.change("deadletters_deadletter", letter.pk) in dead
 
 
+def requeued(times: int) -> list[DeadLetter]:
+    """An event that was given up and requeued again and again; the last time it was given up for good."""
+    event, subscription = EventFactory.create(), SubscriptionFactory.create()
+    letters: list[DeadLetter] = []
+    for generation in range(times + 1):
+        if letters:
+            who = f"person {generation - 1}"
+            Requeue.objects.create(
+                dead_letter=letters[-1], requested_by=who, requested_at=clock.now(), reason="again", request_token="t"
+            )
+        saga = SagaFactory.create(
+            event=event, subscription=subscription, generation=generation, status="DeadLettered",
+            attempt_count=1, final_error_code="http_503",
+        )  # fmt: skip
+        letter = DeadLetter.objects.create(
+            saga=saga, event=event, subscription=subscription, final_error_code="http_503",
+            failed_at=clock.now(), payload_snapshot=event.payload,
+        )  # fmt: skip
+        letters.append(letter)
+    return letters
+
+
+@pytest.mark.parametrize("generation", [0, 1, 4, 12, 19, 20, 21, 23, 24])
+def test_of_very_many_requeues_each_delivery_tells_its_own(superuser: Client, generation: int):
+    letters = requeued(24)
+    sagas = [letter.saga_id for letter in letters]
+
+    page = story(superuser, sagas[generation])
+
+    timeline = page.partition("What happened")[2]
+    if generation:
+        assert (
+            f'<a href="{rows.change("sagas_saga", sagas[generation - 1])}">Requeued by person {generation - 1}<' in page
+        )
+        assert "Routed to the subscription" not in timeline
+    else:
+        assert "Routed to the subscription" in timeline
+    assert (
+        f'<a href="{rows.change("deadletters_deadletter", letters[generation].pk)}">Became a dead letter<' in timeline
+    )
+    if generation < 24:
+        after = sagas[generation + 1]
+        assert f"it was requeued as {shown.link(rows.change('sagas_saga', after), f'delivery {after}')}" in page
+        assert f"Requeued by person {generation} as delivery {after}<" in timeline
+    else:
+        assert "nothing more is tried until it is requeued" in page
+        assert f"/admin/deadletters/deadletter/requeue/?ids={letters[24].pk}" in page
+
+
+@pytest.mark.parametrize("generation", [0, 12, 24])
+def test_the_nearest_of_very_many_requeues_are_named_and_the_others_listed(superuser: Client, generation: int):
+    sagas = [letter.saga_id for letter in requeued(24)]
+
+    with CaptureQueriesContext(connection) as queries:
+        page = story(superuser, sagas[generation])
+
+    named = page.partition("The same event, requeued")[2].partition("</dd>")[0]
+    for other in range(25):
+        near = other != generation and abs(other - generation) <= pages.NEIGHBOURS
+        assert (f"(generation {other}," in named) is near
+    assert rows.listing("sagas_saga", f"?event={Saga.objects.get(pk=sagas[0]).event_id}") in named
+    assert len(queries) <= MOST_QUERIES
+
+
 def test_a_dead_delivery_says_that_nothing_more_is_tried_until_it_is_requeued(viewer: Client):
     letter = rows.dead_letter("http_503")
 
@@ -306,6 +372,35 @@ def test_a_delivery_with_very_many_attempts_shows_the_last_ones(viewer: Client, 
     assert "2 earlier attempts" in page
     assert "Attempt 2 failed" not in page
     assert "Attempt 3 failed" in page
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ("PendingRetry", "The endpoint answered 503 for at least 2 d, at least 50 times in a row; next try at"),
+        ("DeadLettered", "The endpoint answered 503, at least 50 times in a row over at least 2 d. The hub gave up"),
+    ],
+)
+def test_a_failure_that_lasts_longer_than_is_looked_at_is_said_to_last_at_least_so_long(
+    viewer: Client, status: str, said: str
+):
+    saga = SagaFactory.create(status=status, attempt_count=60, max_retry_limit=100, final_error_code="http_503")
+    for number in range(1, 61):
+        failed(saga, number, "http_503", 61 - number)
+
+    assert said in story(viewer, saga.pk)
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_failure_whose_beginning_is_looked_at_is_counted_exactly(viewer: Client, first: int):
+    """It begins with the first attempt of all, or after another failure."""
+    saga = SagaFactory.create(status="PendingRetry", attempt_count=50, max_retry_limit=90, final_error_code="http_503")
+    failed(saga, 1, "http_503" if first == 1 else "timeout", 50)
+    for number in range(2, 51):
+        failed(saga, number, "http_503", 51 - number)
+
+    said = f"The endpoint answered 503 for 2 d, {51 - first} times in a row; next try at"
+    assert said in story(viewer, saga.pk)
 
 
 def test_the_pages_cost_few_queries(viewer: Client):

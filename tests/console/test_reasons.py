@@ -12,6 +12,8 @@ from django.utils import translation
 
 from deadletters.models import Requeue
 from events.intake import publish
+from subscriptions.fingerprint import fingerprint
+from subscriptions.models import Subscription
 from tests.admin import rows
 from tests.workflows import shop
 from trail import actions
@@ -45,9 +47,9 @@ def _backfill() -> Form:
 
 
 def _edit() -> Form:
-    subscription = rows.dead_letter().subscription
+    subscription = Subscription.objects.get(pk=rows.dead_letter().subscription_id)
     given = {"event_type": "order.paid", "callback_url": subscription.callback_url, "active": "on", "description": "d"}
-    return rows.change("subscriptions_subscription", subscription.pk), given
+    return rows.change("subscriptions_subscription", subscription.pk), {**given, "seen": fingerprint(subscription)}
 
 
 def _workflow() -> Form:

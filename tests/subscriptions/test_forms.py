@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from subscriptions.fingerprint import fingerprint
 from subscriptions.forms import SubscriptionForm
+from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
 from webhookhub import cipher
 
@@ -16,6 +18,7 @@ pytestmark = pytest.mark.django_db
 def test_headers_do_not_follow_a_subscription_to_another_host():
     subscription: Any = SubscriptionFactory(custom_headers=cipher.encrypt("Authorization: Bearer s3cret"))
     elsewhere = {"event_type": "a", "callback_url": "https://other.example.com/x", "signing_scheme": "v1"}
+    elsewhere["seen"] = fingerprint(Subscription.objects.get())
 
     refused = SubscriptionForm(elsewhere, instance=subscription)
 

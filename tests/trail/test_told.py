@@ -262,6 +262,7 @@ def test_an_edit_in_the_console_is_told_once(anna: Client):
     subscription = SubscriptionFactory.create(callback_url=URL)
     form = {"event_type": "order.created", "callback_url": URL, "active": "on", "description": "new", "base_delay": ""}
 
+    form |= rows.seen(anna, subscription.pk)
     anna.post(rows.change("subscriptions_subscription", subscription.pk), form)
 
     entry, details = told(actions.EDIT)

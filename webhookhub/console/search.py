@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
@@ -9,9 +10,11 @@ from urllib.parse import urlsplit
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from webhookhub.egress.errors import MEANING
 from webhookhub.egress.urls import host_as_stored
 
 LARGEST_ID = 2**63 - 1
+HTTP_CODE = re.compile(r"http_[1-9][0-9]{2}")
 
 
 def number(term: str) -> int | None:
@@ -20,6 +23,12 @@ def number(term: str) -> int | None:
         return None
     value = int(term)
     return value if value <= LARGEST_ID else None
+
+
+def error_code(term: str) -> str | None:
+    """The error code of the hub's that a search term is, however it is spelt, if it is one."""
+    code = term.lower()
+    return code if code in MEANING or HTTP_CODE.fullmatch(code) else None
 
 
 def host(term: str) -> str:

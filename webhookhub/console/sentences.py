@@ -11,28 +11,44 @@ from django.utils.translation import ngettext
 from . import plain, shown
 
 
-def trouble(code: str, attempts: int, lasting: timedelta | None = None) -> str:
-    """`The endpoint answered 503, 4 times in a row over 6 h`; begins a sentence."""
+def trouble(code: str, attempts: int, lasting: timedelta | None = None, *, at_least: bool = False) -> str:
+    """`The endpoint answered 503, 4 times in a row over 6 h`; begins a sentence. `at_least`: there may be more."""
     words = capital(shown.in_words(code))
     if attempts <= 1:
         return words
-    times = ngettext("%(number)s time in a row", "%(number)s times in a row", attempts) % {"number": attempts}
+    times = _in_a_row(attempts, at_least)
     if not lasting:
         return _("%(trouble)s, %(times)s") % {"trouble": words, "times": times}
     return _("%(trouble)s, %(times)s over %(duration)s") % {
         "trouble": words,
         "times": times,
-        "duration": plain.duration(lasting),
+        "duration": _lasting(lasting, at_least),
     }
 
 
-def still_failing(code: str, attempts: int, lasting: timedelta) -> str:
+def still_failing(code: str, attempts: int, lasting: timedelta, *, at_least: bool = False) -> str:
     """`The endpoint answered 503 for 6 h, 4 times in a row`, until now; one attempt says nothing of a time between."""
-    told = {"trouble": capital(shown.in_words(code)), "duration": plain.duration(lasting)}
+    words = capital(shown.in_words(code))
     if attempts <= 1:
-        return _("%(trouble)s, %(duration)s ago") % told
-    times = ngettext("%(number)s time in a row", "%(number)s times in a row", attempts) % {"number": attempts}
-    return _("%(trouble)s for %(duration)s, %(times)s") % {**told, "times": times}
+        return _("%(trouble)s, %(duration)s ago") % {"trouble": words, "duration": plain.duration(lasting)}
+    return _("%(trouble)s for %(duration)s, %(times)s") % {
+        "trouble": words,
+        "times": _in_a_row(attempts, at_least),
+        "duration": _lasting(lasting, at_least),
+    }
+
+
+def _in_a_row(attempts: int, at_least: bool) -> str:
+    if at_least:
+        pattern = ngettext("at least %(number)s time in a row", "at least %(number)s times in a row", attempts)
+    else:
+        pattern = ngettext("%(number)s time in a row", "%(number)s times in a row", attempts)
+    return str(pattern % {"number": attempts})
+
+
+def _lasting(length: timedelta, at_least: bool) -> str:
+    duration = plain.duration(length)
+    return _("at least %(duration)s") % {"duration": duration} if at_least else duration
 
 
 def undelivered(code: str, lasting: timedelta) -> str:
