@@ -397,6 +397,21 @@ def have_nobody_undo_what_took_too_long(evidence: Evidence) -> None:
     del evidence.events[302]
 
 
+def go_on_to_the_gift(evidence: Evidence, *, undone: bool) -> None:
+    """The last step is stored, so that the one before it, which nobody has told of, must have been done too."""
+    begin_a_workflow_without_mail(evidence, said_after=600)
+    step, at = WORKFLOW_STEPS[-1], evidence.events[302].created_at
+    evidence.asked["v", step] = step, {}
+    evidence.events[310] = Event(310, step, step, ("v", step), {}, correlation="walk", created_at=at)
+    if undone:
+        word = f"{SAGA_COMPENSATION_REQUESTED}/loyalty"
+        evidence.events[311] = Event(311, word, word, (HUB, f"v/{word}"), {}, correlation="walk", created_at=at)
+
+
+def have_nobody_undo_what_must_have_been_done(evidence: Evidence) -> None:
+    go_on_to_the_gift(evidence, undone=False)
+
+
 def reset_in_silence(evidence: Evidence) -> None:
     evidence.faults = [fault for fault in evidence.faults if "database" not in fault["say"]]
     evidence.jobs[0] = replace(evidence.jobs[0], lease_resets=3)
@@ -502,6 +517,7 @@ LIES: dict[Callable[[Evidence], None], str] = {
     complete_without_the_last_step: "Every workflow",
     never_say_that_it_took_too_long: "Every workflow",
     have_nobody_undo_what_took_too_long: "Every workflow",
+    have_nobody_undo_what_must_have_been_done: "Every workflow",
     reset_in_silence: "No lease was reset",
     time_out_before_its_time: "Every workflow",
     time_out_although_the_step_is_there: "Every workflow",
@@ -537,6 +553,14 @@ def test_a_workflow_may_time_out_when_its_step_never_came():
     evidence = honest()
 
     begin_a_workflow_without_mail(evidence, said_after=600)
+
+    assert refuted(evidence) == set()
+
+
+def test_what_must_have_been_done_is_undone_too_when_a_workflow_times_out():
+    evidence = honest()
+
+    go_on_to_the_gift(evidence, undone=True)
 
     assert refuted(evidence) == set()
 

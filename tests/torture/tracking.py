@@ -20,7 +20,8 @@ DEADLINES = {
     "email": ("email.sent", "customer.registered", timedelta(seconds=600)),
     "loyalty": ("loyalty.account_created", "email.sent", timedelta(seconds=600)),
 }
-TO_COMPENSATE = "customer"
+# What can be undone, and what shows that it was done: its own event, or that of a step which needs it.
+TO_COMPENSATE = {"customer": set(WORKFLOW_STEPS), "loyalty": {"loyalty.account_created", "gift.sent"}}
 # The last step that is needed, and the one that may come after it.
 ENDS = {"loyalty.account_created", "gift.sent"}
 # Beyond its deadline, with every loop killed twice a second and the database now and then.
@@ -67,8 +68,9 @@ def _overdue(workflow: Workflow, stored: dict[str, datetime], said: dict[str, Ev
                 yield f"{workflow}: nobody was told that {step} took too long"
         elif told.created_at >= deadline:
             del said[told.key[1]]
-            if said.pop(f"{workflow.saga_id}/{SAGA_COMPENSATION_REQUESTED}/{TO_COMPENSATE}", None) is None:
-                yield f"{workflow}: nobody was told to undo it though {step} took too long"
+            for done in (key for key, proofs in TO_COMPENSATE.items() if stored.keys() & proofs):
+                if said.pop(f"{workflow.saga_id}/{SAGA_COMPENSATION_REQUESTED}/{done}", None) is None:
+                    yield f"{workflow}: nobody was told to undo {done} though {step} took too long"
 
 
 def _is_presumed(awaited: str, stored: dict[str, datetime]) -> bool:
