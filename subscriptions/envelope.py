@@ -18,6 +18,8 @@ from . import headers, redaction
 from .signing import BadSecret, Signer, signer
 
 SHORTEST_QUERIED = 8
+# Bytes of an answer that are looked at for what must not be kept: more than is kept, and than a header's value takes.
+LOOKED_AT = 16 * 1024
 ALWAYS = ["Content-Type: application/json", f"User-Agent: WebhookHub/{__version__}"]
 
 
@@ -59,14 +61,14 @@ def seal(endpoint: Endpoint, message_id: str, body: bytes, timestamp: int, *more
 
 def readable(endpoint: Endpoint, body: bytes) -> str:
     """What is kept of an endpoint's answer: bounded, inert, and without the secrets it may have sent back."""
-    return snippet(redact(endpoint, body.decode("utf-8", errors="replace")))
+    return snippet(redact(endpoint, body[:LOOKED_AT].decode("utf-8", errors="replace")))
 
 
 def redact(endpoint: Endpoint, text: str) -> str:
     """An endpoint's answer without the secrets and the values, of custom headers and of the address's query, that it
     may have sent back.
 
-    To be called before the text is cut, and never an error: what the keys do not open was not sent either.
+    To be called before the text is cut to what is kept. Never an error: what the keys do not open was not sent either.
     """
     return redaction.mask(text, _hidden(endpoint, hub().encryption_keys)) if text else text
 

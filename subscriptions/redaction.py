@@ -1,90 +1,138 @@
-"""Taking what must not be read out of a text that somebody else has written."""
+"""Taking what must not be read out of a text that somebody else has written.
+
+Both are read without their escapes and compared like that: languages differ in what they escape, and how. It takes
+time in proportion to the text, whatever is hidden and whatever the text is: whoever sends it may mean harm.
+"""
 
 from __future__ import annotations
 
-import html
-import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from html.entities import html5
 from string import ascii_lowercase, ascii_uppercase
 from typing import NamedTuple
-from urllib.parse import quote
 
 MASK = "•••"
 # Anything shorter is no secret, and hiding it would leave holes everywhere.
 SHORTEST = 4
-LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
-NOTHING = re.compile(r"(?!)")
-ENTITIES: dict[str, list[str]] = {}
-for _name, _character in html5.items():
-    if _name.endswith(";") and len(_character) == 1:
-        ENTITIES.setdefault(_character, []).append(_name)
+# In an address a plus is a blank.
+FOLDED = str.maketrans(ascii_uppercase + "+", ascii_lowercase + " ")
+# How JSON and programs, addresses and pages write a sign, escaped once or more; or the beginning of that, at the end of
+# a text that was cut off. Backslashes before other signs mean nothing. No part of it is ever tried in two ways.
+ESCAPE = re.compile(
+    r"""
+      \\++ (?: u(?P<code>[0-9a-f]{4}) | x(?P<short_code>[0-9a-f]{2}) | (?: u[0-9a-f]{0,3} | x[0-9a-f]? ) \Z )?+
+    | (?P<bytes> (?: % (?:25)*+ [89a-f][0-9a-f] )++ )
+    | % (?:25)*+ (?: (?P<byte>[0-7][0-9a-f]) | [0-9a-f]? \Z )
+    | (?P<percent> % (?:25)++ )
+    | & (?:amp;)*+ (?:
+          \#0*+(?P<number>[0-9]{1,7}); | \#x0*+(?P<hex>[0-9a-f]{1,6}); | (?P<name>[a-z][a-z0-9]{1,31});
+        | (?: \#x?[0-9a-f]{0,7} | [a-z0-9]{0,31} ) \Z
+      )
+    | (?P<ampersand> & (?:amp;)++ )
+    """,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
+)
+LARGEST_CODE = 0x10FFFF
 
 
 class Hidden(NamedTuple):
-    """Values that are not to be seen: wherever they stand whole, and what may be the beginning of one at the end."""
+    """Values that are not to be seen, as they are read: wherever they stand whole, and at the end what may be the
+    beginning of one."""
 
-    whole: re.Pattern[str]
-    spellings: tuple[str, ...]
+    values: tuple[str, ...]
+
+
+class _Reading(NamedTuple):
+    """A text without its escapes and letter cases, and where in it each sign begins and ends."""
+
+    text: str
+    starts: list[int]
+    ends: list[int]
 
 
 def hidden(values: Iterable[str]) -> Hidden:
-    secret = {value for value in values if len(value) >= SHORTEST}
-    return Hidden(_whole(secret), _spellings(secret))
+    read = {_read(value).text for value in values if len(value) >= SHORTEST}
+    return Hidden(tuple(sorted(value for value in read if len(value) >= SHORTEST)))
 
 
 def mask(text: str, hidden: Hidden) -> str:
-    """The text without what is hidden, in any letter case; nor does it end in the beginning of one, as a text that was
-    cut off may."""
-    lowered = _lower(text)
-    for spelling in hidden.spellings:
-        at = lowered.find(spelling[:SHORTEST])
-        while at != -1:
-            rest = lowered[at : at + len(spelling)]
-            if spelling.startswith(rest):  # all of it, or what is left of it at the end
-                text = text[:at] + MASK + text[at + len(rest) :]
-                lowered = lowered[:at] + MASK + lowered[at + len(rest) :]
-                at += len(MASK) - 1
-            at = lowered.find(spelling[:SHORTEST], at + 1)
-    return hidden.whole.sub(MASK, text)
+    """The text without what is hidden, in any letter case and however it is escaped; nor does it end in the beginning
+    of one, as a text that was cut off may."""
+    reading = _read(text)
+    kept, at = [], 0
+    for start, end in _apart(sorted(place for value in hidden.values for place in _places(reading, value, len(text)))):
+        kept += [text[at:start], MASK]
+        at = end
+    return "".join([*kept, text[at:]])
 
 
-def _whole(values: set[str]) -> re.Pattern[str]:
-    """Any of the values, each sign of which may be escaped in its own way: languages differ in what they escape."""
-    longest_first = sorted(values, key=lambda value: (-len(value), value))
-    parts = ["".join(map(_any_spelling, value)) for value in longest_first]
-    return re.compile("|".join(parts), re.IGNORECASE | re.ASCII) if parts else NOTHING
+def _places(reading: _Reading, value: str, length: int) -> Iterator[tuple[int, int]]:
+    """Where in a text of this length a value stands, or begins at its end."""
+    text, at = reading.text, 0
+    while (at := text.find(value, at)) != -1:
+        yield reading.starts[at], reading.ends[at + len(value) - 1]
+        at += len(value)
+    at = max(-1, len(text) - len(value))
+    while (at := text.find(value[:SHORTEST], at + 1)) != -1:
+        if value.startswith(text[at:]):
+            yield reading.starts[at], length
+            return
 
 
-def _any_spelling(character: str) -> str:
-    if character.isalnum():
-        return re.escape(character)
-    code = ord(character)
-    spelled = [
-        rf"\\*{re.escape(character)}",
-        rf"\\+u{code:04x}",
-        rf"\\+x{code:02x}",
-        *(f"%(?:25)*{byte:02x}" for byte in character.encode()[:1]),
-        rf"&(?:amp;)*#0*{code};",
-        rf"&(?:amp;)*#x0*{code:x};",
-        *(rf"&(?:amp;)*{re.escape(name)}" for name in ENTITIES.get(character, ())),
-    ]
-    if character == " ":
-        spelled.append(r"\+")
-    return f"(?:{'|'.join(spelled)})"
+def _apart(places: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Places in their order, those that overlap as one."""
+    before: tuple[int, int] | None = None
+    for start, end in places:
+        if before is not None and start < before[1]:
+            before = before[0], max(before[1], end)
+            continue
+        if before is not None:
+            yield before
+        before = start, end
+    if before is not None:
+        yield before
 
 
-def _spellings(values: set[str]) -> tuple[str, ...]:
-    """How each value may begin at the end of a text: as it is, or escaped as most do it. The longest first."""
-    found = set()
-    for value in values:
-        in_pages = html.escape(value), html.escape(value, quote=False)
-        in_documents = json.dumps(value)[1:-1], json.dumps(value)[1:-1].replace("/", "\\/")
-        found |= {value, *in_pages, *in_documents, quote(value), quote(value, safe="")}
-    return tuple(sorted({_lower(spelling) for spelling in found}, key=lambda spelling: (-len(spelling), spelling)))
+def _read(text: str) -> _Reading:
+    signs: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    at = 0
+    for escape in ESCAPE.finditer(text):
+        meant = _meant(escape)
+        if meant is None:
+            continue
+        signs += [text[at : escape.start()], meant]
+        starts += [*range(at, escape.start()), *[escape.start()] * len(meant)]
+        ends += [*range(at + 1, escape.start() + 1), *[escape.end()] * len(meant)]
+        at = escape.end()
+    signs.append(text[at:])
+    starts += range(at, len(text))
+    ends += range(at + 1, len(text) + 1)
+    # Not str.lower, which makes two of some letters: everything must stay in its place.
+    return _Reading("".join(signs).translate(FOLDED), starts, ends)
 
 
-def _lower(text: str) -> str:
-    # str.lower makes some letters two, and what is found in the one would not be in its place in the other.
-    return text.lower() if text.isascii() else text.translate(LOWER)
+def _meant(escape: re.Match[str]) -> str | None:
+    """The signs that an escape stands for, perhaps none; None if it is no escape but looks like one."""
+    kind, written = escape.lastgroup, escape[escape.lastgroup or 0]
+    match kind:
+        case "code" | "short_code" | "byte" | "hex":
+            return _sign(int(written, 16))
+        case "number":
+            return _sign(int(written))
+        case "bytes":
+            return bytes.fromhex(re.sub("%(?:25)*+", "", written)).decode(errors="replace")
+        case "percent":
+            return "%"
+        case "ampersand":
+            return "&"
+        case "name":
+            return html5.get(f"{written};") or html5.get(f"{written.lower()};")
+        case _:
+            return ""
+
+
+def _sign(code: int) -> str | None:
+    return chr(code) if code <= LARGEST_CODE else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import time
 from collections.abc import Callable
 
 import pytest
@@ -45,7 +46,14 @@ def endpoint(headers: str = f"Authorization: {TOKEN}\nX-Key: s3cret-value\nX-Sho
         ("<p>Bearer t0ken/with&#43;&amp;&lt;&#34;signs&#39;&gt;</p>", "<p>•••</p>"),
         ("<p>Bearer&#x20;t0ken&sol;with&plus;&amp;amp;&lt;&quot;signs&apos;&gt;</p>", "<p>•••</p>"),
         (r"Bearer t0ken\/with+\u0026\u003c\"signs\u0027\u003e!", "•••!"),
-        ("?auth=Bearer+t0ken%2Fwith%2b%26%3C%22signs%27%3E&x=1", "?auth=Bearer+•••&x=1"),
+        ("?auth=Bearer+t0ken%2Fwith%2b%26%3C%22signs%27%3E&x=1", "?auth=•••&x=1"),
+        (r"C:\\\\Bearer t0ken\x2fwith%252B&amp;amp;%3c&#x00022;signs&amp;#39;\\u003E!", r"C:\\\\•••!"),
+        ("100 % sure & so on; s3cret%2dvalue", "100 % sure & so on; •••"),
+        ("cut off: Bearer t0ken%2", "cut off: •••"),
+        (r"cut off: Bearer t0ken\u00", "cut off: •••"),
+        ("cut off: Bearer t0ken/with+&amp", "cut off: •••"),
+        ("s3cr", "•••"),
+        ("&nosuchname; &#9999999; %zz s3cret-value", "&nosuchname; &#9999999; %zz •••"),
         (r"cut off: Bearer t0ken\/wi", "cut off: •••"),
         (f"{SECRET} and {PREVIOUS}", "••• and •••"),
         (f"key {SECRET.removeprefix('whsec_')}.", "key •••."),
@@ -70,6 +78,31 @@ def test_a_long_value_is_hidden_wherever_the_answer_was_cut_off():
     long = endpoint(f"X-Key: {value}")
     for kept in (4, 5, 1000, 3999, 4000):
         assert redact(long, f"X-Key: {value[:kept]}") == "X-Key: •••"
+
+
+@pytest.mark.parametrize(
+    ("value", "answer"),
+    [
+        ("\\" * 20 + "xyz1", "\\" * 65536),
+        ("+AbCdEfGh/xx=", "\\" * 65536),
+        ("/" * 8, "\\" * 65536),
+        ("-" * 3000, "-" * 65536),
+        ("-" * 3000 + "x", "-" * 65536),
+        ("%25" * 1000 + "x", "%25" * 20000),
+        ("a&amp;b", "&amp;" * 13000),
+        ("secret%2f", "%2" * 30000),
+        ("secret", "secre" * 13000),
+    ],
+)
+def test_no_answer_takes_long_to_look_through(value: str, answer: str):
+    many = endpoint("\n".join(f"X-{number}: {value}{number}" for number in range(20)))
+    redact(many, "")
+    redact(many, "the values are read once")
+
+    began = time.thread_time()
+    redact(many, answer)
+
+    assert time.thread_time() - began < 0.5
 
 
 def test_what_the_keys_do_not_open_is_no_error(hub_settings: Callable[..., None]):
