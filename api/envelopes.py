@@ -55,8 +55,9 @@ def many(text: str, sender: Sender, most: int) -> list[NewEvent | InvalidEvent]:
             )
         return [_event_or_fault(body, part, sender) for part in parts]
     except (scanning.Malformed, InvalidEvent) as error:
-        why = error.why if isinstance(error, InvalidEvent) else str(error)
-        raise problems.invalid("body", why) from None
+        if isinstance(error, InvalidEvent):
+            raise problems.invalid(error.field, error.why) from None
+        raise problems.invalid("body", str(error)) from None
 
 
 def idempotency_key(header: str | None, field: str) -> str | None:

@@ -66,6 +66,7 @@ def test_a_key_is_revoked_by_its_name_or_its_id():
         (["create", "x", "--scope", "all"], "'all' does not exist"),
         (["create", "x", "--scope", "subscriptions:write", "--source", "s"], "only for a key without a source"),
         (["create", "hub", "--scope", "read"], "is the hub itself"),
+        (["create", "x", "--scope", "read", "--source", ""], "source is empty; name a producer, or leave --source out"),
         (["create", "x", "--scope", "read", "--rate", "0"], "whole number from 1"),
         (["create", "x", "--scope", "read", "--expires", "soon"], "is not a time; write it as"),
         (["create", "x", "--scope", "read", "--expires", "2001-01-01T00:00:00Z"], "has passed already"),

@@ -256,7 +256,7 @@ def test_a_batch_gives_a_result_for_each_and_a_bad_one_does_not_sink_the_others(
         (b'{"events":[1,]}', "body"),
         (b'{"events":[1]', "body"),
         (b'{"events":[1],"more":1}', "body"),
-        (b'{"events":[1],"events":[1]}', "body"),
+        (b'{"events":[1],"events":[1]}', "events"),
         (b'{"events":[' + b"1," * 1000 + b"1]}", "events"),
         (b'{"events":' + b"[" * 100_000, "body"),
     ],

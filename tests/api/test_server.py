@@ -131,6 +131,24 @@ def test_a_body_in_chunks_without_end_is_refused_at_its_bound(web: WebServer, au
     assert not Event.objects.exists()
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"ZZ\r\n{}\r\n0\r\n\r\n",
+        b"-1\r\n{}\r\n0\r\n\r\n",
+        b"2\r\n{}XX0\r\n\r\n",
+        b"2;\r{}\r\n0\r\n\r\n",
+        b"2\r\n{}\r\n0\r\nno trailer\r\n\r\n",
+    ],
+)
+def test_chunks_that_are_none_are_the_senders_fault(broken: bytes, web: WebServer, authorization: dict[str, str]):
+    status, text = exchange(web, head(authorization, "Transfer-Encoding: chunked"), broken)
+
+    assert status == 400
+    assert "did not arrive whole" in text
+    assert not Event.objects.exists()
+
+
 def test_a_body_shorter_than_it_says_stores_nothing(web: WebServer, authorization: dict[str, str]):
     body = json.dumps(EVENT).encode()
     with socket.create_connection(("127.0.0.1", web.port), timeout=30) as connection:

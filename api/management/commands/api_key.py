@@ -24,7 +24,7 @@ class Command(BaseCommand):
         create.add_argument(
             "--scope", action="append", default=[], metavar="SCOPE", help=f"repeatable: {', '.join(SCOPES)}"
         )
-        create.add_argument("--source", default="", help="bind it to this producer: it sees nothing of others")
+        create.add_argument("--source", help="bind it to this producer: it sees nothing of others")
         create.add_argument(
             "--expires", metavar="WHEN", help="a number of days, or a time such as 2027-01-31T00:00:00Z"
         )
@@ -39,12 +39,15 @@ class Command(BaseCommand):
         getattr(self, f"_{options['verb']}")(options)
 
     def _create(self, options: dict[str, Any]) -> None:
+        if options["source"] == "":
+            # Most likely a variable that is not set; a key without a source would see what all producers send.
+            raise CommandError("No key was made: source is empty; name a producer, or leave --source out.")
         try:
             key, text = keys.create(
                 options["name"],
                 options["scope"],
                 by=Operator().get_username(),
-                source=options["source"],
+                source=options["source"] or "",
                 expires_at=_expiry(options["expires"]),
                 events_per_second=options["rate"],
             )

@@ -94,7 +94,10 @@ def _refuse_mistakes(database: str, prefix: str, users: list[User]) -> None:
         cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", [database])
         missing = {table for role in ROLES for table in role.tables} - {row[0] for row in cursor.fetchall()}
     if missing:
-        raise CommandError(f"Database {database} has no table {min(missing)}: run manage.py migrate first.")
+        raise CommandError(
+            f"Database {database} has no table {min(missing)} that this user may see: run manage.py migrate first, or "
+            "connect as a user that may grant."
+        )
     # Servers take the one for the other where only the name is given: the user would lose what it holds.
     names = {f"{prefix}_{role.name}" for role in ROLES}
     taken = [(user.name, user.host) for user in users if user.name in names]
