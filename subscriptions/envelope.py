@@ -19,7 +19,7 @@ from .signing import BadSecret, Signer, signer
 
 SHORTEST_QUERIED = 8
 # Bytes of an answer that are looked at for what must not be kept: more than is kept, and than a header's value takes.
-LOOKED_AT = 16 * 1024
+LOOKED_AT = 8 * 1024
 ALWAYS = ["Content-Type: application/json", f"User-Agent: WebhookHub/{__version__}"]
 
 

@@ -37,47 +37,45 @@ LARGEST_CODE = 0x10FFFF
 
 
 class Hidden(NamedTuple):
-    """Values that are not to be seen, as they are read: wherever they stand whole, and at the end what may be the
-    beginning of one."""
+    """Values that are not to be seen: wherever they stand whole, and at the end what may be the beginning of one."""
 
-    values: tuple[str, ...]
-
-
-class _Reading(NamedTuple):
-    """A text without its escapes and letter cases, and where in it each sign begins and ends."""
-
-    text: str
-    starts: list[int]
-    ends: list[int]
+    as_written: tuple[str, ...]
+    as_meant: tuple[str, ...]
 
 
 def hidden(values: Iterable[str]) -> Hidden:
-    read = {_read(value).text for value in values if len(value) >= SHORTEST}
-    return Hidden(tuple(sorted(value for value in read if len(value) >= SHORTEST)))
+    written = {value for value in values if len(value) >= SHORTEST}
+    meant = {value for value in map(_unescaped, written) if len(value) >= SHORTEST}
+    return Hidden(tuple(map(_folded, written)), tuple(map(_folded, meant)))
 
 
 def mask(text: str, hidden: Hidden) -> str:
     """The text without what is hidden, in any letter case and however it is escaped; nor does it end in the beginning
     of one, as a text that was cut off may."""
-    reading = _read(text)
+    # As it is written, too: what stands before a value may make an escape of the value's first signs.
+    places = list(_places(_folded(text), hidden.as_written))
+    if found := list(_places(_folded(_unescaped(text)), hidden.as_meant)):
+        starts, ends = _signs(text)
+        places += [(starts[first], ends[behind - 1] if behind < len(starts) else len(text)) for first, behind in found]
     kept, at = [], 0
-    for start, end in _apart(sorted(place for value in hidden.values for place in _places(reading, value, len(text)))):
+    for start, end in _apart(sorted(places)):
         kept += [text[at:start], MASK]
         at = end
-    return "".join([*kept, text[at:]])
+    return "".join([*kept, text[at:]]) if places else text
 
 
-def _places(reading: _Reading, value: str, length: int) -> Iterator[tuple[int, int]]:
-    """Where in a text of this length a value stands, or begins at its end."""
-    text, at = reading.text, 0
-    while (at := text.find(value, at)) != -1:
-        yield reading.starts[at], reading.ends[at + len(value) - 1]
-        at += len(value)
-    at = max(-1, len(text) - len(value))
-    while (at := text.find(value[:SHORTEST], at + 1)) != -1:
-        if value.startswith(text[at:]):
-            yield reading.starts[at], length
-            return
+def _places(text: str, values: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """From where to where a value stands, or begins at the end."""
+    for value in values:
+        at = 0
+        while (at := text.find(value, at)) != -1:
+            yield at, at + len(value)
+            at += len(value)
+        at = max(-1, len(text) - len(value))
+        while (at := text.find(value[:SHORTEST], at + 1)) != -1:
+            if value.startswith(text[at:]):
+                yield at, len(text)
+                break
 
 
 def _apart(places: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -94,8 +92,22 @@ def _apart(places: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         yield before
 
 
-def _read(text: str) -> _Reading:
-    signs: list[str] = []
+def _folded(text: str) -> str:
+    """Without letter cases. Every sign stays in its place: of the letters that would become two the case is kept."""
+    return text.lower().replace("+", " ") if text.isascii() else text.translate(FOLDED)
+
+
+def _unescaped(text: str) -> str:
+    return ESCAPE.sub(_as_meant, text) if "\\" in text or "%" in text or "&" in text else text
+
+
+def _as_meant(escape: re.Match[str]) -> str:
+    meant = _meant(escape)
+    return escape[0] if meant is None else meant
+
+
+def _signs(text: str) -> tuple[list[int], list[int]]:
+    """Where in a text each sign of what it means begins and ends."""
     starts: list[int] = []
     ends: list[int] = []
     at = 0
@@ -103,15 +115,10 @@ def _read(text: str) -> _Reading:
         meant = _meant(escape)
         if meant is None:
             continue
-        signs += [text[at : escape.start()], meant]
         starts += [*range(at, escape.start()), *[escape.start()] * len(meant)]
         ends += [*range(at + 1, escape.start() + 1), *[escape.end()] * len(meant)]
         at = escape.end()
-    signs.append(text[at:])
-    starts += range(at, len(text))
-    ends += range(at + 1, len(text) + 1)
-    # Not str.lower, which makes two of some letters: everything must stay in its place.
-    return _Reading("".join(signs).translate(FOLDED), starts, ends)
+    return [*starts, *range(at, len(text))], [*ends, *range(at + 1, len(text) + 1)]
 
 
 def _meant(escape: re.Match[str]) -> str | None:

@@ -8,8 +8,11 @@ import time
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from demo.receiver import Received, Receiver, Reply
+from subscriptions import redaction
 from subscriptions.envelope import Endpoint, redact
 from subscriptions.signing import new_secret
 from subscriptions.trial import send_test
@@ -53,6 +56,7 @@ def endpoint(headers: str = f"Authorization: {TOKEN}\nX-Key: s3cret-value\nX-Sho
         (r"cut off: Bearer t0ken\u00", "cut off: •••"),
         ("cut off: Bearer t0ken/with+&amp", "cut off: •••"),
         ("s3cr", "•••"),
+        (r"\us3cret-value %s3cret-value &s3cret-value", r"\u••• %••• &•••"),
         ("&nosuchname; &#9999999; %zz s3cret-value", "&nosuchname; &#9999999; %zz •••"),
         (r"cut off: Bearer t0ken\/wi", "cut off: •••"),
         (f"{SECRET} and {PREVIOUS}", "••• and •••"),
@@ -78,6 +82,15 @@ def test_a_long_value_is_hidden_wherever_the_answer_was_cut_off():
     long = endpoint(f"X-Key: {value}")
     for kept in (4, 5, 1000, 3999, 4000):
         assert redact(long, f"X-Key: {value[:kept]}") == "X-Key: •••"
+
+
+@given(st.text(), st.from_regex(r"[ -~]{3}[a-z]{2,40}[!-~]", fullmatch=True), st.text())
+def test_nothing_that_stands_beside_a_value_makes_it_readable(before: str, value: str, after: str):
+    hidden = redaction.hidden([value])
+
+    assert value not in redaction.mask(before + value + after, hidden)
+    assert value not in redaction.mask(before + value, hidden)
+    assert json.dumps(value)[1:-1] not in redaction.mask(f"{json.dumps(before + ' ' + value)} {after}", hidden)
 
 
 @pytest.mark.parametrize(
