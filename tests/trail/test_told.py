@@ -233,7 +233,8 @@ def test_a_key_that_is_made_and_revoked_is_told_without_its_secret():
         (actions.CREATE_KEY, "anna"),
         (actions.REVOKE_KEY, "bert"),
     ]
-    assert text.rpartition("_")[2] not in "".join(Entry.objects.values_list("details", flat=True))
+    secret = text.removeprefix(f"{keys.PREFIX}_{key.key_id}_")
+    assert secret not in "".join(Entry.objects.values_list("details", flat=True))
 
 
 def test_an_edit_tells_what_was_and_what_is_but_no_secret():
