@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from django.contrib.auth.models import Group, User
 
 from demo.receiver import Receiver, Reply
 from tests.processes.support import Processes, environment, until
+from tests.support.ports import free_port
 
 PASSWORD = "only for tests"
 START_SECONDS = 120.0
@@ -33,9 +33,7 @@ class Stack:
 def running(folder: Path, certificates: tuple[Path, Path]) -> Iterator[Stack]:
     """`run_hub --web`, from the moment at which it says that it is ready."""
     authority, server = certificates
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        web = f"127.0.0.1:{probe.getsockname()[1]}"
+    web = f"127.0.0.1:{free_port()}"
     processes = Processes(folder, {**environment(authority), **CALM})
     with Receiver(server) as receiver:
         hub = processes.start("run_hub", "--web", web)

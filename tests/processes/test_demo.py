@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,8 @@ from pathlib import Path
 import pytest
 import requests
 from django.conf import settings
+
+from tests.support.ports import free_port
 
 from .support import Processes, Running, database_url, embedded_only, is_running, until
 
@@ -56,12 +57,6 @@ def stay_until_it_runs(processes: Processes, folder: Path) -> Running:
 
     until(runs, "the demo says that it runs")
     return demo
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def descendants(pid: int) -> list[int]:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from urllib.parse import urlsplit
 
 import pytest
 import requests
 
+from tests.support.ports import free_port
 from webhookhub.conf import KINDS
 
 from .proxy import Proxy
 from .support import Processes, database_url, until
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def web(processes: Processes, **environment: str) -> str:

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 from datetime import timedelta
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
 from tests.processes.support import Processes, Running, database_url, is_running, until
+from tests.support.ports import free_port
 from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import published, tell, told_before
 from webhookhub.models import Process
@@ -56,12 +56,6 @@ def roles_urls(granted: None) -> dict[str, str]:
         "WEBHOOKHUB_WORKFLOWS_DATABASE_URL": url_of("workflow_tracker"),
         "WEBHOOKHUB_WEB_DATABASE_URL": url_of("console"),
     }
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Browser:

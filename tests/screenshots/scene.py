@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from jobs.models import Job
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from subscriptions.verification import verify
+from tests.support.ports import free_port
 from webhookhub.db import clock
 
 # event type, path, attempts allowed
@@ -143,9 +143,3 @@ def pretend_an_hour(subscriptions: list[Subscription]) -> None:
             if down and minute % 3 == 0:
                 rows += [AttemptResult(subscription.pk, "dead_lettered", "http_500", at, at, 950)] * 2
         results.add(rows)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
 import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from .server import NoServer, PrivateServer, find
+from .ports import free_port
+from .server import ANSWER_SECONDS, NoServer, PrivateServer, find
 
 PROVIDERS = ("/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so")
 # A node that is gone is noticed within seconds, as on a network of one's own.
@@ -47,12 +47,6 @@ def provider() -> str:
     raise NoServer("Galera's library was not found; install galera-4")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class Node(PrivateServer):
     def __init__(self, name: str) -> None:
         self.name = name
@@ -67,6 +61,8 @@ class Node(PrivateServer):
                 f"ist.recv_addr=127.0.0.1:{free_port()};{IMPATIENT}",
                 f"--wsrep-node-name={name}",
                 "--wsrep-node-address=127.0.0.1",
+                # Asked for even by who needs nothing whole; the usual port is one for all clusters of a machine.
+                f"--wsrep-sst-receive-address=127.0.0.1:{free_port()}",
             )
         )
         if self._user == "root":
@@ -82,7 +78,7 @@ class Node(PrivateServer):
         import MySQLdb
 
         try:
-            connection = self._connect()
+            connection = self._connect(read_timeout=ANSWER_SECONDS)
             with connection.cursor() as cursor:
                 cursor.execute("SHOW STATUS LIKE 'wsrep%'")
                 found = dict(cursor.fetchall())
@@ -90,6 +86,11 @@ class Node(PrivateServer):
         except MySQLdb.Error:
             return {}
         return found
+
+    def last_words(self) -> str:
+        """For whoever has to find out why the nodes are not together."""
+        running = "running" if self.is_running else "not running"
+        return f"--- {self.name} at {self.address}, {running}, {self.state()}\n{self._log_end()}"
 
     def start(self) -> None:
         self._position = self._recovered() if self._was_killed else ""

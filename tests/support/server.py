@@ -6,7 +6,6 @@ import getpass
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -14,7 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .ports import free_port
+
 START_SECONDS = 60.0
+ANSWER_SECONDS = 10
+LOG_SHOWN = 6000
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/usr/libexec"])
 # Tests kill processes, not the machine: commits need not reach the disk to survive that.
 QUICK_OPTIONS = ("--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=256M", "--max-connections=300")
@@ -39,9 +42,7 @@ class PrivateServer:
         self._user = getpass.getuser()
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
 
     def url(self, database: str = "webhookhub") -> str:
         return f"mysql://hub:hub@127.0.0.1:{self.port}/{database}"
@@ -84,11 +85,15 @@ class PrivateServer:
         until = time.monotonic() + START_SECONDS
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"{self._program} did not start:\n{self._log.read_text()[-2000:]}")
+                raise RuntimeError(f"{self._program} did not start:\n{self._log_end()}")
             time.sleep(0.05)
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        if self._process and self._process.poll() is None:
+        if self._process and self.is_running:
             self._process.send_signal(how)
             self._process.wait()
 
@@ -105,6 +110,9 @@ class PrivateServer:
     @property
     def _log(self) -> Path:
         return self._folder / "server.log"
+
+    def _log_end(self) -> str:
+        return self._log.read_text(errors="replace")[-LOG_SHOWN:]
 
     @property
     def _is_mariadb(self) -> bool:
@@ -131,6 +139,7 @@ class PrivateServer:
         if self._is_mariadb:
             program = shutil.which("mariadb-install-db", path=SEARCH_PATH) or "mariadb-install-db"
             command = [program, "--no-defaults", f"--datadir={data}", f"--user={self._user}"]
+            command += [f"--tmpdir={self._folder}"]  # as above
             command += ["--auth-root-authentication-method=normal", "--skip-test-db"]
         else:
             command = [*self._command(), "--initialize-insecure"]
@@ -138,10 +147,12 @@ class PrivateServer:
         if result.returncode:
             raise RuntimeError(f"{command[0]} failed:\n{result.stdout}{result.stderr}")
 
-    def _connect(self) -> Any:
+    def _connect(self, read_timeout: int = 0) -> Any:
         import MySQLdb
 
-        return MySQLdb.connect(unix_socket=str(self._folder / "socket"), user="root", connect_timeout=5)
+        return MySQLdb.connect(
+            unix_socket=str(self._folder / "socket"), user="root", connect_timeout=5, read_timeout=read_timeout
+        )
 
     def _answers(self) -> bool:
         import MySQLdb

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,8 @@ from django.conf import settings
 
 from tests.processes.support import database_url
 
+from .ports import free_port
+
 START_SECONDS = 120.0
 
 
@@ -23,9 +24,7 @@ class WebServer:
     """gunicorn as `run_hub --web` starts it, with as many processes as asked for; serves while entered."""
 
     def __init__(self, folder: Path, workers: int = 2, threads: int = 4, **environment: str) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
         self._log = folder / "web.log"
         self._command = [sys.executable, "-m", "gunicorn", "webhookhub.wsgi", "--bind", f"127.0.0.1:{self.port}"]
         self._command += ["--threads", str(threads), "--workers", str(workers), "--log-level", "warning"]

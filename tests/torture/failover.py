@@ -3,17 +3,19 @@ is to move on to the next, behind an address that stays the same, as a proxy or 
 
 from __future__ import annotations
 
-import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from tests.processes.proxy import Proxy
-from tests.support.galera import Cluster
+from tests.support.galera import Cluster, Node
 
 from .target import Target
 
-REJOIN_SECONDS = 90.0
-FIT_SECONDS = 60.0
+FIT_SECONDS = 20.0
+REUNITE_SECONDS = 60.0
+REJOIN_TRIES = 3
 LOOK_SECONDS = 0.05
 
 
@@ -27,7 +29,8 @@ class FailoverTarget(Target):
         self._cluster = cluster
         self._writer = cluster.nodes[0]
         self._proxy = Proxy("127.0.0.1", self._writer.port)
-        self._rejoining: threading.Thread | None = None
+        self._hands = ThreadPoolExecutor(len(cluster.nodes))
+        self._rejoining: list[Future[None]] = []
         super().__init__(self._proxy.port)
 
     def __enter__(self) -> FailoverTarget:
@@ -35,7 +38,7 @@ class FailoverTarget(Target):
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        self.get_ready()
+        self._hands.shutdown()
         self._proxy.__exit__(*exception)
 
     @property
@@ -44,8 +47,10 @@ class FailoverTarget(Target):
 
     def get_ready(self) -> None:
         """Of three nodes, two must be left."""
-        if self._rejoining is not None:
-            self._rejoining.join(REJOIN_SECONDS)
+        for rejoining in self._rejoining:
+            rejoining.result()
+        size = str(len(self._cluster.nodes))
+        wait(lambda: self._states("wsrep_cluster_size") == {size}, REUNITE_SECONDS, self._cluster)
 
     def kill(self) -> None:
         self._writer.kill()
@@ -55,15 +60,40 @@ class FailoverTarget(Target):
         killed, nodes = self._writer, self._cluster.nodes
         self._writer = nodes[(nodes.index(killed) + 1) % len(nodes)]
         self._proxy.turn_to("127.0.0.1", self._writer.port)
-        until = time.monotonic() + FIT_SECONDS
-        while not self._is_fit(state := self._writer.state()):
-            if time.monotonic() > until:
-                raise RuntimeError(f"{self._writer.name} has not become fit: {state}")
-            time.sleep(LOOK_SECONDS)
-        self._rejoining = threading.Thread(target=killed.start, daemon=True)
-        self._rejoining.start()
+        try:
+            # The others have given up the one that was killed, and go on without it.
+            wait(lambda: self._serves_with(len(nodes) - 1), FIT_SECONDS, self._cluster)
+        except TimeoutError:
+            # They have lost each other too, and so the majority. It comes back when all are there who belonged to it.
+            self._rejoining = [self._hands.submit(rejoin, node) for node in nodes if not node.is_running]
+            wait(lambda: self._serves_with(len(nodes)), REUNITE_SECONDS, self._cluster)
+        else:
+            self._rejoining = [self._hands.submit(rejoin, killed)]
 
-    def _is_fit(self, state: dict[str, str]) -> bool:
-        """The others have given up the one that was killed, and go on without it."""
-        left = str(len(self._cluster.nodes) - 1)
-        return state.get("wsrep_ready") == "ON" and state.get("wsrep_cluster_size") == left
+    def _serves_with(self, size: int) -> bool:
+        state = self._writer.state()
+        return state.get("wsrep_ready") == "ON" and state.get("wsrep_cluster_size") == str(size)
+
+    def _states(self, name: str) -> set[str]:
+        return {node.state().get(name, "") for node in self._cluster.nodes}
+
+
+def rejoin(node: Node) -> None:
+    """As whoever supervises it would: one that does not get there is started anew."""
+    for tries_left in reversed(range(REJOIN_TRIES)):
+        try:
+            node.start()
+        except RuntimeError:
+            node.kill()
+            if not tries_left:
+                raise
+        else:
+            break
+
+
+def wait(condition: Callable[[], bool], seconds: float, cluster: Cluster) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            raise TimeoutError("the cluster is not whole:\n" + "\n".join(node.last_words() for node in cluster.nodes))
+        time.sleep(LOOK_SECONDS)

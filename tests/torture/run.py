@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from demo import certificates
+from tests.support.ports import free_port
 
 from . import evidence, journal, summary
 from .chaos import Chaos
@@ -140,12 +140,6 @@ class Run:
         except RuntimeError as found:
             return str(found)
         return ""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager
