@@ -91,11 +91,19 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the summary there, too")
     parser.add_argument(
         "--logs",
-        type=Path,
+        type=empty_folder,
         metavar="FOLDER",
         help="keep all logs there; otherwise only those of a refuted run are kept",
     )
     return parser.parse_args()
+
+
+def empty_folder(text: str) -> Path:
+    """What an earlier run has left there would be judged with this one."""
+    path = Path(text)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an empty folder")
+    return path
 
 
 def number(kind: Callable[[str], float], least: float) -> Callable[[str], float]:

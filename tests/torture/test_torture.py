@@ -76,6 +76,15 @@ def test_a_database_that_forgets_what_it_has_promised_is_found_out(tmp_path: Pat
     assert "Every acknowledged event is stored once, as it was sent." in refuted
 
 
+def test_logs_of_an_earlier_run_are_not_judged_again(tmp_path: Path):
+    (tmp_path / "chaos.jsonl").touch()
+
+    done = run(tmp_path)
+
+    assert done.returncode == 2
+    assert "is not an empty folder" in done.stderr
+
+
 def test_nothing_is_lost_when_the_writer_of_a_cluster_is_killed(tmp_path: Path):
     try:
         provider()
