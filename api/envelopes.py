@@ -64,6 +64,13 @@ def idempotency_key(header: str | None, field: str) -> str | None:
     """The header, which takes ASCII only; `field`, in the body, takes any characters."""
     if header is not None and not header.isascii():
         raise problems.invalid("Idempotency-Key", f"must consist of ASCII characters; others go into {field}")
+    return not_blank(header)
+
+
+def not_blank(header: str | None) -> str | None:
+    """Whoever sends an Idempotency-Key without one believes to be safe, and is not."""
+    if header is not None and not header.strip():
+        raise problems.invalid("Idempotency-Key", "must not be empty; give a key, or leave it out")
     return header
 
 

@@ -231,6 +231,7 @@ def test_the_same_request_under_the_same_key_takes_what_it_took_and_nothing_else
     for _ in range(2):
         assert hub_wide.post("/dead-letters/requeue", on, **key).json()["count"] == 10
     assert Requeue.objects.count() == 20
+    assert hub_wide.post("/dead-letters/requeue", body, Idempotency_Key="").status_code == 422
     assert hub_wide.post("/dead-letters/requeue", body, Idempotency_Key="two").json()["count"] == 4
 
 

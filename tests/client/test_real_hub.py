@@ -85,6 +85,14 @@ def test_a_batch_has_a_result_for_each(connect: Connect):
     kinds = [type(result.error if isinstance(result, Failed) else result) for result in found]
     assert kinds == [Published, Conflict, Invalid, Published, Forbidden, Published]
     assert [result.created for result in found if isinstance(result, Published)] == [True, False, True]
+    # As if each had been sent by itself: where it stood in a request is no affair of the caller's.
+    errors = [result.error for result in found if isinstance(result, Failed)]
+    assert [[each.field for each in error.errors] for error in errors] == [
+        ["external_id"],
+        ["event_type"],
+        ["event_type"],
+    ]
+    assert not any("events[" in str(error) for error in errors)
     assert StoredEvent.objects.count() == 2
     assert {result.external_id for result in found if isinstance(result, Published)} == set(
         StoredEvent.objects.values_list("external_id", flat=True)

@@ -113,15 +113,16 @@ def _results(answer: dict[str, Any], batch: Sequence[Encoded]) -> list[Result]:
     given = answer.get("results")
     if not isinstance(given, list) or len(given) != len(batch):
         raise errors.UnexpectedAnswer(f"the hub's answer does not have a result for each of {len(batch)} events")
-    return [_result(each, event) for each, event in zip(given, batch, strict=True)]
+    places = (f"events[{index}]." for index in range(len(batch)))
+    return [_result(*each) for each in zip(given, batch, places, strict=True)]
 
 
-def _result(given: Any, event: Encoded) -> Result:
+def _result(given: Any, event: Encoded, place: str) -> Result:
     status = given.get("status") if isinstance(given, dict) else None
     if status in (200, 201):
         return _published(given, event, status == 201)
     problem = given.get("problem") if isinstance(given, dict) else None
-    error = as_error(int(status or 0), problem if isinstance(problem, dict) else {})
+    error = as_error(int(status or 0), problem if isinstance(problem, dict) else {}, place)
     error.external_id = event.external_id
     return Failed(event.external_id, error)
 

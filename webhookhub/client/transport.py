@@ -90,16 +90,17 @@ def _passes(error: requests.RequestException) -> bool:
     return isinstance(error, passing) and not isinstance(error, requests.exceptions.SSLError)
 
 
-def as_error(status: int, problem: Mapping[str, Any]) -> HubError:
-    """The named error of a problem document, whether it is a whole answer or one item's result."""
+def as_error(status: int, problem: Mapping[str, Any], place: str = "") -> HubError:
+    """The named error of a problem document, whether it is a whole answer or one item's result. `place` is that of the
+    item in a request of which the caller knows nothing: left out, as the error belongs to the item."""
     kind = BY_STATUS.get(status, errors.Unavailable if status >= 500 else errors.UnexpectedAnswer)
     fields = [
-        FieldError(str(each.get("field", "")), str(each.get("message", "")))
+        FieldError(str(each.get("field", "")).removeprefix(place), str(each.get("message", "")))
         for each in problem.get("errors") or ()
         if isinstance(each, dict)
     ]
     message = problem.get("detail") or problem.get("title") or "no reason was given"
-    error = kind(f"{message} (status {status})", status=status, errors=fields)
+    error = kind(f"{str(message).removeprefix(place)} (status {status})", status=status, errors=fields)
     if isinstance(error, errors.Conflict):
         error.uid = problem.get("uid")
     return error
