@@ -7,14 +7,19 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhookhub.settings")
+    from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
     from django.db import DatabaseError
 
+    from webhookhub.exits import UNFIT, UNREACHABLE
+
     try:
         execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        sys.stderr.write(f"The hub is not configured: {error}\n")
+        sys.exit(UNFIT)
     except DatabaseError as error:
         from webhookhub.db import vendors
-        from webhookhub.runner.supervisor import UNFIT, UNREACHABLE
 
         if vendors.is_denied(error):
             sys.stderr.write(f"The database user may not do this: {error}. See manage.py grant_roles.\n")

@@ -27,7 +27,14 @@ EMBEDDED = not DATABASE_URL
 if EMBEDDED:
     EMBEDDED_DATABASE.parent.mkdir(exist_ok=True)
     DATABASE_URL = f"sqlite:///{EMBEDDED_DATABASE}"
-DATABASES = {"default": env.db_url_config(DATABASE_URL)}
+try:
+    DATABASES = {"default": env.db_url_config(DATABASE_URL)}
+except ValueError:
+    # What could not be read is not shown: with a / in a password that is not written as %2F, it is a part of it.
+    raise ImproperlyConfigured(
+        "DATABASE_URL cannot be read: it must be mysql://user:password@host:port/name, with a number for the port and "
+        "signs such as / @ : in the password written as %2F %40 %3A"
+    ) from None
 try:
     _required = database_options(DATABASES["default"].get("ENGINE", ""))
 except ValueError as error:

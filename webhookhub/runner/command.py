@@ -11,12 +11,12 @@ from django.db import DatabaseError
 from webhookhub.conf import MAX_BATCH, hub
 from webhookhub.db import vendors
 from webhookhub.db.errors import UnfitDatabase
+from webhookhub.exits import UNFIT
 from webhookhub.logs import Fact, log
 
 from .errors import CannotStart
 from .loop import Loop
 from .step import Step
-from .supervisor import UNFIT
 
 
 class LoopCommand(BaseCommand):

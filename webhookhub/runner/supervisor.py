@@ -11,14 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from webhookhub.exits import UNFIT
 from webhookhub.logs import Fact, log
 
 from .signals import StopSignals
 
-# A child leaves with this code when it can never work as configured: restarting would only repeat the message.
-UNFIT = 78
-# The database does not answer (EX_UNAVAILABLE).
-UNREACHABLE = 69
 LOOK_SECONDS = 0.2
 FIRST_PAUSE_SECONDS = 0.5
 LAST_PAUSE_SECONDS = 30.0

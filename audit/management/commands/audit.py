@@ -12,7 +12,7 @@ from audit.run import Progress, Result, run
 from webhookhub.console import terminal
 from webhookhub.db import standing, vendors
 from webhookhub.db.errors import UnfitDatabase
-from webhookhub.runner.supervisor import UNFIT, UNREACHABLE
+from webhookhub.exits import UNFIT, UNREACHABLE
 
 VIOLATED = 1
 
