@@ -13,11 +13,11 @@ from django.db.models import Q
 from events.models import Event
 
 from .definition import Definition
-from .fold import Fact, State
 from .histories import histories, said_by
 from .models import Fact as Said
 from .paths import Document
 from .simulation import simulate
+from .state import Fact, State
 from .words import EVENT
 
 MOST_EVENTS = 1_000_000

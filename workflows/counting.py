@@ -10,7 +10,7 @@ from typing import NamedTuple
 from figures import totals
 from figures.buckets import LATENCY_SECONDS, bucket
 
-from .fold import State
+from .state import State
 from .words import COMPLETED, STEP_DONE, STEP_UNDO_FAILED, STEP_UNDONE, TERMINAL, UNDOING
 
 LABELS = (*(f"{bound:g}" for bound in LATENCY_SECONDS), totals.MORE)

@@ -16,8 +16,8 @@ from webhookhub.logs import log
 
 from . import facts
 from .announcements import Identity, agrees, external_id, other_external_id, payload
-from .fold import Effect, State
 from .models import Fact
+from .state import Effect, State
 
 
 def emit(sagas: Sequence[tuple[Identity, State]], now: datetime) -> int:

@@ -11,9 +11,9 @@ from django.db.models import Count
 
 from webhookhub.db.statements import insert_new
 
-from . import fold
-from .fold import Decision, Effect
+from . import state
 from .models import Fact
+from .state import Decision, Effect
 from .words import EMITTED, EVENT, HUB
 
 MOST_REPEATS = 20
@@ -142,12 +142,12 @@ def note_published(published: Sequence[tuple[int, int, Effect]], now: datetime) 
     return insert_new(Fact, rows, key=("instance_id", "event_id", "step", "role"))
 
 
-def of(instance_ids: Collection[int]) -> dict[int, list[fold.Fact]]:
+def of(instance_ids: Collection[int]) -> dict[int, list[state.Fact]]:
     """The facts of these sagas, in the form that is folded."""
-    found: dict[int, list[fold.Fact]] = defaultdict(list)
+    found: dict[int, list[state.Fact]] = defaultdict(list)
     rows = Fact.objects.filter(instance_id__in=instance_ids).values_list(
         "instance_id", "role", "step", "occurred_at", "origin", "detail", "aggregate_id", "decision_no"
     )
     for instance_id, role, step, at, origin, detail, aggregate_id, number in rows:
-        found[instance_id].append(fold.Fact(role, step, at, origin, detail, aggregate_id, number))
+        found[instance_id].append(state.Fact(role, step, at, origin, detail, aggregate_id, number))
     return found

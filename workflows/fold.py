@@ -6,13 +6,12 @@ saga or makes it fail, the second ends one that failed. Everything else is a set
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
-from .definition import Definition, Step
+from .definition import Definition
+from .known import Known
+from .state import TEXT_LENGTH, Decision, Due, Effect, Fact, State
 from .words import (
     CAUSE_CLOSED,
     CAUSE_FAILED,
@@ -24,17 +23,13 @@ from .words import (
     COMPENSATED,
     COMPENSATING,
     COMPLETED,
-    DECIDED,
     DONE,
-    EMITTED,
     ENDED,
     FAILED,
     FAILING,
     FAILURE,
     FINISHED,
     IN_PROGRESS,
-    OBSERVED,
-    OPERATOR,
     RETRIED,
     RUNNING,
     SAGA_COMPENSATION_REQUESTED,
@@ -54,243 +49,10 @@ from .words import (
     WAITING,
 )
 
-TEXT_LENGTH = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """`at` is when it happened. `detail` is the reason of a failure, the content of a decision as JSON, or the type of
-    what was published."""
-
-    role: str
-    step: str
-    at: datetime
-    origin: str
-    detail: str = ""
-    aggregate_id: str | None = None
-    decision_no: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What the hub has to decide next, and on what grounds."""
-
-    role: str
-    step: str
-    cause: str = ""
-    status: str = ""
-    error: str = ""
-    # The (step, role) pairs that were known: what else is observed came late.
-    basis: tuple[str, ...] = ()
-    # What a fact that comes late must not change any more.
-    started_at: datetime | None = None
-    aggregate_id: str | None = None
-
-    def detail(self) -> str:
-        said = {
-            "cause": self.cause,
-            "status": self.status,
-            "error": self.error,
-            "basis": list(self.basis),
-            "started_at": self.started_at and self.started_at.isoformat(),
-            "aggregate_id": self.aggregate_id,
-        }
-        return json.dumps(said, ensure_ascii=False)
-
-    @classmethod
-    def of(cls, fact: Fact) -> Decision:
-        said: dict[str, Any] = json.loads(fact.detail)
-        return cls(
-            fact.role,
-            fact.step,
-            said["cause"],
-            said["status"],
-            said["error"],
-            tuple(said["basis"]),
-            datetime.fromisoformat(said["started_at"]),
-            said["aggregate_id"],
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """An event to be published, once."""
-
-    kind: str
-    step: str
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """What will be decided when the deadline has passed and nothing else has happened."""
-
-    at: datetime
-    cause: str
-    step: str = ""
-
-
-@dataclass(frozen=True)
-class State:
-    status: str
-    current_step: str
-    started_at: datetime
-    steps: Mapping[str, str]
-    completed_at: datetime | None = None
-    compensation_started_at: datetime | None = None
-    error_message: str = ""
-    aggregate_id: str | None = None
-    # Why it began to fail; the error message may be about what came of that.
-    failing_error: str = ""
-    # A fact came when the saga had ended, or was said of one of which it cannot be true.
-    anomaly: str = ""
-    # Something is left that only a person can put right.
-    needs_operator: bool = False
-    # A person has had a hand in it.
-    by_hand: bool = False
-    # When the failing was observed; decided when compensation_started_at or completed_at says.
-    failed_at: datetime | None = None
-    due: Due | None = None
-    # To be decided now.
-    next: Decision | None = None
-    decisions: int = 0
-    # To be published, in this order; those that were are no longer here.
-    effects: tuple[Effect, ...] = ()
-
-    @property
-    def deadline(self) -> datetime | None:
-        return self.due.at if self.due else None
-
-
-@dataclass
-class _Known:
-    """The facts, sorted into what is asked of them."""
-
-    definition: Definition
-    # (step, role) → when it was first observed.
-    seen: dict[tuple[str, str], datetime] = field(default_factory=dict)
-    reasons: dict[tuple[str, str], list[tuple[datetime, str]]] = field(default_factory=dict)
-    decided: dict[int, tuple[Decision, datetime]] = field(default_factory=dict)
-    emitted: set[Effect] = field(default_factory=set)
-    aggregates: list[tuple[datetime, str]] = field(default_factory=list)
-    # When it was last said that everything is undone.
-    all_undone_at: datetime | None = None
-    by_hand: bool = False
-
-    def add(self, fact: Fact) -> None:
-        if fact.role == EMITTED:
-            self.emitted.add(Effect(fact.detail, fact.step))
-        elif fact.role in DECIDED:
-            assert fact.decision_no is not None
-            self.decided[fact.decision_no] = (Decision.of(fact), fact.at)
-        else:
-            assert fact.role in OBSERVED, fact.role
-            pair = (fact.step, fact.role)
-            self.seen[pair] = min(self.seen.get(pair, fact.at), fact.at)
-            if pair == ("", UNDONE):
-                self.all_undone_at = max(self.all_undone_at or fact.at, fact.at)
-            self.by_hand |= fact.origin == OPERATOR
-            if fact.detail:
-                self.reasons.setdefault(pair, []).append((fact.at, fact.detail))
-            if fact.aggregate_id:
-                self.aggregates.append((fact.at, fact.aggregate_id))
-
-    def has(self, step: str, role: str) -> bool:
-        return (step, role) in self.seen
-
-    def done_at(self, step: str) -> datetime | None:
-        return self.seen.get((step, DONE))
-
-    def presumed(self) -> set[str]:
-        """Steps that must have been done though nobody said so yet: a later step, which needs them, was tried.
-
-        Events come in any order; what a failure undoes must not depend on it.
-        """
-        tried = {step for step, role in self.seen if step and role in (DONE, FAILURE, UNDONE, UNDO_FAILED)}
-        implied = set[str]().union(*(self.definition.ancestors[step] for step in tried if self._known_step(step)))
-        undone = {step for step, role in self.seen if role in (UNDONE, UNDO_FAILED) and self._known_step(step)}
-        return {step for step in implied | undone if not self.has(step, DONE)}
-
-    def _known_step(self, step: str) -> bool:
-        return step in self.definition.by_key
-
-    def is_undone(self, step: str) -> bool:
-        return self.has(step, UNDONE) or self._is_undone_with_all(step)
-
-    def _is_undone_with_all(self, step: str) -> bool:
-        """ "All is compensated", said of the saga as a whole, is said of each step that was done by then.
-
-        It is not said of what was done afterwards, nor of what came to be known only after the end: nobody was asked to
-        undo that.
-        """
-        said_at = self.all_undone_at
-        if said_at is None or not self.all_can_be_undone():
-            return False
-        done_by = self._done_by(step)
-        if done_by is None or said_at < done_by:
-            return False
-        ended = self.ended()
-        return ended is None or f"{step}:{DONE}" in ended[0].basis or said_at > ended[1]
-
-    def all_can_be_undone(self) -> bool:
-        """Whether it had failed when everything was last said to be undone. Of one that goes well it means nothing."""
-        failed = [at for at, _ in self.failures()]
-        decided = [at for decision, at in self.decided.values() if decision.status != COMPLETED]
-        return self.all_undone_at is not None and any(at <= self.all_undone_at for at in (*failed, *decided))
-
-    def _done_by(self, step: str) -> datetime | None:
-        """When it had been done: the first fact that says so, or that could not be without it."""
-        own, later = (DONE, UNDONE, UNDO_FAILED), self.definition.ancestors
-        times = (
-            at
-            for (key, role), at in self.seen.items()
-            if (key == step and role in own) or (role in STEP_ROLES and step in later.get(key, ()))
-        )
-        return min(times, default=None)
-
-    def ended(self) -> tuple[Decision, datetime] | None:
-        return next((each for _, each in sorted(self.decided.items()) if each[0].role == ENDED), None)
-
-    def to_undo(self) -> list[Step]:
-        """Steps that were done and can be undone, whether they have been or not; the last one first."""
-        done = {step for step, role in self.seen if role == DONE} | self.presumed()
-        return [step for step in reversed(self.definition.in_order) if step.key in done and step.can_be_undone]
-
-    def outstanding(self) -> list[Step]:
-        return [step for step in self.to_undo() if not self.is_undone(step.key)]
-
-    def failures(self) -> list[tuple[datetime, str]]:
-        """(when, step) of what made it fail, the first first; a failure of the saga as a whole has no step."""
-        needed = {step.key for step in self.definition.required} | {""}
-        return sorted((at, step) for (step, role), at in self.seen.items() if role == FAILURE and step in needed)
-
-    def is_complete(self) -> bool:
-        if self.has("", FINISHED):
-            return True
-        # A step that was undone already is on its way back: what made it so is yet to be told.
-        return all(self.has(step.key, DONE) and not self.is_undone(step.key) for step in self.definition.required)
-
-    def reason(self, step: str, role: str) -> str:
-        reasons = self.reasons.get((step, role))
-        return min(reasons)[1][:TEXT_LENGTH] if reasons else ""
-
-    def start_was_seen(self) -> bool:
-        return not self.definition.start_facts.isdisjoint(self.seen)
-
-    def started_at(self) -> datetime:
-        return min(self.seen.values())
-
-    def aggregate_id(self) -> str | None:
-        return min(self.aggregates)[1] if self.aggregates else None
-
-    def decide(self, role: str, step: str, cause: str, status: str, error: str) -> Decision:
-        pairs = [*self.seen, *((step, DONE) for step in self.presumed())]
-        basis = tuple(sorted(f"{step}:{role}" for step, role in pairs))
-        return Decision(role, step, cause, status, error[:TEXT_LENGTH], basis, self.started_at(), self.aggregate_id())
-
 
 def fold(definition: Definition, facts: Iterable[Fact]) -> State:
     """There must be at least one fact that was observed."""
-    known = _Known(definition)
+    known = Known(definition)
     for fact in facts:
         known.add(fact)
     decided = [known.decided[no] for no in sorted(known.decided)]
@@ -326,7 +88,7 @@ def fold(definition: Definition, facts: Iterable[Fact]) -> State:
 
 def expire(definition: Definition, facts: Iterable[Fact], now: datetime) -> Decision | None:
     """The decision that the passing of time calls for, if nothing else does and it has passed."""
-    known = _Known(definition)
+    known = Known(definition)
     for fact in facts:
         known.add(fact)
     state = fold(definition, facts)
@@ -344,7 +106,7 @@ def expire(definition: Definition, facts: Iterable[Fact], now: datetime) -> Deci
     return _failing(known, due.step, CAUSE_TIMED_OUT, f"{what} has timed out")
 
 
-def _next(known: _Known, failing: bool, ended: bool) -> Decision | None:
+def _next(known: Known, failing: bool, ended: bool) -> Decision | None:
     if ended:
         return None
     if known.has("", CLOSED):
@@ -366,13 +128,13 @@ def _next(known: _Known, failing: bool, ended: bool) -> Decision | None:
     return None if outstanding else known.decide(ENDED, "", "", COMPENSATED, "")
 
 
-def _failing(known: _Known, step: str, cause: str, error: str) -> Decision:
+def _failing(known: Known, step: str, cause: str, error: str) -> Decision:
     if known.to_undo():
         return known.decide(FAILING, step, cause, "", error)
     return known.decide(ENDED, step, cause, FAILED, error)
 
 
-def _due(known: _Known, started_at: datetime, failing_at: datetime | None, steps: Mapping[str, str]) -> Due | None:
+def _due(known: Known, started_at: datetime, failing_at: datetime | None, steps: Mapping[str, str]) -> Due | None:
     definition = known.definition
     if failing_at is not None:
         return Due(failing_at + definition.compensation_timeout, CAUSE_UNDO_OVERDUE)
@@ -388,7 +150,7 @@ def _due(known: _Known, started_at: datetime, failing_at: datetime | None, steps
     return min(dues, key=lambda due: (due.at, due.step))
 
 
-def _steps(known: _Known, status: str, decided: list[Decision]) -> dict[str, str]:
+def _steps(known: Known, status: str, decided: list[Decision]) -> dict[str, str]:
     timed_out = {decision.step for decision in decided if decision.cause == CAUSE_TIMED_OUT}
     undo = {step.key for step in known.to_undo()} if _is_undoing(status, decided) else set[str]()
     found = {}
@@ -421,7 +183,7 @@ def _is_undoing(status: str, decided: list[Decision]) -> bool:
     )
 
 
-def _effects(known: _Known, decided: list[tuple[Decision, datetime]], status: str) -> Iterable[Effect]:
+def _effects(known: Known, decided: list[tuple[Decision, datetime]], status: str) -> Iterable[Effect]:
     decisions = [decision for decision, _ in decided]
     for decision in decisions:
         if decision.cause == CAUSE_TIMED_OUT:
@@ -435,7 +197,7 @@ def _effects(known: _Known, decided: list[tuple[Decision, datetime]], status: st
         yield Effect(SAGA_FAILED, "")
 
 
-def _current(known: _Known, status: str, steps: Mapping[str, str], at_fault: Decision | None) -> str:
+def _current(known: Known, status: str, steps: Mapping[str, str], at_fault: Decision | None) -> str:
     """The step that is waited for, or at which it ended."""
     ordered = known.definition.in_order
     if status == IN_PROGRESS:
@@ -449,20 +211,20 @@ def _current(known: _Known, status: str, steps: Mapping[str, str], at_fault: Dec
     return at_fault.step if at_fault else ""
 
 
-def _needs_operator(known: _Known, ended: Decision) -> bool:
+def _needs_operator(known: Known, ended: Decision) -> bool:
     if ended.status == COMPLETED or known.has("", CLOSED):
         return False
     return ended.cause == CAUSE_UNSEEN or bool(known.outstanding())
 
 
-def _anomaly(known: _Known, ended: Decision | None) -> str:
+def _anomaly(known: Known, ended: Decision | None) -> str:
     late = _late(known, ended) if ended else []
     if known.has("", UNDONE) and not known.all_can_be_undone() and (not ended or f":{UNDONE}" in ended.basis):
         late.append(f"saga {UNDONE} before anything had failed")
     return "; ".join(late)[:TEXT_LENGTH]
 
 
-def _late(known: _Known, ended: Decision) -> list[str]:
+def _late(known: Known, ended: Decision) -> list[str]:
     late = []
     for step, role in sorted(known.seen):
         if f"{step}:{role}" in ended.basis or role in (STARTED, CLOSED, RETRIED):

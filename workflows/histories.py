@@ -13,9 +13,9 @@ from datetime import datetime
 from events.models import Event
 
 from .definition import Definition
-from .fold import Fact
 from .models import Fact as Stored
 from .paths import Document
+from .state import Fact
 from .words import EVENT, FAILURE, OPERATOR, UNDO_FAILED, VERB
 
 PIECE = 500

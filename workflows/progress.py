@@ -23,9 +23,10 @@ from . import counting, emission, facts
 from .announcements import Identity
 from .counting import Before
 from .definition import Definition
-from .fold import State, expire, fold
+from .fold import expire, fold
 from .models import Instance
 from .registry import Registry
+from .state import State
 from .words import OBSERVED, TERMINAL
 
 ROWS = 1000  # a statement of sixteen columns stays below the number of parameters that every engine takes

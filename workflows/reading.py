@@ -10,10 +10,12 @@ from uuid import UUID
 from events.models import Event
 from webhookhub.db import clock
 
-from . import facts, fold, used
+from . import facts, used
 from .choice import Choice, newest_first
 from .definition import Definition
+from .fold import fold
 from .models import Fact, Instance
+from .state import State
 from .words import FAILED, OBSERVED, OPEN
 
 
@@ -65,11 +67,11 @@ def definition_of(instance: Instance) -> Definition:
     return found
 
 
-def state_of(instance: Instance) -> fold.State | None:
+def state_of(instance: Instance) -> State | None:
     """What its facts fold to at this moment; None if there is none yet."""
     known = facts.of([instance.pk])[instance.pk]
     observed = [fact for fact in known if fact.role in OBSERVED]
-    return fold.fold(definition_of(instance), known) if observed else None
+    return fold(definition_of(instance), known) if observed else None
 
 
 def awaited_types(definition: Definition, step: str) -> Iterator[str]:

@@ -9,10 +9,11 @@ from threading import Event as Moment
 
 from . import announcements, facts
 from .announcements import Identity
-from .fold import Effect, fold
+from .fold import fold
 from .models import Fact, Instance
 from .progress import PROJECTED, projection
 from .registry import Registry
+from .state import Effect
 from .words import EMITTED, OBSERVED
 
 MOMENT_SECONDS = 0.5

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from .definition import Definition
-from .fold import Decision, Effect, Fact, State, expire, fold
+from .fold import expire, fold
+from .state import Decision, Effect, Fact, State
 from .words import EMITTED, HUB
 
 

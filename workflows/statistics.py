@@ -13,9 +13,9 @@ from django.utils.translation import gettext_noop as _
 from . import choice
 from .choice import Choice
 from .definition import Definition
-from .fold import Fact as Said
 from .fold import fold
 from .models import Fact, Instance
+from .state import Fact as Said
 from .words import (
     COMPENSATED,
     COMPLETED,

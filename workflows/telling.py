@@ -9,9 +9,9 @@ from django.utils.translation import gettext_noop as _
 
 from . import words
 from .badges import WORDS
-from .fold import Decision
-from .fold import Fact as Said
 from .models import Fact
+from .state import Decision
+from .state import Fact as Said
 
 ROLES = {
     words.STARTED: _("started"),

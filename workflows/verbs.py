@@ -21,9 +21,9 @@ from webhookhub.runner.nudges import nudge
 from . import compensation, listening, used
 from .definition import Definition
 from .facts import MOST_REPEATS
-from .fold import TEXT_LENGTH
 from .models import Fact, Instance
 from .paths import printable
+from .state import TEXT_LENGTH
 from .words import (
     CLOSED,
     DONE,

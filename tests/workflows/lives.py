@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from workflows.definition import Definition, Step
-from workflows.fold import Fact
 from workflows.registry import SHIPPED, load
+from workflows.state import Fact
 from workflows.words import DONE, EVENT, FAILURE, UNDO_FAILED, UNDONE
 
 DEFINITIONS = load((SHIPPED,)).all()

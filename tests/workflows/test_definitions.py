@@ -13,10 +13,11 @@ from django.core.management.base import SystemCheckError
 
 from workflows import used
 from workflows.checks import definitions_can_be_used, used_definitions_are_as_they_were
-from workflows.fold import Fact, fold
+from workflows.fold import fold
 from workflows.models import UsedDefinition
 from workflows.parsing import InvalidDefinition, parse
 from workflows.registry import SHIPPED, Registry, load
+from workflows.state import Fact
 from workflows.words import EVENT
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.workflows.lives import BEGIN, DEFINITIONS, MOMENT, at, facts, happy
 from workflows.definition import Definition
-from workflows.fold import Effect, Fact, fold
+from workflows.fold import fold
 from workflows.simulation import Simulation
+from workflows.state import Effect, Fact
 from workflows.words import (
     CLOSED,
     COMPENSATED,

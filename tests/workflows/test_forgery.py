@@ -13,9 +13,9 @@ from tests.workflows import shop
 from tests.workflows.lives import DEFINITIONS
 from tests.workflows.support import catch_up, instance, tell, tracked
 from workflows import announcements, facts, used
-from workflows.fold import Effect
 from workflows.models import Fact, Instance, WorkflowInbox
 from workflows.replay import replay
+from workflows.state import Effect
 from workflows.words import DONE, FAILURE
 
 pytestmark = pytest.mark.django_db

@@ -10,8 +10,8 @@ import pytest
 
 from tests.workflows.lives import DEFINITIONS, MOMENT, Said, at, before, cases, facts, happy, named, undone
 from workflows.definition import Definition, Step
-from workflows.fold import Effect
 from workflows.simulation import Simulation, simulate
+from workflows.state import Effect
 from workflows.words import (
     COMPENSATED,
     COMPENSATING,
