@@ -12,7 +12,9 @@ import pytest
 from django.apps import apps
 from django.contrib.auth.models import Group, User
 from django.db import connection
-from django.test import Client
+from django.test import Client, TransactionTestCase
+from django.test.utils import setup_databases, teardown_databases
+from pytest_django.plugin import DjangoDbBlocker
 
 from demo import certificates
 from demo.receiver import Receiver
@@ -74,11 +76,16 @@ def _mysql_family_only(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings() -> None:
-    """Emptying tables between tests must get past the triggers that protect them."""
-    from django.test import TransactionTestCase
-
+def django_db_setup(django_test_environment: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """In any case. pytest-django leaves the database out if no test asks for `db`, and those that talk to a running hub
+    do not: by themselves they would find no tables."""
+    # Emptying tables between tests must get past the triggers that protect them.
     TransactionTestCase._fixture_teardown = lambda self: empty_tables()  # type: ignore[attr-defined]
+    with django_db_blocker.unblock():
+        made = setup_databases(verbosity=0, interactive=False, serialized_aliases=())
+    yield
+    with django_db_blocker.unblock():
+        teardown_databases(made, verbosity=0)
 
 
 def empty_tables() -> None:

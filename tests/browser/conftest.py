@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 from pytest_django.plugin import DjangoDbBlocker
 
@@ -20,8 +20,9 @@ from tests.conftest import empty_tables
 
 from . import stack as stacks
 from .stack import Stack
-from .visitor import Visitor
+from .visitor import PATIENCE_MS, Visitor
 
+expect.set_options(timeout=PATIENCE_MS)
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 
 

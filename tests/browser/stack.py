@@ -17,8 +17,15 @@ from tests.support.ports import free_port
 
 PASSWORD = "only for tests"
 START_SECONDS = 120.0
-# The suite's own pace would have five loops write their heartbeats twenty times a second each.
-CALM = {"WEBHOOKHUB_HEARTBEAT": "1", "WEBHOOKHUB_WORKER_CONCURRENCY": "32"}
+CALM = {
+    # The suite's own pace would have five loops write their heartbeats twenty times a second each.
+    "WEBHOOKHUB_HEARTBEAT": "1",
+    "WEBHOOKHUB_WORKER_CONCURRENCY": "32",
+    # The endpoint shares a process with the browser's test, and answers when that lets it.
+    "WEBHOOKHUB_LEASE": "40",
+    "WEBHOOKHUB_REQUEST_TIMEOUT": "30",
+    "WEBHOOKHUB_CONNECT_TIMEOUT": "20",
+}
 
 
 @dataclass(frozen=True)
