@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from ninja import Header, Status
 
 from workflows import verbs
-from workflows.compensation import REMEDY, NotCompensating
+from workflows.compensation import NotCompensating
 from workflows.models import Instance
 from workflows.verbs import InvalidFact, KeyConflict, NothingToClose, Recorded, ToldTooOften
 from workflows.words import DONE, FAILURE, FINISHED, UNDO_FAILED, UNDONE
@@ -134,7 +134,7 @@ def written(record: Callable[[], Recorded]) -> Recorded:
         why = "stands for something else that was told of this workflow"
         raise Problem(409, f"idempotency_key {error.key!r} {why}.", [("idempotency_key", why)]) from None
     except NotCompensating as error:
-        raise Problem(409, f"Nothing was recorded: {error}.", [("step", f"is missing; {REMEDY}")]) from None
+        raise Problem(409, f"Nothing was recorded: {error}.", [("step", error.remedy)]) from None
     except NothingToClose as error:
         raise Problem(409, f"Nothing was recorded: {error}.") from None
     except ToldTooOften as error:

@@ -14,12 +14,17 @@ from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.test import Client, TransactionTestCase
 from django.test.utils import setup_databases, teardown_databases
+from hypothesis import HealthCheck, settings
 from pytest_django.plugin import DjangoDbBlocker
 
 from demo import certificates
 from demo.receiver import Receiver
 from webhookhub.conf import hub
 from webhookhub.db import vendors
+
+# A machine that is busy with other things is slow, which is no finding.
+settings.register_profile("suite", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from webhookhub.console.search import number
 from . import reading, redelivery, verbs
 from .compensation import NotCompensating
 from .forms import ActionForm
-from .models import Instance
+from .models import Fact, Instance
 from .redelivery import NothingToRetry, retriable
 from .verbs import InvalidFact, KeyConflict, NothingToClose
 from .words import CLOSED, COMPLETED, STEP_UNDO_FAILED, UNDOING, UNDONE
@@ -86,23 +86,44 @@ def view(request: HttpRequest, number_: int, name: str) -> HttpResponse:
     instance = get_object_or_404(Instance, pk=number_)
     form = ActionForm(
         request.POST if request.method == "POST" else None,
-        _steps(instance, name) if action.per_step else [],
+        _steps(instance, name) if action.per_step else None,
         whole=action.whole,
         initial={"delivery": number(request.GET.get("delivery", "")), "step": instance.current_step},
     )
-    if request.method != "POST" or not form.is_valid():
+    if request.method != "POST":
+        return _ask(request, instance, action, form)
+    # A retry that was cut short is completed by asking again.
+    if name != "retry" and _was_done(instance, request.POST):
+        messages.info(request, gettext("This was done already, and was not done again."))
+        return HttpResponseRedirect(shown.page(Instance, instance.pk))
+    if not form.is_valid():
+        if "token" in form.errors or "delivery" in form.errors:
+            form.send_anew(gettext("The form was not whole. Look at it once more, and send it again."))
         return _ask(request, instance, action, form)
     try:
         done = _do(request, instance, name, form.cleaned_data)
-    except (InvalidFact, KeyConflict, NotCompensating, NothingToClose, NothingToRetry) as error:
+    except KeyConflict:
+        form.send_anew(gettext("This page was used already, for something else. If you want this too, send it again."))
+        return _ask(request, instance, action, form)
+    except (InvalidFact, NotCompensating, NothingToClose, NothingToRetry) as error:
         form.add_error(None, gettext("Nothing was done: %(error)s.") % {"error": error})
         return _ask(request, instance, action, form)
     messages.success(request, done)
     return HttpResponseRedirect(shown.page(Instance, instance.pk))
 
 
+def _was_done(instance: Instance, given: Mapping[str, str]) -> bool:
+    """With this very form, sent twice; not if somebody went back to it and chose otherwise."""
+    fact = Fact.objects.filter(instance_id=instance.pk, idempotency_key=_key(given.get("token", ""))).first()
+    return fact is not None and (fact.step, fact.reason) == (given.get("step", ""), given.get("reason", "").strip())
+
+
+def _key(token: str) -> str:
+    return f"console:{token}"
+
+
 def _do(request: HttpRequest, instance: Instance, name: str, given: dict[str, Any]) -> str:
-    step, key, reason = given.get("step") or "", f"console:{given['token']}", given["reason"]
+    step, key, reason = given.get("step") or "", _key(given["token"]), given["reason"]
     if name == "retry":
         done = redelivery.retry(
             instance, step, by=request.user, reason=reason, idempotency_key=key, delivery=given["delivery"]

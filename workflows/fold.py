@@ -201,8 +201,11 @@ def _current(known: Known, status: str, steps: Mapping[str, str], at_fault: Deci
     """The step that is waited for, or at which it ended."""
     ordered = known.definition.in_order
     if status == IN_PROGRESS:
-        open_steps = [step.key for step in ordered if not step.optional and steps[step.key] in (RUNNING, WAITING)]
-        return open_steps[0] if open_steps else ordered[-1].key
+        needed = [step.key for step in ordered if not step.optional]
+        awaited = [step for step in needed if steps[step] in (RUNNING, WAITING)]
+        # Or what was undone before anything is known to have failed.
+        undone = [step for step in needed if steps[step] != STEP_DONE]
+        return (awaited or undone or needed[-1:])[0]
     if status == COMPENSATING:
         left = known.outstanding()
         return left[0].key if left else ""

@@ -70,7 +70,11 @@ class ActionForm(forms.Form):
     """Of whichever action: the token makes a form that is sent twice one deed."""
 
     token = forms.RegexField(r"\A[0-9a-f]{32}\Z", widget=forms.HiddenInput)
-    step = forms.ChoiceField(required=False, widget=UnfoldAdminSelectWidget)
+    step = forms.ChoiceField(
+        required=False,
+        widget=UnfoldAdminSelectWidget,
+        error_messages={"invalid_choice": _("%(value)s cannot be chosen, or no longer. Look at the workflow again.")},
+    )
     delivery = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
     reason = ReasonField(
         widget=UnfoldAdminTextInputWidget,
@@ -78,12 +82,20 @@ class ActionForm(forms.Form):
         missing=_("Say why."),
     )
 
-    def __init__(self, data: Any, steps: Sequence[tuple[str, str]], *, whole: bool, initial: Any = None) -> None:
-        """`whole`: it may be done to the workflow as a whole, without naming a step."""
+    def __init__(self, data: Any, steps: Sequence[tuple[str, str]] | None, *, whole: bool, initial: Any = None) -> None:
+        """`steps`: those that can be named, None if none ever is. `whole`: it may be done to the workflow as a whole,
+        without naming a step."""
         super().__init__(data, initial={"token": new_token(), **(initial or {})})
         field = self.fields["step"]
         assert isinstance(field, forms.ChoiceField)
         field.required = not whole
-        field.choices = [*([("", _("all of it"))] if whole else []), *steps]
-        if not steps:
+        if steps is None:
             del self.fields["step"]
+        else:
+            # Even if there is none: what names a step that was there when the page was opened means not the whole.
+            field.choices = [*([("", _("all of it"))] if whole else []), *steps]
+
+    def send_anew(self, why: str) -> None:
+        """Say why it was not taken, and make what is sent next a deed of its own."""
+        self.data = {**dict(self.data.items()), "token": new_token()}
+        self.add_error(None, why)

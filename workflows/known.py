@@ -128,8 +128,12 @@ class Known:
     def is_complete(self) -> bool:
         if self.has("", FINISHED):
             return True
-        # A step that was undone already is on its way back: what made it so is yet to be told.
-        return all(self.has(step.key, DONE) and not self.is_undone(step.key) for step in self.definition.required)
+        needed = (step.key for step in self.definition.required)
+        return all(self.has(step, DONE) and not self._is_on_its_way_back(step) for step in needed)
+
+    def _is_on_its_way_back(self, step: str) -> bool:
+        """What made it so may be yet to be told."""
+        return self.is_undone(step) or self.has(step, UNDO_FAILED)
 
     def reason(self, step: str, role: str) -> str:
         reasons = self.reasons.get((step, role))

@@ -119,8 +119,9 @@ def tell(
     """A service says how far it is: one of VERBS. `error` is why something failed."""
     _allowed(instance, role, step, VERBS)
     key = _text("idempotency_key", idempotency_key, 200)
+    # A service may be the first to know that something has failed, and say of its step that it is undone.
     if role == UNDONE and not step:
-        compensation.require(instance, key)
+        compensation.require(instance, step, key, compensation.OR_NAME_THE_STEP)
     return _record(instance, role, step, VERB, idempotency_key, actor, detail=printable(error, TEXT_LENGTH))
 
 
@@ -131,8 +132,8 @@ def act(
     _allowed(instance, action, step, ACTIONS)
     reason = _reason(reason)
     key, actor = _text("idempotency_key", idempotency_key, 200), _text("actor", actor, 150)
-    if action == UNDONE and not step:
-        compensation.require(instance, key)
+    if action == UNDONE:
+        compensation.require(instance, step, key)
     if action == CLOSED:
         _require_closable(instance, key)
 
@@ -194,6 +195,8 @@ def _allowed(instance: Instance, role: str, step: str, table: dict[str, bool | N
     keys = definition.by_key if definition else {}
     if step and step not in keys:
         raise InvalidFact("step", f"{step!r} is no step of {instance.saga_type}; there are {', '.join(keys)}")
+    if step and role in (UNDONE, UNDO_FAILED) and not keys[step].can_be_undone:
+        raise InvalidFact("step", f"{step!r} is not one that is undone: its definition names no event that says so")
     if of_step is True and not step:
         raise InvalidFact("step", f"is missing; there are {', '.join(keys)}")
     if of_step is False and step:

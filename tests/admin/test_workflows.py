@@ -301,6 +301,47 @@ def test_an_operator_marks_steps_as_compensated_and_closes_the_rest(operator: Cl
     assert "closed" in text_of(operator, page(other))
 
 
+def test_a_step_that_was_undone_meanwhile_is_not_taken_for_the_whole(operator: Client):
+    """Somebody opened the page when a step waited; before they sent it, that step was undone."""
+    saga = shop.failed("o-1")
+    send(operator, saga, "mark", step="inventory", token="1" * 32)
+    catch_up()
+    before = Fact.objects.count()
+
+    answer = send(operator, saga, "mark", step="inventory", token="2" * 32)
+
+    assert "inventory cannot be chosen, or no longer." in answer.content.decode()
+    assert Fact.objects.count() == before
+
+
+def test_a_form_that_is_sent_twice_says_that_it_was_done(operator: Client):
+    saga = shop.failed("o-1")
+    send(operator, saga, "mark", step="inventory")
+    catch_up()
+    before = Fact.objects.count()
+
+    again = send(operator, saga, "mark", step="inventory")
+
+    assert again.status_code == 302
+    assert "This was done already, and was not done again." in text_of(operator, page(saga))
+    assert Fact.objects.count() == before
+
+
+def test_who_goes_back_and_chooses_otherwise_can_send_it_after_all(operator: Client):
+    saga = shop.declined("o-1")
+    send(operator, saga, "mark", step="inventory")
+    before = Fact.objects.count()
+
+    asked = send(operator, saga, "mark", step="order")
+    assert "This page was used already, for something else." in asked.content.decode()
+    assert Fact.objects.count() == before
+    found = re.search(r'name="token" value="([0-9a-f]{32})"', asked.content.decode())
+    assert found is not None
+
+    assert send(operator, saga, "mark", step="order", token=found[1]).status_code == 302
+    assert set(Fact.objects.filter(role="compensated").values_list("step", flat=True)) == {"inventory", "order"}
+
+
 @pytest.mark.parametrize(
     ("action", "given", "said"),
     [
@@ -308,7 +349,9 @@ def test_an_operator_marks_steps_as_compensated_and_closes_the_rest(operator: Cl
         ("close", {"reason": "x" * 501}, "1 to 500 characters"),
         ("close", {"reason": "‮"}, "as U+202E is"),
         ("close", {"token": "x"}, "Nothing has been done"),
-        ("mark", {"step": "nonsense"}, "Select a valid choice"),
+        ("close", {"token": ""}, "Look at it once more, and send it again."),
+        ("retry", {"step": "payment", "delivery": "x"}, "Look at it once more, and send it again."),
+        ("mark", {"step": "nonsense"}, "nonsense cannot be chosen, or no longer."),
         ("retry", {"step": ""}, "This field is required"),
         ("retry", {"step": "payment"}, "no delivery of what payment reacts to has died"),
         ("retry", {"step": "payment", "delivery": "4711"}, "4711 is not the latest of any event of this workflow"),

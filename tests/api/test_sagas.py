@@ -382,7 +382,7 @@ def test_a_start_that_is_told_without_end_is_refused(hub_wide: Program):
 def test_other_content_under_the_same_key_is_a_conflict(
     hub_wide: Program, name: str, first: dict[str, Any], other: dict[str, Any]
 ):
-    saga = shop.waiting_for_payment("o-1")
+    saga = shop.declined("o-1") if name == "mark-compensated" else shop.waiting_for_payment("o-1")
 
     answers = [verb(hub_wide, saga, name, "k", **body).status_code for body in (first, other, first)]
 
@@ -454,11 +454,11 @@ def test_what_goes_well_cannot_be_said_to_be_compensated_as_a_whole(hub_wide: Pr
 
         assert refused.status_code == 409
         assert f"the workflow is {status}, and only one that is COMPENSATING" in refused.json()["detail"]
-        assert "tell first that it has failed, or name the step that was undone" in refused.json()["detail"]
+        assert "tell first that it has failed" in refused.json()["detail"]
+        assert [error["field"] for error in refused.json()["errors"]] == ["step"]
         assert Fact.objects.count() == before
     saga = instance("o-1")
     assert not Entry.objects.filter(action="workflow.mark_compensated").exists()
-    assert verb(hub_wide, saga, name, "one", step="order", **body).status_code == 201
 
     # What was told a moment ago counts, though no tracker has seen it yet.
     verb(hub_wide, saga, "fail", "f", step="payment")
@@ -467,6 +467,30 @@ def test_what_goes_well_cannot_be_said_to_be_compensated_as_a_whole(hub_wide: Pr
     assert answers == [201, 200]
     catch_up()
     assert instance("o-1").status == "COMPENSATED"
+
+
+def test_an_operator_cannot_undo_a_step_of_what_goes_well_but_a_service_may_be_the_first_to_know(hub_wide: Program):
+    for saga in (shop.waiting_for_payment("o-1"), shop.completed("o-2")):
+        before = Fact.objects.count()
+        refused = verb(hub_wide, saga, "mark-compensated", "m", step="inventory", reason="by hand")
+        assert refused.status_code == 409
+        assert "and only one that is COMPENSATING" in refused.json()["detail"]
+        assert Fact.objects.count() == before
+    assert verb(hub_wide, instance("o-1"), "compensated", "s", step="inventory").status_code == 201
+
+    for event_type in ("payment.processed", "shipping.arranged", "order.confirmed"):
+        publish(event_type, {}, correlation_id="o-1")
+    catch_up()
+    assert (instance("o-1").status, instance("o-1").current_step) == ("IN_PROGRESS", "inventory")
+
+
+def test_a_step_that_is_never_undone_cannot_be_said_to_be(hub_wide: Program):
+    saga = shop.declined("o-1")
+    for name, body in (("mark-compensated", {"reason": "by hand"}), ("compensated", {}), ("compensation-failed", {})):
+        refused = verb(hub_wide, saga, name, f"k-{name}", step="confirmation", **body)
+        assert refused.status_code == 422
+        assert [error["field"] for error in refused.json()["errors"]] == ["step"]
+        assert "'confirmation' is not one that is undone" in refused.json()["detail"]
 
 
 def test_a_compensation_that_is_told_to_have_failed_waits_for_an_operator_who_may_mark_it(hub_wide: Program):

@@ -23,6 +23,7 @@ from workflows.words import (
     FAILED,
     FAILURE,
     FINISHED,
+    IN_PROGRESS,
     OPERATOR,
     SAGA_COMPENSATION_REQUESTED,
     SAGA_COMPLETED,
@@ -334,3 +335,18 @@ def parallel() -> Definition:
         {"key": "d", "done": ["d.done"], "after": ["b", "c"], "timeout_seconds": 60},
     ]
     return parse({"name": "parallel", "version": 1, "starts": ["a.done"], "steps": steps}, "test")
+
+
+@pytest.mark.parametrize("role", [UNDONE, UNDO_FAILED])
+def test_what_is_on_its_way_back_has_not_gone_well(role: str):
+    """The service that undoes knows of a failure of which the hub has not heard yet."""
+    run = Simulation(ORDER)
+    for number, step in enumerate(ORDER.in_order):
+        if step is ORDER.in_order[-1]:
+            run.observe(Fact(role, "inventory", at(number), EVENT))
+        run.observe(Fact(DONE, step.key, at(number), EVENT))
+
+    assert run.state.status == IN_PROGRESS
+    assert run.state.current_step == "inventory"
+    run.observe(Fact(FAILURE, "payment", at(9), EVENT))
+    assert run.state.status in (COMPENSATING, FAILED)
