@@ -97,6 +97,7 @@ PEOPLE = [
     "?status=COMPLETED&age=over-week",
     "?operator=1",
     "?q=o-777",
+    "?q=o-777&status=FAILED&saga_type=order_submission",
     "definitions/order_submission/",
 ]
 

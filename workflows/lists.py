@@ -49,9 +49,10 @@ def listed(request: HttpRequest) -> Listed:
         raise BadRequest(_("%(name)s is no filter here.") % {"name": repr(min(unknown)[:50])})
     given = form.cleaned_data
     now = clock.now()
-    if given["q"]:
-        return Listed(form, found(given["q"], known), "", "", False, now)
     chosen = _choice(given, now)
+    if given["q"]:
+        rows, cut = found(given["q"], known, chosen)
+        return Listed(form, rows, "", "", cut, now)
     before = _before(request.GET.get("before", ""))
     lowest, above = choice.bounds(chosen)
     before = above if before is None else before
@@ -85,17 +86,20 @@ def _look(chosen: Choice, lowest: int, before: int | None) -> tuple[list[Instanc
     return kept, last, True
 
 
-def found(term: str, known: Registry) -> list[Instance]:
-    """Those with this saga id, correlation id or aggregate id, the latest first; each by its own index."""
+def found(term: str, known: Registry, chosen: Choice) -> tuple[list[Instance], bool]:
+    """Those of the chosen with this saga id, correlation id or aggregate id, the latest first, each by its own index;
+    and whether there may be older ones, which were not looked at."""
     try:
         by_id = list(Instance.objects.filter(saga_id=UUID(term)))
     except ValueError:
         by_id = []
     # The key starts with the type: by the correlation id alone no index could be used.
     by_key = list(Instance.objects.filter(saga_type__in=list(known.shown), correlation_key=term)[:PAGE])
-    by_aggregate = list(Instance.objects.filter(aggregate_id=term).order_by("-id")[:PAGE])
+    # One aggregate may have many; the conditions are held against each of them, so that no other index is walked.
+    most = PAGE if chosen == Choice() else WINDOW
+    by_aggregate = list(Instance.objects.filter(aggregate_id=term).order_by("-id")[:most])
     every = {row.id: row for row in (*by_id, *by_key, *by_aggregate)}
-    return sorted(every.values(), key=lambda row: -row.id)[:PAGE]
+    return sorted(chosen.keep(list(every.values())), key=lambda row: -row.id)[:PAGE], len(by_aggregate) == WINDOW
 
 
 def _choice(given: dict[str, Any], now: datetime) -> Choice:

@@ -78,6 +78,12 @@ def send(client: Client, saga: Instance, action: str, **given: Any) -> Any:
         ("?age=over-week", []),
         ("?q=o-3", ["o-3"]),
         ("?q=o", []),
+        ("?q=o-4&status=FAILED&saga_type=order_submission&step=payment&operator=1&age=hour", ["o-4"]),
+        ("?q=o-4&status=COMPLETED", []),
+        ("?q=o-4&saga_type=customer_registration", []),
+        ("?q=o-2&saga_type=order_submission&step=shipping", []),
+        ("?q=o-3&operator=1", []),
+        ("?q=o-1&age=over-week", []),
     ],
 )
 def test_the_list_is_narrowed_by_what_is_chosen(watcher: Client, query: str, expected: list[str]):
@@ -95,6 +101,31 @@ def test_a_workflow_is_found_by_its_saga_id_too(watcher: Client):
     saga = shop.completed("o-1")
 
     assert listed(watcher, f"?q={saga.saga_id}") == ["o-1"]
+
+
+def test_what_is_chosen_narrows_a_search_by_saga_id_too(watcher: Client):
+    saga = shop.completed("o-1")
+
+    assert listed(watcher, f"?q={saga.saga_id}&status=FAILED") == []
+    assert listed(watcher, f"?q={saga.saga_id}&status=COMPLETED") == ["o-1"]
+
+
+def test_what_is_chosen_of_an_aggregate_is_found_behind_many_others_of_it(
+    watcher: Client, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(lists, "PAGE", 2)
+    for number in range(4):
+        shop.order(f"o-{number}", "order.submitted")
+    Instance.objects.update(aggregate_id="c-1")
+    Instance.objects.filter(correlation_key="o-0").update(status="FAILED")
+    oldest = str(instance("o-0").saga_id)
+
+    shown = text_of(watcher, rows.listing(NAME, "?q=c-1&status=FAILED"))
+
+    assert (shown.count("<td>c-1</td>"), oldest in shown) == (1, True)
+    monkeypatch.setattr(lists, "WINDOW", 3)
+    shown = text_of(watcher, rows.listing(NAME, "?q=c-1&status=FAILED"))
+    assert "None of the newest that were looked at; there may be older ones." in shown
 
 
 def test_the_list_goes_on_where_the_page_before_ended(watcher: Client, monkeypatch: pytest.MonkeyPatch):
