@@ -13,7 +13,7 @@ from ninja import Path, Query, Router
 
 from webhookhub.db import clock
 from workflows import choice as choices
-from workflows import diagram, obstacles, reading, timeline
+from workflows import diagram, obstacles, reading, timeline, used
 from workflows.choice import Choice
 from workflows.models import Instance
 from workflows.timeline import Delivery, Entry
@@ -51,6 +51,8 @@ def list_sagas(request: HttpRequest, filters: Query[SagaFilters]) -> Sagas:
     pages.require_known(request, SagaFilters)
     if filters.step is not None and filters.saga_type is None:
         raise problems.invalid("step", "is one of a saga_type; give that too")
+    if filters.saga_type is not None:
+        _require_known(filters.saga_type, filters.step)
     conditions = filters.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
     return _page(LIST, conditions, filters.limit, filters.cursor)
 
@@ -179,6 +181,20 @@ def described(row: Instance) -> SagaOut:
         by_hand=row.by_hand,
         updated_at=row.updated_at,
     )
+
+
+def _require_known(saga_type: str, step: str | None) -> None:
+    """A name that is misspelt must not look like a workflow in which all is well."""
+    steps: dict[str, dict[str, Any]] = {}
+    for each in used.every_version():
+        if each.name == saga_type and (step is None or step in each.by_key):
+            return
+        steps.setdefault(each.name, {}).update(each.by_key)
+    if saga_type not in steps:
+        known = ", ".join(sorted(steps)) or "none"
+        raise problems.invalid("saga_type", f"{saga_type!r} is no workflow; there are {known}")
+    known = ", ".join(steps[saga_type])
+    raise problems.invalid("step", f"{step!r} is no step of {saga_type}; there are {known}")
 
 
 def _page(name: str, conditions: dict[str, Any], limit: int, cursor: str | None) -> Sagas:

@@ -55,6 +55,13 @@ def stored() -> list[Definition]:
     return [parse(json.loads(document), f"{name} version {version}", stored=True) for name, version, document in rows]
 
 
+def every_version() -> Iterator[Definition]:
+    """Those that were ever used, then those of the files, which are read only if somebody asks that far: a file that is
+    at fault keeps nobody from looking at the sagas there are."""
+    yield from stored()
+    yield from registry().all()
+
+
 def changed(loaded: Registry) -> Iterator[InvalidDefinition]:
     rows = UsedDefinition.objects.order_by("name", "version").values_list("name", "version", "fingerprint")
     yield from _changed(loaded, list(rows))

@@ -164,6 +164,10 @@ def test_a_list_is_narrowed_by_what_is_asked(hub_wide: Program, filters: dict[st
     ("path", "parameters", "field"),
     [
         ("/sagas", {"step": "payment"}, "step"),
+        ("/sagas", {"saga_type": "nonsense"}, "saga_type"),
+        ("/sagas", {"saga_type": "nonsense", "step": "payment"}, "saga_type"),
+        ("/sagas", {"saga_type": "order_submission", "step": "nonsense"}, "step"),
+        ("/sagas", {"saga_type": "customer_registration", "step": "payment"}, "step"),
         ("/sagas", {"status": "completed"}, "status"),
         ("/sagas", {"colour": "red"}, "colour"),
         ("/sagas", {"cursor": "x"}, "cursor"),
@@ -178,6 +182,44 @@ def test_what_is_asked_wrongly_is_named(hub_wide: Program, path: str, parameters
 
     assert answer.status_code == 422
     assert [error["field"] for error in answer.json()["errors"]] == [field]
+
+
+def test_a_name_that_is_none_is_told_with_those_there_are(hub_wide: Program):
+    [no_type] = hub_wide.get("/sagas", saga_type="order_submision").json()["errors"]
+    [no_step] = hub_wide.get("/sagas", saga_type="order_cancellation", step="payment").json()["errors"]
+
+    types = "customer_registration, order_cancellation, order_submission"
+    assert no_type["message"] == f"'order_submision' is no workflow; there are {types}"
+    steps = "order, refund, inventory, notification"
+    assert no_step["message"] == f"'payment' is no step of order_cancellation; there are {steps}"
+
+
+def test_workflows_of_a_definition_that_is_no_longer_there_are_listed_by_its_name_and_its_steps(
+    hub_wide: Program, tmp_path: Path, hub_settings: Any
+):
+    shop.waiting_for_payment("o-1")
+    hub_settings(workflow_definitions=(tmp_path,))
+    load.cache_clear()
+
+    for filters in ({}, {"step": "payment"}):
+        [found] = hub_wide.get("/sagas", saga_type="order_submission", **filters).json()["items"]
+        assert found["aggregate_id"] == "o-1"
+    assert hub_wide.get("/sagas", saga_type="customer_registration").status_code == 422, "it never had any"
+
+
+@pytest.mark.parametrize("fault", ["timeout_seconds = 301", "timeout_seconds = oops"], ids=["changed", "unreadable"])
+def test_workflows_are_listed_by_their_type_although_a_definition_is_at_fault(
+    hub_wide: Program, tmp_path: Path, hub_settings: Any, fault: str
+):
+    shop.waiting_for_payment("o-1")
+    text = (SHIPPED / "order_submission_1.toml").read_text()
+    (tmp_path / "mine.toml").write_text(text.replace("timeout_seconds = 300", fault))
+    hub_settings(workflow_definitions=(tmp_path,))
+    load.cache_clear()
+
+    [found] = hub_wide.get("/sagas", saga_type="order_submission", step="payment").json()["items"]
+
+    assert found["aggregate_id"] == "o-1"
 
 
 def test_a_stuck_workflow_tells_what_it_waits_for_and_which_delivery_stands_in_its_way(hub_wide: Program):
