@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
 
 from django.db.models import Q
 
@@ -18,6 +17,7 @@ from .models import Fact as Said
 from .paths import Document
 from .simulation import simulate
 from .state import Fact, State
+from .unfound import Stored, begun, begun_by_word, unfound
 from .words import EVENT
 
 MOST_EVENTS = 1_000_000
@@ -35,20 +35,6 @@ class Difference:
         return f"{self.correlation_key}: {self.before} → {self.after}"
 
 
-class Stored(NamedTuple):
-    """A saga of the database."""
-
-    id: int
-    correlation_key: str
-    status: str
-    step: str
-
-    def told(self, key: str) -> str:
-        """Its state, and its own key where that is another."""
-        state = " at ".join(filter(None, (self.status, self.step)))
-        return state if self.correlation_key == key else f"{state} (as {self.correlation_key})"
-
-
 @dataclass
 class Backtest:
     """`before` counts what the database says of the same sagas; `after` what the definition makes of their events."""
@@ -59,7 +45,7 @@ class Backtest:
     after: Counter[str] = field(default_factory=Counter)
     differing: int = 0
     first: list[Difference] = field(default_factory=list)
-    # The events were more than are looked at: the latest are not in it.
+    # The events or the sagas were more than are looked at: the latest are not in it.
     cut_short: bool = False
     # Of sagas of the database: their events from before, and what services and operators told of them.
     earlier: int = 0
@@ -69,6 +55,10 @@ class Backtest:
     left_out: int = 0
     missing: int = 0
     beginnings_unseen: int = 0
+    # Events that have no usable key where the definition looks for it, and so are of no saga.
+    without_key: int = 0
+    # Sagas of the database, begun in that time, that the definition does not find by any of their events.
+    not_found: int = 0
 
 
 UNTRACKED = "not tracked"
@@ -83,13 +73,15 @@ def backtest(
     progress: Callable[[int], None] = lambda events: None,
 ) -> Backtest:
     """Each saga with an event since then, over all that it has heard until the end if the database has it, otherwise
-    over those of its events; time-outs pass as they would have."""
+    over those of its events; time-outs pass as they would have. And each saga of the database that began since then and
+    that the definition would not have."""
     result = Backtest()
     lives: dict[str, list[Fact]] = defaultdict(list)
     told: dict[str, list[int]] = defaultdict(list)
+    read_until = until
     for event in _events(definition, since, until):
         if result.events == most:
-            result.cut_short = True
+            result.cut_short, read_until = True, event.created_at
             break
         result.events += 1
         document = Document(event.correlation_id, event.payload)
@@ -97,6 +89,8 @@ def backtest(
         if key is not None:
             lives[key] += said_by(definition, event, document, event.created_at)
             told[key].append(event.id)
+        else:
+            result.without_key += 1
         if not result.events % PIECE:
             progress(result.events)
     counted: set[int] = set()
@@ -111,7 +105,39 @@ def backtest(
             if not stored[key] and definition.start_facts.isdisjoint((fact.step, fact.role) for fact in life):
                 result.beginnings_unseen += 1
             _compare(result, key, stored[key], simulate(definition, life, until).state, counted)
+    looked_at = 0
+    for begun_then in begun(definition.name, since, read_until):
+        if looked_at >= most:
+            result.cut_short = True
+            break
+        looked_at += len(begun_then)
+        _add_unfound(result, definition, {saga.id: saga for saga in begun_then if saga.id not in counted}, until)
     return result
+
+
+def _add_unfound(result: Backtest, definition: Definition, sagas: Mapping[int, Stored], until: datetime) -> None:
+    """`sagas`: those of the database that have none of the events that were looked at."""
+    lost = unfound(definition, sagas)
+    told_to_begin = begun_by_word(lost) if lost else set()
+    stored = {sagas[id].correlation_key: {sagas[id]} for id in told_to_begin}
+    more = _more(result, definition, stored, (), until)
+    for id in sorted(lost):
+        key = sagas[id].correlation_key
+        if more.get(key):
+            life = sorted(more[key], key=lambda fact: fact.at)
+            _compare(result, key, stored[key], simulate(definition, life, until).state, set())
+        else:
+            result.sagas += 1
+            result.not_found += 1
+            result.before[sagas[id].status] += 1
+            result.after[UNTRACKED] += 1
+            _differ(result, Difference(key, sagas[id].told(key), UNTRACKED))
+
+
+def _differ(result: Backtest, difference: Difference) -> None:
+    result.differing += 1
+    if len(result.first) < MOST_SHOWN:
+        result.first.append(difference)
 
 
 def _more(
@@ -142,10 +168,8 @@ def _compare(result: Backtest, key: str, stored: set[Stored], state: State, coun
     counted |= {each.id for each in stored}
     result.after[after[0]] += 1
     if [(each.status, each.step) for each in stored] != [after]:
-        result.differing += 1
-        if len(result.first) < MOST_SHOWN:
-            before = " and ".join(each.told(key) for each in sorted(stored)) or UNTRACKED
-            result.first.append(Difference(key, before, " at ".join(filter(None, after))))
+        before = " and ".join(each.told(key) for each in sorted(stored)) or UNTRACKED
+        _differ(result, Difference(key, before, " at ".join(filter(None, after))))
 
 
 def _stored(definition: Definition, keys: dict[int, str]) -> dict[str, set[Stored]]:

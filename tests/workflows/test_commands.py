@@ -15,12 +15,14 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from events.models import Event
+from tests.factories import EventFactory
 from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import catch_up, expire, instance, tell, told_before, tracked
 from webhookhub.db import clock
-from workflows import verbs
+from workflows import unfound, verbs
+from workflows.backtest import backtest
 from workflows.models import Fact, Instance, TrackedType
-from workflows.registry import SHIPPED, load
+from workflows.registry import SHIPPED, load, read
 from workflows.words import DONE, FAILURE
 
 pytestmark = pytest.mark.django_db
@@ -136,6 +138,7 @@ def test_a_backtest_of_the_version_in_force_finds_no_difference(sagas: None):
     found = json.loads(workflows("backtest", "--definition", "order_submission", "--since", since(), "--json"))
 
     assert (found["sagas"], found["differing"]) == (4, 0)
+    assert (found["not_found"], found["events_without_key"]) == (0, 0)
     assert found["after"] == {"COMPLETED": 1, "COMPENSATING": 2, "IN_PROGRESS": 1} == found["before"]
 
 
@@ -151,6 +154,106 @@ def test_a_backtest_shows_what_a_new_version_would_change_and_writes_nothing(sag
     assert "open: IN_PROGRESS at inventory → COMPENSATING at order" in shown
     assert "1 would differ; nothing was written." in shown
     assert (Event.objects.count(), Fact.objects.count(), list(Instance.objects.order_by("id").values())) == before
+
+
+def tried(folder: Path, *changes: tuple[str, str], since: str) -> tuple[str, dict[str, Any]]:
+    """What a backtest of a second version says, in words and as JSON."""
+    text = (SHIPPED / "order_submission_1.toml").read_text().replace("version = 1", "version = 2")
+    for before, after in changes:
+        assert before in text
+        text = text.replace(before, after)
+    (folder / "next.toml").write_text(text)
+    asked = ("backtest", "--definition", str(folder / "next.toml"), "--since", since)
+    return workflows(*asked), json.loads(workflows(*asked, "--json"))
+
+
+NO_KEY = ("version = 2", 'version = 2\ncorrelation = "payload.nope"')
+OTHER_TYPES = (("order.", "odrer."), ("inventory.", "invetory."), ("payment.", "paymnet."), ("shipping.", "shiping."))
+
+
+def test_a_backtest_tells_of_events_without_a_key_and_of_the_sagas_that_would_be_lost_by_it(
+    sagas: None, tmp_path: Path
+):
+    shown, found = tried(tmp_path, NO_KEY, since=since())
+
+    assert "order_submission version 2 over 9 events of 4 sagas:" in shown
+    assert "  open: IN_PROGRESS at inventory → not tracked\n" in shown
+    assert "9 events have no usable key at payload.nope, and are of no saga." in shown
+    assert "4 sagas would not be tracked: this definition finds none of their events." in shown
+    assert "4 would differ; nothing was written." in shown
+    assert (found["differing"], found["not_found"], found["events_without_key"]) == (4, 4, 9)
+    assert found["before"] == {"COMPLETED": 1, "COMPENSATING": 2, "IN_PROGRESS": 1}
+    assert found["after"] == {"not tracked": 4}
+    assert len(found["first"]) == 4
+
+
+def test_a_backtest_tells_of_the_sagas_that_a_version_with_misspelt_event_types_would_lose(sagas: None, tmp_path: Path):
+    shown, found = tried(tmp_path, *OTHER_TYPES, since=since())
+
+    assert "order_submission version 2 over 0 events of 4 sagas:" in shown
+    assert "4 would differ" in shown
+    assert (found["differing"], found["not_found"], found["events_without_key"]) == (4, 4, 0)
+
+
+def test_a_backtest_looks_for_lost_sagas_among_those_of_its_own_name_and_time(sagas: None, tmp_path: Path):
+    told_before(ORDER, ("order", DONE), "older", timedelta(hours=2))
+    cancelled = next(each for each in DEFINITIONS if each.name == "order_cancellation")
+    tell(cancelled, happy(cancelled)[0], "another")
+    catch_up()
+    assert Instance.objects.count() == 6
+
+    _, found = tried(tmp_path, *OTHER_TYPES, since=since())
+
+    assert found["not_found"] == 4
+    assert "open: IN_PROGRESS at inventory → not tracked" in found["first"]
+
+
+def test_a_backtest_finds_every_lost_saga_however_many_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    tracked()
+    moment = clock.now() - timedelta(minutes=2)
+    for number in range(5):
+        at = moment + timedelta(seconds=number // 3)
+        EventFactory.create(event_type="order.submitted", correlation_id=f"o-{number}", created_at=at)
+    catch_up()
+    assert Instance.objects.filter(started_at=moment).count() == 3
+    monkeypatch.setattr(unfound, "PIECE", 2)
+
+    _, found = tried(tmp_path, NO_KEY, since=since())
+
+    assert (found["not_found"], found["cut_short"]) == (5, False)
+    _, found = tried(tmp_path, *OTHER_TYPES, since=since())
+    assert (found["not_found"], found["cut_short"]) == (5, False)
+    now = clock.now()
+    few = backtest(read(tmp_path / "next.toml"), now - timedelta(hours=1), now, most=2)
+    assert (few.not_found, few.cut_short) == (2, True)
+
+
+def test_a_backtest_takes_no_saga_for_lost_of_which_that_cannot_be_said(tmp_path: Path):
+    tracked()
+    verbs.start("order_submission", "only told of", idempotency_key="s", actor="shop")
+    begun = verbs.start("order_submission", "begun by word", idempotency_key="s", actor="shop").instance
+    verbs.tell(begun, "done", "order", idempotency_key="o", actor="shop")
+    tell(ORDER, ("inventory", DONE), "begun by word")
+    tell(ORDER, ("order", DONE), "half gone")
+    catch_up()
+    there_no_more = {"event_id": 4711, "step": "inventory", "role": DONE, "origin": "event"}
+    Fact.objects.create(instance=instance("half gone"), occurred_at=clock.now(), **there_no_more)
+
+    shown, found = tried(tmp_path, *OTHER_TYPES, since=lately())
+
+    assert (found["not_found"], found["differing"]) == (0, 1), shown
+    assert found["first"] == ["begun by word: IN_PROGRESS at payment → IN_PROGRESS at inventory"]
+
+
+def test_a_backtest_takes_no_saga_for_lost_whose_events_are_of_another_time_by_their_own_word(tmp_path: Path):
+    tracked()
+    told_before(ORDER, ("order", DONE), "one", timedelta(days=-9000))
+    catch_up()
+
+    _, found = tried(tmp_path, since=lately())
+
+    assert (found["events"], found["not_found"], found["differing"]) == (0, 0, 0)
+    assert tried(tmp_path, NO_KEY, since=lately())[1]["not_found"] == 1
 
 
 def test_a_backtest_reads_past_events_that_nobody_tracked():

@@ -11,7 +11,7 @@ from tests.conformance.test_plans import plans
 from tests.workflows.lives import DEFINITIONS
 from tests.workflows.support import catch_up, expire, tell, tracked
 from webhookhub.db import clock
-from workflows import reading
+from workflows import reading, unfound
 from workflows.models import Instance
 from workflows.registry import registry
 from workflows.tracker import Tracker
@@ -57,3 +57,20 @@ def test_no_question_reads_more_than_it_needs():
         for plan in plans(question, lambda sql: "saga_" in sql or "workflow_" in sql):
             assert plan.rows_read <= FEW, plan
     catch_up()
+
+
+@pytest.mark.usefixtures("_many")
+def test_sagas_that_began_in_a_time_are_read_along_the_index_by_time(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(unfound, "PIECE", 50)
+    now = clock.now()
+
+    def two_pieces() -> None:
+        pieces = unfound.begun("order_submission", now - timedelta(hours=1), now + timedelta(hours=1))
+        assert [len(next(pieces)) for _ in range(2)] == [50, 50]
+
+    found = plans(two_pieces, lambda sql: "saga_instances" in sql)
+
+    assert [plan.rows[0]["key"] for plan in found] == ["idx_instance_started"] * 2
+    for plan in found:
+        assert "filesort" not in (plan.rows[0]["extra"] or ""), plan
+        assert plan.rows_read <= FEW, plan

@@ -114,10 +114,10 @@ class Command(BaseCommand):
             self.stdout.write(f"  {status:<14}{result.before[status]:>9} → {result.after[status]:>9}")
         for each in result.first:
             self.stdout.write(f"  {each}")
-        for line in _besides(result):
+        for line in _besides(definition, result):
             self.stdout.write(f"  {line}")
         if result.cut_short:
-            self.stdout.write(f"  There were more events than {backtest.MOST_EVENTS}: give --until.")
+            self.stdout.write(f"  There were more events or sagas than {backtest.MOST_EVENTS}: give --until.")
         self.stdout.write(f"{result.differing} would differ; nothing was written.")
 
 
@@ -135,8 +135,13 @@ def _definition(named: str) -> Definition:
     return found
 
 
-def _besides(result: backtest.Backtest) -> Iterator[str]:
-    """What was taken along of sagas besides the events of that time, and what could not be."""
+def _besides(definition: Definition, result: backtest.Backtest) -> Iterator[str]:
+    """What the definition does not find; what was taken along of sagas besides the events of that time, and what could
+    not be."""
+    if result.without_key:
+        yield f"{result.without_key} events have no usable key at {definition.correlation}, and are of no saga."
+    if result.not_found:
+        yield f"{result.not_found} sagas would not be tracked: this definition finds none of their events."
     if result.earlier or result.told:
         yield f"With {result.earlier} other events that these sagas had, and {result.told} facts told of them."
     if result.left_out:
@@ -162,6 +167,8 @@ def _document(definition: Definition, result: backtest.Backtest) -> dict[str, An
         "before": dict(result.before),
         "after": dict(result.after),
         "differing": result.differing,
+        "not_found": result.not_found,
+        "events_without_key": result.without_key,
         "first": [str(each) for each in result.first],
         "cut_short": result.cut_short,
         "other_events": result.earlier,
