@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, NoReturn
 
 from events.intake import EVENT_TYPE, is_reserved
+from webhookhub.texts import hostile, is_hostile
 
 from . import contradictions
 from .definition import CORRELATION_ID, Definition, Step, label
@@ -226,7 +227,16 @@ class _Parser:
         value = given.get(name, "")
         if not isinstance(value, str) or len(value) > 2000:
             self._refuse(place, "must be a text of at most 2000 characters")
-        return value.strip()
+        value = value.strip()
+        if self._stored:
+            return "".join("" if is_hostile(character) else character for character in value)
+        if code := hostile(value):
+            self._refuse(
+                place,
+                "must hold no control characters but line breaks, and no marks that turn text round, "
+                f"as {code} is: it is drawn in diagrams and shown on pages",
+            )
+        return value
 
     def _known(self, given: Mapping[str, Any], fields: set[str], place: str) -> None:
         for name in given:

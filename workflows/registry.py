@@ -104,4 +104,6 @@ def read(file: Path, called: str = "") -> Definition:
         raise InvalidDefinition(called, "file", f"cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise InvalidDefinition(called, "file", f"is not TOML: {error}") from None
+    except RecursionError:
+        raise InvalidDefinition(called, "file", "is nested too deeply; a definition is a table with steps") from None
     return parse(document, called)

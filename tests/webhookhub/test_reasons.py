@@ -23,6 +23,7 @@ UNACCEPTABLE = {
     "a null": "a\0b",
     "a C1 control": "a\x9bb",
     "a lone carriage return": "a\rb",
+    "no character at all": "a\uffffb",
 }
 UNSAID = ["", "   ", "\u3000", "\u200d", "\u200b\u2060\ufeff", "\u2800", "\u3164", "\n\n", "\u0301"]
 

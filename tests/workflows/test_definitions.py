@@ -34,6 +34,9 @@ def step(**changes: Any) -> list[dict[str, Any]]:
     return [{"key": "one", "done": ["one.done"], **changes}]
 
 
+HOSTILE = ("\x08", "\t", "\x9b", "\u202e", "\u2066", "\uffff")
+
+
 CONTRADICTIONS: list[tuple[dict[str, Any], str, str]] = [
     (
         {"starts": ["one.begun", "one.ended"], "steps": step(compensated=["one.ended"])},
@@ -109,6 +112,9 @@ def test_the_three_sagas_of_the_decision_record_are_shipped():
         ({"timeout_seconds": True}, "timeout_seconds", "a number of seconds"),
         ({"compensation_timeout_seconds": "9"}, "compensation_timeout_seconds", "a number of seconds"),
         ({"title": 1}, "title", "must be a text"),
+        *(({"title": f"Fast {sign} one"}, "title", "must hold no control characters") for sign in HOSTILE),
+        ({"description": "to \u202e fro"}, "description", "as U+202E is"),
+        ({"steps": step(title="One\x1b[2J")}, "steps.one.title", "as U+001B is"),
         ({"steps": None}, "steps", "must be 1 to"),
         ({"steps": []}, "steps", "must be 1 to"),
         ({"steps": ["one"]}, "steps[1]", "must be a table"),
@@ -243,6 +249,28 @@ def test_a_bad_file_is_an_error_of_the_system_checks(folder: Path):
     assert "broken.toml: file is not TOML" in error.msg
     with pytest.raises(SystemCheckError):
         call_command("check")
+
+
+def test_a_file_that_is_nested_too_deeply_is_explained_like_any_other(folder: Path):
+    (folder / "deep.toml").write_text(f"title = {'[' * 3000}{']' * 3000}")
+
+    [error] = definitions_can_be_used()
+
+    assert "deep.toml: file is nested too deeply" in error.msg
+
+
+def test_texts_have_lines_and_any_language():
+    definition = parse(document(title="快速 🦊", description="one\ntwo"), "a")
+
+    assert (definition.title, definition.description) == ("快速 🦊", "one\ntwo")
+
+
+def test_a_stored_text_that_would_be_refused_today_is_shown_without_what_is_wrong_with_it():
+    given = document(title="Fast\x08 \u202eone", steps=step(title="\x1b"))
+
+    definition = parse(given, "sample version 1", stored=True)
+
+    assert (definition.title, definition.steps[0].title) == ("Fast one", "One")
 
 
 def test_files_of_the_same_name_are_told_apart_by_their_folders(tmp_path: Path):
