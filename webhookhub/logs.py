@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 import structlog
+from django.core.exceptions import BadRequest
 
 
 class Fact(Enum):
@@ -64,9 +65,21 @@ class Fact(Enum):
 TALKATIVE = ("django.db.backends", "django.template")
 # An address with a parameter that a list does not know is a slip of whoever typed it, and answered as one. Django calls
 # it an error, repeats the parameter and adds a traceback.
-MISTYPED = "django.security.DisallowedModelAdminLookup"
+MISTYPED = ("django.security.DisallowedModelAdminLookup", "django.security.DisallowedModelAdminToField")
+# Says of each request that was not answered why.
+REQUESTS = "django.request"
 
 _logger = structlog.stdlib.get_logger("webhookhub")
+
+
+def _told_in_one_line(record: logging.LogRecord) -> bool:
+    """What was refused on purpose needs no traceback; and why it could not be read may repeat the address's query."""
+    status: int = getattr(record, "status_code", 500)
+    if status < 500 and isinstance(record.exc_info, tuple):
+        if isinstance(record.exc_info[1], BadRequest) and isinstance(record.args, tuple):
+            record.msg, record.args = "Bad Request: %s", record.args[-1:]
+        record.exc_info = None
+    return True
 
 
 def log(fact: Fact, **fields: Any) -> None:
@@ -116,4 +129,7 @@ def configure(level: str, form: str) -> None:
     root.setLevel(level)
     for name in TALKATIVE:
         logging.getLogger(name).setLevel(max(root.level, logging.INFO))
-    logging.getLogger(MISTYPED).setLevel(logging.CRITICAL)
+    for name in MISTYPED:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    # Once, however often it is called.
+    logging.getLogger(REQUESTS).addFilter(_told_in_one_line)
