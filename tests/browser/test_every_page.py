@@ -125,6 +125,18 @@ def test_the_form_of_an_api_key_shows_where_to_type(visitor: Callable[..., Visit
         assert field.evaluate("(field) => parseFloat(getComputedStyle(field).borderTopWidth)") > 0, name
 
 
+@pytest.mark.parametrize("key", ["Control+k", "Meta+k"])
+def test_no_key_opens_a_search_that_is_not_there(visitor: Callable[..., Visitor], root: User, key: str):
+    page = visitor(root).open(reverse("admin:index"))
+    boxes = page.locator("input[type=search]:visible").count()
+
+    page.keyboard.press(key)
+
+    page.evaluate("() => new Promise((shown) => requestAnimationFrame(() => requestAnimationFrame(shown)))")
+    assert page.locator("input[type=search]:visible").count() == boxes
+    assert page.locator("[hx-get*='/search/']").count() == 0
+
+
 def test_no_page_may_run_a_script_that_is_written_into_it(visitor: Callable[..., Visitor], root: User):
     visit = visitor(root)
     page = visit.open(reverse("admin:index"))
