@@ -58,5 +58,7 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
             try:
                 keys.check(**given)
             except keys.InvalidKey as error:
-                self.add_error(FIELDS.get(error.field, error.field), _("It %(why)s.") % {"why": error.why})
+                name = FIELDS.get(error.field, error.field)
+                told = {"field": self.fields[name].label, "why": error.why}
+                self.add_error(name, _("%(field)s %(why)s.") % told)
         return given

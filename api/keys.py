@@ -16,7 +16,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from events.intake import HUB_SOURCE
+from events.intake import is_the_hub
 from trail import actions
 from trail.record import record
 from webhookhub.db import clock
@@ -100,13 +100,17 @@ def check(
         if scope not in SCOPES:
             raise InvalidKey(
                 "scope",
-                _("%(scope)s does not exist; there are %(scopes)s")
+                _("must not include %(scope)s, which does not exist; there are %(scopes)s")
                 % {"scope": repr(scope), "scopes": ", ".join(SCOPES)},
             )
         if source and scope in HUB_WIDE:
-            raise InvalidKey("scope", _("%(scope)s is only for a key without a source") % {"scope": scope})
+            raise InvalidKey(
+                "scope", _("must not include %(scope)s, which is only for a key without a source") % {"scope": scope}
+            )
     if expires_at is not None and expires_at <= clock.now():
-        raise InvalidKey("expires_at", _("has passed already; give a later time, or none"))
+        raise InvalidKey(
+            "expires_at", _("must be a time to come: the one given has passed already; give a later one, or none")
+        )
     if events_per_second is not None and not 1 <= events_per_second <= HIGHEST_RATE:
         raise InvalidKey("events_per_second", _("must be a whole number from 1 to %(most)s") % {"most": HIGHEST_RATE})
 
@@ -166,5 +170,6 @@ def _check_name(field: str, value: str) -> None:
             % {"most": NAME_LENGTH},
         )
     # Events of this source may have types that nobody else's may.
-    if value == HUB_SOURCE:
-        raise InvalidKey(field, _("%(name)s is the hub itself; choose another") % {"name": repr(HUB_SOURCE)})
+    if is_the_hub(value):
+        why = _("must not be %(name)s, which is the hub itself; choose another")
+        raise InvalidKey(field, why % {"name": repr(value)})

@@ -113,14 +113,19 @@ def is_reserved(event_type: str) -> bool:
     return event_type.lower().partition(".")[0] == RESERVED
 
 
+def is_the_hub(source: str) -> bool:
+    """Whether it names the hub, or could be taken for it by whoever does not mind the case."""
+    return source.casefold() == HUB_SOURCE
+
+
 def _row(event: NewEvent, by_hub: bool) -> dict[str, Any]:
     if not isinstance(event.event_type, str) or not EVENT_TYPE.match(event.event_type):
         raise InvalidEvent("event_type", "must be 1 to 100 letters, digits, dots, dashes and underscores")
     if not by_hub and is_reserved(event.event_type):
         why = f"starts with {RESERVED + '.'!r}, or is {RESERVED!r}, in whatever case, which only the hub itself may use"
         raise ReservedEventType("event_type", why)
-    if not by_hub and event.source == HUB_SOURCE:
-        raise InvalidEvent("source", f"is {HUB_SOURCE!r}, the hub itself; choose another")
+    if not by_hub and isinstance(event.source, str) and is_the_hub(event.source):
+        raise InvalidEvent("source", f"is {event.source!r}, the hub itself; choose another")
     uid = new_uid()
     return {
         "uid": uid,

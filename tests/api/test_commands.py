@@ -63,9 +63,11 @@ def test_a_key_is_revoked_by_its_name_or_its_id():
     ("arguments", "said"),
     [
         (["create", "x"], "scope is missing; give at least one of events:write"),
-        (["create", "x", "--scope", "all"], "'all' does not exist"),
+        (["create", "x", "--scope", "all"], "scope must not include 'all', which does not exist"),
         (["create", "x", "--scope", "subscriptions:write", "--source", "s"], "only for a key without a source"),
-        (["create", "hub", "--scope", "read"], "is the hub itself"),
+        (["create", "hub", "--scope", "read"], "name must not be 'hub', which is the hub itself"),
+        (["create", "HUB", "--scope", "read"], "name must not be 'HUB', which is the hub itself"),
+        (["create", "x", "--scope", "read", "--source", "Hub"], "source must not be 'Hub', which is the hub itself"),
         (["create", "x", "--scope", "read", "--source", ""], "source is empty; name a producer, or leave --source out"),
         (["create", "x", "--scope", "read", "--rate", "0"], "whole number from 1"),
         (["create", "x", "--scope", "read", "--expires", "soon"], "is not a time; write it as"),

@@ -74,9 +74,10 @@ def test_only_the_hub_itself_may_use_its_own_types(event_type: str):
     assert isinstance(published, Published)
 
 
-def test_nobody_else_may_call_themselves_the_hub():
-    with pytest.raises(InvalidEvent, match=r"^source is 'hub', the hub itself") as caught:
-        publish("order.created", {}, source="hub")
+@pytest.mark.parametrize("source", ["hub", "HUB", "Hub"])
+def test_nobody_else_may_call_themselves_the_hub(source: str):
+    with pytest.raises(InvalidEvent, match=rf"^source is '{source}', the hub itself") as caught:
+        publish("order.created", {}, source=source)
 
     assert caught.value.field == "source"
     assert not Event.objects.exists()
