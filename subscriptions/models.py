@@ -8,6 +8,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
+from django.utils.translation import gettext as _
 
 from trail.record import address
 from webhookhub import cipher
@@ -16,6 +17,7 @@ from webhookhub.db.clock import UtcNow
 from webhookhub.db.errors import UnfitDatabase
 from webhookhub.db.fields import ExactTextField, WordField
 from webhookhub.egress.urls import UnacceptableURL, masked, normalise
+from webhookhub.texts import complaint, hostile
 
 from .signing import ASYMMETRIC, SCHEMES, SYMMETRIC, new_secret
 
@@ -160,6 +162,8 @@ class Subscription(models.Model):
 
     def clean(self) -> None:
         super().clean()
+        if isinstance(self.description, str) and (code := hostile(self.description)):
+            raise ValidationError({"description": _("The description %(why)s.") % {"why": complaint(code)}})
         try:
             self.callback_url = normalise(self.callback_url)
         except UnacceptableURL:

@@ -9,7 +9,7 @@ from unicodedata import category
 
 from django.utils.translation import gettext as _
 
-from .texts import hostile, is_hostile
+from .texts import complaint, hostile, is_hostile
 
 REASON_LENGTH = 500
 # Of the letters and signs, those that look like a space.
@@ -31,8 +31,7 @@ def checked(reason: str) -> str:
     if len(reason) > REASON_LENGTH or all(_is_blank(character) for character in reason):
         raise UnacceptableReason(_("must be a text of 1 to %(limit)s characters") % {"limit": REASON_LENGTH})
     if code := hostile(reason):
-        why = _("must hold no control characters but line breaks, and no marks that turn text round, as %(code)s is")
-        raise UnacceptableReason(why % {"code": code})
+        raise UnacceptableReason(complaint(code))
     return reason
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from unicodedata import category
 
+from django.utils.translation import gettext as _
+
 # Embeddings, overrides and isolates of direction.
 TURNING = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 # No characters at all; XML has no place for them.
@@ -24,3 +26,9 @@ def is_hostile(character: str) -> bool:
 def hostile(text: str) -> str | None:
     """The first that it must not hold, by its code, such as U+202E; None if there is none. Line breaks are harmless."""
     return next((f"U+{ord(character):04X}" for character in text if is_hostile(character)), None)
+
+
+def complaint(code: str) -> str:
+    """What is said of such a text, after its field's name."""
+    why = _("must hold no control characters but line breaks, and no marks that turn text round, as %(code)s is")
+    return why % {"code": code}

@@ -130,6 +130,12 @@ def test_switching_off_keeps_the_verification(superuser: Client):
         ("base_delay", "-1", "The base delay is a duration such as 00:00:30"),
         ("base_delay", "9" * 30, "The base delay is a duration such as 00:00:30"),
         ("description", "x" * 201, "at most 200 characters"),
+        (
+            "description",
+            "a\u202eb",
+            "The description must hold no control characters but line breaks, and no marks that",
+        ),
+        ("description", "a\x1b[2Jb", "as U+001B is."),
     ],
 )
 def test_what_is_wrong_is_said_in_words_that_name_the_field(superuser: Client, field: str, value: str, said: str):

@@ -80,6 +80,8 @@ def test_the_same_again_is_a_conflict_that_names_the_first(hub_wide: Program):
         ({"callback_url": "https://hooks.example.com/" + "x" * 500}, "callback_url"),
         ({"active": "yes"}, "active"),
         ({"description": "x" * 201}, "description"),
+        ({"description": "a\u202eb"}, "description"),
+        ({"description": "a\x1b[2Jb"}, "description"),
         ({"signing_scheme": "v2"}, "signing_scheme"),
         ({"max_retry_limit": 0}, "max_retry_limit"),
         ({"max_retry_limit": 1001}, "max_retry_limit"),
