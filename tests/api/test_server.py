@@ -167,3 +167,33 @@ def test_a_host_that_is_not_served_is_a_problem(web: WebServer, authorization: d
 
     assert answer.status_code == 400
     assert answer.headers["Content-Type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "application/json; charset*=bogus'x'%41",
+        "text/html; a*=nosuch''%41",
+        "application/json; charset*=idna''%ff%ff",
+        "application/json; a*" + "9" * 5000 + "=x",
+    ],
+)
+def test_a_content_type_that_cannot_be_read_is_the_senders_fault(content_type: str, web: WebServer):
+    before = len(web.log)
+    sent = {"Content-Type": content_type}
+
+    problem: Any = requests.post(f"{web.url}/api/v1/events", data=b"{}", headers=sent, timeout=30)
+    plain = [
+        requests.request(method, web.url + path, headers=sent, timeout=30)
+        for method in ("GET", "HEAD", "POST")
+        for path in ("/healthz", "/admin/", "/")
+    ]
+
+    assert (problem.status_code, problem.headers["Content-Type"]) == (400, "application/problem+json")
+    assert problem.json()["status"] == 400
+    assert "Content-Type" in problem.json()["detail"]
+    assert {answer.status_code for answer in plain} == {400}
+    assert {answer.headers["Content-Type"] for answer in plain} == {"text/plain; charset=utf-8"}
+    assert {answer.text for answer in plain} == {"", f"{problem.json()['detail']}\n"}
+    assert web.log[before:] == ""
+    assert requests.get(f"{web.url}/healthz", timeout=30).status_code == 200
