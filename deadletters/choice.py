@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -22,6 +23,9 @@ from .models import DeadLetter
 NAMES = [field.column for field in DeadLetter._meta.concrete_fields if field.name != "payload_snapshot"]
 COLUMNS = ", ".join(NAMES)
 TIMES = {"since", "until"}
+# What these two can be at all.
+ERROR_CODE = re.compile(r"\A[a-z0-9_]{1,100}\Z")
+EVENT_TYPE = re.compile(r"\A[A-Za-z0-9_.-]{1,100}\Z")
 # What an index of its own finds, that which finds fewest first: its column and the index.
 LEADING = {
     "saga_id": ("saga_id", "idx_dead_saga"),

@@ -16,7 +16,7 @@ from webhookhub.console.search import error_code as known_code
 from webhookhub.console.typed import MomentField
 from webhookhub.egress.errors import MEANING
 
-from .choice import Choice, Position, newest_first, position
+from .choice import EVENT_TYPE, Choice, Position, newest_first, position
 from .models import DeadLetter, Requeue
 
 MOST_LISTED = 500
@@ -54,7 +54,7 @@ class FilterForm(forms.Form):
         _("There is no subscription with this number."),
     )
     event_type = forms.RegexField(
-        r"\A[A-Za-z0-9_.-]{1,100}\Z",
+        EVENT_TYPE,
         label=_("Event type"),
         required=False,
         widget=_text(),

@@ -73,6 +73,7 @@ def test_a_key_is_revoked_by_its_name_or_its_id():
         (["create", "x", "--scope", "read", "--expires", "soon"], "is not a time; write it as"),
         (["create", "x", "--scope", "read", "--expires", "2001-01-01T00:00:00Z"], "has passed already"),
         (["revoke", "x"], "There is no key 'x'"),
+        (["revoke", "\udcff"], r"There is no key '\\udcff'"),
     ],
 )
 def test_a_key_that_cannot_be_is_refused_with_advice(arguments: list[str], said: str):
@@ -128,8 +129,27 @@ def test_dead_letters_are_chosen_by_subscription_type_and_time(letters: list[Any
     [
         ([], "Say why: --reason"),
         (["--reason", " "], "reason must be a text of 1 to 500 characters"),
-        (["--reason", "x", "--limit", "0"], "--limit must be at least 1"),
         (["--reason", "x", "--since", "yesterday"], "--since: 'yesterday' is not a time"),
+        (["--reason", "x", "--since", "2026-02-01", "--until", "2026-01-31T23:59:59Z"], "--until lies before --since"),
+        *(
+            (["--reason", "x", f"--limit={limit}"], "--limit: must be a whole number from 1 to 1000000, not")
+            for limit in ("0", "-5", "1000001", "9" * 30, "1_000", "٣", "")
+        ),
+        *(
+            (
+                ["--reason", "x", f"--subscription={number}"],
+                f"--subscription: must be a whole number from 1 to {2**63 - 1}",
+            )
+            for number in ("0", "-1", str(2**63), "9" * 5000, "1.5", "")
+        ),
+        *(
+            (["--reason", "x", f"--error-code={code}"], "--error-code: must be an error code, such as http_500")
+            for code in ("", " ", "HTTP 500", "a" * 501, "\udcff", "timeout\n")
+        ),
+        *(
+            (["--reason", "x", f"--event-type={name}"], "--event-type: must be 1 to 100 letters, digits, dots")
+            for name in ("", " ", "order created", "a" * 101, "\udcff")
+        ),
     ],
 )
 def test_a_requeue_that_makes_no_sense_is_refused_with_advice(letters: list[Any], arguments: list[str], said: str):

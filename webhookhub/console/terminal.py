@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -11,6 +12,7 @@ from django.core.management.base import CommandError
 from django.utils.dateparse import parse_datetime
 
 from .bar import Bar
+from .search import number
 
 EXAMPLE = "2026-01-31T00:00:00Z"
 
@@ -39,6 +41,19 @@ def moment(option: str, text: str | None) -> datetime | None:
     if found is None or not 1970 < found.year < 9999:
         raise CommandError(f"{option}: {text!r} is not a time; write it as {EXAMPLE}.")
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+def whole_number(most: int) -> Callable[[str], int]:
+    """An argument's `type`, for one from 1 to `most`. int() would also read 1_000, the digits of other scripts, and
+    more than a database can hold."""
+
+    def read(text: str) -> int:
+        value = number(text)
+        if value is None or not 1 <= value <= most:
+            raise ArgumentTypeError(f"must be a whole number from 1 to {most}, not {text[:30]!r}")
+        return value
+
+    return read
 
 
 def progress(title: str, total: int) -> Callable[[int, str], None]:

@@ -71,8 +71,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{what}{source}  last used {key['last_used_at'] or 'never'}")
 
     def _revoke(self, options: dict[str, Any]) -> None:
-        named: QuerySet[ApiKey] = ApiKey.objects.filter(name=options["key"])
-        key = named.first() or ApiKey.objects.filter(key_id=options["key"]).first()
+        key = _found(options["key"])
         if key is None:
             raise CommandError(f"There is no key {options['key']!r}; `api_key list` names them.")
         revoked = keys.revoke(key, by=Operator().get_username())
@@ -83,6 +82,14 @@ class Command(BaseCommand):
 
     def _print_json(self, document: dict[str, Any]) -> None:
         self.stdout.write(json.dumps(document))
+
+
+def _found(text: str) -> ApiKey | None:
+    """By its name, or else by its id."""
+    if not text.isprintable():
+        return None  # no key is called so, and bytes that are no text cannot even be asked for
+    named: QuerySet[ApiKey] = ApiKey.objects.filter(name=text)
+    return named.first() or ApiKey.objects.filter(key_id=text).first()
 
 
 def _expiry(text: str | None) -> datetime | None:

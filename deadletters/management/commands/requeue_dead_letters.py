@@ -1,12 +1,19 @@
 import json
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from re import Pattern
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from deadletters.bulk import MOST_AT_ONCE, Outcome, Preview, preview, requeue_matching
-from deadletters.choice import Choice
+from deadletters.choice import ERROR_CODE, EVENT_TYPE, Choice
 from deadletters.requeue import InvalidRequeue
-from webhookhub.console.terminal import EXAMPLE, Operator, moment, progress
+from webhookhub.console.search import LARGEST_ID
+from webhookhub.console.terminal import EXAMPLE, Operator, moment, progress, whole_number
+
+USUALLY = 1000
+MOST = 1_000_000
 
 
 class Command(BaseCommand):
@@ -14,12 +21,24 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--reason", help="why; kept with each of them (required unless --dry-run)")
-        parser.add_argument("--error-code", help="those that failed with this, such as http_500 or timeout")
-        parser.add_argument("--subscription", type=int, metavar="N", help="those of this subscription")
-        parser.add_argument("--event-type", help="those of events of this type")
+        parser.add_argument(
+            "--error-code",
+            type=_matching(ERROR_CODE, "an error code, such as http_500 or timeout"),
+            help="those that failed with this, such as http_500 or timeout",
+        )
+        parser.add_argument(
+            "--subscription", type=whole_number(LARGEST_ID), metavar="N", help="those of this subscription"
+        )
+        parser.add_argument(
+            "--event-type",
+            type=_matching(EVENT_TYPE, "1 to 100 letters, digits, dots, dashes and underscores"),
+            help="those of events of this type",
+        )
         parser.add_argument("--since", metavar="TIME", help=f"those that failed then or later, such as {EXAMPLE}")
         parser.add_argument("--until", metavar="TIME", help="those that failed then or earlier")
-        parser.add_argument("--limit", type=int, default=1000, metavar="N", help="how many at most (1000)")
+        parser.add_argument(
+            "--limit", type=whole_number(MOST), default=USUALLY, metavar="N", help=f"how many at most ({USUALLY})"
+        )
         parser.add_argument("--dry-run", action="store_true", help="only say how many there are, and show some")
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -31,8 +50,8 @@ class Command(BaseCommand):
             since=moment("--since", options["since"]),
             until=moment("--until", options["until"]),
         )
-        if options["limit"] < 1:
-            raise CommandError(f"--limit must be at least 1, not {options['limit']}.")
+        if choice.since and choice.until and choice.until < choice.since:
+            raise CommandError("--until lies before --since.")
         if options["dry_run"]:
             self._preview(preview(choice), options["json"])
             return
@@ -62,6 +81,17 @@ class Command(BaseCommand):
         self.stdout.write(f"{'More than ' if found.more else ''}{found.count} dead letters would be delivered anew.")
         for letter in sample:
             self.stdout.write("  {id}  subscription {subscription}  {error_code}  {failed_at}".format(**letter))
+
+
+def _matching(form: Pattern[str], what: str) -> Callable[[str], str]:
+    """An argument's `type`. What no dead letter can have must not look as if there were nothing to do."""
+
+    def read(text: str) -> str:
+        if not form.fullmatch(text):
+            raise ArgumentTypeError(f"must be {what}, not {text[:30]!r}")
+        return text
+
+    return read
 
 
 def _requeue(choice: Choice, reason: str, limit: int) -> tuple[int, bool]:
