@@ -53,8 +53,9 @@ class Body:
     def whole(self) -> Part:
         """The one value that the text consists of."""
         part = self._value(_skip(self.text, 0))
-        if _skip(self.text, part.end) != len(self.text):
-            raise _malformed(self.text, "Extra data", part.end)
+        end = _skip(self.text, part.end)
+        if end != len(self.text):
+            raise _malformed(self.text, "Extra data", end)
         return part
 
     def members(self, start: int) -> Iterator[tuple[str, Part]]:
@@ -92,8 +93,9 @@ class Body:
     def _value(self, at: int) -> Part:
         try:
             value, end = _scan(self.text, at)
-        except StopIteration:
-            raise _malformed(self.text, "Expecting value", at) from None
+        except StopIteration as error:
+            # Not `at`: what is missing may lie deep within the value that begins there.
+            raise _malformed(self.text, "Expecting value", error.value) from None
         except json.JSONDecodeError as error:
             raise Malformed(_said(error)) from None
         except RecursionError:

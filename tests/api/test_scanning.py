@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Any
 
@@ -57,21 +58,40 @@ def test_each_item_of_an_array_is_cut_out_exactly(document: list[Any], data: Any
     assert [text[part.start : part.end] for part in found] == [part.strip(" \t\n\r") for part in parts]
 
 
+def exactly(fault: json.JSONDecodeError) -> str:
+    """A pattern for what is said of it."""
+    return f"^{re.escape(f'is not JSON: {fault.msg} at line {fault.lineno}, column {fault.colno}')}$"
+
+
 @given(st.text('{}[]",:\\ \n0a1eE.-tfn', max_size=30))
-def test_what_the_library_refuses_is_refused_and_nothing_else_is_raised(text: str):
+def test_what_the_library_refuses_is_refused_in_its_words_and_nothing_else_is_raised(text: str):
     try:
         json.loads(text)
-    except json.JSONDecodeError:
-        with pytest.raises(Malformed):
+    except json.JSONDecodeError as fault:
+        with pytest.raises(Malformed, match=exactly(fault)):
             Body(text).whole()
     else:
         assert json.loads(text[slice(*Body(text).whole()[1:])]) == json.loads(text)
 
 
-@pytest.mark.parametrize("text", ['{"a" 1}', "{a:1}", '{"a":1 "b":2}', '{"a":1,}', '{"a":}', "{", '{"a', '{"a":1'])
-def test_an_object_that_is_none_says_where(text: str):
-    with pytest.raises(Malformed, match=r"is not JSON: .* at line 1, column \d+"):
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('{"a" 1}', "{a:1}", '{"a":1 "b":2}', '{"a":1,}', '{"a":}', "{", '{"a', '{"a":1', "", " ", "[1,", "[1,\n x]"),
+        *('{"event_type":"a",\n"payload":}', '{"a":\n[{"b":\n }]}', '[\n{"a":tru}]', "[1]\n x", '{"a":"\n"}'),
+    ],
+)
+def test_a_text_that_is_no_json_says_where(text: str):
+    with pytest.raises(json.JSONDecodeError) as expected:
+        json.loads(text)
+
+    with pytest.raises(Malformed, match=exactly(expected.value)):
         Body(text).whole()
+
+
+def test_a_value_that_is_missing_is_missed_where_it_should_stand():
+    with pytest.raises(Malformed, match=r"Expecting value at line 2, column 11$"):
+        Body('{"event_type":"a",\n"payload":}').whole()
 
 
 def test_a_value_nested_beyond_reading_still_has_its_end():
