@@ -15,6 +15,7 @@ from .problems import Problem
 
 SMALL = 64 * 1024
 MEDIA_TYPE = "application/json"
+UNENCODED = {"Content-Encoding": ("", "identity"), "Transfer-Encoding": ("", "identity", "chunked")}
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -23,6 +24,7 @@ def text(request: HttpRequest, most: int) -> str:
     if not has_body(request):
         raise problems.invalid("body", "is empty; send a JSON object")
     _require_json(request)
+    _require_unencoded(request)
     body = _bytes(request, most)
     try:
         return body.decode("utf-8")
@@ -87,6 +89,14 @@ def _require_json(request: HttpRequest) -> None:
     charset = (request.content_params or {}).get("charset", "utf-8").lower()
     if request.content_type != MEDIA_TYPE or charset not in ("utf-8", "utf8"):
         raise Problem(415, f"Send JSON in UTF-8, with the header Content-Type: {MEDIA_TYPE}.")
+
+
+def _require_unencoded(request: HttpRequest) -> None:
+    """Nothing is unpacked here: how long it would become is known only afterwards."""
+    for header, unencoded in UNENCODED.items():
+        if request.headers.get(header, "").strip().lower() not in unencoded:
+            why = f"The header {header} says that the body is encoded, which is not read here: send it unencoded."
+            raise Problem(415, why, headers={"Accept-Encoding": "identity"})
 
 
 def _bytes(request: HttpRequest, most: int) -> bytes:

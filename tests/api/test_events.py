@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from typing import Any
@@ -212,6 +213,25 @@ def test_anything_but_json_is_refused_with_advice(shop: Program, content_type: s
     assert answer.status_code == 415
     assert "Content-Type: application/json" in answer.json()["detail"]
     assert nothing_stored()
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "identity, gzip", "nonsense"])
+@pytest.mark.parametrize("packed", [True, False], ids=["packed", "plain"])
+def test_an_encoded_body_is_refused_by_the_header_that_says_so(shop: Program, encoding: str, packed: bool):
+    body = json.dumps(event()).encode()
+
+    answer = shop.send("POST", "/events", gzip.compress(body) if packed else body, Content_Encoding=encoding)
+
+    assert answer.status_code == 415
+    assert "Content-Encoding" in answer.json()["detail"]
+    assert "unencoded" in answer.json()["detail"]
+    assert answer["Accept-Encoding"] == "identity"
+    assert nothing_stored()
+
+
+@pytest.mark.parametrize("encoding", ["identity", "Identity", ""])
+def test_a_body_that_says_it_is_not_encoded_is_taken(shop: Program, encoding: str):
+    assert shop.send("POST", "/events", json.dumps(event()).encode(), Content_Encoding=encoding).status_code == 201
 
 
 def test_a_batch_gives_a_result_for_each_and_a_bad_one_does_not_sink_the_others(shop: Program):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import time
@@ -112,6 +113,24 @@ def test_a_body_in_chunks_is_read_like_any_other(web: WebServer, authorization: 
 
     assert status == 201
     assert Event.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["Content-Encoding: gzip", "Transfer-Encoding: chunked"],
+        ["Content-Encoding: identity", "Content-Encoding: gzip", "Transfer-Encoding: chunked"],
+        ["Transfer-Encoding: gzip, chunked"],
+    ],
+)
+def test_an_encoded_body_is_refused_unread(more: list[str], web: WebServer, authorization: dict[str, str]):
+    body = gzip.compress(json.dumps(EVENT).encode())
+
+    status, text = exchange(web, head(authorization, *more), *chunks(body, 7))
+
+    assert status == 415
+    assert "send it unencoded" in text
+    assert not Event.objects.exists()
 
 
 def test_a_body_that_says_it_is_too_long_is_refused_before_it_is_sent(web: WebServer, authorization: dict[str, str]):
