@@ -168,6 +168,27 @@ def test_chunks_that_are_none_are_the_senders_fault(broken: bytes, web: WebServe
     assert not Event.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        (["Transfer-Encoding: chunked", "Content-Length: 2"], 400),
+        (["Content-Length: 2", "Content-Length: 3"], 400),
+        (["Content-Length: two"], 400),
+        (["Transfer-Encoding: chunked, chunked"], 400),
+        (["Expect: nothing", "Content-Length: 2"], 417),
+        (["Transfer-Encoding: nonsense"], 501),
+    ],
+    ids=str,
+)
+def test_what_the_web_server_itself_refuses_gets_its_plain_page_as_documented(
+    more: list[str], status: int, web: WebServer, authorization: dict[str, str]
+):
+    answered, text = exchange(web, head(authorization, *more), b"{}")
+
+    assert (answered, "text/html" in text) == (status, True)
+    assert not Event.objects.exists()
+
+
 def test_a_body_shorter_than_it_says_stores_nothing(web: WebServer, authorization: dict[str, str]):
     body = json.dumps(EVENT).encode()
     with socket.create_connection(("127.0.0.1", web.port), timeout=30) as connection:
