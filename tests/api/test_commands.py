@@ -70,6 +70,15 @@ def test_a_key_is_revoked_by_its_name_or_its_id():
         (["create", "x", "--scope", "read", "--source", "Hub"], "source must not be 'Hub', which is the hub itself"),
         (["create", "x", "--scope", "read", "--source", ""], "source is empty; name a producer, or leave --source out"),
         (["create", "x", "--scope", "read", "--rate", "0"], "whole number from 1"),
+        (
+            ["create", "x", "--scope", "read", "--rate", "100001"],
+            "--rate: must be a whole number from 1 to 100000, not",
+        ),
+        (["create", "x", "--scope", "read", "--rate", "1_000"], "--rate: must be a whole number from 1 to 100000, not"),
+        (["create", "x", "--scope", "read", "--rate", "٣"], "--rate: must be a whole number from 1 to 100000, not"),
+        (["create", "x", "--scope", "read", "--expires", "100000"], "--expires: give at most 99999 days, or a time"),
+        (["create", "x", "--scope", "read", "--expires", "9" * 5000], "--expires: give at most 99999 days, or a time"),
+        (["create", "x", "--scope", "read", "--expires", "٣"], "is not a time; write it as"),
         (["create", "x", "--scope", "read", "--expires", "soon"], "is not a time; write it as"),
         (["create", "x", "--scope", "read", "--expires", "2001-01-01T00:00:00Z"], "has passed already"),
         (["revoke", "x"], "There is no key 'x'"),
@@ -187,3 +196,17 @@ def test_a_published_text_is_stored_as_it_was_typed():
     stored = Event.objects.get()
     assert told == {"uid": str(stored.uid), "created": True}
     assert json.loads(stored.payload) == {"a": 2, "b": 1}
+
+
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        ("@", "payload: a file's path must follow the @, as in @order.json"),
+        ("@/", "payload: / cannot be read: Is a directory"),
+        ("@/nowhere.json", "payload: /nowhere.json cannot be read: No such file"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(payload: str, said: str):
+    with pytest.raises(CommandError, match=said):
+        run("publish_event", "order.created", payload)
+    assert not Event.objects.exists()

@@ -8,10 +8,12 @@ from django.db.models import QuerySet
 from api import keys
 from api.models import ApiKey
 from api.scopes import SCOPES
-from webhookhub.console.terminal import Operator, moment
+from webhookhub.console.search import number
+from webhookhub.console.terminal import EXAMPLE, Operator, moment, whole_number
 from webhookhub.db import clock
 
 LISTED = 1000
+MOST_DAYS = 99_999
 
 
 class Command(BaseCommand):
@@ -28,7 +30,12 @@ class Command(BaseCommand):
         create.add_argument(
             "--expires", metavar="WHEN", help="a number of days, or a time such as 2027-01-31T00:00:00Z"
         )
-        create.add_argument("--rate", type=int, metavar="N", help="events a second, if not the hub's default")
+        create.add_argument(
+            "--rate",
+            type=whole_number(keys.HIGHEST_RATE),
+            metavar="N",
+            help="events a second, if not the hub's default",
+        )
         listing = verbs.add_parser("list", help="list the keys; what they open with is not stored")
         revoke = verbs.add_parser("revoke", help="from now on it opens nothing")
         revoke.add_argument("key", help="the key's name or id")
@@ -93,9 +100,12 @@ def _found(text: str) -> ApiKey | None:
 
 
 def _expiry(text: str | None) -> datetime | None:
-    if text is not None and text.isascii() and text.isdigit() and len(text) <= 5:
-        return clock.now() + timedelta(days=int(text))
-    return moment("--expires", text)
+    if text is None or not (text.isascii() and text.isdigit()):
+        return moment("--expires", text)
+    days = number(text)
+    if days is None or days > MOST_DAYS:
+        raise CommandError(f"--expires: give at most {MOST_DAYS} days, or a time such as {EXAMPLE}, or leave it out.")
+    return clock.now() + timedelta(days=days)
 
 
 def _described(key: ApiKey, now: datetime) -> dict[str, Any]:

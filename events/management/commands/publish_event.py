@@ -41,6 +41,8 @@ class Command(BaseCommand):
 def _text(argument: str) -> str | bytes:
     if argument == "-":
         return sys.stdin.buffer.read()
+    if argument == "@":
+        raise CommandError("payload: a file's path must follow the @, as in @order.json")
     if argument.startswith("@"):
         try:
             return Path(argument[1:]).read_bytes()
