@@ -16,6 +16,8 @@ from events.models import Event
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from webhookhub.console.search import error_code, host, number
+from workflows import lookup as lookup_of_workflows
+from workflows.models import Instance
 
 MOST = 20
 LONGEST = 500
@@ -30,10 +32,11 @@ class Found:
     events: list[Event] = field(default_factory=list)
     subscriptions: list[Subscription] = field(default_factory=list)
     letters: list[DeadLetter] = field(default_factory=list)
+    workflows: list[Instance] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
-        return not (self.deliveries or self.events or self.subscriptions or self.letters)
+        return not (self.deliveries or self.events or self.subscriptions or self.letters or self.workflows)
 
 
 def find(term: str, user: Any) -> Found:
@@ -54,6 +57,8 @@ def find(term: str, user: Any) -> Found:
         found.events = _events(event_ids)
     if may("sagas.view_saga"):
         found.deliveries = _deliveries(event_ids, number(term))
+    if may("workflows.view_instance"):
+        found.workflows = lookup_of_workflows.find(term, lookup_of_workflows.types_in_use(), MOST)
     return found
 
 

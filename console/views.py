@@ -18,6 +18,8 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 from webhookhub.console import plain, shown
 from webhookhub.models import Process
+from workflows.badges import badge
+from workflows.models import Instance
 
 from . import overview, pages, search, spans, worries
 from .overview import Deliveries, Endpoint, Running
@@ -57,6 +59,7 @@ def find_page(request: HttpRequest) -> TemplateResponse:
         "events": [_event(event) for event in found.events],
         "letters": [_letter(letter) for letter in found.letters],
         "subscriptions": [_subscription(subscription) for subscription in found.subscriptions],
+        "workflows": [_workflow(instance) for instance in found.workflows],
     }
     return TemplateResponse(request, "console/find.html", context)
 
@@ -157,6 +160,17 @@ def _subscription(subscription: Subscription) -> dict[str, Any]:
         "callback_url": subscription.shown_url,
         "event_type": subscription.event_type,
         "deliveries": shown.listing(Saga, f"subscription={subscription.pk}"),
+    }
+
+
+def _workflow(instance: Instance) -> dict[str, Any]:
+    return {
+        "address": shown.page(Instance, instance.pk),
+        "saga_id": instance.saga_id,
+        "type": instance.saga_type,
+        "about": instance.aggregate_id or instance.correlation_key,
+        "status": badge(instance.status),
+        "started": shown.moment(instance.started_at),
     }
 
 

@@ -122,6 +122,9 @@ ALLOWED: dict[str, set[str]] = {
         "trail.actions",
         "trail.admin",
         "trail.permissions",
+        "workflows.badges",
+        "workflows.lookup",
+        "workflows.models",
     },
     "audit": {"webhookhub"},  # reads every table, in SQL of its own, and writes none
     "roles": {"webhookhub"},  # names tables and permissions; it reaches into no app

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID
 
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, QueryDict
@@ -15,7 +14,7 @@ from django.utils.translation import gettext as _
 from webhookhub.console.search import number
 from webhookhub.db import clock
 
-from . import choice, used
+from . import choice, lookup, used
 from .choice import Choice
 from .forms import AGES, ListForm
 from .models import Instance
@@ -87,19 +86,12 @@ def _look(chosen: Choice, lowest: int, before: int | None) -> tuple[list[Instanc
 
 
 def found(term: str, known: Registry, chosen: Choice) -> tuple[list[Instance], bool]:
-    """Those of the chosen with this saga id, correlation id or aggregate id, the latest first, each by its own index;
-    and whether there may be older ones, which were not looked at."""
-    try:
-        by_id = list(Instance.objects.filter(saga_id=UUID(term)))
-    except ValueError:
-        by_id = []
-    # The key starts with the type: by the correlation id alone no index could be used.
-    by_key = list(Instance.objects.filter(saga_type__in=list(known.shown), correlation_key=term)[:PAGE])
+    """Those of the chosen that the term finds, the latest first; and whether there may be older ones, which were not
+    looked at."""
     # One aggregate may have many; the conditions are held against each of them, so that no other index is walked.
     most = PAGE if chosen == Choice() else WINDOW
-    by_aggregate = list(Instance.objects.filter(aggregate_id=term).order_by("-id")[:most])
-    every = {row.id: row for row in (*by_id, *by_key, *by_aggregate)}
-    return sorted(chosen.keep(list(every.values())), key=lambda row: -row.id)[:PAGE], len(by_aggregate) == WINDOW
+    rows = lookup.find(term, list(known.shown), most)
+    return chosen.keep(rows)[:PAGE], len(rows) == WINDOW
 
 
 def _choice(given: dict[str, Any], now: datetime) -> Choice:

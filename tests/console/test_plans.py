@@ -17,7 +17,7 @@ from webhookhub.db import clock
 pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db]
 LIMIT = 500
 # Configuration and kept summaries: they do not grow with the deliveries.
-SMALL = {"hub_processes", "figure_periods", "subscriptions", "auth_user"}
+SMALL = {"hub_processes", "figure_periods", "subscriptions", "auth_user", "workflow_definitions"}
 
 _hundred_thousand_rows = plans._hundred_thousand_rows
 

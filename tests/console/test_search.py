@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,9 @@ from sagas.models import Saga
 from tests.admin import rows
 from tests.admin.test_search import GARBAGE
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
+from tests.workflows import shop
 from webhookhub.egress.urls import normalise
+from workflows.models import Instance
 
 pytestmark = pytest.mark.django_db
 
@@ -125,11 +128,44 @@ def test_garbage_finds_nothing_and_breaks_nothing(viewer: Client, term: str):
     assert found(viewer, term).is_empty
 
 
+@pytest.mark.parametrize("named", ["saga_id", "correlation_key", "aggregate_id"])
+def test_a_workflow_is_found_by_each_of_its_identifiers(staff: Callable[..., Client], named: str):
+    shop.completed("o-1")
+    wanted = shop.declined("o-2")
+    Instance.objects.filter(pk=wanted.pk).update(aggregate_id="basket-2")
+    wanted.refresh_from_db()
+    term = str(getattr(wanted, named))
+
+    assert [each.pk for each in found(staff("anna", "view_instance"), f" {term} ").workflows] == [wanted.pk]
+    assert not found(staff("eve", "view_event", "view_saga"), term).workflows
+
+
+def test_the_page_leads_to_the_workflow(staff: Callable[..., Client]):
+    saga = shop.declined("o-<b>2")
+
+    page = staff("anna", "view_instance").get(reverse("admin:find"), {"q": str(saga.saga_id).upper()}).content.decode()
+
+    assert f'<a href="{rows.change("workflows_instance", saga.pk)}">{saga.saga_id}</a>' in page
+    assert "o-&lt;b&gt;2" in page
+    assert "Nothing was found" not in page
+
+
+def test_workflows_are_found_whether_their_definitions_can_be_read_or_not(
+    staff: Callable[..., Client], tmp_path: Path, hub_settings: Callable[..., None]
+):
+    saga = shop.declined("o-2")
+    (tmp_path / "broken.toml").write_text("name = ")
+    hub_settings(workflow_definitions=(tmp_path,))
+
+    assert [each.pk for each in found(staff("anna", "view_instance"), "o-2").workflows] == [saga.pk]
+
+
 def test_nothing_found_says_what_can_be_searched_for(viewer: Client):
     page = viewer.get(reverse("admin:find"), {"q": "<script>alert(1)</script>"}).content.decode()
 
     assert "Nothing was found" in page
     assert "an error code, such as http_503 or timeout" in page
+    assert "a workflow's saga id, correlation id or aggregate id" in page
     assert "<script>alert" not in page
     assert "Nothing was found" not in viewer.get(reverse("admin:find")).content.decode()
 
@@ -157,14 +193,17 @@ def test_a_search_costs_few_queries_and_lists_a_bounded_number(monkeypatch: pyte
         event = EventFactory(source=f"source-{number}", external_id="same", correlation_id="same")
         for subscription in subscriptions:
             SagaFactory(event=event, subscription=subscription)
+    for number in range(8):
+        saga = shop.waiting_for_payment(f"o-{number}")
+    Instance.objects.update(aggregate_id="same")
     user = User.objects.create_user("anna", is_staff=True)
     user.groups.add(Group.objects.get(name="support"))
     client = Client()
     client.force_login(user)
 
-    for term in ("same", "http_503", "127.0.0.1", str(Event.objects.order_by("id")[0].uid), "1"):
+    for term in ("same", "http_503", "127.0.0.1", str(Event.objects.order_by("id")[0].uid), str(saga.saga_id), "1"):
         with CaptureQueriesContext(connection) as queries:
             hits = found(client, term)
         assert len(queries) <= MOST_QUERIES, term
-        assert max(len(hits.deliveries), len(hits.events), len(hits.subscriptions)) <= 5
+        assert max(map(len, (hits.deliveries, hits.events, hits.subscriptions, hits.workflows))) <= 5
     assert Saga.objects.count() == 32

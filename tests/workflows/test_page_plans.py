@@ -15,6 +15,9 @@ from bench.workflow_pages import PEOPLE, PROGRAMS, fill
 from tests.conformance.test_plans import plans
 from tests.conftest import empty_tables
 from webhookhub.db import vendors
+from workflows import used
+from workflows.models import Instance
+from workflows.registry import SHIPPED, load
 
 pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db]
 
@@ -69,3 +72,12 @@ def test_a_list_of_the_api_reads_what_it_takes(program: Client, path: str):
 @pytest.mark.parametrize("path", PEOPLE)
 def test_a_list_of_the_console_reads_what_it_takes(person: Client, path: str):
     check(person, f"/admin/workflows/instance/{path}")
+
+
+@pytest.mark.parametrize("address", ["/admin/workflows/instance/", "/admin/find/"])
+def test_a_search_reads_what_it_takes(person: Client, address: str):
+    saga = Instance.objects.order_by("id")[777]
+    used.remember([load((SHIPPED,)).latest[saga.saga_type]])
+
+    for term in (saga.saga_id, saga.correlation_key, saga.aggregate_id):
+        check(person, f"{address}?q={term}")
