@@ -56,6 +56,7 @@ def workflows() -> list[str]:
     broken = shop.failed("o-2")
     shop.completed("o-3")
     return [
+        reverse("admin:find") + "?q=o-1",
         rows.listing("workflows_instance"),
         rows.listing("workflows_instance", "?saga_type=order_submission&age=over-week"),
         rows.change("workflows_instance", saga.pk),
