@@ -20,6 +20,7 @@ from .signing import BadSecret, Signer, signer
 SHORTEST_QUERIED = 8
 # Bytes of an answer that are looked at for what must not be kept: more than is kept, and than a header's value takes.
 LOOKED_AT = 8 * 1024
+BASE64_IN_ADDRESSES = str.maketrans("+/", "-_")
 ALWAYS = ["Content-Type: application/json", f"User-Agent: WebhookHub/{__version__}"]
 
 
@@ -99,12 +100,15 @@ def _stationery(endpoint: Endpoint, keys: tuple[str, ...]) -> _Stationery:
 def _hidden(endpoint: Endpoint, keys: tuple[str, ...]) -> redaction.Hidden:
     values = headers.values(_opened(endpoint.custom_headers))
     # After the first blank stands what `Bearer` or `Basic` only introduces; an answer may repeat that alone.
-    credentials = (value.partition(" ")[2].strip() for value in values)
+    credentials = chain.from_iterable(value.split(maxsplit=1)[1:] for value in values)
     secrets = (_opened(endpoint.secret), _opened(endpoint.previous_secret))
-    bare = (secret.partition("_")[2] for secret in secrets)
+    bare = [secret.partition("_")[2] for secret in secrets]
+    # Some write Base64 without what only fills it up, and with the signs that need no escape in an address.
+    unfilled = [secret.rstrip("=") for secret in bare]
+    in_addresses = (secret.translate(BASE64_IN_ADDRESSES) for secret in chain(bare, unfilled))
     # A short one (`json`, `2024`) is an ordinary word, that would be missing from every answer.
     queried = (value for value in query_values(endpoint.callback_url) if len(value) >= SHORTEST_QUERIED)
-    return redaction.hidden(chain(values, credentials, secrets, bare, queried))
+    return redaction.hidden(chain(values, credentials, secrets, bare, unfilled, in_addresses, queried))
 
 
 def _opened(token: str) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import html
 import json
 import time
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable
+from itertools import product
+from urllib.parse import quote, quote_plus, unquote
 
 import pytest
 from hypothesis import given
@@ -13,7 +16,7 @@ from hypothesis import strategies as st
 
 from demo.receiver import Received, Receiver, Reply
 from subscriptions import redaction
-from subscriptions.envelope import Endpoint, redact
+from subscriptions.envelope import Endpoint, readable, redact
 from subscriptions.signing import new_secret
 from subscriptions.trial import send_test
 from tests.factories import SubscriptionFactory
@@ -21,6 +24,36 @@ from webhookhub import cipher
 
 SECRET, PREVIOUS = new_secret("v1"), new_secret("v1a")
 TOKEN = "Bearer t0ken/with+&<\"signs'>"
+
+Encoder = Callable[[str], str]
+
+
+def in_json(text: str) -> str:
+    return json.dumps(text)[1:-1]
+
+
+def in_plain_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def in_javascript(text: str) -> str:
+    return "".join(f"\\u{ord(sign):04X}" for sign in text)
+
+
+def in_a_program(text: str) -> str:
+    return "".join(f"\\x{ord(sign):02x}" for sign in text)
+
+
+def in_an_address(text: str) -> str:
+    return quote(text, safe="")
+
+
+def in_numbers(text: str) -> str:
+    return "".join(f"&#{ord(sign)};" for sign in text)
+
+
+ENCODERS: list[Encoder] = [str, in_json, in_plain_json, in_an_address, quote, quote_plus, html.escape]
+THOROUGH: list[Encoder] = [in_javascript, in_a_program, in_numbers]
 
 
 def endpoint(headers: str = f"Authorization: {TOKEN}\nX-Key: s3cret-value\nX-Short: abc") -> Endpoint:
@@ -84,6 +117,125 @@ def test_a_long_value_is_hidden_wherever_the_answer_was_cut_off():
         assert redact(long, f"X-Key: {value[:kept]}") == "X-Key: •••"
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        r"CORP\svc:Passw0rd!",
+        r"p\assw0rd-x",
+        r"C:\new\table",
+        r"\u0041bcdefgh",
+        r"\x750041bc-secret",
+        r"\%750041bc-secret",
+        "a&lt;b-secret",
+        "&amp;&amp;&amp;",
+        "key#1;x&#x41",
+        "abc%2fdef",
+        "100%abcd-efgh",
+        "%25%25%25%25",
+        "tab\tin-value-9",
+        "t0k&e'n<9>\"x",
+    ],
+)
+def test_a_value_with_signs_of_escapes_is_hidden_in_one_and_in_two_layers(value: str):
+    known = endpoint(f"X-Key: {value}")
+
+    for inner, outer in product(ENCODERS + THOROUGH, ENCODERS):
+        assert redact(known, f"key ({outer(inner(value))})") == "key (•••)", (inner, outer)
+
+
+printable = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E))
+escape_like = st.lists(st.sampled_from([*r"\%&;#ux0aZ9-+/<", "&amp;", "&lt;", "%25", "%41", r"\u0041", "\t"]))
+beside = printable | escape_like.map("".join)
+# Of escapes alone too little may be left when they are read.
+header_values = st.tuples(beside, st.text("ghijkGHIJK", min_size=4), beside).map("".join).map(str.strip)
+
+
+@given(header_values, st.sampled_from(ENCODERS), st.sampled_from(ENCODERS))
+def test_nothing_of_a_value_is_left_however_it_is_written(value: str, inner: Encoder, outer: Encoder):
+    masked = redaction.mask(f"({outer(inner(value))})", redaction.hidden([value]))
+
+    left = unquote(unquote(masked.removeprefix("(").removesuffix(")")))
+    assert redaction.MASK in left
+    # A backslash at its edge says nothing.
+    assert left.replace(redaction.MASK, "").strip("\\") == ""
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        r"s3cret\u{2d}value",
+        r"s3cret\U0000002dvalue",
+        r"s3cret\055value",
+        r"s3cret\-value",
+        "s3cret%u002dvalue",
+        "s3cret&#45value",
+        "s3cret%25252525252dvalue",
+    ],
+)
+def test_uncommon_escapes_are_read_too(answer: str):
+    assert redact(endpoint(), f"key {answer}.") == "key •••."
+
+
+@pytest.mark.parametrize(
+    ("value", "answer", "left"),
+    [
+        ("2f/abcd-key", "a=%2f%2Fabcd-key", "a=%2f•••"),
+        ("u0041/abcd-key", r"C:\u0041\/abcd-key", r"C:\u0041•••"),
+        ("a/bcd-key&", r"a\/bcd-key&lt;", "•••&lt;"),
+    ],
+)
+def test_signs_beside_an_escaped_value_do_not_make_it_readable(value: str, answer: str, left: str):
+    assert redact(endpoint(f"X-Key: {value}"), answer) == left
+
+
+@pytest.mark.parametrize(
+    ("value", "answer"),
+    [
+        ("🔑secret-key9", r"\ud83d\udd11secret-key9"),
+        ("🔑secret-key9", r"\\ud83d\\udd11secret-key9"),
+        ("ÉCOLE-secret", "école-SECRET"),
+        ("ÉCOLE-secret", "%C3%A9cole-secret"),
+        ("ΟΔΟΣ-secret", "οδος-secret"),
+        ("İẞ-secret-x", "İß-SECRET-X"),
+        ("a\nb-secret-x", r"a\nb-secret-x"),
+        ("a\nb-secret-x", "a%5Cnb-secret-x"),
+    ],
+)
+def test_values_of_the_query_are_hidden_in_any_script(value: str, answer: str):
+    asked = endpoint("")._replace(callback_url=f"https://127.0.0.1:8443/?key={quote(value)}")
+
+    assert redact(asked, f"key {answer}.") == "key •••."
+
+
+@pytest.mark.parametrize("encoder", [*ENCODERS, lambda text: in_json(html.escape(text))])
+@pytest.mark.parametrize("value", ["пароль-🔑-секрет", "t0ken/with+&<\"signs'>é%y_end"])
+def test_an_answer_may_be_cut_off_anywhere(value: str, encoder: Encoder):
+    asked = endpoint("")._replace(callback_url=f"https://127.0.0.1:8443/?key={in_an_address(value)}")
+    answer = f"key {encoder(value)}".encode()
+    enough = len(f"key {encoder(value[: redaction.SHORTEST + 1])}".encode())
+
+    for end in range(enough, len(answer) + 1):
+        assert readable(asked, answer[:end]) == "key •••"
+
+
+def test_a_secret_is_hidden_without_its_filling_and_as_addresses_have_it():
+    bare = SECRET.removeprefix("whsec_")
+    in_address = urlsafe_b64encode(b64decode(bare)).decode()
+
+    for written in (bare.rstrip("="), in_address, in_address.rstrip("=")):
+        assert redact(endpoint(), f'{{"key":"{written}"}}') == '{"key":"•••"}'
+
+
+@pytest.mark.parametrize("between", [" ", "\t", "  ", " \t "])
+def test_what_follows_the_scheme_is_hidden_alone(between: str):
+    assert redact(endpoint(f"X-Key: Bearer{between}abcdef0123456789"), "no abcdef0123456789!") == "no •••!"
+
+
+@given(st.text(alphabet=r"\%&;#ux0125amplt{}"), st.text())
+def test_a_text_without_the_value_stays_as_it_is(escapes: str, text: str):
+    assert redaction.mask(text + escapes + ".", redaction.hidden(["§not-in-the-text§"])) == text + escapes + "."
+
+
 @given(st.text(), st.from_regex(r"[ -~]{3}[a-z]{2,40}[!-~]", fullmatch=True), st.text())
 def test_nothing_that_stands_beside_a_value_makes_it_readable(before: str, value: str, after: str):
     hidden = redaction.hidden([value])
@@ -105,6 +257,14 @@ def test_nothing_that_stands_beside_a_value_makes_it_readable(before: str, value
         ("a&amp;b", "&amp;" * 13000),
         ("secret%2f", "%2" * 30000),
         ("secret", "secre" * 13000),
+        ("secret", "\\" * 65536 + "u"),
+        ("secret", r"\ud83d\\\\" * 6000),
+        ("secret", "%" * 65536),
+        ("secret", "&" + "amp;" * 16000),
+        ("secret", "&amp;amp;amp;" * 5000),
+        ("secret", "%%32%35" * 9000),
+        ("&amp;" * 800, "%26amp%3B" * 7000),
+        ("secret", "İ" * 65536),
     ],
 )
 def test_no_answer_takes_long_to_look_through(value: str, answer: str):
