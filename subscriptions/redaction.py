@@ -9,7 +9,7 @@ harm.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from html.entities import html5
 from typing import NamedTuple
@@ -21,6 +21,11 @@ SHORTEST = 4
 SHORTEST_PART = 8
 # Layers of escapes that are taken off.
 LAYERS = 8
+# Of a longer value only so much is looked for, and as much hidden as it is long.
+LONGEST_SOUGHT = 64
+# No ordinary subscription has so much to hide. Of an answer to one that has, nothing is shown: to look for all of it
+# would keep a worker from its work.
+MOST_SOUGHT = 300
 # How JSON and programs, addresses and pages write a sign. No part of it is ever tried in two ways.
 ESCAPE = re.compile(
     r"""
@@ -68,9 +73,14 @@ class Hidden(NamedTuple):
     """Values that are not to be seen, in all their readings: wherever they stand whole, and at the end what may be the
     beginning of one."""
 
-    whole: frozenset[str]
+    # What is looked for, and how much of the text is hidden from there on.
+    whole: Mapping[str, int]
     # What is left of them if the signs beside them are read with theirs.
-    parts: frozenset[str]
+    parts: Mapping[str, int]
+
+    @property
+    def is_too_much(self) -> bool:
+        return len(self.whole) + len(self.parts) > MOST_SOUGHT
 
 
 class Reading:
@@ -126,12 +136,14 @@ def hidden(values: Iterable[str]) -> Hidden:
     readings |= {reading.translate(WITHOUT_BACKSLASHES) for reading in readings}
     whole = {_folded(reading) for reading in readings if len(reading) >= SHORTEST}
     parts = {part for reading in whole for part in _parts(reading) if len(part) >= SHORTEST_PART}
-    return Hidden(frozenset(whole), frozenset(parts - whole))
+    return Hidden(_sought(whole), _sought(parts - whole))
 
 
 def mask(text: str, hidden: Hidden) -> str:
     """The text without what is hidden, in any letter case and however it is escaped; nor does it end in the beginning
     of one, as a text that was cut off may."""
+    if hidden.is_too_much:
+        return MASK if text else text
     places = []
     for reading in _readings(text):
         folded = _folded(reading.text)
@@ -161,29 +173,43 @@ def _parts(value: str) -> Iterator[str]:
         rests.append(value[taken.end() :])
     for rest in rests:
         yield rest
-        yield rest[: _end_if_cut_off(rest)]
+        for end in _ends_if_cut_off(rest):
+            yield rest[:end]
 
 
-def _places(text: str, values: Iterable[str]) -> Iterator[tuple[int, int]]:
-    """From where to where a value stands, or begins at the end."""
-    ends = {len(text), _end_if_cut_off(text)}
+def _sought(values: Iterable[str]) -> dict[str, int]:
+    sought: dict[str, int] = {}
     for value in values:
+        head = value[:LONGEST_SOUGHT]
+        sought[head] = max(len(value), sought.get(head, 0))
+    return sought
+
+
+def _places(text: str, sought: Mapping[str, int]) -> Iterator[tuple[int, int]]:
+    """From where to where a value stands, or begins at the end."""
+    ends = {len(text), *_ends_if_cut_off(text)}
+    for head, length in sought.items():
         at = 0
-        while (at := text.find(value, at)) != -1:
-            yield at, at + len(value)
-            at += len(value)
+        while (at := text.find(head, at)) != -1:
+            yield at, min(at + length, len(text))
+            at += length
         for end in ends:
-            at = max(-1, end - len(value))
-            while (at := text.find(value[:SHORTEST], at + 1, end)) != -1:
-                if value.startswith(text[at:end]):
+            at = max(-1, end - len(head))
+            while (at := text.find(head[:SHORTEST], at + 1, end)) != -1:
+                if head.startswith(text[at:end]):
                     yield at, len(text)
                     break
 
 
-def _end_if_cut_off(text: str) -> int:
-    """Where the last whole sign ends, if the text was cut off in the middle of an escape."""
-    cut_off = CUT_OFF.search(text, max(0, len(text) - LONGEST_CUT_OFF))
-    return cut_off.start() if cut_off else len(text)
+def _ends_if_cut_off(text: str) -> set[int]:
+    """Where the last whole sign may end, if the text was cut off in the middle of escapes: of the last of them, or of
+    all that look like some."""
+    first = max(0, len(text) - LONGEST_CUT_OFF)
+    every = CUT_OFF.search(text, first)
+    if every is None:
+        return set()
+    starts = (at for at in range(len(text) - 1, every.start(), -1) if CUT_OFF.match(text, at))
+    return {every.start(), next(starts, every.start())}
 
 
 def _apart(places: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -303,3 +303,29 @@ def test_a_test_events_answer_is_shown_without_what_it_repeats(receiver: Receive
     )
 
     assert send_test(subscription).snippet == "x" * 990 + "•••"
+
+
+def test_the_beginning_is_hidden_though_more_of_it_looks_like_what_was_cut_off():
+    secretive = endpoint("X-Password: a&SuperSecretPassword2024!x")
+    assert redact(secretive, "bad: a%26SuperSecretPassword2024%2") == "bad: •••"
+
+
+@pytest.mark.parametrize("heads", ["a" * 20, "abcdefghijklmnopqrst"], ids=["alike", "different"])
+def test_no_headers_make_an_answer_take_long_to_look_through(heads: str):
+    """Whoever may subscribe chooses both; a worker has one thread for all."""
+    values = [head * (3900 - number) + "%" + "25" * 8 + "41" + "a" * 100 + "\t\\" for number, head in enumerate(heads)]
+    secretive = endpoint("\n".join(f"X-H{number}: {value}" for number, value in enumerate(values)))
+    answer = "a" * 8080 + "%" + "25" * 8 + "61" + "a" * 50 + "b%u"
+    redact(secretive, "what is hidden is prepared once")
+    began = time.process_time()
+
+    assert "a" * 100 not in redact(secretive, answer)
+
+    assert time.process_time() - began < 1
+
+
+def test_of_what_has_too_much_to_hide_nothing_is_shown():
+    values = [f"{number:02d}%" + "25" * 8 + "41" + "a" * 30 + "\\\\\t" + "b" * 100 for number in range(20)]
+    secretive = endpoint("\n".join(f"X-H{number}: {value}" for number, value in enumerate(values)))
+    assert redact(secretive, "anything") == "•••"
+    assert redact(secretive, "") == ""
