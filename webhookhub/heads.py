@@ -6,6 +6,7 @@ own page for its faults and a traceback in the log, as often as anybody likes.
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,6 +17,8 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 STATUS = "400 Bad Request"
 WHY = "The header Content-Type cannot be read; write it as application/json."
+# What a sender may name; Python knows others by name that cannot read an address, or are no character sets at all.
+CHARSETS = {"utf-8", "utf-16", "ascii", "iso8859-1", "iso8859-15", "cp1252", "big5", "gb18030", "gbk", "shift_jis"}
 PROBLEM = {"type": "about:blank", "title": "Bad Request", "status": 400, "detail": WHY}
 
 
@@ -30,10 +33,19 @@ def with_readable_heads(application: Application) -> Application:
 
 def _is_readable(content_type: str) -> bool:
     try:
-        parse_header_parameters(content_type)
+        _, parameters = parse_header_parameters(content_type)
     except (LookupError, ValueError):  # a character set that does not exist, or that is not what it says
         return False
-    return True
+    return "charset" not in parameters or _is_charset(parameters["charset"])
+
+
+def _is_charset(name: str) -> bool:
+    try:
+        return codecs.lookup(name).name in CHARSETS
+    except LookupError:
+        return True  # passed over by Django; who takes JSON only says so
+    except ValueError:
+        return False
 
 
 def _refusal(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

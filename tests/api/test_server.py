@@ -216,6 +216,12 @@ def test_a_host_that_is_not_served_is_a_problem(web: WebServer, authorization: d
         "text/html; a*=nosuch''%41",
         "application/json; charset*=idna''%ff%ff",
         "application/json; a*" + "9" * 5000 + "=x",
+        "text/plain; charset=hex",
+        "text/plain; charset=idna",
+        "text/plain; charset=undefined",
+        "application/json; charset*=utf-8''%00",
+        "application/json; charset*=unicode_escape''%5Cud800",
+        "application/json; charset*=utf-7''%2B2AA-",
     ],
 )
 def test_a_content_type_that_cannot_be_read_is_the_senders_fault(content_type: str, web: WebServer):
@@ -226,7 +232,7 @@ def test_a_content_type_that_cannot_be_read_is_the_senders_fault(content_type: s
     plain = [
         requests.request(method, web.url + path, headers=sent, timeout=30)
         for method in ("GET", "HEAD", "POST")
-        for path in ("/healthz", "/admin/", "/")
+        for path in ("/healthz?token=%ff", "/admin/", "/")
     ]
 
     assert (problem.status_code, problem.headers["Content-Type"]) == (400, "application/problem+json")
