@@ -19,6 +19,8 @@ HEADERS = "headers"
 EDITABLE = frozenset({"event_type", "callback_url", "active", "description", "max_retry_limit", "base_delay", HEADERS})
 # The scheme goes with the secret: afterwards it is changed by replacing the secret only.
 CHOSEN_AT_FIRST = EDITABLE | {"signing_scheme"}
+# Where a fault is of no single field.
+ITSELF = "subscription"
 
 
 GIVEN_ANEW = (
@@ -86,10 +88,16 @@ def _save(subscription: Subscription, values: Mapping[str, Any]) -> Subscription
     if HEADERS in values:
         subscription.custom_headers = _encrypted(values[HEADERS])
         columns["custom_headers"] = subscription.custom_headers
+    changed = {*values, *columns}
     try:
         subscription.full_clean(validate_unique=False, validate_constraints=False)
     except ValidationError as error:
-        raise InvalidSubscription(_named(error)) from None
+        faults = _named(error)
+        if not subscription._state.adding:
+            # What was stored when other rules held stands in nobody's way: least of all of switching it off.
+            faults = {field: why for field, why in faults.items() if field in changed or field == ITSELF}
+        if faults:
+            raise InvalidSubscription(faults) from None
     try:
         # Asked of the key itself: whoever looks first may be overtaken.
         with transaction.atomic():
@@ -121,7 +129,7 @@ def _encrypted(given: Mapping[str, str]) -> str:
 
 def _named(error: ValidationError) -> dict[str, str]:
     return {
-        "subscription" if field == NON_FIELD_ERRORS else field: " ".join(messages)
+        ITSELF if field == NON_FIELD_ERRORS else field: " ".join(messages)
         for field, messages in error.message_dict.items()
     }
 

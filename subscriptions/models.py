@@ -176,11 +176,12 @@ class Subscription(models.Model):
 
     def save(self, **kwargs: Any) -> None:
         """A new one is inserted whole. Of one that is there, WRITTEN_BY_NAME_ONLY is left out unless named."""
-        self.callback_url = normalise(self.callback_url)
+        only = kwargs.pop("update_fields", None)
+        if only is None or "callback_url" in only:
+            self.callback_url = normalise(self.callback_url)
         self.updated_at = clock.now()
         if self._state.adding and self.signing_scheme == ASYMMETRIC:
             self.secret = cipher.encrypt(new_secret(ASYMMETRIC))
-        only = kwargs.pop("update_fields", None)
         if self._state.adding or (self.custom_headers and "custom_headers" in (only or ())):
             # Nobody else could open what is encrypted with other keys than theirs.
             Subscription.objects.require_keys()

@@ -239,6 +239,18 @@ def test_a_backfill_that_makes_no_sense_is_explained(member: Callable[[str], Cli
     assert not Entry.objects.filter(action=actions.BACKFILL).exists()
 
 
+def test_what_was_stored_under_other_rules_can_be_paused(member: Callable[[str], Client], hub_settings: Any):
+    subscription = SubscriptionFactory.create(callback_url="https://hooks.example.com:8443/")
+    Subscription.objects.filter(pk=subscription.pk).update(description="a\ttab")
+    hub_settings(allowed_ports=((443, 443),))
+    client = member("operations")
+
+    for verb, active in (("pause", False), ("resume", True)):
+        assert client.post(address(verb, subscription), {"reason": "maintenance"}).status_code == 302
+        subscription.refresh_from_db()
+        assert subscription.active is active
+
+
 def test_a_paused_subscription_is_to_be_resumed_before_a_backfill(member: Callable[[str], Client]):
     subscription = SubscriptionFactory.create(active=False)
     client = member("operations")
