@@ -66,8 +66,6 @@ TALKATIVE = ("django.db.backends", "django.template")
 # An address with a parameter that a list does not know is a slip of whoever typed it, and answered as one. Django calls
 # it an error, repeats the parameter and adds a traceback.
 MISTYPED = ("django.security.DisallowedModelAdminLookup", "django.security.DisallowedModelAdminToField")
-# Says of each request that was not answered why.
-REQUESTS = "django.request"
 
 _logger = structlog.stdlib.get_logger("webhookhub")
 
@@ -124,6 +122,7 @@ def configure(level: str, form: str) -> None:
             foreign_pre_chain=shared,
         )
     )
+    handler.addFilter(_told_in_one_line)
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
@@ -131,5 +130,3 @@ def configure(level: str, form: str) -> None:
         logging.getLogger(name).setLevel(max(root.level, logging.INFO))
     for name in MISTYPED:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    # Once, however often it is called.
-    logging.getLogger(REQUESTS).addFilter(_told_in_one_line)

@@ -28,6 +28,8 @@ if EMBEDDED:
     EMBEDDED_DATABASE.parent.mkdir(exist_ok=True)
     DATABASE_URL = f"sqlite:///{EMBEDDED_DATABASE}"
 try:
+    if "://" not in DATABASE_URL:
+        raise ValueError
     DATABASES = {"default": env.db_url_config(DATABASE_URL)}
 except ValueError:
     # What could not be read is not shown: with a / in a password that is not written as %2F, it is a part of it.

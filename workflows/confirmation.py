@@ -24,7 +24,7 @@ from .forms import ActionForm
 from .models import Fact, Instance
 from .redelivery import NothingToRetry, retriable
 from .verbs import InvalidFact, KeyConflict, NothingToClose
-from .words import CLOSED, COMPLETED, STEP_UNDO_FAILED, UNDOING, UNDONE
+from .words import CLOSED, COMPLETED, IN_PROGRESS, STEP_UNDO_FAILED, UNDOING, UNDONE
 
 TEMPLATE = "admin/workflows/instance/act.html"
 VIEW = "workflows.view_instance"
@@ -60,7 +60,7 @@ ACTIONS = {
         "workflows.mark_compensated",
         per_step=True,
         whole=True,
-        makes_sense=lambda instance: instance.status != COMPLETED and bool(_undoable(instance)),
+        makes_sense=lambda instance: instance.status not in (IN_PROGRESS, COMPLETED) and bool(_undoable(instance)),
     ),
     "close": Action(
         _("Close"),

@@ -227,7 +227,7 @@ class _Parser:
         value = given.get(name, "")
         if not isinstance(value, str) or len(value) > 2000:
             self._refuse(place, "must be a text of at most 2000 characters")
-        value = value.strip()
+        value = value.strip().replace("\t", " ")
         if self._stored:
             return "".join("" if is_hostile(character) else character for character in value)
         if code := hostile(value):

@@ -345,6 +345,15 @@ def test_a_step_that_was_undone_meanwhile_is_not_taken_for_the_whole(operator: C
     assert Fact.objects.count() == before
 
 
+def test_marking_is_not_offered_before_anything_has_failed(operator: Client):
+    saga = shop.order("o-1", "order.submitted", "inventory.reserved", "inventory.release_failed")
+    assert saga.status == "IN_PROGRESS"
+
+    assert act(saga, "mark") not in text_of(operator, page(saga))
+    declined = shop.declined("o-2")
+    assert act(declined, "mark") in text_of(operator, page(declined))
+
+
 def test_a_form_that_is_sent_twice_says_that_it_was_done(operator: Client):
     saga = shop.failed("o-1")
     send(operator, saga, "mark", step="inventory")

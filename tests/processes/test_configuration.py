@@ -45,5 +45,8 @@ def test_a_wrong_setting_is_named_in_one_line(environment: dict[str, str], said:
     assert line.startswith(f"The hub is not configured: {said}")
 
 
-def test_a_password_that_breaks_the_url_is_not_shown():
-    assert "hunter" not in answer(DATABASE_URL="mysql://hub:hunter/2@127.0.0.1/webhookhub")
+@pytest.mark.parametrize(
+    "url", ["mysql://hub:hunter/2@127.0.0.1/webhookhub", "mysql//hub:hunter2@127.0.0.1/webhookhub"]
+)
+def test_a_password_in_a_url_that_cannot_be_read_is_not_shown(url: str):
+    assert "hunter" not in answer(DATABASE_URL=url)

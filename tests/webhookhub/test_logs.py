@@ -140,6 +140,16 @@ def test_a_page_that_somebody_may_not_see_is_one_line(log_stream: io.StringIO, m
 
 
 @pytest.mark.django_db
+def test_a_request_that_django_takes_for_an_attack_is_one_line(log_stream: io.StringIO):
+    assert Client().get("/admin/login/?token=s3cret", headers={"host": "elsewhere.example"}).status_code == 400
+    assert Client().post("/admin/login/", {f"f{number}": "s3cret" for number in range(1100)}).status_code == 400
+
+    for line in lines(log_stream):
+        assert "exception" not in line
+    assert "s3cret" not in log_stream.getvalue()
+
+
+@pytest.mark.django_db
 def test_an_error_of_the_hubs_own_keeps_its_traceback(log_stream: io.StringIO, monkeypatch: pytest.MonkeyPatch):
     def fail(*args: object) -> None:
         raise RuntimeError("broken")

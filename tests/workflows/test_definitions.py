@@ -34,7 +34,7 @@ def step(**changes: Any) -> list[dict[str, Any]]:
     return [{"key": "one", "done": ["one.done"], **changes}]
 
 
-HOSTILE = ("\x08", "\t", "\x9b", "\u202e", "\u2066", "\uffff")
+HOSTILE = ("\x08", "\x9b", "\u202e", "\u2066", "\uffff")
 
 
 CONTRADICTIONS: list[tuple[dict[str, Any], str, str]] = [
@@ -346,3 +346,7 @@ def test_a_used_definition_is_stored_once(folder: Path):
         used.remember(load((folder,)).all())
 
     assert UsedDefinition.objects.count() == 1
+
+
+def test_a_tab_in_a_text_is_a_blank():
+    assert parse(document(description="first\tthen\nlast"), "x").description == "first then\nlast"
