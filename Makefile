@@ -3,18 +3,21 @@
 PYTHON ?= python3
 WEB ?= 127.0.0.1:8000
 ARGS ?=
+LANES ?=
 BIN := .venv/bin
+CHECKS := tests/test_quality.py tests/test_architecture.py tests/test_docs.py tests/console/test_translations.py
 
-.PHONY: help run demo demo-workflows test torture mutants bench screenshots messages setup clean
+.PHONY: help run demo demo-workflows check test test-all torture bench screenshots messages setup clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run     set up and run the whole hub on its embedded database, with samples (WEB=$(WEB))"
 	@echo "make demo    publish sample events, deliver them, sum up, leave"
 	@echo "make demo-workflows  seven services take part in business workflows, some of which go wrong; a table of outcomes"
-	@echo "make test    set up and run the whole test suite (ARGS='-k name' goes to pytest)"
+	@echo "make check   linters, types, architecture, docs, translations, migrations: under a minute"
+	@echo "make test    set up and run the test suite: under ten minutes (ARGS='-k name' goes to pytest)"
+	@echo "make test-all  every test on every database, long torture, mutants: under an hour (LANES='torture galera')"
 	@echo "make torture kill everything at random for 90 s and look whether anything is lost (ARGS='--seconds 600 …')"
-	@echo "make mutants take one guard at a time out of a copy, and demand that the tests notice (some minutes)"
 	@echo "make bench   set up and run the benchmark, about ten minutes (ARGS='drain floor --quick' goes to it)"
 	@echo "make screenshots  make the pictures in docs/ anew, from the console of a hub that delivers"
 	@echo "make messages     collect the pages' texts for translation, and compile what is translated"
@@ -31,14 +34,18 @@ demo: setup
 demo-workflows: setup
 	@exec $(BIN)/python -m demo.workflows $(ARGS)
 
+check: .venv/.tests
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal $(CHECKS) $(ARGS)
+
+# exec: no shell stands between make and the tests, so that a signal to make ends them.
 test: .venv/.tests
-	@$(BIN)/python -m tests $(ARGS)
+	@exec $(BIN)/python -m tests $(ARGS)
+
+test-all: .venv/.tests
+	@exec $(BIN)/python -m tests.nightly $(LANES)
 
 torture: .venv/.tests
 	@exec $(BIN)/python -m tests.torture $(ARGS)
-
-mutants: .venv/.tests
-	@$(BIN)/python -m tests.mutants $(ARGS)
 
 bench: .venv/.bench
 	@mkdir -p var/bench

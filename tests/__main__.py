@@ -1,28 +1,48 @@
-"""`python -m tests`: the whole suite on the embedded database, then on a real MySQL-family server.
+"""`make test`: the suite on MariaDB; before it, the tests that depend on the engine on SQLite.
 
-TEST_DATABASE_URL names a server to use instead of a private one. Further arguments go to pytest.
+Arguments other than --engine go to pytest:
+
+    python -m tests -k requeue
+    python -m tests --engine sqlite tests/sagas
 """
 
 from __future__ import annotations
 
-import os
+import argparse
 import sys
-from contextlib import ExitStack
 
-from tests.support.chances import run_suite
-from tests.support.server import PrivateServer
+from tests.support.engines import ENGINES, MARIADB, SQLITE, database_on
+from tests.support.scratch import scratch
+from tests.support.server import NoServer
+from tests.support.suite import run
+
+NO_TESTS = 5  # pytest's exit code
+EVERY_ENGINE = ("-m", "every_engine")
 
 
 def main() -> int:
-    with ExitStack() as stack:
-        url = os.environ.get("TEST_DATABASE_URL") or stack.enter_context(PrivateServer()).url()
-        codes = [run("the embedded database", ""), run("a MySQL-family server", url)]
-    return max(codes, key=abs)
+    parser = argparse.ArgumentParser(prog="python -m tests", description=__doc__, add_help=False, allow_abbrev=False)
+    parser.add_argument("--engine", choices=ENGINES)
+    options, arguments = parser.parse_known_args()
+    runs = [(options.engine, ())] if options.engine else [(SQLITE, EVERY_ENGINE), (MARIADB, ())]
+    code = NO_TESTS
+    with scratch():
+        for engine, selection in runs:
+            code = run_on(engine, [*selection, *arguments], code)
+            if code not in (0, NO_TESTS):
+                break  # pytest's own summary of the failures stays the end of the output
+    return code
 
 
-def run(where: str, url: str) -> int:
-    print(f"\n== The suite on {where} ==", flush=True)  # noqa: T201
-    return run_suite(sys.argv[1:], {**os.environ, "TEST_DATABASE_URL": url})
+def run_on(engine: str, arguments: list[str], before: int) -> int:
+    print(f"\n== {engine} ==", flush=True)  # noqa: T201
+    try:
+        with database_on(engine) as url:
+            code = run(engine, url, arguments)
+    except NoServer as reason:
+        print(reason, file=sys.stderr)  # noqa: T201
+        return 1
+    return before if code == NO_TESTS else code
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@ or processes, which see only what is committed."""
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 from django.apps import apps
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 from django.db import connection
 from django.test import Client, TransactionTestCase
 from django.test.utils import setup_databases, teardown_databases
@@ -19,12 +21,25 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from demo import certificates
 from demo.receiver import Receiver
+from tests.support.engines import MARIADB, SQLITE
+from tests.support.suite import ENGINE_VARIABLE
 from webhookhub.conf import hub
 from webhookhub.db import vendors
 
 # A machine that is busy with other things is slow, which is no finding.
 settings.register_profile("suite", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """How to run a failed test by itself, on the engine that it failed on."""
+    reports = [report for kind in ("failed", "error") for report in terminalreporter.stats.get(kind, [])]
+    if not reports:
+        return
+    engine = os.environ.get(ENGINE_VARIABLE) or (MARIADB if os.environ.get("TEST_DATABASE_URL") else SQLITE)
+    terminalreporter.section("to run a failed test by itself")
+    for name in dict.fromkeys(report.nodeid for report in reports):
+        terminalreporter.line(f".venv/bin/python -m tests --engine {engine} {shlex.quote(name)}")
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +68,41 @@ def receiver(certificate_files: tuple[Path, Path], hub_settings: Callable[..., N
         yield running
 
 
+VIEW = ["view_event", "view_saga", "view_job", "view_deadletter", "view_subscription", "view_process"]
+
+
+@pytest.fixture
+def staff(db: None) -> Callable[..., Client]:
+    """Logs a staff member in: staff("anna", "view_event")."""
+
+    def log_in(name: str, *permissions: str) -> Client:
+        user = User.objects.create_user(name, is_staff=True)
+        user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+        assert user.user_permissions.count() == len(permissions)
+        client = Client()
+        client.force_login(user)
+        return client
+
+    return log_in
+
+
+@pytest.fixture
+def viewer(staff: Callable[..., Client]) -> Client:
+    return staff("viewer", *VIEW)
+
+
+@pytest.fixture
+def requeuer(staff: Callable[..., Client]) -> Client:
+    return staff("requeuer", *VIEW, "requeue_deadletter", "bulk_requeue_deadletter")
+
+
+@pytest.fixture
+def superuser(db: None) -> Client:
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    return client
+
+
 @pytest.fixture
 def member() -> Callable[[str], Client]:
     """Logs somebody of a group into the console: member("support")."""
@@ -75,9 +125,12 @@ def committed(transactional_db: None) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _mysql_family_only(request: pytest.FixtureRequest) -> None:
-    if request.node.get_closest_marker("mysql_family") and not vendors.is_server(connection):
+def _right_engine(request: pytest.FixtureRequest) -> None:
+    is_server = vendors.is_server(connection)
+    if request.node.get_closest_marker("mysql_family") and not is_server:
         pytest.skip("needs a MySQL-family server")
+    if request.node.get_closest_marker("sqlite_only") and is_server:
+        pytest.skip("needs SQLite")
 
 
 @pytest.fixture(scope="session")
@@ -99,11 +152,11 @@ def empty_tables() -> None:
     own += ["auth_user_user_permissions", "auth_user_groups", "django_admin_log", "django_session", "auth_user"]
     with connection.cursor() as cursor:
         if vendors.is_server(connection):
+            cursor.execute(" UNION ALL ".join(f"(SELECT '{table}' FROM {table} LIMIT 1)" for table in own))
+            filled = [table for (table,) in cursor.fetchall()]
             cursor.execute("SET FOREIGN_KEY_CHECKS = 0")
-            for table in own:
-                cursor.execute(f"SELECT 1 FROM {table} LIMIT 1")
-                if cursor.fetchall():
-                    cursor.execute(f"TRUNCATE TABLE {table}")
+            for table in filled:
+                cursor.execute(f"TRUNCATE TABLE {table}")
             cursor.execute("SET FOREIGN_KEY_CHECKS = 1")
             return
         cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")

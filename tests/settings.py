@@ -1,13 +1,17 @@
 """The product's settings, pointed at TEST_DATABASE_URL (a MySQL-family server) or at SQLite, with quick retries."""
 
+import atexit
 import os
+import shutil
 import tempfile
 
 _database = os.environ.get("TEST_DATABASE_URL", "")
 _embedded = not _database
 if _embedded:
     # A file and not memory: races need several connections to one database.
-    _database = f"sqlite:///{os.path.join(tempfile.mkdtemp(prefix='webhookhub-test-'), 'hub.sqlite3')}"
+    _folder = tempfile.mkdtemp(prefix="webhookhub-test-")
+    atexit.register(shutil.rmtree, _folder, ignore_errors=True)
+    _database = f"sqlite:///{os.path.join(_folder, 'hub.sqlite3')}"
 os.environ["DATABASE_URL"] = _database
 os.environ.setdefault("WEBHOOKHUB_SECRET_KEY", "only for tests")
 os.environ.setdefault("WEBHOOKHUB_ENCRYPTION_KEYS", "b25seSBmb3IgdGVzdHM6IDMyIGJ5dGVzIG9mIGtleSE=")
@@ -19,7 +23,10 @@ os.environ.setdefault("WEBHOOKHUB_POLL_INTERVAL", "0.05")
 
 from webhookhub.settings import *  # noqa: E402, F403
 
-DATABASES["default"]["TEST"] = {"NAME": DATABASES["default"]["NAME"] + ("" if _embedded else "_test")}  # noqa: F405
+# A database for each process that runs tests.
+_worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+_suffix = "" if _embedded else f"_test_{_worker}".rstrip("_")
+DATABASES["default"]["TEST"] = {"NAME": DATABASES["default"]["NAME"] + _suffix}  # noqa: F405
 if not _embedded:
     DATABASES["default"]["TEST"] |= {"CHARSET": "utf8mb4"}  # noqa: F405
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

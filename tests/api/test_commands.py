@@ -15,8 +15,8 @@ from api.models import ApiKey
 from deadletters.models import DeadLetter, Requeue
 from events.models import Event
 from sagas.models import Saga
-from tests.admin import rows
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
+from tests.support import rows
 from webhookhub.db import clock
 
 pytestmark = pytest.mark.django_db

@@ -12,8 +12,8 @@ from playwright.sync_api import expect
 from deadletters import admin, listing, receivers, run
 from deadletters.models import Requeue
 from subscriptions.models import Subscription
-from tests.admin import rows
-from tests.admin.test_matching import NAME, many
+from tests.deadletters.test_requeue_matching import NAME, many
+from tests.support import rows
 
 from .visitor import Visitor
 

@@ -15,9 +15,9 @@ from events.intake import NewEvent, Published, publish, publish_many
 from events.models import Event
 from sagas.models import Saga
 from subscriptions.models import Subscription
-from tests.admin import rows
 from tests.factories import SubscriptionFactory
 from tests.processes.support import until
+from tests.support import rows
 
 from .stack import Stack
 from .visitor import Visitor

@@ -6,20 +6,18 @@ from collections.abc import Callable
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
 from django.urls import reverse
 from playwright.sync_api import Page
 
 from deadletters import requeue
 from figures import results
 from figures.results import AttemptResult
-from tests.admin import rows
+from tests.support import rows
 from tests.workflows import shop
-from webhookhub.db import clock, vendors
+from webhookhub.db import clock
 
 from .visitor import Visitor
 
-pytestmark = pytest.mark.skipif(vendors.is_server(connection), reason="runs once, with the embedded database")
 PHONE = 390
 LINE = 20
 # The words of a table that stand in more than one line. A long unbroken text is no word.

@@ -12,7 +12,7 @@ from django.urls import reverse
 from playwright.sync_api import Page, Request, expect
 
 from events.models import Event
-from tests.admin import rows
+from tests.support import rows
 from webhookhub.console.zone import COOKIE
 
 from .visitor import Visitor

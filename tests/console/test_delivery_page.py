@@ -25,9 +25,8 @@ from jobs.models import Job
 from sagas.models import Saga
 from subscriptions import editing
 from subscriptions.models import Subscription
-from tests.admin import rows
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
-from tests.support import drive
+from tests.support import drive, rows
 from webhookhub import cipher
 from webhookhub.console import shown
 from webhookhub.console.terminal import Operator

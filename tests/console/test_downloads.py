@@ -11,8 +11,8 @@ from django.test import Client
 from django.urls import reverse
 
 from console import request as requests
-from tests.admin import rows
 from tests.factories import EventFactory, SagaFactory
+from tests.support import rows
 from webhookhub.console.shown import MOST_CHARACTERS
 
 pytestmark = pytest.mark.django_db

@@ -7,8 +7,8 @@ import re
 import pytest
 from django.test import Client
 
-from tests.admin import rows
 from tests.factories import SubscriptionFactory
+from tests.support import rows
 
 pytestmark = pytest.mark.django_db
 

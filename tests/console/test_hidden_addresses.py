@@ -17,9 +17,8 @@ from figures.results import AttemptResult
 from jobs.models import Job
 from sagas.models import Saga
 from subscriptions.models import Subscription
-from tests.admin import rows
 from tests.factories import SagaFactory, SubscriptionFactory
-from tests.support import drive
+from tests.support import drive, rows
 from webhookhub.db import clock
 from webhookhub.egress.urls import masked
 

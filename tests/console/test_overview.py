@@ -14,8 +14,8 @@ from django.urls import reverse
 from console import overview
 from figures import results
 from figures.results import AttemptResult
-from tests.admin import rows
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
+from tests.support import rows
 from webhookhub.conf import KINDS
 from webhookhub.db import clock
 from workflows.models import Instance

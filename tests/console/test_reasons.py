@@ -14,7 +14,7 @@ from deadletters.models import Requeue
 from events.intake import publish
 from subscriptions.fingerprint import fingerprint
 from subscriptions.models import Subscription
-from tests.admin import rows
+from tests.support import rows
 from tests.workflows import shop
 from trail import actions
 from trail.models import Entry

@@ -16,9 +16,9 @@ from django.urls import reverse
 from console import search
 from events.models import Event
 from sagas.models import Saga
-from tests.admin import rows
-from tests.admin.test_search import GARBAGE
+from tests.console.test_list_search import GARBAGE
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
+from tests.support import rows
 from tests.workflows import shop
 from webhookhub.egress.urls import normalise
 from workflows.models import Instance

@@ -16,8 +16,8 @@ from django.utils import translation
 from django.utils.translation.template import templatize
 
 from console import names
-from tests.admin import rows
 from tests.factories import SubscriptionFactory
+from tests.support import rows
 from tests.test_architecture import ALLOWED
 from webhookhub.egress.errors import MEANING
 

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from tests.admin import rows
+from tests.support import rows
 from webhookhub.console.policy import POLICY
 
 pytestmark = pytest.mark.django_db

@@ -18,8 +18,8 @@ from django.utils.timezone import override
 from api.models import ApiKey
 from deadletters import filters, listing
 from deadletters.models import DeadLetter
-from tests.admin import rows
 from tests.factories import SagaFactory
+from tests.support import rows
 from trail import actions
 from trail.models import Entry
 from webhookhub.console.typed import MomentField, written

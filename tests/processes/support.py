@@ -23,8 +23,6 @@ PATIENCE_SECONDS = 30.0
 POLL_SECONDS = 0.02
 LOOPS = ("router", "orchestrator", "worker", "cleaner")
 
-embedded_only = pytest.mark.skipif(vendors.is_server(connection), reason="runs once, with the embedded database")
-
 # Quick, but with room for a machine that is busy with other things. The log's form is left to the product.
 QUICK = {
     "WEBHOOKHUB_LEASE": "3",

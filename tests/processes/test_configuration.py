@@ -11,9 +11,6 @@ from django.conf import settings
 
 from webhookhub.exits import UNFIT
 
-from .support import embedded_only
-
-pytestmark = embedded_only
 SERVER = "mysql://hub:hub@127.0.0.1/webhookhub"
 
 

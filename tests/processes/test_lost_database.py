@@ -15,7 +15,7 @@ from tests.support.server import NoServer, PrivateServer
 from webhookhub.db import vendors
 
 from . import traffic
-from .support import LOOPS, Processes, Running, embedded_only, until
+from .support import LOOPS, Processes, Running, until
 
 NO_SUCH_THREAD = 1094
 SEED = """
@@ -181,7 +181,8 @@ def kill_connections() -> None:
                     raise
 
 
-@embedded_only
+@pytest.mark.every_engine
+@pytest.mark.sqlite_only
 def test_an_embedded_database_that_is_not_there_yet_is_waited_for(
     processes: Processes, receiver: Receiver, tmp_path: Path
 ):

@@ -12,7 +12,6 @@ from django.core.management.base import CommandError
 from django.db import connection, connections
 
 from roles.declaration import ROLES
-from tests.processes.support import embedded_only
 from webhookhub.db import grants, vendors
 
 from .accounts import connected_as, execute, grant_roles, prefix, role_account, user_name
@@ -257,6 +256,7 @@ def test_a_user_that_may_not_grant_is_told_so(fit: None):
             connections["default"] = default
 
 
-@embedded_only
+@pytest.mark.every_engine
+@pytest.mark.sqlite_only
 def test_the_embedded_database_has_no_roles(db: Any):
     assert refusal() == "The embedded database has no users: roles are for a database server."

@@ -15,7 +15,7 @@ from django.urls import reverse
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import requeue
 from subscriptions.models import Subscription
-from tests.admin import rows
+from tests.support import rows
 
 pytestmark = pytest.mark.django_db
 

@@ -13,7 +13,7 @@ from django.db import DatabaseError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from roles.declaration import BY_NAME, ROLES, Role
-from tests.admin import rows
+from tests.support import rows
 from tests.workflows import support as workflows
 from webhookhub.db.vendors import error_code
 

@@ -13,9 +13,9 @@ from demo.receiver import Receiver
 from subscriptions import editing, secrets
 from subscriptions.models import Subscription
 from subscriptions.trial import send_test
-from tests.admin import rows
 from tests.factories import SubscriptionFactory
 from tests.subscriptions.test_signing import verifies
+from tests.support import rows
 from webhookhub import cipher
 from webhookhub.db.errors import UnfitDatabase
 

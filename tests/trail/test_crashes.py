@@ -19,11 +19,11 @@ from demo.receiver import Receiver
 from events.backfill import backfill
 from sagas.models import Saga
 from subscriptions.models import Subscription
-from tests.admin import rows
 from tests.conformance.crashes import cut_short
 from tests.conformance.test_crash_points_elsewhere import to_change, to_create, to_rotate, to_verify
 from tests.conftest import empty_tables
 from tests.factories import EventFactory, SubscriptionFactory
+from tests.support import rows
 from trail import actions
 from trail.models import Entry
 from webhookhub.console.terminal import Operator

@@ -9,8 +9,8 @@ from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, transaction
 from django.test import Client
 
-from tests.admin import rows
 from tests.factories import SubscriptionFactory
+from tests.support import rows
 from trail import actions
 from trail.models import Entry
 from trail.record import record

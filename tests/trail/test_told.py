@@ -26,8 +26,8 @@ from events.models import Event
 from sagas.models import Saga
 from subscriptions import editing, secrets
 from subscriptions.models import Subscription
-from tests.admin import rows
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
+from tests.support import rows
 from trail import actions
 from trail.acting import because
 from trail.models import Entry

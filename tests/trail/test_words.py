@@ -20,8 +20,8 @@ from deadletters.choice import Choice
 from deadletters.requeue import requeue
 from events.backfill import backfill
 from subscriptions import editing, secrets
-from tests.admin import rows
 from tests.factories import EventFactory, SubscriptionFactory
+from tests.support import rows
 from trail import actions, called, permissions, words
 from trail.models import Entry
 from trail.record import record

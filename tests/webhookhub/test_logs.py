@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from tests.admin import rows
+from tests.support import rows
 from webhookhub import logs
 from webhookhub.logs import Fact, log
 

@@ -1,0 +1,111 @@
+"""API keys in the console: made and shown once, looked at, revoked; never changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from api import keys
+from api.models import ApiKey
+from tests.support import rows
+from trail import actions
+from trail.models import Entry
+
+pytestmark = pytest.mark.django_db
+
+NAME = "api_apikey"
+FORM = {"name": "shop", "source": "shop", "scopes": ["events:write", "read"], "events_per_second": "5"}
+
+
+def revoke(pk: Any) -> str:
+    return reverse("admin:api_apikey_revoke", args=[pk])
+
+
+@pytest.fixture
+def key() -> ApiKey:
+    return keys.create("till", ["read"], by="tests")[0]
+
+
+def test_a_key_is_shown_once_when_it_is_made(superuser: Client):
+    page = superuser.post(rows.add(NAME), FORM)
+
+    text = re.search(r'<code id="secret">(.+?)</code>', page.content.decode())
+    assert text is not None
+    caller = keys.find(text.group(1))
+    assert caller is not None
+    assert (caller.key.name, caller.key.source, caller.key.scopes) == ("shop", "shop", "events:write read")
+    assert (caller.key.created_by, caller.key.events_per_second) == ("root", 5)
+    secret = text.group(1).split("_", 2)[2]
+    for address in (rows.listing(NAME), rows.change(NAME, caller.key.pk)):
+        shown = superuser.get(address)
+        assert shown.status_code == 200
+        assert secret not in shown.content.decode()
+        assert caller.key.secret_sha256 not in shown.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"name": ""}, "This field is required"),
+        ({"name": "hub"}, "Name must not be &#x27;hub&#x27;, which is the hub itself; choose another."),
+        ({"name": "HUB"}, "Name must not be &#x27;HUB&#x27;, which is the hub itself; choose another."),
+        ({"source": "Hub"}, "Source must not be &#x27;Hub&#x27;, which is the hub itself; choose another."),
+        ({"source": "a\u202eb"}, "Source must be a text of 1 to 100 characters, without control characters"),
+        ({"scopes": []}, "Choose at least one scope"),
+        ({"scopes": ["all"]}, "Select a valid choice"),
+        ({"scopes": ["subscriptions:write"]}, "Scopes must not include subscriptions:write, which is only for a key"),
+        ({"events_per_second": "0"}, "whole number from 1"),
+        ({"expires_at": "2001-01-01 00:00"}, "must be a time to come: the one given has passed already"),
+    ],
+)
+def test_a_key_that_cannot_be_is_refused_in_the_form(superuser: Client, change: dict[str, Any], said: str):
+    page = superuser.post(rows.add(NAME), FORM | change)
+
+    assert page.status_code == 200
+    assert said in page.content.decode()
+    assert not ApiKey.objects.exists()
+
+
+def test_a_name_that_is_taken_is_refused_in_the_form(superuser: Client, key: ApiKey):
+    page = superuser.post(rows.add(NAME), FORM | {"name": "till"})
+
+    assert "already exists" in page.content.decode()
+    assert ApiKey.objects.count() == 1
+
+
+def test_a_key_is_revoked_once_and_it_is_kept_who_did_it(superuser: Client, key: ApiKey):
+    assert b"Revoke</button>" in superuser.get(rows.change(NAME, key.pk)).content
+
+    superuser.post(revoke(key.pk))
+    again = superuser.post(revoke(key.pk), follow=True)
+
+    key.refresh_from_db()
+    assert key.revoked_at is not None
+    assert b"was revoked before" in again.content
+    assert b"Revoke</button>" not in again.content
+    assert [entry.actor for entry in Entry.objects.filter(action=actions.REVOKE_KEY)] == ["root"]
+
+
+def test_nobody_changes_or_deletes_a_key(superuser: Client, key: ApiKey):
+    before = ApiKey.objects.values().get()
+
+    assert superuser.post(rows.change(NAME, key.pk), {"scopes": "read events:write"}).status_code == 403
+    assert superuser.post(rows.delete(NAME, key.pk), {"post": "yes"}).status_code == 403
+    superuser.post(rows.listing(NAME), {"action": "delete_selected", "_selected_action": key.pk, "post": "yes"})
+    assert superuser.get(revoke(key.pk)).status_code == 405
+    assert ApiKey.objects.values().get() == before
+
+
+def test_making_looking_and_revoking_are_permissions_of_their_own(staff: Callable[..., Client], key: ApiKey):
+    maker = staff("maker", "add_apikey")
+    viewer = staff("viewer", "view_apikey")
+    revoker = staff("revoker", "view_apikey", "revoke_apikey")
+
+    assert [client.get(rows.add(NAME)).status_code for client in (maker, viewer, revoker)] == [200, 403, 403]
+    assert [client.get(rows.change(NAME, key.pk)).status_code for client in (maker, viewer, revoker)] == [403, 200, 200]
+    assert [client.post(revoke(key.pk)).status_code for client in (maker, viewer, revoker)] == [403, 403, 302]

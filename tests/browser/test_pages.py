@@ -1,0 +1,76 @@
+"""Pages that need nothing stored: log-in, errors, forms, and what the browser itself refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from tests.support import rows
+
+from .visitor import Visitor
+
+
+@pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 390)], ids=["desk", "phone in the dark"])
+def test_what_cannot_be_answered_is_said_soundly(visitor: Callable[..., Visitor], root: User, dark: bool, width: int):
+    for who in (root, None):
+        visit = visitor(who, dark=dark, width=width)
+        visit.page.goto(visit.home + "/nothing/")
+        # The browser notes the status by itself.
+        assert [fault for fault in visit.faults if "404" not in fault] == []
+        visit.faults.clear()
+        assert "There is nothing here" in visit.page.inner_text("h1")
+        assert visit.accessibility_faults() == []
+        assert visit.overflow() <= 0
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_login_is_sound(visitor: Callable[..., Visitor], root: User, dark: bool):
+    visit = visitor(None, dark=dark)
+    page = visit.open(reverse("admin:login"))
+    assert visit.accessibility_faults() == []
+
+    page.fill("[name=username]", "root")
+    page.fill("[name=password]", "only for tests")
+    page.click("#login-form button[type=submit]")
+
+    page.wait_for_url(f"**{reverse('admin:index')}")
+
+
+def test_the_form_of_an_api_key_shows_where_to_type(visitor: Callable[..., Visitor], root: User):
+    page = visitor(root).open(rows.add("api_apikey"))
+
+    for name in ("name", "source", "expires_at", "events_per_second"):
+        field = page.locator(f"input[name={name}]")
+        assert field.evaluate("(field) => parseFloat(getComputedStyle(field).borderTopWidth)") > 0, name
+
+
+@pytest.mark.parametrize("key", ["Control+k", "Meta+k"])
+def test_no_key_opens_a_search_that_is_not_there(visitor: Callable[..., Visitor], root: User, key: str):
+    page = visitor(root).open(reverse("admin:index"))
+    boxes = page.locator("input[type=search]:visible").count()
+
+    page.keyboard.press(key)
+
+    page.evaluate("() => new Promise((shown) => requestAnimationFrame(() => requestAnimationFrame(shown)))")
+    assert page.locator("input[type=search]:visible").count() == boxes
+    assert page.locator("[hx-get*='/search/']").count() == 0
+
+
+def test_no_page_may_run_a_script_that_is_written_into_it(visitor: Callable[..., Visitor], root: User):
+    visit = visitor(root)
+    page = visit.open(reverse("admin:index"))
+
+    page.evaluate(
+        """() => {
+            const script = document.createElement("script");
+            script.textContent = "window.intruder = true";
+            document.body.append(script);
+        }"""
+    )
+
+    assert page.evaluate("window.intruder") is None
+    assert [fault for fault in visit.faults if "Content Security Policy" in fault]
+    visit.faults.clear()

@@ -1,0 +1,81 @@
+"""Any sequence of the hub's steps, with crashes, late commits and workers that wake up late, agrees with a small model.
+
+Always the same examples, so that a red run can be repeated. MACHINE_SEED asks for others (`random`, or a number),
+MACHINE_EXAMPLES and MACHINE_STEPS for more and longer ones:
+
+    MACHINE_SEED=random MACHINE_EXAMPLES=20000 python -m pytest tests/conformance/machine
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection
+from hypothesis import HealthCheck, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.conformance.world import TYPE, url
+from tests.factories import SubscriptionFactory
+from webhookhub.db import retry, vendors
+
+from . import model
+from .machine import EXPECTED, LIMITS, HubMachine
+from .product import Clock, Producer
+
+# A server takes four times as long for an example; what it does otherwise than the embedded database shows in fewer.
+EXAMPLES = int(os.environ.get("MACHINE_EXAMPLES") or ("125" if os.environ.get("TEST_DATABASE_URL") else "500"))
+STEPS = int(os.environ.get("MACHINE_STEPS", "50"))
+SEED = os.environ.get("MACHINE_SEED", "1")
+
+
+@pytest.fixture
+def machine(committed, hub_settings, monkeypatch) -> Iterator[type[HubMachine]]:
+    hub_settings(
+        base_delay=model.BASE_DELAY,
+        max_delay=model.MAX_DELAY,
+        retry_after_cap=model.RETRY_AFTER_CAP,
+        postpone=model.POSTPONE,
+        lease=model.LEASE,
+    )
+    # One step at a time: a conflict is not to be waited out, it is a finding. And no machine loses its power here.
+    monkeypatch.setattr(retry, "ATTEMPTS", 1)
+    options = connection.settings_dict["OPTIONS"]
+    init = options["init_command"].replace("synchronous=FULL", "synchronous=OFF")
+    monkeypatch.setitem(options, "init_command", init.replace("lock_wait_timeout = 10", "lock_wait_timeout = 1"))
+    connection.close()
+    monkeypatch.setattr(logging.getLogger("webhookhub"), "level", logging.ERROR)
+    HubMachine.clock, HubMachine.reached = Clock(), set()
+    HubMachine.subscription_ids = [
+        SubscriptionFactory.create(event_type=TYPE, callback_url=url(f"{limit}"), max_retry_limit=limit).id
+        for limit in LIMITS
+    ]
+    monkeypatch.setattr(vendors, "utc_now_sql", HubMachine.clock.sql)
+    HubMachine.producers = [Producer(), Producer()]
+    yield HubMachine
+    for producer in HubMachine.producers:
+        producer.close()
+    connection.close()
+
+
+@pytest.mark.timeout(3600)
+def test_whatever_happens_in_whatever_order_the_tables_hold_what_the_model_says(machine):
+    number = random.randrange(2**32) if SEED == "random" else int(SEED)
+    print(f"MACHINE_SEED={number} MACHINE_EXAMPLES={EXAMPLES} MACHINE_STEPS={STEPS}")  # noqa: T201  # shown when it fails
+
+    run_state_machine_as_test(
+        seed(number)(machine),
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=STEPS,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+            print_blob=True,
+        ),
+    )
+    if EXAMPLES * STEPS >= 25_000:
+        assert machine.reached >= EXPECTED

@@ -1,0 +1,341 @@
+"""Having dead letters delivered anew from the console: who may, what is asked, what is said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from deadletters import filters, forms, listing
+from deadletters.models import DeadLetter, Requeue
+from sagas.models import Saga
+from tests.support import rows
+
+pytestmark = pytest.mark.django_db
+
+NAME = "deadletters_deadletter"
+
+
+def requeue_page() -> str:
+    return reverse("admin:deadletters_deadletter_requeue")
+
+
+def choose(client: Client, *letters: DeadLetter, **more: Any) -> Any:
+    chosen = [letter.pk for letter in letters]
+    return client.post(rows.listing(NAME), {"action": "requeue", "_selected_action": chosen, "index": "0", **more})
+
+
+def confirm(client: Client, *letters: DeadLetter, reason: str = "the endpoint is mended") -> Any:
+    ids = ",".join(str(letter.pk) for letter in letters)
+    return client.post(requeue_page(), {"ids": ids, "reason": reason}, follow=True)
+
+
+def nothing_was_requeued() -> bool:
+    return not Requeue.objects.exists() and not Saga.objects.filter(generation__gt=0).exists()
+
+
+def test_the_action_is_shown_to_those_who_may_requeue_only(viewer: Client, requeuer: Client, superuser: Client):
+    letter = rows.dead_letter()
+
+    for client, shown in ((viewer, False), (requeuer, True), (superuser, True)):
+        assert ("Requeue: deliver anew" in client.get(rows.listing(NAME)).content.decode()) is shown
+        assert (requeue_page() in client.get(rows.change(NAME, letter.pk)).content.decode()) is shown
+
+
+def test_a_forged_request_without_the_permission_is_refused(viewer: Client):
+    letter = rows.dead_letter()
+
+    assert choose(viewer, letter).status_code == 403
+    assert confirm(viewer, letter).status_code == 403
+    assert viewer.get(requeue_page(), {"ids": letter.pk}).status_code == 403
+    assert nothing_was_requeued()
+
+
+def test_the_requeue_permission_alone_shows_no_dead_letters(staff: Callable[..., Client]):
+    letter = rows.dead_letter()
+    anna = staff("anna", "requeue_deadletter")
+
+    assert choose(anna, letter).status_code == 403
+    assert confirm(anna, letter).status_code == 403
+    assert nothing_was_requeued()
+
+
+def test_a_stranger_is_sent_to_the_login(client: Client):
+    letter = rows.dead_letter()
+
+    answer = client.post(requeue_page(), {"ids": letter.pk, "reason": "x"})
+
+    assert answer.status_code == 302
+    assert answer["Location"].startswith("/admin/login/")
+    assert nothing_was_requeued()
+
+
+def test_a_request_from_another_site_is_refused(requeuer: Client):
+    letter = rows.dead_letter()
+    foreign = Client(enforce_csrf_checks=True)
+    foreign.cookies = requeuer.cookies
+
+    assert foreign.post(requeue_page(), {"ids": letter.pk, "reason": "x"}).status_code == 403
+    assert nothing_was_requeued()
+
+
+def test_the_confirmation_shows_how_many_and_which_and_writes_nothing(requeuer: Client):
+    one, two, other = rows.dead_letter("one"), rows.dead_letter("two"), rows.dead_letter("other")
+
+    page = choose(requeuer, one, two).content.decode()
+
+    assert "These 2 dead letters" in page
+    for letter, shown in ((one, True), (two, True), (other, False)):
+        assert (rows.change(NAME, letter.pk) in page) is shown
+        assert (letter.subscription.callback_url in page) is shown
+    assert f'value="{two.pk},{one.pk}"' in page
+    assert nothing_was_requeued()
+
+
+def test_what_was_ticked_is_asked_about_however_the_list_has_moved_on_since(
+    requeuer: Client, monkeypatch: pytest.MonkeyPatch
+):
+    for module, name in ((filters, "MOST_LISTED"), (listing, "MOST_LISTED"), (filters, "MOST_EXAMINED")):
+        monkeypatch.setattr(module, name, 1)
+    ticked = rows.dead_letter("ticked")
+    rows.dead_letter("later")
+    address = rows.listing(NAME, "?requeued=no")
+    chosen = {"action": "requeue", "_selected_action": [ticked.pk], "index": "0"}
+
+    page = requeuer.post(address, chosen).content.decode()
+
+    assert rows.change(NAME, ticked.pk) in page
+
+
+def test_the_confirmation_shows_hostile_content_as_text(requeuer: Client):
+    letter = rows.dead_letter(rows.HOSTILE[:90])
+
+    assert "<script>alert" not in choose(requeuer, letter).content.decode()
+    reason = "".join(each for each in rows.HOSTILE if each.isprintable())
+    page = confirm(requeuer, letter, reason=reason).content.decode()
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert Requeue.objects.get().reason == reason
+
+
+@pytest.mark.parametrize("reason", ["", "   \n", "x" * 501, "a\0b"])
+def test_a_reason_is_required_and_bounded(requeuer: Client, reason: str):
+    letter = rows.dead_letter()
+
+    answer = confirm(requeuer, letter, reason=reason)
+
+    assert answer.status_code == 200
+    assert "Nothing has been requeued." in answer.content.decode()
+    assert rows.change(NAME, letter.pk) in answer.content.decode()
+    assert nothing_was_requeued()
+
+
+def test_a_confirmed_requeue_makes_a_new_delivery_and_says_so(requeuer: Client):
+    letter = rows.dead_letter()
+
+    page = confirm(requeuer, letter).content.decode()
+
+    saga = rows.successor(letter)
+    assert (saga.status, saga.attempt_count) == ("Pending", 0)
+    assert f"Delivered anew: dead letter {letter.pk} as <a" in page
+    assert rows.change("sagas_saga", saga.pk) in page
+    record = Requeue.objects.get()
+    assert (record.requested_by, record.reason) == ("requeuer", "the endpoint is mended")
+
+
+def test_whoever_ticked_some_in_a_filtered_list_comes_back_to_the_same_list(requeuer: Client):
+    one, two = rows.dead_letter("one"), rows.dead_letter("two")
+    filtered = rows.listing(NAME, "?event_type=order.created&q=one")
+    chosen = {"action": "requeue", "_selected_action": [one.pk], "index": "0"}
+
+    page = requeuer.post(filtered, chosen).content.decode()
+
+    assert f'href="{filtered}"'.replace("&", "&amp;") in page
+    [sent_to] = re.findall(r'<form method="post" action="([^"]*)"', page)
+    ids = f"{one.pk},{two.pk}"
+    answer = requeuer.post(sent_to.replace("&amp;", "&"), {"ids": ids, "reason": "r"})
+    assert (answer.status_code, answer["Location"]) == (302, filtered)
+
+
+def test_a_second_requeue_says_that_it_happened_before_and_names_the_delivery(requeuer: Client, superuser: Client):
+    letter, fresh = rows.dead_letter("first"), rows.dead_letter("fresh")
+    confirm(requeuer, letter)
+    saga = rows.successor(letter)
+
+    asked = choose(superuser, letter, fresh).content.decode()
+    assert (
+        f'Requeued before by requeuer, as <a href="{rows.change("sagas_saga", saga.pk)}">delivery {saga.pk}</a>'
+        in asked
+    )
+    assert "This dead letter will be delivered anew" in asked
+    assert "1 of those chosen was requeued before" in asked
+    page = confirm(superuser, letter, fresh, reason="again").content.decode()
+
+    assert f"Requeued before: dead letter {letter.pk} by requeuer as <a" in page
+    assert f">delivery {saga.pk}</a>" in page
+    assert f"Delivered anew: dead letter {fresh.pk} as <a" in page
+    assert Saga.objects.filter(generation=1).count() == 2
+    assert Saga.objects.filter(generation__gt=1).count() == 0
+
+
+def test_where_all_were_requeued_before_there_is_nothing_to_confirm(requeuer: Client):
+    letters = [rows.dead_letter("one"), rows.dead_letter("two")]
+    confirm(requeuer, *letters)
+
+    page = choose(requeuer, *letters).content.decode()
+
+    assert "2 of those chosen were requeued before" in page
+    assert "There is nothing left to do." in page
+    assert 'name="reason"' not in page
+
+
+def test_a_dead_letter_shows_who_requeued_it_when_why_and_as_what(requeuer: Client, viewer: Client):
+    letter = rows.dead_letter()
+    address = rows.change(NAME, letter.pk)
+    assert "Reason:" not in viewer.get(address).content.decode()
+
+    confirm(requeuer, letter, reason="mended & tried")
+
+    page = viewer.get(address).content.decode()
+    assert "by requeuer at <time" in page
+    assert f"{Requeue.objects.get().requested_at:%Y-%m-%d %H:%M:%S} UTC</time>" in page
+    assert "Reason: mended &amp; tried" in page
+    assert rows.change("sagas_saga", rows.successor(letter).pk) in page
+    assert "requeuer" in viewer.get(rows.listing(NAME)).content.decode()
+
+
+def test_a_requeue_that_was_cut_short_says_how_to_complete_it(requeuer: Client):
+    letter = rows.dead_letter()
+    Requeue.objects.create(dead_letter=letter, requested_by="anna", reason="r", request_token="t")
+
+    assert "requeue it again to complete it" in requeuer.get(rows.change(NAME, letter.pk)).content.decode()
+    confirm(requeuer, letter)
+    assert f"delivery {rows.successor(letter).pk}</a>" in requeuer.get(rows.change(NAME, letter.pk)).content.decode()
+
+
+def test_more_than_the_bound_at_once_is_refused_with_a_clear_message(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
+    from deadletters import admin
+
+    monkeypatch.setattr(admin, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(forms, "MOST_AT_ONCE", 2)
+    letters = [rows.dead_letter(f"letter-{number}") for number in range(3)]
+
+    chosen = choose(requeuer, letters[0], select_across="1")
+    assert chosen.status_code == 302
+    assert "dead letters can be requeued at once" in requeuer.get(chosen["Location"]).content.decode()
+    assert "dead letters can be requeued at once" in confirm(requeuer, *letters).content.decode()
+    assert nothing_was_requeued()
+
+
+def test_all_of_a_list_can_be_ticked_only_where_all_can_be_requeued_and_by_those_who_may(
+    requeuer: Client, member: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
+):
+    from deadletters import admin
+
+    monkeypatch.setattr(admin.DeadLetterAdmin, "list_per_page", 2)
+    support, offer = member("support"), "Select all 3 dead letters"
+    for number in range(3):
+        rows.dead_letter(f"letter-{number}")
+    assert offer in requeuer.get(rows.listing(NAME)).content.decode()
+    assert offer not in support.get(rows.listing(NAME)).content.decode()
+
+    monkeypatch.setattr(listing, "MOST_AT_ONCE", 2)
+
+    page = requeuer.get(rows.listing(NAME), {"event_type": "order.created"}).content.decode()
+    assert offer not in page
+    instead = page.partition('class="action-counter"')[2].partition("</form>")[0]
+    assert f'{reverse("admin:deadletters_deadletter_requeue_matching")}?event_type=order.created"' in instead
+    page = support.get(rows.listing(NAME)).content.decode()
+    assert offer not in page
+    assert "Requeue all" not in page
+    assert 'class="action-counter"' in page  # Django's script counts there
+
+
+def test_a_thousand_can_be_requeued_at_once(requeuer: Client):
+    """Django refuses a form of more than a thousand fields, so this bound is near another."""
+    first = rows.dead_letter()
+    sagas = [
+        Saga(
+            event_id=10**6 + number,
+            subscription=first.subscription,
+            status="DeadLettered",
+            max_retry_limit=1,
+            base_delay=first.saga.base_delay,
+        )
+        for number in range(forms.MOST_AT_ONCE - 1)
+    ]
+    payload, failed_at = first.payload_snapshot, first.failed_at
+    Saga.objects.bulk_create(sagas)
+    kept = Saga.objects.exclude(pk=first.saga_id)
+    events = [
+        type(first.event)(id=saga.event_id, event_type="order.created", source="tests", payload="{}") for saga in kept
+    ]
+    type(first.event).objects.bulk_create(events)
+    DeadLetter.objects.bulk_create(
+        DeadLetter(
+            saga_id=saga.pk,
+            event_id=saga.event_id,
+            subscription_id=saga.subscription_id,
+            final_error_code="timeout",
+            failed_at=failed_at,
+            payload_snapshot=payload,
+        )
+        for saga in kept
+    )
+    assert f"These {forms.MOST_AT_ONCE} dead letters" in choose(requeuer, first, select_across="1").content.decode()
+
+    page = confirm(requeuer, *DeadLetter.objects.all()).content.decode()
+
+    assert f"and {forms.MOST_AT_ONCE - 20} more" in page
+    assert Requeue.objects.count() == Saga.objects.filter(generation=1).count() == forms.MOST_AT_ONCE
+
+
+@pytest.mark.parametrize("ids", ["", "x", "1,", "1;2", "-1", "9" * 30, "1.5", "１", "\0"])
+def test_a_choice_that_cannot_be_read_is_refused(requeuer: Client, ids: str):
+    rows.dead_letter()
+
+    answer = requeuer.post(requeue_page(), {"ids": ids, "reason": "x"})
+
+    assert answer.status_code == 200
+    assert "Nothing has been requeued." in answer.content.decode()
+    assert requeuer.get(requeue_page(), {"ids": ids}).status_code == 200
+    assert nothing_was_requeued()
+
+
+def test_a_dead_letter_that_does_not_exist_is_named_and_nothing_is_requeued(requeuer: Client):
+    letter = rows.dead_letter()
+
+    answer = requeuer.post(requeue_page(), {"ids": f"{letter.pk},987654321", "reason": "x"})
+
+    assert "there is no dead letter 987654321" in answer.content.decode()
+    assert nothing_was_requeued()
+
+
+@pytest.mark.parametrize("chosen", ["x", "\0", "9" * 30, "-1"])
+def test_a_forged_choice_in_the_list_is_a_bad_request(requeuer: Client, chosen: str):
+    answer = requeuer.post(rows.listing(NAME), {"action": "requeue", "_selected_action": chosen, "index": "0"})
+
+    assert answer.status_code == 400
+
+
+def test_choosing_nothing_asks_for_a_choice(requeuer: Client):
+    rows.dead_letter()
+
+    answer = requeuer.post(rows.listing(NAME), {"action": "requeue", "index": "0"}, follow=True)
+
+    assert "Items must be selected" in answer.content.decode()
+
+
+def test_the_confirmation_warns_of_a_subscription_that_is_switched_off(requeuer: Client):
+    letter = rows.dead_letter()
+    subscription = letter.subscription
+    assert "switched off" not in choose(requeuer, letter).content.decode()
+
+    subscription.active = False
+    subscription.save()
+
+    assert "switched off" in choose(requeuer, letter).content.decode()

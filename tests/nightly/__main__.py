@@ -1,0 +1,122 @@
+"""`make test-all`: everything, lane by lane, with a table at the end.
+
+make test-all LANES="torture galera"
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support import suite
+from tests.support.engines import MARIADB, MYSQL, SQLITE, database_on
+from tests.support.scratch import scratch
+from tests.support.server import NoServer
+
+ROOT = Path(__file__).resolve().parents[2]
+LOGS = ROOT / "var" / "test-all"
+COUNTS = re.compile(r"(\d+) (passed|failed|skipped|errors?)\b")
+PASSED, FAILED, NOT_RUN = "passed", "FAILED", "not run"
+
+
+@dataclass(frozen=True)
+class Lane:
+    name: str
+    engine: str
+    tests: str
+    minutes: int
+    about: str
+    workers: int | None = None
+
+
+LANES = (
+    Lane("sqlite", SQLITE, "tests", 8, "the whole default suite on SQLite"),
+    Lane("mariadb", MARIADB, "tests", 8, "the whole default suite on MariaDB"),
+    Lane("mysql", MYSQL, "tests", 9, "the whole default suite on the MySQL server of TEST_MYSQL_URL"),
+    Lane("model", SQLITE, "tests/nightly/model", 4, "every order of statements and crashes of the protocol"),
+    Lane("torture", SQLITE, "tests/nightly/torture", 5, "90 seconds of random kills", workers=1),
+    Lane("galera", SQLITE, "tests/nightly/galera", 5, "kills of the writing node of a cluster", workers=1),
+    Lane("mutants", MARIADB, "tests/nightly/mutants", 15, "each guard removed in turn"),
+    Lane("fuzz", MARIADB, "tests/nightly/fuzz", 4, "generated requests to the API"),
+    Lane("pages", MARIADB, "tests/nightly/pages", 4, "every page of the console in the browser"),
+    Lane("demo", SQLITE, "tests/nightly/demo", 4, "`make run`, `make demo` and `make demo-workflows`"),
+    Lane("bench", SQLITE, "tests/nightly/bench", 4, "a quick pass of the benchmarks"),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    lane: Lane
+    outcome: str
+    seconds: float
+    detail: str
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.nightly", description=__doc__)
+    names = [lane.name for lane in LANES]
+    parser.add_argument("lanes", nargs="*", metavar="lane", help=f"all unless given: {', '.join(names)}")
+    wanted = parser.parse_args().lanes
+    if unknown := set(wanted) - set(names):
+        parser.error(f"no lane is called {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    with scratch():
+        results = [run(lane) for lane in LANES if not wanted or lane.name in wanted]
+    print(table(results), flush=True)  # noqa: T201
+    return int(any(result.outcome == FAILED for result in results))
+
+
+def run(lane: Lane) -> Result:
+    print(f"\n== {lane.name}: {lane.about} ==", flush=True)  # noqa: T201
+    began = time.monotonic()
+    try:
+        with database_on(lane.engine) as url:
+            outcome, detail = _run_pytest(lane, url)
+    except NoServer as reason:
+        outcome, detail = NOT_RUN, str(reason)
+    return Result(lane, outcome, time.monotonic() - began, detail)
+
+
+def _run_pytest(lane: Lane, url: str) -> tuple[str, str]:
+    """Its output goes to the terminal and to a file; returns the outcome and pytest's counts."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / f"{lane.name}.log"
+    command = ["timeout", "--kill-after=20", f"{lane.minutes}m", *suite.command([lane.tests], lane.workers)]
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=suite.environment(lane.engine, url), stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        last = ""
+        for line in process.stdout:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+            file.write(line)
+            last = line.strip() or last
+    code = process.wait()
+    counts = ", ".join(f"{count} {what}" for count, what in COUNTS.findall(last))
+    if code == 124:
+        return FAILED, f"took longer than {lane.minutes} minutes; see {log.relative_to(ROOT)}"
+    return (FAILED if code else PASSED), counts or f"pytest ended with {code}; see {log.relative_to(ROOT)}"
+
+
+def table(results: Sequence[Result]) -> str:
+    rows = [("lane", "engine", "outcome", "minutes", "")]
+    for result in results:
+        minutes = f"{result.seconds / 60:.1f}"
+        rows.append((result.lane.name, result.lane.engine, result.outcome, minutes, result.detail))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = ["  ".join([*map(str.ljust, row[:4], widths), row[4]]).rstrip() for row in rows]
+    total = sum(result.seconds for result in results) / 60
+    failed = sum(result.outcome == FAILED for result in results)
+    passed = sum(result.outcome == PASSED for result in results)
+    return "\n".join(["", *lines, f"{passed} lanes passed, {failed} failed in {total:.1f} minutes"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

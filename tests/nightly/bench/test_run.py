@@ -1,0 +1,77 @@
+"""`python -m bench`, as a process, on a server of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from webhookhub.conf import KINDS
+
+ROOT = Path(__file__).resolve().parents[3]
+pytestmark = pytest.mark.usefixtures("server_program")
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "bench", *arguments]
+
+
+def environment(scratch: Path) -> dict[str, str]:
+    told = {name: value for name, value in os.environ.items() if not name.startswith(("WEBHOOKHUB_", "DJANGO_"))}
+    return told | {"TMPDIR": str(scratch)}
+
+
+def test_drain_and_floor_are_measured_and_compared_and_nothing_is_left(tmp_path: Path):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    file, plots, profiles = tmp_path / "figures.json", tmp_path / "plots", tmp_path / "profiles"
+
+    done = subprocess.run(
+        command("drain", "floor", "--quick", "--json", str(file), "--plots", str(plots), "--profile", str(profiles)),
+        cwd=ROOT,
+        env=environment(scratch),
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "drain ÷ floor" in done.stdout
+    found = json.loads(file.read_text())["scenarios"]
+    [drain], [floor] = found["drain"]["runs"], found["floor"]["runs"]
+    assert drain["duplicates"] == 0
+    assert set(drain["cpu"]) == {*KINDS, "database", "receiver"}
+    assert set(floor["stages"]) == {"route", "dispatch", "lease", "send", "report", "settle"}
+    assert found["floor"]["drain_to_floor"]["median"] == pytest.approx(drain["rate"] / floor["rate"])
+    assert "no plots: matplotlib is not installed" in done.stdout or (plots / "rates.png").exists()
+    assert json.loads((profiles / "worker-0.json").read_text()), "no sample was taken"
+    assert "jobs/worker.py:turn" in done.stdout
+    assert list(scratch.iterdir()) == []
+
+
+def test_an_interrupted_run_leaves_nothing_behind(tmp_path: Path):
+    process = subprocess.Popen(
+        command("floor", "--quick"), cwd=ROOT, env=environment(tmp_path), stdout=subprocess.DEVNULL
+    )
+    until = time.monotonic() + 60
+    while not list(tmp_path.glob("webhookhub-server-*/pid")) and time.monotonic() < until:
+        time.sleep(0.05)
+    pid = int(next(tmp_path.glob("webhookhub-server-*/pid")).read_text())
+
+    process.send_signal(signal.SIGINT)
+
+    assert process.wait(60) == 128 + signal.SIGINT
+    assert list(tmp_path.iterdir()) == []
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_an_unknown_scenario_is_named_with_those_there_are():
+    done = subprocess.run(command("drian"), cwd=ROOT, capture_output=True, text=True)
+
+    assert done.returncode == 2
+    assert "'drian'; there are drain, floor, celery" in done.stderr

@@ -1,0 +1,198 @@
+"""The demo, as a newcomer runs it: to the end, until it is stopped, and more than once at a time."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import requests
+from django.conf import settings
+
+from tests.processes.support import Processes, Running, database_url, is_running, until
+from tests.support.ports import free_port
+
+
+@pytest.fixture
+def folder(processes: Processes, tmp_path: Path) -> Path:
+    """Where the demo keeps its files; its environment is a newcomer's, who has no database."""
+    processes.environment = {
+        name: value
+        for name, value in processes.environment.items()
+        if name != "DATABASE_URL" and not name.startswith("WEBHOOKHUB_")
+    }
+    return tmp_path / "demo"
+
+
+@pytest.fixture
+def lasting(processes: Processes, folder: Path) -> Path:
+    """The same with a database that outlives a run, as `make run` has it: the test's, not the developer's own."""
+    processes.environment["DATABASE_URL"] = database_url()
+    processes.environment["WEBHOOKHUB_SECRET_KEY"] = "only for tests"
+    return folder
+
+
+def once(processes: Processes, folder: Path, *arguments: str, **environment: str) -> Running:
+    return processes.execute(["-m", "demo", "--folder", str(folder), *arguments], **environment)
+
+
+def stay(processes: Processes, folder: Path) -> Running:
+    return once(processes, folder, "--stay", "--events", "2", "--web", f"127.0.0.1:{free_port()}")
+
+
+def stay_until_it_runs(processes: Processes, folder: Path) -> Running:
+    demo = stay(processes, folder)
+
+    def runs() -> bool:
+        assert demo.is_alive, demo.errors
+        return "Ctrl-C stops it" in demo.output
+
+    until(runs, "the demo says that it runs")
+    return demo
+
+
+def descendants(pid: int) -> list[int]:
+    children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return children + [each for child in children for each in descendants(child)]
+
+
+def summary(demo: Running) -> dict[str, str]:
+    return dict(re.findall(r"^  (\S.*?) {2,}(\S+)$", demo.output, re.MULTILINE))
+
+
+def test_the_demo_delivers_everything_and_sums_up(processes: Processes, folder: Path):
+    demo = once(processes, folder, "--events", "60")
+
+    assert demo.wait(60) == 0
+    told = summary(demo)
+    # One event in fifty, from the eighth on, can only fail; each other goes to two endpoints.
+    assert told["events"] == "60"
+    assert (told["sagas"], told["delivered"]) == ("118", "116")
+    assert int(told["retried"]) > 2
+    assert told["dead-lettered"] == "2"
+    assert told["lost"] == "0"
+    assert demo.errors == ""
+    assert os.listdir(folder) == [], "it takes its files away"
+
+
+def test_two_demos_at_once_leave_each_other_alone(processes: Processes, folder: Path):
+    demos = [once(processes, folder, "--events", "20") for _ in range(2)]
+
+    assert [demo.wait(60) for demo in demos] == [0, 0]
+    assert [summary(demo)["sagas"] for demo in demos] == ["39", "39"]
+    assert os.listdir(folder) == []
+
+
+def test_a_demo_whose_hub_fails_keeps_the_log_and_says_where(processes: Processes, folder: Path):
+    # A lease that does not outlast the request: the loops refuse to start.
+    demo = once(processes, folder, "--events", "1", WEBHOOKHUB_LEASE="1")
+
+    assert demo.wait(60) != 0
+    [kept] = folder.iterdir()
+    assert f"The hub's log is {kept}" in demo.errors
+    assert "lease" in kept.read_text().lower()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_stops_the_demo_and_all_that_it_has_started(
+    processes: Processes, lasting: Path, number: signal.Signals
+):
+    demo = stay_until_it_runs(processes, lasting)
+    family = descendants(demo.pid)
+    assert len(family) >= 6, "a supervisor, four loops and a web server"
+
+    demo.signal(number)
+    if number != signal.SIGINT:
+        demo.signal(number)  # make may pass it on as well
+
+    assert demo.wait() == 128 + number
+    assert [pid for pid in family if is_running(pid)] == []
+    assert demo.errors == "", "the hub ended in good order"
+
+
+def test_a_closed_terminal_does_not_end_what_was_started_to_outlive_it(processes: Processes, lasting: Path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited, as from nohup
+    try:
+        demo = stay_until_it_runs(processes, lasting)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+    demo.signal(signal.SIGHUP)
+
+    assert demo.stop() == 128 + signal.SIGTERM
+
+
+def test_the_hub_ends_with_a_demo_that_is_killed(processes: Processes, lasting: Path):
+    demo = stay_until_it_runs(processes, lasting)
+    family = descendants(demo.pid)
+
+    demo.kill()
+
+    until(lambda: not any(is_running(pid) for pid in family), "the hub and its children end", 10)
+
+
+def test_a_second_run_on_the_same_database_is_refused_and_touches_nothing(processes: Processes, lasting: Path):
+    first = stay_until_it_runs(processes, lasting)
+    before = {path: path.read_bytes() for path in lasting.iterdir()}
+
+    second = stay(processes, lasting)
+
+    assert second.wait() == 1
+    assert f"running already here: process {first.pid}." in second.errors
+    assert second.output == ""
+    assert {path: path.read_bytes() for path in lasting.iterdir()} == before
+    assert first.is_alive
+    assert first.stop() == 128 + signal.SIGTERM
+    assert stay_until_it_runs(processes, lasting).stop() == 128 + signal.SIGTERM, "the next may run"
+
+
+def test_the_commands_that_the_demo_names_work_in_another_terminal(processes: Processes, lasting: Path):
+    demo = stay_until_it_runs(processes, lasting)
+    lines = [
+        line.replace(".venv/bin/python", shlex.quote(sys.executable))
+        for line in re.findall(r"^  (?:an event|settings|a test) +(.+)$", demo.output, re.MULTILINE)
+    ]
+    assert len(lines) == 3
+    number = lines[2].split()[-1]
+    verify = f"{shlex.quote(sys.executable)} manage.py verify_subscription {number}"
+    script = "\n".join([*lines[1:], verify])
+
+    done = subprocess.run(
+        ["sh", "-e", "-c", script],
+        cwd=settings.BASE_DIR,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stderr
+    # What sends nothing needs none of these settings; the database, which is not the embedded one here, it does.
+    key = (lasting / "encryption-key").read_text()
+    event = processes.execute(shlex.split(lines[0])[1:], WEBHOOKHUB_ENCRYPTION_KEYS=key)
+    assert event.wait() == 0
+    arrival = f"received /steady event {event.output.split()[1]} "
+    until(lambda: arrival in demo.output, "the event arrives")
+    assert demo.stop() == 128 + signal.SIGTERM
+    assert (lasting / "hub.env").stat().st_mode & 0o077 == 0, "it may hold keys"
+
+
+def test_the_line_for_the_api_that_the_demo_names_sends_an_event_that_arrives(processes: Processes, lasting: Path):
+    demo = stay_until_it_runs(processes, lasting)
+    [line] = re.findall(r"^  by HTTP +(curl .+)$", demo.output, re.MULTILINE)
+    [docs] = re.findall(r"^  API +(http://\S+)$", demo.output, re.MULTILINE)
+    # What the shell would make of the line; curl itself need not be there.
+    _, _, authorization, _, content_type, _, body, url = shlex.split(line)
+
+    headers = dict(header.split(": ", 1) for header in (authorization, content_type))
+    sent = requests.post(url, data=body, headers=headers, timeout=30)
+
+    assert sent.status_code == 201, sent.text
+    until(lambda: f"received /steady event {sent.json()['uid']} " in demo.output, "the event arrives")
+    assert requests.get(docs, timeout=30).status_code == 200
+    assert (lasting / "api-key").stat().st_mode & 0o077 == 0
+    assert demo.stop() == 128 + signal.SIGTERM

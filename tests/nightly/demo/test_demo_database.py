@@ -1,0 +1,75 @@
+"""A demo on a database that another version has made says what to do; any other fault stays what it is."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo import database
+from tests.processes.support import Processes
+
+SECONDS = 60
+
+
+@pytest.fixture
+def file(processes: Processes, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database that is up to date; made once, because it takes long."""
+    made, file = tmp_path_factory.getbasetemp() / "made.sqlite3", tmp_path / "old.sqlite3"
+    processes.environment["WEBHOOKHUB_SECRET_KEY"] = "only for tests"
+    if not made.exists():
+        url = f"sqlite:///{made}"
+        assert processes.start("migrate", "--verbosity", "0", DATABASE_URL=url).wait(SECONDS) == 0
+    processes.environment["DATABASE_URL"] = f"sqlite:///{file}"
+    shutil.copy(made, file)
+    return file
+
+
+def errors_of_a_run(processes: Processes, folder: Path) -> str:
+    demo = processes.execute(["-m", "demo", "--folder", str(folder), "--events", "1"])
+    assert demo.wait(SECONDS) == 1
+    return demo.errors.strip()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        # A migration that has got another name since: what it makes is there.
+        ("DELETE FROM django_migrations WHERE name = '0004_choice_indexes'", "index idx_dead_failed already exists"),
+        # One that makes more than it did.
+        ("ALTER TABLE api_keys RENAME COLUMN last_used_at TO earlier", "api_keys has no column last_used_at"),
+        # One that now needs another that was not there.
+        ("DELETE FROM django_migrations WHERE app = 'events' AND name = '0001_initial'", "is applied before"),
+    ],
+)
+def test_a_database_of_another_version_is_told_in_one_line_with_what_to_do(
+    processes: Processes, file: Path, tmp_path: Path, change: str, why: str
+):
+    with sqlite3.connect(file) as old:
+        old.execute(change)
+
+    [said] = errors_of_a_run(processes, tmp_path / "demo").splitlines()
+
+    assert said.startswith("The database was made by another version of the hub (")
+    assert why in said
+    assert said.endswith("give another, empty one in DATABASE_URL.")
+
+
+def test_a_file_that_is_no_database_is_not_taken_for_one_of_another_version(
+    processes: Processes, file: Path, tmp_path: Path
+):
+    file.write_bytes(b"no database" * 1000)
+
+    said = errors_of_a_run(processes, tmp_path / "demo")
+
+    assert "another version" not in said
+    assert "file is not a database" in said
+
+
+def test_the_embedded_database_is_removed_by_make_clean(settings: Any):
+    settings.EMBEDDED = True
+
+    assert str(database._outdated("x")).endswith("`make clean` removes it, with all its data; then run this again.")

@@ -1,0 +1,33 @@
+"""The shop's workflows, as a newcomer watches them: real services, real time-outs, and every story as it must end."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from tests.processes.support import Processes
+
+
+def test_every_story_of_the_shop_ends_as_it_must(processes: Processes, tmp_path: Path):
+    processes.environment = {
+        name: value
+        for name, value in processes.environment.items()
+        if name != "DATABASE_URL" and not name.startswith("WEBHOOKHUB_")
+    }
+    folder = tmp_path / "demo"
+
+    demo = processes.execute(["-m", "demo.workflows", "--folder", str(folder)])
+
+    assert demo.wait(280) == 0, demo.output
+    stories = [re.split(r" {2,}", line.strip()) for line in demo.output.splitlines() if line.endswith("yes")]
+    assert [(story[0], story[2]) for story in stories] == [
+        ("an order goes through", "COMPLETED"),
+        ("the payment fails", "COMPENSATED"),
+        ("the payment service is silent", "COMPENSATED"),
+        ("the payment succeeds too late", "COMPENSATED, late fact"),
+        ("an order is cancelled", "COMPLETED"),
+        ("a customer registers", "COMPLETED"),
+    ]
+    assert demo.errors == ""
+    assert os.listdir(folder) == [], "it takes its files away"

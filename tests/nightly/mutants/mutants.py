@@ -1,0 +1,197 @@
+"""What is taken out of the product, one at a time, and which tests must notice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+
+LEASES = "tests/conformance/test_lease_races.py"
+SAGAS = "tests/conformance/test_saga_races.py"
+INTAKE = "tests/conformance/test_intake_races.py"
+REQUEUES = "tests/conformance/test_requeue_races.py"
+CRASHES = "tests/conformance/test_crash_points.py::test_a_step_cut_short_at_any_statement_and_run_again_ends_as_if_"
+DATABASE = "tests/conformance/test_database_rules.py"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`edits` are (what stands there, what stands there instead), each found exactly once in the file."""
+
+    name: str
+    file: str
+    edits: tuple[tuple[str, str], ...]
+    tests: tuple[str, ...]
+    server: bool = False  # seen only where rows are locked one by one
+
+    def mutated(self, source: str) -> str:
+        for old, new in self.edits:
+            if source.count(old) != 1:
+                raise ValueError(f"{self.name}: {self.file} holds {source.count(old)} times, and not once:\n{old}")
+            source = source.replace(old, new)
+        return source
+
+
+def mutant(name: str, file: str, old: str, new: str, *tests: str, server: bool = False) -> Mutant:
+    return Mutant(name, file, ((old, new),), tests, server)
+
+
+OWN_TOKEN = 'match=["id", "lease_token"],'
+ANY_TOKEN = 'match=["id"],'
+LEASED_F = "where=f\"{Job._meta.db_table}.status = '{LEASED}'\","
+LEASED_T = "where=f\"{table}.status = '{LEASED}'\","
+
+PROTOCOL = [
+    mutant("report: any token", "jobs/report.py", OWN_TOKEN, ANY_TOKEN, LEASES),
+    mutant("report: any status", "jobs/report.py", LEASED_F, 'where="1 = 1",', LEASES),
+    mutant("release: any token", "jobs/release.py", OWN_TOKEN, ANY_TOKEN, LEASES),
+    mutant("release: any status", "jobs/release.py", LEASED_F, 'where="1 = 1",', LEASES),
+    mutant("clean: any token", "jobs/cleaner.py", OWN_TOKEN, ANY_TOKEN, LEASES),
+    mutant("clean: any status", "jobs/cleaner.py", LEASED_T, 'where="1 = 1",', LEASES),
+    mutant("clean: before the lease has expired", "jobs/models.py", "lease_until__lt=now", "lease_until__isnull=False",
+           "tests/jobs/test_cleaner.py"),
+    mutant("lease: always the same token", "jobs/lease.py", "token = new_token()", 'token = "token"', LEASES),
+    mutant("lease: waits for other workers", "jobs/lease.py", "select_for_update(skip_locked=True)",
+           "select_for_update()", LEASES, server=True),
+    mutant("dispatch: any attempt_count", "sagas/dispatch.py", "status=status, attempt_count=attempt_count)",
+           "status=status)", SAGAS),
+    mutant("postpone: any status", "sagas/dispatch.py", "status=sagas[0].status, next_attempt_at__lte=now)",
+           "next_attempt_at__lte=now)", SAGAS),
+    mutant("dispatch: jobs that have begun are postponed", "sagas/dispatch.py",
+           "if (saga.id, saga.attempt_no) in begun]", "if False]", SAGAS),
+    mutant("dispatch: saga before job", "sagas/dispatch.py",
+           "    job_births.insert([(saga.id, saga.attempt_no, saga.next_attempt_at) for saga in go], now)\n",
+           "    _start(go, now)\n"
+           "    job_births.insert([(saga.id, saga.attempt_no, saga.next_attempt_at) for saga in go], now)\n",
+           CRASHES + "undisturbed[dispatch]"),
+    Mutant("settle: any attempt_count", "sagas/settle.py", (
+        ('                "attempt_count": verdict.saga.attempt_count,\n', ""),
+        ('match=["id", "attempt_count"],', 'match=["id"],'),
+    ), (SAGAS,)),
+    mutant("settle: marks what was not applied", "sagas/settle.py",
+           " for job in jobs if applied[job.saga_id].has_applied(job)}", " for job in jobs}", SAGAS),
+    mutant("settle: counts what another has counted", "sagas/settle.py",
+           "_to_settled(ids=list(settled), now=now) < len(settled):", "_to_settled(ids=list(settled), now=now) < 0:",
+           "tests/figures/test_agreement.py"),
+    mutant("todo: what is due is not seen", "sagas/todo.py", "next_attempt_at <= {now}", "next_attempt_at > {now}",
+           "tests/sagas/test_orchestrator.py"),
+    mutant("todo: results are not seen", "sagas/todo.py", "settled_at IS NULL AND", "settled_at IS NOT NULL AND",
+           "tests/sagas/test_orchestrator.py"),
+    mutant("kept: the first value for all of a list", "webhookhub/db/kept.py", "given[name][position]",
+           "given[name][0]", "tests/webhookhub/db/test_kept.py"),
+    mutant("settle: trusts what another may have changed", "sagas/settle.py",
+           "if changed == len(verdicts):", "if True:", SAGAS),
+    mutant("settle: takes what it does not wait for", "sagas/settle.py",
+           "return self.status == IN_PROGRESS and self.attempt_count == job.attempt_no - 1",
+           "return self.attempt_count == job.attempt_no - 1 or True", CRASHES + "undisturbed[settle Retry]"),
+    mutant("settle: never marks", "sagas/settle.py", "    _mark(settled, now)\n", "", SAGAS),
+    Mutant("bury: the dead letter last", "sagas/settle.py", (
+        ("    bury(\n        [\n            Death(", "    late = (\n        [\n            Death("),
+        ("\n\n\nFACTS = {", "\n    bury(late)\n\n\nFACTS = {"),
+    ), (CRASHES + "undisturbed[settle Bury]",)),
+    mutant("limit: one attempt more", "sagas/policy.py", "attempts >= policy.max_retry_limit",
+           "attempts > policy.max_retry_limit", "tests/sagas/test_policy.py"),
+    mutant("route: the inbox is never emptied", "events/routing.py",
+           "delete_each(RoutingInbox, [row.event_id for row in taken])", "pass",
+           "tests/events/test_routing.py"),
+    mutant("route: the inbox is emptied without a transaction", "events/routing.py",
+           "in_transaction(lambda: self._route(batch_size))", "self._route(batch_size)",
+           INTAKE, server=True),
+    mutant("route: waits for open transactions", "events/routing.py",
+           "delete_each(RoutingInbox, [row.event_id for row in taken])",
+           "RoutingInbox.objects.filter(event_id__in=[row.event_id for row in taken]).delete()", INTAKE, server=True),
+    mutant("route: unverified subscriptions too", "subscriptions/models.py",
+           "self.filter(active=True, verified=True)", "self.filter(active=True)", "tests/events/test_routing.py"),
+    mutant("requeue: without the permission", "deadletters/requeue.py", "    if lacking:\n",
+           "    if False:\n", "tests/deadletters/test_requeue.py"),
+    mutant("requeue: the same generation", "deadletters/requeue.py",
+           "return Birth(letter.event_id, letter.subscription_id, letter.saga.generation + 1, policy)",
+           "return Birth(letter.event_id, letter.subscription_id, letter.saga.generation, policy)", REQUEUES),
+    mutant("publish: another body is the same event", "events/intake.py", "    if not same:\n", "    if False:\n",
+           "tests/events/test_intake.py"),
+]  # fmt: skip
+
+NEVER = 'when="1 = 0",'
+SCHEMA = [
+    mutant("no key on saga and attempt", "jobs/migrations/0001_initial.py",
+           'models.UniqueConstraint(fields=("saga", "attempt_no"), name="uniq_job_saga_attempt"),', "",
+           DATABASE, SAGAS),
+    mutant("no key on active jobs", "jobs/migrations/0001_initial.py",
+           'models.UniqueConstraint(fields=("active_saga_id",), name="uniq_job_active_saga"),', "", DATABASE),
+    mutant("no generation in the key of sagas", "sagas/migrations/0001_initial.py",
+           'fields=("event", "subscription", "generation"), name="uniq_saga_event_subscription"',
+           'fields=("event", "subscription"), name="uniq_saga_event_subscription"', REQUEUES),
+    mutant("no key on a dead letter's requeue", "deadletters/migrations/0001_initial.py", "models.OneToOneField(",
+           "models.ForeignKey(", REQUEUES),
+    mutant("no key on a saga's dead letter", "deadletters/migrations/0001_initial.py",
+           'constraint=models.UniqueConstraint(fields=("saga",), name="uniq_dead_saga"),',
+           'constraint=models.UniqueConstraint(fields=("id",), name="uniq_dead_saga"),', DATABASE),
+    mutant("no key on source and external id", "events/migrations/0001_initial.py",
+           'fields=("source", "external_id"), name="uniq_event_source_external"',
+           'fields=("source", "external_id", "id"), name="uniq_event_source_external"', INTAKE),
+    mutant("a saga may wait at its limit", "sagas/migrations/0001_initial.py",
+           '("attempt_count__lt", models.F("max_retry_limit")),', '("attempt_count__gte", 0),', DATABASE),
+    mutant("no trigger fills the inbox", "events/migrations/0002_triggers.py",
+           '                Copy(\n                    "trg_event_inbox",\n                    "events",\n'
+           '                    "routing_inbox",\n'
+           '                    [("event_id", "id"), ("event_type", "event_type")],\n                ),\n',
+           "", "tests/events/test_routing.py"),
+    mutant("ended sagas may change", "sagas/migrations/0002_triggers.py",
+           "when=\"OLD.status IN ('Completed', 'DeadLettered')\",", NEVER, DATABASE),
+    mutant("finished jobs may change", "jobs/migrations/0002_triggers.py",
+           "when=\"OLD.status IN ('Completed', 'Failed')\",", NEVER, DATABASE),
+    mutant("settled jobs may be settled again", "jobs/migrations/0002_triggers.py",
+           'when="OLD.settled_at IS NOT NULL",', NEVER, DATABASE),
+    mutant("verified without a verification", "subscriptions/migrations/0002_triggers.py",
+           'when="OLD.verified = 0 AND NEW.verified = 1",', NEVER, "tests/subscriptions/test_models.py"),
+    mutant("a flag may have a third value", "subscriptions/migrations/0004_flags.py",
+           'NEITHER = "NEW.verified NOT IN (0, 1) OR NEW.active NOT IN (0, 1)"', 'NEITHER = "1 = 0"',
+           "tests/subscriptions/test_models.py"),
+    mutant("another address keeps the proof", "subscriptions/migrations/0002_triggers.py",
+           'Reset("trg_sub_other_url", "subscriptions", "callback_url", "verified", "0"),', "",
+           "tests/subscriptions/test_models.py"),
+]  # fmt: skip
+
+EGRESS = "tests/webhookhub/egress"
+OUTSIDE = [
+    mutant("sent although switched off or unverified", "jobs/worker.py", "if not (job.active and job.verified):",
+           "if False:", "tests/jobs/test_worker.py"),
+    mutant("sent however often it has killed a worker", "jobs/worker.py",
+           "elif job.lease_resets > hub().max_lease_resets:", "elif False:", "tests/jobs/test_worker.py"),
+    mutant("results forgotten before they are stored", "jobs/worker.py",
+           "        report(self.worker_id, batch)\n"
+           "        # Only now: if the database was lost, the results are still here when it is back.\n"
+           "        del self._reports[: len(batch)]\n",
+           "        del self._reports[: len(batch)]\n        report(self.worker_id, batch)\n",
+           "tests/jobs/test_worker.py"),
+    mutant("any address may be reached", "webhookhub/egress/addresses.py", "return may_reach(ip_address(text))",
+           "return True", f"{EGRESS}/test_names.py"),
+    mutant("metadata services may be reached", "webhookhub/egress/addresses.py",
+           "if address in METADATA or _disguised(address) & METADATA:", "if False:", f"{EGRESS}/test_addresses.py"),
+    mutant("redirects are followed", "webhookhub/egress/slot.py", "(pycurl.FOLLOWLOCATION, 0)",
+           "(pycurl.FOLLOWLOCATION, 1)", f"{EGRESS}/test_curl.py"),
+    mutant("any certificate will do", "webhookhub/egress/slot.py", "(pycurl.SSL_VERIFYPEER, 1)",
+           "(pycurl.SSL_VERIFYPEER, 0)", f"{EGRESS}/test_tls.py"),
+    mutant("any name on the certificate will do", "webhookhub/egress/slot.py", "(pycurl.SSL_VERIFYHOST, 2)",
+           "(pycurl.SSL_VERIFYHOST, 0)", f"{EGRESS}/test_tls.py"),
+    mutant("the id is not signed", "subscriptions/envelope.py",
+           'b"%b.%d.%b" % (message_id.encode(), timestamp, body)', 'b"%d.%b" % (timestamp, body)',
+           "tests/jobs/test_request.py", "tests/subscriptions/test_signing.py"),
+    mutant("the replaced secret signs no more", "subscriptions/envelope.py",
+           "timestamp < endpoint.previous_secret_until.timestamp()", "False", "tests/subscriptions/test_rotation.py",
+           "tests/jobs/test_request.py"),
+    mutant("rotate: over another's rotation", "subscriptions/secrets.py",
+           "filter(id=subscription.id, secret=subscription.secret)", "filter(id=subscription.id)",
+           "tests/subscriptions/test_signing.py"),
+    mutant("new key: over another's rotation", "subscriptions/reencryption.py", "filter(id=number, **stored)",
+           "filter(id=number)", "tests/subscriptions/test_reencryption.py"),
+    mutant("verify: an address that was changed meanwhile", "subscriptions/verification.py",
+           "filter(id=subscription.id, callback_url=subscription.callback_url)", "filter(id=subscription.id)",
+           "tests/subscriptions/test_verification.py", "tests/subscriptions/test_models.py"),
+    mutant("verify: any 2xx is a proof", "subscriptions/verification.py",
+           "if hmac.compare_digest(_echo(answer.body).encode(errors=\"replace\"), challenge.encode()):", "if True:",
+           "tests/subscriptions/test_verification.py"),
+]  # fmt: skip
+
+ALL = [*PROTOCOL, *SCHEMA, *OUTSIDE]

@@ -1,0 +1,5 @@
+"""A browser, as in tests/browser."""
+
+from tests.browser.conftest import browser, root, visitor
+
+__all__ = ["browser", "root", "visitor"]

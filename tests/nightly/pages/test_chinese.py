@@ -1,0 +1,67 @@
+"""Every page of the console in Traditional Chinese, as a browser shows it: no word of English is left on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from django.contrib.auth.models import User
+
+from jobs import states
+from sagas import transitions
+from tests.browser.visitor import Visitor
+from workflows import used
+from workflows.words import STATUSES
+
+from .test_every_page import addresses
+
+# What is seen, heard or pointed at, but for that which people and programs have written themselves.
+WORDS_OF_A_PAGE = """() => {
+  const own = "pre, code, script, style, template, datalist, .material-symbols-outlined, [translate=no]";
+  const found = [document.title];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+    const element = node.nodeType === Node.TEXT_NODE ? node.parentElement : node;
+    if (element.closest(own)) continue;
+    if (node.nodeType === Node.TEXT_NODE) found.push(node.data);
+    else for (const name of ["title", "aria-label", "placeholder", "alt", "data-done", "data-failed", "data-stale"])
+      if (element.hasAttribute(name)) found.push(element.getAttribute(name));
+  }
+  return found.map((text) => text.trim()).filter(Boolean);
+}"""
+# Ids, addresses, event types and codes are the same in every language.
+DATA = re.compile(r"[\w*?=&%-]*\d[\w*?=&%-]*|\w+\*+|\w+(?:[._/:@]+[\w*?=&%-]+)+", re.ASCII)
+WORD = re.compile(r"[A-Za-z][A-Za-z']+")
+# Names and abbreviations that Chinese texts use as they are, and the statuses of the specification.
+NAMES = {"WebhookHub", "Webhook", "API", "ID", "UTC", "GMT", "Uid", "uid", "saga", "https", "LDAP", "timeout"}
+NAMES |= {"English", "en", "zh", "hant", "esc", "traceparent"}
+NAMES |= {*transitions.STATUSES, *states.STATUSES, *STATUSES}
+# What people have named or written, and what is typed as it stands here.
+WRITTEN = "root|till|shop|tests|hub|read|payment service|no way back|command line|API key|router|orchestrator|worker"
+WRITTEN += "|cleaner|workflows|support|operations|auditors|compensation of step inventory failed"
+
+
+def written() -> re.Pattern[str]:
+    """With the texts of the definitions, which are their authors'; the longest first, for some hold others."""
+    texts = WRITTEN.split("|")
+    for definition in used.in_force().shown.values():
+        texts += [definition.title, definition.description]
+        texts += [text for step in definition.steps for text in (step.title, step.key)]
+    return re.compile(
+        "|".join(rf"\b{re.escape(text)}(?!\.?\w)" for text in sorted(texts, key=len, reverse=True)), re.ASCII
+    )
+
+
+def test_no_page_has_an_english_word_on_it(visitor: Callable[..., Visitor], root: User):
+    visit = visitor(root, language="zh-TW")
+    left: dict[str, set[str]] = {}
+    pages, own = addresses(), written()
+    for address in pages:
+        page = visit.open(address)
+        assert page.locator("html[lang=zh-hant]").count() == 1
+        for text in page.evaluate(WORDS_OF_A_PAGE):
+            for word in WORD.findall(DATA.sub(" ", own.sub(" ", text))):
+                if word not in NAMES:
+                    left.setdefault(f"{word} ({text[:80]})", set()).add(address)
+
+    assert not left, "\n".join(f"{word}: {sorted(where)[0]} and {len(where) - 1} more" for word, where in left.items())

@@ -1,0 +1,202 @@
+"""Editing subscriptions in the console."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from subscriptions.forms import SubscriptionForm
+from subscriptions.models import Subscription
+from tests.factories import SubscriptionFactory
+from tests.support import rows
+from webhookhub.db import clock
+
+NAME = "subscriptions_subscription"
+VALID = {
+    "event_type": "order.created",
+    "callback_url": "https://127.0.0.1:9443/hook",
+    "active": "on",
+    "signing_scheme": "v1",
+}
+
+pytestmark = pytest.mark.django_db
+
+
+def errors(answer: Any) -> str:
+    assert answer.status_code == 200
+    return str(answer.context["errors"])
+
+
+def test_a_subscription_can_be_added_and_starts_unverified(superuser: Client):
+    answer = superuser.post(
+        rows.add(NAME), {**VALID, "verified": "on", "verification_result": "forged", "max_retry_limit": "4"}
+    )
+
+    assert answer.status_code == 200  # a page with the secret, for those who may see it
+    subscription = Subscription.objects.get()
+    assert (subscription.event_type, subscription.max_retry_limit) == ("order.created", 4)
+    assert (subscription.active, subscription.verified, subscription.verification_result) == (True, False, "")
+    assert superuser.get(rows.change(NAME, subscription.pk)).status_code == 200
+
+
+def test_the_form_for_a_new_one_shows_only_what_can_be_filled_in(superuser: Client):
+    page = superuser.get(rows.add(NAME)).content.decode()
+
+    assert "callback_url" in page
+    assert "verification" not in page
+    assert "DatabaseDefault" not in page
+
+
+def test_a_changed_address_loses_its_verification(superuser: Client):
+    subscription: Any = SubscriptionFactory(verification_result="ok", verification_at=clock.now())
+
+    elsewhere = {"callback_url": "https://127.0.0.1:9443/elsewhere"}
+    superuser.post(rows.change(NAME, subscription.pk), {**VALID, **rows.seen(superuser, subscription.pk), **elsewhere})
+
+    subscription.refresh_from_db()
+    assert subscription.callback_url == "https://127.0.0.1:9443/elsewhere"
+    assert not subscription.verified
+    assert subscription.verification_at is None
+
+
+def test_only_what_was_changed_is_written(superuser: Client):
+    """Otherwise a secret replaced or a verification made in the same moment would be undone."""
+    subscription: Any = SubscriptionFactory(**VALID | {"active": True})
+    before = Subscription.objects.get().updated_at
+    given = {**VALID, **rows.seen(superuser, subscription.pk), "description": "another", "signing_scheme": "v1a"}
+
+    with CaptureQueriesContext(connection) as queries:
+        superuser.post(rows.change(NAME, subscription.pk), given)
+
+    [update] = [
+        query["sql"] for query in queries if query["sql"].startswith("UPDATE") and "subscriptions" in query["sql"]
+    ]
+    assert "description" in update
+    for column in ("secret", "verified", "custom_headers", "signing_scheme", "callback_url"):
+        assert column not in update
+    after = Subscription.objects.get()
+    assert (after.description, after.signing_scheme) == ("another", "v1")
+    assert after.updated_at > before
+
+
+def test_secrets_are_shown_nowhere(superuser: Client):
+    subscription: Any = SubscriptionFactory(previous_secret="old-token", custom_headers="header-token")
+
+    for address in (rows.listing(NAME), rows.change(NAME, subscription.pk)):
+        page = superuser.get(address).content.decode()
+        for token in (subscription.secret, "old-token", "header-token"):
+            assert token not in page
+
+
+def test_the_signing_scheme_is_chosen_once(superuser: Client):
+    superuser.post(rows.add(NAME), {**VALID, "signing_scheme": "v1a"})
+
+    assert Subscription.objects.get().signing_scheme == "v1a"
+    assert 'name="signing_scheme"' in superuser.get(rows.add(NAME)).content.decode()
+    page = superuser.get(rows.change(NAME, Subscription.objects.get().pk)).content.decode()
+    assert 'name="signing_scheme"' not in page
+
+
+def test_switching_off_keeps_the_verification(superuser: Client):
+    subscription: Any = SubscriptionFactory(**VALID | {"active": True})
+
+    superuser.post(rows.change(NAME, subscription.pk), {**VALID, **rows.seen(superuser, subscription.pk), "active": ""})
+
+    subscription.refresh_from_db()
+    assert (subscription.active, subscription.verified) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("event_type", "", "Give the event type to subscribe to."),
+        ("event_type", "two words", "An event type has 1 to 100 letters, digits, dots, dashes and underscores."),
+        ("event_type", "<script>", "An event type has 1 to 100 letters, digits, dots, dashes and underscores."),
+        ("callback_url", "", "Give the callback URL to deliver to."),
+        ("callback_url", "http://127.0.0.1/hook", "The callback URL must start with https://."),
+        ("callback_url", "https://u:p@127.0.0.1/", "The callback URL names a user or password; leave them out."),
+        ("callback_url", "https://10.1.2.3/", "The callback URL&#x27;s address may not be reached from this hub."),
+        ("max_retry_limit", "0", "The retry limit is a whole number from 1 to 1000, or empty."),
+        ("max_retry_limit", "many", "The retry limit is a whole number from 1 to 1000, or empty."),
+        ("max_retry_limit", "9" * 30, "The retry limit is a whole number from 1 to 1000, or empty."),
+        ("base_delay", "soon", "The base delay is a duration such as 00:00:30"),
+        ("base_delay", "2 00:00:00", "The base delay is a duration such as 00:00:30"),
+        ("base_delay", "-1", "The base delay is a duration such as 00:00:30"),
+        ("base_delay", "9" * 30, "The base delay is a duration such as 00:00:30"),
+        ("description", "x" * 201, "at most 200 characters"),
+        (
+            "description",
+            "a\u202eb",
+            "The description must hold no control characters but line breaks, and no marks that",
+        ),
+        ("description", "a\x1b[2Jb", "as U+001B is."),
+    ],
+)
+def test_what_is_wrong_is_said_in_words_that_name_the_field(superuser: Client, field: str, value: str, said: str):
+    answer = superuser.post(rows.add(NAME), {**VALID, field: value})
+
+    assert said in errors(answer)
+    assert not Subscription.objects.exists()
+
+
+@pytest.mark.parametrize("url", ["https://127.0.0.1:9443/hook", "HTTPS://127.0.0.1:9443/hook"])
+def test_a_duplicate_is_an_error_of_the_form_however_it_is_spelt(superuser: Client, url: str):
+    SubscriptionFactory(event_type="order.created", callback_url="https://127.0.0.1:9443/hook")
+
+    answer = superuser.post(rows.add(NAME), {**VALID, "callback_url": url})
+
+    assert "This address is subscribed to this event type already." in errors(answer)
+    assert Subscription.objects.count() == 1
+
+
+def test_changing_one_into_a_duplicate_is_an_error_of_the_form(superuser: Client):
+    SubscriptionFactory(event_type="order.created", callback_url="https://127.0.0.1:9443/hook")
+    other: Any = SubscriptionFactory(event_type="order.cancelled", callback_url="https://127.0.0.1:9443/hook")
+
+    answer = superuser.post(rows.change(NAME, other.pk), {**VALID, **rows.seen(superuser, other.pk)})
+
+    assert "This address is subscribed to this event type already." in errors(answer)
+
+
+@pytest.mark.mysql_family  # the embedded database lets nobody in between
+def test_a_duplicate_saved_between_the_check_and_the_save_is_an_error_of_the_form(
+    committed: None, monkeypatch: pytest.MonkeyPatch
+):
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    check = SubscriptionForm.is_valid
+    rivals: list[threading.Thread] = []
+
+    def is_valid_and_then_overtaken(form: SubscriptionForm) -> bool:
+        valid = check(form)
+        if not rivals:
+            rival = threading.Thread(target=save_the_same)
+            rivals.append(rival)
+            rival.start()
+            rival.join()
+        return valid
+
+    def save_the_same() -> None:
+        SubscriptionFactory(event_type=VALID["event_type"], callback_url=VALID["callback_url"])
+        connection.close()
+
+    monkeypatch.setattr(SubscriptionForm, "is_valid", is_valid_and_then_overtaken)
+    answer = client.post(rows.add(NAME), VALID)
+
+    assert "This address is subscribed to this event type already." in errors(answer)
+    assert Subscription.objects.count() == 1
+
+
+def test_the_list_can_be_searched_and_filtered(superuser: Client):
+    SubscriptionFactory(event_type="order.created", callback_url="https://127.0.0.1:9443/here")
+    SubscriptionFactory(event_type="order.cancelled", callback_url="https://127.0.0.1:9443/there", active=False)
+
+    for query in ("?q=cancelled", "?q=there", "?active__exact=0"):
+        listed = superuser.get(rows.listing(NAME, query)).context["cl"].result_list
+        assert [subscription.event_type for subscription in listed] == ["order.cancelled"]

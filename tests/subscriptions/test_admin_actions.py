@@ -1,0 +1,241 @@
+"""Verifying, trying out and re-keying a subscription in the console, against a real endpoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.test import Client
+from django.urls import reverse
+
+from demo.receiver import Receiver, Reply
+from subscriptions import secrets
+from subscriptions.models import Subscription
+from tests.factories import SubscriptionFactory
+from tests.support import rows
+from trail import actions
+from trail.models import Entry
+from webhookhub import cipher
+
+pytestmark = pytest.mark.django_db
+NAME = "subscriptions_subscription"
+WHY = {"reason": "it leaked"}
+VALID = {
+    "event_type": "order.created",
+    "callback_url": "https://127.0.0.1:1025/hook",
+    "active": "on",
+    "signing_scheme": "v1",
+}
+
+
+def address(verb: str, subscription: Subscription) -> str:
+    return reverse(f"admin:subscriptions_subscription_{verb}", args=[subscription.pk])
+
+
+def test_an_endpoint_that_sends_the_challenge_back_is_verified(superuser: Client, receiver: Receiver):
+    subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
+
+    page = superuser.post(address("verify", subscription), follow=True).content.decode()
+
+    subscription.refresh_from_db()
+    assert subscription.verified
+    assert "Verified: the endpoint sent the challenge back." in page
+
+
+def test_an_endpoint_that_is_not_there_is_not_verified_and_the_page_says_why(superuser: Client):
+    subscription = SubscriptionFactory.create(callback_url="https://127.0.0.1:1025/gone", verified=False)
+
+    page = superuser.post(address("verify", subscription), follow=True).content.decode()
+
+    subscription.refresh_from_db()
+    assert not subscription.verified
+    assert subscription.verification_result == "no connection to the endpoint could be made"
+    assert "Not verified: no connection to the endpoint could be made." in page
+
+
+def test_an_answer_meant_to_break_something_is_a_failed_verification(
+    superuser: Client, receiver: Receiver, monkeypatch
+):
+    monkeypatch.setattr(receiver, "take", lambda received: Reply(200, b'{"challenge":"\\ud800"}'))
+    subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
+
+    page = superuser.post(address("verify", subscription), follow=True).content.decode()
+
+    subscription.refresh_from_db()
+    assert not subscription.verified
+    assert "Not verified: the endpoint answered 200 but did not send the challenge back." in page
+    assert subscription.verification_result in superuser.get(rows.change(NAME, subscription.pk)).content.decode()
+
+
+def test_a_failed_verification_says_that_an_earlier_one_stands(superuser: Client):
+    subscription = SubscriptionFactory.create(callback_url="https://127.0.0.1:1025/gone")
+
+    page = superuser.post(address("verify", subscription), follow=True).content.decode()
+
+    assert "The verification failed: no connection to the endpoint could be made. It stays verified" in page
+    assert "Not verified" not in page
+
+
+def test_a_test_event_shows_the_answer_as_inert_text(superuser: Client, receiver: Receiver):
+    receiver.answer = lambda request: Reply(500, b"<script>alert(1)</script>")
+    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+
+    page = superuser.post(address("test", subscription), follow=True).content.decode()
+
+    assert "the endpoint answered 500 (http_500)" in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "<script>alert(1)</script>" not in page
+
+
+def test_a_new_secret_is_shown_once_in_the_page_itself_and_kept_nowhere_readable(superuser: Client):
+    subscription = SubscriptionFactory.create()
+
+    answer = superuser.post(address("rotate", subscription), WHY)
+
+    subscription.refresh_from_db()
+    secret = secrets.shown_to_the_receiver(subscription)
+    assert secret in answer.content.decode()
+    assert "no-store" in answer["Cache-Control"]
+    assert secret not in str(answer.cookies)
+    assert all(secret not in str(session.get_decoded()) for session in Session.objects.all())
+    assert secret not in superuser.get(rows.change(NAME, subscription.pk)).content.decode()
+    assert Entry.objects.get(action=actions.ROTATE).reason == "it leaked"
+
+
+def test_replacing_a_secret_says_first_what_will_happen_and_asks_why(superuser: Client):
+    subscription = SubscriptionFactory.create()
+    before = Subscription.objects.values().get()
+    assert (
+        f'href="{address("rotate", subscription)}"'
+        in superuser.get(rows.change(NAME, subscription.pk)).content.decode()
+    )
+
+    page = superuser.get(address("rotate", subscription)).content.decode()
+    assert "The old one signs as well for 24 h" in page
+    assert "is shown once" in page
+    page = superuser.post(address("rotate", subscription), {"reason": " "}).content.decode()
+    assert "Give the reason." in page
+    assert Subscription.objects.values().get() == before
+    assert not Entry.objects.filter(action=actions.ROTATE).exists()
+
+
+def replaced(client: Client, subscription: Subscription, ends: str = "") -> Any:
+    answer = client.post(address("rotate", subscription), {**WHY, "ends": ends})
+    assert answer.status_code == 200
+    return answer
+
+
+def test_a_second_new_secret_is_asked_about_while_the_first_ones_overlap_runs(superuser: Client):
+    subscription = SubscriptionFactory.create()
+    replaced(superuser, subscription)
+    before = Subscription.objects.values().get()
+
+    page = replaced(superuser, subscription).content.decode()  # as a reload sends it
+
+    assert "Nothing was changed: the secret before the present one signs as well until" in page
+    assert f"{before['previous_secret_until']:%Y-%m-%d %H:%M:%S} UTC" in page
+    assert "Replace again, and end the older one at once" in page
+    assert "whsec_" not in page
+    assert Subscription.objects.values().get() == before
+
+
+def test_a_secret_that_was_lost_is_replaced_again_once_however_often_the_page_is_sent(superuser: Client):
+    subscription = SubscriptionFactory.create()
+    replaced(superuser, subscription)
+    lost = Subscription.objects.get()
+    ends = superuser.get(address("rotate", subscription)).context["ends"]
+
+    page = replaced(superuser, subscription, ends).content.decode()
+
+    now = Subscription.objects.get()
+    assert secrets.shown_to_the_receiver(now) in page
+    assert (now.previous_secret, now.secret == lost.secret) == (lost.secret, False)
+    assert json.loads(Entry.objects.order_by("-pk")[0].details) == {"scheme": "v1", "forced": True}
+    page = replaced(superuser, subscription, ends).content.decode()
+    assert "Nothing was changed" in page
+    assert Subscription.objects.get().secret == now.secret
+
+
+@pytest.mark.parametrize(("verb", "action"), [("verify", actions.VERIFY), ("test", actions.TEST)])
+def test_a_verification_and_a_test_event_may_be_given_a_reason(
+    superuser: Client, receiver: Receiver, verb: str, action: str
+):
+    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+
+    superuser.post(address(verb, subscription), {"reason": " 客戶要求 "})
+    superuser.post(address(verb, subscription))
+    page = superuser.post(address(verb, subscription), {"reason": "a\x1b[2Jb"}, follow=True).content.decode()
+
+    assert "Nothing was sent. Reason must hold no control characters" in page
+    assert [entry.reason for entry in Entry.objects.filter(action=action).order_by("pk")] == ["客戶要求", ""]
+
+
+def test_the_secret_of_a_new_subscription_is_shown_to_those_who_may_see_it(superuser: Client):
+    answer = superuser.post(rows.add(NAME), VALID)
+    assert secrets.shown_to_the_receiver(Subscription.objects.get()) in answer.content.decode()
+
+
+def test_whoever_may_add_but_not_see_secrets_sees_none(staff: Callable[..., Client]):
+    client = staff("adder", "view_subscription", "add_subscription")
+    answer = client.post(rows.add(NAME), VALID, follow=True)
+    assert answer.redirect_chain
+    assert "whsec_" not in answer.content.decode()
+
+
+@pytest.mark.parametrize("verb", ["verify", "test", "rotate"])
+def test_without_the_permission_the_verbs_are_neither_shown_nor_possible(viewer: Client, receiver: Receiver, verb: str):
+    subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
+    before = Subscription.objects.values().get()
+
+    assert viewer.post(address(verb, subscription), WHY).status_code == 403
+    assert viewer.get(address(verb, subscription)).status_code in (403, 405)
+    assert address(verb, subscription) not in viewer.get(rows.change(NAME, subscription.pk)).content.decode()
+    assert Subscription.objects.values().get() == before
+    assert receiver.received == []
+
+
+@pytest.mark.parametrize("verb", ["verify", "test"])
+def test_a_link_alone_does_nothing(superuser: Client, verb: str):
+    subscription = SubscriptionFactory.create()
+    assert superuser.get(address(verb, subscription)).status_code == 405
+
+
+def test_custom_headers_are_stored_encrypted_named_without_values_and_sent(superuser: Client, receiver: Receiver):
+    superuser.post(
+        rows.add(NAME), {**VALID, "callback_url": receiver.url(), "headers": "X-Key: s3cret-value\nX-Two: 2"}
+    )
+    subscription = Subscription.objects.get()
+    page = superuser.get(rows.change(NAME, subscription.pk)).content.decode()
+    superuser.post(address("test", subscription))
+
+    assert "s3cret-value" not in subscription.custom_headers
+    assert "X-Key, X-Two" in page
+    assert "s3cret-value" not in page
+    [request] = receiver.received
+    assert (request.headers["x-key"], request.headers["x-two"]) == ("s3cret-value", "2")
+
+
+def test_custom_headers_stay_when_left_empty_and_go_when_asked_to(superuser: Client):
+    stored = cipher.encrypt("X-Key: value")
+    subscription: Any = SubscriptionFactory.create(callback_url=VALID["callback_url"], custom_headers=stored)
+
+    def send(**given: str) -> None:
+        form = {**VALID, **rows.seen(superuser, subscription.pk), **given}
+        superuser.post(rows.change(NAME, subscription.pk), form)
+
+    send(description="changed")
+    subscription.refresh_from_db()
+    assert (subscription.description, subscription.custom_headers) == ("changed", stored)
+
+    send(remove_headers="on")
+    subscription.refresh_from_db()
+    assert subscription.custom_headers == ""
+
+
+def test_a_bad_header_is_an_error_in_the_form(superuser: Client):
+    page = superuser.post(rows.add(NAME), {**VALID, "headers": "Host: elsewhere"}).content.decode()
+    assert "Line 1: the header Host is the hub&#x27;s own and cannot be set." in page
+    assert not Subscription.objects.exists()

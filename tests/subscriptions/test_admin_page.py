@@ -1,0 +1,288 @@
+"""A subscription's page: how its endpoint is doing, and what can be done about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from console import backfill
+from demo.receiver import Receiver, Reply
+from figures import results
+from figures.results import AttemptResult
+from sagas.models import Saga
+from subscriptions import trial
+from subscriptions.models import Subscription
+from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
+from tests.support import rows
+from trail import actions
+from trail.models import Entry
+from webhookhub.db import clock
+from webhookhub.egress.messages import Answer
+
+pytestmark = pytest.mark.django_db
+NAME = "subscriptions_subscription"
+
+
+def address(verb: str, subscription: Any) -> str:
+    name = "subscription_backfill" if verb == "backfill" else f"subscriptions_subscription_{verb}"
+    return reverse(f"admin:{name}", args=[subscription.pk])
+
+
+def page(client: Client, subscription: Any) -> str:
+    answer = client.get(rows.change(NAME, subscription.pk))
+    assert answer.status_code == 200
+    return str(answer.content.decode())
+
+
+def test_health_tells_success_and_failures_of_this_endpoint_only(viewer: Client):
+    letter = rows.dead_letter("timeout")
+    other = SubscriptionFactory.create()
+    now = clock.now()
+    outcomes = [results.COMPLETED] * 3 + [results.RETRIED]
+    results.add(
+        [
+            AttemptResult(letter.subscription_id, each, None if each == results.COMPLETED else "http_500", now, now, 5)
+            for each in outcomes
+        ]
+    )
+    delivered = SagaFactory.create(subscription=letter.subscription, status="Completed", attempt_count=1)
+    failing = SagaFactory.create(
+        subscription=letter.subscription, status="PendingRetry", attempt_count=1, final_error_code="http_503"
+    )
+
+    shown = page(viewer, letter.subscription)
+
+    assert "75.0 %" in shown
+    assert rows.change("sagas_saga", delivered.pk) in shown
+    assert rows.change("sagas_saga", failing.pk) in shown
+    assert "http_503: the endpoint answered 503" in shown
+    assert rows.change("deadletters_deadletter", letter.pk) in shown
+    assert "75.0 %" not in page(viewer, other)
+
+
+def test_the_last_success_is_told_though_none_of_the_newest_deliveries_has_come_through(viewer: Client):
+    letter = rows.dead_letter("timeout")
+
+    def outcome(outcome: str, days: int) -> AttemptResult:
+        at = clock.now() - timedelta(days=days)
+        code = None if outcome == results.COMPLETED else "timeout"
+        return AttemptResult(letter.subscription_id, outcome, code, at, at, 5)
+
+    results.add([outcome(results.RETRIED, 1)])
+    assert "Last success: none in the last" in " ".join(page(viewer, letter.subscription).split())
+
+    results.add([outcome(results.COMPLETED, 3), outcome(results.COMPLETED, 6)])
+
+    minute = clock.now() - timedelta(days=3)
+    shown = " ".join(page(viewer, letter.subscription).split())
+    assert f'Last success: about <time datetime="{minute:%Y-%m-%dT%H:%M}:00' in shown
+
+
+@pytest.mark.parametrize(
+    ("values", "advice"),
+    [
+        ({"verified": False}, "Verify the endpoint next"),
+        ({"active": False}, "Resume it"),
+        ({}, "Send a test event"),
+    ],
+)
+def test_a_subscription_that_was_never_used_says_what_to_do_next(viewer: Client, values: dict[str, Any], advice: str):
+    assert advice in page(viewer, SubscriptionFactory.create(**values))
+
+
+def test_whoever_may_not_see_deliveries_sees_no_health(staff: Callable[..., Client]):
+    subscription = SubscriptionFactory.create()
+
+    assert 'id="health"' not in page(staff("anna", "view_subscription"), subscription)
+    assert 'id="health"' in page(staff("bert", "view_subscription", "view_saga"), subscription)
+
+
+def test_pausing_asks_why_and_resuming_undoes_it(member: Callable[[str], Client]):
+    subscription = SubscriptionFactory.create()
+    client = member("operations")
+    pause, resume = address("pause", subscription), address("resume", subscription)
+    assert pause in page(client, subscription)
+    assert resume not in page(client, subscription)
+
+    assert "open wait until it is resumed" in client.get(pause).content.decode()
+    assert "Give the reason." in client.post(pause, {"reason": " "}).content.decode()
+    assert Subscription.objects.get().active
+    assert "Paused" in client.post(pause, {"reason": "maintenance"}, follow=True).content.decode()
+    assert not Subscription.objects.get().active
+    assert resume in page(client, subscription)
+    client.post(pause, {"reason": "again"})
+    client.post(resume, {"reason": "back"})
+
+    assert Subscription.objects.get().active
+    told = Entry.objects.filter(object_type="subscription").order_by("id")
+    assert [(entry.action, entry.actor, entry.reason) for entry in told] == [
+        (actions.PAUSE, "operations", "maintenance"),
+        (actions.RESUME, "operations", "back"),
+    ]
+
+
+def test_the_reason_of_an_edit_is_kept_and_alone_is_no_edit(member: Callable[[str], Client]):
+    subscription = SubscriptionFactory.create()
+    client = member("operations")
+    form = {"event_type": subscription.event_type, "callback_url": subscription.callback_url, "active": "on"}
+    form |= rows.seen(client, subscription.pk)
+
+    client.post(rows.change(NAME, subscription.pk), {**form, "reason": "nothing"})
+    client.post(rows.change(NAME, subscription.pk), {**form, "description": "new", "reason": "asked by phone"})
+
+    entry = Entry.objects.get(object_type="subscription")
+    assert (entry.action, entry.reason) == (actions.EDIT, "asked by phone")
+
+
+def test_a_test_event_shows_what_came_back(member: Callable[[str], Client], receiver: Receiver):
+    receiver.answer = lambda request: Reply(200, b"thank you \x1b[31m <b>&")
+    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+
+    shown = member("operations").post(address("test", subscription)).content.decode()
+
+    assert "The test event was taken: 200 after" in shown
+    assert "thank you" in shown
+    assert "<b>&" not in shown.partition("thank you")[2][:40]
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize(("milliseconds", "said"), [(80, "80 ms"), (4016, "4 s")])
+@pytest.mark.parametrize("code", [None, "http_503"])
+def test_how_long_a_test_event_took_is_said_as_on_all_pages(
+    superuser: Client, monkeypatch: pytest.MonkeyPatch, code: str | None, milliseconds: int, said: str
+):
+    answer = Answer(code, milliseconds, 503 if code else 200)
+    monkeypatch.setattr(trial, "send", lambda request: answer)
+
+    shown = superuser.post(address("test", SubscriptionFactory.create())).content.decode()
+
+    outcome = "failed: the endpoint answered 503 (http_503), after" if code else "was taken: 200 after"
+    assert f"The test event {outcome} {said}." in shown
+
+
+def test_past_events_are_delivered_portion_by_portion_each_once(
+    member: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(backfill, "PORTION", 2)
+    subscription = SubscriptionFactory.create()
+    now = clock.now()
+    events = [EventFactory.create(created_at=now - timedelta(minutes=number)) for number in range(1, 6)]
+    SagaFactory.create(event=events[0], subscription=subscription)
+    EventFactory.create(created_at=now - timedelta(days=2))
+    client = member("operations")
+    given = {"since": f"{now - timedelta(days=1):%Y-%m-%d %H:%M}", "reason": "new customer"}
+
+    shown = client.post(address("backfill", subscription), given).content.decode()
+    turns = 1
+    while sealed := re.search(r'name="run" value="([^"]+)"', shown):
+        again = client.post(address("backfill", subscription), {"run": sealed[1]})
+        made = Saga.objects.count()
+        client.post(address("backfill", subscription), {"run": sealed[1]})
+        assert Saga.objects.count() == made, "a portion that is sent again does nothing"
+        shown = again.content.decode()
+        turns += 1
+
+    assert turns == 3
+    assert "4 deliveries are under way, for 5 events looked at." in shown
+    assert 'id="finished"' in shown
+    assert Saga.objects.filter(subscription=subscription).count() == 5
+    told = Entry.objects.filter(action=actions.BACKFILL)
+    assert [(entry.actor, entry.reason) for entry in told] == [("operations", "new customer")]
+    assert "Nothing to do" not in shown
+
+
+def test_past_events_that_are_all_delivered_already_are_nothing_to_do_and_no_entry(
+    member: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(backfill, "PORTION", 2)
+    subscription = SubscriptionFactory.create()
+    for minutes in range(1, 4):
+        SagaFactory.create(
+            event=EventFactory.create(created_at=clock.now() - timedelta(minutes=minutes)), subscription=subscription
+        )
+    client = member("operations")
+    given = {"since": f"{clock.now() - timedelta(days=1):%Y-%m-%d %H:%M}", "reason": "to be sure"}
+
+    shown = client.post(address("backfill", subscription), given).content.decode()
+    while sealed := re.search(r'name="run" value="([^"]+)"', shown):
+        assert "Nothing to do" not in shown
+        shown = client.post(address("backfill", subscription), {"run": sealed[1]}).content.decode()
+
+    assert "Nothing to do: every event since then has its delivery" in shown
+    assert not Entry.objects.filter(action=actions.BACKFILL).exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"since": ""}, "Write the time as"),
+        ({"since": "soon"}, "Write the time as"),
+        ({"since": "2999-01-01 00:00"}, "yet to come"),
+        ({"since": "0001-01-01 00:00"}, "Write the time as"),
+        ({"reason": ""}, "Give the reason."),
+    ],
+)
+def test_a_backfill_that_makes_no_sense_is_explained(member: Callable[[str], Client], given: dict[str, str], said: str):
+    subscription = SubscriptionFactory.create()
+    values = {"since": "2026-01-01 00:00", "reason": "r", **given}
+
+    shown = member("operations").post(address("backfill", subscription), values).content.decode()
+
+    assert said in shown
+    assert "Nothing was done." in shown
+    assert not Entry.objects.filter(action=actions.BACKFILL).exists()
+
+
+def test_what_was_stored_under_other_rules_can_be_paused(member: Callable[[str], Client], hub_settings: Any):
+    subscription = SubscriptionFactory.create(callback_url="https://hooks.example.com:8443/")
+    Subscription.objects.filter(pk=subscription.pk).update(description="a\ttab")
+    hub_settings(allowed_ports=((443, 443),))
+    client = member("operations")
+
+    for verb, active in (("pause", False), ("resume", True)):
+        assert client.post(address(verb, subscription), {"reason": "maintenance"}).status_code == 302
+        subscription.refresh_from_db()
+        assert subscription.active is active
+
+
+def test_a_paused_subscription_is_to_be_resumed_before_a_backfill(member: Callable[[str], Client]):
+    subscription = SubscriptionFactory.create(active=False)
+    client = member("operations")
+
+    assert "Resume it and have it verified first" in client.get(address("backfill", subscription)).content.decode()
+    shown = client.post(address("backfill", subscription), {"since": "2026-01-01 00:00", "reason": "r"})
+    assert "must be active and verified" in shown.content.decode()
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "backfill"])
+@pytest.mark.parametrize("group", ["support", "auditors"])
+def test_others_neither_see_nor_do_it(member: Callable[[str], Client], group: str, verb: str):
+    subscription = SubscriptionFactory.create()
+    client = member(group)
+
+    assert address(verb, subscription) not in page(client, subscription)
+    assert client.get(address(verb, subscription)).status_code == 403
+    assert client.post(address(verb, subscription), {"reason": "r", "since": "2026-01-01 00:00"}).status_code == 403
+    assert Subscription.objects.get().active
+    assert not Entry.objects.filter(object_type="subscription").exists()
+
+
+def test_nobody_goes_on_with_anothers_backfill(member: Callable[[str], Client], superuser: Client, monkeypatch: Any):
+    monkeypatch.setattr(backfill, "PORTION", 1)
+    one, two = SubscriptionFactory.create(), SubscriptionFactory.create()
+    for _ in range(3):
+        EventFactory.create(created_at=clock.now() - timedelta(minutes=1))
+    given = {"since": "2026-01-01 00:00", "reason": "r"}
+    sealed = re.search(r'"run" value="([^"]+)"', superuser.post(address("backfill", one), given).content.decode())
+    assert sealed
+
+    assert member("operations").post(address("backfill", one), {"run": sealed[1]}).status_code == 403
+    assert superuser.post(address("backfill", two), {"run": sealed[1]}).status_code == 403
+    assert superuser.post(address("backfill", one), {"run": sealed[1] + "x"}).status_code == 400
+    assert Saga.objects.count() == 1

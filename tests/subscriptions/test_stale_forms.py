@@ -1,0 +1,162 @@
+"""A subscription's form that was opened before somebody else changed the subscription."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+
+from demo.receiver import Receiver
+from subscriptions import editing, secrets
+from subscriptions.fingerprint import fingerprint
+from subscriptions.forms import SubscriptionForm
+from subscriptions.models import Subscription
+from subscriptions.verification import verify
+from tests.factories import SubscriptionFactory
+from tests.support import rows
+from trail.models import Entry
+from webhookhub import cipher
+from webhookhub.console import shown
+
+NAME = "subscriptions_subscription"
+SINCE = "has been changed since you opened its form"
+
+pytestmark = pytest.mark.django_db
+
+
+def opened(client: Client, subscription: Subscription) -> dict[str, str]:
+    """The form as a page shows it now."""
+    form = {"event_type": subscription.event_type, "callback_url": subscription.callback_url}
+    return {**form, "active": "on" if subscription.active else "", **rows.seen(client, subscription.pk)}
+
+
+def send(client: Client, subscription: Subscription, form: dict[str, str]) -> str:
+    answer = client.post(rows.change(NAME, subscription.pk), form, follow=True)
+    assert answer.status_code == 200
+    return " ".join(answer.content.decode().split())
+
+
+def test_a_form_opened_before_a_pause_does_not_resume_the_subscription(superuser: Client):
+    subscription = SubscriptionFactory.create(description="")
+    form = opened(superuser, subscription)
+    editing.change(subscription, {"active": False})
+    entries = Entry.objects.count()
+
+    page = send(superuser, subscription, {**form, "description": "typed meanwhile"})
+
+    assert f"Nothing was stored: this subscription {SINCE}." in page
+    assert shown.link(rows.change(NAME, subscription.pk), "open the form anew") in page
+    assert 'value="typed meanwhile"' in page
+    stored = Subscription.objects.get()
+    assert (stored.active, stored.description, Entry.objects.count()) == (False, "", entries)
+
+
+def test_sent_again_it_is_refused_again_and_opened_anew_it_is_taken(superuser: Client):
+    subscription = SubscriptionFactory.create()
+    form = opened(superuser, subscription)
+    editing.change(subscription, {"active": False})
+
+    refused = send(superuser, subscription, {**form, "description": "mine"})
+    assert f'name="seen" value="{form["seen"]}"' in refused
+    assert SINCE in send(superuser, subscription, {**form, "description": "mine"})
+    taken = {**opened(superuser, subscription), "description": "mine"}
+
+    assert SINCE not in send(superuser, subscription, taken)
+    stored = Subscription.objects.get()
+    assert (stored.active, stored.description) == (False, "mine")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"description": "theirs"},
+        {"callback_url": "https://127.0.0.1:9443/hook?token=another"},
+        {"max_retry_limit": 7},
+        {"headers": {"X-Key": "another"}},
+        {"headers": {}},
+    ],
+    ids=str,
+)
+def test_whatever_people_edit_is_kept_from_an_older_form(superuser: Client, change: dict[str, Any]):
+    subscription = SubscriptionFactory.create(
+        callback_url="https://127.0.0.1:9443/hook?token=one", custom_headers=cipher.encrypt("X-Key: one")
+    )
+    form = opened(superuser, subscription)
+    editing.change(subscription, change)
+    before = Subscription.objects.values().get()
+
+    assert SINCE in send(superuser, subscription, {**form, "event_type": "order.paid"})
+    assert Subscription.objects.values().get() == before
+
+
+def test_what_nobody_edits_may_change_meanwhile(superuser: Client, receiver: Receiver):
+    subscription = SubscriptionFactory.create(
+        callback_url=receiver.url(), verified=False, custom_headers=cipher.encrypt("X-Key: one")
+    )
+    form = opened(superuser, subscription)
+    secrets.rotate(subscription)
+    verify(subscription)
+    Subscription.objects.update(custom_headers=cipher.encrypt("X-Key: one"))
+
+    assert SINCE not in send(superuser, subscription, {**form, "description": "mine"})
+    stored = Subscription.objects.get()
+    assert (stored.description, stored.verified, stored.secret) == ("mine", True, subscription.secret)
+
+
+def test_a_form_that_is_sent_twice_is_taken_once_and_not_complained_about(superuser: Client):
+    subscription = SubscriptionFactory.create()
+    form = {**opened(superuser, subscription), "description": "mine"}
+
+    for _ in range(2):
+        assert SINCE not in send(superuser, subscription, form)
+
+    assert Entry.objects.filter(object_type="subscription").count() == 1
+
+
+def test_what_does_not_say_what_it_has_seen_is_refused(superuser: Client):
+    subscription = SubscriptionFactory.create()
+    form = {**opened(superuser, subscription), "description": "mine", "seen": ""}
+
+    assert "it cannot be told whether this subscription has been changed" in send(superuser, subscription, form)
+    assert Subscription.objects.get().description != "mine"
+
+
+def test_what_a_form_has_seen_cannot_be_made_by_guessing_at_what_it_hides(settings: Any):
+    subscription = SubscriptionFactory.create(callback_url="https://127.0.0.1:9443/hook?token=one")
+    seen = fingerprint(subscription)
+
+    settings.SECRET_KEY = "another"
+
+    assert fingerprint(subscription) != seen
+
+
+@pytest.mark.mysql_family  # the embedded database lets nobody in between
+def test_a_pause_between_the_check_and_the_save_is_not_undone(committed: None, monkeypatch: pytest.MonkeyPatch):
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    subscription = SubscriptionFactory.create(description="")
+    form = opened(client, subscription)
+    check = SubscriptionForm.is_valid
+    rivals: list[threading.Thread] = []
+
+    def is_valid_and_then_overtaken(form: SubscriptionForm) -> bool:
+        valid = check(form)
+        if not rivals:
+            rivals.append(threading.Thread(target=pause))
+            rivals[0].start()
+            rivals[0].join()
+        return valid
+
+    def pause() -> None:
+        editing.change(Subscription.objects.get(), {"active": False})
+        connection.close()
+
+    monkeypatch.setattr(SubscriptionForm, "is_valid", is_valid_and_then_overtaken)
+
+    assert SINCE in send(client, subscription, {**form, "description": "typed meanwhile"})
+    stored = Subscription.objects.get()
+    assert (stored.active, stored.description) == (False, "")

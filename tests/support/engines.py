@@ -1,0 +1,28 @@
+"""The database engines that the suite runs on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .server import NoServer, PrivateServer
+
+SQLITE, MARIADB, MYSQL = "sqlite", "mariadb", "mysql"
+ENGINES = (SQLITE, MARIADB, MYSQL)
+# A server that runs already, instead of a private one.
+GIVEN = {MARIADB: "TEST_DATABASE_URL", MYSQL: "TEST_MYSQL_URL"}
+
+
+@contextmanager
+def database_on(engine: str) -> Iterator[str]:
+    """The URL of a database on this engine, empty for SQLite; NoServer if there is none."""
+    if engine == SQLITE:
+        yield ""
+    elif url := os.environ.get(GIVEN[engine]):
+        yield url
+    elif engine == MYSQL:
+        raise NoServer("TEST_MYSQL_URL names no MySQL server")
+    else:
+        with PrivateServer() as server:
+            yield server.url()

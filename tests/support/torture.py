@@ -1,0 +1,27 @@
+"""Runs the torture as a process, and reads what it has found."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.torture.fleet import ROOT
+
+SUMMARY = "summary.json"
+
+
+def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.torture", "--logs", str(folder), "--json", str(folder / SUMMARY), *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+def torture(folder: Path, *options: str) -> dict[str, Any]:
+    """The figures of a run in which every claim held. It starts its own server, to kill it."""
+    done = run(folder, *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads((folder / SUMMARY).read_text())
+    assert not any(verdict["found"] for verdict in document["verdicts"])
+    return dict(document["figures"])

@@ -1,0 +1,269 @@
+"""The client against a hub that answers by a script."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from webhookhub import client as exported
+from webhookhub.client import (
+    Client,
+    Conflict,
+    Event,
+    Failed,
+    Forbidden,
+    HubError,
+    Invalid,
+    Published,
+    RateLimited,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    UnexpectedAnswer,
+    raise_for_failures,
+)
+
+from .scripted import Answer, Asked, ScriptedHub, problem, stored
+
+ROOT = Path(__file__).resolve().parents[3]
+KEY = "whk_id_secret"
+
+
+def client(hub: ScriptedHub, **options: Any) -> Client:
+    return Client(hub.url, KEY, **{"deadline": 5.0, "timeout": 2.0, **options})
+
+
+def test_it_is_imported_without_settings_and_without_django():
+    code = "import sys, webhookhub.client; sys.exit('django' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={"PATH": ""}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert all(hasattr(exported, name) for name in exported.__all__)
+
+
+def test_an_event_is_sent_with_its_key_and_fields():
+    with ScriptedHub(answer=stored) as hub, client(hub) as producer:
+        result = producer.publish("order.created", {"n": "Zoë"}, external_id="o-1", correlation_id="c-1")
+    [asked] = hub.asked
+    assert result == Published("u", "o-1", "c", created=True)
+    assert (asked.path, asked.headers["Authorization"]) == ("/api/v1/events", f"Bearer {KEY}")
+    assert asked.document == {
+        "event_type": "order.created",
+        "payload": {"n": "Zoë"},
+        "external_id": "o-1",
+        "correlation_id": "c-1",
+    }
+
+
+def test_a_netrc_file_does_not_replace_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login somebody password else\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    with ScriptedHub(answer=stored) as hub, client(hub) as producer:
+        producer.publish("a", 1)
+    assert hub.asked[0].headers["Authorization"] == f"Bearer {KEY}"
+
+
+PASSING = {
+    "a dropped connection": Answer(drop=True),
+    "502": problem(502),
+    "503": problem(503),
+    "504": Answer(504, text="<html>gateway</html>"),
+    "429": problem(429, headers={"Retry-After": "0"}),
+}
+
+
+@pytest.mark.parametrize("failure", PASSING.values(), ids=PASSING)
+def test_what_passes_is_tried_again_under_the_same_made_up_id(failure: Answer):
+    success = Answer(200, {"uid": "u", "created": False, "correlation_id": "c"})
+    with ScriptedHub(failure, failure, success) as hub, client(hub) as producer:
+        result = producer.publish("a", 1)
+    assert len(hub.asked) == 3
+    [external_id] = {asked.document["external_id"] for asked in hub.asked}
+    assert (result.external_id, result.created) == (external_id, False)
+    assert len(external_id) == 32
+
+
+def test_two_events_without_an_id_get_two():
+    with ScriptedHub(answer=stored) as hub, client(hub) as producer:
+        assert producer.publish("a", 1).external_id != producer.publish("a", 1).external_id
+
+
+def test_a_hub_that_does_not_answer_in_time_is_tried_again():
+    first = Answer(before=lambda: time.sleep(0.4), drop=True)
+    with ScriptedHub(first, Answer(201, {"uid": "u", "created": True})) as hub, client(hub, timeout=0.2) as producer:
+        assert producer.publish("a", 1).uid == "u"
+    assert len(hub.asked) == 2
+
+
+def test_the_hubs_wish_to_wait_is_respected():
+    waits = problem(429, headers={"Retry-After": "1"})
+    with ScriptedHub(waits, Answer(201, {"uid": "u"})) as hub, client(hub) as producer:
+        started = time.monotonic()
+        producer.publish("a", 1)
+        assert time.monotonic() - started >= 1
+
+
+def test_a_wait_beyond_the_deadline_is_an_error_at_once():
+    with ScriptedHub(problem(429, headers={"Retry-After": "60"})) as hub, client(hub) as producer:
+        started = time.monotonic()
+        with pytest.raises(RateLimited) as caught:
+            producer.publish("a", 1, external_id="x")
+        assert time.monotonic() - started < 2
+    assert (caught.value.retry_after, caught.value.status, caught.value.external_id) == (60.0, 429, "x")
+    assert len(hub.asked) == 1
+
+
+def test_it_gives_up_at_the_deadline_and_says_under_which_id():
+    with ScriptedHub(problem(503, "The database is away.")) as hub, client(hub, deadline=1.0) as producer:
+        started = time.monotonic()
+        with pytest.raises(Unavailable, match="The database is away") as caught:
+            producer.publish("a", 1)
+        assert time.monotonic() - started < 3
+    assert 2 <= len(hub.asked) <= 6
+    assert caught.value.external_id == hub.asked[0].document["external_id"]
+
+
+def test_a_hub_that_is_not_there_is_unavailable():
+    with ScriptedHub(Answer()) as hub:
+        pass
+    with Client(hub.url, KEY, deadline=0.5) as producer, pytest.raises(Unavailable) as caught:
+        producer.publish("a", 1)
+    assert caught.value.status is None
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (401, Unauthorized),
+        (403, Forbidden),
+        (409, Conflict),
+        (413, TooLarge),
+        (422, Invalid),
+        (404, UnexpectedAnswer),
+        (302, UnexpectedAnswer),
+        (500, Unavailable),
+    ],
+)
+def test_what_does_not_pass_is_raised_at_once_by_its_name(status: int, kind: type[HubError]):
+    refusal = problem(status, "payload is wrong.", errors=[{"field": "payload", "message": "is wrong"}], uid="u-1")
+    with ScriptedHub(refusal) as hub, client(hub) as producer, pytest.raises(HubError) as caught:
+        producer.publish("a", 1)
+    assert type(caught.value) is kind
+    assert (caught.value.status, len(hub.asked)) == (status, 1)
+    assert str(caught.value) == f"payload is wrong. (status {status})"
+    assert caught.value.errors == (("payload", "is wrong"),)
+    assert not isinstance(caught.value, Conflict) or caught.value.uid == "u-1"
+
+
+@pytest.mark.parametrize("text", ["<html>welcome</html>", "[]", "{}", ""])
+def test_an_answer_that_is_not_a_hubs_is_no_success(text: str):
+    with ScriptedHub(Answer(200, text=text)) as hub, client(hub) as producer, pytest.raises(UnexpectedAnswer):
+        producer.publish("a", 1)
+
+
+@pytest.mark.parametrize("payload", [float("nan"), {1, 2}, object(), "\ud800"])
+def test_a_payload_that_is_no_json_is_refused_before_it_is_sent(payload: Any):
+    with ScriptedHub(answer=stored) as hub, client(hub) as producer, pytest.raises(Invalid) as caught:
+        producer.publish("a", payload)
+    assert caught.value.errors[0].field == "payload"
+    assert hub.asked == []
+
+
+@pytest.mark.parametrize("url", ["", "hub.example.com", "ftp://hub", "https://", "https://hub/?x=1"])
+def test_a_wrong_address_is_refused(url: str):
+    with pytest.raises(ValueError, match="url must be the hub's address"):
+        Client(url, KEY)
+
+
+@pytest.mark.parametrize("key", ["", " ", "whk_\n", "schlüssel"])
+def test_a_wrong_key_is_refused_and_not_shown(key: str):
+    with pytest.raises(ValueError, match=r"^key must be an API key"):
+        Client("https://hub.example.com", key)
+
+
+def events(count: int, payload: Any = 1) -> list[Event]:
+    return [Event("a", payload, external_id=f"e{n}") for n in range(count)]
+
+
+def test_many_events_go_a_thousand_at_a_time():
+    with ScriptedHub(answer=stored) as hub, client(hub) as producer:
+        results = producer.publish_many(iter(events(2500)))
+    assert [len(asked.document["events"]) for asked in hub.asked] == [1000, 1000, 500]
+    assert [result.external_id for result in results] == [f"e{n}" for n in range(2500)]
+    assert all(isinstance(result, Published) and result.created for result in results)
+    raise_for_failures(results)
+
+
+def test_large_events_go_fewer_at_a_time():
+    with ScriptedHub(answer=stored) as hub, client(hub) as producer:
+        assert len(producer.publish_many(events(50, "x" * 200_000))) == 50
+    assert [len(asked.document["events"]) for asked in hub.asked] == [19, 19, 12]
+
+
+def test_no_events_are_no_request():
+    with ScriptedHub(answer=stored) as hub, client(hub) as producer:
+        assert producer.publish_many([]) == []
+    assert hub.asked == []
+
+
+def test_a_batch_that_the_hub_finds_too_large_is_halved():
+    def answer(asked: Asked) -> Answer:
+        return stored(asked) if len(asked.document["events"]) <= 3 else problem(413)
+
+    with ScriptedHub(answer=answer) as hub, client(hub) as producer:
+        results = producer.publish_many(events(10))
+    assert [result.external_id for result in results] == [f"e{n}" for n in range(10)]
+    assert all(isinstance(result, Published) for result in results)
+
+    with ScriptedHub(problem(413)) as hub, client(hub) as producer:
+        [result] = producer.publish_many(events(1))
+    assert isinstance(result, Failed)
+    assert isinstance(result.error, TooLarge)
+
+
+def test_one_that_is_refused_does_not_hold_up_the_others():
+    results = [
+        {"status": 201, "uid": "u0", "correlation_id": "c"},
+        {"status": 422, "problem": {"detail": "events[1].payload is bad.", "errors": [{"field": "f", "message": "m"}]}},
+        {"status": 200, "uid": "u2", "correlation_id": "c"},
+        {"status": 409, "problem": {"detail": "conflict", "uid": "u9"}},
+    ]
+    given = [*events(2), Event("a", {1}, external_id="no json"), *events(4)[2:]]
+    with ScriptedHub(Answer(200, {"results": results})) as hub, client(hub) as producer:
+        found = producer.publish_many(given)
+    kinds = [type(result.error if isinstance(result, Failed) else result) for result in found]
+    assert kinds == [Published, Invalid, Invalid, Published, Conflict]
+    assert [result.external_id for result in found] == ["e0", "e1", "no json", "e2", "e3"]
+    assert [result.created for result in found if isinstance(result, Published)] == [True, False]
+    with pytest.raises(Invalid, match="payload is bad"):
+        raise_for_failures(found)
+
+
+def test_a_batch_that_fails_as_a_whole_leaves_a_result_for_each_and_the_next_is_tried():
+    def answer(asked: Asked) -> Answer:
+        return problem(503) if asked.document["events"][0]["external_id"] == "e0" else stored(asked)
+
+    with ScriptedHub(answer=answer) as hub, client(hub, deadline=0.3) as producer:
+        found = producer.publish_many(events(1500))
+    assert [isinstance(result, Failed) for result in found] == [True] * 1000 + [False] * 500
+    assert isinstance(found[0], Failed)
+    assert isinstance(found[0].error, Unavailable)
+
+
+def test_after_a_wrong_key_nothing_more_is_tried():
+    with ScriptedHub(problem(401)) as hub, client(hub) as producer:
+        found = producer.publish_many(events(2500))
+    assert len(hub.asked) == 1
+    assert len(found) == 2500
+    assert {type(result.error) for result in found if isinstance(result, Failed)} == {Unauthorized}
+
+
+def test_an_answer_with_too_few_results_is_not_believed():
+    with ScriptedHub(Answer(200, {"results": [{"status": 201, "uid": "u"}]})) as hub, client(hub) as producer:
+        found = producer.publish_many(events(2))
+    assert [type(result.error) for result in found if isinstance(result, Failed)] == [UnexpectedAnswer] * 2

@@ -1,0 +1,603 @@
+"""Workflows in the console: found by what people know, shown with what stands in their way, put right by hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import translation
+from django.utils.html import escape
+
+from events.intake import publish
+from sagas.models import Saga
+from tests.support import rows
+from tests.workflows import shop
+from tests.workflows.support import catch_up, instance, tracked
+from workflows import lists
+from workflows.checks import used_definitions_are_as_they_were
+from workflows.models import Fact, Instance
+from workflows.registry import SHIPPED, load
+
+pytestmark = pytest.mark.django_db
+
+NAME = "workflows_instance"
+VIEW = ("view_instance", "view_event", "view_saga")
+ACTIONS = {"retry": "retry_step", "mark": "mark_compensated", "close": "close_workflow"}
+
+
+@pytest.fixture
+def watcher(staff: Callable[..., Client]) -> Client:
+    return staff("watcher", *VIEW)
+
+
+@pytest.fixture
+def operator(staff: Callable[..., Client]) -> Client:
+    return staff("operator", *VIEW, *ACTIONS.values())
+
+
+def text_of(client: Client, address: str) -> str:
+    answer = client.get(address)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def listed(client: Client, query: str = "") -> list[str]:
+    page = text_of(client, rows.listing(NAME, query))
+    return re.findall(r"<td>(o-\d+|c-\d+)</td>", page)
+
+
+def page(saga: Instance) -> str:
+    return rows.change(NAME, saga.pk)
+
+
+def act(saga: Instance, action: str) -> str:
+    return reverse("admin:workflows_instance_act", args=[saga.pk, action])
+
+
+def send(client: Client, saga: Instance, action: str, **given: Any) -> Any:
+    return client.post(act(saga, action), {"token": "0" * 32, "reason": "because", **given})
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", ["c-5", "o-4", "o-3", "o-2", "o-1"]),
+        ("?saga_type=order_submission", ["o-4", "o-3", "o-2", "o-1"]),
+        ("?status=IN_PROGRESS", ["c-5", "o-2"]),
+        ("?saga_type=order_submission&status=IN_PROGRESS&step=payment", ["o-2"]),
+        ("?saga_type=order_submission&step=payment", ["o-4", "o-2"]),
+        ("?operator=1", ["o-4"]),
+        ("?age=hour", ["c-5", "o-4", "o-3", "o-2", "o-1"]),
+        ("?age=over-week", []),
+        ("?q=o-3", ["o-3"]),
+        ("?q=o", []),
+        ("?q=o-4&status=FAILED&saga_type=order_submission&step=payment&operator=1&age=hour", ["o-4"]),
+        ("?q=o-4&status=COMPLETED", []),
+        ("?q=o-4&saga_type=customer_registration", []),
+        ("?q=o-2&saga_type=order_submission&step=shipping", []),
+        ("?q=o-3&operator=1", []),
+        ("?q=o-1&age=over-week", []),
+    ],
+)
+def test_the_list_is_narrowed_by_what_is_chosen(watcher: Client, query: str, expected: list[str]):
+    shop.completed("o-1")
+    shop.waiting_for_payment("o-2")
+    shop.declined("o-3")
+    shop.failed("o-4")
+    publish("customer.registered", {"customer_id": "c-5"}, correlation_id="c-5")
+    catch_up()
+
+    assert listed(watcher, query) == expected
+
+
+def test_a_workflow_is_found_by_its_saga_id_too(watcher: Client):
+    saga = shop.completed("o-1")
+
+    assert listed(watcher, f"?q={saga.saga_id}") == ["o-1"]
+
+
+def test_what_is_chosen_narrows_a_search_by_saga_id_too(watcher: Client):
+    saga = shop.completed("o-1")
+
+    assert listed(watcher, f"?q={saga.saga_id}&status=FAILED") == []
+    assert listed(watcher, f"?q={saga.saga_id}&status=COMPLETED") == ["o-1"]
+
+
+def test_what_is_chosen_of_an_aggregate_is_found_behind_many_others_of_it(
+    watcher: Client, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(lists, "PAGE", 2)
+    for number in range(4):
+        shop.order(f"o-{number}", "order.submitted")
+    Instance.objects.update(aggregate_id="c-1")
+    Instance.objects.filter(correlation_key="o-0").update(status="FAILED")
+    oldest = str(instance("o-0").saga_id)
+
+    shown = text_of(watcher, rows.listing(NAME, "?q=c-1&status=FAILED"))
+
+    assert (shown.count("<td>c-1</td>"), oldest in shown) == (1, True)
+    monkeypatch.setattr(lists, "WINDOW", 3)
+    shown = text_of(watcher, rows.listing(NAME, "?q=c-1&status=FAILED"))
+    assert "None of the newest that were looked at; there may be older ones." in shown
+
+
+def test_the_list_goes_on_where_the_page_before_ended(watcher: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lists, "PAGE", 2)
+    for number in range(5):
+        shop.order(f"o-{number}", "order.submitted")
+
+    for query in ("?", "?age=day&"):
+        found, before = [], ""
+        while True:
+            answer = text_of(watcher, rows.listing(NAME, query + before))
+            found += re.findall(r"<td>(o-\d+)</td>", answer)
+            older = re.search(r'href="\?([^"]*before=\d+)"', answer)
+            if older is None:
+                break
+            before = older[1].replace("&amp;", "&")
+            query = "?"
+        assert found == ["o-4", "o-3", "o-2", "o-1", "o-0"]
+
+
+def test_a_page_that_has_looked_at_enough_says_so_and_leads_on(watcher: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lists, "WINDOW", 2)
+    for number in range(3):
+        shop.order(f"o-{number}", "order.submitted")
+    shop.order("o-3", "order.submitted")
+    Instance.objects.exclude(correlation_key="o-3").update(started_at="2000-01-01T00:00:00Z")
+
+    answer = text_of(watcher, rows.listing(NAME, "?age=over-week"))
+
+    assert re.findall(r"<td>(o-\d+)</td>", answer) == ["o-2", "o-1"]
+    last = instance("o-1").pk
+    assert f"before={last}" in answer
+    assert listed(watcher, f"?age=over-week&before={last}") == ["o-0"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["?status=nonsense", "?saga_type=x", "?age=x", "?colour=red", "?before=x", "?operator=2", "?p=1"],
+)
+def test_a_filter_that_makes_no_sense_is_a_bad_request(watcher: Client, query: str):
+    assert watcher.get(rows.listing(NAME, query)).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("?saga_type=customer_registration&step=payment", ["c-2"]),
+        ("?saga_type=&step=payment", ["c-2", "o-1"]),
+        ("?step=nonsense", ["c-2", "o-1"]),
+        ("?saga_type=customer_registration&status=COMPLETED&step=payment", []),
+    ],
+)
+def test_the_step_of_the_workflow_that_was_chosen_before_is_forgotten_with_it(
+    watcher: Client, query: str, expected: list[str]
+):
+    shop.waiting_for_payment("o-1")
+    publish("customer.registered", {"customer_id": "c-2"}, correlation_id="c-2")
+    catch_up()
+
+    assert listed(watcher, query) == expected
+    shown = text_of(watcher, rows.listing(NAME, query))
+    assert not re.search(r'<option value="payment"[^>]*selected', shown)
+
+
+def test_an_empty_list_says_how_a_workflow_begins(watcher: Client):
+    assert "One begins when an event arrives" in text_of(watcher, rows.listing(NAME))
+
+
+def test_a_page_shows_the_diagram_the_timeline_and_what_stands_in_the_way(watcher: Client):
+    saga = shop.waiting_for_payment("o-1")
+    delivery = shop.delivery("o-1", "inventory.reserved", "PendingRetry", "http_503")
+
+    shown = text_of(watcher, page(saga))
+
+    assert "stuck at payment: inventory.reserved → payment service, PendingRetry, 5 attempts, http_503" in shown
+    assert '<svg xmlns="http://www.w3.org/2000/svg"' in shown
+    assert "Process payment: running" in shown
+    assert f'href="{rows.change("sagas_saga", delivery.pk)}"' in shown
+    assert f'href="{rows.change("events_event", delivery.event_id)}"' in shown
+    assert "Deliver again" not in shown, "a watcher only watches"
+    assert "deliver again" not in shown
+
+
+def test_who_may_not_see_events_or_deliveries_gets_no_links_to_them(staff: Callable[..., Client]):
+    saga = shop.waiting_for_payment("o-1")
+    shop.delivery("o-1", "inventory.reserved", "PendingRetry", "http_503")
+
+    shown = text_of(staff("anna", "view_instance"), page(saga))
+
+    assert "inventory.reserved" in shown
+    assert "/admin/events/event/" not in shown
+    assert "/admin/sagas/saga/" not in shown
+
+
+@pytest.mark.parametrize("life", [shop.completed, shop.declined, shop.failed], ids=lambda life: life.__name__)
+def test_every_state_can_be_shown(watcher: Client, life: Callable[[str], Instance]):
+    saga = life("o-1")
+
+    assert saga.status in text_of(watcher, page(saga))
+    assert saga.status in text_of(watcher, rows.listing(NAME))
+
+
+def test_hostile_content_stays_text(operator: Client):
+    tracked()
+    hostile = rows.HOSTILE[:90]
+    for event_type in ("order.submitted", "payment.failed"):
+        publish(event_type, {"order_id": "<script>alert(2)</script>", "reason": hostile}, correlation_id="o-1")
+    catch_up()
+    saga = instance("o-1")
+
+    for address in (page(saga), rows.listing(NAME), act(saga, "mark")):
+        shown = text_of(operator, address)
+        assert "<script>alert" not in shown
+    assert escape("<script>alert(1)</script>") in text_of(operator, page(saga))
+
+
+def test_nobody_adds_changes_or_deletes_a_workflow(superuser: Client):
+    saga = shop.declined("o-1")
+    before = list(Instance.objects.values())
+
+    assert superuser.get(rows.add(NAME)).status_code == 403
+    assert superuser.post(rows.add(NAME), {}).status_code == 403
+    assert superuser.post(page(saga), {"status": "COMPLETED"}).status_code == 403
+    assert superuser.post(rows.listing(NAME), {"action": "delete_selected"}).status_code == 403
+    assert superuser.get(rows.delete(NAME, saga.pk)).status_code == 403
+    assert superuser.post(rows.delete(NAME, saga.pk), {"post": "yes"}).status_code == 403
+    assert list(Instance.objects.values()) == before
+
+
+def test_without_the_permission_to_see_them_there_are_no_workflows(staff: Callable[..., Client], client: Client):
+    saga = shop.declined("o-1")
+    anna = staff("anna", "view_event", *ACTIONS.values())
+    addresses = [
+        rows.listing(NAME),
+        page(saga),
+        reverse("admin:workflows_instance_definitions"),
+        reverse("admin:workflows_instance_definition", args=["order_submission"]),
+        *(act(saga, action) for action in ACTIONS),
+    ]
+
+    for address in addresses:
+        assert anna.get(address).status_code == 403
+        assert client.get(address)["Location"].startswith("/admin/login/")
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_each_action_has_a_permission_of_its_own(staff: Callable[..., Client], action: str):
+    saga = shop.declined("o-1")
+    others = staff("others", *VIEW, *(set(ACTIONS.values()) - {ACTIONS[action]}))
+    before = Fact.objects.count()
+
+    assert others.get(act(saga, action)).status_code == 403
+    assert send(others, saga, action, step="inventory").status_code == 403
+    assert act(saga, action) not in text_of(others, page(saga))
+    own = staff("own", *VIEW, ACTIONS[action])
+    assert own.get(act(saga, action)).status_code == 200
+    assert act(saga, action) in text_of(own, page(saga))
+    assert Fact.objects.count() == before
+
+
+def test_an_operator_has_what_died_delivered_again(operator: Client):
+    from tests.api.test_sagas import buried
+
+    saga = shop.waiting_for_payment("o-1")
+    buried(shop.delivery("o-1", "inventory.reserved", "DeadLettered", "http_503"))
+    assert "inventory.reserved → payment service" in text_of(operator, act(saga, "retry"))
+
+    done = send(operator, saga, "retry", step="payment")
+    again = send(operator, saga, "retry", step="payment")
+
+    assert done["Location"] == again["Location"] == page(saga)
+    [new] = Saga.objects.filter(generation=1)
+    fact = Fact.objects.get(role="retried")
+    assert (fact.actor, fact.reason, fact.step) == ("operator", "because", "payment")
+    shown = text_of(operator, page(saga))
+    assert f"On its way again: delivery {new.pk}." in shown
+    assert "Reason: because" in shown
+
+
+def test_an_operator_has_one_delivery_repeated_that_had_arrived(operator: Client):
+    saga = shop.waiting_for_payment("o-1")
+    arrived = shop.delivery("o-1", "inventory.reserved", "Completed", attempts=1)
+    address = f"{act(saga, 'retry')}?delivery={arrived.pk}"
+    assert address in text_of(operator, page(saga))
+    assert f"Chosen: delivery {arrived.pk}." in text_of(operator, address)
+
+    assert send(operator, saga, "retry", step="payment", delivery=arrived.pk).status_code == 302
+
+    assert Saga.objects.filter(generation=1, event=arrived.event_id).count() == 1
+
+
+def test_an_operator_marks_steps_as_compensated_and_closes_the_rest(operator: Client):
+    saga = shop.failed("o-1")
+    assert saga.needs_operator
+
+    send(operator, saga, "mark", step="inventory")
+    catch_up()
+
+    assert not instance("o-1").needs_operator
+    other = shop.failed("o-2")
+    send(operator, other, "close")
+    catch_up()
+    assert not instance("o-2").needs_operator
+    assert "closed" in text_of(operator, page(other))
+
+
+def test_a_step_that_was_undone_meanwhile_is_not_taken_for_the_whole(operator: Client):
+    """Somebody opened the page when a step waited; before they sent it, that step was undone."""
+    saga = shop.failed("o-1")
+    send(operator, saga, "mark", step="inventory", token="1" * 32)
+    catch_up()
+    before = Fact.objects.count()
+
+    answer = send(operator, saga, "mark", step="inventory", token="2" * 32)
+
+    assert "inventory cannot be chosen, or no longer." in answer.content.decode()
+    assert Fact.objects.count() == before
+
+
+def test_marking_is_not_offered_before_anything_has_failed(operator: Client):
+    saga = shop.order("o-1", "order.submitted", "inventory.reserved", "inventory.release_failed")
+    assert saga.status == "IN_PROGRESS"
+
+    assert act(saga, "mark") not in text_of(operator, page(saga))
+    declined = shop.declined("o-2")
+    assert act(declined, "mark") in text_of(operator, page(declined))
+
+
+def test_a_form_that_is_sent_twice_says_that_it_was_done(operator: Client):
+    saga = shop.failed("o-1")
+    send(operator, saga, "mark", step="inventory")
+    catch_up()
+    before = Fact.objects.count()
+
+    again = send(operator, saga, "mark", step="inventory")
+
+    assert again.status_code == 302
+    assert "This was done already, and was not done again." in text_of(operator, page(saga))
+    assert Fact.objects.count() == before
+
+
+def test_who_goes_back_and_chooses_otherwise_can_send_it_after_all(operator: Client):
+    saga = shop.declined("o-1")
+    send(operator, saga, "mark", step="inventory")
+    before = Fact.objects.count()
+
+    asked = send(operator, saga, "mark", step="order")
+    assert "This page was used already, for something else." in asked.content.decode()
+    assert Fact.objects.count() == before
+    found = re.search(r'name="token" value="([0-9a-f]{32})"', asked.content.decode())
+    assert found is not None
+
+    assert send(operator, saga, "mark", step="order", token=found[1]).status_code == 302
+    assert set(Fact.objects.filter(role="compensated").values_list("step", flat=True)) == {"inventory", "order"}
+
+
+@pytest.mark.parametrize(
+    ("action", "given", "said"),
+    [
+        ("close", {"reason": ""}, "Say why."),
+        ("close", {"reason": "x" * 501}, "1 to 500 characters"),
+        ("close", {"reason": "‮"}, "as U+202E is"),
+        ("close", {"token": "x"}, "Nothing has been done"),
+        ("close", {"token": ""}, "Look at it once more, and send it again."),
+        ("retry", {"step": "payment", "delivery": "x"}, "Look at it once more, and send it again."),
+        ("mark", {"step": "nonsense"}, "nonsense cannot be chosen, or no longer."),
+        ("retry", {"step": ""}, "This field is required"),
+        ("retry", {"step": "payment"}, "no delivery of what payment reacts to has died"),
+        ("retry", {"step": "payment", "delivery": "4711"}, "4711 is not the latest of any event of this workflow"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_nothing_is_stored(
+    operator: Client, action: str, given: dict[str, str], said: str
+):
+    saga = shop.declined("o-1")
+    before = Fact.objects.count()
+
+    answer = send(operator, saga, action, **given)
+
+    assert answer.status_code == 200
+    assert said in answer.content.decode()
+    assert Fact.objects.count() == before
+
+
+def test_a_workflow_that_went_well_is_not_closed_by_its_address_either(operator: Client):
+    saga = shop.completed("o-1")
+    before = Fact.objects.count()
+    assert act(saga, "close") not in text_of(operator, page(saga))
+
+    answer = send(operator, saga, "close")
+
+    said = "Nothing was done: the workflow has ended and waits for nobody, so there is nothing to close."
+    assert said in answer.content.decode()
+    assert (Fact.objects.count(), instance("o-1").by_hand) == (before, False)
+
+
+def test_an_action_or_a_workflow_that_does_not_exist_is_not_found(superuser: Client):
+    saga = shop.declined("o-1")
+
+    assert superuser.get(act(saga, "explode")).status_code == 404
+    assert superuser.get(act(saga, "close").replace(f"/{saga.pk}/", "/4711/")).status_code == 404
+    assert superuser.get(reverse("admin:workflows_instance_definition", args=["nonsense"])).status_code == 404
+    for pk in ("4711", "abc", "9" * 30):
+        assert superuser.get(page(saga).replace(f"/{saga.pk}/", f"/{pk}/")).status_code == 302
+
+
+def test_a_definition_shows_its_steps_and_how_it_fares_against_the_targets(watcher: Client):
+    for number in range(3):
+        shop.completed(f"o-{number}")
+    shop.order("o-3", *shop.DONE[:2], "payment.failed", "order.failed", "inventory.released")
+    shop.failed("o-4")
+
+    shown = text_of(watcher, reverse("admin:workflows_instance_definition", args=["order_submission"]))
+
+    assert "Of the newest 5 runs, which are all there are" in shown
+    cells = [re.sub(r"<[^>]*>", "", cell).strip() for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", shown, re.S)]
+    at = cells.index("sagas that succeed")
+    assert cells[at : at + 5] == ["sagas that succeed", "&gt; 99 %", "60 %", "no", "5"]
+    at = cells.index("compensations that succeed")
+    assert cells[at : at + 5] == ["compensations that succeed", "&gt; 99.9 %", "50 %", "no", "2"]
+    at = cells.index("mean duration")
+    assert (cells[at + 1], cells[at + 3], cells[at + 4]) == ("&lt; 5 s", "yes", "3")
+    at = cells.index("failure found within")
+    assert (cells[at + 1], cells[at + 3], cells[at + 4]) == ("&lt; 60 s", "yes", "2")
+    at = cells.index("put right by hand")
+    assert cells[at : at + 5] == ["put right by hand", "&lt; 0.1 %", "0 %", "yes", "5"]
+    at = cells.index("Process payment")
+    assert cells[at + 1] == "3"
+    assert cells[at + 2].endswith("60.0 %")
+
+
+def test_a_definition_that_has_never_run_says_so(watcher: Client):
+    shown = text_of(watcher, reverse("admin:workflows_instance_definition", args=["order_cancellation"]))
+
+    assert "It has not run yet" in shown
+    assert "Order cancellation" in text_of(watcher, reverse("admin:workflows_instance_definitions"))
+
+
+def test_a_definition_that_is_no_longer_offered_is_still_shown_with_its_runs(
+    watcher: Client, tmp_path: Path, hub_settings: Any
+):
+    saga = shop.waiting_for_payment("o-1")
+    hub_settings(workflow_definitions=(tmp_path,))
+    load.cache_clear()
+
+    assert "(no longer offered)" in text_of(watcher, reverse("admin:workflows_instance_definitions"))
+    shown = text_of(watcher, reverse("admin:workflows_instance_definition", args=["order_submission"]))
+    assert "no new runs begin" in shown
+    assert listed(watcher, "?saga_type=order_submission") == ["o-1"]
+    assert listed(watcher, "?q=o-1") == ["o-1"]
+    assert "Reserve inventory" in text_of(watcher, page(saga))
+
+
+@pytest.fixture
+def changed_file(tmp_path: Path, hub_settings: Any) -> Callable[[], str]:
+    """Changes a definition that is used; says what is wrong then."""
+
+    def change() -> str:
+        text = (SHIPPED / "order_submission_1.toml").read_text()
+        (tmp_path / "mine.toml").write_text(text.replace("timeout_seconds = 300", "timeout_seconds = 301"))
+        hub_settings(workflow_definitions=(tmp_path,))
+        load.cache_clear()
+        [error] = used_definitions_are_as_they_were(databases=["default"])
+        return str(error.msg)
+
+    return change
+
+
+def test_a_definition_that_was_changed_although_it_is_used_is_named_on_every_page(
+    operator: Client, changed_file: Callable[[], str]
+):
+    saga = shop.declined("o-1")
+    error = changed_file()
+    before = Fact.objects.count()
+
+    answers = [
+        operator.get(rows.listing(NAME)),
+        operator.get(page(saga)),
+        operator.get(reverse("admin:workflows_instance_definitions")),
+        operator.get(reverse("admin:workflows_instance_definition", args=["order_submission"])),
+        operator.get(act(saga, "retry")),
+        operator.get(act(saga, "mark")),
+        *(send(operator, saga, action, step="inventory") for action in ACTIONS),
+    ]
+
+    assert "order_submission version 1 (mine.toml): version has sagas and was changed since" in error
+    for answer in answers:
+        assert (answer.status_code, answer["Retry-After"]) == (503, "5")
+        shown = answer.content.decode()
+        assert escape(f"Workflows cannot be followed at the moment: {error}") in shown
+        assert "This does not work at the moment" in shown
+        assert "hub-find-aside" in shown, "the menu leads on"
+    assert Fact.objects.count() == before
+
+
+def test_a_definition_at_fault_is_named_to_nobody_who_may_not_see_workflows(
+    staff: Callable[..., Client], client: Client, changed_file: Callable[[], str]
+):
+    saga = shop.declined("o-1")
+    changed_file()
+    anna = staff("anna", "view_event")
+
+    for address in (rows.listing(NAME), page(saga), act(saga, "retry")):
+        assert anna.get(address).status_code == 403
+        assert client.get(address)["Location"].startswith("/admin/login/")
+
+
+def test_whoever_asks_for_chinese_reads_no_english_sentence(operator: Client):
+    saga = shop.waiting_for_payment("o-1")
+    shop.delivery("o-1", "inventory.reserved", "PendingRetry", "http_503")
+    failed = shop.failed("o-2")
+    shop.completed("o-3")
+    chinese = {"accept-language": "zh-TW,zh;q=0.9"}
+    try:
+        pages = {
+            address: operator.get(address, headers=chinese).content.decode()
+            for address in (
+                page(saga),
+                page(failed),
+                rows.listing(NAME),
+                act(saga, "retry"),
+                reverse("admin:workflows_instance_definition", args=["order_submission"]),
+                reverse("admin:workflows_instance_definition", args=["customer_registration"]),
+            )
+        }
+        refused = operator.post(
+            act(saga, "retry"), {"token": "0" * 32, "step": "payment", "reason": "r"}, headers=chinese
+        )
+        wrong = operator.get(rows.listing(NAME, "?colour=red"), headers=chinese)
+    finally:
+        translation.deactivate()  # a request leaves its language to the thread
+
+    shown = " ".join(pages.values()) + refused.content.decode()
+    for english in (
+        "the hub decided",
+        "the hub published",
+        "stuck at",
+        "waits for",
+        "attempts",
+        "begins with",
+        "done by",
+    ):
+        assert english not in shown, english
+    for english in ("Of the newest", "Completed in", "sagas that succeed", ">done<", ">waiting<", "has died"):
+        assert english not in shown, english
+    for status, said in (("IN_PROGRESS", "進行中"), ("FAILED", "失敗"), ("COMPLETED", "已完成")):
+        assert f'title="{status}">{said}</span>' in shown
+        assert re.search(f'<option value="{status}"[^>]*>{said}</option>', " ".join(shown.split()))
+        assert f">{status}<" not in shown
+    for said in (
+        "系統決定：失敗",
+        "停在 payment：inventory.reserved",
+        "5 次嘗試",
+        "最新 3 次執行",
+        "成功的補償",
+        "已完成",
+    ):
+        assert said in shown, said
+    assert wrong.status_code == 400
+
+
+def test_no_page_asks_more_because_there_is_more_to_show(watcher: Client):
+    sagas = [shop.waiting_for_payment(f"o-{number}") for number in range(8)]
+    for saga in sagas:
+        shop.delivery(saga.correlation_key, "inventory.reserved", "PendingRetry", "http_503")
+
+    for address in (
+        rows.listing(NAME),
+        rows.listing(NAME, "?saga_type=order_submission&age=day"),
+        page(sagas[0]),
+        reverse("admin:workflows_instance_definition", args=["order_submission"]),
+    ):
+        with CaptureQueriesContext(connection) as asked:
+            text_of(watcher, address)
+        assert len(asked) <= 15, [query["sql"] for query in asked.captured_queries]
