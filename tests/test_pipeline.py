@@ -16,7 +16,7 @@ from sagas.settle import Settler
 from tests.audit.support import assert_clean
 from tests.factories import SubscriptionFactory
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
 
 def run_until_terminal(turns: int = 500) -> None:

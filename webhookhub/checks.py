@@ -12,11 +12,13 @@ from webhookhub.conf import hub, variable
 from webhookhub.db import standing
 from webhookhub.egress import libcurl
 
+# The checks that every loop runs as it starts. Django's own would import the URLs, and with them the whole console.
+HUB = "webhookhub"
 # What a process has open besides its requests.
 OTHER_FILES = 100
 
 
-@register()
+@register(HUB)
 def lease_outlasts_request(**kwargs: Any) -> list[CheckMessage]:
     """Otherwise a slow receiver is sent to twice, as a matter of course."""
     settings = hub()
@@ -33,7 +35,7 @@ def lease_outlasts_request(**kwargs: Any) -> list[CheckMessage]:
     ]
 
 
-@register()
+@register(HUB)
 def connect_within_request(**kwargs: Any) -> list[CheckMessage]:
     settings = hub()
     if settings.connect_timeout <= settings.request_timeout:
@@ -47,7 +49,7 @@ def connect_within_request(**kwargs: Any) -> list[CheckMessage]:
     ]
 
 
-@register()
+@register(HUB)
 def files_for_all_requests(**kwargs: Any) -> list[CheckMessage]:
     """Otherwise requests fail for want of a socket, and their receivers are blamed."""
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -63,7 +65,7 @@ def files_for_all_requests(**kwargs: Any) -> list[CheckMessage]:
     ]
 
 
-@register()
+@register(HUB)
 def libcurl_bounds_responses(**kwargs: Any) -> list[CheckMessage]:
     """Otherwise a receiver could fill a worker's memory."""
     if libcurl.version() >= libcurl.LEAST_VERSION:

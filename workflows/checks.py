@@ -8,6 +8,7 @@ from typing import Any
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import DatabaseError
 
+from webhookhub.checks import HUB
 from webhookhub.conf import hub, variable
 
 from . import used
@@ -17,7 +18,7 @@ from .registry import Registry, registry
 from .words import DONE, STARTED, UNDO_FAILED, UNDONE
 
 
-@register()
+@register(HUB)
 def definitions_can_be_used(**kwargs: Any) -> list[CheckMessage]:
     try:
         loaded = registry()

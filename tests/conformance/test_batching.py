@@ -22,7 +22,7 @@ from subscriptions.models import Subscription
 from . import world
 from .world import BATCH, WORKER
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 FEW, MANY = 1, 100  # events, each for three subscriptions with three different outcomes
 Work = Callable[[], object]
 

@@ -21,6 +21,8 @@ from .crashes import Point, Statement, crash, points, points_of_change, statemen
 from .state import State, state
 from .steps import STEPS, Step
 
+pytestmark = pytest.mark.every_engine
+
 numbers = count(1)
 
 

@@ -28,7 +28,7 @@ from webhookhub.runner.registry import Registration, forget_silent
 
 from .crashes import cut_short
 
-pytestmark = pytest.mark.usefixtures("committed")
+pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 Work = Callable[[], object]
 
 

@@ -20,7 +20,7 @@ from workflows.registry import registry
 
 from .crashes import cut_short
 
-pytestmark = pytest.mark.usefixtures("committed")
+pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 Work = Callable[[], object]
 numbers = count(1)
 WORKFLOW = "order_submission"

@@ -23,7 +23,7 @@ from webhookhub.db.statements import insert_new
 
 from . import world
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
 
 @contextmanager

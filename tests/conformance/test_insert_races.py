@@ -15,7 +15,7 @@ from webhookhub.db.statements import insert_new
 
 from .rivals import Rival, elsewhere, together
 
-pytestmark = pytest.mark.usefixtures("committed")
+pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 
 KEY = ("event_id", "subscription_id", "generation")
 

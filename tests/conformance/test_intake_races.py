@@ -19,7 +19,7 @@ from webhookhub.db.statements import insert_new
 from . import world
 from .rivals import Rival, after, rows_are_locked_one_by_one, together
 
-pytestmark = pytest.mark.usefixtures("committed")
+pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 
 
 def test_one_external_id_published_from_several_connections_at_once_makes_one_event():

@@ -18,7 +18,7 @@ from webhookhub.db import clock
 from .rivals import Rival, after, elsewhere, rows_are_locked_one_by_one, together
 from .world import expire_leases
 
-pytestmark = pytest.mark.usefixtures("committed")
+pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 
 
 def make_jobs(count: int) -> list[int]:

@@ -15,6 +15,8 @@ from django.db.migrations.loader import MigrationLoader
 
 from webhookhub.db import vendors
 
+pytestmark = pytest.mark.every_engine
+
 ALIAS = "scratch"
 
 

@@ -16,7 +16,7 @@ from . import world
 from .rivals import Rival, elsewhere, together
 from .world import Staff
 
-pytestmark = pytest.mark.usefixtures("committed")
+pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 
 
 @pytest.fixture

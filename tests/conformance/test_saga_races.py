@@ -17,6 +17,8 @@ from . import world
 from .rivals import Rival, together
 from .world import BATCH
 
+pytestmark = pytest.mark.every_engine
+
 INSERT_JOBS = "INSERT INTO webhook_delivery_jobs"
 UPDATE_SAGAS = "UPDATE webhook_delivery_sagas"
 

@@ -8,6 +8,8 @@ import threading
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from demo.receiver import Receiver
 from events.intake import publish
 from tests.factories import SubscriptionFactory
@@ -17,6 +19,8 @@ from webhookhub.models import Process
 from . import traffic
 from .support import Processes, Running, is_running, until
 from .test_stopping import no_echo
+
+pytestmark = pytest.mark.every_engine
 
 
 def registered() -> dict[int, str]:

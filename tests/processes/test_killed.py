@@ -20,6 +20,8 @@ from webhookhub.db import clock
 from . import traffic
 from .support import LOOPS, Processes, Running, until
 
+pytestmark = pytest.mark.every_engine
+
 KILLS = 2
 EVENTS_PER_KILL = 40
 SMALL = ("--batch-size", "4", "--interval", "0.02")

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 
+import pytest
+
 from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import instance, published, tell, told_before, tracked
 from workflows.models import Instance, WorkflowInbox
@@ -15,6 +17,8 @@ from workflows.replay import replay
 from workflows.words import COMPENSATED, DONE, FAILURE, UNDONE
 
 from .support import Processes, Running, until
+
+pytestmark = pytest.mark.every_engine
 
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 SMALL = ("--batch-size", "5", "--interval", "0.02")

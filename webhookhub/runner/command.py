@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
+from webhookhub.checks import HUB
 from webhookhub.conf import MAX_BATCH, hub
 from webhookhub.db import vendors
 from webhookhub.db.errors import UnfitDatabase
@@ -23,6 +24,7 @@ class LoopCommand(BaseCommand):
     """A subclass names its `kind` and makes its step."""
 
     kind: str
+    requires_system_checks = [HUB]
 
     def make_step(self, process_name: str) -> Step:
         raise NotImplementedError

@@ -26,8 +26,10 @@ from . import model
 from .machine import EXPECTED, LIMITS, HubMachine
 from .product import Clock, Producer
 
-# A server takes four times as long for an example; what it does otherwise than the embedded database shows in fewer.
-EXAMPLES = int(os.environ.get("MACHINE_EXAMPLES") or ("125" if os.environ.get("TEST_DATABASE_URL") else "500"))
+pytestmark = pytest.mark.every_engine
+
+# A server takes four times as long for an example. `make test-all` plays more of them.
+EXAMPLES = int(os.environ.get("MACHINE_EXAMPLES") or ("50" if os.environ.get("TEST_DATABASE_URL") else "100"))
 STEPS = int(os.environ.get("MACHINE_STEPS", "50"))
 SEED = os.environ.get("MACHINE_SEED", "1")
 

@@ -5,6 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from webhookhub.checks import HUB
 from webhookhub.conf import KINDS, PROCESS_DATABASE_URLS, hub
 from webhookhub.runner.supervisor import Child, Supervisor
 
@@ -17,6 +18,7 @@ class Command(BaseCommand):
         "Runs the whole hub on one machine: every loop (and, if asked, the web server) under one supervisor. "
         f"Each kind of process can have a database user of its own: {', '.join(PROCESS_DATABASE_URLS.values())}."
     )
+    requires_system_checks = [HUB]
 
     def add_arguments(self, parser: CommandParser) -> None:
         for kind in KINDS:
