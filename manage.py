@@ -4,9 +4,13 @@
 import os
 import sys
 
+LOOPS = {"run_router", "run_orchestrator", "run_worker", "run_cleaner", "run_workflows"}
+
 
 def main() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhookhub.settings")
+    given = os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhookhub.settings")
+    if given == "webhookhub.settings" and LOOPS & set(sys.argv[1:2]):
+        os.environ["DJANGO_SETTINGS_MODULE"] = "webhookhub.loop_settings"
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
     from django.db import DatabaseError

@@ -27,7 +27,7 @@ def gate(receiver: Receiver) -> Iterator[threading.Event]:
     opened = threading.Event()
 
     def wait() -> None:
-        opened.wait(60)
+        opened.wait(600)
 
     receiver.answer = lambda request: Reply(before=wait)
     yield opened

@@ -19,16 +19,17 @@ from django.db import connection
 
 from webhookhub.db import vendors
 
-PATIENCE_SECONDS = 30.0
+# For a machine with other things to do. What must be quick is compared with a setting that is longer than this.
+PATIENCE_SECONDS = 90.0
 POLL_SECONDS = 0.02
 LOOPS = ("router", "orchestrator", "worker", "cleaner")
 
 # Quick, but with room for a machine that is busy with other things. The log's form is left to the product.
 QUICK = {
-    "WEBHOOKHUB_LEASE": "3",
-    "WEBHOOKHUB_LEASE_MARGIN": "0.2",
-    "WEBHOOKHUB_REQUEST_TIMEOUT": "2",
-    "WEBHOOKHUB_CONNECT_TIMEOUT": "1",
+    "WEBHOOKHUB_LEASE": "8",
+    "WEBHOOKHUB_LEASE_MARGIN": "0.5",
+    "WEBHOOKHUB_REQUEST_TIMEOUT": "6",
+    "WEBHOOKHUB_CONNECT_TIMEOUT": "5",
     "WEBHOOKHUB_WORKER_CONCURRENCY": "8",
     "WEBHOOKHUB_HEARTBEAT": "0.05",
 }

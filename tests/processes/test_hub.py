@@ -18,7 +18,7 @@ from webhookhub.models import Process
 
 from . import traffic
 from .support import Processes, Running, is_running, until
-from .test_stopping import no_echo
+from .test_stopping import PATIENT, no_echo
 
 pytestmark = pytest.mark.every_engine
 
@@ -63,7 +63,7 @@ def test_children_end_when_their_supervisor_is_killed(processes: Processes):
 
     hub.kill()
 
-    until(lambda: not any(is_running(pid) for pid in family), "all children end", 10)
+    until(lambda: not any(is_running(pid) for pid in family), "all children end")
     assert registered() == {}, "they ended in good order"
 
 
@@ -73,7 +73,7 @@ def test_children_that_are_only_starting_end_with_their_supervisor_too(processes
 
     hub.kill()
 
-    until(lambda: not any(is_running(pid) for pid in family), "all children end", 10)
+    until(lambda: not any(is_running(pid) for pid in family), "all children end")
 
 
 def test_a_second_signal_ends_the_hub_and_its_children_at_once(
@@ -81,8 +81,7 @@ def test_a_second_signal_ends_the_hub_and_its_children_at_once(
 ):
     SubscriptionFactory(callback_url=receiver.url())
     publish("order.created", {})
-    patient = {"WEBHOOKHUB_REQUEST_TIMEOUT": "60", "WEBHOOKHUB_LEASE": "90", "WEBHOOKHUB_DRAIN": "60"}
-    hub = processes.start("run_hub", **patient)
+    hub = processes.start("run_hub", **PATIENT, WEBHOOKHUB_DRAIN="600")
     receiver.wait_for(1)
     family = children(hub)
 
@@ -91,8 +90,8 @@ def test_a_second_signal_ends_the_hub_and_its_children_at_once(
     no_echo()
     hub.signal(signal.SIGTERM)
 
-    assert hub.wait(5) == 143
-    until(lambda: not any(is_running(pid) for pid in family), "all children end", 5)
+    assert hub.wait() == 143
+    until(lambda: not any(is_running(pid) for pid in family), "all children end")
 
 
 BAD = {

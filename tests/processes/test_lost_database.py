@@ -42,7 +42,7 @@ def server() -> Iterator[PrivateServer]:
 
 
 def migrate(processes: Processes, url: str) -> None:
-    assert processes.start("migrate", "--verbosity", "0", DATABASE_URL=url).wait(60) == 0
+    assert processes.start("migrate", "--verbosity", "0", DATABASE_URL=url).wait() == 0
 
 
 def seed(processes: Processes, url: str, receiver: Receiver, count: int) -> None:
@@ -120,7 +120,7 @@ def test_a_loop_that_waits_for_a_lost_database_leaves_promptly(processes: Proces
         waiting = processes.start("run_router")
         for running in (started, waiting):
             running.wait_for("database_lost", 2)
-            assert running.stop(3) == 0
+            assert running.stop() == 0
             assert "Traceback" not in running.errors
     finally:
         server.start()

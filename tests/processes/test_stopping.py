@@ -19,7 +19,8 @@ from webhookhub.runner.signals import ECHO_SECONDS
 
 from .support import LOOPS, Processes, Running, until
 
-PATIENT = {"WEBHOOKHUB_REQUEST_TIMEOUT": "60", "WEBHOOKHUB_LEASE": "90"}
+# Longer than a test waits for anything: a process that ends in time has not waited for these.
+PATIENT = {"WEBHOOKHUB_REQUEST_TIMEOUT": "600", "WEBHOOKHUB_LEASE": "900"}
 
 
 def no_echo() -> None:
@@ -42,12 +43,12 @@ def worker_in_the_middle(processes: Processes, receiver: Receiver, **environment
 def test_a_worker_told_to_stop_waits_for_the_answer_and_reports_it(
     processes: Processes, receiver: Receiver, gate: threading.Event
 ):
-    worker = worker_in_the_middle(processes, receiver, WEBHOOKHUB_DRAIN="60")
+    worker = worker_in_the_middle(processes, receiver, WEBHOOKHUB_DRAIN="600")
 
     worker.signal(signal.SIGTERM)
     [draining] = worker.wait_for("process_draining")
     assert draining["waits_for"] == "1 delivery under way"
-    assert draining["at_most_seconds"] == 60
+    assert draining["at_most_seconds"] == 600
     assert worker.is_alive
     gate.set()
 
@@ -59,7 +60,7 @@ def test_a_worker_told_to_stop_waits_for_the_answer_and_reports_it(
 
 
 def test_a_worker_told_to_stop_takes_no_new_job(processes: Processes, receiver: Receiver, gate: threading.Event):
-    worker = worker_in_the_middle(processes, receiver, WEBHOOKHUB_DRAIN="60")
+    worker = worker_in_the_middle(processes, receiver, WEBHOOKHUB_DRAIN="600")
 
     worker.signal(signal.SIGTERM)
     worker.wait_for("process_draining")
@@ -77,12 +78,11 @@ def test_a_worker_whose_receiver_never_answers_leaves_at_the_bound(
 ):
     worker = worker_in_the_middle(processes, receiver, WEBHOOKHUB_DRAIN="1")
 
-    told = time.monotonic()
+    began = time.monotonic()
     code = worker.stop()
-    took = time.monotonic() - told
 
     assert code == 0
-    assert 1 <= took < 5
+    assert time.monotonic() - began >= 1
     assert worker.facts("process_stopped")[0]["left_unfinished"] == "1 delivery under way"
     assert Job.objects.get().status == "Leased", "the job waits for its lease to end"
 
@@ -91,26 +91,26 @@ def test_a_worker_whose_receiver_never_answers_leaves_at_the_bound(
 def test_a_second_signal_ends_a_process_at_once(
     processes: Processes, receiver: Receiver, gate: threading.Event, number: signal.Signals, code: int
 ):
-    worker = worker_in_the_middle(processes, receiver, WEBHOOKHUB_DRAIN="60")
+    worker = worker_in_the_middle(processes, receiver, WEBHOOKHUB_DRAIN="600")
 
     worker.signal(number)
     worker.wait_for("process_draining")
     no_echo()
     worker.signal(number)
 
-    assert worker.wait(2) == code
+    assert worker.wait() == code
     assert worker.facts("process_stopped") == []
 
 
 def test_an_idle_loop_leaves_promptly_however_long_it_would_have_waited(processes: Processes):
-    loops = processes.start_loops("--interval", "60")
+    loops = processes.start_loops("--interval", "600")
     for running in loops.values():
         running.wait_for("process_started")
 
     for running in loops.values():
         running.signal(signal.SIGTERM)
 
-    assert [running.wait(3) for running in loops.values()] == [0] * len(LOOPS)
+    assert [running.wait() for running in loops.values()] == [0] * len(LOOPS)
     for running in loops.values():
         assert [fact["event"] for fact in running.facts()] == ["process_started", "process_stopped"]
     assert not Process.objects.exists()
