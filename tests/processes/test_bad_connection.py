@@ -39,7 +39,7 @@ def test_an_answer_that_comes_while_the_database_is_lost_counts(
     processes: Processes, receiver: Receiver, gate: threading.Event, proxy: Proxy
 ):
     """Also when the outage outlasts the request's whole time."""
-    settings = {"WEBHOOKHUB_REQUEST_TIMEOUT": "3", "WEBHOOKHUB_LEASE": "60"}
+    settings = {"WEBHOOKHUB_CONNECT_TIMEOUT": "2", "WEBHOOKHUB_REQUEST_TIMEOUT": "3", "WEBHOOKHUB_LEASE": "60"}
     worker = worker_in_the_middle(processes, receiver, **settings)
     proxy.cut()
     worker.wait_for("database_lost")

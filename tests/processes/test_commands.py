@@ -9,8 +9,6 @@ from .support import Processes
 VERBS = [
     ("api_key", "list"),
     ("publish_event", "a.b", "{}"),
-    ("backfill", "1", "--since", "2026-01-01T00:00:00Z"),
-    ("requeue_dead_letters", "--dry-run"),
 ]
 
 

@@ -3,57 +3,18 @@ Every loop says so, waits, and goes on with whoever is the writer then."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from django.db import connection
 
 from demo.receiver import Receiver
-from tests.support.galera import Cluster, provider
 from tests.support.server import NoServer, PrivateServer
-from webhookhub.db import vendors
 
 from .support import Processes, Running, until
 from .test_lost_database import check_sat_out, migrate, seed, statuses
 
-NO_MAJORITY = 1047
 READ_ONLY = 1290
 EVENTS = 5
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    if not vendors.is_server(connection):
-        pytest.skip("needs a MySQL-family server")
-    try:
-        provider()
-    except NoServer as reason:
-        pytest.skip(str(reason))
-    with Cluster(2) as running:
-        yield running
-
-
-@pytest.mark.mysql_family
-@pytest.mark.timeout(400)
-def test_a_node_that_has_lost_its_majority_is_waited_for(processes: Processes, receiver: Receiver, cluster: Cluster):
-    node, _ = cluster.nodes
-    migrate(processes, node.url())
-    processes.environment["DATABASE_URL"] = node.url()
-    loops = processes.start_loops()
-    for running in loops.values():
-        running.wait_for("process_started")
-
-    node.execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=1'")
-    for running in loops.values():
-        until(partial(says, running, NO_MAJORITY), "each is refused and says so")
-    node.execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0'")
-    for running in loops.values():
-        running.wait_for("database_back")
-
-    seed(processes, node.url(), receiver, EVENTS)
-    until(lambda: statuses(node) == {("Completed", 1): EVENTS}, "everything is delivered")
-    assert not any("Traceback" in running.errors for running in loops.values())
 
 
 @pytest.mark.mysql_family

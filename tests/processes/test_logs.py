@@ -69,7 +69,7 @@ def test_on_a_terminal_the_log_is_text_for_people(processes: Processes):
     terminal, end = pty.openpty()
     try:
         command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "run_router", "--once"]
-        subprocess.run(command, env=processes.environment, stdin=end, stdout=end, stderr=end, check=True, timeout=30)
+        subprocess.run(command, env=processes.environment, stdin=end, stdout=end, stderr=end, check=True, timeout=90)
         text = os.read(terminal, 65536).decode()
     finally:
         os.close(end)

@@ -62,9 +62,9 @@ def test_probes_answer_in_bounded_time_when_the_database_does_not(processes: Pro
         assert requests.get(f"{address}/metrics", timeout=10).ok
 
         proxy.freeze()
-        for path, bound in (("/readyz", 6), ("/metrics", 12), ("/healthz", 2)):
+        for path, bound in (("/readyz", 20), ("/metrics", 30), ("/healthz", 10)):
             started = time.monotonic()
-            answer = requests.get(f"{address}{path}", timeout=20)
+            answer = requests.get(f"{address}{path}", timeout=60)
             assert time.monotonic() - started < bound
             assert answer.status_code == (200 if path == "/healthz" else 503)
-        assert requests.get(f"{address}/readyz", timeout=20).json()["missing"] == ["the database does not answer"]
+        assert requests.get(f"{address}/readyz", timeout=60).json()["missing"] == ["the database does not answer"]

@@ -68,7 +68,7 @@ def test_trackers_killed_again_and_again_neither_lose_nor_repeat(processes: Proc
         until(some_work_of(victim), "it works")
         victim.kill()
         running.append(processes.start("run_workflows", *SMALL))
-    until(all_ended, "every saga ends", 60)
+    until(all_ended, "every saga ends")
 
     for round in range(KILLS):
         for number in range(SAGAS):

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+SCRATCH_VARIABLE = "TEST_SCRATCH"
 PR_SET_CHILD_SUBREAPER = 36
 MEMORY = Path("/dev/shm")
 MEMORY_NEEDED = 3 * 2**30
@@ -30,7 +31,7 @@ def scratch() -> Iterator[Path]:
     before = os.environ.get("TMPDIR")
     folder = Path(tempfile.mkdtemp(prefix="webhookhub-tests-", dir=_fastest()))
     folder.chmod(0o711)  # the nodes of a cluster run as another user
-    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+    os.environ["TMPDIR"] = os.environ[SCRATCH_VARIABLE] = tempfile.tempdir = str(folder)
     try:
         yield folder
     finally:
@@ -39,6 +40,7 @@ def scratch() -> Iterator[Path]:
         kill_descendants()
         shutil.rmtree(folder, ignore_errors=True)
         tempfile.tempdir = None
+        del os.environ[SCRATCH_VARIABLE]
         if before is None:
             del os.environ["TMPDIR"]
         else:

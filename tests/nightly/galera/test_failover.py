@@ -1,12 +1,17 @@
-"""The cluster that the torture stands on comes back from more than the torture does to it."""
+"""A Galera cluster that loses its writer, its majority, or a node's connection to the others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from demo.receiver import Receiver
+from tests.processes.support import Processes, until
+from tests.processes.test_failover import EVENTS, says
+from tests.processes.test_lost_database import migrate, seed, statuses
 from tests.support.galera import Cluster, provider
 from tests.support.server import NoServer
 from tests.support.torture import torture
@@ -14,6 +19,7 @@ from tests.torture.failover import FailoverTarget
 
 pytestmark = pytest.mark.timeout(600)
 SECONDS = 30
+NO_MAJORITY = 1047
 
 
 @pytest.fixture(autouse=True)
@@ -55,3 +61,24 @@ def test_nothing_is_lost_when_the_writer_of_a_cluster_is_killed(tmp_path: Path):
     assert figures["database kills"] == 2
     assert figures["lost databases noticed"] > 0
     assert figures["events acknowledged"] >= 300
+
+
+def test_a_node_that_has_lost_its_majority_is_waited_for(processes: Processes, receiver: Receiver):
+    with Cluster(2) as cluster:
+        node, _ = cluster.nodes
+        migrate(processes, node.url())
+        processes.environment["DATABASE_URL"] = node.url()
+        loops = processes.start_loops()
+        for running in loops.values():
+            running.wait_for("process_started")
+
+        node.execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=1'")
+        for running in loops.values():
+            until(partial(says, running, NO_MAJORITY), "each is refused and says so")
+        node.execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0'")
+        for running in loops.values():
+            running.wait_for("database_back")
+
+        seed(processes, node.url(), receiver, EVENTS)
+        until(lambda: statuses(node) == {("Completed", 1): EVENTS}, "everything is delivered")
+    assert not any("Traceback" in running.errors for running in loops.values())

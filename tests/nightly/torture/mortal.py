@@ -1,4 +1,5 @@
-"""`python -m tests.processes.mortal KIND …`: turns of a loop, each in a process that is killed (-9) at another point:
+"""`python -m tests.nightly.torture.mortal KIND …`: turns of a loop, each in a process that is killed (-9) at another
+point:
 before its first statement, before its second, and so on, and after each that writes (which a transaction has not
 committed yet).
 
