@@ -52,14 +52,10 @@ def test_a_key_is_shown_once_when_it_is_made(superuser: Client):
     ("change", "said"),
     [
         ({"name": ""}, "This field is required"),
-        ({"name": "hub"}, "Name must not be &#x27;hub&#x27;, which is the hub itself; choose another."),
-        ({"name": "HUB"}, "Name must not be &#x27;HUB&#x27;, which is the hub itself; choose another."),
         ({"source": "Hub"}, "Source must not be &#x27;Hub&#x27;, which is the hub itself; choose another."),
-        ({"source": "a\u202eb"}, "Source must be a text of 1 to 100 characters, without control characters"),
         ({"scopes": []}, "Choose at least one scope"),
         ({"scopes": ["all"]}, "Select a valid choice"),
         ({"scopes": ["subscriptions:write"]}, "Scopes must not include subscriptions:write, which is only for a key"),
-        ({"events_per_second": "0"}, "whole number from 1"),
         ({"expires_at": "2001-01-01 00:00"}, "must be a time to come: the one given has passed already"),
     ],
 )

