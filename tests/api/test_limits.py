@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models import F
 
 from api import limits
 from api.keys import Caller
@@ -66,16 +66,16 @@ def test_afterwards_the_rate_is_what_passes(key: Callable[[int], Caller]):
 
 
 def test_several_processes_share_one_allowance(key: Callable[[int], Caller]):
-    caller, passed = key(100), 0
+    caller, passed = key(20), 0
     processes: list[dict[int, Any]] = [{}, {}, {}]
 
-    for turn in range(2000):
+    for turn in range(300):
         limits._purses.clear()
         limits._purses.update(processes[turn % 3])
         passed += spent(caller, 1)
         processes[turn % 3] = dict(limits._purses)
 
-    assert passed == 1000
+    assert passed == 200
 
 
 def test_a_busy_key_costs_a_statement_now_and_then(key: Callable[[int], Caller], django_assert_num_queries: Any):
@@ -114,40 +114,31 @@ def test_two_batches_that_fit_only_one_after_the_other(key: Callable[[int], Call
 
 def test_too_many_events_are_told_when_to_come_back_and_nothing_is_stored(program: Callable[..., Program]):
     sender = program("sender", "events:write", events_per_second=1)
-    for _ in range(10):
-        assert sender.post("/events", EVENT).status_code == 201
+    # More than the whole allowance: eleven seconds must pass until one more may come.
+    assert sender.post("/events/batch", {"events": [EVENT] * 20}).status_code == 200
 
     answer = sender.post("/events", EVENT)
     batch = sender.post("/events/batch", {"events": [EVENT] * 5})
 
     assert answer.status_code == batch.status_code == 429
-    assert 1 <= int(answer["Retry-After"]) <= 2
-    assert Event.objects.count() == 10
-    time.sleep(1.1)  # there is nothing to be awaited but time itself
+    assert 1 <= int(answer["Retry-After"]) <= 11
+    assert Event.objects.count() == 20
+    ApiKey.objects.update(spent_until=F("spent_until") - 11 * limits.SECOND)  # as if this time had passed
     forget()
     assert sender.post("/events", EVENT).status_code == 201
 
 
 def test_a_batch_counts_each_of_its_events(program: Callable[..., Program]):
-    sender = program("sender", "events:write", events_per_second=2)
+    sender = program("sender", "events:write", events_per_second=1)
 
-    assert sender.post("/events/batch", {"events": [EVENT] * 18}).status_code == 200
-    assert sender.post("/events/batch", {"events": [EVENT] * 3}).status_code == 429
-    assert Event.objects.count() == 18
+    assert sender.post("/events/batch", {"events": [EVENT] * 10}).status_code == 200
+    assert sender.post("/events/batch", {"events": [EVENT] * 10}).status_code == 429
+    assert Event.objects.count() == 10
 
 
 def test_the_default_is_a_setting(program: Callable[..., Program], hub_settings: Callable[..., None]):
     hub_settings(api_events_per_second=1)
     sender = program("sender", "events:write")
 
-    assert [sender.post("/events", EVENT).status_code for _ in range(11)] == [201] * 10 + [429]
-
-
-def test_a_batch_larger_than_the_allowance_passes_through_the_api(program: Callable[..., Program]):
-    sender = program("slow", "events:write", events_per_second=1)
-
-    answer = sender.post("/events/batch", {"events": [EVENT] * 50})
-
-    assert answer.status_code == 200
-    assert Event.objects.count() == 50
-    assert sender.post("/events/batch", {"events": [EVENT]}).status_code == 429
+    assert sender.post("/events/batch", {"events": [EVENT] * 20}).status_code == 200
+    assert sender.post("/events", EVENT).status_code == 429
