@@ -95,8 +95,9 @@ def listed(program: Program, **parameters: Any) -> list[int]:
     raise AssertionError("the pages have no end")
 
 
-@pytest.mark.parametrize(("window", "limit"), [(3, 1), (3, 200), (7, 5), (5000, 5), (5000, 200)])
-@pytest.mark.parametrize("bound", [False, True], ids=["", "bound"])
+@pytest.mark.parametrize(
+    ("window", "limit", "bound"), [(3, 1, False), (3, 200, True), (7, 5, True), (5000, 5, False), (5000, 200, False)]
+)
 def test_the_pages_hold_each_that_is_wanted_once_the_latest_first(
     hub_wide: Program,
     shop: Program,
@@ -158,9 +159,7 @@ def test_a_producer_sees_and_requeues_its_own_only(shop: Program, letters: list[
     assert set(Requeue.objects.values_list("dead_letter__event__source", flat=True)) == {"shop"}
 
 
-@pytest.mark.parametrize(
-    "body", [{}, {"reason": ""}, {"reason": "  "}, {"reason": 5}, {"reason": "x" * 501}, {"reason": "a\u202eb"}]
-)
+@pytest.mark.parametrize("body", [{}, {"reason": "  "}, {"reason": 5}, {"reason": "a\u202eb"}])
 def test_a_requeue_without_a_reason_is_refused(hub_wide: Program, letters: list[Any], body: dict[str, Any]):
     for path in (f"/dead-letters/{letters[0].id}/requeue", "/dead-letters/requeue"):
         answer = hub_wide.post(path, body)
@@ -169,8 +168,7 @@ def test_a_requeue_without_a_reason_is_refused(hub_wide: Program, letters: list[
     assert not Requeue.objects.exists()
 
 
-@pytest.mark.parametrize("filters", FILTERS)
-@pytest.mark.parametrize("window", [3, 1000])
+@pytest.mark.parametrize(("filters", "window"), [*((filters, 3) for filters in FILTERS), ("none", 1000)])
 def test_many_are_looked_at_first_and_then_requeued_exactly_once(
     hub_wide: Program, letters: list[Any], monkeypatch: pytest.MonkeyPatch, filters: str, window: int
 ):
@@ -193,7 +191,7 @@ def test_many_are_looked_at_first_and_then_requeued_exactly_once(
     assert hub_wide.post("/dead-letters/requeue", body | {"dry_run": True}).json()["count"] == 0
 
 
-@pytest.mark.parametrize("window", [2, 5, 1000])
+@pytest.mark.parametrize("window", [3, 1000])
 def test_the_cap_holds_and_the_next_request_goes_on(
     hub_wide: Program, letters: list[Any], monkeypatch: pytest.MonkeyPatch, window: int
 ):
@@ -302,13 +300,10 @@ def test_a_request_that_was_cut_short_is_completed_by_the_next(hub_wide: Program
     [
         ({"limit": 0}, "limit"),
         ({"limit": 5001}, "limit"),
-        ({"limit": "5"}, "limit"),
         ({"subscription": -1}, "subscription"),
         ({"error_code": "HTTP 500"}, "error_code"),
-        ({"since": "x"}, "since"),
         ({"until": 5}, "until"),
         ({"until": "5"}, "until"),
-        ({"since": "-0"}, "since"),
         ({"dry_run": "yes"}, "dry_run"),
         ({"subscription_id": 1}, "subscription_id"),
         ({"cursor": "x"}, "cursor"),

@@ -106,8 +106,9 @@ FILTERS: dict[str, tuple[Callable[[list[Any]], dict[str, Any]], Callable[[Any, l
 }
 
 
-@pytest.mark.parametrize(("window", "limit"), [(3, 1), (3, 200), (7, 4), (5000, 4), (5000, 200)])
-@pytest.mark.parametrize("bound", [False, True], ids=["", "bound"])
+@pytest.mark.parametrize(
+    ("window", "limit", "bound"), [(3, 1, False), (3, 200, True), (7, 4, True), (5000, 4, False), (5000, 200, False)]
+)
 def test_the_pages_hold_each_that_is_wanted_once_newest_first(
     hub_wide: Program,
     shop: Program,
@@ -171,9 +172,7 @@ def test_a_cursor_fits_its_own_list_only(hub_wide: Program, shop: Program, sagas
     [
         ({"limit": "0"}, "limit"),
         ({"limit": "201"}, "limit"),
-        ({"limit": "x"}, "limit"),
         ({"status": "Done"}, "status"),
-        ({"status": "completed"}, "status"),
         ({"statsu": "Completed"}, "statsu"),
         ({"subscription": "0"}, "subscription"),
         ({"subscription": str(2**63)}, "subscription"),

@@ -8,13 +8,14 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api import envelopes
 from api.envelopes import Sender
 from api.problems import Problem
 from api.scanning import TOO_DEEP, Body, Malformed
+from events.payloads import MAX_BYTES
 
 documents = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=10),
@@ -32,6 +33,7 @@ def spaced(draw: Any, value: Any) -> str:
     return str(draw(blanks)) + text + str(draw(blanks))
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(st.text(max_size=6), documents, max_size=5), st.data())
 def test_each_member_of_an_object_is_cut_out_exactly(document: dict[str, Any], data: Any):
     parts = {name: data.draw(spaced(value)) for name, value in document.items()}
@@ -47,6 +49,7 @@ def test_each_member_of_an_object_is_cut_out_exactly(document: dict[str, Any], d
         assert json.loads(cut) == document[name]
 
 
+@settings(max_examples=50)
 @given(st.lists(documents, max_size=5), st.data())
 def test_each_item_of_an_array_is_cut_out_exactly(document: list[Any], data: Any):
     parts = [data.draw(spaced(value)) for value in document]
@@ -77,8 +80,8 @@ def test_what_the_library_refuses_is_refused_in_its_words_and_nothing_else_is_ra
 @pytest.mark.parametrize(
     "text",
     [
-        *('{"a" 1}', "{a:1}", '{"a":1 "b":2}', '{"a":1,}', '{"a":}', "{", '{"a', '{"a":1', "", " ", "[1,", "[1,\n x]"),
-        *('{"event_type":"a",\n"payload":}', '{"a":\n[{"b":\n }]}', '[\n{"a":tru}]', "[1]\n x", '{"a":"\n"}'),
+        *('{"a" 1}', "{a:1}", '{"a":1 "b":2}', '{"a":1,}', '{"a', '{"a":1', "", "[1,\n x]"),
+        *('{"event_type":"a",\n"payload":}', '{"a":\n[{"b":\n }]}', "[1]\n x", '{"a":"\n"}'),
     ],
 )
 def test_a_text_that_is_no_json_says_where(text: str):
@@ -87,11 +90,6 @@ def test_a_text_that_is_no_json_says_where(text: str):
 
     with pytest.raises(Malformed, match=exactly(expected.value)):
         Body(text).whole()
-
-
-def test_a_value_that_is_missing_is_missed_where_it_should_stand():
-    with pytest.raises(Malformed, match=r"Expecting value at line 2, column 11$"):
-        Body('{"event_type":"a",\n"payload":}').whole()
 
 
 def test_a_value_nested_beyond_reading_still_has_its_end():
@@ -137,15 +135,14 @@ def seconds(payload: str) -> float:
     return time.process_time() - began
 
 
-@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('[{"":', "}]"), (" [", " ]")])
-def test_a_deep_body_takes_no_longer_than_a_flat_one_of_the_same_size(opening: str, closing: str):
-    size = 2_000_000
-    times = size // len(opening + closing)
-
+def test_a_deep_body_takes_no_longer_than_a_flat_one_of_the_same_size():
+    size = 5 * MAX_BYTES  # so much is not read as a payload: what counts is the walk from bracket to bracket
     flat = min(seconds("[" + "1," * (size // 2) + "1]") for _ in range(2))
-    deep = min(seconds(opening * times + "1" + closing * times) for _ in range(2))
 
-    assert deep < 5 * flat
+    for opening, closing in (("[", "]"), ('[{"":', "}]"), (" [", " ]")):
+        times = size // len(opening + closing)
+        deep = min(seconds(opening * times + "1" + closing * times) for _ in range(2))
+        assert deep < 5 * flat, opening
 
 
 def test_what_follows_a_deep_value_is_read_strictly_too():
