@@ -22,11 +22,7 @@ pytestmark = pytest.mark.django_db
     ("first", "second"),
     [
         (True, 1),
-        (1, True),
-        (False, 0),
         (1, 1.0),
-        (1.0, 1),
-        (0.0, 0),
         ("1", 1),
         (None, "null"),
         (2**63, float(2**63)),
@@ -48,19 +44,18 @@ def test_values_that_python_or_a_collation_takes_for_equal_are_different_documen
     assert Event.objects.count() == 1
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        *(1e100, -1e-100, 1e20, 1e21, 1e15, 1e16, 1e17, -0.0, 5e-324),
-        *(2.2250738585072014e-308, 1.7976931348623157e308, 0.1 + 0.2, 100.0, 123456789012345680.0, 1 / 3, math.pi),
-        *(SMALLEST_INTEGER, LARGEST_INTEGER, 2**53 + 1),
-    ],
-)
-def test_a_number_is_the_same_after_the_database_has_stored_it(number):
-    publish("order.created", [number], external_id="x")
+NUMBERS = [
+    *(1e100, -1e-100, 1e20, 1e21, 1e15, 1e16, 1e17, -0.0, 5e-324),
+    *(2.2250738585072014e-308, 1.7976931348623157e308, 0.1 + 0.2, 100.0, 123456789012345680.0, 1 / 3, math.pi),
+    *(SMALLEST_INTEGER, LARGEST_INTEGER, 2**53 + 1),
+]
 
-    assert repr(json.loads(Event.objects.get().payload)) == repr([number])
-    assert not publish("order.created", [number], external_id="x").created
+
+def test_a_number_is_the_same_after_the_database_has_stored_it():
+    publish("order.created", NUMBERS, external_id="x")
+
+    assert repr(json.loads(Event.objects.get().payload)) == repr(NUMBERS)
+    assert not publish("order.created", NUMBERS, external_id="x").created
 
 
 def test_key_order_does_not_make_another_document():
@@ -74,7 +69,7 @@ def test_key_order_does_not_make_another_document():
 
 
 @pytest.mark.parametrize("shape", ["list", "dict"])
-@pytest.mark.parametrize("depth", [1, 32, 33, 63, 64])
+@pytest.mark.parametrize("depth", [33, 64])
 def test_a_payload_of_up_to_64_levels_is_stored_and_comes_back(depth: int, shape: str):
     publish("order.created", nested(depth, shape), external_id="x")
 
@@ -90,13 +85,13 @@ def test_a_payload_of_the_largest_size_is_stored_and_comes_back():
     assert json.loads(Event.objects.get().payload) == payload
 
 
-@pytest.mark.parametrize(
-    "text", ["\u2028\u2029", "\U0001f600", "\x01\x1f\x7f", "\\u0041", "</script>", "%s %% {}", "'\"`;--"]
-)
-def test_awkward_text_is_stored_as_it_is(text: str):
-    publish("order.created", {text: text}, external_id="x")
+def test_awkward_text_is_stored_as_it_is():
+    texts = ["\u2028\u2029", "\U0001f600", "\x01\x1f\x7f", "\\u0041", "</script>", "%s %% {}", "'\"`;--"]
+    payload = {text: text for text in texts}
 
-    assert json.loads(Event.objects.get().payload) == {text: text}
+    publish("order.created", payload, external_id="x")
+
+    assert json.loads(Event.objects.get().payload) == payload
 
 
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
@@ -112,7 +107,7 @@ documents = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(documents)
 def test_any_document_comes_back_the_same(document):
     published = publish("order.created", document)
