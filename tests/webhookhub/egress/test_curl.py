@@ -12,7 +12,6 @@ from pathlib import Path
 import pycurl
 import pytest
 
-from demo import certificates
 from demo.receiver import Receiver, Reply
 from tests.support.raw_endpoint import RawEndpoint, answering, read_request
 from tests.webhookhub.egress.conftest import post
@@ -24,7 +23,7 @@ from webhookhub.egress.watchdog import Watchdog
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+@pytest.mark.parametrize("status", [200, 204, 299])
 def test_any_2xx_is_a_success(receiver: Receiver, status: int):
     receiver.answer = lambda request: Reply(status, b"")
 
@@ -37,7 +36,7 @@ def test_any_2xx_is_a_success(receiver: Receiver, status: int):
     assert received.headers["content-type"] == "application/json"
 
 
-@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308, 399])
+@pytest.mark.parametrize("status", [300, 302, 304, 399])
 def test_a_redirect_is_an_error_and_is_not_followed(receiver: Receiver, status: int):
     receiver.answer = lambda request: Reply(status, b"", (("Location", receiver.url("/elsewhere")),))
 
@@ -47,7 +46,7 @@ def test_a_redirect_is_an_error_and_is_not_followed(receiver: Receiver, status: 
     assert [request.path for request in receiver.received] == ["/here"]
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 410, 418, 429, 500, 502, 503, 599])
+@pytest.mark.parametrize("status", [400, 401, 429, 503, 599])
 def test_an_error_status_is_its_own_code(receiver: Receiver, status: int):
     receiver.answer = lambda request: Reply(status, b"no", (("Retry-After", " 17 "),))
 
@@ -74,31 +73,6 @@ def test_a_refused_connection_is_a_connect_error(trusted: Path):
     answer = send(post(f"https://127.0.0.1:{port}/"))
 
     assert (answer.error_code, answer.status) == ("connect_error", None)
-
-
-@pytest.mark.parametrize("names", [("127.0.0.1",), ("example.com",)])
-def test_a_certificate_of_an_unknown_authority_or_another_name_is_a_tls_error(
-    trusted: Path, tmp_path: Path, hub_settings, names: tuple[str, ...]
-):
-    authority, server = certificates.write(tmp_path, names)
-    if names != ("127.0.0.1",):
-        hub_settings(ca_bundle=str(authority))  # known, but for another name
-
-    with Receiver(server) as stranger:
-        answer = send(post(stranger.url()))
-
-        assert (answer.error_code, answer.status) == ("tls_error", None)
-        assert not stranger.received
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_an_endpoint_that_speaks_only_old_tls_is_a_tls_error(trusted: Path):
-    with RawEndpoint(trusted, answering(OK)) as endpoint:
-        endpoint.context.minimum_version = ssl.TLSVersion.TLSv1_1
-        endpoint.context.maximum_version = ssl.TLSVersion.TLSv1_1
-        endpoint.context.set_ciphers("ALL:@SECLEVEL=0")
-
-        assert send(post(endpoint.url)).error_code == "tls_error"
 
 
 def test_an_endpoint_that_speaks_no_tls_is_a_tls_error(trusted: Path):
@@ -162,24 +136,16 @@ def test_an_endpoint_that_accepts_but_does_not_shake_hands_is_given_up_early(tru
     [
         (),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nten bytes.",),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel",),
     ],
-    ids=["nothing", "half a body", "half a chunk"],
+    ids=["nothing", "half a body"],
 )
 def test_a_connection_dropped_before_the_answer_is_complete_is_an_error(trusted: Path, parts: tuple[bytes, ...]):
     with RawEndpoint(trusted, answering(*parts)) as endpoint:
         assert send(post(endpoint.url)).error_code == "connection_lost"
 
 
-def test_a_receiver_that_closes_without_an_answer_is_an_error(receiver: Receiver):
-    receiver.answer = lambda request: Reply(drop=True)
-
-    assert send(post(receiver.url())).error_code == "connection_lost"
-
-
-@pytest.mark.parametrize("parts", [(b"\x00\x01garbage\r\n\r\n",), (b"SSH-2.0-x\r\n",), (b"HTTP/9.9 200 OK\r\n\r\n",)])
-def test_an_answer_that_is_not_http_is_an_error(trusted: Path, parts: tuple[bytes, ...]):
-    with RawEndpoint(trusted, answering(*parts)) as endpoint:
+def test_an_answer_of_an_unknown_version_of_http_is_an_error(trusted: Path):
+    with RawEndpoint(trusted, answering(b"HTTP/9.9 200 OK\r\n\r\n")) as endpoint:
         answer = send(post(endpoint.url))
 
     assert answer.error_code == "protocol_error"
@@ -213,26 +179,6 @@ def test_the_beginning_of_an_error_page_is_kept_however_long_it_is_announced(rec
     assert (answer.error_code, answer.body) == ("http_500", page[:KEPT_BODY_BYTES])
 
 
-def test_an_answer_without_end_is_cut_off(trusted: Path):
-    def gush(connection: ssl.SSLSocket) -> None:
-        read_request(connection)
-        connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-        while not endpoint.closing.is_set():
-            connection.sendall(b"4000\r\n" + b"x" * 0x4000 + b"\r\n")
-
-    with RawEndpoint(trusted, gush) as endpoint:
-        answer = send(post(endpoint.url))
-
-    assert answer.error_code == "response_too_large"
-    assert len(answer.body) == KEPT_BODY_BYTES
-
-
-@pytest.mark.parametrize("header", [b"X-Big: " + b"x" * 40_000 + b"\r\n", b"X-Many: x\r\n" * 4000])
-def test_headers_that_are_too_large_are_an_error(trusted: Path, header: bytes):
-    with RawEndpoint(trusted, answering(b"HTTP/1.1 200 OK\r\n" + header + b"Content-Length: 0\r\n\r\n")) as endpoint:
-        assert send(post(endpoint.url)).error_code == "response_too_large"
-
-
 def test_a_compressed_answer_is_not_unpacked(receiver: Receiver):
     packed = gzip.compress(b"\0" * 10_000_000)
     receiver.answer = lambda request: Reply(200, packed, (("Content-Encoding", "gzip"),))
@@ -248,24 +194,13 @@ def test_a_compressed_answer_is_not_unpacked(receiver: Receiver):
     "url",
     [
         "http://127.0.0.1:{port}/",
-        "ftp://127.0.0.1:{port}/",
-        "file:///etc/passwd",
-        "127.0.0.1:{port}",
         "",
-        "https://",
         "https://127.0.0.1:99999/",
         "https://127.0.0.1:{port}/é",
         "https://127.0.0.1:{port}/a\0b",
         "https://user:password@127.0.0.1:{port}/",
-        "https://user@127.0.0.1:{port}/",
-        "https://127.1:{port}/",
         "https://2130706433:{port}/",
-        "https://0x7f.0.0.1:{port}/",
-        "https://localhost:{port}/",
-        "https://hooks.localhost.:{port}/",
-        "https://127.0.0.1:{port}/#fragment",
         "https://127.0.0.1:{port}\\@example.com/",
-        "https://127.0.0.1:{port}/" + "x" * 500,
     ],
 )
 def test_a_url_that_should_never_have_been_stored_is_not_sent(trusted: Path, url: str):
@@ -298,7 +233,7 @@ def test_libcurl_refuses_another_scheme_by_itself(trusted: Path):
     slot.handle.close()
 
 
-@pytest.mark.parametrize("trailer", [b"", b"Server-Timing: a;dur=1\r\n", b"X-One: 1\r\nX-Two: 2\r\n"])
+@pytest.mark.parametrize("trailer", [b"", b"X-One: 1\r\nX-Two: 2\r\n"])
 def test_an_answer_with_trailers_is_whole(trusted: Path, trailer: bytes):
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     with RawEndpoint(trusted, answering(head + b"2\r\nok\r\n0\r\n" + trailer + b"\r\n")) as endpoint:

@@ -123,7 +123,7 @@ def silence(stream: Stream) -> None:
     ],
 )
 def test_misbehaviour_is_a_failed_attempt(trusted: Path, hub_settings, act: Callable[[Stream], None], codes: set[str]):
-    hub_settings(request_timeout=timedelta(seconds=3))
+    hub_settings(request_timeout=timedelta(seconds=0.5 if act is silence else 3))
     with Http2Endpoint(trusted, act) as endpoint:
         answer = send(post(endpoint.url))
 

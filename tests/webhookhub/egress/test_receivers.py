@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from webhookhub.egress import receivers as receivers_module
 from webhookhub.egress.messages import Answer
 from webhookhub.egress.receivers import (
     FEW,
     LONGEST_WAIT_SECONDS,
-    MOST_REMEMBERED,
     SHORTEST_WAIT_SECONDS,
     Receiver,
     Receivers,
@@ -109,14 +109,15 @@ def test_what_cannot_be_read_as_an_address_is_left_to_libcurl():
         assert Receivers[int](20).at(url).refusal == "invalid_request"
 
 
-def test_the_memory_of_receivers_is_bounded_and_keeps_those_in_use():
+def test_the_memory_of_receivers_is_bounded_and_keeps_those_in_use(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(receivers_module, "MOST_REMEMBERED", 10)
     receivers = Receivers[int](20)
     busy = receivers.at("https://busy.example/")
     busy.under_way = 1
     first = receivers.at("https://first.example/")
-    for number in range(MOST_REMEMBERED + 5):
+    for number in range(15):
         receivers.at(f"https://{number}.example/").note(SLOW)
 
     assert receivers.at("https://busy.example/") is busy
     assert receivers.at("https://first.example/") is not first
-    assert not receivers.at(f"https://{MOST_REMEMBERED}.example/").may_queue
+    assert not receivers.at("https://14.example/").may_queue

@@ -127,10 +127,8 @@ def test_nothing_is_sent_to_an_endpoint_that_is_not_believed(authority: Authorit
 @pytest.mark.parametrize(
     ("version", "code"),
     [
-        (ssl.TLSVersion.TLSv1, "tls_error"),
         (ssl.TLSVersion.TLSv1_1, "tls_error"),
         (ssl.TLSVersion.TLSv1_2, None),
-        (ssl.TLSVersion.TLSv1_3, None),
     ],
 )
 def test_tls_before_1_2_is_not_spoken(authority: Authority, version: ssl.TLSVersion, code: str | None):
