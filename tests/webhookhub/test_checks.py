@@ -19,7 +19,7 @@ def test_the_settings_of_the_tests_and_the_defaults_pass():
     assert ids(run_checks()) == set()
 
 
-@pytest.mark.parametrize(("lease", "passes"), [(39, False), (40, False), (40.001, True), (60, True)])
+@pytest.mark.parametrize(("lease", "passes"), [(40, False), (40.001, True)])
 def test_a_lease_must_outlast_a_request_and_its_margin(hub_settings, lease: float, passes: bool):
     hub_settings(
         lease=timedelta(seconds=lease), request_timeout=timedelta(seconds=30), lease_margin=timedelta(seconds=10)
@@ -33,7 +33,7 @@ def test_a_lease_must_outlast_a_request_and_its_margin(hub_settings, lease: floa
         assert message.hint == "Raise WEBHOOKHUB_LEASE or lower WEBHOOKHUB_REQUEST_TIMEOUT."
 
 
-@pytest.mark.parametrize(("connect", "passes"), [(29, True), (30, True), (30.001, False)])
+@pytest.mark.parametrize(("connect", "passes"), [(30, True), (30.001, False)])
 def test_a_connection_must_not_be_allowed_longer_than_its_request(hub_settings, connect: float, passes: bool):
     hub_settings(connect_timeout=timedelta(seconds=connect), request_timeout=timedelta(seconds=30))
 
@@ -44,9 +44,7 @@ def test_a_connection_must_not_be_allowed_longer_than_its_request(hub_settings, 
         assert message.hint == "Lower WEBHOOKHUB_CONNECT_TIMEOUT or raise WEBHOOKHUB_REQUEST_TIMEOUT."
 
 
-@pytest.mark.parametrize(
-    ("version", "passes"), [("7.88.1", False), ("8.3.9", False), ("8.4.0", True), ("8.23.0-DEV", True)]
-)
+@pytest.mark.parametrize(("version", "passes"), [("8.3.9", False), ("8.4.0", True), ("8.23.0-DEV", True)])
 def test_libcurl_must_bound_what_a_receiver_sends(monkeypatch, version: str, passes: bool):
     monkeypatch.setattr("pycurl.version_info", lambda: (0, version))
 

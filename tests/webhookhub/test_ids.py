@@ -32,11 +32,11 @@ def test_a_later_uid_sorts_after_an_earlier_one():
 
 
 def test_uids_made_at_once_differ():
-    assert len({new_uid() for _ in range(20_000)}) == 20_000
+    assert len({new_uid() for _ in range(2_000)}) == 2_000
 
 
 def test_tokens_are_32_hexadecimal_digits_and_differ():
-    tokens = {new_token() for _ in range(10_000)}
+    tokens = {new_token() for _ in range(1_000)}
 
-    assert len(tokens) == 10_000
+    assert len(tokens) == 1_000
     assert all(len(token) == 32 and int(token, 16) for token in tokens)

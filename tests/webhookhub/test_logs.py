@@ -23,17 +23,17 @@ def lines(stream: io.StringIO) -> list[dict[str, object]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-@pytest.mark.parametrize("fact", Fact)
-def test_every_fact_is_one_json_line_with_its_name_level_and_time(log_stream: io.StringIO, fact: Fact):
+def test_every_fact_is_one_json_line_with_its_name_level_and_time(log_stream: io.StringIO):
     logging.getLogger().setLevel("DEBUG")
 
-    log(fact, saga_id=7, error_code=None)
+    for fact in Fact:
+        log(fact, saga_id=7, error_code=None)
 
-    [line] = lines(log_stream)
-    assert (line["event"], line["saga_id"], line["error_code"]) == (fact.value[0], 7, None)
-    assert line["level"] == logging.getLevelName(fact.level).lower()
-    said_at = datetime.fromisoformat(str(line["timestamp"]))
-    assert abs(datetime.now(UTC) - said_at) < timedelta(minutes=1)
+    for fact, line in zip(Fact, lines(log_stream), strict=True):
+        assert (line["event"], line["saga_id"], line["error_code"]) == (fact.value[0], 7, None)
+        assert line["level"] == logging.getLevelName(fact.level).lower()
+        said_at = datetime.fromisoformat(str(line["timestamp"]))
+        assert abs(datetime.now(UTC) - said_at) < timedelta(minutes=1)
 
 
 def test_names_of_facts_are_unique():
@@ -99,15 +99,13 @@ def test_text_for_people_is_not_json_but_says_the_same(log_stream: io.StringIO):
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("query", ["?nonsense=s3cret", "?_to_field=s3cret"])
-@pytest.mark.parametrize("name", rows.ALL)
-def test_an_address_with_an_unknown_parameter_is_answered_and_leaves_no_error_in_the_log(
-    log_stream: io.StringIO, name: str, query: str
-):
+def test_an_address_with_an_unknown_parameter_is_answered_and_leaves_no_error_in_the_log(log_stream: io.StringIO):
     client = Client()
     client.force_login(User.objects.create_superuser("root"))
 
-    assert client.get(rows.listing(name, query)).status_code == 400
+    for name in rows.ALL:
+        for query in ("?nonsense=s3cret", "?_to_field=s3cret"):
+            assert client.get(rows.listing(name, query)).status_code == 400, (name, query)
 
     assert not re.search("nonsense|s3cret", log_stream.getvalue())
     assert [line for line in lines(log_stream) if line["level"] in ("warning", "error")] == []
@@ -144,7 +142,9 @@ def test_a_request_that_django_takes_for_an_attack_is_one_line(log_stream: io.St
     assert Client().get("/admin/login/?token=s3cret", headers={"host": "elsewhere.example"}).status_code == 400
     assert Client().post("/admin/login/", {f"f{number}": "s3cret" for number in range(1100)}).status_code == 400
 
-    for line in lines(log_stream):
+    found = lines(log_stream)
+    assert found
+    for line in found:
         assert "exception" not in line
     assert "s3cret" not in log_stream.getvalue()
 

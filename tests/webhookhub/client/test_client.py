@@ -166,7 +166,7 @@ def test_an_answer_that_is_not_a_hubs_is_no_success(text: str):
         producer.publish("a", 1)
 
 
-@pytest.mark.parametrize("payload", [float("nan"), {1, 2}, object(), "\ud800"])
+@pytest.mark.parametrize("payload", [float("nan"), {1, 2}, "\ud800"])
 def test_a_payload_that_is_no_json_is_refused_before_it_is_sent(payload: Any):
     with ScriptedHub(answer=stored) as hub, client(hub) as producer, pytest.raises(Invalid) as caught:
         producer.publish("a", payload)

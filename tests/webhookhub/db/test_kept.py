@@ -51,7 +51,7 @@ def test_other_values_and_other_limits_get_other_answers():
     assert found("Completed", 1, 5) == []
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 9])
+@pytest.mark.parametrize("count", [1, 3, 8])
 def test_a_list_of_any_length_changes_its_own_rows_and_no_others(count: int):
     sagas = SagaFactory.create_batch(10)
     now = clock.now()
