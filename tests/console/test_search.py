@@ -87,7 +87,7 @@ def test_a_host_is_found_however_it_is_written(viewer: Client, stored: str, term
     assert [each.pk for each in found(viewer, term).subscriptions] == [wanted.pk]
 
 
-@pytest.mark.parametrize("term", ["例子", "例子.測試", "https://例子.測試/hook", " 測試 "])
+@pytest.mark.parametrize("term", ["例子", "https://例子.測試/hook", " 測試 "])
 def test_the_list_of_subscriptions_finds_an_international_name_and_a_part_of_it(viewer: Client, term: str):
     wanted: Any = SubscriptionFactory(callback_url=normalise("https://例子.測試/hook"))
     SubscriptionFactory(callback_url="https://hooks.example.com/a")
@@ -121,8 +121,16 @@ def test_dead_letters_are_found_by_their_error_code(viewer: Client):
     assert found(viewer, "http_504").is_empty
 
 
-@pytest.mark.parametrize("term", GARBAGE, ids=range(len(GARBAGE)))
-def test_garbage_finds_nothing_and_breaks_nothing(viewer: Client, term: str):
+def test_garbage_finds_nothing_and_breaks_nothing():
+    rows.dead_letter()
+    root = User.objects.create_superuser("root")
+
+    for term in GARBAGE:
+        assert search.find(term, root).is_empty, term
+
+
+@pytest.mark.parametrize("term", ["a\0b", "'; DROP TABLE events; --", "9" * 5000])
+def test_the_page_takes_garbage(viewer: Client, term: str):
     rows.dead_letter()
 
     assert found(viewer, term).is_empty

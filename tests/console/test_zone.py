@@ -119,13 +119,16 @@ def test_an_api_key_expires_at_the_viewers_time(in_taipei: Client):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "Nowhere/City", "../../etc/passwd", "/etc/localtime", "Asia", "x" * 1000, "\0", "a\nb", "🦊"]
+    "name", ["", "Nowhere/City", "../../etc/passwd", "/etc/localtime", "Asia", "x" * 1000, "\0", "🦊"]
 )
-def test_a_zone_that_nobody_knows_is_utc(superuser: Client, name: str):
+def test_an_unknown_zone_is_utc(name: str):
     assert named(name) is UTC
-    if name.isascii() and name.isprintable():
-        superuser.cookies[COOKIE] = name
-        assert superuser.get(reverse("admin:index")).status_code == 200
+
+
+def test_a_page_with_an_unknown_zone_is_shown(superuser: Client):
+    superuser.cookies[COOKIE] = "../../etc/passwd"
+
+    assert superuser.get(reverse("admin:index")).status_code == 200
 
 
 @pytest.mark.parametrize("text", ["0001-01-01 00:00", "9999-12-31 23:59", "1970-01-01", "soon", "2026-13-01 00:00"])
@@ -184,7 +187,7 @@ def test_what_is_written_can_be_typed_again(moment: datetime, text: str):
         assert field.clean(text) == moment
 
 
-@pytest.mark.parametrize("zone", ["Etc/GMT-8", "Asia/Taipei", "EST", "UTC"])
+@pytest.mark.parametrize("zone", ["Etc/GMT-8", "EST"])
 def test_a_form_is_read_in_the_zone_that_it_was_shown_in(superuser: Client, zone: str):
     """Whatever the browser says by then."""
     number = rows.one_of_each()["subscriptions_subscription"]
