@@ -196,46 +196,41 @@ def requeued(times: int) -> list[DeadLetter]:
     return letters
 
 
-@pytest.mark.parametrize("generation", [0, 1, 4, 12, 19, 20, 21, 23, 24])
-def test_of_very_many_requeues_each_delivery_tells_its_own(superuser: Client, generation: int):
-    letters = requeued(24)
+def test_of_many_requeues_each_delivery_tells_its_own(superuser: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pages, "NEIGHBOURS", 1)
+    last = 6
+    letters = requeued(last)
     sagas = [letter.saga_id for letter in letters]
 
-    page = story(superuser, sagas[generation])
-
-    timeline = page.partition("What happened")[2]
-    if generation:
-        assert (
-            f'<a href="{rows.change("sagas_saga", sagas[generation - 1])}">Requeued by person {generation - 1}<' in page
-        )
-        assert "Routed to the subscription" not in timeline
-    else:
-        assert "Routed to the subscription" in timeline
-    assert (
-        f'<a href="{rows.change("deadletters_deadletter", letters[generation].pk)}">Became a dead letter<' in timeline
-    )
-    if generation < 24:
-        after = sagas[generation + 1]
-        assert f"it was requeued as {shown.link(rows.change('sagas_saga', after), f'delivery {after}')}" in page
-        assert f"Requeued by person {generation} as delivery {after}<" in timeline
-    else:
-        assert "nothing more is tried until it is requeued" in page
-        assert f"/admin/deadletters/deadletter/requeue/?ids={letters[24].pk}" in page
+    for generation in (0, 1, 3, last - 1, last):
+        page = story(superuser, sagas[generation])
+        timeline = page.partition("What happened")[2]
+        before, letter = generation - 1, rows.change("deadletters_deadletter", letters[generation].pk)
+        if generation:
+            assert f'<a href="{rows.change("sagas_saga", sagas[before])}">Requeued by person {before}<' in page
+        assert ("Routed to the subscription" in timeline) is (generation == 0)
+        assert f'<a href="{letter}">Became a dead letter<' in timeline
+        if generation < last:
+            after = sagas[generation + 1]
+            assert f"it was requeued as {shown.link(rows.change('sagas_saga', after), f'delivery {after}')}" in page
+            assert f"Requeued by person {generation} as delivery {after}<" in timeline
+        else:
+            assert "nothing more is tried until it is requeued" in page
+            assert f"/admin/deadletters/deadletter/requeue/?ids={letters[last].pk}" in page
 
 
-@pytest.mark.parametrize("generation", [0, 12, 24])
-def test_the_nearest_of_very_many_requeues_are_named_and_the_others_listed(superuser: Client, generation: int):
+def test_the_nearest_of_very_many_requeues_are_named_and_the_others_listed(superuser: Client):
     sagas = [letter.saga_id for letter in requeued(24)]
 
-    with CaptureQueriesContext(connection) as queries:
-        page = story(superuser, sagas[generation])
-
-    named = page.partition("The same event, requeued")[2].partition("</dd>")[0]
-    for other in range(25):
-        near = other != generation and abs(other - generation) <= pages.NEIGHBOURS
-        assert (f"(generation {other}," in named) is near
-    assert rows.listing("sagas_saga", f"?event={Saga.objects.get(pk=sagas[0]).event_id}") in named
-    assert len(queries) <= MOST_QUERIES
+    for generation in (0, 12, 24):
+        with CaptureQueriesContext(connection) as queries:
+            page = story(superuser, sagas[generation])
+        named = page.partition("The same event, requeued")[2].partition("</dd>")[0]
+        for other in range(25):
+            near = other != generation and abs(other - generation) <= pages.NEIGHBOURS
+            assert (f"(generation {other}," in named) is near
+        assert rows.listing("sagas_saga", f"?event={Saga.objects.get(pk=sagas[0]).event_id}") in named
+        assert len(queries) <= MOST_QUERIES
 
 
 def test_a_dead_delivery_says_that_nothing_more_is_tried_until_it_is_requeued(viewer: Client):
@@ -317,10 +312,9 @@ def test_a_long_body_is_not_put_on_a_command_line():
 
 
 @pytest.mark.parametrize("name", ["sagas_saga", "events_event", "jobs_job"])
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_hostile_payloads_and_answers_are_inert_text(superuser: Client, name: str, kind: str):
-    text = HOSTILE[kind]
-    event: Any = EventFactory(payload=json.dumps({text: [text]}), external_id="e", correlation_id=text[:50])
+def test_hostile_payloads_and_answers_are_inert_text(superuser: Client, name: str):
+    text = "\n".join(HOSTILE.values())
+    event: Any = EventFactory(payload=json.dumps({text: [text]}), external_id="e", correlation_id=HOSTILE["html"])
     saga: Any = SagaFactory(event=event, status="PendingRetry", attempt_count=1, final_error_code="http_500")
     job = failed(saga, 1, "http_500", response_snippet=text)
     pk = {"sagas_saga": saga.pk, "events_event": event.pk, "jobs_job": job.pk}[name]
@@ -328,8 +322,7 @@ def test_hostile_payloads_and_answers_are_inert_text(superuser: Client, name: st
     page = page_of(superuser, name, pk)
 
     for forbidden in ("<script>alert", "<img src=x", "<b>bold", "<div x-data x-init", "\x1b", "\x9b", "\x07", "\u202e"):
-        if not (forbidden in text and forbidden in ("\x1b", "\x9b", "\x07", "\u202e")):
-            assert forbidden not in page
+        assert forbidden not in page
     blocks = page.split('<pre class="hub-text"')[1:]
     assert blocks
     for block in blocks:
@@ -338,15 +331,6 @@ def test_hostile_payloads_and_answers_are_inert_text(superuser: Client, name: st
         shown = rest.partition("</pre>")[0]
         assert "<" not in shown
         assert not [c for c in shown if not c.isprintable() and c not in "\n\t"]
-
-
-def test_a_payload_of_a_megabyte_is_cut_and_says_so(superuser: Client):
-    event: Any = EventFactory(payload=json.dumps({"a": "<x>" * 350_000}))
-    saga: Any = SagaFactory(event=event)
-
-    for page in (page_of(superuser, "events_event", event.pk), page_of(superuser, "sagas_saga", saga.pk)):
-        assert "more characters" in page
-        assert "<x>" not in page
 
 
 def test_what_is_not_utf8_in_an_answer_is_shown(receiver: Receiver, superuser: Client):
@@ -376,29 +360,33 @@ def test_a_delivery_with_very_many_attempts_shows_the_last_ones(viewer: Client, 
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        ("PendingRetry", "The endpoint answered 503 for at least 2 d, at least 50 times in a row; next try at"),
-        ("DeadLettered", "The endpoint answered 503, at least 50 times in a row over at least 2 d. The hub gave up"),
+        ("PendingRetry", "The endpoint answered 503 for at least 5 h, at least 5 times in a row; next try at"),
+        ("DeadLettered", "The endpoint answered 503, at least 5 times in a row over at least 4 h. The hub gave up"),
     ],
 )
 def test_a_failure_that_lasts_longer_than_is_looked_at_is_said_to_last_at_least_so_long(
-    viewer: Client, status: str, said: str
+    viewer: Client, monkeypatch: pytest.MonkeyPatch, status: str, said: str
 ):
-    saga = SagaFactory.create(status=status, attempt_count=60, max_retry_limit=100, final_error_code="http_503")
-    for number in range(1, 61):
-        failed(saga, number, "http_503", 61 - number)
+    monkeypatch.setattr(pages, "MOST_ATTEMPTS", 5)
+    saga = SagaFactory.create(status=status, attempt_count=6, max_retry_limit=10, final_error_code="http_503")
+    for number in range(1, 7):
+        failed(saga, number, "http_503", 7 - number)
 
     assert said in story(viewer, saga.pk)
 
 
 @pytest.mark.parametrize("first", [1, 2])
-def test_a_failure_whose_beginning_is_looked_at_is_counted_exactly(viewer: Client, first: int):
+def test_a_failure_whose_beginning_is_looked_at_is_counted_exactly(
+    viewer: Client, monkeypatch: pytest.MonkeyPatch, first: int
+):
     """It begins with the first attempt of all, or after another failure."""
-    saga = SagaFactory.create(status="PendingRetry", attempt_count=50, max_retry_limit=90, final_error_code="http_503")
-    failed(saga, 1, "http_503" if first == 1 else "timeout", 50)
-    for number in range(2, 51):
-        failed(saga, number, "http_503", 51 - number)
+    monkeypatch.setattr(pages, "MOST_ATTEMPTS", 5)
+    saga = SagaFactory.create(status="PendingRetry", attempt_count=5, max_retry_limit=9, final_error_code="http_503")
+    failed(saga, 1, "http_503" if first == 1 else "timeout", 5)
+    for number in range(2, 6):
+        failed(saga, number, "http_503", 6 - number)
 
-    said = f"The endpoint answered 503 for 2 d, {51 - first} times in a row; next try at"
+    said = f"The endpoint answered 503 for {6 - first} h, {6 - first} times in a row; next try at"
     assert said in story(viewer, saga.pk)
 
 

@@ -50,6 +50,7 @@ def test_the_pages_lead_to_the_whole_where_they_show_a_part(viewer: Client, long
         page = viewer.get(rows.change(name, pk)).content.decode()
         assert f'data-whole="{reverse("admin:event_payload", args=[long.event_id])}"' in page
         assert "Only its beginning is shown." in page
+        assert "more characters" in page
     assert (
         reverse("admin:event_body", args=[long.event_id])
         in viewer.get(rows.change("sagas_saga", long.pk)).content.decode()

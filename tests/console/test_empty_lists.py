@@ -29,7 +29,6 @@ MATCHES = {
 }
 NARROWED = [(name, "?q=nothing-like-it") for name in MATCHES] + [
     ("sagas_saga", "?status__exact=Completed"),
-    ("sagas_saga", "?subscription=7"),
     ("jobs_job", "?saga=7"),
     (SUBSCRIPTIONS, "?active__exact=0"),
 ]
@@ -70,8 +69,8 @@ def test_only_whoever_may_add_is_asked_to(staff: Callable[..., Client]):
     assert rows.add(SUBSCRIPTIONS) in shown
 
 
-@pytest.mark.parametrize("name", rows.ALL)
-def test_a_list_with_something_in_it_says_nothing_of_the_kind(viewer: Client, name: str):
+def test_a_list_with_something_in_it_says_nothing_of_the_kind(viewer: Client):
     rows.one_of_each()
 
-    assert 'id="nothing"' not in page(viewer, name)
+    for name in rows.ALL:
+        assert 'id="nothing"' not in page(viewer, name), name

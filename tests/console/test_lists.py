@@ -18,6 +18,7 @@ from roles.groups import GROUPS
 from tests.factories import EventFactory, SagaFactory
 from tests.support import rows
 from webhookhub.console import lists
+from webhookhub.console.readonly import ReadOnlyAdmin
 from webhookhub.console.terminal import Operator
 from webhookhub.db import clock
 
@@ -26,26 +27,25 @@ pytestmark = pytest.mark.django_db
 MOST_QUERIES = 10
 
 
-@pytest.mark.parametrize("name", rows.ALL)
-def test_the_number_of_queries_does_not_grow_with_the_rows(
-    viewer: Client, name: str, django_assert_max_num_queries: Any
-):
+def test_the_number_of_queries_does_not_grow_with_the_rows(viewer: Client, django_assert_max_num_queries: Any):
     rows.one_of_each()
-    with CaptureQueriesContext(connection) as one:
-        assert viewer.get(rows.listing(name)).status_code == 200
-    for number in range(12):
+    of_one: dict[str, int] = {}
+    for name in rows.ALL:
+        with CaptureQueriesContext(connection) as queries:
+            assert viewer.get(rows.listing(name)).status_code == 200
+        of_one[name] = len(queries)
+    for number in range(5):
         rows.one_of_each(f"row-{number}")
 
-    with django_assert_max_num_queries(min(len(one), MOST_QUERIES)):
-        assert viewer.get(rows.listing(name)).status_code == 200
+    for name in rows.ALL:
+        with django_assert_max_num_queries(min(of_one[name], MOST_QUERIES)):
+            assert viewer.get(rows.listing(name)).status_code == 200
 
 
-@pytest.mark.parametrize("name", rows.ALL)
-def test_the_number_of_queries_of_a_page_is_bounded(viewer: Client, name: str, django_assert_max_num_queries: Any):
-    pk = rows.one_of_each()[name]
-
-    with django_assert_max_num_queries(12):
-        assert viewer.get(rows.change(name, pk)).status_code == 200
+def test_the_number_of_queries_of_a_page_is_bounded(viewer: Client, django_assert_max_num_queries: Any):
+    for name, pk in rows.one_of_each().items():
+        with django_assert_max_num_queries(12):
+            assert viewer.get(rows.change(name, pk)).status_code == 200
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -78,22 +78,25 @@ def test_lists_do_not_load_payloads_and_responses(superuser: Client):
 
 
 def test_a_long_list_is_counted_and_paged_up_to_its_bound(viewer: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lists, "MOST_LISTED", 150)
-    for number in range(151):
+    monkeypatch.setattr(lists, "MOST_LISTED", 6)
+    monkeypatch.setattr(ReadOnlyAdmin, "list_per_page", 4)
+    for number in range(7):
         EventFactory(correlation_id=f"c-{number}-")
 
     with CaptureQueriesContext(connection) as queries:
         page = viewer.get(rows.listing("events_event")).content.decode()
 
-    assert "150 or more events" in " ".join(page.split())
+    assert "6 or more events" in " ".join(page.split())
     assert "Show all" not in page
     assert not re.search(r"\d results", page)
-    assert "Only the newest 150 are listed." in page
-    assert "c-150-" in page
-    assert "c-50-" not in page
+    assert "Only the newest 6 are listed." in page
+    assert "c-6-" in page
+    assert "c-2-" not in page
     [counting] = [query["sql"] for query in queries if "COUNT(" in query["sql"]]
-    assert "LIMIT 151" in counting
-    assert "c-50-" in viewer.get(rows.listing("events_event", "?p=2")).content.decode()
+    assert "LIMIT 7" in counting
+    second = viewer.get(rows.listing("events_event", "?p=2")).content.decode()
+    assert "c-1-" in second
+    assert "c-0-" not in second
     assert viewer.get(rows.listing("events_event", "?p=3")).status_code == 302
 
 
@@ -140,7 +143,7 @@ def test_a_filtered_list_that_looked_at_the_newest_only_says_so(superuser: Clien
     )
 
 
-@pytest.mark.parametrize("order", ["2", "-3.1", "99", "x"])
+@pytest.mark.parametrize("order", ["-3.1", "x"])
 def test_no_address_makes_a_list_sort_by_anything_but_the_primary_key(viewer: Client, order: str):
     rows.one_of_each()
 

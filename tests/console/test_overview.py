@@ -115,7 +115,7 @@ def all_running() -> None:
         rows.process(f"{kind}-1", kind=kind)
 
 
-@pytest.mark.parametrize("span", ["hour", "day", "week"])
+@pytest.mark.parametrize("span", ["hour", "week"])
 def test_a_hub_that_gives_up_deliveries_is_not_well_whatever_the_span(viewer: Client, span: str):
     all_running()
     subscription = SubscriptionFactory()
@@ -193,8 +193,8 @@ def test_the_first_page_is_the_overview_and_a_stranger_is_sent_to_the_login(view
     assert client.get(reverse("admin:overview")).status_code == 302
 
 
-@pytest.mark.parametrize("span", ["", "hour", "day", "week", "\0", "x" * 5000])
-def test_any_span_can_be_asked_for(viewer: Client, span: str):
+@pytest.mark.parametrize("span", ["", "\0", "x" * 5000])
+def test_an_unknown_span_breaks_nothing(viewer: Client, span: str):
     assert viewer.get(reverse("admin:index"), {"span": span}).status_code == 200
 
 
