@@ -16,7 +16,7 @@ from deadletters import filters, listing, lookup
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import requeue
 from sagas.models import Saga
-from tests.deadletters.test_requeue_matching import NAME, confirm, listed, listed_in, many, page_of, sealed_in
+from tests.deadletters.test_requeue_matching import NAME, confirm, listed, listed_in, many, page_of
 from tests.factories import SagaFactory
 from tests.support import rows
 from trail.models import Entry
@@ -148,15 +148,6 @@ def test_the_filter_keeps_the_search_and_shows_what_else_narrows_the_list(requeu
     assert "Requeue all that match" in page
     for words in ("Event number", "Delivery number", 'type="hidden" name="q"', "Requeue all that match"):
         assert words not in plain
-
-
-@pytest.mark.parametrize("name", ["event", "saga"])
-def test_a_narrowing_that_is_no_number_is_explained_and_chooses_nothing(requeuer: Client, name: str):
-    rows.dead_letter()
-
-    assert "whole number, such as 12" in page_listing(requeuer, {name: "x"})
-    assert listed(requeuer, **{name: "x"}) == []
-    assert sealed_in(requeuer.get(page_of({name: "x"})).content.decode()) is None
 
 
 def test_a_search_that_names_more_than_is_looked_at_says_so(requeuer: Client, monkeypatch: pytest.MonkeyPatch):

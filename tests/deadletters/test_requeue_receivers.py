@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from django.test import Client
@@ -29,30 +28,24 @@ def about_chosen(client: Client, letters: list[DeadLetter]) -> str:
     return client.get(address, {"ids": ",".join(str(letter.pk) for letter in letters)}).content.decode()
 
 
-@pytest.fixture(params=[about_all, about_chosen])
-def ask(request: pytest.FixtureRequest) -> Ask:
-    """The page that asks about all that match, and the one that asks about those that were ticked."""
-    found: Any = request.param
-    return found  # type: ignore[no-any-return]
-
-
 def switch(letter: DeadLetter, **flags: bool) -> None:
     Subscription.objects.filter(pk=letter.subscription_id).update(**flags)
 
 
-def test_receivers_that_are_not_named_are_counted(requeuer: Client, ask: Ask, monkeypatch: pytest.MonkeyPatch):
+def test_receivers_that_are_not_named_are_counted(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(receivers, "MOST_NAMED", 2)
     letters = [rows.dead_letter(str(number)) for number in range(2)]
-    assert 'id="others"' not in ask(requeuer, letters)
+    assert 'id="others"' not in about_all(requeuer, letters)
     letters += [rows.dead_letter(str(number)) for number in range(2, 5)]
 
-    page = ask(requeuer, letters)
+    page = about_all(requeuer, letters)
 
     named = page.partition("To whom</h2>")[2].partition("</section>")[0]
     assert sum(str(letter.subscription) in named for letter in letters) == 2
     assert '<tr id="others"><td>and 3 more</td><td class="hub-number">3</td>' in named
 
 
+@pytest.mark.parametrize("ask", [about_all, about_chosen])
 def test_those_that_would_wait_are_counted_and_their_subscriptions_say_why(requeuer: Client, ask: Ask):
     letters = [rows.dead_letter(str(number)) for number in range(4)]
     assert 'id="waiting"' not in ask(requeuer, letters)
@@ -69,11 +62,11 @@ def test_those_that_would_wait_are_counted_and_their_subscriptions_say_why(reque
 
 
 def test_those_that_would_wait_are_counted_though_their_subscription_is_not_named(
-    requeuer: Client, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    requeuer: Client, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(receivers, "MOST_NAMED", 1)
     letters = [rows.dead_letter(str(number)) for number in range(3)]
     for letter in letters:
         switch(letter, active=False)
 
-    assert "3 of them are for subscriptions that are switched off" in ask(requeuer, letters)
+    assert "3 of them are for subscriptions that are switched off" in about_all(requeuer, letters)
