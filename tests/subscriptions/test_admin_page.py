@@ -152,8 +152,7 @@ def test_a_test_event_shows_what_came_back(member: Callable[[str], Client], rece
     assert "\x1b" not in shown
 
 
-@pytest.mark.parametrize(("milliseconds", "said"), [(80, "80 ms"), (4016, "4 s")])
-@pytest.mark.parametrize("code", [None, "http_503"])
+@pytest.mark.parametrize(("code", "milliseconds", "said"), [(None, 80, "80 ms"), ("http_503", 4016, "4 s")])
 def test_how_long_a_test_event_took_is_said_as_on_all_pages(
     superuser: Client, monkeypatch: pytest.MonkeyPatch, code: str | None, milliseconds: int, said: str
 ):
@@ -222,9 +221,7 @@ def test_past_events_that_are_all_delivered_already_are_nothing_to_do_and_no_ent
     ("given", "said"),
     [
         ({"since": ""}, "Write the time as"),
-        ({"since": "soon"}, "Write the time as"),
         ({"since": "2999-01-01 00:00"}, "yet to come"),
-        ({"since": "0001-01-01 00:00"}, "Write the time as"),
         ({"reason": ""}, "Give the reason."),
     ],
 )
@@ -260,15 +257,17 @@ def test_a_paused_subscription_is_to_be_resumed_before_a_backfill(member: Callab
     assert "must be active and verified" in shown.content.decode()
 
 
-@pytest.mark.parametrize("verb", ["pause", "resume", "backfill"])
 @pytest.mark.parametrize("group", ["support", "auditors"])
-def test_others_neither_see_nor_do_it(member: Callable[[str], Client], group: str, verb: str):
+def test_others_neither_see_nor_do_it(member: Callable[[str], Client], group: str):
     subscription = SubscriptionFactory.create()
     client = member(group)
+    shown = page(client, subscription)
 
-    assert address(verb, subscription) not in page(client, subscription)
-    assert client.get(address(verb, subscription)).status_code == 403
-    assert client.post(address(verb, subscription), {"reason": "r", "since": "2026-01-01 00:00"}).status_code == 403
+    for verb in ("pause", "resume", "backfill"):
+        assert address(verb, subscription) not in shown
+        assert client.get(address(verb, subscription)).status_code == 403
+        given = {"reason": "r", "since": "2026-01-01 00:00"}
+        assert client.post(address(verb, subscription), given).status_code == 403
     assert Subscription.objects.get().active
     assert not Entry.objects.filter(object_type="subscription").exists()
 

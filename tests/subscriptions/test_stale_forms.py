@@ -81,12 +81,21 @@ def test_sent_again_it_is_refused_again_and_opened_anew_it_is_taken(superuser: C
     ],
     ids=str,
 )
-def test_whatever_people_edit_is_kept_from_an_older_form(superuser: Client, change: dict[str, Any]):
+def test_every_edit_changes_what_a_form_has_seen(change: dict[str, Any]):
     subscription = SubscriptionFactory.create(
         callback_url="https://127.0.0.1:9443/hook?token=one", custom_headers=cipher.encrypt("X-Key: one")
     )
-    form = opened(superuser, subscription)
+    seen = fingerprint(subscription)
+
     editing.change(subscription, change)
+
+    assert fingerprint(Subscription.objects.get()) != seen
+
+
+def test_an_older_form_does_not_undo_a_change_of_the_headers(superuser: Client):
+    subscription = SubscriptionFactory.create(custom_headers=cipher.encrypt("X-Key: one"))
+    form = opened(superuser, subscription)
+    editing.change(subscription, {"headers": {"X-Key": "another"}})
     before = Subscription.objects.values().get()
 
     assert SINCE in send(superuser, subscription, {**form, "event_type": "order.paid"})
