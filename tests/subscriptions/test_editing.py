@@ -19,26 +19,24 @@ OTHERS = sorted({field.name for field in Subscription._meta.concrete_fields} - e
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("name", [*OTHERS, "nonsense"])
-def test_what_the_hub_writes_cannot_be_edited(name: str):
+def test_what_the_hub_writes_cannot_be_edited():
     subscription = SubscriptionFactory.create(verified=False)
     before = Subscription.objects.values().get()
-    given = {"verified": True, "verification_at": clock.now()} if name == "verified" else {name: before.get(name)}
 
-    with pytest.raises(
-        editing.InvalidSubscription, match=f"{name}: cannot be set here; what can be is active,"
-    ) as said:
-        editing.change(subscription, {"description": "changed", **given})
-
-    assert set(said.value.errors) == set(given)
+    for name in (*OTHERS, "nonsense"):
+        given = {"verified": True, "verification_at": clock.now()} if name == "verified" else {name: before.get(name)}
+        said = f"{name}: cannot be set here; what can be is active,"
+        with pytest.raises(editing.InvalidSubscription, match=said) as refused:
+            editing.change(subscription, {"description": "changed", **given})
+        assert set(refused.value.errors) == set(given)
     assert Subscription.objects.values().get() == before
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("name", ["id", "secret", "verified", "verification_at"])
-def test_nor_can_it_be_given_to_a_new_one(name: str):
-    with pytest.raises(editing.InvalidSubscription, match=f"{name}: cannot be set here"):
-        editing.create({"event_type": "order.created", "callback_url": URL, name: None})
+def test_what_the_hub_writes_cannot_be_given_to_a_new_one():
+    for name in ("id", "secret", "verified", "verification_at"):
+        with pytest.raises(editing.InvalidSubscription, match=f"{name}: cannot be set here"):
+            editing.create({"event_type": "order.created", "callback_url": URL, name: None})
 
     assert not Subscription.objects.exists()
 

@@ -317,11 +317,11 @@ def test_no_headers_make_an_answer_take_long_to_look_through(heads: str):
     secretive = endpoint("\n".join(f"X-H{number}: {value}" for number, value in enumerate(values)))
     answer = "a" * 8080 + "%" + "25" * 8 + "61" + "a" * 50 + "b%u"
     redact(secretive, "what is hidden is prepared once")
-    began = time.process_time()
+    began = time.thread_time()
 
     assert "a" * 100 not in redact(secretive, answer)
 
-    assert time.process_time() - began < 1
+    assert time.thread_time() - began < 1
 
 
 def test_of_what_has_too_much_to_hide_nothing_is_shown():

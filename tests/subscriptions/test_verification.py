@@ -81,9 +81,8 @@ def answering(body: Callable[[str], bytes], status: int = 200) -> Callable[[Rece
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("body", HOSTILE[:4], ids=lambda body: ascii(body[:20]))
-def test_a_hostile_answer_is_kept_as_a_failed_verification(receiver: Receiver, monkeypatch: Any, body: bytes):
-    monkeypatch.setattr(receiver, "take", answering(lambda challenge: body))
+def test_a_hostile_answer_is_kept_as_a_failed_verification(receiver: Receiver, monkeypatch: Any):
+    monkeypatch.setattr(receiver, "take", answering(lambda challenge: b"[" * 4000))
     subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
 
     with pytest.raises(CommandError, match=f"is not verified: {NOT_SENT_BACK}"):

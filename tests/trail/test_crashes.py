@@ -60,6 +60,10 @@ def to_requeue() -> Work:
     return lambda: requeue(ids, by=Operator(), reason="r")
 
 
+def is_requeued_to_any_extent() -> bool:
+    return Requeue.objects.exists() or Saga.objects.filter(generation=1).exists()
+
+
 def to_requeue_matching() -> Work:
     rows.dead_letter("one")
     return lambda: requeue_matching(Choice(), by=Operator(), reason="r", limit=5)
@@ -92,8 +96,7 @@ def to_let_join() -> Work:
 @pytest.mark.parametrize(
     ("prepare", "action", "done"),
     [
-        (to_requeue, actions.REQUEUE_MANY, lambda: Requeue.objects.exists()),
-        (to_requeue, actions.REQUEUE_MANY, lambda: Saga.objects.filter(generation=1).exists()),
+        (to_requeue, actions.REQUEUE_MANY, is_requeued_to_any_extent),
         (to_requeue_matching, actions.REQUEUE_MATCHING, lambda: Requeue.objects.exists()),
         (to_backfill, actions.BACKFILL, lambda: Saga.objects.exists()),
         (to_rotate, actions.ROTATE, lambda: Subscription.objects.exclude(previous_secret="").exists()),
