@@ -29,6 +29,7 @@ MATCHES = {
 }
 NARROWED = [(name, "?q=nothing-like-it") for name in MATCHES] + [
     ("sagas_saga", "?status__exact=Completed"),
+    ("deadletters_deadletter", "?error_code=x"),
     ("jobs_job", "?saga=7"),
     (SUBSCRIPTIONS, "?active__exact=0"),
 ]

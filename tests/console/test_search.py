@@ -53,9 +53,7 @@ def test_a_delivery_is_found_by_its_number(viewer: Client):
     assert [each.pk for each in found(viewer, str(saga.pk)).deliveries] == [saga.pk]
 
 
-@pytest.mark.parametrize(
-    "term", ["hooks.example.com", "HOOKS.example.com", "https://hooks.example.com/a", "hooks.example.com:8443"]
-)
+@pytest.mark.parametrize("term", ["hooks.example.com", "https://HOOKS.example.com:8443/a"])
 def test_subscriptions_are_found_by_their_host(viewer: Client, term: str):
     wanted = [
         SubscriptionFactory(callback_url="https://hooks.example.com/a"),
@@ -80,11 +78,18 @@ def test_subscriptions_are_found_by_their_host(viewer: Client, term: str):
         ("https://[2606:4700::1111]:8443/hook", "[2606:4700::1111]:8443"),
     ],
 )
-def test_a_host_is_found_however_it_is_written(viewer: Client, stored: str, term: str):
-    wanted: Any = SubscriptionFactory(callback_url=normalise(stored))
+def test_a_host_is_read_as_it_is_stored_however_it_is_written(stored: str, term: str):
+    named = search.host_of(term)
+
+    assert named
+    assert normalise(stored).removeprefix(f"https://{named}") in ("/hook", ":8443/hook")
+
+
+def test_a_subscription_is_found_by_an_international_host(viewer: Client):
+    wanted: Any = SubscriptionFactory(callback_url=normalise("https://例子.測試/hook"))
     SubscriptionFactory(callback_url="https://hooks.example.com/a")
 
-    assert [each.pk for each in found(viewer, term).subscriptions] == [wanted.pk]
+    assert [each.pk for each in found(viewer, "例子。測試").subscriptions] == [wanted.pk]
 
 
 @pytest.mark.parametrize("term", ["例子", "https://例子.測試/hook", " 測試 "])

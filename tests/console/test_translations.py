@@ -17,6 +17,7 @@ from django.utils.translation.template import templatize
 
 from console import names
 from subscriptions.forms import SubscriptionForm
+from subscriptions.verification import in_words
 from tests.factories import SubscriptionFactory
 from tests.support import rows
 from tests.test_architecture import ALLOWED
@@ -231,13 +232,22 @@ def test_what_is_wrong_with_a_form_is_said_in_chinese_on_its_page(reader: Client
         ("the endpoint answered 204 but did not send the challenge back", "端點回應 204，但沒有送回驗證碼"),
         ("the endpoint answered 503", "端點回應 503"),
         (MEANING["timeout"], "端點沒有及時回應"),
-        ("<b>of old</b>", "&lt;b&gt;of old&lt;/b&gt;"),
+        ("<b>of old</b>", "<b>of old</b>"),
     ],
 )
-def test_the_result_of_a_verification_is_shown_in_the_viewers_language(reader: Client, stored: str, chinese: str):
-    subscription = SubscriptionFactory.create(verification_result=stored)
+def test_the_result_of_a_verification_is_said_in_chinese(stored: str, chinese: str):
+    with translation.override("zh-hant"):
+        assert in_words(stored) == chinese
 
-    assert chinese in reader.get(rows.change("subscriptions_subscription", subscription.pk)).content.decode()
+
+def test_the_result_of_a_verification_is_shown_in_the_viewers_language_and_as_text(reader: Client):
+    for stored, shown in (
+        ("the endpoint answered 503", "端點回應 503"),
+        ("<b>of old</b>", "&lt;b&gt;of old&lt;/b&gt;"),
+    ):
+        subscription = SubscriptionFactory.create(verification_result=stored)
+
+        assert shown in reader.get(rows.change("subscriptions_subscription", subscription.pk)).content.decode()
 
 
 def test_the_head_of_a_page_calls_its_row_in_the_viewers_language(reader: Client):

@@ -213,11 +213,6 @@ def test_however_many_failed_at_the_same_moment_the_list_leads_past_them(
     assert seen == [letter.pk for letter in reversed(letters)]
 
 
-def test_an_empty_list_says_what_to_do_next(requeuer: Client):
-    assert "There are no dead letters" in requeuer.get(rows.listing(NAME)).content.decode()
-    assert "Clear the filter" in requeuer.get(rows.listing(NAME), {"error_code": "x"}).content.decode()
-
-
 def test_the_page_says_how_many_to_whom_and_shows_the_first_of_them_and_writes_nothing(requeuer: Client):
     letters = many(12)
     other = rows.dead_letter("http_500")

@@ -7,6 +7,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import Group, Permission, User
 from django.core.management import call_command
 from django.test import Client
@@ -116,7 +117,10 @@ def test_who_is_deleted_leaves_behind_what_they_could_do():
     ]
 
 
-def test_a_password_that_is_only_stored_in_a_newer_way_is_not_told_as_changed(settings: Any):
+def test_a_password_that_is_only_stored_in_a_newer_way_is_not_told_as_changed(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(PBKDF2PasswordHasher, "iterations", 1)
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.PBKDF2SHA1PasswordHasher"]
     user = User.objects.create_user("bert", password="a-long-passphrase")
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.PBKDF2PasswordHasher", *settings.PASSWORD_HASHERS]
