@@ -65,28 +65,29 @@ def send(client: Client, saga: Instance, action: str, **given: Any) -> Any:
     return client.post(act(saga, action), {"token": "0" * 32, "reason": "because", **given})
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("", ["c-5", "o-4", "o-3", "o-2", "o-1"]),
-        ("?saga_type=order_submission", ["o-4", "o-3", "o-2", "o-1"]),
-        ("?status=IN_PROGRESS", ["c-5", "o-2"]),
-        ("?saga_type=order_submission&status=IN_PROGRESS&step=payment", ["o-2"]),
-        ("?saga_type=order_submission&step=payment", ["o-4", "o-2"]),
-        ("?operator=1", ["o-4"]),
-        ("?age=hour", ["c-5", "o-4", "o-3", "o-2", "o-1"]),
-        ("?age=over-week", []),
-        ("?q=o-3", ["o-3"]),
-        ("?q=o", []),
-        ("?q=o-4&status=FAILED&saga_type=order_submission&step=payment&operator=1&age=hour", ["o-4"]),
-        ("?q=o-4&status=COMPLETED", []),
-        ("?q=o-4&saga_type=customer_registration", []),
-        ("?q=o-2&saga_type=order_submission&step=shipping", []),
-        ("?q=o-3&operator=1", []),
-        ("?q=o-1&age=over-week", []),
-    ],
-)
-def test_the_list_is_narrowed_by_what_is_chosen(watcher: Client, query: str, expected: list[str]):
+# A query of the list → the workflows that it shows.
+NARROWED = {
+    "": ["c-5", "o-4", "o-3", "o-2", "o-1"],
+    "?saga_type=order_submission": ["o-4", "o-3", "o-2", "o-1"],
+    "?status=IN_PROGRESS": ["c-5", "o-2"],
+    "?saga_type=order_submission&status=IN_PROGRESS&step=payment": ["o-2"],
+    "?saga_type=order_submission&step=payment": ["o-4", "o-2"],
+    "?operator=1": ["o-4"],
+    "?operator=1&status=COMPLETED": [],
+    "?age=hour": ["c-5", "o-4", "o-3", "o-2", "o-1"],
+    "?age=over-week": [],
+    "?q=o-3": ["o-3"],
+    "?q=o": [],
+    "?q=o-4&status=FAILED&saga_type=order_submission&step=payment&operator=1&age=hour": ["o-4"],
+    "?q=o-4&status=COMPLETED": [],
+    "?q=o-4&saga_type=customer_registration": [],
+    "?q=o-2&saga_type=order_submission&step=shipping": [],
+    "?q=o-3&operator=1": [],
+    "?q=o-1&age=over-week": [],
+}
+
+
+def test_the_list_is_narrowed_by_what_is_chosen(watcher: Client):
     shop.completed("o-1")
     shop.waiting_for_payment("o-2")
     shop.declined("o-3")
@@ -94,18 +95,13 @@ def test_the_list_is_narrowed_by_what_is_chosen(watcher: Client, query: str, exp
     publish("customer.registered", {"customer_id": "c-5"}, correlation_id="c-5")
     catch_up()
 
-    assert listed(watcher, query) == expected
+    assert {query: listed(watcher, query) for query in NARROWED} == NARROWED
 
 
-def test_a_workflow_is_found_by_its_saga_id_too(watcher: Client):
+def test_a_workflow_is_found_by_its_saga_id_within_what_is_chosen(watcher: Client):
     saga = shop.completed("o-1")
 
     assert listed(watcher, f"?q={saga.saga_id}") == ["o-1"]
-
-
-def test_what_is_chosen_narrows_a_search_by_saga_id_too(watcher: Client):
-    saga = shop.completed("o-1")
-
     assert listed(watcher, f"?q={saga.saga_id}&status=FAILED") == []
     assert listed(watcher, f"?q={saga.saga_id}&status=COMPLETED") == ["o-1"]
 
@@ -161,33 +157,28 @@ def test_a_page_that_has_looked_at_enough_says_so_and_leads_on(watcher: Client, 
     assert listed(watcher, f"?age=over-week&before={last}") == ["o-0"]
 
 
-@pytest.mark.parametrize(
-    "query",
-    ["?status=nonsense", "?saga_type=x", "?age=x", "?colour=red", "?before=x", "?operator=2", "?p=1"],
-)
+@pytest.mark.parametrize("query", ["?status=nonsense", "?colour=red", "?before=x"])
 def test_a_filter_that_makes_no_sense_is_a_bad_request(watcher: Client, query: str):
     assert watcher.get(rows.listing(NAME, query)).status_code == 400
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("?saga_type=customer_registration&step=payment", ["c-2"]),
-        ("?saga_type=&step=payment", ["c-2", "o-1"]),
-        ("?step=nonsense", ["c-2", "o-1"]),
-        ("?saga_type=customer_registration&status=COMPLETED&step=payment", []),
-    ],
-)
-def test_the_step_of_the_workflow_that_was_chosen_before_is_forgotten_with_it(
-    watcher: Client, query: str, expected: list[str]
-):
+# A query with a step that the chosen workflow does not have → the workflows that the list shows.
+STEP_OF_ANOTHER = {
+    "?saga_type=customer_registration&step=payment": ["c-2"],
+    "?saga_type=&step=payment": ["c-2", "o-1"],
+    "?saga_type=customer_registration&status=COMPLETED&step=payment": [],
+}
+
+
+def test_the_step_of_the_workflow_that_was_chosen_before_is_forgotten_with_it(watcher: Client):
     shop.waiting_for_payment("o-1")
     publish("customer.registered", {"customer_id": "c-2"}, correlation_id="c-2")
     catch_up()
 
-    assert listed(watcher, query) == expected
-    shown = text_of(watcher, rows.listing(NAME, query))
-    assert not re.search(r'<option value="payment"[^>]*selected', shown)
+    assert {query: listed(watcher, query) for query in STEP_OF_ANOTHER} == STEP_OF_ANOTHER
+    for query in STEP_OF_ANOTHER:
+        shown = text_of(watcher, rows.listing(NAME, query))
+        assert not re.search(r'<option value="payment"[^>]*selected', shown)
 
 
 def test_an_empty_list_says_how_a_workflow_begins(watcher: Client):
@@ -220,12 +211,13 @@ def test_who_may_not_see_events_or_deliveries_gets_no_links_to_them(staff: Calla
     assert "/admin/sagas/saga/" not in shown
 
 
-@pytest.mark.parametrize("life", [shop.completed, shop.declined, shop.failed], ids=lambda life: life.__name__)
-def test_every_state_can_be_shown(watcher: Client, life: Callable[[str], Instance]):
-    saga = life("o-1")
+def test_every_state_can_be_shown(watcher: Client):
+    sagas = [shop.completed("o-1"), shop.declined("o-2"), shop.failed("o-3")]
+    listing = text_of(watcher, rows.listing(NAME))
 
-    assert saga.status in text_of(watcher, page(saga))
-    assert saga.status in text_of(watcher, rows.listing(NAME))
+    for saga in sagas:
+        assert f'title="{saga.status}"' in text_of(watcher, page(saga))
+        assert f'title="{saga.status}"' in listing
 
 
 def test_hostile_content_stays_text(operator: Client):
@@ -382,31 +374,29 @@ def test_who_goes_back_and_chooses_otherwise_can_send_it_after_all(operator: Cli
     assert set(Fact.objects.filter(role="compensated").values_list("step", flat=True)) == {"inventory", "order"}
 
 
-@pytest.mark.parametrize(
-    ("action", "given", "said"),
-    [
-        ("close", {"reason": ""}, "Say why."),
-        ("close", {"reason": "x" * 501}, "1 to 500 characters"),
-        ("close", {"reason": "‮"}, "as U+202E is"),
-        ("close", {"token": "x"}, "Nothing has been done"),
-        ("close", {"token": ""}, "Look at it once more, and send it again."),
-        ("retry", {"step": "payment", "delivery": "x"}, "Look at it once more, and send it again."),
-        ("mark", {"step": "nonsense"}, "nonsense cannot be chosen, or no longer."),
-        ("retry", {"step": ""}, "This field is required"),
-        ("retry", {"step": "payment"}, "no delivery of what payment reacts to has died"),
-        ("retry", {"step": "payment", "delivery": "4711"}, "4711 is not the latest of any event of this workflow"),
-    ],
-)
-def test_what_cannot_be_done_is_said_and_nothing_is_stored(
-    operator: Client, action: str, given: dict[str, str], said: str
-):
+# The rules of a reason: tests/webhookhub/test_reasons.py.
+IMPOSSIBLE: list[tuple[str, dict[str, str], str]] = [
+    ("close", {"reason": ""}, "Say why."),
+    ("close", {"reason": "\u202e"}, "as U+202E is"),
+    ("close", {"token": "x"}, "Nothing has been done"),
+    ("close", {"token": ""}, "Look at it once more, and send it again."),
+    ("retry", {"step": "payment", "delivery": "x"}, "Look at it once more, and send it again."),
+    ("mark", {"step": "nonsense"}, "nonsense cannot be chosen, or no longer."),
+    ("retry", {"step": ""}, "This field is required"),
+    ("retry", {"step": "payment"}, "no delivery of what payment reacts to has died"),
+    ("retry", {"step": "payment", "delivery": "4711"}, "4711 is not the latest of any event of this workflow"),
+]
+
+
+def test_what_cannot_be_done_is_said_and_nothing_is_stored(operator: Client):
     saga = shop.declined("o-1")
     before = Fact.objects.count()
 
-    answer = send(operator, saga, action, **given)
+    for action, given, said in IMPOSSIBLE:
+        answer = send(operator, saga, action, **given)
 
-    assert answer.status_code == 200
-    assert said in answer.content.decode()
+        assert answer.status_code == 200, (action, given)
+        assert said in answer.content.decode(), (action, given)
     assert Fact.objects.count() == before
 
 

@@ -50,7 +50,7 @@ def followed_from_now(key: str) -> None:
     assert [each for batch in replay(used.in_force(), 500) for each in batch.differences] == []
 
 
-@pytest.mark.parametrize("created_at", ["9999-12-31 23:59:59", "2099-01-01 00:00:00", "0001-01-01 00:00:00"])
+@pytest.mark.parametrize("created_at", ["9999-12-31 23:59:59", "0001-01-01 00:00:00"])
 def test_an_event_with_an_impossible_time_counts_from_when_the_hub_has_seen_it(created_at: str):
     tracked()
     insert("order.submitted", "odd", created_at)

@@ -53,12 +53,14 @@ def test_a_saga_can_be_told_to_have_failed_and_been_compensated(started: Instanc
     assert instance("k-1").status == "COMPENSATED"
 
 
-@pytest.mark.parametrize("role", ["failed", "compensation_failed"])
-def test_an_error_that_is_told_acts_upon_no_terminal_and_turns_no_text_round(started: Instance, role: str):
+def test_an_error_that_is_told_acts_upon_no_terminal_and_turns_no_text_round(started: Instance):
     hostile = " the \x1b[31mcard\u202e\nwas declined\x00"
     verbs.tell(started, "done", "order", idempotency_key="1", actor="shop")
     verbs.tell(started, "failed", "payment", idempotency_key="2", actor="shop", error=hostile)
-    told = [verbs.tell(started, role, "order", idempotency_key="3", actor="shop", error=hostile) for _ in range(2)]
+    told = [
+        verbs.tell(started, "compensation_failed", "order", idempotency_key="3", actor="shop", error=hostile)
+        for _ in range(2)
+    ]
     catch_up()
 
     said = "the  [31mcard  was declined"
@@ -130,7 +132,6 @@ def test_what_was_told_waits_for_a_tracker(started: Instance):
 @pytest.mark.parametrize(
     ("role", "step", "key", "field"),
     [
-        ("ended", "", "k", "role"),
         ("closed", "", "k", "role"),
         ("done", "", "k", "step"),
         ("done", "nowhere", "k", "step"),
@@ -206,7 +207,7 @@ def test_sagas_are_found_by_what_people_know(started: Instance):
     assert list(reading.awaited_types(reading.definition_of(started), "payment")) == ["inventory.reserved"]
 
 
-@pytest.mark.parametrize(("key", "actor"), [(" x", "shop"), ("", "shop"), ("k", "")])
+@pytest.mark.parametrize(("key", "actor"), [(" x", "shop"), ("k", "")])
 def test_a_start_that_is_refused_leaves_no_saga_behind(key: str, actor: str):
     tracked()
     with pytest.raises(InvalidFact):
