@@ -14,7 +14,7 @@ from sagas.dispatch import dispatch
 from sagas.settle import Settler
 from tests.audit.population import populate
 from tests.conformance import world
-from tests.conformance.crashes import crash, points, statements_of
+from tests.conformance.crashes import crash, points_of_change, statements_of
 from tests.conformance.rivals import Rival, rows_are_locked_one_by_one, together
 from tests.conformance.steps import STEPS
 from tests.conformance.test_crash_points import fresh_type
@@ -124,7 +124,7 @@ def test_results_are_not_counted_before_they_are_marked(committed: None):
 def test_a_step_cut_short_at_any_statement_and_run_again_counts_each_once(committed: None, step):
     statements = statements_of(step.prepare(fresh_type()))
     assert_figures_agree()
-    for point in points(statements):
+    for point in points_of_change(statements):
         work = step.prepare(fresh_type())
         crash(work, point)
         assert_figures_agree()

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from tests.conformance.crashes import crash, cut_short, points, statements_of
+from tests.conformance.crashes import crash, cut_short, points_of_change, statements_of
 from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import catch_up, expire, instance, published, tell, told_before, tracked
 from workflows import verbs
@@ -74,7 +74,7 @@ def test_a_step_cut_short_at_any_statement_and_gone_on_with_ends_as_if_undisturb
     undisturbed = seen(key)
     assert len(statements) > 10
 
-    for point in points(statements):
+    for point in points_of_change(statements):
         key = f"k-{next(numbers)}"
         crash(prepare(key), point)
         WorkflowInbox.objects.update(lease_until=None)  # its lease expires
