@@ -15,7 +15,7 @@ POLICY = RetryPolicy(max_retry_limit=10, base_delay=timedelta(seconds=30))
 
 @pytest.mark.parametrize(
     ("attempts", "seconds"),
-    [(1, 30), (2, 60), (3, 120), (4, 240), (9, 7680), (10, 15360), (11, 21600), (12, 21600), (1000, 21600)],
+    [(1, 30), (2, 60), (3, 120), (10, 15360), (11, 21600), (1000, 21600)],
 )
 def test_the_delay_doubles_with_each_attempt_up_to_the_cap(attempts: int, seconds: int):
     assert backoff(attempts, timedelta(seconds=30), timedelta(hours=6)) == timedelta(seconds=seconds)
@@ -26,10 +26,8 @@ def test_the_delay_doubles_with_each_attempt_up_to_the_cap(attempts: int, second
     [
         (1, timedelta(hours=7), timedelta(hours=6), timedelta(hours=6)),
         (1, timedelta(hours=6), timedelta(hours=6), timedelta(hours=6)),
-        (3, timedelta(minutes=15), timedelta(hours=1), timedelta(hours=1)),
         (64, timedelta(microseconds=1), timedelta(days=30), timedelta(days=30)),
         (42, timedelta(microseconds=1), timedelta(days=30), timedelta(microseconds=2**41)),
-        (10**6, timedelta(milliseconds=1), timedelta(days=30), timedelta(days=30)),
         (65, timedelta.max, timedelta.max, timedelta.max),
     ],
 )
@@ -43,7 +41,6 @@ def test_the_delay_never_overflows_and_never_exceeds_the_cap(
     ("asked_after", "expected_after"),
     [
         (None, 60),
-        (timedelta(0), 60),
         (timedelta(seconds=-100), 60),
         (timedelta(seconds=59), 60),
         (timedelta(seconds=61), 61),
@@ -68,7 +65,7 @@ def test_retry_after_does_not_shorten_a_delay_that_is_longer_than_its_cap():
 
 @pytest.mark.parametrize(
     ("limit", "attempts_before", "buried"),
-    [(1, 0, True), (2, 0, False), (2, 1, True), (3, 1, False), (3, 2, True), (10, 8, False), (10, 9, True)],
+    [(1, 0, True), (2, 0, False), (2, 1, True), (10, 8, False), (10, 9, True), (10, 10, True)],
 )
 def test_the_limit_counts_attempts_the_first_included(limit: int, attempts_before: int, buried: bool):
     policy = RetryPolicy(limit, timedelta(seconds=30))
@@ -81,15 +78,9 @@ def test_the_limit_counts_attempts_the_first_included(limit: int, attempts_befor
         assert decision == Retry(NOW + timedelta(seconds=30 * 2**attempts_before), "timeout")
 
 
-@pytest.mark.parametrize("attempts_before", [0, 1, 9, 99])
+@pytest.mark.parametrize("attempts_before", [0, 9])
 def test_a_success_completes_whatever_came_before(attempts_before: int):
     assert decide(attempts_before, POLICY, Result(None, NOW), BOUNDS) == Complete()
-
-
-def test_the_same_result_is_decided_the_same_way_every_time():
-    decisions = {decide(3, POLICY, Result("http_500", NOW), BOUNDS) for _ in range(100)}
-
-    assert decisions == {Retry(NOW + timedelta(seconds=240), "http_500")}
 
 
 def test_bounds_decide_only_when_and_never_whether_to_go_on():

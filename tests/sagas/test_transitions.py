@@ -42,9 +42,8 @@ def test_the_table_is_the_specification():
     assert STATUSES == ("Pending", "InProgress", "PendingRetry", "Completed", "DeadLettered")
 
 
-@pytest.mark.parametrize(("before", "after"), list(product(STATUSES, STATUSES)))
-def test_only_what_is_in_the_table_is_legal(before: str, after: str):
-    assert is_legal(before, after) == ((before, after) in SPECIFIED)
+def test_only_what_is_in_the_table_is_legal():
+    assert {pair for pair in product(STATUSES, STATUSES) if is_legal(*pair)} == SPECIFIED
 
 
 def test_nothing_leaves_a_terminal_status_and_every_other_leads_to_one():
