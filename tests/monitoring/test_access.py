@@ -16,7 +16,7 @@ def allowed(address: str = "203.0.113.7", **headers: str) -> bool:
     return may_read_metrics(RequestFactory().get("/metrics", headers=headers, REMOTE_ADDR=address))
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.0.0.1", "", "not an address"])
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "", "not an address"])
 def test_by_default_nobody_may_read_them(address: str):
     assert not allowed(address)
     assert not allowed(address, Authorization="Bearer ")
@@ -39,10 +39,9 @@ def test_the_networks_of_the_setting_may(hub_settings, address: str, near: bool)
     assert allowed(address) == near
 
 
-@pytest.mark.parametrize("header", ["X-Forwarded-For", "X-Real-IP", "Forwarded", "Client-IP"])
-def test_nobody_gets_nearer_by_saying_so(hub_settings, header: str):
+def test_no_header_changes_the_address_that_is_checked(hub_settings):
     hub_settings(metrics_networks=(ip_network("10.0.0.0/8"),))
-    assert not allowed(**{header: "10.0.0.1"})
+    assert not allowed(**dict.fromkeys(("X-Forwarded-For", "X-Real-IP", "Forwarded", "Client-IP"), "10.0.0.1"))
 
 
 @pytest.mark.parametrize(

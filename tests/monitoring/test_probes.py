@@ -54,15 +54,17 @@ def test_a_hub_with_all_its_loops_is_ready(committed: None):
     assert (answer.status_code, answer.json()) == (200, {"status": "ready", "missing": []})
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_kind_of_loop_that_is_silent_is_named(committed: None, kind: str):
-    for other in KINDS:
-        beat(other, timedelta(seconds=60) if other == kind else timedelta(0))
+def test_each_kind_of_loop_that_is_silent_is_named(committed: None):
+    silent = KINDS[:2]
+    for kind in KINDS:
+        beat(kind, timedelta(seconds=60) if kind in silent else timedelta(0))
     answer = get("/readyz")
     assert answer.status_code == 503
-    assert answer.json() == {"status": "not ready", "missing": [f"no {kind}: none was heard of in the last 30 s"]}
+    missing = [f"no {kind}: none was heard of in the last 30 s" for kind in silent]
+    assert answer.json() == {"status": "not ready", "missing": missing}
 
-    beat(kind, timedelta(seconds=1))
+    for kind in silent:
+        beat(kind, timedelta(seconds=1))
     assert get("/readyz").status_code == 200
 
 
