@@ -22,7 +22,7 @@ from webhookhub.db import vendors
 from .population import populate
 from .support import audit
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 ROW_CHECKS = [check.name for check in ALL if isinstance(check, RowCheck)]
 
 

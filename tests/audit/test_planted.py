@@ -26,7 +26,7 @@ PAST, FUTURE = "'2001-01-01 00:00:00'", "'2101-01-01 00:00:00'"
 NOWHERE = 987654
 NO_UID = f"'{0:032}'"
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,8 @@ from webhookhub.db.triggers import declared
 
 from .support import add_constraint, audit, execute, keys, remove_constraint, restore_triggers
 
+pytestmark = pytest.mark.every_engine
+
 CHECKS = ("server", "keys", "triggers", "triggers-seen")
 
 

@@ -21,7 +21,7 @@ from tests.factories import SagaFactory, SubscriptionFactory
 from tests.support.drive import until_terminal
 from webhookhub.db import clock
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from events.errors import EventConflict, InvalidEvent
 from events.intake import NewEvent, Published, publish, publish_many
 from events.models import Event, RoutingInbox
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
 
 def test_a_published_event_is_stored_and_waits_to_be_routed():

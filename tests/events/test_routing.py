@@ -12,7 +12,7 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
 
 def test_each_matching_subscription_gets_one_saga_and_the_inbox_is_emptied():

@@ -15,7 +15,7 @@ from events.models import Event
 from events.payloads import LARGEST_INTEGER, SMALLEST_INTEGER, same_document
 from tests.events.test_payloads import nested
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
 
 @pytest.mark.parametrize(

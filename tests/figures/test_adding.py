@@ -18,6 +18,8 @@ from webhookhub.db.statements import add_up
 
 from .agreement import assert_figures_agree
 
+pytestmark = pytest.mark.every_engine
+
 KEY = ("name", "label", "shard")
 
 

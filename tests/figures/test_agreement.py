@@ -21,6 +21,8 @@ from tests.conformance.test_crash_points import fresh_type
 
 from .agreement import assert_figures_agree
 
+pytestmark = pytest.mark.every_engine
+
 # The last statement of a settlement before the transaction in which jobs are marked and counted.
 APPLIED = "UPDATE webhook_delivery_sagas"
 MARK = "UPDATE webhook_delivery_jobs"

@@ -18,6 +18,8 @@ from webhookhub.db import clock
 
 from .agreement import periods
 
+pytestmark = pytest.mark.every_engine
+
 
 def minutes_ago(minutes: float) -> datetime:
     return clock.now() - timedelta(minutes=minutes)

@@ -12,7 +12,7 @@ from sagas.models import Saga
 from tests.factories import JobFactory
 from webhookhub.db import clock
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
 
 def leased(expires_in: float, **fields: object) -> Job:

@@ -18,7 +18,7 @@ from sagas.policy import RetryPolicy
 from tests.factories import EventFactory, SubscriptionFactory
 from tests.support.drive import until_terminal
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
 
 def test_overrides_and_defaults_are_copied_when_the_saga_is_born(hub_settings):

@@ -12,7 +12,7 @@ from sagas.models import Saga
 from tests.factories import SagaFactory
 from webhookhub.db import clock
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
 
 def test_a_due_saga_gets_one_job_numbered_after_its_attempts():

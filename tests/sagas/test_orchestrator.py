@@ -16,7 +16,7 @@ from tests.factories import JobFactory, SagaFactory
 from webhookhub.db import clock
 from webhookhub.runner.step import Step
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
 
 @pytest.fixture

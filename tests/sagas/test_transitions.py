@@ -27,6 +27,8 @@ from tests.factories import JobFactory, SubscriptionFactory
 from tests.support.drive import until_terminal
 from webhookhub.db import clock
 
+pytestmark = pytest.mark.every_engine
+
 SPECIFIED = {
     ("Pending", "InProgress"),
     ("InProgress", "Completed"),

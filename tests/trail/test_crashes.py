@@ -29,7 +29,7 @@ from trail.models import Entry
 from webhookhub.console.terminal import Operator
 from webhookhub.db import clock
 
-pytestmark = pytest.mark.usefixtures("committed")
+pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 Work = Callable[[], object]
 numbers = count(1)
 

@@ -18,7 +18,7 @@ from workflows.replay import replay
 from workflows.tracker import Tracker
 from workflows.words import DONE, FAILURE, STARTED
 
-pytestmark = pytest.mark.usefixtures("committed")
+pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 numbers = count(1)
 Work = Callable[[], object]

@@ -16,7 +16,7 @@ from workflows.replay import replay
 from workflows.tracker import Tracker
 from workflows.words import DONE, FAILURE
 
-pytestmark = pytest.mark.usefixtures("committed")
+pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 INSERT_FACTS = "INSERT INTO saga_facts"
 READ_FACTS = "SELECT saga_facts.instance_id AS instance_id, saga_facts.role"

@@ -17,7 +17,7 @@ from tests.factories import SagaFactory
 from webhookhub.db import clock
 from webhookhub.db.kept import KeptSelect, KeptUpdate, Limit
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 COLUMNS = ("id", "status", "base_delay", "next_attempt_at", "event__event_type", "event__uid")
 
 

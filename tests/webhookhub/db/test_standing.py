@@ -17,6 +17,8 @@ from webhookhub.db.triggers import declared
 from webhookhub.db.vendors import is_mariadb
 from webhookhub.models import Process
 
+pytestmark = pytest.mark.every_engine
+
 TABLE = Process._meta.db_table
 
 

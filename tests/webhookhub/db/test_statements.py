@@ -18,7 +18,7 @@ from webhookhub.db import clock
 from webhookhub.db.statements import insert_new, update_each
 from webhookhub.ids import new_uid
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
 
 def row(external_id: str | None, payload: str = "1") -> dict[str, object]:
