@@ -87,6 +87,7 @@ def test_the_same_again_is_a_conflict_that_names_the_first(hub_wide: Program):
         ({"headers": {"X": "a\nY: b"}}, "headers"),
         ({"headers": {"X-A": "a\r", "X-B": "b"}}, "headers"),
         ({"headers": {"X: Y": "a"}}, "headers"),
+        ({"headers": {"X": ""}}, "headers"),
         ({"headers": ["X: 1"]}, "headers"),
         ({"headers": {"X": 1}}, "headers.X"),
         ({"verified": True}, "verified"),

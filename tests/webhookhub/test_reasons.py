@@ -18,6 +18,7 @@ WRITTEN = [
 ]
 UNACCEPTABLE = {
     "turned round": "a\u202eb",
+    "nothing but what turns round": "\u202e\u202e",
     "isolated": "a\u2066b",
     "a terminal's command": "a\x1b[2Jb",
     "a null": "a\0b",
