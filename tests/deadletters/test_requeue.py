@@ -140,11 +140,12 @@ def test_a_reason_is_needed(operator: User):
     assert not Requeue.objects.exists()
 
 
-def test_a_reason_that_is_not_what_it_looks_like_is_refused(operator: User):
+@pytest.mark.parametrize("reason", ["a\u202eb", "\ud800"])
+def test_a_reason_that_is_not_what_it_looks_like_is_refused(operator: User, reason: str):
     letter = dead_letter()
 
     with pytest.raises(InvalidRequeue, match="reason must hold no control characters"):
-        requeue([letter.id], by=operator, reason="a\u202eb")
+        requeue([letter.id], by=operator, reason=reason)
     assert not Requeue.objects.exists()
 
 
