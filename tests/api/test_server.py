@@ -51,10 +51,7 @@ def test_two_hundred_posts_of_one_event_from_twenty_connections_store_it_once(
     assert Counter(status for status, *_ in answers) == {201: 1, 200: 199}
     assert len({uid for _, uid, _ in answers}) == 1
     assert Event.objects.count() == RoutingInbox.objects.count() == 1
-    # What a request took is more than what it waited for a lock; a busy machine may add to it, but not in the median.
-    durations = sorted(duration for *_, duration in answers)
-    assert durations[len(durations) // 2] < 1.0
-    assert durations[-1] < 10.0, "no lock was waited for until its time-out"
+    assert max(duration for *_, duration in answers) < 10.0, "no lock was waited for until its time-out"
 
 
 def test_batches_with_the_same_events_in_opposite_order_store_each_once(web: WebServer, authorization: dict[str, str]):

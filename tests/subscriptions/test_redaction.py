@@ -275,7 +275,7 @@ def test_no_answer_takes_long_to_look_through(value: str, answer: str):
     began = time.thread_time()
     redact(many, answer)
 
-    assert time.thread_time() - began < 0.5
+    assert time.thread_time() - began < 2
 
 
 def test_what_the_keys_do_not_open_is_no_error(hub_settings: Callable[..., None]):
@@ -321,7 +321,7 @@ def test_no_headers_make_an_answer_take_long_to_look_through(heads: str):
 
     assert "a" * 100 not in redact(secretive, answer)
 
-    assert time.thread_time() - began < 1
+    assert time.thread_time() - began < 5
 
 
 def test_of_what_has_too_much_to_hide_nothing_is_shown():

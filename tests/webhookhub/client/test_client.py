@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -94,9 +95,11 @@ def test_two_events_without_an_id_get_two():
 
 
 def test_a_hub_that_does_not_answer_in_time_is_tried_again():
-    first = Answer(before=lambda: time.sleep(0.4), drop=True)
-    with ScriptedHub(first, Answer(201, {"uid": "u", "created": True})) as hub, client(hub, timeout=0.2) as producer:
+    published = threading.Event()
+    first = Answer(before=lambda: published.wait(60), drop=True)
+    with ScriptedHub(first, Answer(201, {"uid": "u", "created": True})) as hub, client(hub, timeout=2) as producer:
         assert producer.publish("a", 1).uid == "u"
+        published.set()
     assert len(hub.asked) == 2
 
 
@@ -113,18 +116,18 @@ def test_a_wait_beyond_the_deadline_is_an_error_at_once():
         started = time.monotonic()
         with pytest.raises(RateLimited) as caught:
             producer.publish("a", 1, external_id="x")
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 15
     assert (caught.value.retry_after, caught.value.status, caught.value.external_id) == (60.0, 429, "x")
     assert len(hub.asked) == 1
 
 
 def test_it_gives_up_at_the_deadline_and_says_under_which_id():
-    with ScriptedHub(problem(503, "The database is away.")) as hub, client(hub, deadline=1.0) as producer:
+    with ScriptedHub(problem(503, "The database is away.")) as hub, client(hub, deadline=3.0) as producer:
         started = time.monotonic()
         with pytest.raises(Unavailable, match="The database is away") as caught:
             producer.publish("a", 1)
-        assert time.monotonic() - started < 3
-    assert 2 <= len(hub.asked) <= 6
+        assert time.monotonic() - started < 20
+    assert 2 <= len(hub.asked) <= 12
     assert caught.value.external_id == hub.asked[0].document["external_id"]
 
 

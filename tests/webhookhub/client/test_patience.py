@@ -31,7 +31,7 @@ def test_a_retry_after_may_name_a_moment():
 
 
 def test_whoever_asks_for_more_time_than_there_is_is_not_waited_for():
-    patience = Patience(5)
+    patience = Patience(50)
     started = time.monotonic()
-    assert not patience.wait(10)
-    assert time.monotonic() - started < 1
+    assert not patience.wait(100)
+    assert time.monotonic() - started < 30

@@ -149,9 +149,9 @@ def test_an_engine_with_nothing_to_do_does_not_wait():
     engine: Engine[int] = Engine(1)
     began = time.monotonic()
 
-    assert engine.poll(5) == []
+    assert engine.poll(60) == []
 
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 30
     engine.close()
 
 
@@ -190,7 +190,7 @@ def test_slow_receivers_together_leave_room_for_quick_ones(trusted: Path, receiv
 
 def test_an_answer_that_came_while_nobody_looked_is_no_timeout(trusted: Path, hub_settings):
     """As when the database hangs for longer than a request may take: the answer has been there all the while."""
-    hub_settings(request_timeout=timedelta(seconds=0.5))
+    hub_settings(request_timeout=timedelta(seconds=3))
     asked, go, answered = threading.Event(), threading.Event(), threading.Event()
 
     def answer(connection: ssl.SSLSocket) -> None:
@@ -208,7 +208,7 @@ def test_an_answer_that_came_while_nobody_looked_is_no_timeout(trusted: Path, hu
             assert engine.poll(0.01) == []
         go.set()
         assert answered.wait(10)
-        let_pass(1.2)
+        let_pass(3.5)
         result = collect(engine, 1)[1]
         engine.close()
 
@@ -226,4 +226,4 @@ def test_a_receiver_that_never_answers_is_a_timeout_even_if_nobody_looked(truste
         engine.close()
 
     assert result.error_code == "timeout"
-    assert result.duration_ms < 3000
+    assert result.duration_ms < 30_000
