@@ -3,6 +3,7 @@ or processes, which see only what is committed."""
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 from collections.abc import Callable, Iterator
@@ -29,6 +30,12 @@ from webhookhub.db import vendors
 # A machine that is busy with other things is slow, which is no finding.
 settings.register_profile("suite", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """The thousands of collected tests stay until the end: the garbage collector need not look at them again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -67,7 +67,7 @@ class Canaries:
                 self.secret.add(cipher.decrypt(token).split("_", 1)[1].rstrip("="))
 
 
-@pytest.fixture(params=["json", "text"])
+@pytest.fixture
 def log(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
     """All that is logged, however quietly, as the hub itself would write it."""
     root = logging.getLogger()
@@ -188,7 +188,7 @@ def go_through_everything(canaries: Canaries, receiver: Receiver, unwilling: Raw
     return client
 
 
-@pytest.mark.parametrize("debug", [False, True], ids=["", "debug"])
+@pytest.mark.parametrize(("log", "debug"), [("json", True), ("text", False)], indirect=["log"])
 def test_no_canary_gets_out(
     log: io.StringIO,
     receiver: Receiver,

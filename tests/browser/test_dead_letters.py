@@ -20,15 +20,14 @@ from .visitor import Visitor
 Come = Callable[..., Visitor]
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_search_and_filter_stay_from_the_list_through_every_portion_to_the_end(
-    visitor: Come, root: User, monkeypatch: pytest.MonkeyPatch, dark: bool
+    visitor: Come, root: User, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(run, "PORTION", 2)
     monkeypatch.setattr(receivers, "MOST_NAMED", 1)
     letters = [rows.dead_letter(text) for text in ("timeout", "http_500", "http_502", "http_503", "http_504")]
     Subscription.objects.filter(pk=letters[1].subscription_id).update(active=False)
-    visit = visitor(root, dark=dark)
+    visit = visitor(root, dark=True)
 
     page = visit.open(rows.listing(NAME))
     page.fill("#searchbar", "timeout")
@@ -64,13 +63,12 @@ def test_search_and_filter_stay_from_the_list_through_every_portion_to_the_end(
     expect(page.locator("#id_event_type")).to_have_value("order.created")
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_all_of_a_list_that_is_too_long_to_be_ticked_can_still_be_requeued(
-    visitor: Come, root: User, monkeypatch: pytest.MonkeyPatch, dark: bool
+    visitor: Come, root: User, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(admin.DeadLetterAdmin, "list_per_page", 2)
     many(5)
-    visit = visitor(root, dark=dark)
+    visit = visitor(root, dark=True)
     page = visit.open(rows.listing(NAME))
     page.locator("#action-toggle").check()
     page.get_by_role("link", name="Select all 5 dead letters").click()

@@ -11,10 +11,12 @@ from functools import partial
 from itertools import count
 
 import pytest
+from django.db import connection
 
 from jobs.models import Job
 from sagas.models import Saga
 from tests.audit.support import assert_clean
+from webhookhub.db import vendors
 
 from . import world
 from .crashes import Point, Statement, crash, points, points_of_change, statements_of
@@ -47,7 +49,9 @@ def test_a_step_cut_short_at_any_statement_and_run_again_ends_as_if_undisturbed(
     ended = end(event_type, step)
     assert len(statements) >= 2
 
-    for point in points(statements):
+    # A server takes ten times as long, and is left in the same state by several of the points.
+    chosen = points_of_change if vendors.is_server(connection) else points
+    for point in chosen(statements):
         event_type = fresh_type()
         work = step.prepare(event_type)
         crash(work, point)

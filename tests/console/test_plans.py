@@ -19,7 +19,7 @@ LIMIT = 500
 # Configuration and kept summaries: they do not grow with the deliveries.
 SMALL = {"hub_processes", "figure_periods", "subscriptions", "auth_user", "workflow_definitions"}
 
-_hundred_thousand_rows = plans._hundred_thousand_rows
+_many_rows = plans._many_rows
 
 
 def read_by(action: Callable[[], Any]) -> Iterator[tuple[dict[str, Any], Plan]]:

@@ -1,4 +1,4 @@
-"""A scrape goes by indexes and stops at its limit, with a hundred thousand rows behind it."""
+"""A scrape goes by indexes and stops at its limit, with twenty thousand rows behind it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webhookhub.db import clock
 pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db]
 LIMIT = 500
 
-_hundred_thousand_rows = plans._hundred_thousand_rows
+_many_rows = plans._many_rows
 
 INDEXES = {
     "webhook_delivery_sagas": {"idx_saga_status", "idx_saga_status_retry"},

@@ -19,7 +19,8 @@ from webhookhub.db import clock
 from . import traffic
 from .support import LOOPS, Processes, Running, until
 
-pytestmark = pytest.mark.every_engine
+# On a server, test_torture.py kills them.
+pytestmark = [pytest.mark.every_engine, pytest.mark.sqlite_only]
 
 KILLS = 2
 EVENTS_PER_KILL = 40

@@ -13,7 +13,7 @@ from webhookhub.db import vendors
 from webhookhub.models import Process
 from workflows.models import UsedDefinition
 
-from .support import LOOPS, Processes, database_url
+from .support import Processes, database_url
 
 UNFIT = 78
 
@@ -34,14 +34,13 @@ def empty_database(tmp_path: Path, transactional_db: None):
 
 
 def test_no_loop_starts_on_a_database_that_is_not_migrated(processes: Processes, empty_database: str):
-    loops = [processes.start(f"run_{kind}", DATABASE_URL=empty_database) for kind in LOOPS]
+    router = processes.start("run_router", DATABASE_URL=empty_database)
 
-    assert [running.wait() for running in loops] == [UNFIT] * len(LOOPS)
-    for running in loops:
-        [line] = running.errors.splitlines()
-        assert line.startswith("CommandError: The database is not fit for the hub: ")
-        assert "migrations are not applied" in line
-        assert line.endswith("(run manage.py migrate).")
+    assert router.wait() == UNFIT
+    [line] = router.errors.splitlines()
+    assert line.startswith("CommandError: The database is not fit for the hub: ")
+    assert "migrations are not applied" in line
+    assert line.endswith("(run manage.py migrate).")
 
 
 @pytest.mark.mysql_family
@@ -60,7 +59,7 @@ def test_no_loop_starts_on_tables_without_transactions(processes: Processes):
     assert not Process.objects.exists(), "a process that did not start is not listed"
 
 
-@pytest.mark.parametrize("command", ["run_worker", "run_hub"])
+@pytest.mark.parametrize("command", ["run_hub"])
 def test_a_lease_that_does_not_outlast_a_request_is_refused(processes: Processes, command: str):
     refused = processes.start(command, WEBHOOKHUB_LEASE="2")
 

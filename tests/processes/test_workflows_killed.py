@@ -18,7 +18,8 @@ from workflows.words import COMPENSATED, DONE, FAILURE, UNDONE
 
 from .support import Processes, Running, until
 
-pytestmark = pytest.mark.every_engine
+# On a server, test_torture.py kills them.
+pytestmark = [pytest.mark.every_engine, pytest.mark.sqlite_only]
 
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 SMALL = ("--batch-size", "5", "--interval", "0.02")

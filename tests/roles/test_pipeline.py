@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
+import threading
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,12 +16,15 @@ from django.db import connection
 
 from deadletters.models import DeadLetter, Requeue
 from demo.receiver import Received, Receiver, Reply
+from events import intake
 from events.models import Event, RoutingInbox
+from events.routing import Router
 from jobs.models import Job
+from sagas.dispatch import dispatch
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
-from tests.processes.support import Processes, Running, database_url, is_running, until
+from tests.processes.support import Processes, Running, database_url, until
 from tests.support.ports import free_port
 from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import published, tell, told_before
@@ -115,6 +117,19 @@ def check_no_refusal(running: Running) -> None:
     assert running.facts("process_failed") == []
 
 
+def check_each_knows_only_its_own_user() -> None:
+    own = {
+        "router": "router_worker",
+        "orchestrator": "saga_orchestrator",
+        "cleaner": "lease_cleaner",
+        "workflows": "workflow_tracker",
+    }
+    for pid, kind in Process.objects.values_list("pid", "kind"):
+        environment = Path(f"/proc/{pid}/environ").read_bytes().decode()
+        users = set(re.findall(r"mysql://([^:]+):", environment))
+        assert users == {user_name(own.get(kind, kind))}, kind
+
+
 def test_the_whole_pipeline_runs_with_one_database_user_for_each_role(
     processes: Processes, receiver: Receiver, roles_urls: dict[str, str]
 ):
@@ -134,6 +149,7 @@ def test_the_whole_pipeline_runs_with_one_database_user_for_each_role(
     console = Browser(f"http://127.0.0.1:{port}")
     until(console.is_answered, "the console answers")
     until(lambda: Process.objects.count() == 5, "all loops register")
+    check_each_knows_only_its_own_user()
 
     # The console adds a subscription and has it verified.
     console.log_in("olaf", PASSWORD)
@@ -153,8 +169,8 @@ def test_the_whole_pipeline_runs_with_one_database_user_for_each_role(
     # A producer appends, twice.
     assert publish(processes, "order.flaky", "1")["created"] is True
     assert publish(processes, "order.flaky", "1")["created"] is False
-    publish(processes, "order.broken", "2")
-    publish(processes, "order.late", "3")
+    intake.publish("order.broken", {"n": 2})
+    intake.publish("order.late", {"n": 3})
 
     # Retries, and deliveries that fail for good.
     until(lambda: statuses("order.flaky") == [(0, "Completed", 3)], "the flaky one is delivered")
@@ -190,23 +206,33 @@ def test_a_lease_whose_worker_was_killed_is_reset_by_a_cleaner_with_its_own_user
     processes: Processes, receiver: Receiver, roles_urls: dict[str, str]
 ):
     SubscriptionFactory(callback_url=receiver.url())
-    # A process that was killed is forgotten by the cleaner.
-    hub = processes.start("run_hub", WEBHOOKHUB_PROCESS_EXPIRY="1", **roles_urls)
-    victims = [until(lambda: Process.objects.filter(kind="worker").first(), "the worker registers").pid]
+    intake.publish("order.created", {"n": 1})
+    Router().route(10)
+    dispatch(10)
+    asked = threading.Event()
+    receiver.answer = lambda request: Reply(before=asked.set) if asked.is_set() else Reply(before=killed)
+    worker = roles_urls["WEBHOOKHUB_WORKER_DATABASE_URL"]
+    victim = processes.start("run_worker", DATABASE_URL=worker)
 
-    def kill_the_worker() -> None:
-        if victims:
-            os.kill(victims.pop(), signal.SIGKILL)
+    def killed() -> None:
+        asked.set()
+        victim.kill()
 
-    receiver.answer = lambda request: Reply(before=kill_the_worker)
-    publish(processes, "order.created", "1")
+    # It forgets the killed process as well.
+    cleaner = processes.start(
+        "run_cleaner", DATABASE_URL=roles_urls["WEBHOOKHUB_CLEANER_DATABASE_URL"], WEBHOOKHUB_PROCESS_EXPIRY="1"
+    )
+    receiver.wait_for(1)
+    victim.wait()
+    survivor = processes.start("run_worker", DATABASE_URL=worker)
 
-    until(lambda: statuses("order.created") == [(0, "Completed", 1)], "delivered by the next worker")
+    until(lambda: Job.objects.get().status == "Completed", "delivered by the next worker")
     assert Job.objects.get().lease_resets == 1
     assert len(receiver.received) == 2
-    until(lambda: hub.facts("process_forgotten"), "the killed one is forgotten")
-    assert hub.stop() == 0
-    check_no_refusal(hub)
+    cleaner.wait_for("process_forgotten")
+    for running in (cleaner, survivor):
+        assert running.stop() == 0
+        check_no_refusal(running)
 
 
 def test_workflows_are_tracked_and_timed_out_by_a_user_of_their_own(processes: Processes, granted: None):
@@ -227,29 +253,9 @@ def test_workflows_are_tracked_and_timed_out_by_a_user_of_their_own(processes: P
     check_no_refusal(tracker)
 
 
-def test_each_child_knows_only_its_own_database_user(processes: Processes, roles_urls: dict[str, str]):
-    hub = processes.start("run_hub", **roles_urls)
-    until(lambda: Process.objects.count() == 5, "all loops register")
-    own = {
-        "router": "router_worker",
-        "orchestrator": "saga_orchestrator",
-        "cleaner": "lease_cleaner",
-        "workflows": "workflow_tracker",
-    }
-
-    for pid, kind in Process.objects.values_list("pid", "kind"):
-        told = Path(f"/proc/{pid}/environ").read_bytes().decode()
-        users = set(re.findall(r"mysql://([^:]+):", told))
-        assert users == {user_name(own.get(kind, kind))}, kind
-    family = list(Process.objects.values_list("pid", flat=True))
-    assert hub.stop() == 0
-    assert not any(is_running(pid) for pid in family)
-
-
 @pytest.mark.parametrize(
     ("command", "role", "denied"),
     [
-        ("run_router", "worker", "routing_inbox"),
         ("run_router", "event_ingest_writer", "django_migrations"),
         ("run_orchestrator", "router_worker", "webhook_delivery_jobs"),
         ("run_worker", "auditor", "hub_processes"),
@@ -259,7 +265,7 @@ def test_a_process_with_the_user_of_another_says_what_it_lacks_in_one_line_and_d
     processes: Processes, receiver: Receiver, granted: None, command: str, role: str, denied: str
 ):
     SubscriptionFactory(callback_url=receiver.url())
-    publish(processes, "order.created", "1")
+    intake.publish("order.created", {"n": 1})
 
     refused = processes.start(command, DATABASE_URL=url_of(role))
 
@@ -278,12 +284,15 @@ def test_a_hub_whose_worker_loses_a_grant_ends_with_one_clear_line(
     processes: Processes, receiver: Receiver, roles_urls: dict[str, str]
 ):
     SubscriptionFactory(callback_url=receiver.url())
-    hub = processes.start("run_hub", **roles_urls)
-    until(lambda: Process.objects.count() == 5, "all loops register")
+    others = ("--routers=0", "--orchestrators=0", "--cleaners=0", "--workflows=0")
+    hub = processes.start("run_hub", *others, **roles_urls)
+    until(lambda: Process.objects.count() == 1, "the worker registers")
     jobs = f"`{connection.settings_dict['NAME']}`.`webhook_delivery_jobs`"
     execute(f"REVOKE UPDATE (`lease_token`) ON {jobs} FROM {role_account('worker')}")
     try:
-        publish(processes, "order.created", "1")
+        intake.publish("order.created", {"n": 1})
+        Router().route(10)
+        dispatch(10)
 
         assert hub.wait() == 78
     finally:
@@ -296,7 +305,7 @@ def test_a_hub_whose_worker_loses_a_grant_ends_with_one_clear_line(
 
 def test_an_auditor_audits(processes: Processes, receiver: Receiver, granted: None):
     SubscriptionFactory(callback_url=receiver.url())
-    publish(processes, "order.created", "1")
+    intake.publish("order.created", {"n": 1})
 
     audit = processes.start("audit", "--json", DATABASE_URL=url_of("auditor"))
 

@@ -20,7 +20,7 @@ from workflows.verbs import row
 # Committed: to have a table analyzed ends a transaction.
 pytestmark = [pytest.mark.every_engine, pytest.mark.mysql_family, pytest.mark.usefixtures("committed")]
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
-SAGAS = 5_000
+SAGAS = 2_000
 FEW = 200
 
 

@@ -24,7 +24,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     text: str | None = None
     drop: bool = False
-    before: Callable[[], None] = lambda: None
+    before: Callable[[], object] = lambda: None
 
 
 class ScriptedHub:
