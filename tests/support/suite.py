@@ -26,7 +26,9 @@ def command(arguments: Sequence[str], workers: int | None = None) -> list[str]:
 
 
 def environment(engine: str, url: str) -> dict[str, str]:
-    return {**os.environ, ENGINE_VARIABLE: engine, "TEST_DATABASE_URL": url}
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    # Otherwise hundreds of processes would compile the whole product again.
+    return {**inherited, ENGINE_VARIABLE: engine, "TEST_DATABASE_URL": url}
 
 
 def run(engine: str, url: str, arguments: Sequence[str]) -> int:
