@@ -1,4 +1,4 @@
-"""A scrape goes by indexes and stops at its limit, with twenty thousand rows behind it."""
+"""A scrape goes by indexes and stops at its limit, with a hundred thousand rows behind it."""
 
 from __future__ import annotations
 

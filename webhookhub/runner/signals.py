@@ -16,7 +16,7 @@ HEARD = (signal.SIGTERM, signal.SIGINT)
 LEAVING = b"\0"  # no signal has this number
 # The same signal again so soon is no second wish: the system tells a child of its parent's death once for each thread
 # that the parent had, and a terminal's signal may come by two ways.
-ECHO_SECONDS = 0.1
+ECHO_SECONDS = 0.5
 
 
 class StopSignals:
