@@ -30,3 +30,5 @@ DATABASES["default"]["TEST"] = {"NAME": DATABASES["default"]["NAME"] + _suffix} 
 if not _embedded:
     DATABASES["default"]["TEST"] |= {"CHARSET": "utf8mb4"}  # noqa: F405
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# Looks for a static file when it is asked for. Otherwise every test client would first read all of them.
+WHITENOISE_AUTOREFRESH = True
