@@ -22,6 +22,7 @@ class Rival(Generic[T]):
         self._before = before
         self._after = after
         self._stopped = threading.Event()
+        self._came_to_it = False
         self._go = threading.Event()
         self._result: Future[T] = Future()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -37,7 +38,7 @@ class Rival(Generic[T]):
 
     def reached(self) -> None:
         assert self._stopped.wait(BOUND_SECONDS), "the rival did not come to its statement"
-        assert not self._result.done(), f"the rival ended before its statement: {self._result}"
+        assert self._came_to_it, f"the rival ended before its statement: {self._result}"
 
     def result(self) -> T:
         """Lets it go on and waits for its end."""
@@ -69,6 +70,7 @@ class Rival(Generic[T]):
 
     def _stop(self) -> None:
         if not self._stopped.is_set():
+            self._came_to_it = True
             self._stopped.set()
             assert self._go.wait(BOUND_SECONDS), "nobody told the rival to go on"
 
