@@ -188,7 +188,7 @@ def go_through_everything(canaries: Canaries, receiver: Receiver, unwilling: Raw
     return client
 
 
-@pytest.mark.parametrize(("log", "debug"), [("json", True), ("text", False)], indirect=["log"])
+@pytest.mark.parametrize(("log", "debug"), [("json", True)], indirect=["log"])
 def test_no_canary_gets_out(
     log: io.StringIO,
     receiver: Receiver,

@@ -92,8 +92,12 @@ DELIVERIES: dict[str, Callable[[], dict[str, Any]]] = {
 EXACT = {"none", "rare status", "common status", "subscription", "subscription without any", "correlation id"}
 
 
-@pytest.mark.parametrize("filters", DELIVERIES)
-@pytest.mark.parametrize("bound", [False, True], ids=["", "bound"])
+BOUND = ("none", "rare status", "since and type")
+
+
+@pytest.mark.parametrize(
+    ("filters", "bound"), [*((name, False) for name in DELIVERIES), *((name, True) for name in BOUND)]
+)
 def test_a_page_of_deliveries_goes_by_an_index(hub_wide: Program, shop: Program, filters: str, bound: bool):
     program = shop if bound else hub_wide
     parameters = DELIVERIES[filters]() | {"limit": LIMIT}

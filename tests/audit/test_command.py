@@ -15,20 +15,14 @@ from django.core.management.base import CommandError
 from django.db import connection
 
 from audit.checks import ALL
-from demo.receiver import Receiver
 from jobs.models import Job
 from sagas.models import Saga
 from tests.factories import JobFactory
-from tests.processes import traffic
-from tests.processes.support import Processes, database_url, until
+from tests.processes.support import Processes, database_url
 from webhookhub.db import clock, vendors
 from webhookhub.models import Process
 
 from .population import populate
-from .support import audit
-
-# All but those of the schema, which no delivery changes.
-UNDER_WAY = [check.name for check in ALL if check.name not in {"server", "keys", "triggers", "triggers-seen"}]
 
 
 def audited(*arguments: str) -> tuple[int, str]:
@@ -163,19 +157,3 @@ def test_a_database_that_is_not_migrated_or_not_there_is_told_from_a_violation(p
     assert absent.wait() == 69
     [line] = absent.errors.splitlines()
     assert line.startswith("CommandError: The database cannot be reached: ")
-
-
-def test_nothing_is_found_while_a_hub_is_delivering(processes: Processes, receiver: Receiver):
-    traffic.subscribe(receiver)
-    processes.start("run_hub", "--workers", "2", "--routers", "2", "--orchestrators", "2")
-    until(lambda: Process.objects.count() == 8, "two of three kinds, one cleaner and one tracker of workflows register")
-    for _ in range(3):
-        traffic.publish(60)
-        assert audit(*UNDER_WAY, batch_size=50) == {}
-
-    def found_nothing_up_to_the_end() -> bool:
-        assert audit(*UNDER_WAY, batch_size=50) == {}
-        return traffic.all_ended()
-
-    until(found_nothing_up_to_the_end, "the deliveries end", seconds=120)
-    traffic.check_each_ended_once(receiver)

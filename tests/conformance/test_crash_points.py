@@ -11,15 +11,13 @@ from functools import partial
 from itertools import count
 
 import pytest
-from django.db import connection
 
 from jobs.models import Job
 from sagas.models import Saga
 from tests.audit.support import assert_clean
-from webhookhub.db import vendors
 
 from . import world
-from .crashes import Point, Statement, crash, points, points_of_change, statements_of
+from .crashes import Point, Statement, crash, points_of_change, statements_of
 from .state import State, state
 from .steps import STEPS, Step
 
@@ -49,9 +47,7 @@ def test_a_step_cut_short_at_any_statement_and_run_again_ends_as_if_undisturbed(
     ended = end(event_type, step)
     assert len(statements) >= 2
 
-    # A server takes ten times as long, and is left in the same state by several of the points.
-    chosen = points_of_change if vendors.is_server(connection) else points
-    for point in chosen(statements):
+    for point in points_of_change(statements):
         event_type = fresh_type()
         work = step.prepare(event_type)
         crash(work, point)

@@ -18,8 +18,6 @@ from .steps import STEPS
 from .test_crash_points_elsewhere import ELSEWHERE, to_verify
 from .test_crash_points_of_programs import OF_PROGRAMS
 
-pytestmark = pytest.mark.every_engine
-
 PACKAGES = (
     *("events", "subscriptions", "sagas", "jobs", "deadletters", "figures", "workflows"),
     *("api", "roles", "trail", "webhookhub"),

@@ -49,6 +49,7 @@ LANES = (
         environment=(("MACHINE_EXAMPLES", "500"),),
     ),
     Lane("torture", SQLITE, ("tests/nightly/torture",), 5, "90 seconds of random kills", workers=1),
+    Lane("outages", MARIADB, ("tests/nightly/outages",), 4, "servers that crash, hang, or refuse to write"),
     Lane("galera", SQLITE, ("tests/nightly/galera",), 5, "kills of the writing node of a cluster", workers=1),
     Lane("mutants", MARIADB, ("tests/nightly/mutants",), 15, "each guard removed in turn"),
     Lane("fuzz", MARIADB, ("tests/nightly/fuzz",), 4, "generated requests to the API"),

@@ -24,7 +24,6 @@ from . import traffic
 from .support import Processes, Running, is_running, until
 from .test_stopping import PATIENT, no_echo
 
-pytestmark = pytest.mark.every_engine
 # Where one child shows what is true of all: each of them takes a second to start.
 ONLY_WORKER = ("--routers=0", "--orchestrators=0", "--cleaners=0", "--workflows=0")
 

@@ -29,7 +29,7 @@ from .product import Clock, Producer
 pytestmark = pytest.mark.every_engine
 
 # A server takes four times as long for an example. `make test-all` plays more of them.
-EXAMPLES = int(os.environ.get("MACHINE_EXAMPLES") or ("25" if os.environ.get("TEST_DATABASE_URL") else "60"))
+EXAMPLES = int(os.environ.get("MACHINE_EXAMPLES") or ("25" if os.environ.get("TEST_DATABASE_URL") else "40"))
 STEPS = int(os.environ.get("MACHINE_STEPS", "50"))
 SEED = os.environ.get("MACHINE_SEED", "1")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from demo.receiver import Receiver
+from tests.nightly.outages.test_replica import EVENTS, says
+from tests.processes.outages import migrate, seed, statuses
 from tests.processes.support import Processes, until
-from tests.processes.test_failover import EVENTS, says
-from tests.processes.test_lost_database import migrate, seed, statuses
 from tests.support.galera import Cluster, provider
 from tests.support.server import NoServer
 from tests.support.torture import torture

@@ -1,5 +1,5 @@
 """A browser, as in tests/browser."""
 
-from tests.browser.conftest import browser, root, visitor
+from tests.browser.conftest import browser, log_in, root, stack, visitor
 
-__all__ = ["browser", "root", "visitor"]
+__all__ = ["browser", "log_in", "root", "stack", "visitor"]

@@ -66,7 +66,7 @@ def test_a_receiver_never_has_more_requests_under_way_than_its_share(receiver: R
     collect(engine, 50)
     engine.close()
 
-    assert peak == 3
+    assert 2 <= peak <= 3
 
 
 def test_a_slow_receiver_does_not_hold_up_another(trusted: Path, receiver: Receiver, hub_settings):

@@ -14,10 +14,9 @@ from django.db import connection
 
 from demo.receiver import Receiver
 from jobs.models import Job
-
-from .proxy import Proxy
-from .support import Processes, database_url, until
-from .test_stopping import worker_in_the_middle
+from tests.processes.proxy import Proxy
+from tests.processes.support import Processes, database_url, until
+from tests.processes.test_stopping import worker_in_the_middle
 
 pytestmark = pytest.mark.mysql_family
 

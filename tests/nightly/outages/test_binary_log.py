@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection, connections
 
+from tests.processes.support import Processes
 from tests.support.server import QUICK_OPTIONS, NoServer, PrivateServer
 from webhookhub.db import standing, vendors
-
-from .support import Processes
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,106 @@
+"""A server that is not there, at the start or in the middle: loops say so, wait, and go on; nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import OperationalError, connection
+
+from demo.receiver import Receiver
+from tests.processes import traffic
+from tests.processes.outages import check_sat_out, migrate, seed, statuses
+from tests.processes.support import LOOPS, Processes, until
+from tests.support.server import PrivateServer
+from webhookhub.db import vendors
+
+NO_SUCH_THREAD = 1094
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PrivateServer]:
+    """Started once for all tests here; each leaves it running."""
+    with PrivateServer() as private:
+        yield private
+
+
+def test_a_server_that_is_down_at_the_start_and_crashes_in_the_middle_costs_nothing(
+    processes: Processes, receiver: Receiver, server: PrivateServer
+):
+    migrate(processes, server.url())
+    seed(processes, server.url(), receiver, 20)
+    server.kill()
+    processes.environment["DATABASE_URL"] = server.url()
+
+    loops = processes.start_loops("--batch-size", "3")
+    for running in loops.values():
+        [lost, *_] = running.wait_for("database_lost")
+        assert "Can't connect" in lost["error"]
+        assert lost["retry_in_seconds"] > 0
+        assert running.facts("process_started") == []
+    server.start()
+    check_sat_out(loops, 1)
+    until(lambda: statuses(server) == {("Completed", 1): 20}, "what was there before is delivered")
+
+    seed(processes, server.url(), receiver, 200)
+    receiver.wait_for(60)
+    said = {kind: len(running.facts("database_lost")) for kind, running in loops.items()}
+    server.kill()
+    for kind, running in loops.items():
+        running.wait_for("database_lost", said[kind] + 1)
+    server.start()
+    check_sat_out(loops, 2)
+
+    until(lambda: sum(statuses(server).values()) == 220, "every event is routed")
+    until(lambda: {status for status, _ in statuses(server)} == {"Completed"}, "every delivery ends")
+    assert len({request.event_uid for request in receiver.received}) == 220
+    assert [running.stop() for running in loops.values()] == [0] * len(LOOPS)
+
+
+def test_a_loop_that_waits_for_a_lost_database_leaves_promptly(processes: Processes, server: PrivateServer):
+    """Whether it has started or not."""
+    migrate(processes, server.url())
+    processes.environment["DATABASE_URL"] = server.url()
+    started = processes.start("run_worker")
+    started.wait_for("process_started")
+    server.kill()
+    try:
+        waiting = processes.start("run_router")
+        for running in (started, waiting):
+            running.wait_for("database_lost", 2)
+            assert running.stop() == 0
+            assert "Traceback" not in running.errors
+    finally:
+        server.start()
+
+
+def test_connections_killed_in_the_middle_cost_nothing(processes: Processes, receiver: Receiver):
+    traffic.subscribe(receiver)
+    loops = processes.start_loops("--batch-size", "3")
+    for turn in range(1, 3):
+        traffic.publish(40)
+        receiver.wait_for(40 * turn)
+        kill_connections()
+    until(traffic.all_ended, "every delivery ends")
+
+    for running in loops.values():
+        # Two kills, but a loop may have been between two connections at one of them.
+        lost = len(running.wait_for("database_lost"))
+        assert 1 <= lost <= 2
+        # The others may have ended everything before this one has its connection again.
+        running.wait_for("database_back", lost)
+        assert running.facts("process_failed") == []
+        assert "Traceback" not in running.errors
+    traffic.check_each_ended_once(receiver)
+
+
+def kill_connections() -> None:
+    """All to the test database but this one."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()")
+        for (number,) in cursor.fetchall():
+            try:
+                cursor.execute(f"KILL CONNECTION {number}")
+            except OperationalError as error:
+                if vendors.error_code(error) != NO_SUCH_THREAD:  # it has just ended by itself
+                    raise

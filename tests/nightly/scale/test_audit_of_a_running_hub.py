@@ -1,0 +1,29 @@
+"""The audit finds nothing beside a hub that delivers."""
+
+from __future__ import annotations
+
+from audit.checks import ALL
+from demo.receiver import Receiver
+from tests.audit.support import audit
+from tests.processes import traffic
+from tests.processes.support import Processes, until
+from webhookhub.models import Process
+
+# All but those of the schema, which no delivery changes.
+UNDER_WAY = [check.name for check in ALL if check.name not in {"server", "keys", "triggers", "triggers-seen"}]
+
+
+def test_nothing_is_found_while_a_hub_is_delivering(processes: Processes, receiver: Receiver):
+    traffic.subscribe(receiver)
+    processes.start("run_hub", "--workers", "2", "--routers", "2", "--orchestrators", "2")
+    until(lambda: Process.objects.count() == 8, "two of three kinds, one cleaner and one tracker of workflows register")
+    for _ in range(3):
+        traffic.publish(60)
+        assert audit(*UNDER_WAY, batch_size=50) == {}
+
+    def found_nothing_up_to_the_end() -> bool:
+        assert audit(*UNDER_WAY, batch_size=50) == {}
+        return traffic.all_ended()
+
+    until(found_nothing_up_to_the_end, "the deliveries end", seconds=120)
+    traffic.check_each_ended_once(receiver)

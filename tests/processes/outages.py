@@ -1,0 +1,50 @@
+"""What tests of a lost database share: a hub's tables on another server, and what the loops say."""
+
+from __future__ import annotations
+
+from demo.receiver import Receiver
+from tests.support.server import PrivateServer
+
+from .support import Processes, Running
+
+SEED = """
+from events.intake import NewEvent, publish_many
+from subscriptions.models import Subscription
+from webhookhub.db import clock
+Subscription.objects.get_or_create(event_type="order.created", callback_url={url!r})
+Subscription.objects.filter(verified=False).update(verified=True, verification_at=clock.now())
+publish_many([NewEvent("order.created", {{"number": number}}) for number in range({count})])
+"""
+
+
+def migrate(processes: Processes, url: str) -> None:
+    assert processes.start("migrate", "--verbosity", "0", DATABASE_URL=url).wait() == 0
+
+
+def seed(processes: Processes, url: str, receiver: Receiver, count: int) -> None:
+    code = SEED.format(url=receiver.url(), count=count)
+    assert processes.start("shell", "--command", code, DATABASE_URL=url).wait() == 0
+
+
+def statuses(server: PrivateServer) -> dict[tuple[str, int], int]:
+    """How many sagas there are of each status and number of attempts."""
+    import MySQLdb
+
+    private = MySQLdb.connect(host="127.0.0.1", port=server.port, user="hub", passwd="hub", db="webhookhub")
+    with private.cursor() as cursor:
+        cursor.execute(
+            "SELECT status, attempt_count, COUNT(*) FROM webhook_delivery_sagas GROUP BY status, attempt_count"
+        )
+        found = {(status, attempts): number for status, attempts, number in cursor.fetchall()}
+    private.close()
+    return found
+
+
+def check_sat_out(loops: dict[str, Running], times: int) -> None:
+    """Each says that the database is lost, and then that it is back; none ends, none shows a traceback."""
+    for kind, running in loops.items():
+        assert running.is_alive, running.errors
+        assert len(running.wait_for("database_back", times)) == times, kind
+        assert len(running.facts("database_lost")) >= times
+        assert running.facts("process_failed") == []
+        assert "Traceback" not in running.errors
