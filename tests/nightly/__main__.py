@@ -6,6 +6,7 @@ make test-all LANES="torture galera"
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -97,17 +98,17 @@ def _run_pytest(lane: Lane, url: str) -> tuple[str, str]:
     LOGS.mkdir(parents=True, exist_ok=True)
     log = LOGS / f"{lane.name}.log"
     command = ["timeout", "--kill-after=20", f"{lane.minutes}m", *suite.command(lane.tests, lane.workers)]
-    with log.open("w") as file:
+    with log.open("wb") as file:
         environment = suite.environment(lane.engine, url) | dict(lane.environment)
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE)
         assert process.stdout is not None
-        last = ""
-        for line in process.stdout:
-            sys.stdout.write(line)
-            sys.stdout.flush()
-            file.write(line)
-            last = line.strip() or last
+        # As it comes, and not line by line: a line of dots is the progress.
+        while part := os.read(process.stdout.fileno(), 4096):
+            sys.stdout.buffer.write(part)
+            sys.stdout.buffer.flush()
+            file.write(part)
     code = process.wait()
+    last = log.read_text(errors="replace").rstrip().rpartition("\n")[2]
     counts = ", ".join(f"{count} {what}" for count, what in COUNTS.findall(last))
     if code == 124:
         return FAILED, f"took longer than {lane.minutes} minutes; see {log.relative_to(ROOT)}"
