@@ -51,6 +51,13 @@ def assert_requeued_once(letter: DeadLetter, answers: list[Requeued], by: str) -
     assert list(Entry.objects.values_list("actor", "details")) == [(by, "{}")]
 
 
+def test_a_requeue_adds_the_next_generation(letter):
+    try:
+        ask(letter, "ada")
+    finally:  # whatever else went wrong
+        assert list(Saga.objects.order_by("id").values_list("generation", flat=True)) == [0, 1]
+
+
 def test_a_second_requeue_of_a_dead_letter_says_who_was_first_and_names_the_delivery(letter):
     first = ask(letter, "ada")
     second = elsewhere(lambda: ask(letter, "bob"))
