@@ -39,7 +39,11 @@ def find() -> str:
 class PrivateServer:
     """Runs while entered; can be stopped, killed and started again on the same data in between."""
 
-    def __init__(self, options: Sequence[str] = QUICK_OPTIONS, program: str | None = None) -> None:
+    def __init__(
+        self, options: Sequence[str] = QUICK_OPTIONS, program: str | None = None, parent: Path | None = None
+    ) -> None:
+        """`parent`: where to make its folder, if not among the other temporary files."""
+        self._parent = parent
         self._program = program or find()
         self._user = getpass.getuser()
         self._options = options
@@ -70,7 +74,7 @@ class PrivateServer:
 
     def prepare(self) -> None:
         """Make the folder and what a server's data begin with."""
-        self._folder = Path(tempfile.mkdtemp(prefix="webhookhub-server-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="webhookhub-server-", dir=self._parent))
         shutil.chown(self._folder, self._user)
         self._initialise()
 

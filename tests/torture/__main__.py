@@ -24,6 +24,7 @@ from .run import Run
 from .target import DURABLE, FORGETFUL, ServerTarget, Target
 
 NOTHING_TO_TORMENT = 69
+DISK = Path("/var/tmp")
 # A failover is fault enough; loops that die beside it show that they find the way to the new writer by themselves.
 GENTLE = {"kill_mean": 2.0, "stop_mean": 0.0, "cut_mean": 0.0}
 
@@ -68,7 +69,9 @@ def database(options: argparse.Namespace) -> Iterator[tuple[Target, str, str]]:
         with Cluster() as cluster, FailoverTarget(cluster) as moving:
             yield moving, moving.url, f"{len(cluster.nodes)} nodes of {cluster.nodes[0].version}"
     else:
-        with PrivateServer(FORGETFUL if options.forgetful else DURABLE, program=options.server) as server:
+        # In memory, MariaDB would lose no commit.
+        settings = {"options": FORGETFUL, "parent": DISK} if options.forgetful else {"options": DURABLE}
+        with PrivateServer(program=options.server, **settings) as server:
             yield ServerTarget(server), server.url(), server.version
 
 
