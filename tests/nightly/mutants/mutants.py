@@ -23,7 +23,6 @@ class Mutant:
     file: str
     edits: tuple[tuple[str, str], ...]
     tests: tuple[str, ...]
-    server: bool = False  # seen only where rows are locked one by one
 
     def mutated(self, source: str) -> str:
         for old, new in self.edits:
@@ -33,8 +32,8 @@ class Mutant:
         return source
 
 
-def mutant(name: str, file: str, old: str, new: str, *tests: str, server: bool = False) -> Mutant:
-    return Mutant(name, file, ((old, new),), tests, server)
+def mutant(name: str, file: str, old: str, new: str, *tests: str) -> Mutant:
+    return Mutant(name, file, ((old, new),), tests)
 
 
 OWN_TOKEN = 'match=["id", "lease_token"],'
@@ -53,7 +52,7 @@ PROTOCOL = [
            "tests/jobs/test_cleaner.py"),
     mutant("lease: always the same token", "jobs/lease.py", "token = new_token()", 'token = "token"', LEASES),
     mutant("lease: waits for other workers", "jobs/lease.py", "select_for_update(skip_locked=True)",
-           "select_for_update()", LEASES, server=True),
+           "select_for_update()", LEASES),
     mutant("dispatch: any attempt_count", "sagas/dispatch.py", "status=status, attempt_count=attempt_count)",
            "status=status)", SAGAS),
     mutant("postpone: any status", "sagas/dispatch.py", "status=sagas[0].status, next_attempt_at__lte=now)",
@@ -97,10 +96,10 @@ PROTOCOL = [
            "tests/events/test_routing.py"),
     mutant("route: the inbox is emptied without a transaction", "events/routing.py",
            "in_transaction(lambda: self._route(batch_size))", "self._route(batch_size)",
-           INTAKE, server=True),
+           INTAKE),
     mutant("route: waits for open transactions", "events/routing.py",
            "delete_each(RoutingInbox, [row.event_id for row in taken])",
-           "RoutingInbox.objects.filter(event_id__in=[row.event_id for row in taken]).delete()", INTAKE, server=True),
+           "RoutingInbox.objects.filter(event_id__in=[row.event_id for row in taken]).delete()", INTAKE),
     mutant("route: unverified subscriptions too", "subscriptions/models.py",
            "self.filter(active=True, verified=True)", "self.filter(active=True)", "tests/events/test_routing.py"),
     mutant("requeue: without the permission", "deadletters/requeue.py", "    if lacking:\n",
