@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LOGS = ROOT / "var" / "test-all"
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|errors?)\b")
 PASSED, FAILED, NOT_RUN = "passed", "FAILED", "not run"
+MINUTES = 60  # for all lanes together
 
 
 @dataclass(frozen=True)
@@ -76,28 +77,33 @@ def main() -> int:
     wanted = parser.parse_args().lanes
     if unknown := set(wanted) - set(names):
         parser.error(f"no lane is called {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    end = time.monotonic() + 60 * MINUTES
     with scratch():
-        results = [run(lane) for lane in LANES if not wanted or lane.name in wanted]
+        results = [run(lane, end) for lane in LANES if not wanted or lane.name in wanted]
     print(table(results), flush=True)  # noqa: T201
     return int(any(result.outcome == FAILED for result in results))
 
 
-def run(lane: Lane) -> Result:
+def run(lane: Lane, end: float) -> Result:
+    """Ends the lane when its own minutes are over, or those of the whole run."""
     print(f"\n== {lane.name}: {lane.about} ==", flush=True)  # noqa: T201
     began = time.monotonic()
+    seconds = min(60 * lane.minutes, end - began)
+    if seconds < 1:
+        return Result(lane, FAILED, 0, f"the {MINUTES} minutes of `make test-all` are over")
     try:
         with database_on(lane.engine) as url:
-            outcome, detail = _run_pytest(lane, url)
+            outcome, detail = _run_pytest(lane, url, seconds)
     except NoServer as reason:
         outcome, detail = NOT_RUN, str(reason)
     return Result(lane, outcome, time.monotonic() - began, detail)
 
 
-def _run_pytest(lane: Lane, url: str) -> tuple[str, str]:
+def _run_pytest(lane: Lane, url: str, seconds: float) -> tuple[str, str]:
     """Its output goes to the terminal and to a file; returns the outcome and pytest's counts."""
     LOGS.mkdir(parents=True, exist_ok=True)
     log = LOGS / f"{lane.name}.log"
-    command = ["timeout", "--kill-after=20", f"{lane.minutes}m", *suite.command(lane.tests, lane.workers)]
+    command = ["timeout", "--kill-after=20", f"{seconds:.0f}s", *suite.command(lane.tests, lane.workers)]
     with log.open("wb") as file:
         environment = suite.environment(lane.engine, url) | dict(lane.environment)
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE)
@@ -111,7 +117,7 @@ def _run_pytest(lane: Lane, url: str) -> tuple[str, str]:
     last = log.read_text(errors="replace").rstrip().rpartition("\n")[2]
     counts = ", ".join(f"{count} {what}" for count, what in COUNTS.findall(last))
     if code == 124:
-        return FAILED, f"took longer than {lane.minutes} minutes; see {log.relative_to(ROOT)}"
+        return FAILED, f"took longer than {seconds / 60:.1f} minutes; see {log.relative_to(ROOT)}"
     return (FAILED if code else PASSED), counts or f"pytest ended with {code}; see {log.relative_to(ROOT)}"
 
 
