@@ -5,7 +5,7 @@ WEB ?= 127.0.0.1:8000
 ARGS ?=
 LANES ?=
 BIN := .venv/bin
-CHECKS := tests/test_quality.py tests/test_architecture.py tests/test_docs.py tests/console/test_translations.py
+CHECKS := tests/test_quality.py tests/test_architecture.py tests/test_docs.py tests/webhookhub/console/test_translations.py
 
 .PHONY: help run demo demo-workflows check test test-all torture bench screenshots messages setup clean
 .DEFAULT_GOAL := help
@@ -26,13 +26,13 @@ help:
 
 # exec: no shell stands between make and the demo, so that a signal to make reaches it.
 run: setup
-	@exec $(BIN)/python -m demo --stay --web $(WEB) $(ARGS)
+	@exec $(BIN)/python -m tools.demo --stay --web $(WEB) $(ARGS)
 
 demo: setup
-	@exec $(BIN)/python -m demo $(ARGS)
+	@exec $(BIN)/python -m tools.demo $(ARGS)
 
 demo-workflows: setup
-	@exec $(BIN)/python -m demo.workflows $(ARGS)
+	@exec $(BIN)/python -m tools.demo.workflows $(ARGS)
 
 check: .venv/.tests
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal $(CHECKS) $(ARGS)
@@ -45,19 +45,19 @@ test-all: .venv/.tests
 	@exec $(BIN)/python -m tests.nightly $(LANES)
 
 torture: .venv/.tests
-	@exec $(BIN)/python -m tests.torture $(ARGS)
+	@exec $(BIN)/python -m tools.torture $(ARGS)
 
 bench: .venv/.bench
 	@mkdir -p var/bench
-	@exec $(BIN)/python -m bench --json var/bench/figures.json --plots var/bench $(ARGS)
+	@exec $(BIN)/python -m tools.bench --json var/bench/figures.json --plots var/bench $(ARGS)
 
 screenshots: .venv/.tests
-	@exec $(BIN)/python -m tests.screenshots $(ARGS)
+	@exec $(BIN)/python -m tools.screenshots $(ARGS)
 
 # Needs gettext (apt-get install gettext). What is new is to be translated in locale/, then this is run again.
 messages: setup
 	@$(BIN)/python manage.py makemessages -l zh_Hant --no-location --no-obsolete --no-wrap \
-		--ignore .venv --ignore tests --ignore bench --ignore var
+		--ignore .venv --ignore tests --ignore tools --ignore var
 	@$(BIN)/python manage.py compilemessages -l zh_Hant --ignore .venv
 
 # The driver is no file to be made once: what it is built from may appear later, as may the wish for it.

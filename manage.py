@@ -11,11 +11,13 @@ def main() -> None:
     given = os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhookhub.settings")
     if given == "webhookhub.settings" and LOOPS & set(sys.argv[1:2]):
         os.environ["DJANGO_SETTINGS_MODULE"] = "webhookhub.loop_settings"
+    elif sys.argv[1:2] == ["generate_key"]:
+        os.environ["DJANGO_SETTINGS_MODULE"] = "webhookhub.bootstrap_settings"
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
     from django.db import DatabaseError
 
-    from webhookhub.exits import UNFIT, UNREACHABLE
+    from webhookhub.exit_codes import UNFIT, UNREACHABLE
 
     try:
         execute_from_command_line(sys.argv)

@@ -14,10 +14,10 @@ from django.urls import URLPattern, path
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from trail.admin import Trailed
-from webhookhub.console import shown
+from webhookhub.auditlog.admin import Trailed
+from webhookhub.console import format
+from webhookhub.console.errors import posted
 from webhookhub.console.readonly import ReadOnlyAdmin
-from webhookhub.console.trouble import posted
 from webhookhub.db.clock import UtcNow
 
 from . import keys
@@ -92,7 +92,7 @@ class ApiKeyAdmin(Trailed, ReadOnlyAdmin):
             "opts": ApiKey._meta,
             "key": obj,
             "text": request.new_api_key,  # type: ignore[attr-defined]
-            "address": shown.page(ApiKey, obj.pk),
+            "address": format.page(ApiKey, obj.pk),
         }
         return TemplateResponse(request, "admin/api/apikey/secret.html", context)
 
@@ -110,4 +110,4 @@ def revoke_view(request: HttpRequest, number: int) -> HttpResponse:
         messages.success(request, gettext("Revoked: %(key)s opens nothing any more.") % {"key": key})
     else:
         messages.warning(request, gettext("%(key)s was revoked before.") % {"key": key})
-    return HttpResponseRedirect(shown.page(ApiKey, key.pk))
+    return HttpResponseRedirect(format.page(ApiKey, key.pk))

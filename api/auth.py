@@ -39,7 +39,7 @@ class ApiKeyAuth(HttpBearer):
                 403, f"This key belongs to the source {caller.key.source}; {self._hub_wide} are the whole hub's."
             )
         assert isinstance(caller, Caller)
-        # Whatever is done from here on is done by this key: see trail/middleware.py.
+        # Whatever is done from here on is done by this key: see webhookhub/auditlog/middleware.py.
         request.program = named(caller.key)  # type: ignore[attr-defined]
         return caller
 

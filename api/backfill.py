@@ -10,7 +10,7 @@ from ninja import Router
 
 from events.backfill import Backfill, NotRoutable, Position, backfill
 
-from . import bodies, pages, problems
+from . import pagination, parsing, problems
 from .problems import Problem
 from .schemas.subscriptions import BackfillIn, BackfillOut
 from .subscriptions import MAY_WRITE, Id, found_or_problem
@@ -24,23 +24,23 @@ LIST = "backfill"
     auth=MAY_WRITE,
     response=BackfillOut,
     summary="Deliver past events",
-    openapi_extra=problems.documented(404, 409, 411, 413, 415) | bodies.documented(BackfillIn),
+    openapi_extra=problems.documented(404, 409, 411, 413, 415) | parsing.documented(BackfillIn),
 )
 def fill(request: HttpRequest, subscription_id: Id) -> BackfillOut:
     """Deliveries for the events that this subscription has none for. Go on with `next` until it is null."""
-    given = bodies.read(request, BackfillIn)
+    given = parsing.read(request, BackfillIn)
     found_or_problem(subscription_id)
     if given.until is not None and given.until < given.since:
         raise problems.invalid("until", "lies before since")
     sealed_for = {"subscription": subscription_id, "since": given.since, "until": given.until}
-    position = pages.opened(LIST, sealed_for, given.cursor)
+    position = pagination.opened(LIST, sealed_for, given.cursor)
     # Without an end the first request's present moment is it, so that the requests come to one.
     until = given.until if position is None else datetime.fromisoformat(position[2])
     try:
         done = backfill(subscription_id, given.since, until, after=_position(position), limit=given.limit)
     except NotRoutable as error:
         raise Problem(409, f"{error}.") from None
-    following = pages.seal(LIST, sealed_for, _sealed(done, done.after)) if done.after else None
+    following = pagination.seal(LIST, sealed_for, _sealed(done, done.after)) if done.after else None
     return BackfillOut(examined=done.examined, created=done.created, next=following)
 
 

@@ -12,14 +12,14 @@ from django.db.models import Prefetch, prefetch_related_objects
 from django.http import HttpRequest
 from ninja import Header, Path, Query, Router
 
-from deadletters import bulk, choice
-from deadletters.bulk import Bookmark
-from deadletters.choice import Choice, Position
+from deadletters import bulk_requeue
+from deadletters.bulk_requeue import Bookmark
+from deadletters.filters import Choice, Position, newest_first, position
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import InvalidRequeue, requeue
 from events.models import Event
 
-from . import bodies, envelopes, pages, problems
+from . import envelopes, pagination, parsing, problems
 from .auth import ApiKeyAuth, caller_of, named
 from .keys import Caller
 from .models import ApiKey
@@ -64,16 +64,18 @@ class Program:
 )
 def list_dead_letters(request: HttpRequest, filters: Query[DeadLetterFilters]) -> DeadLetters:
     """A page may hold fewer than `limit`, or none, and still have a `next`: it ends when `next` is null."""
-    pages.require_known(request, DeadLetterFilters)
+    pagination.require_known(request, DeadLetterFilters)
     caller = caller_of(request)
     conditions = filters.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
     chosen = _choice(caller, conditions)
     sealed_for = {**conditions, "sees": caller.key.sees}
-    after = _position(pages.opened(LIST, sealed_for, filters.cursor))
-    found = pages.stretch(
-        lambda most: choice.newest_first(chosen, after, most), filters.limit, None if chosen.is_indexed else chosen.keep
+    after = _position(pagination.opened(LIST, sealed_for, filters.cursor))
+    found = pagination.stretch(
+        lambda most: newest_first(chosen, after, most),
+        filters.limit,
+        None if chosen.is_indexed else chosen.keep,
     )
-    following = pages.seal(LIST, sealed_for, _place(found.last)) if found.last else None
+    following = pagination.seal(LIST, sealed_for, _place(found.last)) if found.last else None
     return DeadLetters(items=described(found.rows), next=following)
 
 
@@ -82,7 +84,7 @@ def list_dead_letters(request: HttpRequest, filters: Query[DeadLetterFilters]) -
     auth=ApiKeyAuth(REQUEUE),
     response=BulkRequeueOut,
     summary="Requeue many, by what they have in common",
-    openapi_extra=problems.documented(411, 413, 415) | bodies.documented(BulkRequeueIn),
+    openapi_extra=problems.documented(411, 413, 415) | parsing.documented(BulkRequeueIn),
 )
 def requeue_many(
     request: HttpRequest,
@@ -95,26 +97,26 @@ def requeue_many(
     Not so under the same `Idempotency-Key`: then it takes what it took the first time, and nothing else.
     """
     caller = caller_of(request)
-    given = bodies.read(request, BulkRequeueIn)
+    given = parsing.read(request, BulkRequeueIn)
     token = _token(caller.key, idempotency_key, given)
     conditions = given.model_dump(include=CONDITIONS, exclude_none=True)
     chosen = _choice(caller, conditions)
     sealed_for = {**conditions, "sees": caller.key.sees}
-    after = _bookmark(pages.opened(BULK, sealed_for, given.cursor))
+    after = _bookmark(pagination.opened(BULK, sealed_for, given.cursor))
     if given.dry_run:
-        preview = bulk.preview(chosen, after)
+        preview = bulk_requeue.preview(chosen, after)
         return BulkRequeueOut(
             dry_run=True, count=preview.count, more=preview.more, next=None, sample=described(preview.sample)
         )
     if given.reason is None:
         raise problems.invalid("reason", "is missing; say why these are to be delivered anew")
     try:
-        outcome = bulk.requeue_matching(
+        outcome = bulk_requeue.requeue_matching(
             chosen, by=Program(caller.key), reason=given.reason, limit=given.limit, after=after, token=token
         )
     except InvalidRequeue as error:
         raise _refused(error) from None
-    following = pages.seal(BULK, sealed_for, _marked(outcome.after)) if outcome.after else None
+    following = pagination.seal(BULK, sealed_for, _marked(outcome.after)) if outcome.after else None
     # Of two who ask at the same moment each counts what is theirs.
     count = sum(result.is_delivered_now for result in outcome.requeued)
     return BulkRequeueOut(dry_run=False, count=count, more=outcome.after is not None, next=following, sample=[])
@@ -138,12 +140,12 @@ def show(request: HttpRequest, dead_letter_id: Annotated[Number, Path()]) -> Dea
     auth=ApiKeyAuth(REQUEUE),
     response=RequeueOut,
     summary="Requeue one",
-    openapi_extra=problems.documented(404, 411, 413, 415) | bodies.documented(RequeueIn),
+    openapi_extra=problems.documented(404, 411, 413, 415) | parsing.documented(RequeueIn),
 )
 def requeue_one(request: HttpRequest, dead_letter_id: Annotated[Number, Path()]) -> RequeueOut:
     """A new delivery with all its attempts; what has failed stays on record. Asked again, it says which it was."""
     caller = caller_of(request)
-    given = bodies.read(request, RequeueIn)
+    given = parsing.read(request, RequeueIn)
     letter = _visible(caller, dead_letter_id)
     try:
         [result] = requeue([letter.id], by=Program(caller.key), reason=given.reason)
@@ -207,7 +209,7 @@ def _refused(error: InvalidRequeue) -> problems.Problem:
 
 
 def _place(letter: DeadLetter) -> list[Any]:
-    return _sealed(choice.position(letter))
+    return _sealed(position(letter))
 
 
 def _sealed(position: Position) -> list[Any]:

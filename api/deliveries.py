@@ -13,12 +13,12 @@ from deadletters.models import DeadLetter
 from events import lookup
 from events.models import Event
 from jobs.models import Job
-from sagas import choice as choices
-from sagas.choice import Choice
+from sagas import filters as choices
+from sagas.filters import Choice
 from sagas.models import Saga
 from sagas.transitions import WAITING
 
-from . import pages, problems
+from . import pagination, problems
 from .auth import ApiKeyAuth, caller_of
 from .keys import Caller
 from .schemas.common import Number
@@ -39,7 +39,7 @@ MOST_EVENTS = 1000
 )
 def list_deliveries(request: HttpRequest, filters: Query[DeliveryFilters]) -> Deliveries:
     """A page may hold fewer than `limit`, or none, and still have a `next`: it ends when `next` is null."""
-    pages.require_known(request, DeliveryFilters)
+    pagination.require_known(request, DeliveryFilters)
     conditions = filters.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
     return Deliveries(**_page(caller_of(request), conditions, filters.limit, filters.cursor))
 
@@ -64,7 +64,7 @@ def show(request: HttpRequest, saga_id: Annotated[Number, Path()]) -> DeliveryWi
 
 def of_event(event: Event, caller: Caller) -> tuple[list[Delivery], str | None]:
     """The first page of an event's deliveries, and the cursor that leads on."""
-    page = _page(caller, {"event": event.uid}, pages.MOST_LISTED, None)
+    page = _page(caller, {"event": event.uid}, pagination.MOST_LISTED, None)
     return page["items"], page["next"]
 
 
@@ -97,16 +97,16 @@ def described(sagas: Sequence[Saga]) -> list[Delivery]:
 
 def _page(caller: Caller, conditions: dict[str, Any], limit: int, cursor: str | None) -> dict[str, Any]:
     sealed_for = {**conditions, "sees": caller.key.sees}
-    position = pages.opened(LIST, sealed_for, cursor)
+    position = pagination.opened(LIST, sealed_for, cursor)
     choice = _choice(caller, conditions)
     # Found once and carried along in the cursor.
     lowest, before = position if position else choices.bounds(choice)
-    found = pages.stretch(
+    found = pagination.stretch(
         lambda most: choices.newest_first(choice, lowest, before, most),
         limit,
         None if choice.is_indexed else choice.keep,
     )
-    following = pages.seal(LIST, sealed_for, [lowest, found.last.id]) if found.last else None
+    following = pagination.seal(LIST, sealed_for, [lowest, found.last.id]) if found.last else None
     return {"items": described(found.rows), "next": following}
 
 

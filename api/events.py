@@ -14,7 +14,7 @@ from events.intake import NewEvent, Published, publish_many
 from events.models import Event
 from webhookhub.conf import hub
 
-from . import bodies, deliveries, envelopes, limits, problems
+from . import deliveries, envelopes, limits, parsing, problems
 from .auth import ApiKeyAuth, caller_of
 from .envelopes import Sender
 from .problems import Problem
@@ -33,7 +33,7 @@ Result = Published | InvalidEvent | EventConflict
     auth=ApiKeyAuth(EVENTS_WRITE),
     response={201: EventStored, 200: EventStored},
     summary="Send an event",
-    openapi_extra=problems.documented(409, 411, 413, 415, 429) | bodies.documented(EventIn),
+    openapi_extra=problems.documented(409, 411, 413, 415, 429) | parsing.documented(EventIn),
 )
 def send(
     request: HttpRequest,
@@ -44,8 +44,8 @@ def send(
 ) -> Status[EventStored]:
     """A 201 or a 200 means that it is stored for good. The same again, by its external_id, is a 200."""
     caller = caller_of(request)
-    limits.spend(caller, 1)
-    text = bodies.text(request, payloads.MAX_BYTES + ENVELOPE_BYTES)
+    limits.consume(caller, 1)
+    text = parsing.text(request, payloads.MAX_BYTES + ENVELOPE_BYTES)
     sender = Sender(caller.key.sends_as, envelopes.idempotency_key(idempotency_key, "external_id"))
     try:
         [result] = publish_many([envelopes.one(text, sender)])
@@ -63,17 +63,17 @@ def send(
     auth=ApiKeyAuth(EVENTS_WRITE),
     response=EventResults,
     summary=f"Send up to {MOST_IN_A_BATCH} events",
-    openapi_extra=problems.documented(411, 413, 415, 429) | bodies.documented(EventsIn),
+    openapi_extra=problems.documented(411, 413, 415, 429) | parsing.documented(EventsIn),
 )
 def send_many(request: HttpRequest) -> HttpResponse:
     """A result for each, in order. One that is refused does not hold up the others."""
     if "Idempotency-Key" in request.headers:
         raise problems.invalid("Idempotency-Key", "is for a single event; give each event of a batch its external_id")
     caller = caller_of(request)
-    limits.spend(caller, 1)
-    text = bodies.text(request, hub().api_batch_bytes)
+    limits.consume(caller, 1)
+    text = parsing.text(request, hub().api_batch_bytes)
     given = envelopes.many(text, Sender(caller.key.sends_as), MOST_IN_A_BATCH)
-    limits.spend(caller, len(given) - 1)
+    limits.consume(caller, len(given) - 1)
     published = iter(publish_many([event for event in given if isinstance(event, NewEvent)]))
     results: list[Result] = [next(published) if isinstance(event, NewEvent) else event for event in given]
     # Written directly: a model for each of a thousand results would cost more than storing them.

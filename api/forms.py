@@ -13,7 +13,7 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from webhookhub.console.typed import MomentField
+from webhookhub.console.forms import MomentField
 
 from . import keys
 from .models import ApiKey

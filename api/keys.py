@@ -17,11 +17,11 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from events.intake import is_the_hub
-from trail import actions
-from trail.record import record
+from webhookhub.auditlog import actions
+from webhookhub.auditlog.record import record
 from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
-from webhookhub.db.kept import KeptSelect, as_stored, columns_of
+from webhookhub.db.compiled import CompiledSelect, as_stored, columns_of
 from webhookhub.logs import Fact, log
 
 from .models import ApiKey
@@ -143,7 +143,7 @@ def find(text: str) -> Caller | None:
 
 
 COLUMNS = columns_of(ApiKey)
-_usable = KeptSelect(
+_usable = CompiledSelect(
     lambda key_id: (
         ApiKey.objects.usable().filter(key_id=key_id).annotate(read_at=UtcNow()).values_list(*COLUMNS, "read_at")
     )

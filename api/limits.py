@@ -32,23 +32,23 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass
-class _Purse:
+class TokenBucket:
     """What this process has taken of a key's allowance, and until when it knows that there is no more."""
 
     left: int = 0
     empty_until: float = 0.0
 
 
-_purses: dict[int, _Purse] = {}
+_purses: dict[int, TokenBucket] = {}
 _lock = threading.Lock()
 
 
-def spend(caller: Caller, events: int) -> None:
+def consume(caller: Caller, events: int) -> None:
     """Count these events; Problem 429 if they are too many now."""
     key = caller.key
     rate = key.events_per_second or hub().api_events_per_second
     with _lock:
-        purse = _purses.setdefault(key.id, _Purse())
+        purse = _purses.setdefault(key.id, TokenBucket())
         if purse.left >= events:
             purse.left -= events
             return

@@ -7,15 +7,15 @@ from uuid import UUID
 from django.http import HttpRequest
 from ninja import Status
 
-from workflows import redelivery, verbs
+from workflows import redelivery, services
 from workflows.redelivery import NothingToRetry, Retried
-from workflows.verbs import Recorded
+from workflows.services import Recorded
 from workflows.words import CLOSED, UNDONE
 
-from . import bodies, problems
+from . import parsing, problems
 from .auth import ApiKeyAuth
 from .problems import Problem
-from .saga_verbs import ANSWERS, ERRORS, IdempotencyKey, actor_of, key_of, told, written
+from .saga_facts import ANSWERS, ERRORS, IdempotencyKey, actor_of, key_of, told, written
 from .sagas import found_or_problem, router
 from .schemas.sagas import CloseIn, MarkIn, RetryIn, RetryOut, ToldOut
 from .scopes import SAGAS_OPERATE
@@ -38,11 +38,11 @@ class Program:
     auth=MAY_ACT,
     response={201: RetryOut, 200: RetryOut},
     summary="Deliver again what a step reacts to",
-    openapi_extra=problems.documented(404, *ERRORS) | bodies.documented(RetryIn),
+    openapi_extra=problems.documented(404, *ERRORS) | parsing.documented(RetryIn),
 )
 def retry(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = IdempotencyKey) -> Status[RetryOut]:
     """Those deliveries that died; or one that is named, even if it had arrived."""
-    given = bodies.read(request, RetryIn)
+    given = parsing.read(request, RetryIn)
     instance = found_or_problem(saga_id)
     key = key_of(given, idempotency_key)
     done: list[Retried] = []
@@ -71,13 +71,13 @@ def retry(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = Ide
     auth=MAY_ACT,
     response=ANSWERS,
     summary="Record that a step, or everything, was undone by hand",
-    openapi_extra=problems.documented(404, *ERRORS) | bodies.documented(MarkIn),
+    openapi_extra=problems.documented(404, *ERRORS) | parsing.documented(MarkIn),
 )
 def mark_compensated(
     request: HttpRequest, saga_id: UUID, idempotency_key: str | None = IdempotencyKey
 ) -> Status[ToldOut]:
     """Everything, if no step is named: of a workflow that has failed. Of one that goes well it is a 409."""
-    given = bodies.read(request, MarkIn)
+    given = parsing.read(request, MarkIn)
     return _acted(request, saga_id, UNDONE, given, idempotency_key, given.step or "")
 
 
@@ -86,14 +86,14 @@ def mark_compensated(
     auth=MAY_ACT,
     response=ANSWERS,
     summary="Take a workflow out of the hub's hands",
-    openapi_extra=problems.documented(404, *ERRORS) | bodies.documented(CloseIn),
+    openapi_extra=problems.documented(404, *ERRORS) | parsing.documented(CloseIn),
 )
 def close(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = IdempotencyKey) -> Status[ToldOut]:
     """It ends as FAILED, nothing more is asked of anybody, and it no longer waits for a person.
 
     One that has ended already and waits for nobody is a 409.
     """
-    return _acted(request, saga_id, CLOSED, bodies.read(request, CloseIn), idempotency_key)
+    return _acted(request, saga_id, CLOSED, parsing.read(request, CloseIn), idempotency_key)
 
 
 def _acted(
@@ -101,4 +101,4 @@ def _acted(
 ) -> Status[ToldOut]:
     instance = found_or_problem(saga_id)
     key, actor = key_of(given, header), actor_of(request)
-    return told(lambda: verbs.act(instance, action, step, idempotency_key=key, actor=actor, reason=given.reason))
+    return told(lambda: services.act(instance, action, step, idempotency_key=key, actor=actor, reason=given.reason))

@@ -12,14 +12,14 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Path, Query, Router
 
 from webhookhub.db import clock
-from workflows import choice as choices
-from workflows import diagram, obstacles, reading, timeline, used
-from workflows.choice import Choice
+from workflows import blockers, diagram, queries, timeline, versions
+from workflows import filters as choices
+from workflows.filters import Choice
 from workflows.models import Instance
 from workflows.timeline import Delivery, Entry
 from workflows.words import FAILED
 
-from . import pages, problems
+from . import pagination, problems
 from .auth import ApiKeyAuth
 from .schemas.common import Name
 from .schemas.sagas import (
@@ -48,7 +48,7 @@ NO_SUCH = "There is no such workflow."
 @router.get("", auth=MAY_READ, response=Sagas, summary="Workflows, newest first", openapi_extra=problems.documented())
 def list_sagas(request: HttpRequest, filters: Query[SagaFilters]) -> Sagas:
     """A page may hold fewer than `limit`, or none, and still have a `next`: it ends when `next` is null."""
-    pages.require_known(request, SagaFilters)
+    pagination.require_known(request, SagaFilters)
     if filters.step is not None and filters.saga_type is None:
         raise problems.invalid("step", "is one of a saga_type; give that too")
     if filters.saga_type is not None:
@@ -64,8 +64,8 @@ def list_sagas(request: HttpRequest, filters: Query[SagaFilters]) -> Sagas:
     summary="Workflows that failed, newest first",
     openapi_extra=problems.documented(),
 )
-def failed(request: HttpRequest, page: Query[pages.PageRequest]) -> Sagas:
-    pages.require_known(request, pages.PageRequest)
+def failed(request: HttpRequest, page: Query[pagination.PageRequest]) -> Sagas:
+    pagination.require_known(request, pagination.PageRequest)
     return _page(FAILURES, {"status": FAILED}, page.limit, page.cursor)
 
 
@@ -78,19 +78,19 @@ def failed(request: HttpRequest, page: Query[pages.PageRequest]) -> Sagas:
 )
 def stuck(request: HttpRequest, filters: Query[StuckFilters]) -> StuckSagas:
     """Those that will time out first come first, each with what it waits for and what stands in its way."""
-    pages.require_known(request, StuckFilters)
+    pagination.require_known(request, StuckFilters)
     conditions = {"quiet_seconds": filters.quiet_seconds}
-    position = pages.opened(STUCK, conditions, filters.cursor)
+    position = pagination.opened(STUCK, conditions, filters.cursor)
     after = None if position is None else (datetime.fromisoformat(position[0]), int(position[1]))
     quiet_since = clock.now() - timedelta(seconds=filters.quiet_seconds)
-    found = pages.stretch(
+    found = pagination.stretch(
         lambda most: choices.soonest_due(after, most),
         filters.limit,
         lambda rows: [row for row in rows if row.updated_at <= quiet_since],
     )
     following = None
     if found.last and found.last.deadline:
-        following = pages.seal(STUCK, conditions, [found.last.deadline.isoformat(), found.last.id])
+        following = pagination.seal(STUCK, conditions, [found.last.deadline.isoformat(), found.last.id])
     rows = Instance.objects.in_bulk([row.id for row in found.rows])
     return StuckSagas(items=_stuck([rows[row.id] for row in found.rows]), next=following)
 
@@ -102,16 +102,18 @@ def stuck(request: HttpRequest, filters: Query[StuckFilters]) -> StuckSagas:
     summary="The workflows of one aggregate, newest first",
     openapi_extra=problems.documented(),
 )
-def of_aggregate(request: HttpRequest, aggregate_id: Annotated[Name, Path()], page: Query[pages.PageRequest]) -> Sagas:
+def of_aggregate(
+    request: HttpRequest, aggregate_id: Annotated[Name, Path()], page: Query[pagination.PageRequest]
+) -> Sagas:
     """Of an order, for instance: its submission, and perhaps its cancellation."""
-    pages.require_known(request, pages.PageRequest)
+    pagination.require_known(request, pagination.PageRequest)
     conditions = {"aggregate_id": aggregate_id}
-    position = pages.opened(AGGREGATE, conditions, page.cursor)
+    position = pagination.opened(AGGREGATE, conditions, page.cursor)
     rows = Instance.objects.filter(aggregate_id=aggregate_id).order_by("-id")
     if position is not None:
         rows = rows.filter(id__lt=position[0])
-    found = pages.stretch(lambda most: rows[:most], page.limit)
-    following = pages.seal(AGGREGATE, conditions, [found.last.id]) if found.last else None
+    found = pagination.stretch(lambda most: rows[:most], page.limit)
+    following = pagination.seal(AGGREGATE, conditions, [found.last.id]) if found.last else None
     return Sagas(items=[described(row) for row in found.rows], next=following)
 
 
@@ -129,15 +131,15 @@ def show(request: HttpRequest, saga_id: UUID) -> SagaOut:
 )
 def show_timeline(request: HttpRequest, saga_id: UUID, page: Query[TimelineRequest]) -> TimelineOut:
     """Each fact with its event, and with what became of that event's deliveries."""
-    pages.require_known(request, TimelineRequest)
+    pagination.require_known(request, TimelineRequest)
     instance = found_or_problem(saga_id)
     conditions = {"saga": saga_id}
-    position = pages.opened(TIMELINE, conditions, page.cursor)
+    position = pagination.opened(TIMELINE, conditions, page.cursor)
     after = None if position is None else (datetime.fromisoformat(position[0]), int(position[1]))
-    found = pages.stretch(lambda most: timeline.facts_of(instance, after, most), page.limit)
+    found = pagination.stretch(lambda most: timeline.facts_of(instance, after, most), page.limit)
     following = None
     if found.last:
-        following = pages.seal(TIMELINE, conditions, [found.last.occurred_at.isoformat(), found.last.id])
+        following = pagination.seal(TIMELINE, conditions, [found.last.occurred_at.isoformat(), found.last.id])
     return TimelineOut(items=[_fact(entry) for entry in timeline.entries(found.rows)], next=following)
 
 
@@ -155,7 +157,7 @@ def show_diagram(request: HttpRequest, saga_id: UUID) -> HttpResponse:
 
 
 def found_or_problem(saga_id: UUID) -> Instance:
-    instance = reading.get(saga_id)
+    instance = queries.get(saga_id)
     if instance is None:
         raise problems.not_found(NO_SUCH)
     return instance
@@ -186,7 +188,7 @@ def described(row: Instance) -> SagaOut:
 def _require_known(saga_type: str, step: str | None) -> None:
     """A name that is misspelt must not look like a workflow in which all is well."""
     steps: dict[str, dict[str, Any]] = {}
-    for each in used.every_version():
+    for each in versions.every_version():
         if each.name == saga_type and (step is None or step in each.by_key):
             return
         steps.setdefault(each.name, {}).update(each.by_key)
@@ -198,21 +200,21 @@ def _require_known(saga_type: str, step: str | None) -> None:
 
 
 def _page(name: str, conditions: dict[str, Any], limit: int, cursor: str | None) -> Sagas:
-    position = pages.opened(name, conditions, cursor)
+    position = pagination.opened(name, conditions, cursor)
     choice = Choice(**conditions)
     # Found once and carried along in the cursor.
     lowest, before = position if position else choices.bounds(choice)
-    found = pages.stretch(
+    found = pagination.stretch(
         lambda most: choices.newest_first(choice, lowest, before, most),
         limit,
         None if choice.is_indexed else choice.keep,
     )
-    following = pages.seal(name, conditions, [lowest, found.last.id]) if found.last else None
+    following = pagination.seal(name, conditions, [lowest, found.last.id]) if found.last else None
     return Sagas(items=[described(row) for row in found.rows], next=following)
 
 
 def _stuck(rows: Sequence[Instance]) -> list[StuckSaga]:
-    found = obstacles.obstacles(rows)
+    found = blockers.obstacles(rows)
     return [
         StuckSaga(
             **described(row).model_dump(),

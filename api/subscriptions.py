@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from django.http import HttpRequest
 from ninja import Path, Query, Router, Status
 
-from subscriptions import editing, secrets, trial, verification
+from subscriptions import secrets, services, test_event, verification
 from subscriptions.models import Subscription
-from trail import actions
-from trail.record import record
+from webhookhub.auditlog import actions
+from webhookhub.auditlog.record import record
 from webhookhub.db.errors import UnfitDatabase
 
-from . import bodies, pages, problems
+from . import pagination, parsing, problems
 from .auth import ApiKeyAuth, caller_of
 from .problems import Problem
 from .schemas.common import Number
@@ -42,14 +42,14 @@ NULLABLE = {"max_retry_limit", "base_delay"}
 
 @router.get("", auth=MAY_READ, response=Subscriptions, summary="Subscriptions", openapi_extra=problems.documented())
 def list_subscriptions(request: HttpRequest, filters: Query[SubscriptionFilters]) -> Subscriptions:
-    pages.require_known(request, SubscriptionFilters)
+    pagination.require_known(request, SubscriptionFilters)
     conditions = filters.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
-    position = pages.opened(LIST, conditions, filters.cursor)
+    position = pagination.opened(LIST, conditions, filters.cursor)
     rows = Subscription.objects.filter(**conditions).order_by("id")
     if position is not None:
         rows = rows.filter(id__gt=position[0])
-    found = pages.stretch(lambda most: rows[:most], filters.limit)
-    following = pages.seal(LIST, conditions, [found.last.id]) if found.last else None
+    found = pagination.stretch(lambda most: rows[:most], filters.limit)
+    following = pagination.seal(LIST, conditions, [found.last.id]) if found.last else None
     return Subscriptions(items=[described(request, row) for row in found.rows], next=following)
 
 
@@ -58,12 +58,12 @@ def list_subscriptions(request: HttpRequest, filters: Query[SubscriptionFilters]
     auth=MAY_WRITE,
     response={201: SubscriptionWithSecret},
     summary="Make a subscription",
-    openapi_extra=problems.documented(409, 411, 413, 415) | bodies.documented(SubscriptionIn),
+    openapi_extra=problems.documented(409, 411, 413, 415) | parsing.documented(SubscriptionIn),
 )
 def create(request: HttpRequest) -> Status[SubscriptionWithSecret]:
     """The answer shows the signing secret, once. Verify it next: before that it gets no events."""
-    given = bodies.read(request, SubscriptionIn)
-    subscription = _edited(lambda: editing.create(_columns(given.model_dump())))
+    given = parsing.read(request, SubscriptionIn)
+    subscription = _edited(lambda: services.create(_columns(given.model_dump())))
     record(actions.REVEAL, subscription, name=subscription.in_the_trail)
     return Status(201, _with_secret(subscription, secrets.shown_to_the_receiver(subscription)))
 
@@ -84,15 +84,15 @@ def show(request: HttpRequest, subscription_id: Id) -> SubscriptionOut:
     auth=MAY_WRITE,
     response=SubscriptionOut,
     summary="Change a subscription, or switch it off",
-    openapi_extra=problems.documented(404, 409, 411, 413, 415) | bodies.documented(SubscriptionChange),
+    openapi_extra=problems.documented(404, 409, 411, 413, 415) | parsing.documented(SubscriptionChange),
 )
 def change(request: HttpRequest, subscription_id: Id) -> SubscriptionOut:
-    given = bodies.read(request, SubscriptionChange).model_dump(exclude_unset=True)
+    given = parsing.read(request, SubscriptionChange).model_dump(exclude_unset=True)
     for name, value in given.items():
         if value is None and name not in NULLABLE:
             raise problems.invalid(name, "must not be null; leave it out to keep it as it is")
     subscription = found_or_problem(subscription_id)
-    return described(request, _edited(lambda: editing.change(subscription, _columns(given))))
+    return described(request, _edited(lambda: services.change(subscription, _columns(given))))
 
 
 @router.post(
@@ -100,11 +100,11 @@ def change(request: HttpRequest, subscription_id: Id) -> SubscriptionOut:
     auth=MAY_WRITE,
     response=SubscriptionWithSecret,
     summary="Replace the signing secret",
-    openapi_extra=problems.documented(404, 409, 411, 413, 415) | bodies.documented(RotateIn, required=False),
+    openapi_extra=problems.documented(404, 409, 411, 413, 415) | parsing.documented(RotateIn, required=False),
 )
 def rotate(request: HttpRequest, subscription_id: Id) -> SubscriptionWithSecret:
     """The answer shows the new one, once. The old one signs besides it for a while."""
-    given = bodies.read_if_given(request, RotateIn)
+    given = parsing.read_if_given(request, RotateIn)
     subscription = found_or_problem(subscription_id)
     try:
         secret = secrets.rotate(subscription, given.signing_scheme, force=given.force)
@@ -136,7 +136,7 @@ def verify(request: HttpRequest, subscription_id: Id) -> VerificationOut:
 )
 def send_test(request: HttpRequest, subscription_id: Id) -> TrialOut:
     """Sent now, stored nowhere, not repeated."""
-    sent = trial.send_test(found_or_problem(subscription_id))
+    sent = test_event.send_test(found_or_problem(subscription_id))
     return TrialOut(
         webhook_id=sent.message_id,
         delivered=sent.answer.error_code is None,
@@ -171,7 +171,7 @@ def _shown(subscription: Subscription) -> dict[str, Any]:
     return {
         **{name: getattr(subscription, name) for name in columns},
         "base_delay": None if delay is None else delay.total_seconds(),
-        "header_names": editing.header_names(subscription),
+        "header_names": services.header_names(subscription),
     }
 
 
@@ -183,9 +183,9 @@ def _columns(given: dict[str, Any]) -> dict[str, Any]:
 def _edited(edit: Any) -> Subscription:
     try:
         subscription: Subscription = edit()
-    except editing.InvalidSubscription as error:
+    except services.InvalidSubscription as error:
         raise Problem(422, str(error), list(error.errors.items())) from None
-    except editing.AlreadySubscribed as error:
+    except services.AlreadySubscribed as error:
         raise Problem(409, f"Nothing was stored: {error}.", [("callback_url", str(error))]) from None
     except UnfitDatabase as error:
         raise Problem(409, f"Nothing was stored: {error}.") from None

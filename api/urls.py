@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, re_path
 from django.views.decorators.csrf import csrf_exempt
 
-from webhookhub.console import trouble
+from webhookhub.console import errors
 
 from . import problems
 from .application import api
@@ -27,13 +27,13 @@ def nothing_here(request: HttpRequest, **kwargs: Any) -> HttpResponse:
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """What Django itself refuses, such as a host that is not served."""
     if not request.path.startswith(PREFIX):
-        return trouble.bad_request(request, exception)
+        return errors.bad_request(request, exception)
     return problems.Problem(400, "The request cannot be read, or this host is not served here.").response()
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
     if not request.path.startswith(PREFIX):
-        return trouble.server_error(request)
+        return errors.server_error(request)
     return problems.unexpected().response()
 
 

@@ -17,13 +17,13 @@ from django.utils.translation import gettext_lazy as _
 
 from events.models import Event
 from subscriptions.models import Subscription
-from webhookhub.console import shown
+from webhookhub.console import format
+from webhookhub.console.exact_search import number
+from webhookhub.console.forms import query_in_utc
 from webhookhub.console.readonly import ReadOnlyAdmin
-from webhookhub.console.search import number
-from webhookhub.console.typed import query_in_utc
 
-from . import confirmation, matching
-from .filters import CODES, FilterForm
+from . import bulk_views, views
+from .filter_form import CODES, FilterForm
 from .forms import MOST_AT_ONCE, ONE_AT_A_TIME, TOO_MANY, RequeueForm
 from .listing import FilteredList
 from .models import DeadLetter
@@ -64,7 +64,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     )
 
     def get_urls(self) -> list[URLPattern]:
-        pages = {"requeue": confirmation.view, "requeue_matching": matching.view}
+        pages = {"requeue": views.view, "requeue_matching": bulk_views.view}
         return [
             path(f"{name.replace('_', '-')}/", self.admin_site.admin_view(view), name=f"deadletters_deadletter_{name}")
             for name, view in pages.items()
@@ -102,7 +102,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         if not request.user.has_perms(needed(many=len(ids) > 1)):
             self.message_user(request, ONE_AT_A_TIME, messages.ERROR)
             return None
-        return confirmation.ask(request, RequeueForm(initial={"ids": ",".join(map(str, ids))}))
+        return views.ask(request, RequeueForm(initial={"ids": ",".join(map(str, ids))}))
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[DeadLetter], search_term: str
@@ -124,9 +124,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         successor = _successor(letter)
         leads = request.user.has_perm(LEADING["delivery_link"])
         context["may_requeue"] = self.has_requeue_permission(request)
-        context["requeued_as"] = successor and (
-            confirmation.delivery(successor) if leads else confirmation.delivery_name(successor)
-        )
+        context["requeued_as"] = successor and (views.delivery(successor) if leads else views.delivery_name(successor))
         return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.display(description=_("event type"))
@@ -139,7 +137,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("error"))
     def error(self, letter: DeadLetter) -> str:
-        return shown.error(letter.final_error_code)
+        return format.error(letter.final_error_code)
 
     @admin.display(description=_("requeued by"))
     def requeued_by(self, letter: DeadLetter) -> str | None:
@@ -148,15 +146,15 @@ class DeadLetterAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("delivery"))
     def delivery_link(self, letter: DeadLetter) -> SafeString:
-        return confirmation.delivery(letter.saga_id)
+        return views.delivery(letter.saga_id)
 
     @admin.display(description=_("delivery"))
     def delivery_named(self, letter: DeadLetter) -> str:
-        return confirmation.delivery_name(letter.saga_id)
+        return views.delivery_name(letter.saga_id)
 
     @admin.display(description=_("event"))
     def event_link(self, letter: DeadLetter) -> SafeString:
-        return shown.link(shown.page(Event, letter.event_id), letter.event)
+        return format.link(format.page(Event, letter.event_id), letter.event)
 
     @admin.display(description=_("event"))
     def event_named(self, letter: DeadLetter) -> str:
@@ -164,7 +162,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("subscription"))
     def subscription_link(self, letter: DeadLetter) -> SafeString:
-        return shown.link(shown.page(Subscription, letter.subscription_id), letter.subscription)
+        return format.link(format.page(Subscription, letter.subscription_id), letter.subscription)
 
     @admin.display(description=_("subscription"))
     def subscription_named(self, letter: DeadLetter) -> str:
@@ -172,23 +170,23 @@ class DeadLetterAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("requeued"))
     def requeued_link(self, letter: DeadLetter) -> SafeString | str:
-        return _requeued(letter, confirmation.delivery)
+        return _requeued(letter, views.delivery)
 
     @admin.display(description=_("requeued"))
     def requeued_named(self, letter: DeadLetter) -> SafeString | str:
-        return _requeued(letter, confirmation.delivery_name)
+        return _requeued(letter, views.delivery_name)
 
     @admin.display(description=_("payload"))
     def payload_link(self, letter: DeadLetter) -> SafeString:
         """The snapshot is the event's own payload, which can be had whole."""
-        if not shown.is_cut(shown.pretty(letter.payload_snapshot)):
+        if not format.is_cut(format.pretty(letter.payload_snapshot)):
             return self.payload_named(letter)
-        whole = shown.link(reverse("admin:event_payload", args=[letter.event_id]), gettext("Download all of it"))
+        whole = format.link(reverse("admin:event_payload", args=[letter.event_id]), gettext("Download all of it"))
         return format_html("<p>{}</p>{}", whole, self.payload_named(letter))
 
     @admin.display(description=_("payload"))
     def payload_named(self, letter: DeadLetter) -> SafeString:
-        return shown.json_block(letter.payload_snapshot)
+        return format.json_block(letter.payload_snapshot)
 
 
 def _successor(letter: DeadLetter) -> int | None:
@@ -207,6 +205,6 @@ def _requeued(letter: DeadLetter, named: Callable[[int], str]) -> SafeString | s
     # None if it was cut short between the record and the delivery.
     unbegun = gettext("a delivery not begun yet: requeue it again to complete it")
     delivery = unbegun if saga_id is None else named(saga_id)
-    when = shown.moment(request.requested_at)
+    when = format.moment(request.requested_at)
     told = gettext("by {} at {}, as {}<br>Reason: {}")
-    return format_html(told, request.requested_by, when, delivery, shown.visible(request.reason))
+    return format_html(told, request.requested_by, when, delivery, format.visible(request.reason))

@@ -1,159 +1,186 @@
-"""What people choose dead letters by in the console. One window of the table is looked at, however long it is."""
+"""Choosing dead letters by what they have in common, a bounded stretch of the table at a time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, NamedTuple
 
-from django import forms
-from django.utils.http import urlencode
-from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+from django.db import connection
+from django.utils.translation import gettext as _
 
-from webhookhub.console import shown
-from webhookhub.console.search import LARGEST_ID
-from webhookhub.console.search import error_code as known_code
-from webhookhub.console.typed import MomentField
-from webhookhub.egress.errors import MEANING
+from events.models import Event
+from webhookhub.console import forms
+from webhookhub.console.format import visible
+from webhookhub.db import vendors
 
-from .choice import EVENT_TYPE, Choice, Position, newest_first, position
-from .models import DeadLetter, Requeue
+from . import lookup
+from .models import DeadLetter
 
-MOST_LISTED = 500
-MOST_EXAMINED = 2000
-NOT_YET, BEFORE = "no", "yes"
-# Come by a link from another page, and are shown where they are given.
-NARROWING = ("event", "saga")
-CODES = (*MEANING, *(f"http_{status}" for status in (400, 401, 403, 404, 410, 429, 500, 502, 503, 504)))
-
-
-def _text(**attributes: str) -> Any:
-    return UnfoldAdminTextInputWidget(attrs={"spellcheck": "false", "autocomplete": "off", **attributes})
-
-
-def _number(label: Any, invalid: Any, too_large: Any) -> forms.IntegerField:
-    return forms.IntegerField(
-        label=label,
-        required=False,
-        min_value=1,
-        max_value=LARGEST_ID,
-        widget=_text(inputmode="numeric"),
-        error_messages={"invalid": invalid, "min_value": invalid, "max_value": too_large},
-    )
+NAMES = [field.column for field in DeadLetter._meta.concrete_fields if field.name != "payload_snapshot"]
+COLUMNS = ", ".join(NAMES)
+TIMES = {"since", "until"}
+# What these two can be at all.
+ERROR_CODE = re.compile(r"\A[a-z0-9_]{1,100}\Z")
+EVENT_TYPE = re.compile(r"\A[A-Za-z0-9_.-]{1,100}\Z")
+# What an index of its own finds, that which finds fewest first: its column and the index.
+LEADING = {
+    "saga_id": ("saga_id", "idx_dead_saga"),
+    "event_id": ("event_id", "idx_dead_event"),
+    "subscription_id": ("subscription_id", "idx_dead_subscription"),
+    "error_code": ("final_error_code", "idx_dead_error"),
+}
 
 
-class FilterForm(forms.Form):
-    """Everything in the list's address that says what it shows, the search included."""
+class Position(NamedTuple):
+    """Where a walk along the dead letters, in the order of their failure, has come to."""
 
-    error_code = forms.CharField(
-        label=_("Error code"), required=False, max_length=100, widget=_text(list="hub-error-codes")
-    )
-    subscription = _number(
-        _("Subscription number"),
-        _("A subscription's number is a whole number, such as 12."),
-        _("There is no subscription with this number."),
-    )
-    event_type = forms.RegexField(
-        EVENT_TYPE,
-        label=_("Event type"),
-        required=False,
-        widget=_text(),
-        error_messages={"invalid": _("An event type has letters, digits, dots, dashes and underscores.")},
-    )
-    since = MomentField(_("Failed since"), required=False)
-    until = MomentField(_("Failed until"), required=False)
-    requeued = forms.ChoiceField(
-        label=_("Requeued"),
-        required=False,
-        choices=[("", _("either way")), (NOT_YET, _("not yet")), (BEFORE, _("already"))],
-        widget=UnfoldAdminSelectWidget,
-    )
-    event = _number(
-        _("Event number"),
-        _("An event's number is a whole number, such as 12."),
-        _("There is no event with this number."),
-    )
-    saga = _number(
-        _("Delivery number"),
-        _("A delivery's number is a whole number, such as 12."),
-        _("There is no delivery with this number."),
-    )
-    q = forms.CharField(required=False, widget=forms.HiddenInput)
-    # Where to look further back: of those that failed at the very moment `until`, the ones up to this number.
-    upto = forms.IntegerField(required=False, min_value=1, max_value=LARGEST_ID - 1, widget=forms.HiddenInput)
+    failed_at: datetime
+    id: int
 
-    def clean_error_code(self) -> str:
-        """`HTTP_404` and `404` are what is stored as `http_404`."""
-        given: str = self.cleaned_data["error_code"]
-        return known_code(given) or known_code(f"{shown.HTTP}{given}") or given
 
-    def clean(self) -> dict[str, Any]:
-        given = super().clean() or self.cleaned_data
-        if given.get("since") and given.get("until") and given["until"] < given["since"]:
-            self.add_error("until", _("This lies before the time since which they failed."))
-        return given
+@dataclass(frozen=True)
+class Choice:
+    """Those for which everything that is not None holds.
+
+    `source` is the event's producer, `search` a term that names them.
+    """
+
+    error_code: str | None = None
+    subscription_id: int | None = None
+    event_type: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    source: str | None = None
+    event_id: int | None = None
+    saga_id: int | None = None
+    search: str | None = None
+
+    @cached_property
+    def named(self) -> lookup.Named | None:
+        """What the term names, looked for once; None without one."""
+        return None if self.search is None else lookup.find(self.search)
 
     @property
-    def is_given(self) -> bool:
-        return bool(self.query)
+    def may_name_more(self) -> bool:
+        """Whether the term names more than are looked at."""
+        return self.named is not None and self.named.more
 
     @property
-    def offered(self) -> list[forms.BoundField]:
-        """The fields to be filled in."""
-        return [field for field in self.visible_fields() if field.name not in NARROWING or self.data.get(field.name)]
+    def by_events(self) -> bool:
+        return self.event_type is not None or self.source is not None
 
     @property
-    def query(self) -> dict[str, str]:
-        """What is given, as the address has it."""
-        return {name: self.data[name] for name in self.fields if self.data.get(name, "").strip()}
+    def is_indexed(self) -> bool:
+        """Whether an index finds exactly these, so that none has to be looked at in vain."""
+        given = [name for name in ("search", *LEADING) if getattr(self, name) is not None]
+        return not self.by_events and len(given) <= 1
 
-    @property
-    def list_address(self) -> str:
-        """The list that this is the filter of."""
-        return shown.listing(DeadLetter, urlencode(self.query))
+    def in_words(self) -> str:
+        """What has been chosen, for people, in their language and time zone."""
+        given = [
+            (_("error"), self.error_code),
+            (_("subscription"), self.subscription_id),
+            (_("event type"), self.event_type),
+            (_("source"), self.source),
+            (_("since"), self.since and forms.named(self.since)),
+            (_("until"), self.until and forms.named(self.until)),
+            (_("event"), self.event_id),
+            (_("delivery"), self.saga_id),
+            (_("search"), self.search and visible(self.search)),
+        ]
+        return ", ".join(f"{name} {value}" for name, value in given if value) or _("all dead letters")
 
-    def start(self) -> Position | None:
-        """Behind which position the list begins; None at the newest."""
-        until, upto = self.cleaned_data["until"], self.cleaned_data["upto"]
-        return Position(until, upto + 1) if until and upto else None
+    def as_facts(self) -> dict[str, Any]:
+        """What is given, as JSON can hold it; `from_facts` reads it."""
+        facts = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value.isoformat() if name in TIMES else value for name, value in facts.items()}
 
-    def choice(self) -> Choice:
-        given = self.cleaned_data
-        return Choice(
-            error_code=given["error_code"] or None,
-            subscription_id=given["subscription"],
-            event_type=given["event_type"] or None,
-            since=given["since"],
-            until=given["until"],
-            event_id=given["event"],
-            saga_id=given["saga"],
-            search=given["q"] or None,
-        )
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any]) -> Choice:
+        times = {name: datetime.fromisoformat(facts[name]) for name in TIMES & facts.keys()}
+        return cls(**{**facts, **times})
 
+    def _leading(self) -> tuple[str, str, list[Any]]:
+        """The table along the index that leads, and what that is asked for; the rest is for `keep`."""
+        table = DeadLetter._meta.db_table
+        if self.named is not None:
+            places = ", ".join(["%s"] * len(self.named.ids))
+            numbered = vendors.by_primary_key(connection, table, "letter")
+            return numbered, f"id IN ({places})" if places else "1 = 0", self.named.ids
+        for name, (column, index) in LEADING.items():
+            if (value := getattr(self, name)) is not None:
+                return vendors.by_index(connection, table, index), f"{column} = %s", [value]
+        return vendors.by_index(connection, table, "idx_dead_failed"), "1 = 1", []
 
-NAMES = tuple(FilterForm.base_fields)
-
-
-@dataclass
-class Found:
-    """The newest that match, of those looked at; `older` is the first of those further back, if there are any."""
-
-    letters: list[DeadLetter] = field(default_factory=list)
-    older: Position | None = None
-
-
-def find(choice: Choice, requeued: str = "", after: Position | None = None) -> Found:
-    """One window of the table, in the order of failure, and what matches in it."""
-    if choice.is_indexed and not requeued:
-        return _bounded(newest_first(choice, after, MOST_LISTED + 1), MOST_LISTED)
-    window = _bounded(newest_first(choice, after, MOST_EXAMINED + 1), MOST_EXAMINED)
-    kept = choice.keep(window.letters)
-    if requeued:
-        # By the record of the request, which is made before the delivery: one that was cut short in between counts.
-        asked = set(Requeue.objects.filter(dead_letter__in=kept).values_list("dead_letter_id", flat=True))
-        kept = [letter for letter in kept if (letter.id in asked) == (requeued == BEFORE)]
-    return Found(kept, window.older)
+    def keep(self, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+        for name, (column, _index) in LEADING.items():
+            if (value := getattr(self, name)) is not None:
+                letters = [letter for letter in letters if getattr(letter, column) == value]
+        if self.named is not None:
+            named = set(self.named.ids)
+            letters = [letter for letter in letters if letter.id in named]
+        if not self.by_events or not letters:
+            return list(letters)
+        ids = {letter.event_id for letter in letters}
+        ids = Event.objects.among(ids, event_type=self.event_type, source=self.source)
+        return [letter for letter in letters if letter.event_id in ids]
 
 
-def _bounded(letters: list[DeadLetter], most: int) -> Found:
-    return Found(letters[:most], position(letters[most]) if len(letters) > most else None)
+def newest_first(choice: Choice, after: Position | None, most: int) -> list[DeadLetter]:
+    return _walk(choice, after, most, "<", "DESC")
+
+
+def oldest_first(choice: Choice, after: Position | None, most: int, highest: int) -> list[DeadLetter]:
+    """Of those up to the id `highest`."""
+    return _walk(choice, after, most, ">", "ASC", highest)
+
+
+def _walk(
+    choice: Choice, after: Position | None, most: int, beyond: str, order: str, highest: int | None = None
+) -> list[DeadLetter]:
+    """The next so many in order."""
+    stretch = along(choice, COLUMNS, after, beyond, highest)
+    sql = f"{stretch.sql} ORDER BY failed_at {order}, id {order} LIMIT %s"
+    return list(DeadLetter.objects.raw(sql, [*stretch.parameters, most]))
+
+
+class Stretch(NamedTuple):
+    sql: str
+    parameters: list[Any]
+
+
+def along(
+    choice: Choice, columns: str, after: Position | None, beyond: str = ">", highest: int | None = None
+) -> Stretch:
+    """A query for what lies beyond `after`. In SQL, because the index must be named: else all rows may be read and
+    sorted. The order and the limit are the caller's to add; of the choice, what the index does not know is left to
+    `keep`."""
+    table, leading, values = choice._leading()
+    conditions = [(leading, values)]
+    if choice.since is not None:
+        conditions.append(("failed_at >= %s", [_moment(choice.since)]))
+    if choice.until is not None:
+        conditions.append(("failed_at <= %s", [_moment(choice.until)]))
+    if after is not None:
+        # Not (failed_at < …) OR (failed_at = … AND id < …): an OR would hide the range from the optimizers.
+        there = _moment(after.failed_at)
+        conditions.append((f"failed_at {beyond}= %s", [there]))
+        conditions.append((f"NOT (failed_at = %s AND NOT id {beyond} %s)", [there, after.id]))
+    if highest is not None:
+        conditions.append(("id <= %s", [highest]))
+    where = " AND ".join(condition for condition, values in conditions)
+    sql = f"SELECT {columns} FROM {table} WHERE {where}"  # noqa: S608
+    return Stretch(sql, [value for condition, values in conditions for value in values])
+
+
+def _moment(value: datetime) -> Any:
+    """In the form in which this database holds it."""
+    return DeadLetter._meta.get_field("failed_at").get_db_prep_value(value, connection)
+
+
+def position(letter: DeadLetter) -> Position:
+    return Position(letter.failed_at, letter.id)

@@ -10,10 +10,10 @@ from django.utils.http import urlencode
 from django.utils.timezone import localtime
 
 from webhookhub.console.lists import NewestFirst
-from webhookhub.console.zone import COOKIE
+from webhookhub.console.timezone import COOKIE
 
-from .choice import Choice, position
-from .filters import MOST_LISTED, NAMES, FilterForm, Found, find
+from .filter_form import MOST_LISTED, NAMES, FilterForm, Found, find
+from .filters import Choice, position
 from .forms import MOST_AT_ONCE
 from .models import DeadLetter
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from django.db import connection
 
 from events import lookup as events
-from webhookhub.console.search import number
+from webhookhub.console.exact_search import number
 from webhookhub.db import vendors
 
 from .models import DeadLetter

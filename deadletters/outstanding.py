@@ -9,7 +9,7 @@ from django.db import connection
 from sagas.models import Saga
 from webhookhub.db import vendors
 
-from .choice import Choice, Position, along, position
+from .filters import Choice, Position, along, position
 from .models import DeadLetter, Requeue
 
 # What one look passes over at most, and how many of those still to be requeued it takes from that.

@@ -19,15 +19,15 @@ from typing import Any, NamedTuple, Protocol
 from django.core.exceptions import PermissionDenied
 from django.utils.translation import gettext as _
 
-from sagas import births
-from sagas.births import Birth
+from sagas import create
+from sagas.create import NewSaga
 from sagas.models import Saga
 from sagas.policy import RetryPolicy
-from trail import actions
-from trail.record import listed, record
+from webhookhub.auditlog import actions
+from webhookhub.auditlog.record import listed, record
 from webhookhub.db import clock
+from webhookhub.db.bulk import insert_new
 from webhookhub.db.retry import in_transaction
-from webhookhub.db.statements import insert_new
 from webhookhub.ids import new_token
 from webhookhub.logs import Fact, log
 from webhookhub.reasons import UnacceptableReason, checked
@@ -230,13 +230,13 @@ def _deliver(letters: Sequence[DeadLetter], token: str, completed: AbstractSet[i
 def _bear(letters: Sequence[DeadLetter]) -> set[int]:
     """Those whose saga was made here."""
     of_letters = {letter.id: _birth(letter) for letter in letters}
-    born = births.insert(list(of_letters.values()), BATCH)
+    born = create.insert(list(of_letters.values()), BATCH)
     return {id for id, birth in of_letters.items() if birth.key in born}
 
 
-def _birth(letter: DeadLetter) -> Birth:
+def _birth(letter: DeadLetter) -> NewSaga:
     policy = RetryPolicy.with_overrides(letter.subscription.max_retry_limit, letter.subscription.base_delay)
-    return Birth(letter.event_id, letter.subscription_id, letter.saga.generation + 1, policy)
+    return NewSaga(letter.event_id, letter.subscription_id, letter.saga.generation + 1, policy)
 
 
 def successors(letters: Sequence[DeadLetter]) -> dict[int, int]:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
 
-from webhookhub.console import sealed
+from webhookhub.console import signed_state
 from webhookhub.ids import new_token
 
-from .bulk import told_of
-from .choice import Choice
+from .bulk_requeue import told_of
+from .filters import Choice
 from .requeue import Outcome, Requester, carry_out, require
 
 KIND = "deadletters.run"
@@ -47,11 +47,11 @@ class Run:
     def sealed(self, user: int | None) -> str:
         # Differences: of five thousand numbers that lie close together, little is left when compressed.
         steps = [after - before for before, after in pairwise((0, *self.ids))]
-        return sealed.seal(KIND, user, {**self.__dict__, "ids": steps, "choice": self.choice.as_facts()})
+        return signed_state.seal(KIND, user, {**self.__dict__, "ids": steps, "choice": self.choice.as_facts()})
 
     @classmethod
     def opened(cls, text: str, user: int | None) -> Run:
-        given: dict[str, Any] = sealed.opened(KIND, user, text)
+        given: dict[str, Any] = signed_state.opened(KIND, user, text)
         return cls(
             **{**given, "ids": tuple(accumulate(given["ids"])), "choice": Choice.from_facts(given["choice"])},
         )

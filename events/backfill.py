@@ -14,11 +14,11 @@ from typing import NamedTuple
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from sagas import births
-from sagas.births import Birth
+from sagas import create
+from sagas.create import NewSaga
 from subscriptions import cache
-from trail import actions
-from trail.record import record
+from webhookhub.auditlog import actions
+from webhookhub.auditlog.record import record
 from webhookhub.conf import hub
 from webhookhub.db import clock
 
@@ -89,7 +89,7 @@ def backfill(
         size = min(hub().batch_size, limit - examined)
         batch = _events(event_type, since, until, after, size)
         ids = [position.id for position in batch]
-        missing = sorted(set(ids) - births.routed_to(subscription_id, ids))
+        missing = sorted(set(ids) - create.routed_to(subscription_id, ids))
         if missing and not told:
             record(
                 actions.BACKFILL,
@@ -100,7 +100,7 @@ def backfill(
             )
             told = True
         # Others, such as the router, may make some of them at this moment: those are not counted here.
-        created += len(births.insert([Birth(id, subscription_id, 0, policy(subscription)) for id in missing], size))
+        created += len(create.insert([NewSaga(id, subscription_id, 0, policy(subscription)) for id in missing], size))
         examined += len(batch)
         if len(batch) < size:
             return Backfill(examined, created, until, None, told)

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from webhookhub.db.kept import KeptSelect, as_stored, columns_of
+from webhookhub.db.bulk import insert_new
+from webhookhub.db.compiled import CompiledSelect, as_stored, columns_of
 from webhookhub.db.retry import in_transaction
-from webhookhub.db.statements import insert_new
 from webhookhub.ids import new_uid
 from webhookhub.logs import Fact, log
-from webhookhub.runner.nudges import nudge
+from webhookhub.runner.notifier import notify
 
 from . import payloads
 from .errors import EventConflict, InvalidEvent, ReservedEventType
@@ -103,7 +103,7 @@ def _store(rows: Sequence[dict[str, Any]]) -> dict[Any, Event]:
 
     # A single statement is a transaction already.
     stored = in_transaction(store) if len(pieces) > 1 else store()
-    nudge("router")
+    notify("router")
     _read_payloads_of_repeats(rows, stored)
     return stored
 
@@ -185,8 +185,8 @@ def _stored(rows: Sequence[dict[str, Any]]) -> dict[Any, Event]:
 
 # What has just been inserted needs no comparison, so payloads are not read back.
 COLUMNS = columns_of(Event, without="payload")
-_by_uid = KeptSelect(lambda uids: Event.objects.filter(uid__in=uids).values_list(*COLUMNS))
-_by_external_id = KeptSelect(
+_by_uid = CompiledSelect(lambda uids: Event.objects.filter(uid__in=uids).values_list(*COLUMNS))
+_by_external_id = CompiledSelect(
     lambda source, external_ids: Event.objects.filter(source=source, external_id__in=external_ids).values_list(*COLUMNS)
 )
 

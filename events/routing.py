@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from figures import totals
-from sagas import births
-from sagas.births import Birth
+from sagas import create
+from sagas.create import NewSaga
 from sagas.policy import RetryPolicy
 from subscriptions.cache import RoutableSubscription, SubscriptionCache
-from webhookhub.db.kept import KeptSelect, Limit
+from webhookhub.db.bulk import delete_each
+from webhookhub.db.compiled import CompiledSelect, Limit
 from webhookhub.db.retry import in_transaction
-from webhookhub.db.statements import delete_each
 from webhookhub.logs import Fact, enabled, log
+from webhookhub.stats import counters
 
 from .models import Event, RoutingInbox
 
@@ -20,7 +20,7 @@ from .models import Event, RoutingInbox
 MAX_BIRTHS = 5000
 
 
-_waiting = KeptSelect(
+_waiting = CompiledSelect(
     lambda limit: (
         RoutingInbox.objects.select_for_update(skip_locked=True)
         .order_by("event_id")
@@ -49,28 +49,28 @@ class Router:
             return []
         # After the events: a subscription that was there before an event must not be missed.
         taken, new = _within_bounds(waiting, self._subscriptions.by_event_type())
-        births.insert(new, batch_size)
+        create.insert(new, batch_size)
         # Each by its key: a producer that keeps its transaction open holds rows of this table.
         delete_each(RoutingInbox, [row.event_id for row in taken])
         matched = len({birth.event_id for birth in new})
-        totals.add(
-            {(totals.EVENTS_ROUTED, "matched"): matched, (totals.EVENTS_ROUTED, "unmatched"): len(taken) - matched}
+        counters.add(
+            {(counters.EVENTS_ROUTED, "matched"): matched, (counters.EVENTS_ROUTED, "unmatched"): len(taken) - matched}
         )
         return taken
 
 
 def _within_bounds(
     inbox: Sequence[RoutingInbox], by_type: dict[str, list[RoutableSubscription]]
-) -> tuple[list[RoutingInbox], list[Birth]]:
+) -> tuple[list[RoutingInbox], list[NewSaga]]:
     """As many events as make no more sagas than one transaction should, but at least one."""
     taken: list[RoutingInbox] = []
-    new: list[Birth] = []
+    new: list[NewSaga] = []
     for row in inbox:
         matching = by_type.get(row.event_type, [])
         if taken and len(new) + len(matching) > MAX_BIRTHS:
             break
         taken.append(row)
-        new += [Birth(row.event_id, subscription.id, 0, policy(subscription)) for subscription in matching]
+        new += [NewSaga(row.event_id, subscription.id, 0, policy(subscription)) for subscription in matching]
     return taken, new
 
 
@@ -83,7 +83,7 @@ def _log(routed: Sequence[RoutingInbox]) -> None:
     if not routed or not enabled(Fact.EVENT_ROUTED):
         return
     unmatched = {row.event_id for row in routed}
-    for event_id, saga in births.of_events(unmatched):
+    for event_id, saga in create.of_events(unmatched):
         unmatched.discard(event_id)
         log(Fact.EVENT_ROUTED, **saga)
     for uid, event_type, correlation_id in Event.objects.filter(id__in=unmatched).values_list(

@@ -10,9 +10,9 @@ from django.utils.translation import gettext_lazy as _
 
 from sagas import lookup as sagas
 from sagas.models import Saga
-from webhookhub.console import shown
+from webhookhub.console import format
+from webhookhub.console.exact_search import ExactSearch, number
 from webhookhub.console.readonly import ReadOnlyAdmin
-from webhookhub.console.search import ExactSearch, number
 
 from . import states
 from .models import Job
@@ -51,8 +51,8 @@ class JobAdmin(ExactSearch, ReadOnlyAdmin):
 
     @admin.display(description=_("delivery"))
     def delivery(self, job: Job) -> SafeString:
-        return shown.link(shown.page(Saga, job.saga_id), job.saga_id)
+        return format.link(format.page(Saga, job.saga_id), job.saga_id)
 
     @admin.display(description=_("error"))
     def short_error(self, job: Job) -> str:
-        return shown.short_error(job.error_code)
+        return format.short_error(job.error_code)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from figures import totals
 from webhookhub.db import clock
+from webhookhub.db.bulk import update_each
 from webhookhub.db.retry import in_transaction
-from webhookhub.db.statements import update_each
 from webhookhub.logs import Fact, log
+from webhookhub.stats import counters
 
 from .models import Job
 from .states import LEASED, PENDING
@@ -52,4 +52,4 @@ def _reset(leases: Sequence[tuple[int, str]], now: datetime) -> None:
         where=f"{table}.status = '{LEASED}'",
         values={"lease_resets": f"{table}.lease_resets + 1"},
     )
-    totals.add({(totals.LEASE_RESETS, ""): reset})
+    counters.add({(counters.LEASE_RESETS, ""): reset})

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from django.db.models import Expression, ExpressionWrapper, F, TextField
 
-from subscriptions.envelope import Endpoint
+from subscriptions.signed_request import Endpoint
 from webhookhub.conf import hub
 from webhookhub.db import clock
-from webhookhub.db.kept import KeptSelect, KeptUpdate, Limit
+from webhookhub.db.compiled import CompiledSelect, CompiledUpdate, Limit
 from webhookhub.db.retry import in_transaction
 from webhookhub.ids import new_token
 from webhookhub.logs import Fact, log
@@ -77,10 +77,10 @@ def _claim(worker_id: str, token: str, limit: int) -> tuple[list[int], datetime]
     return ids, lease_until
 
 
-_ready = KeptSelect(
+_ready = CompiledSelect(
     lambda now, limit: Job.objects.ready(now).select_for_update(skip_locked=True).values_list("id")[:limit]
 )
-_to_leased = KeptUpdate(
+_to_leased = CompiledUpdate(
     lambda ids, lease_until, token, worker_id: (
         Job.objects.filter(id__in=ids),
         {"status": LEASED, "lease_until": lease_until, "lease_token": token, "worker_id": worker_id},
@@ -93,7 +93,7 @@ def _as_read(column: str) -> Expression:
     return ExpressionWrapper(F(column), output_field=TextField())
 
 
-_with_event_and_endpoint = KeptSelect(
+_with_event_and_endpoint = CompiledSelect(
     lambda ids, token: (
         Job.objects.filter(id__in=ids, lease_token=token)
         .order_by("id")

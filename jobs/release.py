@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from webhookhub.db import clock
-from webhookhub.db.statements import update_each
+from webhookhub.db.bulk import update_each
 from webhookhub.logs import Fact, log
 
 from .lease import LeasedJob

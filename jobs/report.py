@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from webhookhub.db import clock
-from webhookhub.db.statements import update_each
+from webhookhub.db.bulk import update_each
 from webhookhub.logs import Fact, log
-from webhookhub.runner.nudges import nudge
+from webhookhub.runner.notifier import notify
 
 from .lease import LeasedJob
 from .models import Job
@@ -56,7 +56,7 @@ def report(worker_id: str, reports: Sequence[Report]) -> int:
         match=["id", "lease_token"],
         where=f"{Job._meta.db_table}.status = '{LEASED}'",
     )
-    nudge("orchestrator")
+    notify("orchestrator")
     lost = _lost(reports) if accepted < len(reports) else set()
     for item in reports:
         log(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
-from subscriptions.envelope import seal
+from subscriptions.signed_request import seal
 from webhookhub.egress.messages import Request
 
 from .lease import LeasedJob
@@ -19,7 +19,7 @@ LONGEST_RETRY_AFTER = timedelta(seconds=10**9)
 def build(job: LeasedJob, timestamp: int) -> Request:
     """What is sent at `timestamp`, in seconds since 1970.
 
-    Raises subscriptions.envelope.Unsendable if what is stored does not make a request.
+    Raises subscriptions.signed_request.Unsendable if what is stored does not make a request.
     """
     uid = job.event_uid
     # W3C trace context: all attempts of all deliveries of an event are one trace, each attempt a span of its own.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import resource
 import time
 
-from figures.tidying import tidy
 from subscriptions.secrets import require_keys
 from webhookhub.conf import hub
 from webhookhub.runner.registry import forget_silent
 from webhookhub.runner.step import Step
+from webhookhub.stats.rollup import tidy
 
 from .cleaner import clean
 from .worker import Worker
@@ -29,17 +29,17 @@ class WorkerStep(Step):
     def run(self, batch_size: int) -> int:
         return self._worker.turn(batch_size)
 
-    def nudged(self) -> None:
+    def on_notify(self) -> None:
         self._worker.lease_soon()
 
-    def waits_for(self) -> str:
+    def pending(self) -> str:
         count = self._worker.open_jobs
         return f"{count} {'delivery' if count == 1 else 'deliveries'} under way" if count else ""
 
-    def rest(self) -> float:
-        return self._worker.rest()
+    def idle_for(self) -> float:
+        return self._worker.idle_for()
 
-    def tend(self, seconds: float) -> None:
+    def poll(self, seconds: float) -> None:
         self._worker.collect(seconds)
 
     def finish(self, batch_size: int) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime, timedelta
 
-from subscriptions.envelope import Unsendable, readable
+from subscriptions.signed_request import Unsendable, readable
 from webhookhub.conf import hub
 from webhookhub.egress import errors
-from webhookhub.egress.curl import Engine
-from webhookhub.egress.messages import Answer
-from webhookhub.runner.pauses import Pauses
+from webhookhub.egress.engine import Engine
+from webhookhub.egress.messages import Response
+from webhookhub.runner.backoff import Backoff
 
 from . import request
 from .lease import LeasedJob, lease
@@ -33,7 +33,7 @@ class Worker:
         self._oldest_report = 0.0
         self._lease_again_at = 0.0
         self._lease_at_soonest = 0.0
-        self._pauses = Pauses(hub().poll_interval.total_seconds())
+        self._pauses = Backoff(hub().poll_interval.total_seconds())
         self._unsent: list[tuple[LeasedJob, timedelta]] = []
 
     @property
@@ -48,7 +48,7 @@ class Worker:
         self._give_back()
         return leased + finished + self.open_jobs
 
-    def rest(self) -> float:
+    def idle_for(self) -> float:
         """For how many seconds there is nothing to listen to: results wait for others to be reported with them."""
         return 0.0 if self._engine.in_flight else self._patience()
 
@@ -156,7 +156,7 @@ class Worker:
         return len(batch)
 
 
-def _as_report(job: LeasedJob, answer: Answer) -> Report:
+def _as_report(job: LeasedJob, answer: Response) -> Report:
     return Report(
         job,
         error_code=answer.error_code,

@@ -10,9 +10,9 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from events.models import Event
-from webhookhub.console import shown
+from webhookhub.console import format
+from webhookhub.console.exact_search import ExactSearch, number
 from webhookhub.console.readonly import ReadOnlyAdmin
-from webhookhub.console.search import ExactSearch, number
 
 from . import lookup, transitions
 from .models import Saga
@@ -57,8 +57,8 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
     def next_attempt(self, saga: Saga) -> str:
         # Of one that is held back, it is only when that is looked at again.
         waits = saga.status in transitions.WAITING and saga.subscription.is_routable
-        return shown.moment(saga.next_attempt_at) if waits else shown.NOTHING
+        return format.moment(saga.next_attempt_at) if waits else format.NOTHING
 
     @admin.display(description=_("last error"))
     def short_error(self, saga: Saga) -> str:
-        return shown.short_error(saga.final_error_code)
+        return format.short_error(saga.final_error_code)

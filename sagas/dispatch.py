@@ -11,11 +11,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 
-from jobs import births as job_births
+from jobs import create as job_births
 from subscriptions.models import Subscription
 from webhookhub.conf import hub
 from webhookhub.db import clock
-from webhookhub.db.kept import KeptSelect, KeptUpdate, Limit
+from webhookhub.db.compiled import CompiledSelect, CompiledUpdate, Limit
 from webhookhub.db.retry import one_statement
 from webhookhub.logs import Fact, enabled, log
 
@@ -60,12 +60,12 @@ def _dispatch(status: str, batch_size: int, now: datetime) -> int:
     return len(due)
 
 
-_due = KeptSelect(
+_due = CompiledSelect(
     lambda status, now, limit: Saga.objects.due(status, now).values_list(*(field.name for field in fields(DueSaga)))[
         :limit
     ]
 )
-_open_ones = KeptSelect(lambda ids: Subscription.objects.routable().filter(id__in=ids).values_list("id"))
+_open_ones = CompiledSelect(lambda ids: Subscription.objects.routable().filter(id__in=ids).values_list("id"))
 
 
 def _by_subscription(due: Sequence[DueSaga]) -> tuple[list[DueSaga], list[DueSaga]]:
@@ -84,7 +84,7 @@ def _start(sagas: Sequence[DueSaga], now: datetime) -> None:
         one_statement(lambda given=given: _to_in_progress(**given))  # type: ignore[misc]
 
 
-_to_in_progress = KeptUpdate(
+_to_in_progress = CompiledUpdate(
     lambda ids, status, attempt_count, now: (
         Saga.objects.filter(id__in=ids, status=status, attempt_count=attempt_count),
         {"status": IN_PROGRESS, "updated_at": now},

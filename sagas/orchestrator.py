@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .dispatch import dispatch
+from .pending_work import todo
 from .settle import Settler
-from .todo import todo
 
 
 class Orchestrator:

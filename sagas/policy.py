@@ -51,11 +51,11 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
-class Bury:
+class GiveUp:
     error_code: str
 
 
-def decide(attempt_count: int, policy: RetryPolicy, result: Result, bounds: Bounds) -> Complete | Retry | Bury:
+def decide(attempt_count: int, policy: RetryPolicy, result: Result, bounds: Bounds) -> Complete | Retry | GiveUp:
     """What the result of one more attempt means for a saga that had `attempt_count` before it.
 
     Whether to go on depends on the saga and the result alone; `bounds` only shape the delay.
@@ -64,7 +64,7 @@ def decide(attempt_count: int, policy: RetryPolicy, result: Result, bounds: Boun
         return Complete()
     attempts = attempt_count + 1
     if attempts >= policy.max_retry_limit:
-        return Bury(result.error_code)
+        return GiveUp(result.error_code)
     return Retry(next_attempt_at(attempts, policy, result, bounds), result.error_code)
 
 

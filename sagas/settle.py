@@ -12,20 +12,20 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 
-from deadletters.burial import Death, bury
-from figures import results
-from figures.results import AttemptResult
+from deadletters.create import NewDeadLetter, create_dead_letters
 from jobs.models import Job
 from jobs.states import FINISHED
 from webhookhub.conf import hub
 from webhookhub.db import clock
-from webhookhub.db.kept import KeptSelect, KeptUpdate, Limit
+from webhookhub.db.bulk import update_each
+from webhookhub.db.compiled import CompiledSelect, CompiledUpdate, Limit
 from webhookhub.db.retry import in_transaction, one_statement
-from webhookhub.db.statements import update_each
 from webhookhub.logs import Fact, log
+from webhookhub.stats import attempts
+from webhookhub.stats.attempts import AttemptResult
 
 from .models import Saga
-from .policy import Bounds, Bury, Complete, Result, Retry, RetryPolicy, decide
+from .policy import Bounds, Complete, GiveUp, Result, Retry, RetryPolicy, decide
 from .transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, PENDING_RETRY
 
 
@@ -68,9 +68,9 @@ class SagaView:
     def outcome(self, job: FinishedJob) -> str:
         """What the result that it has applied meant for it."""
         if job.error_code is None:
-            return results.COMPLETED
+            return attempts.COMPLETED
         ended = self.status == DEAD_LETTERED and self.attempt_count == job.attempt_no
-        return results.DEAD_LETTERED if ended else results.RETRIED
+        return attempts.DEAD_LETTERED if ended else attempts.RETRIED
 
     @property
     def asked_at(self) -> datetime:
@@ -83,7 +83,7 @@ class SagaView:
 class Verdict:
     job: FinishedJob
     saga: SagaView
-    decision: Complete | Retry | Bury
+    decision: Complete | Retry | GiveUp
 
 
 class Settler:
@@ -107,7 +107,7 @@ class Settler:
         return settled or int(more)
 
 
-_unsettled_rows = KeptSelect(
+_unsettled_rows = CompiledSelect(
     lambda status, after_id, limit: Job.objects.unsettled(status, after_id).values_list(
         *(field.name for field in fields(FinishedJob))
     )[:limit]
@@ -128,7 +128,7 @@ def _settle(jobs: Sequence[FinishedJob]) -> int:
     completed = [verdict for verdict in verdicts if isinstance(verdict.decision, Complete)]
     changed = _complete(completed, now)
     _retry([verdict for verdict in verdicts if isinstance(verdict.decision, Retry)], now)
-    _bury([verdict for verdict in verdicts if isinstance(verdict.decision, Bury)], now)
+    _bury([verdict for verdict in verdicts if isinstance(verdict.decision, GiveUp)], now)
     if changed == len(verdicts):
         applied = sagas | {verdict.saga.id: verdict.saga.completed_by(verdict.job) for verdict in completed}
     else:
@@ -168,10 +168,10 @@ def _mark(settled: dict[int, AttemptResult], now: datetime) -> None:
 def _mark_all(settled: dict[int, AttemptResult], now: datetime) -> None:
     if _to_settled(ids=list(settled), now=now) < len(settled):
         raise _MarkedByAnother  # which undoes it: only now is it worth asking which ones
-    results.add(list(settled.values()))
+    attempts.add(list(settled.values()))
 
 
-_to_settled = KeptUpdate(
+_to_settled = CompiledUpdate(
     lambda ids, now: (Job.objects.filter(id__in=ids, settled_at__isnull=True), {"settled_at": now})
 )
 
@@ -181,10 +181,10 @@ def _mark_open(settled: dict[int, AttemptResult], now: datetime) -> None:
     still_open = list(rows.order_by("id").values_list("id", flat=True))
     if still_open:
         Job.objects.filter(id__in=still_open).update(settled_at=now)
-        results.add([settled[id] for id in still_open])
+        attempts.add([settled[id] for id in still_open])
 
 
-_saga_rows = KeptSelect(
+_saga_rows = CompiledSelect(
     lambda ids: Saga.objects.filter(id__in=ids).values_list(
         "id",
         "status",
@@ -230,7 +230,7 @@ def _complete(verdicts: Sequence[Verdict], now: datetime) -> int:
     return changed
 
 
-_to_completed = KeptUpdate(
+_to_completed = CompiledUpdate(
     lambda ids, awaited, attempt_no, now: (
         Saga.objects.filter(id__in=ids, status=IN_PROGRESS, attempt_count=awaited),
         {"status": COMPLETED, "attempt_count": attempt_no, "updated_at": now},
@@ -264,11 +264,11 @@ def _bury(verdicts: Sequence[Verdict], now: datetime) -> None:
     """The dead letter first, the saga second: a DeadLettered saga always has its dead letter."""
     deaths: dict[tuple[int, str], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
-        if isinstance(verdict.decision, Bury):
+        if isinstance(verdict.decision, GiveUp):
             deaths[verdict.job.attempt_no, verdict.decision.error_code].append(verdict)
-    bury(
+    create_dead_letters(
         [
-            Death(verdict.saga.id, verdict.saga.event_id, verdict.saga.subscription_id, error_code, now)
+            NewDeadLetter(verdict.saga.id, verdict.saga.event_id, verdict.saga.subscription_id, error_code, now)
             for (_, error_code), group in deaths.items()
             for verdict in group
         ]
@@ -284,7 +284,7 @@ def _bury(verdicts: Sequence[Verdict], now: datetime) -> None:
         )
 
 
-FACTS = {Complete: Fact.SAGA_COMPLETED, Retry: Fact.SAGA_RETRIES, Bury: Fact.SAGA_DEAD_LETTERED}
+FACTS = {Complete: Fact.SAGA_COMPLETED, Retry: Fact.SAGA_RETRIES, GiveUp: Fact.SAGA_DEAD_LETTERED}
 
 
 def _log(verdicts: Sequence[Verdict], applied: dict[int, SagaView]) -> None:

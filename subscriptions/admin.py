@@ -12,27 +12,27 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.utils.translation import gettext_lazy as _
 
-from trail import actions
-from trail.acting import because
-from trail.admin import MAY_READ, Trailed
-from trail.record import record
-from webhookhub.console.bases import ModelAdmin
+from webhookhub.auditlog import actions
+from webhookhub.auditlog.admin import MAY_READ, Trailed
+from webhookhub.auditlog.context import because
+from webhookhub.auditlog.record import record
+from webhookhub.console.base import ModelAdmin
+from webhookhub.console.exact_search import host
+from webhookhub.console.format import NOTHING
 from webhookhub.console.lists import BoundedList, BoundedPaginator
 from webhookhub.console.moments import with_moments
-from webhookhub.console.search import host
-from webhookhub.console.shown import NOTHING
 
-from . import secrets, tracing, verbs
-from .fingerprint import ChangedSince, fingerprint
+from . import audit, secrets, views
 from .forms import SubscriptionForm
 from .models import Subscription
 from .verification import in_words
+from .version import ChangedSince, fingerprint
 
 WHAT = (None, {"fields": ("event_type", "callback_url", "active", "description", "signing_scheme")})
 WHAT_IS_SEEN = (None, {"fields": ("event_type", "address", "active", "description", "signing_scheme")})
 HEADERS = (_("Custom headers"), {"fields": ("headers",)})
 HEADERS_LATER = (_("Custom headers"), {"fields": ("headers", "remove_headers")})
-WHY = (_("Audit trail"), {"fields": ("reason",)})
+WHY = (_("Audit log"), {"fields": ("reason",)})
 RETRIES = (
     _("Retries"),
     {
@@ -99,7 +99,7 @@ class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
-        form.shows_all = request.user.has_perm(verbs.MAY_ROTATE)  # a class made for this request
+        form.shows_all = request.user.has_perm(views.MAY_ROTATE)  # a class made for this request
         return form
 
     def get_search_results(
@@ -128,16 +128,16 @@ class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
     def _save(self, obj: Subscription, form: Any, change: bool) -> None:
         if not change:
             obj.save()
-            tracing.tell_new(obj)
+            audit.tell_new(obj)
         elif form.changed_columns():
             # Held until the end of the request, so that nobody changes it between this look and the update.
             stored = Subscription.objects.select_for_update().get(pk=obj.pk)
             if fingerprint(stored) != form.cleaned_data["seen"]:
                 raise ChangedSince
-            before = tracing.facts(stored)
+            before = audit.facts(stored)
             # The others are not the form's to write: they may have been verified or replaced a moment ago.
             obj.save(update_fields=[*form.changed_columns(), "updated_at"])
-            tracing.tell_change(obj, before)
+            audit.tell_change(obj, before)
 
     def get_urls(self) -> list[URLPattern]:
         return [
@@ -146,21 +146,21 @@ class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
                 self.admin_site.admin_view(view),
                 name=f"subscriptions_subscription_{verb}",
             )
-            for verb, view in verbs.VIEWS.items()
+            for verb, view in views.VIEWS.items()
         ] + super().get_urls()
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        context["may_verify"] = request.user.has_perm(verbs.MAY_VERIFY)
-        context["may_rotate"] = request.user.has_perm(verbs.MAY_ROTATE)
-        context["may_change"] = request.user.has_perm(verbs.MAY_CHANGE)
+        context["may_verify"] = request.user.has_perm(views.MAY_VERIFY)
+        context["may_rotate"] = request.user.has_perm(views.MAY_ROTATE)
+        context["may_change"] = request.user.has_perm(views.MAY_CHANGE)
         context["may_read_trail"] = request.user.has_perm(MAY_READ)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def response_add(self, request: HttpRequest, obj: Subscription, *args: Any, **kwargs: Any) -> HttpResponse:
         """Whoever may see the secret of a new subscription sees it now, and nobody does later."""
-        if request.user.has_perm(verbs.MAY_ROTATE):
+        if request.user.has_perm(views.MAY_ROTATE):
             record(actions.REVEAL, obj, name=obj.in_the_trail)
-            return verbs.show_secret(request, obj, secrets.shown_to_the_receiver(obj))
+            return views.show_secret(request, obj, secrets.shown_to_the_receiver(obj))
         return super().response_add(request, obj, *args, **kwargs)
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

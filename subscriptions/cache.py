@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from datetime import timedelta
 
-from webhookhub.db.kept import KeptSelect
+from webhookhub.db.compiled import CompiledSelect
 
 from .models import Subscription, SubscriptionVersion
 
@@ -19,7 +19,7 @@ class RoutableSubscription:
 
 
 # There is one.
-_versions = KeptSelect(lambda: SubscriptionVersion.objects.values_list("version"))
+_versions = CompiledSelect(lambda: SubscriptionVersion.objects.values_list("version"))
 
 
 class SubscriptionCache:

@@ -10,15 +10,15 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
-from webhookhub import cipher
-from webhookhub.console import shown
+from webhookhub import crypto
+from webhookhub.console import format
 from webhookhub.console.reason_field import ReasonField
 from webhookhub.db.errors import UnfitDatabase
 from webhookhub.egress.urls import MASK, masked
 
 from . import headers
-from .fingerprint import fingerprint
 from .models import Subscription
+from .version import fingerprint
 
 LIMIT = _("The retry limit is a whole number from 1 to 1000, or empty.")
 EVENT_TYPE = _("An event type has 1 to 100 letters, digits, dots, dashes and underscores.")
@@ -55,7 +55,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         label=_("Reason for this change"),
         required=False,
         widget=UnfoldAdminTextInputWidget(),
-        help_text=_("Kept in the audit trail, with your name and the time. May be empty."),
+        help_text=_("Kept in the audit log, with your name and the time. May be empty."),
     )
 
     # What the page has shown of the subscription that it is to change.
@@ -132,7 +132,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
             return  # a form that is sent twice finds everything as it wants it
         seen = self.cleaned_data.get("seen")
         if seen != self.initial["seen"]:
-            link = shown.link(shown.page(Subscription, self.instance.pk), _("open the form anew"))
+            link = format.link(format.page(Subscription, self.instance.pk), _("open the form anew"))
             raise forms.ValidationError(format_html(str(STALE if seen else UNKNOWN), link=link))
 
     def _keep_headers_from_others(self) -> None:
@@ -147,7 +147,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def save(self, commit: bool = True) -> Any:
         if self.cleaned_data.get("headers"):
-            self.instance.custom_headers = cipher.encrypt(self.cleaned_data["headers"])
+            self.instance.custom_headers = crypto.encrypt(self.cleaned_data["headers"])
         elif self.cleaned_data.get("remove_headers"):
             self.instance.custom_headers = ""
         return super().save(commit)
@@ -171,6 +171,6 @@ class OptionalReasonForm(forms.Form):
 
 def _names_of(stored: str) -> str:
     try:
-        return ", ".join(headers.names(cipher.decrypt(stored)))
-    except cipher.Undecipherable:
+        return ", ".join(headers.names(crypto.decrypt(stored)))
+    except crypto.Undecipherable:
         return gettext("some that the encryption keys in force do not open")

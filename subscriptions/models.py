@@ -10,14 +10,14 @@ from django.core.validators import MaxValueValidator, MinValueValidator, RegexVa
 from django.db import models
 from django.utils.translation import gettext as _
 
-from trail.record import address
-from webhookhub import cipher
+from webhookhub import crypto
+from webhookhub.auditlog.record import address
 from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.errors import UnfitDatabase
 from webhookhub.db.fields import ExactTextField, WordField
 from webhookhub.egress.urls import UnacceptableURL, masked, normalise
-from webhookhub.texts import complaint, hostile
+from webhookhub.validators import complaint, hostile
 
 from .signing import ASYMMETRIC, SCHEMES, SYMMETRIC, new_secret
 
@@ -25,7 +25,7 @@ SAMPLE = 5
 
 
 def encrypted_new_secret() -> str:
-    return cipher.encrypt(new_secret(SYMMETRIC))
+    return crypto.encrypt(new_secret(SYMMETRIC))
 
 
 event_type_validator = RegexValidator(
@@ -68,7 +68,7 @@ class SubscriptionQuerySet(models.QuerySet["Subscription"]):
         A sample is enough for that; a single secret that cannot be opened is its own delivery's failure.
         """
         newest = list(self.order_by("-id").values_list("secret", flat=True)[:SAMPLE])
-        if newest and not any(cipher.opens(secret) for secret in newest):
+        if newest and not any(crypto.opens(secret) for secret in newest):
             raise UnfitDatabase(
                 "none of WEBHOOKHUB_ENCRYPTION_KEYS opens the stored secrets; add the key that they were encrypted with"
             )
@@ -151,7 +151,7 @@ class Subscription(models.Model):
 
     @property
     def in_the_trail(self) -> str:
-        """As the audit trail calls it: without what an address may carry of secrets."""
+        """As the audit log calls it: without what an address may carry of secrets."""
         return f"{self.event_type} → {address(self.callback_url)}"
 
     @classmethod
@@ -181,7 +181,7 @@ class Subscription(models.Model):
             self.callback_url = normalise(self.callback_url)
         self.updated_at = clock.now()
         if self._state.adding and self.signing_scheme == ASYMMETRIC:
-            self.secret = cipher.encrypt(new_secret(ASYMMETRIC))
+            self.secret = crypto.encrypt(new_secret(ASYMMETRIC))
         if self._state.adding or (self.custom_headers and "custom_headers" in (only or ())):
             # Nobody else could open what is encrypted with other keys than theirs.
             Subscription.objects.require_keys()

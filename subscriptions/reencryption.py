@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from trail import actions
-from trail.record import record
-from webhookhub import cipher
+from webhookhub import crypto
+from webhookhub.auditlog import actions
+from webhookhub.auditlog.record import record
 from webhookhub.db import clock
 from webhookhub.db.retry import one_statement
 
@@ -40,7 +40,7 @@ def reencrypt() -> Outcome:
                 outcome.done += 1
             else:
                 outcome.restless.append(number)
-        except cipher.Undecipherable:
+        except crypto.Undecipherable:
             outcome.unopened.append(number)
     return outcome
 
@@ -69,5 +69,5 @@ def _anew(stored: dict[str, Any], now: datetime) -> dict[str, Any]:
     secret, previous, headers, until = (stored[column] for column in COLUMNS)
     if until is None or until <= now:
         previous, until = "", None  # it signs no more: nobody needs it again
-    tokens = [cipher.with_first_key(token) if token else "" for token in (secret, previous, headers)]
+    tokens = [crypto.with_first_key(token) if token else "" for token in (secret, previous, headers)]
     return dict(zip(COLUMNS, [*tokens, until], strict=True))

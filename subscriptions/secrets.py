@@ -6,9 +6,9 @@ from datetime import datetime
 
 from django.utils.translation import gettext as _
 
-from trail import actions
-from trail.record import record
-from webhookhub import cipher
+from webhookhub import crypto
+from webhookhub.auditlog import actions
+from webhookhub.auditlog.record import record
 from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.db.retry import in_transaction
@@ -36,7 +36,7 @@ class WrongKeys(RotationRefused):
 
 def shown_to_the_receiver(subscription: Subscription) -> str:
     """What the receiver needs to check signatures: for the one moment at which it is shown."""
-    return for_the_receiver(cipher.decrypt(subscription.secret))
+    return for_the_receiver(crypto.decrypt(subscription.secret))
 
 
 def overlap_until(subscription: Subscription) -> datetime | None:
@@ -56,7 +56,7 @@ def rotate(
     """
     now = clock.now()
     until = subscription.previous_secret_until
-    opens = cipher.opens(subscription.secret)
+    opens = crypto.opens(subscription.secret)
     if not opens and not key_lost:
         raise WrongKeys(
             _(
@@ -80,7 +80,7 @@ def rotate(
 
     def replace() -> None:
         replaced = unchanged.update(
-            secret=cipher.encrypt(secret),
+            secret=crypto.encrypt(secret),
             signing_scheme=scheme,
             previous_secret=subscription.secret if overlap else "",
             previous_secret_until=now + overlap if overlap else None,

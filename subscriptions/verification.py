@@ -14,16 +14,16 @@ from typing import Any
 
 from django.utils.translation import gettext, gettext_noop
 
-from trail import actions
-from trail.record import record
+from webhookhub.auditlog import actions
+from webhookhub.auditlog.record import record
 from webhookhub.db import clock
 from webhookhub.db.retry import in_transaction
 from webhookhub.egress import errors
-from webhookhub.egress.messages import Answer
+from webhookhub.egress.messages import Response
 from webhookhub.logs import Fact, log
 
 from .models import Subscription
-from .trial import send_now
+from .test_event import send_now
 
 EVENT_TYPE = "webhookhub.verification"
 # Stored in English, whoever asked; `in_words` says it in the viewer's language.
@@ -73,7 +73,7 @@ def verify(subscription: Subscription) -> Verification:
     return result
 
 
-def judge(answer: Answer, challenge: str) -> Verification:
+def judge(answer: Response, challenge: str) -> Verification:
     """Whether an answer proves it: 2xx, and the challenge as its body or as the value `challenge` of a JSON body."""
     if answer.error_code is not None:
         return Verification(False, errors.in_words(answer.error_code))

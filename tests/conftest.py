@@ -20,10 +20,10 @@ from django.test.utils import setup_databases, teardown_databases
 from hypothesis import HealthCheck, settings
 from pytest_django.plugin import DjangoDbBlocker
 
-from demo import certificates
-from demo.receiver import Receiver
 from tests.support.engines import MARIADB, SQLITE
 from tests.support.suite import ENGINE_VARIABLE
+from tools.demo import certificates
+from tools.demo.receiver import Receiver
 from webhookhub.conf import hub
 from webhookhub.db import vendors
 
@@ -183,8 +183,8 @@ OWN_APPS = {
     "sagas",
     "jobs",
     "deadletters",
-    "figures",
-    "trail",
+    "stats",
+    "auditlog",
     "api",
     "workflows",
 }

@@ -24,7 +24,6 @@ from api import keys
 from api.scopes import SCOPES
 from deadletters.models import DeadLetter
 from deadletters.requeue import requeue
-from demo.receiver import Received, Receiver, Reply
 from events.errors import EventConflict, InvalidEvent
 from events.intake import publish
 from jobs.models import Job
@@ -32,7 +31,8 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.support import drive
 from tests.support.raw_endpoint import RawEndpoint, answering
-from webhookhub import cipher, logs
+from tools.demo.receiver import Received, Receiver, Reply
+from webhookhub import crypto, logs
 from webhookhub.conf import hub
 
 pytestmark = pytest.mark.django_db
@@ -64,7 +64,7 @@ class Canaries:
         for token in (subscription.secret, subscription.previous_secret):
             if token:
                 # The letters behind the prefix are the secret; signatures and public keys have other letters.
-                self.secret.add(cipher.decrypt(token).split("_", 1)[1].rstrip("="))
+                self.secret.add(crypto.decrypt(token).split("_", 1)[1].rstrip("="))
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_no_canary_gets_out(
     debug: bool,
 ):
     settings.DEBUG = debug
-    keys = (cipher.new_key(), cipher.new_key())
+    keys = (crypto.new_key(), crypto.new_key())
     hub_settings(encryption_keys=keys)
     canaries = Canaries({*keys, PASSWORD, WRONG_PASSWORD, *HEADERS.values()})
     canaries.private = {*QUERIES.values(), *PAYLOADS, *BODIES.values(), RESPONSE_HEADER, SEARCH, settings.SECRET_KEY}
@@ -208,7 +208,7 @@ def test_no_canary_gets_out(
     with RawEndpoint(certificate_files[1], answering(no)) as unwilling:
         client = go_through_everything(canaries, receiver, unwilling)
         # And what cannot even be signed.
-        hub_settings(encryption_keys=(cipher.new_key(),))
+        hub_settings(encryption_keys=(crypto.new_key(),))
         publish("order.created", {"a": PAYLOADS[0]})
         drive.until_terminal()
         hub_settings(encryption_keys=keys)

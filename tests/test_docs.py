@@ -6,11 +6,11 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from audit.checks import ALL
-from monitoring import catalogue
 from sagas import transitions
 from webhookhub.conf import OTHER_NAMES, HubSettings, variable
 from webhookhub.egress.errors import MEANING
+from webhookhub.integrity.checks import ALL
+from webhookhub.stats import catalogue
 
 ROOT = Path(__file__).resolve().parent.parent
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()

@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from demo.receiver import Receiver, Reply
 from events.intake import publish
 from events.routing import Router
 from jobs.worker import Worker
 from sagas.dispatch import dispatch
 from sagas.models import Saga
 from sagas.settle import Settler
-from tests.audit.support import assert_clean
 from tests.factories import SubscriptionFactory
+from tests.webhookhub.integrity.support import assert_clean
+from tools.demo.receiver import Receiver, Reply
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 

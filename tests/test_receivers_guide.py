@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from demo.receiver import Received, Receiver
 from events.intake import publish
 from subscriptions import secrets
 from subscriptions.signing import new_secret
-from subscriptions.trial import send_now, send_test
+from subscriptions.test_event import send_now, send_test
 from tests.factories import SubscriptionFactory
 from tests.support import drive
+from tools.demo.receiver import Received, Receiver
 
 pytestmark = pytest.mark.django_db
 

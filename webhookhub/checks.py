@@ -9,7 +9,7 @@ from typing import Any
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
 from webhookhub.conf import hub, variable
-from webhookhub.db import standing
+from webhookhub.db import requirements
 from webhookhub.egress import libcurl
 
 # The checks that every loop runs as it starts. Django's own would import the URLs, and with them the whole console.
@@ -83,9 +83,9 @@ def libcurl_bounds_responses(**kwargs: Any) -> list[CheckMessage]:
 def database_is_fit(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
     if not databases or "default" not in databases:
         return []
-    found = [*standing.faults(), *standing.trigger_faults()]
+    found = [*requirements.faults(), *requirements.trigger_faults()]
     return [
         *(Error(f"{fault.message}.", hint=fault.hint, id=fault.id) for fault in found),
         # No errors here, as they are to a loop: an error would stop the `migrate` that puts them right.
-        *(Warning(f"{fault.message}.", hint=fault.hint, id=fault.id) for fault in standing.broken_triggers()),
+        *(Warning(f"{fault.message}.", hint=fault.hint, id=fault.id) for fault in requirements.broken_triggers()),
     ]

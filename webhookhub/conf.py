@@ -102,9 +102,7 @@ def _keys(text: str) -> tuple[str, ...]:
         except ValueError:
             raw = b""
         if len(raw) != 32:
-            raise ValueError(
-                "keys of 32 random bytes in URL-safe base64, separated by commas (python -m webhookhub.new_key)"
-            )
+            raise ValueError("keys of 32 random bytes in URL-safe base64, separated by commas (manage.py generate_key)")
     return keys
 
 

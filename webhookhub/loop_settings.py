@@ -5,12 +5,12 @@ from webhookhub.settings import INSTALLED_APPS as _ALL
 
 _PAGES = {
     "unfold.apps.BasicAppConfig",
-    "console.apps.ConsoleSiteConfig",
+    "webhookhub.console.apps.ConsoleSiteConfig",
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django_extensions",
-    "console",
+    "webhookhub.console",
     "ninja",
 }
 INSTALLED_APPS = [name for name in _ALL if name not in _PAGES]

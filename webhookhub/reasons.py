@@ -9,7 +9,7 @@ from unicodedata import category
 
 from django.utils.translation import gettext as _
 
-from .texts import complaint, hostile, is_hostile
+from .validators import complaint, hostile, is_hostile
 
 REASON_LENGTH = 500
 # Of the letters and signs, those that look like a space.

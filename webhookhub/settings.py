@@ -11,8 +11,8 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from webhookhub import conf, logs
-from webhookhub.cipher import key_from_file
-from webhookhub.console.look import UNFOLD  # noqa: F401
+from webhookhub.console.unfold import UNFOLD  # noqa: F401
+from webhookhub.crypto import key_from_file
 from webhookhub.db.vendors import database_options
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -58,7 +58,7 @@ if not WEBHOOKHUB.encryption_keys:
     if not EMBEDDED:
         raise ImproperlyConfigured(
             "WEBHOOKHUB_ENCRYPTION_KEYS is not set: outside the embedded default the secrets in the database need "
-            "a key of your own; python -m webhookhub.new_key makes one"
+            "a key of your own; manage.py generate_key makes one"
         )
     WEBHOOKHUB = replace(WEBHOOKHUB, encryption_keys=(key_from_file(EMBEDDED_DATABASE.parent / "encryption-key"),))
 ALLOWED_HOSTS = env.list("WEBHOOKHUB_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
@@ -71,36 +71,36 @@ INSTALLED_APPS = [
     "sagas",
     "jobs",
     "deadletters",
-    "figures",
     "workflows",
-    "trail",
     "api",
-    "audit",
-    "roles",
+    "webhookhub.auditlog",
+    "webhookhub.stats",
+    "webhookhub.integrity",
+    "webhookhub.accounts",
     "unfold.apps.BasicAppConfig",  # before the admin, whose templates it replaces
-    "console.apps.ConsoleSiteConfig",  # django.contrib.admin
+    "webhookhub.console.apps.ConsoleSiteConfig",  # django.contrib.admin
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django_extensions",
-    "console",  # after the users' app, whose pages it gives its own look
+    "webhookhub.console",  # after the users' app, whose pages it gives its own look
     "ninja",  # its page of documentation, served from here
 ]
 
 MIDDLEWARE = [
-    "monitoring.middleware.Probes",
+    "webhookhub.stats.probes.Probes",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "webhookhub.console.policy.ContentSecurityPolicy",
+    "webhookhub.console.csp.ContentSecurityPolicy",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "webhookhub.console.language.PageLanguage",
-    "webhookhub.console.zone.ViewerZone",
+    "webhookhub.console.timezone.ViewerZone",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "trail.middleware.Acting",
+    "webhookhub.auditlog.middleware.Acting",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -121,7 +121,7 @@ TEMPLATES = [
 ]
 
 ROOT_URLCONF = "webhookhub.urls"
-CSRF_FAILURE_VIEW = "webhookhub.console.trouble.csrf_failure"
+CSRF_FAILURE_VIEW = "webhookhub.console.errors.csrf_failure"
 LOGIN_REDIRECT_URL = "admin:index"
 WSGI_APPLICATION = "webhookhub.wsgi.application"
 AUTH_PASSWORD_VALIDATORS = [

@@ -12,6 +12,6 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
 ]
 handler400 = "api.urls.bad_request"
-handler403 = "webhookhub.console.trouble.forbidden"
-handler404 = "webhookhub.console.trouble.not_found"
+handler403 = "webhookhub.console.errors.forbidden"
+handler404 = "webhookhub.console.errors.not_found"
 handler500 = "api.urls.server_error"

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from webhookhub.console.readonly import ReadOnlyAdmin
 
-from . import confirmation, faults, lists, pages
+from . import action_views, errors, lists, views
 from .models import Instance
 
 
@@ -24,11 +24,11 @@ class InstanceAdmin(ReadOnlyAdmin):
         urls = [
             path("definitions/", wrap(self.definitions_view), name="workflows_instance_definitions"),
             path("definitions/<str:name>/", wrap(self.definition_view), name="workflows_instance_definition"),
-            path("<int:number_>/act/<str:name>/", wrap(confirmation.view), name="workflows_instance_act"),
+            path("<int:number_>/act/<str:name>/", wrap(action_views.view), name="workflows_instance_act"),
             *super().get_urls(),
         ]
         for each in urls:
-            each.callback = faults.explained(each.callback)
+            each.callback = errors.explained(each.callback)
         return urls
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
@@ -37,7 +37,7 @@ class InstanceAdmin(ReadOnlyAdmin):
         context = {
             "title": _("Workflows"),
             "listed": found,
-            "rows": [pages.row(each, found.now) for each in found.rows],
+            "rows": [views.row(each, found.now) for each in found.rows],
         }
         return self._page(request, "list", context)
 
@@ -50,15 +50,15 @@ class InstanceAdmin(ReadOnlyAdmin):
             redirect: Any = self._get_obj_does_not_exist_redirect  # type: ignore[attr-defined]
             answer: HttpResponse = redirect(request, self.opts, object_id)
             return answer
-        return self._page(request, "page", pages.instance_page(request, instance))
+        return self._page(request, "page", views.instance_page(request, instance))
 
     def definitions_view(self, request: HttpRequest) -> HttpResponse:
         self._require_view(request)
-        return self._page(request, "definitions", pages.definitions_page())
+        return self._page(request, "definitions", views.definitions_page())
 
     def definition_view(self, request: HttpRequest, name: str) -> HttpResponse:
         self._require_view(request)
-        context = pages.definition_page(name)
+        context = views.definition_page(name)
         if context is None:
             raise Http404
         return self._page(request, "definition", context)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from .belonging import Known, is_late
+from .matching import Known, is_late
 from .models import Fact
 from .paths import Document
 from .registry import Registry

@@ -11,7 +11,7 @@ from django.db import DatabaseError
 from webhookhub.checks import HUB
 from webhookhub.conf import hub, variable
 
-from . import used
+from . import versions
 from .definition import Definition
 from .parsing import InvalidDefinition
 from .registry import Registry, registry
@@ -40,8 +40,8 @@ def used_definitions_are_as_they_were(databases: Sequence[str] | None = None, **
         return []
     try:
         loaded = registry()
-        found = list(used.changed(loaded))
-        overtaken = loaded.with_stored(used.stored()).overtaken
+        found = list(versions.changed(loaded))
+        overtaken = loaded.with_stored(versions.stored()).overtaken
     except (InvalidDefinition, DatabaseError):
         return []  # said by the other check; or not migrated yet, and nothing was used
     return [

@@ -12,7 +12,7 @@ from events.models import Event
 from webhookhub.logs import Fact as Told
 from webhookhub.logs import log
 
-from .belonging import Finding, Known
+from .matching import Finding, Known
 from .models import Instance
 from .registry import Registry
 from .sightings import Key, Seen

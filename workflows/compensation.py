@@ -3,7 +3,7 @@ has failed."""
 
 from __future__ import annotations
 
-from . import facts, used
+from . import facts, versions
 from .fold import fold
 from .models import Fact, Instance, WorkflowInbox
 from .words import COMPENSATED, COMPENSATING, COMPLETED, FAILED, IN_PROGRESS, OBSERVED
@@ -36,7 +36,7 @@ def require(instance: Instance, step: str, idempotency_key: str, remedy: str = T
 
 def _status(instance: Instance) -> str:
     """As it will be when the tracker has seen what was told a moment ago, too."""
-    definition = used.in_force().get(instance.saga_type, instance.definition_version)
+    definition = versions.in_force().get(instance.saga_type, instance.definition_version)
     known = facts.of([instance.pk])[instance.pk]
     if definition is None or not any(fact.role in OBSERVED for fact in known):
         return str(instance.status)

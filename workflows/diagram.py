@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-from . import reading, telling, words
+from . import labels, queries, words
 from .definition import Definition
 from .models import Instance
 
@@ -50,7 +50,7 @@ class Box(NamedTuple):
 
     @property
     def told(self) -> str:
-        return self.note or telling.state(self.state)
+        return self.note or labels.state(self.state)
 
 
 class Place(NamedTuple):
@@ -68,7 +68,7 @@ class Place(NamedTuple):
 
 def of(instance: Instance) -> str:
     """An instance's definition, coloured by its state."""
-    definition = reading.definition_of(instance)
+    definition = queries.definition_of(instance)
     states: dict[str, str] = json.loads(instance.steps)
     return svg(f"{definition.title}: {instance.status}", boxes(definition, states))
 

@@ -15,7 +15,7 @@ from webhookhub.logs import Fact as Told
 from webhookhub.logs import log
 
 from . import facts
-from .announcements import Identity, agrees, external_id, other_external_id, payload
+from .events import Identity, agrees, external_id, other_external_id, payload
 from .models import Fact
 from .state import Effect, State
 

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from django.db.models import Count
 
-from webhookhub.db.statements import insert_new
+from webhookhub.db.bulk import insert_new
 
 from . import state
 from .models import Fact

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from .definition import Definition
-from .known import Known
+from .fact_set import Known
 from .state import TEXT_LENGTH, Decision, Due, Effect, Fact, State
 from .words import (
     CAUSE_CLOSED,

@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 
 from events.models import Event
 from webhookhub.db import clock
-from webhookhub.db.statements import delete_each, insert_new
+from webhookhub.db.bulk import delete_each, insert_new
 
-from . import used
+from . import versions
 from .definition import Definition
 from .models import Fact, Instance, TrackedType, WorkflowInbox
 from .registry import Registry
@@ -94,7 +94,7 @@ class CatchUp:
 def _put_back(behind: Iterable[tuple[str, datetime]]) -> set[str]:
     """The types that every workflow which is offered and listens to them had in use before they were tracked: in
     between it was retired, and what happened then begins nothing now."""
-    known, first_used = used.in_force(), used.first_used()
+    known, first_used = versions.in_force(), versions.first_used()
     back = set()
     for event_type, since in behind:
         listening = [each for each in known.all() if event_type in each.roles]

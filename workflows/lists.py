@@ -11,11 +11,11 @@ from django.core.exceptions import BadRequest
 from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext as _
 
-from webhookhub.console.search import number
+from webhookhub.console.exact_search import number
 from webhookhub.db import clock
 
-from . import choice, lookup, used
-from .choice import Choice
+from . import filters, lookup, versions
+from .filters import Choice
 from .forms import AGES, ListForm
 from .models import Instance
 from .registry import Registry
@@ -38,7 +38,7 @@ class Listed:
 
 
 def listed(request: HttpRequest) -> Listed:
-    known = used.in_force()
+    known = versions.in_force()
     steps = _steps(known, request.GET.get("saga_type", ""))
     form = ListForm(_with_step_of(steps, request.GET), _types(known), steps)
     if not form.is_valid():
@@ -53,7 +53,7 @@ def listed(request: HttpRequest) -> Listed:
         rows, cut = found(given["q"], known, chosen)
         return Listed(form, rows, "", "", cut, now)
     before = _before(request.GET.get("before", ""))
-    lowest, above = choice.bounds(chosen)
+    lowest, above = filters.bounds(chosen)
     before = above if before is None else before
     kept, last, cut = _look(chosen, lowest, before)
     rows = kept[:PAGE]
@@ -75,7 +75,7 @@ def _look(chosen: Choice, lowest: int, before: int | None) -> tuple[list[Instanc
     kept: list[Instance] = []
     last, looked, size = None, 0, min(PAGE + 1, WINDOW)
     while looked < WINDOW:
-        window = choice.newest_first(chosen, lowest, before, size)
+        window = filters.newest_first(chosen, lowest, before, size)
         kept += window if chosen.is_indexed else chosen.keep(window)
         looked += len(window)
         last = window[-1] if window else last

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, NoReturn
 
 from events.intake import EVENT_TYPE, is_reserved
-from webhookhub.texts import hostile, is_hostile
+from webhookhub.validators import hostile, is_hostile
 
 from . import contradictions
 from .definition import CORRELATION_ID, Definition, Step, label

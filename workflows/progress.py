@@ -13,16 +13,16 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from figures import totals
 from webhookhub.db import clock
+from webhookhub.db.bulk import update_each
 from webhookhub.db.retry import in_transaction
-from webhookhub.db.statements import update_each
 from webhookhub.logs import Fact, log
+from webhookhub.stats import counters
 
 from . import counting, emission, facts
-from .announcements import Identity
 from .counting import Before
 from .definition import Definition
+from .events import Identity
 from .fold import expire, fold
 from .models import Instance
 from .registry import Registry
@@ -163,7 +163,7 @@ def _store(changes: Sequence[Changed], now: datetime) -> None:
     following = {"version": f"{Instance._meta.db_table}.version + 1"}
     if update_each(Instance, rows, match=("id", "version"), where="1 = 1", values=following) != len(rows):
         raise _Overtaken
-    totals.add(counts)
+    counters.add(counts)
 
 
 def _log(changes: Sequence[Changed]) -> None:

@@ -15,14 +15,14 @@ from django.utils.translation import gettext as _
 from deadletters.models import DeadLetter
 from deadletters.requeue import requeue
 from sagas.models import Saga
-from sagas.repetition import repeat
+from sagas.redeliver import repeat
 from sagas.transitions import COMPLETED, DEAD_LETTERED
 
-from . import reading, verbs
+from . import queries, services
+from .blockers import causes, reacted_to
 from .models import Fact, Instance
-from .obstacles import causes, reacted_to
+from .services import InvalidFact, KeyConflict, Recorded
 from .timeline import Delivery, deliveries_of
-from .verbs import InvalidFact, KeyConflict, Recorded
 from .words import RETRIED
 
 PERMISSION = "workflows.retry_step"
@@ -57,7 +57,7 @@ def retry(
     if asked.get("named") != delivery:
         raise KeyConflict(idempotency_key)
     ids = asked["deliveries"]
-    recorded = verbs.act(
+    recorded = services.act(
         instance,
         RETRIED,
         step,
@@ -72,12 +72,12 @@ def retry(
 def retriable(instance: Instance, step: str, state: str) -> list[Delivery]:
     """The latest deliveries of what the step reacts to."""
     said = reacted_to([instance.pk]).get(instance.pk, {})
-    events = causes(reading.definition_of(instance), step, state, said)
+    events = causes(queries.definition_of(instance), step, state, said)
     return [each for found in deliveries_of(events).values() for each in found]
 
 
 def _chosen(instance: Instance, step: str, delivery: int | None) -> list[int]:
-    keys = reading.definition_of(instance).by_key
+    keys = queries.definition_of(instance).by_key
     if step not in keys:
         raise InvalidFact("step", f"{step!r} is no step of {instance.saga_type}; there are {', '.join(keys)}")
     if delivery is None:

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from threading import Event as Moment
 
-from . import announcements, facts
-from .announcements import Identity
+from . import events, facts
+from .events import Identity
 from .fold import fold
 from .models import Fact, Instance
 from .progress import PROJECTED, projection
@@ -68,8 +68,8 @@ def _differences(ids: Collection[int], registry: Registry) -> Iterator[Differenc
                     yield Difference(row, column, getattr(row, column), value)
             aggregates = {fact.aggregate_id for fact in its}
             for event_id, kind, step, stored in published[row.pk]:
-                wanted = announcements.payload(_identity(row), state, Effect(kind, step))
-                if not announcements.agrees(stored, wanted, aggregates):
+                wanted = events.payload(_identity(row), state, Effect(kind, step))
+                if not events.agrees(stored, wanted, aggregates):
                     yield Difference(row, f"event {event_id}", stored[:MOST_SHOWN], wanted)
         elif row.version:
             yield Difference(row, "facts", "none", "at least one")

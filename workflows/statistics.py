@@ -10,9 +10,9 @@ from datetime import datetime
 
 from django.utils.translation import gettext_noop as _
 
-from . import choice
-from .choice import Choice
+from . import filters
 from .definition import Definition
+from .filters import Choice
 from .fold import fold
 from .models import Fact, Instance
 from .state import Fact as Said
@@ -87,7 +87,7 @@ class Statistics:
 
 
 def statistics(definition: Definition) -> Statistics:
-    rows = choice.newest_first(Choice(saga_type=definition.name), 1, None, SAMPLE)
+    rows = filters.newest_first(Choice(saga_type=definition.name), 1, None, SAMPLE)
     statuses = Counter(row.status for row in rows)
     seconds = [
         (row.completed_at - row.started_at).total_seconds()

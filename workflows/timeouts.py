@@ -7,7 +7,7 @@ from datetime import datetime
 from events.models import Event
 from webhookhub.db import clock
 
-from . import used
+from . import versions
 from .models import Instance, WorkflowInbox
 from .moments import believed
 from .progress import advance
@@ -29,7 +29,7 @@ class Monitor:
         ]
         if not ids:
             return 0
-        self._registry = used.up_to_date(self._registry)
+        self._registry = versions.up_to_date(self._registry)
         return advance(ids, self._registry, horizon=horizon)
 
 

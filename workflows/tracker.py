@@ -7,15 +7,15 @@ from datetime import timedelta
 
 from django.db.models import Q
 
-from figures import totals
 from webhookhub.db import clock
+from webhookhub.db.bulk import delete_each, update_each
 from webhookhub.db.retry import in_transaction
-from webhookhub.db.statements import delete_each, update_each
+from webhookhub.stats import counters
 
-from . import beginnings, collisions, facts, used
-from .belonging import Finding, existing, findings, just_born, settled, unborn
-from .births import Births, TakingOver
+from . import beginnings, collisions, facts, versions
+from .create import Births, TakingOver
 from .facts import Observation
+from .matching import Finding, existing, findings, just_born, settled, unborn
 from .models import WorkflowInbox, WorkflowTouched
 from .progress import UnknownDefinition, advance, require
 from .registry import Registry
@@ -35,7 +35,7 @@ class Tracker:
         """One batch of events; returns how many. Leased first, removed last: a crash in between repeats it."""
         leased = _lease(batch_size)
         if leased:
-            self._registry = used.up_to_date(self._registry)
+            self._registry = versions.up_to_date(self._registry)
             try:
                 sagas = self._recorded(leased)
             except TakingOver:
@@ -48,7 +48,7 @@ class Tracker:
         """One batch of facts that were told; returns how many."""
         told = list(WorkflowTouched.objects.order_by("fact_id").values_list("fact_id", "instance_id")[:batch_size])
         if told:
-            self._registry = used.up_to_date(self._registry)
+            self._registry = versions.up_to_date(self._registry)
             advance([instance_id for _, instance_id in told], self._registry)
             delete_each(WorkflowTouched, [fact_id for fact_id, _ in told])
         return len(told)
@@ -58,7 +58,7 @@ class Tracker:
             return self._record(event_ids)
         except UnknownDefinition:
             # Begun by another process since that look, in a version that it has stored before.
-            self._registry = used.up_to_date(self._registry)
+            self._registry = versions.up_to_date(self._registry)
             return self._record(event_ids)
 
     def _record(self, event_ids: Sequence[int]) -> set[int]:
@@ -115,4 +115,4 @@ def _lease(batch_size: int) -> list[int]:
 def _remove(event_ids: Sequence[int]) -> None:
     """Counted with their removal, and so once, however often they were looked at."""
     removed = delete_each(WorkflowInbox, event_ids)
-    totals.add({(totals.WORKFLOW_EVENTS, ""): removed})
+    counters.add({(counters.WORKFLOW_EVENTS, ""): removed})

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from api.pages import PageRequest
-from deadletters.bulk import MOST_AT_ONCE, MOST_COUNTED
+from api.pagination import PageRequest
+from deadletters.bulk_requeue import MOST_AT_ONCE, MOST_COUNTED
 from webhookhub.reasons import REASON_LENGTH
 
 from .common import Body, ErrorCode, EventType, Moment, Number

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from api.pages import PageRequest
+from api.pagination import PageRequest
 
 from .common import EventType, Moment, Name, Number
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from api.pages import MOST_LISTED, PageRequest
+from api.pagination import MOST_LISTED, PageRequest
 from webhookhub.reasons import REASON_LENGTH
 from workflows.facts import MOST_REPEATS
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from api.pages import PageRequest
+from api.pagination import PageRequest
 from events.backfill import MOST_AT_ONCE
 
 from .common import Body, EventType, Moment

@@ -1,4 +1,4 @@
-"""A finished job never changes (but for being marked as settled, once), and none is deleted."""
+"""A finished job changes only by being marked as settled, once; a result comes from a lease; no job is deleted."""
 
 from django.db import migrations
 
@@ -54,6 +54,16 @@ class Migration(migrations.Migration):
                     "webhook_delivery_jobs",
                     "DELETE",
                     "A job is never deleted: DELETE refused",
+                ),
+                Refusal(
+                    "trg_job_result",
+                    "webhook_delivery_jobs",
+                    "UPDATE",
+                    "A result comes from a lease, has its time, and an error code only if it failed: UPDATE refused",
+                    when="OLD.status IN ('Pending', 'Leased') AND NEW.status IN ('Completed', 'Failed') AND ("
+                    "OLD.status = 'Pending' OR NEW.finished_at IS NULL "
+                    "OR (NEW.status = 'Failed' AND NEW.error_code IS NULL) "
+                    "OR (NEW.status = 'Completed' AND NEW.error_code IS NOT NULL))",
                 ),
             ]
         )

@@ -1,8 +1,11 @@
-"""Only a verification sets `verified`, and another address takes it away."""
+"""Only a verification sets `verified`, and a changed URL clears it; every change raises the version."""
 
 from django.db import migrations
 
-from webhookhub.db.triggers import CreateTriggers, Refusal, Reset
+from webhookhub.db.triggers import CreateTriggers, Refusal, Reset, Tally
+
+# By way of a third value, a subscription could become verified without a verification.
+NOT_BOOLEAN = "NEW.verified NOT IN (0, 1) OR NEW.active NOT IN (0, 1)"
 
 
 class Migration(migrations.Migration):
@@ -33,6 +36,23 @@ class Migration(migrations.Migration):
                     "subscriptions",
                     "DELETE",
                     "A subscription is switched off and never deleted: DELETE refused",
+                ),
+                # The router compares the version with that of its cached subscriptions.
+                Tally("trg_sub_version_insert", "subscriptions", "INSERT", "subscription_version", "version"),
+                Tally("trg_sub_version_update", "subscriptions", "UPDATE", "subscription_version", "version"),
+                Refusal(
+                    "trg_sub_flags_insert",
+                    "subscriptions",
+                    "INSERT",
+                    "verified and active of a subscription are 0 or 1, nothing else: INSERT refused",
+                    when=NOT_BOOLEAN,
+                ),
+                Refusal(
+                    "trg_sub_flags_update",
+                    "subscriptions",
+                    "UPDATE",
+                    "verified and active of a subscription are 0 or 1, nothing else: UPDATE refused",
+                    when=NOT_BOOLEAN,
                 ),
             ]
         )

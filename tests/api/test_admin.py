@@ -13,8 +13,8 @@ from django.urls import reverse
 from api import keys
 from api.models import ApiKey
 from tests.support import rows
-from trail import actions
-from trail.models import Entry
+from webhookhub.auditlog import actions
+from webhookhub.auditlog.models import Entry
 
 pytestmark = pytest.mark.django_db
 

@@ -18,8 +18,8 @@ from events.models import Event
 from sagas.models import Saga
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from tests.support import rows
-from webhookhub.console.terminal import whole_number
 from webhookhub.db import clock
+from webhookhub.terminal import whole_number
 
 pytestmark = pytest.mark.django_db
 

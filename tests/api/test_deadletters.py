@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from api import pages
-from deadletters import bulk
-from deadletters.burial import Death, bury
+from api import pagination
+from deadletters import bulk_requeue
+from deadletters.create import NewDeadLetter, create_dead_letters
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import requeue
 from sagas.models import Saga
 from tests.conformance.world import Staff
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
-from trail import actions
-from trail.models import Entry
+from webhookhub.auditlog import actions
+from webhookhub.auditlog.models import Entry
 from webhookhub.db import clock
 
 from .conftest import Program
@@ -107,7 +107,7 @@ def test_the_pages_hold_each_that_is_wanted_once_the_latest_first(
     limit: int,
     bound: bool,
 ):
-    monkeypatch.setattr(pages, "WINDOW", window)
+    monkeypatch.setattr(pagination, "WINDOW", window)
     for name, (parameters, holds) in FILTERS.items():
         expected = [
             letter.id
@@ -172,7 +172,7 @@ def test_a_requeue_without_a_reason_is_refused(hub_wide: Program, letters: list[
 def test_many_are_looked_at_first_and_then_requeued_exactly_once(
     hub_wide: Program, letters: list[Any], monkeypatch: pytest.MonkeyPatch, filters: str, window: int
 ):
-    monkeypatch.setattr(bulk, "WINDOW", window)
+    monkeypatch.setattr(bulk_requeue, "WINDOW", window)
     parameters, holds = FILTERS[filters]
     body = parameters(letters)
     expected = {letter.id for letter in letters if holds(letter, letters)}
@@ -195,7 +195,7 @@ def test_many_are_looked_at_first_and_then_requeued_exactly_once(
 def test_the_cap_holds_and_the_next_request_goes_on(
     hub_wide: Program, letters: list[Any], monkeypatch: pytest.MonkeyPatch, window: int
 ):
-    monkeypatch.setattr(bulk, "WINDOW", window)
+    monkeypatch.setattr(bulk_requeue, "WINDOW", window)
     counts, body = [], {"reason": "back", "limit": 10}
     for _ in range(4):
         done = hub_wide.post("/dead-letters/requeue", body).json()
@@ -215,7 +215,7 @@ def test_the_cap_holds_and_the_next_request_goes_on(
 def test_the_same_request_under_the_same_key_takes_what_it_took_and_nothing_else(
     hub_wide: Program, letters: list[Any], monkeypatch: pytest.MonkeyPatch, window: int
 ):
-    monkeypatch.setattr(bulk, "WINDOW", window)
+    monkeypatch.setattr(bulk_requeue, "WINDOW", window)
     body: dict[str, Any] = {"reason": "back", "limit": 10}
     key = {"Idempotency_Key": "one"}
 
@@ -237,7 +237,7 @@ def test_what_has_died_since_is_not_taken_by_the_same_request_under_the_same_key
     body, key = {"reason": "back", "limit": 1000}, {"Idempotency_Key": "one"}
     assert hub_wide.post("/dead-letters/requeue", body, **key).json()["count"] == 24
     saga: Any = SagaFactory(status="DeadLettered", attempt_count=3)
-    bury([Death(saga.id, saga.event_id, saga.subscription_id, "http_500", clock.now())])
+    create_dead_letters([NewDeadLetter(saga.id, saga.event_id, saga.subscription_id, "http_500", clock.now())])
 
     assert hub_wide.post("/dead-letters/requeue", body, **key).json()["count"] == 24
 
@@ -248,7 +248,7 @@ def test_what_dies_during_a_bulk_requeue_is_left_to_the_next(hub_wide: Program, 
     first = hub_wide.post("/dead-letters/requeue", {"reason": "back", "limit": 10}).json()
     for saga in Saga.objects.filter(generation=1):
         Saga.objects.filter(id=saga.id).update(status="DeadLettered", attempt_count=3)
-        bury([Death(saga.id, saga.event_id, saga.subscription_id, "http_500", clock.now())])
+        create_dead_letters([NewDeadLetter(saga.id, saga.event_id, saga.subscription_id, "http_500", clock.now())])
     body = {"reason": "back", "limit": 5000, "cursor": first["next"]}
 
     preview = hub_wide.post("/dead-letters/requeue", body | {"dry_run": True}).json()
@@ -262,8 +262,8 @@ def test_what_dies_during_a_bulk_requeue_is_left_to_the_next(hub_wide: Program, 
 def test_a_request_that_looks_at_too_many_gives_an_account_and_says_where_to_go_on(
     hub_wide: Program, letters: list[Any], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(bulk, "WINDOW", 4)
-    monkeypatch.setattr(bulk, "MOST_EXAMINED", 8)
+    monkeypatch.setattr(bulk_requeue, "WINDOW", 4)
+    monkeypatch.setattr(bulk_requeue, "MOST_EXAMINED", 8)
     body: dict[str, Any] = {"reason": "back", "event_type": "order.created"}
 
     counts = []
@@ -279,7 +279,7 @@ def test_a_request_that_looks_at_too_many_gives_an_account_and_says_where_to_go_
 
 
 def test_a_count_stops_at_its_bound(hub_wide: Program, letters: list[Any], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(bulk, "MOST_COUNTED", 7)
+    monkeypatch.setattr(bulk_requeue, "MOST_COUNTED", 7)
 
     preview = hub_wide.post("/dead-letters/requeue", {"dry_run": True}).json()
 

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from api import pages
-from sagas import choice
+from api import pagination
+from sagas import filters
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
 from webhookhub.db import clock
 
@@ -118,8 +118,8 @@ def test_the_pages_hold_each_that_is_wanted_once_newest_first(
     limit: int,
     bound: bool,
 ):
-    monkeypatch.setattr(pages, "WINDOW", window)
-    monkeypatch.setattr(choice, "DISORDER", timedelta(minutes=2))
+    monkeypatch.setattr(pagination, "WINDOW", window)
+    monkeypatch.setattr(filters, "DISORDER", timedelta(minutes=2))
     for name, (parameters, holds) in FILTERS.items():
         expected = [
             saga.id for saga in reversed(sagas) if holds(saga, sagas) and (not bound or saga.event.source == "shop")
@@ -136,7 +136,7 @@ def test_the_first_of_a_moment_is_found_by_halving(sagas: list[Any]):
         moment = sagas[0].created_at + timedelta(minutes=minutes)
         later = [saga.id for saga in sagas if saga.created_at >= moment]
 
-        found = choice.first_id_at(moment)
+        found = filters.first_id_at(moment)
 
         assert all(id >= found for id in later)
         assert not any(found <= saga.id for saga in sagas if saga.created_at < moment)

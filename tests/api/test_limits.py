@@ -39,7 +39,7 @@ def forget() -> None:
 
 def spent(caller: Caller, events: int) -> bool:
     try:
-        limits.spend(caller, events)
+        limits.consume(caller, events)
     except Problem as problem:
         return problem.status != 429
     return True

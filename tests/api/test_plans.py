@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from api import pages
+from api import pagination
 from deadletters import outstanding
-from deadletters.choice import Choice
-from deadletters.filters import find
+from deadletters.filter_form import find
+from deadletters.filters import Choice
 from deadletters.models import DeadLetter
 from deadletters.requeue import requeue
 from events import lookup
@@ -24,8 +24,8 @@ from tests.conformance.test_plans import (  # noqa: F401  # the rows are a fixtu
     _many_rows,
     plans,
 )
-from webhookhub.console.terminal import Operator
 from webhookhub.db import clock
+from webhookhub.terminal import Operator
 
 from .conftest import Program
 
@@ -36,7 +36,7 @@ DEAD = """INSERT INTO dead_letters (saga_id, event_id, subscription_id, final_er
            UTC_TIMESTAMP(6) - INTERVAL id SECOND, '{}' FROM webhook_delivery_sagas WHERE id % 5 = 0"""
 LIMIT = 50
 # What a page may read: what it looks at, once in the list and a few times beside it (events, sagas, requests).
-MOST_READ = 4 * pages.WINDOW + 500
+MOST_READ = 4 * pagination.WINDOW + 500
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -13,10 +13,10 @@ from api.application import api
 from deadletters.models import DeadLetter, Requeue
 from events.intake import publish
 from sagas.models import Saga
-from tests.audit.support import audit
+from tests.webhookhub.integrity.support import audit
 from tests.workflows import shop
 from tests.workflows.support import catch_up, instance, tracked
-from trail.models import Entry
+from webhookhub.auditlog.models import Entry
 from webhookhub.db import clock
 from workflows.checks import used_definitions_are_as_they_were
 from workflows.facts import MOST_REPEATS

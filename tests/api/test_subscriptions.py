@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from demo.receiver import Receiver, Reply
 from events import backfill as backfilling
 from events.models import Event, RoutingInbox
 from events.routing import Router
-from sagas import births
+from sagas import create
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from subscriptions.secrets import shown_to_the_receiver
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from tests.support import drive
-from webhookhub import cipher
+from tools.demo.receiver import Receiver, Reply
+from webhookhub import crypto
 from webhookhub.db import clock
 
 from .conftest import Program
@@ -46,7 +46,7 @@ def test_a_new_subscription_shows_its_secret_once_and_is_not_verified(hub_wide: 
     assert made["Cache-Control"] == "no-store"
     stored = Subscription.objects.get()
     assert made.json()["secret"] == shown_to_the_receiver(stored)
-    assert cipher.decrypt(stored.custom_headers) == "Authorization: Bearer abcdef\nX-Shop: 7"
+    assert crypto.decrypt(stored.custom_headers) == "Authorization: Bearer abcdef\nX-Shop: 7"
     assert stored.base_delay == timedelta(seconds=1.5)
     shown = hub_wide.get(f"/subscriptions/{stored.id}").json()
     assert "secret" not in shown
@@ -181,7 +181,7 @@ def test_a_secret_is_replaced_once_and_then_the_overlap_is_guarded(hub_wide: Pro
 def test_under_wrong_encryption_keys_nothing_is_made_or_replaced(hub_wide: Program, hub_settings: Any):
     subscription: Any = SubscriptionFactory()
     before = list(Subscription.objects.values())
-    hub_settings(encryption_keys=(cipher.new_key(),))
+    hub_settings(encryption_keys=(crypto.new_key(),))
 
     made = hub_wide.post("/subscriptions", NEW)
     changed = hub_wide.patch(f"/subscriptions/{subscription.pk}", {"headers": {"X-A": "1"}})
@@ -347,14 +347,14 @@ def test_headers_do_not_follow_a_subscription_to_another_host(hub_wide: Program)
 def test_a_backfill_counts_only_what_it_has_made_itself(hub_wide: Program, monkeypatch: pytest.MonkeyPatch):
     events = past(3)
     subscription: Any = SubscriptionFactory()
-    looked = births.routed_to
+    looked = create.routed_to
 
     def overtaken(*args: Any) -> set[int]:
         found = looked(*args)
         SagaFactory(event=events[0], subscription=subscription)  # as the router would, right after the look
         return found
 
-    monkeypatch.setattr(births, "routed_to", overtaken)
+    monkeypatch.setattr(create, "routed_to", overtaken)
 
     assert fill(hub_wide, subscription, {"since": iso(events[0].created_at)})[0]["created"] == 2
 

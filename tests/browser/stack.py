@@ -11,9 +11,9 @@ import requests
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import Group, User
 
-from demo.receiver import Receiver, Reply
 from tests.processes.support import Processes, environment, until
 from tests.support.ports import free_port
+from tools.demo.receiver import Receiver, Reply
 
 PASSWORD = "only for tests"
 START_SECONDS = 120.0

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import expect
 
-from deadletters import admin, listing, receivers, run
+from deadletters import admin, listing, recipients, run
 from deadletters.models import Requeue
 from subscriptions.models import Subscription
 from tests.deadletters.test_requeue_matching import NAME, many
@@ -24,7 +24,7 @@ def test_search_and_filter_stay_from_the_list_through_every_portion_to_the_end(
     visitor: Come, root: User, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(run, "PORTION", 2)
-    monkeypatch.setattr(receivers, "MOST_NAMED", 1)
+    monkeypatch.setattr(recipients, "MOST_NAMED", 1)
     letters = [rows.dead_letter(text) for text in ("timeout", "http_500", "http_502", "http_503", "http_504")]
     Subscription.objects.filter(pk=letters[1].subscription_id).update(active=False)
     visit = visitor(root, dark=True)

@@ -9,9 +9,9 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from tests.console.test_delivery_page import HOSTILE
 from tests.factories import EventFactory, JobFactory, SagaFactory
 from tests.support import rows
+from tests.webhookhub.console.test_delivery_page import HOSTILE
 
 from .visitor import Visitor
 

@@ -9,7 +9,6 @@ from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from deadletters.models import DeadLetter, Requeue
-from demo.receiver import Reply
 from events.intake import publish
 from events.models import Event
 from sagas.models import Saga
@@ -17,6 +16,7 @@ from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
 from tests.processes.support import until
 from tests.support import rows
+from tools.demo.receiver import Reply
 
 from .stack import Stack
 from .visitor import Visitor
@@ -75,7 +75,7 @@ def _delivered_once_looked_at_again(page: Page) -> bool:
 
 
 FORBIDDEN = {
-    "support": ["Requeue all", "Audit trail", "Users", "Groups", "API keys"],
+    "support": ["Requeue all", "Audit log", "Users", "Groups", "API keys"],
     "auditors": ["Requeue all", "Requeue", "Users", "Groups", "API keys"],
     "operations": ["Users", "Groups", "API keys"],
 }
@@ -110,7 +110,7 @@ def test_what_a_group_may_not_do_is_neither_shown_nor_possible_by_its_address(lo
         rotate: group == "operations",
         backfill: group == "operations",
         new: group == "operations",
-        rows.listing("trail_entry"): group != "support",
+        rows.listing("auditlog_entry"): group != "support",
         rows.listing("auth_user"): False,
         rows.listing("api_apikey"): False,
     }

@@ -9,10 +9,10 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from figures import results
-from figures.results import AttemptResult
 from tests.factories import SubscriptionFactory
 from webhookhub.db import clock
+from webhookhub.stats import attempts
+from webhookhub.stats.attempts import AttemptResult
 
 from .visitor import Visitor
 
@@ -24,7 +24,7 @@ def test_the_overview_follows_without_a_reload(visitor: Callable[..., Visitor], 
     assert page.locator(".hub-delivered").count() == 1  # the legend alone
 
     at = clock.now() - timedelta(minutes=1)
-    results.add([AttemptResult(subscription.pk, "completed", None, at, at, 30)] * 7)
+    attempts.add([AttemptResult(subscription.pk, "completed", None, at, at, 30)] * 7)
     # What it does of itself every few seconds, at once.
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 

@@ -10,11 +10,11 @@ from django.urls import reverse
 from playwright.sync_api import Page
 
 from deadletters import requeue
-from figures import results
-from figures.results import AttemptResult
 from tests.support import rows
 from tests.workflows import shop
 from webhookhub.db import clock
+from webhookhub.stats import attempts
+from webhookhub.stats.attempts import AttemptResult
 
 from .visitor import Visitor
 
@@ -39,7 +39,7 @@ def addresses(user: User) -> list[str]:
     letters = [rows.dead_letter(code) for code in ("http_503", "connection_lost", "timeout")]
     requeue.requeue([letters[0].pk], by=user, reason="mended")
     subscription, now = letters[0].subscription_id, clock.now()
-    results.add([AttemptResult(subscription, results.RETRIED, "http_503", now, now, 45)])
+    attempts.add([AttemptResult(subscription, attempts.RETRIED, "http_503", now, now, 45)])
     rows.process("worker")
     shop.failed("o-2")
     return [

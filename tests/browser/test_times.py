@@ -13,7 +13,7 @@ from playwright.sync_api import Page, Request, expect
 
 from events.models import Event
 from tests.support import rows
-from webhookhub.console.zone import COOKIE
+from webhookhub.console.timezone import COOKIE
 
 from .visitor import Visitor
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from deadletters.models import DeadLetter
 from deadletters.requeue import requeue
 from events.intake import NewEvent, publish_many
-from jobs import births as job_births
+from jobs import create as job_births
 from jobs.cleaner import clean
 from jobs.release import release
 from jobs.report import report

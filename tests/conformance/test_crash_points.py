@@ -14,7 +14,7 @@ import pytest
 
 from jobs.models import Job
 from sagas.models import Saga
-from tests.audit.support import assert_clean
+from tests.webhookhub.integrity.support import assert_clean
 
 from . import world
 from .crashes import Point, Statement, crash, points_of_change, statements_of

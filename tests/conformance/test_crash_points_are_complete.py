@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from tests.trail.test_crashes import to_make_a_key, to_revoke
+from tests.webhookhub.auditlog.test_crashes import to_make_a_key, to_revoke
 from tests.workflows.support import tracked
 from tests.workflows.test_crashes import to_be_told, to_complete, to_fail, to_time_out
 
@@ -18,10 +18,7 @@ from .steps import STEPS
 from .test_crash_points_elsewhere import ELSEWHERE, to_verify
 from .test_crash_points_of_programs import OF_PROGRAMS
 
-PACKAGES = (
-    *("events", "subscriptions", "sagas", "jobs", "deadletters", "figures", "workflows"),
-    *("api", "roles", "trail", "webhookhub"),
-)
+PACKAGES = (*("events", "subscriptions", "sagas", "jobs", "deadletters", "workflows", "api", "webhookhub"),)
 HELPERS = {"insert_new", "insert_which", "insert_new_selected", "update_each", "delete_each", "add_up"}
 METHODS = {
     *("update", "delete", "save", "create", "bulk_create", "bulk_update", "get_or_create", "update_or_create"),
@@ -35,12 +32,14 @@ EXCEPT = {
     "api/admin.py": f"{A_PAGE}; it calls keys.create, which is",
     "api/subscriptions.py": "calls editing.create, which is",
     "api/management/commands/api_key.py": "calls keys.create, which is",
-    "workflows/choice.py": "reads, in SQL because the index must be named",
+    "workflows/filters.py": "reads, in SQL because the index must be named",
     "deadletters/lookup.py": "reads, in SQL because the index must be named",
     "deadletters/outstanding.py": "reads, in SQL because of the window",
-    "roles/groups.py": "after a migration; adds what is missing, and does so again after the next one",
-    "roles/management/commands/create_staff.py": "one transaction, by hand; who is there already is said to be",
-    "roles/management/commands/grant_roles.py": "GRANTs, by hand, each of which may be repeated",
+    "webhookhub/integrity/check.py": "reads, in SQL of its own",
+    "webhookhub/integrity/walk.py": "reads, in SQL of its own",
+    "webhookhub/accounts/groups.py": "after a migration; adds what is missing, and does so again after the next one",
+    "webhookhub/accounts/management/commands/create_staff.py": "one transaction; refuses existing users",
+    "webhookhub/management/commands/grant_roles.py": "GRANTs, by hand, each of which may be repeated",
 }
 
 
@@ -73,7 +72,7 @@ def writes_in_the_product() -> list[Write]:
 def _kept_update(node: ast.AST) -> set[str]:
     """The name that is given to an update which is compiled once."""
     match node:
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="KeptUpdate"))):
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="CompiledUpdate"))):
             return {name}
     return set()
 

@@ -8,23 +8,23 @@ from datetime import timedelta
 
 import pytest
 
-from demo.receiver import Receiver
-from figures import results
-from figures.models import HOUR, Period
-from figures.results import AttemptResult
-from figures.tidying import tidy
-from subscriptions.editing import AlreadySubscribed, change, create
 from subscriptions.models import Subscription
 from subscriptions.reencryption import reencrypt
 from subscriptions.secrets import OverlapRunning, rotate
+from subscriptions.services import AlreadySubscribed, change, create
 from subscriptions.verification import verify
 from tests.conftest import empty_tables
 from tests.factories import SubscriptionFactory
-from webhookhub import cipher
+from tools.demo.receiver import Receiver
+from webhookhub import crypto
 from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.models import Process
 from webhookhub.runner.registry import Registration, forget_silent
+from webhookhub.stats import attempts
+from webhookhub.stats.attempts import AttemptResult
+from webhookhub.stats.models import HOUR, Period
+from webhookhub.stats.rollup import tidy
 
 from .crashes import cut_short
 
@@ -91,7 +91,7 @@ def to_forget() -> Work:
 
 
 def to_reencrypt() -> Work:
-    SubscriptionFactory.create_batch(2, custom_headers=cipher.encrypt("X-Key: value"))
+    SubscriptionFactory.create_batch(2, custom_headers=crypto.encrypt("X-Key: value"))
     return reencrypt
 
 
@@ -99,7 +99,7 @@ def to_tidy() -> Work:
     """A minute that becomes part of an hour, and an hour that nobody looks at any more."""
     Period.objects.all().delete()
     minute = clock.now() - hub().figures_by_minute - timedelta(hours=1)
-    results.add([AttemptResult(1, results.COMPLETED, None, minute, minute, 5)])
+    attempts.add([AttemptResult(1, attempts.COMPLETED, None, minute, minute, 5)])
     hour = (clock.now() - hub().figures_by_hour - timedelta(hours=2)).replace(minute=0, second=0, microsecond=0)
     Period.objects.create(period=HOUR, starts_at=hour, subscription_id=1, shard=0, attempts=3)
     return lambda: tidy(100)
@@ -143,8 +143,8 @@ def test_a_subscription_is_made_once_wherever_its_making_is_cut_short():
         assert Subscription.objects.count() in (0, 1), point
         work()
         row = Subscription.objects.get()
-        assert cipher.decrypt(row.custom_headers) == "X-Key: value", point
-        assert cipher.decrypt(row.secret), point
+        assert crypto.decrypt(row.custom_headers) == "X-Key: value", point
+        assert crypto.decrypt(row.secret), point
 
 
 @pytest.mark.parametrize("prepare", [to_save, to_change])
@@ -164,13 +164,13 @@ def test_whatever_is_encrypted_anew_and_cut_short_is_finished_by_the_next_run(hu
         hub_settings(encryption_keys=(new, *old))
         return work
 
-    new = cipher.new_key()
+    new = crypto.new_key()
     for _, work in cut_short(prepare):
         work()
         hub_settings(encryption_keys=(new,))
         for row in Subscription.objects.all():
-            assert cipher.decrypt(row.secret)
-            assert cipher.decrypt(row.custom_headers) == "X-Key: value"
+            assert crypto.decrypt(row.secret)
+            assert crypto.decrypt(row.custom_headers) == "X-Key: value"
 
 
 @pytest.mark.parametrize(("prepare", "left"), [(to_beat, 1), (to_remove, 0), (to_forget, 0)])

@@ -13,7 +13,7 @@ from api.models import ApiKey
 from tests.conftest import empty_tables
 from tests.factories import EventFactory
 from webhookhub.db import clock
-from workflows import verbs
+from workflows import services
 from workflows.listening import CatchUp, listen, not_needed, untrack
 from workflows.models import Fact, Instance, TrackedType, WorkflowInbox
 from workflows.registry import registry
@@ -28,7 +28,7 @@ WORKFLOW = "order_submission"
 
 def to_start_a_workflow() -> Work:
     key = f"started {next(numbers)}"
-    return lambda: verbs.start(WORKFLOW, key, idempotency_key="k", actor="shop")
+    return lambda: services.start(WORKFLOW, key, idempotency_key="k", actor="shop")
 
 
 def to_listen() -> Work:
@@ -66,7 +66,7 @@ def to_spend() -> Work:
     limits._purses.clear()  # a process remembers what it has taken for a key
     caller = keys.find(new_key())
     assert caller is not None
-    return lambda: limits.spend(caller, 1)
+    return lambda: limits.consume(caller, 1)
 
 
 OF_PROGRAMS = [to_start_a_workflow, to_listen, to_untrack, to_catch_up, to_use_a_key, to_spend]

@@ -19,7 +19,7 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
 from webhookhub.db import clock
-from webhookhub.db.statements import insert_new
+from webhookhub.db.bulk import insert_new
 
 from . import world
 

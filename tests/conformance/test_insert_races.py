@@ -10,8 +10,8 @@ from django.db import IntegrityError, connection, transaction
 
 from sagas.models import Saga
 from webhookhub.db import clock
+from webhookhub.db.bulk import insert_new
 from webhookhub.db.retry import in_transaction
-from webhookhub.db.statements import insert_new
 
 from .rivals import Rival, elsewhere, together
 

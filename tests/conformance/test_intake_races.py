@@ -14,7 +14,7 @@ from events.models import Event, RoutingInbox
 from events.routing import Router
 from sagas.models import Saga
 from webhookhub.db import clock
-from webhookhub.db.statements import insert_new
+from webhookhub.db.bulk import insert_new
 
 from . import world
 from .rivals import Rival, after, rows_are_locked_one_by_one, together

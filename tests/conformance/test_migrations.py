@@ -100,20 +100,3 @@ def test_all_apps_migrate_back_to_nothing_and_forward_again(scratch):
 
     forward(scratch)
     assert schema(scratch) == whole
-
-
-def test_flags_that_were_neither_yes_nor_no_become_one_of_them(scratch):
-    migrate(scratch, [("subscriptions", "0003_version")])
-    insert = (
-        "INSERT INTO subscriptions (event_type, callback_url, active, verified, verification_result, signing_scheme, "
-        "secret, previous_secret, custom_headers, description) VALUES (%s, 'x', %s, %s, '', 'v1', '', '', '', '')"
-    )
-    with scratch.cursor() as cursor:
-        for name, active, verified in [("forged", 1, 2), ("odd", -1, 0), ("off", 0, 0)]:
-            cursor.execute(insert, [name, active, verified])
-
-    forward(scratch)
-
-    with scratch.cursor() as cursor:
-        cursor.execute("SELECT event_type, active, verified FROM subscriptions ORDER BY id")
-        assert list(cursor.fetchall()) == [("forged", 1, 0), ("odd", 1, 0), ("off", 0, 0)]

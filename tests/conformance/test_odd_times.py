@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from django.db import connection
 
-from console.request import body
 from events.models import Event
 from sagas.dispatch import dispatch
 from sagas.models import Saga
 from tests.conformance import world
+from webhookhub.console.request_preview import body
 
 pytestmark = [pytest.mark.django_db, pytest.mark.mysql_family]
 

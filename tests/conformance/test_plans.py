@@ -15,8 +15,8 @@ from jobs.cleaner import clean
 from jobs.lease import lease
 from jobs.report import report
 from sagas.dispatch import dispatch
+from sagas.pending_work import todo
 from sagas.settle import Settler
-from sagas.todo import todo
 from subscriptions.models import Subscription
 from tests.conftest import empty_tables
 from webhookhub.db import vendors

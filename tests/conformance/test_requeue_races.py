@@ -9,7 +9,7 @@ import pytest
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import CUT_SHORT_AFTER, Requeued, requeue
 from sagas.models import Saga
-from trail.models import Entry
+from webhookhub.auditlog.models import Entry
 from webhookhub.db import clock
 
 from . import world

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from deadletters import filters, forms, listing
+from deadletters import filter_form, forms, listing
 from deadletters.models import DeadLetter, Requeue
 from sagas.models import Saga
 from tests.support import rows
@@ -99,7 +99,7 @@ def test_the_confirmation_shows_how_many_and_which_and_writes_nothing(requeuer: 
 def test_what_was_ticked_is_asked_about_however_the_list_has_moved_on_since(
     requeuer: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    for module, name in ((filters, "MOST_LISTED"), (listing, "MOST_LISTED"), (filters, "MOST_EXAMINED")):
+    for module, name in ((filter_form, "MOST_LISTED"), (listing, "MOST_LISTED"), (filter_form, "MOST_EXAMINED")):
         monkeypatch.setattr(module, name, 1)
     ticked = rows.dead_letter("ticked")
     rows.dead_letter("later")

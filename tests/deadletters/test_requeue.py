@@ -8,10 +8,9 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, Permission, User
 from django.core.exceptions import PermissionDenied
 
-from deadletters.burial import Death, bury
+from deadletters.create import NewDeadLetter, create_dead_letters
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import InvalidRequeue, requeue
-from demo.receiver import Receiver, Reply
 from events.intake import publish
 from events.models import Event
 from jobs.models import Job
@@ -19,6 +18,7 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.factories import SagaFactory, SubscriptionFactory
 from tests.support.drive import until_terminal
+from tools.demo.receiver import Receiver, Reply
 from webhookhub.db import clock
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
@@ -33,7 +33,7 @@ def operator() -> User:
 
 def dead_letter(**saga: object) -> DeadLetter:
     dead = SagaFactory.create(status="DeadLettered", attempt_count=3, final_error_code="http_500", **saga)
-    bury([Death(dead.id, dead.event_id, dead.subscription_id, "http_500", clock.now())])
+    create_dead_letters([NewDeadLetter(dead.id, dead.event_id, dead.subscription_id, "http_500", clock.now())])
     return DeadLetter.objects.get(saga=dead)
 
 
@@ -191,7 +191,7 @@ def test_a_dead_letter_holds_the_whole_payload_and_is_made_once():
     letter = dead_letter(event__payload='{"n": [1, 2.5, "é"]}')
     saga = Saga.objects.get()
 
-    bury([Death(saga.id, saga.event_id, saga.subscription_id, "another", clock.now())])
+    create_dead_letters([NewDeadLetter(saga.id, saga.event_id, saga.subscription_id, "another", clock.now())])
 
     kept = DeadLetter.objects.get()
     assert (kept.id, kept.final_error_code) == (letter.id, "http_500")

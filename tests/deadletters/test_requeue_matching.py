@@ -16,19 +16,19 @@ from django.urls import reverse
 from django.utils.html import escape
 from django.utils.http import urlencode
 
-from deadletters import filters, listing, matching, outstanding, run
-from deadletters.choice import Choice
-from deadletters.filters import FilterForm
+from deadletters import bulk_views, filter_form, listing, outstanding, run
+from deadletters.filter_form import FilterForm
+from deadletters.filters import Choice
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import requeue
 from deadletters.run import Run
 from sagas.models import Saga
 from tests.factories import SagaFactory
 from tests.support import rows
-from trail.models import Entry
-from webhookhub.console import sealed
-from webhookhub.console.terminal import Operator
+from webhookhub.auditlog.models import Entry
+from webhookhub.console import signed_state
 from webhookhub.db import clock
+from webhookhub.terminal import Operator
 
 pytestmark = pytest.mark.django_db
 
@@ -177,7 +177,7 @@ def test_a_filter_that_cannot_be_read_chooses_nothing(requeuer: Client, given: d
 def test_the_list_leads_further_back_when_not_everything_was_looked_at(
     requeuer: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(filters, "MOST_EXAMINED", 2)
+    monkeypatch.setattr(filter_form, "MOST_EXAMINED", 2)
     letters = many(5)
     seen = set()
     query: dict[str, Any] = {"requeued": "no"}
@@ -196,9 +196,9 @@ def test_the_list_leads_further_back_when_not_everything_was_looked_at(
 def test_however_many_failed_at_the_same_moment_the_list_leads_past_them(
     requeuer: Client, monkeypatch: pytest.MonkeyPatch, query: dict[str, Any]
 ):
-    for module in (filters, listing):
+    for module in (filter_form, listing):
         monkeypatch.setattr(module, "MOST_LISTED", 2)
-    monkeypatch.setattr(filters, "MOST_EXAMINED", 3)
+    monkeypatch.setattr(filter_form, "MOST_EXAMINED", 3)
     letters = many(1)
     letters += together(7, clock.now())
     seen: list[int] = []
@@ -222,7 +222,7 @@ def test_the_page_says_how_many_to_whom_and_shows_the_first_of_them_and_writes_n
     assert "<strong>12</strong> dead letters match" in page
     assert str(letters[0].subscription) in page
     assert str(other.subscription) not in page
-    assert listed_in(page) == [letter.pk for letter in letters[: matching.SAMPLE]]
+    assert listed_in(page) == [letter.pk for letter in letters[: bulk_views.SAMPLE]]
     assert not Requeue.objects.exists()
     assert not Entry.objects.filter(object_type="deadletter").exists()
 
@@ -552,7 +552,7 @@ def test_a_page_that_has_lain_open_for_too_long_is_begun_again_with_the_same_fil
     rows.dead_letter("other")
     given = {"error_code": "timeout", "limit": 5}
     asked = sealed_in(requeuer.get(page_of(given)).content.decode())
-    monkeypatch.setattr(sealed, "PATIENCE", timedelta(seconds=-1))
+    monkeypatch.setattr(signed_state, "PATIENCE", timedelta(seconds=-1))
 
     answer = requeuer.post(page_of(given), {"run": asked, "reason": "r"}, follow=True)
 

@@ -12,16 +12,16 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from deadletters import filters, listing, lookup
+from deadletters import filter_form, listing, lookup
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import requeue
 from sagas.models import Saga
 from tests.deadletters.test_requeue_matching import NAME, confirm, listed, listed_in, many, page_of
 from tests.factories import SagaFactory
 from tests.support import rows
-from trail.models import Entry
-from webhookhub.console.terminal import Operator
+from webhookhub.auditlog.models import Entry
 from webhookhub.db import clock
+from webhookhub.terminal import Operator
 
 pytestmark = pytest.mark.django_db
 
@@ -100,7 +100,7 @@ def test_what_was_searched_for_is_all_that_is_requeued_and_the_trail_says_so(req
 def test_a_filter_finds_what_the_search_names_however_much_has_died_since(
     requeuer: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    for module, name in ((filters, "MOST_LISTED"), (listing, "MOST_LISTED"), (filters, "MOST_EXAMINED")):
+    for module, name in ((filter_form, "MOST_LISTED"), (listing, "MOST_LISTED"), (filter_form, "MOST_EXAMINED")):
         monkeypatch.setattr(module, name, 2)
     wanted = many(5)[0]
 
@@ -110,7 +110,7 @@ def test_a_filter_finds_what_the_search_names_however_much_has_died_since(
 
 
 def test_further_back_the_search_stays(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
-    for module, name in ((filters, "MOST_LISTED"), (listing, "MOST_LISTED"), (filters, "MOST_EXAMINED")):
+    for module, name in ((filter_form, "MOST_LISTED"), (listing, "MOST_LISTED"), (filter_form, "MOST_EXAMINED")):
         monkeypatch.setattr(module, name, 1)
     first = rows.dead_letter("wanted")
     second, third = again_dead(first), rows.dead_letter("other")

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from deadletters import receivers
+from deadletters import recipients
 from deadletters.models import DeadLetter
 from subscriptions.models import Subscription
 from tests.deadletters.test_requeue_matching import page_of
@@ -33,7 +33,7 @@ def switch(letter: DeadLetter, **flags: bool) -> None:
 
 
 def test_receivers_that_are_not_named_are_counted(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(receivers, "MOST_NAMED", 2)
+    monkeypatch.setattr(recipients, "MOST_NAMED", 2)
     letters = [rows.dead_letter(str(number)) for number in range(2)]
     assert 'id="others"' not in about_all(requeuer, letters)
     letters += [rows.dead_letter(str(number)) for number in range(2, 5)]
@@ -64,7 +64,7 @@ def test_those_that_would_wait_are_counted_and_their_subscriptions_say_why(reque
 def test_those_that_would_wait_are_counted_though_their_subscription_is_not_named(
     requeuer: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(receivers, "MOST_NAMED", 1)
+    monkeypatch.setattr(recipients, "MOST_NAMED", 1)
     letters = [rows.dead_letter(str(number)) for number in range(3)]
     for letter in letters:
         switch(letter, active=False)

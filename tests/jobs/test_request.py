@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from demo.receiver import Receiver, Reply
 from events.intake import publish
 from jobs import request
 from jobs.lease import lease
@@ -16,6 +15,7 @@ from jobs.request import retry_after
 from sagas.models import Saga
 from tests.factories import JobFactory, SubscriptionFactory
 from tests.support.drive import until, until_terminal
+from tools.demo.receiver import Receiver, Reply
 from webhookhub.db import clock
 
 NOW = datetime(2024, 2, 29, 12, 0, 0, tzinfo=UTC)

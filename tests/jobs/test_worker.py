@@ -11,7 +11,6 @@ from datetime import timedelta
 import pytest
 from django.db import OperationalError
 
-from demo.receiver import Receiver, Reply
 from jobs import worker as worker_module
 from jobs.lease import LeasedJob, lease
 from jobs.models import Job
@@ -19,9 +18,10 @@ from jobs.report import Report, report
 from jobs.worker import POLL_SECONDS, Worker
 from subscriptions.models import Subscription
 from tests.factories import JobFactory
-from webhookhub import cipher
+from tools.demo.receiver import Receiver, Reply
+from webhookhub import crypto
 from webhookhub.db import clock
-from webhookhub.egress.curl import Engine
+from webhookhub.egress.engine import Engine
 from webhookhub.egress.messages import Request
 
 pytestmark = pytest.mark.django_db
@@ -213,8 +213,8 @@ def test_the_longest_waiting_jobs_are_taken_first(receiver: Receiver):
 
 def test_jobs_beyond_a_receivers_share_are_given_back_and_not_counted(receiver: Receiver, hub_settings, monkeypatch):
     monkeypatch.setattr("jobs.worker.PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr("webhookhub.egress.receivers.SHORTEST_WAIT_SECONDS", 0.02)
-    monkeypatch.setattr("webhookhub.egress.receivers.LONGEST_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("webhookhub.egress.hosts.SHORTEST_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr("webhookhub.egress.hosts.LONGEST_WAIT_SECONDS", 0.05)
     hub_settings(requests_per_host=1)
     answer_now = held_back(receiver)
     jobs_at(receiver, 3)
@@ -276,7 +276,7 @@ def test_results_wait_for_others_but_keep_no_slots_from_being_used(receiver: Rec
     jobs_at(receiver, 1)
     worker = Worker("w", concurrency=4)
 
-    turn_until(worker, lambda: len(receiver.received) == 1 and worker.rest() > 0)
+    turn_until(worker, lambda: len(receiver.received) == 1 and worker.idle_for() > 0)
     assert worker.open_jobs == 1
     assert not Job.objects.filter(status="Completed").exists()
 
@@ -347,7 +347,7 @@ def test_what_needs_no_time_takes_none():
 def test_secrets_that_a_receiver_sends_back_are_not_kept(receiver: Receiver):
     receiver.answer = lambda request: Reply(500, json.dumps(request.headers).encode())
     [job] = jobs_at(receiver, 1)
-    Subscription.objects.update(custom_headers=cipher.encrypt("Authorization: Bearer canary-42"))
+    Subscription.objects.update(custom_headers=crypto.encrypt("Authorization: Bearer canary-42"))
 
     worker = Worker("w")
     try:

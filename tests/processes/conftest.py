@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.receiver import Receiver, Reply
+from tools.demo.receiver import Receiver, Reply
 
 from .support import Processes, environment
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from demo.receiver import Receiver
 from tests.support.server import PrivateServer
+from tools.demo.receiver import Receiver
 
 from .support import Processes, Running
 

@@ -163,6 +163,6 @@ def environment(authority: Path) -> dict[str, str]:
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if name not in ("DJANGO_SETTINGS_MODULE", "TEST_DATABASE_URL", "WEBHOOKHUB_LOG_FORMAT")
+        if name not in ("DJANGO_SETTINGS_MODULE", "TEST_DATABASE_URL", "TEST_MYSQL_URL", "WEBHOOKHUB_LOG_FORMAT")
     }
     return {**inherited, **QUICK, "DATABASE_URL": database_url(), "WEBHOOKHUB_CA_BUNDLE": str(authority)}

@@ -9,7 +9,7 @@ import sys
 import pytest
 from django.conf import settings
 
-from webhookhub.exits import UNFIT
+from webhookhub.exit_codes import UNFIT
 
 SERVER = "mysql://hub:hub@127.0.0.1/webhookhub"
 

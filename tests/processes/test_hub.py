@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from demo.receiver import Receiver
 from events.intake import publish
 from events.routing import Router
 from sagas.dispatch import dispatch
 from tests.factories import SubscriptionFactory
+from tools.demo.receiver import Receiver
 from webhookhub.conf import KINDS
 from webhookhub.models import Process
 

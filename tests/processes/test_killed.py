@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 from django.db import transaction
 
-from demo.receiver import Receiver
 from events.models import RoutingInbox
 from jobs.models import Job
 from sagas.models import Saga
 from sagas.transitions import TERMINAL
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
+from tools.demo.receiver import Receiver
 from webhookhub.db import clock
 
 from . import traffic

@@ -10,11 +10,11 @@ import sys
 
 from django.conf import settings
 
-from demo.receiver import Receiver
 from events.intake import publish
 from jobs.models import Job
 from sagas.models import Saga
 from tests.factories import JobFactory, SubscriptionFactory
+from tools.demo.receiver import Receiver
 from webhookhub.db import clock
 
 from . import traffic

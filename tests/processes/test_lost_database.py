@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.db import OperationalError, connection
 
-from demo.receiver import Receiver
+from tools.demo.receiver import Receiver
 from webhookhub.db import vendors
 
 from .outages import check_sat_out, migrate, seed

@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 from django.core.management import CommandError, call_command
 
-from demo.receiver import Receiver
 from events.intake import publish
 from events.models import RoutingInbox
 from events.routing import Router
@@ -16,6 +15,7 @@ from jobs.models import Job
 from sagas.dispatch import dispatch
 from sagas.models import Saga
 from tests.factories import JobFactory, SubscriptionFactory
+from tools.demo.receiver import Receiver
 from webhookhub.db import clock
 
 from .support import Processes

@@ -8,12 +8,12 @@ import time
 
 import pytest
 
-from demo.receiver import Receiver
 from events.intake import publish
 from events.routing import Router
 from jobs.models import Job
 from sagas.dispatch import dispatch
 from tests.factories import SubscriptionFactory
+from tools.demo.receiver import Receiver
 from webhookhub.models import Process
 from webhookhub.runner.signals import ECHO_SECONDS
 
@@ -47,7 +47,7 @@ def test_a_worker_told_to_stop_waits_for_the_answer_and_reports_it(
 
     worker.signal(signal.SIGTERM)
     [draining] = worker.wait_for("process_draining")
-    assert draining["waits_for"] == "1 delivery under way"
+    assert draining["pending"] == "1 delivery under way"
     assert draining["at_most_seconds"] == 600
     assert worker.is_alive
     gate.set()

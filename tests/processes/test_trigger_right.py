@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.db import connection, connections
 
-from webhookhub.db import guards, standing, vendors
+from webhookhub.db import requirements, trigger_check, vendors
 
 from .support import Processes, database_url
 
@@ -42,17 +42,17 @@ def bare(committed: None) -> Iterator[str]:
     execute(*gone)
 
 
-def faults(bare: str) -> list[standing.Fault]:
+def faults(bare: str) -> list[requirements.Fault]:
     """As that user."""
     return _as_user(bare, bare)[0]
 
 
-def _as_user(user: str, database: str) -> tuple[list[standing.Fault], bool]:
+def _as_user(user: str, database: str) -> tuple[list[requirements.Fault], bool]:
     default, other = connections["default"], connection.copy()
     other.settings_dict |= {"USER": user, "PASSWORD": "m", "NAME": database}
     connections["default"] = other
     try:
-        return standing.trigger_faults(), guards.visible(other)
+        return requirements.trigger_faults(), trigger_check.visible(other)
     finally:
         connections["default"] = default
         other.close()
@@ -114,7 +114,7 @@ def test_triggers_are_seen_by_whoever_has_the_privilege_by_a_role(bare: str):
     other = connection.copy()
     other.settings_dict |= {"USER": bare, "PASSWORD": "m"}
     try:
-        assert guards.visible(other)
-        assert list(guards.broken(other)) == []
+        assert trigger_check.visible(other)
+        assert list(trigger_check.broken(other)) == []
     finally:
         other.close()

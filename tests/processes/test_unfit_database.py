@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from tests.factories import SubscriptionFactory
-from webhookhub.cipher import new_key
+from webhookhub.crypto import new_key
 from webhookhub.db import vendors
 from webhookhub.models import Process
 from workflows.models import UsedDefinition

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from deadletters.models import DeadLetter
-from demo.receiver import Received, Receiver, Reply
 from events.intake import NewEvent, Published, publish_many
 from events.models import Event
 from jobs.models import Job
 from sagas.models import Saga
 from sagas.transitions import COMPLETED, DEAD_LETTERED, TERMINAL
-from tests.audit.support import assert_clean
 from tests.factories import SubscriptionFactory
+from tests.webhookhub.integrity.support import assert_clean
+from tools.demo.receiver import Received, Receiver, Reply
 
 REFUSED_ATTEMPTS = 2
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sagas.policy import Bounds, Bury, Complete, Result, Retry, RetryPolicy, backoff, decide, next_attempt_at
+from sagas.policy import Bounds, Complete, GiveUp, Result, Retry, RetryPolicy, backoff, decide, next_attempt_at
 
 NOW = datetime(2024, 2, 29, 23, 59, 30, tzinfo=UTC)
 BOUNDS = Bounds(max_delay=timedelta(hours=6), retry_after_cap=timedelta(hours=1))
@@ -73,7 +73,7 @@ def test_the_limit_counts_attempts_the_first_included(limit: int, attempts_befor
     decision = decide(attempts_before, policy, Result("timeout", NOW), BOUNDS)
 
     if buried:
-        assert decision == Bury("timeout")
+        assert decision == GiveUp("timeout")
     else:
         assert decision == Retry(NOW + timedelta(seconds=30 * 2**attempts_before), "timeout")
 

@@ -12,7 +12,6 @@ from django.db import connection
 
 from deadletters.models import DeadLetter
 from deadletters.requeue import requeue
-from demo.receiver import Received, Receiver, Reply
 from events.intake import publish
 from events.routing import Router
 from jobs import states as job_states
@@ -25,6 +24,7 @@ from sagas.transitions import LEGAL, STATUSES, TERMINAL, is_legal
 from subscriptions.models import Subscription
 from tests.factories import JobFactory, SubscriptionFactory
 from tests.support.drive import until_terminal
+from tools.demo.receiver import Received, Receiver, Reply
 from webhookhub.db import clock
 
 pytestmark = pytest.mark.every_engine

@@ -12,14 +12,14 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.html import escape
 
-from demo.receiver import Receiver, Reply
 from subscriptions import secrets
 from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
 from tests.support import rows
-from trail import actions
-from trail.models import Entry
-from webhookhub import cipher
+from tools.demo.receiver import Receiver, Reply
+from webhookhub import crypto
+from webhookhub.auditlog import actions
+from webhookhub.auditlog.models import Entry
 
 pytestmark = pytest.mark.django_db
 NAME = "subscriptions_subscription"
@@ -201,7 +201,7 @@ def test_custom_headers_are_stored_encrypted_named_without_values_and_sent(super
 
 
 def test_custom_headers_stay_when_left_empty_and_go_when_asked_to(superuser: Client):
-    stored = cipher.encrypt("X-Key: value")
+    stored = crypto.encrypt("X-Key: value")
     subscription: Any = SubscriptionFactory.create(callback_url=VALID["callback_url"], custom_headers=stored)
 
     def send(**given: str) -> None:

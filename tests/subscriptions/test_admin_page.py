@@ -11,19 +11,19 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from console import backfill
-from demo.receiver import Receiver, Reply
-from figures import results
-from figures.results import AttemptResult
 from sagas.models import Saga
-from subscriptions import trial
+from subscriptions import test_event
 from subscriptions.models import Subscription
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from tests.support import rows
-from trail import actions
-from trail.models import Entry
+from tools.demo.receiver import Receiver, Reply
+from webhookhub.auditlog import actions
+from webhookhub.auditlog.models import Entry
+from webhookhub.console import backfill
 from webhookhub.db import clock
-from webhookhub.egress.messages import Answer
+from webhookhub.egress.messages import Response
+from webhookhub.stats import attempts
+from webhookhub.stats.attempts import AttemptResult
 
 pytestmark = pytest.mark.django_db
 NAME = "subscriptions_subscription"
@@ -44,10 +44,10 @@ def test_health_tells_success_and_failures_of_this_endpoint_only(viewer: Client)
     letter = rows.dead_letter("timeout")
     other = SubscriptionFactory.create()
     now = clock.now()
-    outcomes = [results.COMPLETED] * 3 + [results.RETRIED]
-    results.add(
+    outcomes = [attempts.COMPLETED] * 3 + [attempts.RETRIED]
+    attempts.add(
         [
-            AttemptResult(letter.subscription_id, each, None if each == results.COMPLETED else "http_500", now, now, 5)
+            AttemptResult(letter.subscription_id, each, None if each == attempts.COMPLETED else "http_500", now, now, 5)
             for each in outcomes
         ]
     )
@@ -71,13 +71,13 @@ def test_the_last_success_is_told_though_none_of_the_newest_deliveries_has_come_
 
     def outcome(outcome: str, days: int) -> AttemptResult:
         at = clock.now() - timedelta(days=days)
-        code = None if outcome == results.COMPLETED else "timeout"
+        code = None if outcome == attempts.COMPLETED else "timeout"
         return AttemptResult(letter.subscription_id, outcome, code, at, at, 5)
 
-    results.add([outcome(results.RETRIED, 1)])
+    attempts.add([outcome(attempts.RETRIED, 1)])
     assert "Last success: none in the last" in " ".join(page(viewer, letter.subscription).split())
 
-    results.add([outcome(results.COMPLETED, 3), outcome(results.COMPLETED, 6)])
+    attempts.add([outcome(attempts.COMPLETED, 3), outcome(attempts.COMPLETED, 6)])
 
     minute = clock.now() - timedelta(days=3)
     shown = " ".join(page(viewer, letter.subscription).split())
@@ -156,8 +156,8 @@ def test_a_test_event_shows_what_came_back(member: Callable[[str], Client], rece
 def test_how_long_a_test_event_took_is_said_as_on_all_pages(
     superuser: Client, monkeypatch: pytest.MonkeyPatch, code: str | None, milliseconds: int, said: str
 ):
-    answer = Answer(code, milliseconds, 503 if code else 200)
-    monkeypatch.setattr(trial, "send", lambda request: answer)
+    answer = Response(code, milliseconds, 503 if code else 200)
+    monkeypatch.setattr(test_event, "send", lambda request: answer)
 
     shown = superuser.post(address("test", SubscriptionFactory.create())).content.decode()
 

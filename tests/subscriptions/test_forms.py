@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from subscriptions.fingerprint import fingerprint
 from subscriptions.forms import SubscriptionForm
 from subscriptions.models import Subscription
+from subscriptions.version import fingerprint
 from tests.factories import SubscriptionFactory
-from webhookhub import cipher
+from webhookhub import crypto
 
 pytestmark = pytest.mark.django_db
 
 
 def test_headers_do_not_follow_a_subscription_to_another_host():
-    subscription: Any = SubscriptionFactory(custom_headers=cipher.encrypt("Authorization: Bearer s3cret"))
+    subscription: Any = SubscriptionFactory(custom_headers=crypto.encrypt("Authorization: Bearer s3cret"))
     elsewhere = {"event_type": "a", "callback_url": "https://other.example.com/x", "signing_scheme": "v1"}
     elsewhere["seen"] = fingerprint(Subscription.objects.get())
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from demo.receiver import Receiver
 from jobs.models import Job
 from jobs.worker import Worker
 from subscriptions.headers import MAX_BYTES, MAX_HEADERS, UnacceptableHeaders, names, parse
 from subscriptions.models import Subscription
-from subscriptions.trial import send_test
+from subscriptions.test_event import send_test
 from tests.factories import JobFactory, SubscriptionFactory
-from webhookhub import cipher
+from tools.demo.receiver import Receiver
+from webhookhub import crypto
 
 NOT_A_HEADER = "is not a header"
 OWN = "is the hub's own"
@@ -128,7 +128,7 @@ def test_a_good_header_is_kept_as_it_will_be_sent(text: str, lines: list[str]):
 
 
 def with_headers(text: str, url: str) -> Subscription:
-    made: Subscription = SubscriptionFactory.create(callback_url=url, custom_headers=cipher.encrypt(text))
+    made: Subscription = SubscriptionFactory.create(callback_url=url, custom_headers=crypto.encrypt(text))
     return made
 
 

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demo.receiver import Received, Receiver, Reply
 from subscriptions import redaction
-from subscriptions.envelope import Endpoint, readable, redact
+from subscriptions.signed_request import Endpoint, readable, redact
 from subscriptions.signing import new_secret
-from subscriptions.trial import send_test
+from subscriptions.test_event import send_test
 from tests.factories import SubscriptionFactory
-from webhookhub import cipher
+from tools.demo.receiver import Received, Receiver, Reply
+from webhookhub import crypto
 
 SECRET, PREVIOUS = new_secret("v1"), new_secret("v1a")
 TOKEN = "Bearer t0ken/with+&<\"signs'>"
@@ -59,10 +59,10 @@ THOROUGH: list[Encoder] = [in_javascript, in_a_program, in_numbers]
 def endpoint(headers: str = f"Authorization: {TOKEN}\nX-Key: s3cret-value\nX-Short: abc") -> Endpoint:
     return Endpoint(
         "https://127.0.0.1:8443/",
-        cipher.encrypt(SECRET),
-        cipher.encrypt(PREVIOUS),
+        crypto.encrypt(SECRET),
+        crypto.encrypt(PREVIOUS),
         None,
-        cipher.encrypt(headers) if headers else "",
+        crypto.encrypt(headers) if headers else "",
     )
 
 
@@ -282,7 +282,7 @@ def test_what_the_keys_do_not_open_is_no_error(hub_settings: Callable[..., None]
     sealed = endpoint()
     assert redact(sealed._replace(secret="damaged", previous_secret="ü"), "s3cret-value") == "•••"
     assert redact(sealed._replace(custom_headers="damaged"), f"s3cret-value {SECRET}") == "s3cret-value •••"
-    for keys in ((cipher.new_key(),), ()):
+    for keys in ((crypto.new_key(),), ()):
         hub_settings(encryption_keys=keys)
         assert redact(sealed, "s3cret-value") == "s3cret-value"
 
@@ -299,7 +299,7 @@ def test_a_test_events_answer_is_shown_without_what_it_repeats(receiver: Receive
 
     receiver.answer = echo
     subscription = SubscriptionFactory.create(
-        callback_url=receiver.url(), custom_headers=cipher.encrypt("X-Key: s3cret-value-of-some-length")
+        callback_url=receiver.url(), custom_headers=crypto.encrypt("X-Key: s3cret-value-of-some-length")
     )
 
     assert send_test(subscription).snippet == "x" * 990 + "•••"

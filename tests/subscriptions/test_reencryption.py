@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 from subscriptions import reencryption, secrets
 from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
-from webhookhub import cipher
+from webhookhub import crypto
 from webhookhub.conf import hub
 from webhookhub.db import clock
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def new_key(hub_settings: Callable[..., None]) -> Callable[[], None]:
     """Called, it puts a new key before the others."""
-    old, new = hub().encryption_keys, cipher.new_key()
+    old, new = hub().encryption_keys, crypto.new_key()
 
     def put() -> None:
         hub_settings(encryption_keys=(new, *old))
@@ -57,7 +57,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, times: int, change: Callable[[]
 
 
 def test_everything_is_under_the_first_key_and_counted(hub_settings, new_key):
-    headers = cipher.encrypt("X-Key: value")
+    headers = crypto.encrypt("X-Key: value")
     made = SubscriptionFactory.create_batch(3, custom_headers=headers)
     secrets.rotate(made[1])
     shown = [secrets.shown_to_the_receiver(subscription) for subscription in Subscription.objects.order_by("id")]
@@ -68,8 +68,8 @@ def test_everything_is_under_the_first_key_and_counted(hub_settings, new_key):
     first_key_alone(hub_settings)
     stored = list(Subscription.objects.order_by("id"))
     assert [secrets.shown_to_the_receiver(subscription) for subscription in stored] == shown
-    assert {cipher.decrypt(subscription.custom_headers) for subscription in stored} == {"X-Key: value"}
-    assert cipher.decrypt(stored[1].previous_secret)
+    assert {crypto.decrypt(subscription.custom_headers) for subscription in stored} == {"X-Key: value"}
+    assert crypto.decrypt(stored[1].previous_secret)
 
 
 def test_more_than_a_batch_is_done_to_the_end(hub_settings, new_key, monkeypatch):
@@ -90,7 +90,7 @@ def test_a_rotation_at_the_same_moment_leaves_nothing_under_the_old_key(hub_sett
 
     first_key_alone(hub_settings)
     stored = Subscription.objects.get()
-    assert cipher.decrypt(stored.previous_secret) == old
+    assert crypto.decrypt(stored.previous_secret) == old
     assert secrets.shown_to_the_receiver(stored) != old
 
 
@@ -99,20 +99,20 @@ def test_an_edit_of_the_headers_at_the_same_moment_is_kept_and_the_secret_still_
 ):
     SubscriptionFactory.create()
     new_key()
-    interrupted(monkeypatch, 1, lambda: Subscription.objects.update(custom_headers=cipher.encrypt("X-Key: edited")))
+    interrupted(monkeypatch, 1, lambda: Subscription.objects.update(custom_headers=crypto.encrypt("X-Key: edited")))
 
     run()
 
     first_key_alone(hub_settings)
     stored = Subscription.objects.get()
-    assert cipher.decrypt(stored.custom_headers) == "X-Key: edited"
+    assert crypto.decrypt(stored.custom_headers) == "X-Key: edited"
     assert secrets.shown_to_the_receiver(stored)
 
 
 def test_a_row_that_never_holds_still_is_named_and_not_counted(new_key, monkeypatch):
     restless = SubscriptionFactory.create()
     new_key()
-    interrupted(monkeypatch, 1000, lambda: Subscription.objects.update(custom_headers=cipher.encrypt("X-Key: edited")))
+    interrupted(monkeypatch, 1000, lambda: Subscription.objects.update(custom_headers=crypto.encrypt("X-Key: edited")))
 
     with pytest.raises(CommandError, match=f"Subscriptions {restless.pk} kept changing"):
         run()
@@ -149,7 +149,7 @@ def test_what_cannot_be_opened_is_named_and_stops_nothing_else(hub_settings, new
 
 def test_while_a_key_is_replaced_each_process_opens_what_the_others_store(hub_settings):
     """The steps of docs/operations.md: at each restart, some processes have the keys before it and some those after."""
-    (old,), new = hub().encryption_keys, cipher.new_key()
+    (old,), new = hub().encryption_keys, crypto.new_key()
     steps = [(old,), (old, new), (new, old)]
     for restart in pairwise(steps):
         for one, other in (restart, restart[::-1]):

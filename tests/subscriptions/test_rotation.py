@@ -8,13 +8,13 @@ from datetime import timedelta
 import pytest
 from django.core.management import CommandError, call_command
 
-from demo.receiver import Receiver
 from subscriptions import secrets
 from subscriptions.models import SAMPLE, Subscription
-from subscriptions.trial import send_test
+from subscriptions.test_event import send_test
 from tests.factories import SubscriptionFactory
 from tests.subscriptions.test_signing import verifies
-from webhookhub import cipher
+from tools.demo.receiver import Receiver
+from webhookhub import crypto
 from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.db.errors import UnfitDatabase
@@ -94,10 +94,10 @@ def test_keys_that_open_none_of_the_newest_secrets_are_found_at_once(hub_setting
     secrets.require_keys()
     right = hub().encryption_keys
 
-    hub_settings(encryption_keys=(cipher.new_key(),))
+    hub_settings(encryption_keys=(crypto.new_key(),))
     with pytest.raises(UnfitDatabase, match="none of WEBHOOKHUB_ENCRYPTION_KEYS opens the stored secrets"):
         secrets.require_keys()
-    hub_settings(encryption_keys=(cipher.new_key(), *right))
+    hub_settings(encryption_keys=(crypto.new_key(), *right))
     secrets.require_keys()
 
 

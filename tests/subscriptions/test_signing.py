@@ -10,16 +10,16 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from demo.receiver import Received, Receiver
 from events.intake import publish
 from jobs.models import Job
 from subscriptions import secrets
 from subscriptions.models import Subscription
 from subscriptions.signing import BadSecret, for_the_receiver, new_secret, signer
-from subscriptions.trial import send_test
+from subscriptions.test_event import send_test
 from tests.factories import SubscriptionFactory
 from tests.test_pipeline import run_until_terminal
-from webhookhub import cipher
+from tools.demo.receiver import Received, Receiver
+from webhookhub import crypto
 from webhookhub.db import clock
 
 
@@ -120,7 +120,7 @@ def test_secrets_are_encrypted_at_rest():
 @pytest.mark.django_db
 def test_a_delivery_that_cannot_be_signed_is_not_sent_and_says_so(hub_settings, receiver: Receiver):
     SubscriptionFactory.create(callback_url=receiver.url(), max_retry_limit=1)
-    hub_settings(encryption_keys=(cipher.new_key(),))
+    hub_settings(encryption_keys=(crypto.new_key(),))
 
     publish("order.created", {"order": 7})
     run_until_terminal()

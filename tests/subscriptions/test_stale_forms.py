@@ -10,17 +10,17 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
-from demo.receiver import Receiver
-from subscriptions import editing, secrets
-from subscriptions.fingerprint import fingerprint
+from subscriptions import secrets, services
 from subscriptions.forms import SubscriptionForm
 from subscriptions.models import Subscription
 from subscriptions.verification import verify
+from subscriptions.version import fingerprint
 from tests.factories import SubscriptionFactory
 from tests.support import rows
-from trail.models import Entry
-from webhookhub import cipher
-from webhookhub.console import shown
+from tools.demo.receiver import Receiver
+from webhookhub import crypto
+from webhookhub.auditlog.models import Entry
+from webhookhub.console import format
 
 NAME = "subscriptions_subscription"
 SINCE = "has been changed since you opened its form"
@@ -43,13 +43,13 @@ def send(client: Client, subscription: Subscription, form: dict[str, str]) -> st
 def test_a_form_opened_before_a_pause_does_not_resume_the_subscription(superuser: Client):
     subscription = SubscriptionFactory.create(description="")
     form = opened(superuser, subscription)
-    editing.change(subscription, {"active": False})
+    services.change(subscription, {"active": False})
     entries = Entry.objects.count()
 
     page = send(superuser, subscription, {**form, "description": "typed meanwhile"})
 
     assert f"Nothing was stored: this subscription {SINCE}." in page
-    assert shown.link(rows.change(NAME, subscription.pk), "open the form anew") in page
+    assert format.link(rows.change(NAME, subscription.pk), "open the form anew") in page
     assert 'value="typed meanwhile"' in page
     stored = Subscription.objects.get()
     assert (stored.active, stored.description, Entry.objects.count()) == (False, "", entries)
@@ -58,7 +58,7 @@ def test_a_form_opened_before_a_pause_does_not_resume_the_subscription(superuser
 def test_sent_again_it_is_refused_again_and_opened_anew_it_is_taken(superuser: Client):
     subscription = SubscriptionFactory.create()
     form = opened(superuser, subscription)
-    editing.change(subscription, {"active": False})
+    services.change(subscription, {"active": False})
 
     refused = send(superuser, subscription, {**form, "description": "mine"})
     assert f'name="seen" value="{form["seen"]}"' in refused
@@ -83,19 +83,19 @@ def test_sent_again_it_is_refused_again_and_opened_anew_it_is_taken(superuser: C
 )
 def test_every_edit_changes_what_a_form_has_seen(change: dict[str, Any]):
     subscription = SubscriptionFactory.create(
-        callback_url="https://127.0.0.1:9443/hook?token=one", custom_headers=cipher.encrypt("X-Key: one")
+        callback_url="https://127.0.0.1:9443/hook?token=one", custom_headers=crypto.encrypt("X-Key: one")
     )
     seen = fingerprint(subscription)
 
-    editing.change(subscription, change)
+    services.change(subscription, change)
 
     assert fingerprint(Subscription.objects.get()) != seen
 
 
 def test_an_older_form_does_not_undo_a_change_of_the_headers(superuser: Client):
-    subscription = SubscriptionFactory.create(custom_headers=cipher.encrypt("X-Key: one"))
+    subscription = SubscriptionFactory.create(custom_headers=crypto.encrypt("X-Key: one"))
     form = opened(superuser, subscription)
-    editing.change(subscription, {"headers": {"X-Key": "another"}})
+    services.change(subscription, {"headers": {"X-Key": "another"}})
     before = Subscription.objects.values().get()
 
     assert SINCE in send(superuser, subscription, {**form, "event_type": "order.paid"})
@@ -104,12 +104,12 @@ def test_an_older_form_does_not_undo_a_change_of_the_headers(superuser: Client):
 
 def test_what_nobody_edits_may_change_meanwhile(superuser: Client, receiver: Receiver):
     subscription = SubscriptionFactory.create(
-        callback_url=receiver.url(), verified=False, custom_headers=cipher.encrypt("X-Key: one")
+        callback_url=receiver.url(), verified=False, custom_headers=crypto.encrypt("X-Key: one")
     )
     form = opened(superuser, subscription)
     secrets.rotate(subscription)
     verify(subscription)
-    Subscription.objects.update(custom_headers=cipher.encrypt("X-Key: one"))
+    Subscription.objects.update(custom_headers=crypto.encrypt("X-Key: one"))
 
     assert SINCE not in send(superuser, subscription, {**form, "description": "mine"})
     stored = Subscription.objects.get()
@@ -161,7 +161,7 @@ def test_a_pause_between_the_check_and_the_save_is_not_undone(committed: None, m
         return valid
 
     def pause() -> None:
-        editing.change(Subscription.objects.get(), {"active": False})
+        services.change(Subscription.objects.get(), {"active": False})
         connection.close()
 
     monkeypatch.setattr(SubscriptionForm, "is_valid", is_valid_and_then_overtaken)

@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from demo.receiver import Received, Receiver, Reply, verification_challenge
 from subscriptions import verification
 from subscriptions.models import Subscription
-from subscriptions.trial import Trial, send_now
+from subscriptions.test_event import Trial, send_now
 from subscriptions.verification import Verification, judge, verify
 from tests.factories import SubscriptionFactory
-from webhookhub.egress.messages import Answer
+from tools.demo.receiver import Received, Receiver, Reply, verification_challenge
+from webhookhub.egress.messages import Response
 
 CHALLENGE = "V9m-aB_3"
 NOT_SENT_BACK = "the endpoint answered 200 but did not send the challenge back"
 
 
 def proves(body: bytes) -> bool:
-    result = judge(Answer(None, 1, 200, body=body), CHALLENGE)
+    result = judge(Response(None, 1, 200, body=body), CHALLENGE)
     assert result.reason == ("the endpoint sent the challenge back" if result.verified else NOT_SENT_BACK)
     return result.verified
 

@@ -9,14 +9,14 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from demo.receiver import Receiver
-from subscriptions import editing, secrets
+from subscriptions import secrets, services
 from subscriptions.models import Subscription
-from subscriptions.trial import send_test
+from subscriptions.test_event import send_test
 from tests.factories import SubscriptionFactory
 from tests.subscriptions.test_signing import verifies
 from tests.support import rows
-from webhookhub import cipher
+from tools.demo.receiver import Receiver
+from webhookhub import crypto
 from webhookhub.db.errors import UnfitDatabase
 
 pytestmark = pytest.mark.django_db
@@ -28,7 +28,7 @@ PAGE = "subscriptions_subscription"
 
 @pytest.fixture
 def wrong_keys(hub_settings: Callable[..., None]) -> Callable[[], None]:
-    return lambda: hub_settings(encryption_keys=(cipher.new_key(),))
+    return lambda: hub_settings(encryption_keys=(crypto.new_key(),))
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_no_subscription_is_made_under_other_keys_than_those_of_the_rest(
     with pytest.raises(UnfitDatabase, match=f"{NO_KEY_OPENS} stored secrets; add the key"):
         Subscription.objects.create(**NEW)
     with pytest.raises(UnfitDatabase, match=NO_KEY_OPENS):
-        editing.create(NEW)
+        services.create(NEW)
     page = superuser.post(rows.add(PAGE), {**NEW, "active": "on", "signing_scheme": "v1"})
 
     assert f"Nothing was stored: {NO_KEY_OPENS} stored secrets" in page.content.decode()
@@ -70,13 +70,13 @@ def test_no_subscription_is_made_under_other_keys_than_those_of_the_rest(
 def test_no_headers_are_stored_under_other_keys_than_those_of_the_rest(
     wrong_keys: Callable[[], None], superuser: Client
 ):
-    subscription = SubscriptionFactory.create(custom_headers=cipher.encrypt("X-A: 1"))
+    subscription = SubscriptionFactory.create(custom_headers=crypto.encrypt("X-A: 1"))
     before = Subscription.objects.values().get()
     form = {"event_type": subscription.event_type, "callback_url": subscription.callback_url, "active": "on"}
     wrong_keys()
 
     with pytest.raises(UnfitDatabase, match=NO_KEY_OPENS):
-        editing.change(subscription, {"headers": {"X-A": "2"}})
+        services.change(subscription, {"headers": {"X-A": "2"}})
     form |= rows.seen(superuser, subscription.pk)
     page = superuser.post(rows.change(PAGE, subscription.pk), {**form, "headers": "X-A: 2"})
 
@@ -85,11 +85,11 @@ def test_no_headers_are_stored_under_other_keys_than_those_of_the_rest(
 
 
 def test_what_is_not_encrypted_can_be_changed_under_any_keys(wrong_keys: Callable[[], None]):
-    subscription = SubscriptionFactory.create(custom_headers=cipher.encrypt("X-A: 1"))
+    subscription = SubscriptionFactory.create(custom_headers=crypto.encrypt("X-A: 1"))
     wrong_keys()
 
-    editing.change(subscription, {"active": False})
-    editing.change(subscription, {"headers": {}})
+    services.change(subscription, {"active": False})
+    services.change(subscription, {"headers": {}})
 
     stored = Subscription.objects.get()
     assert (stored.active, stored.custom_headers) == (False, "")

@@ -53,13 +53,13 @@ def main() -> None:
     import django
 
     django.setup()
-    from webhookhub.egress.curl import Engine
-    from webhookhub.egress.messages import Answer, Request
+    from webhookhub.egress.engine import Engine
+    from webhookhub.egress.messages import Request, Response
 
     engine: Engine[str] = Engine(500)
     for line in sys.stdin:
         began = time.monotonic()
-        answers: dict[str, tuple[Answer, float]] = {}
+        answers: dict[str, tuple[Response, float]] = {}
         urls = json.loads(line)
         for url in urls:
             engine.submit(url, Request(url, ["Content-Type: application/json"], BODY))

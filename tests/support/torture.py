@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.torture.fleet import ROOT
+from tools.torture.fleet import ROOT
 
 SUMMARY = "summary.json"
 
 
 def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.torture", "--logs", str(folder), "--json", str(folder / SUMMARY), *options]
+    command = [sys.executable, "-m", "tools.torture", "--logs", str(folder), "--json", str(folder / SUMMARY), *options]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 

@@ -13,7 +13,6 @@ from django.contrib.auth.models import User
 
 from deadletters.models import DeadLetter
 from deadletters.requeue import requeue
-from demo.receiver import Received, Receiver, Reply
 from events.intake import publish
 from events.routing import Router
 from jobs.cleaner import clean
@@ -26,6 +25,7 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
 from tests.support.drive import until_terminal
+from tools.demo.receiver import Received, Receiver, Reply
 from webhookhub.db import clock
 
 pytestmark = pytest.mark.django_db

@@ -128,7 +128,7 @@ def test_a_list_of_workflows_that_cannot_be_shown_is_one_line_without_the_query(
 
 @pytest.mark.django_db
 def test_a_page_that_somebody_may_not_see_is_one_line(log_stream: io.StringIO, member: Callable[[str], Client]):
-    address = rows.listing("trail_entry")
+    address = rows.listing("auditlog_entry")
 
     assert member("support").get(f"{address}?q=s3cret").status_code == 403
 
@@ -154,7 +154,7 @@ def test_an_error_of_the_hubs_own_keeps_its_traceback(log_stream: io.StringIO, m
     def fail(*args: object) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("console.views.search.find", fail)
+    monkeypatch.setattr("webhookhub.console.views.search.find", fail)
     client = Client(raise_request_exception=False)
     client.force_login(User.objects.create_superuser("root"))
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from tests.workflows.trips import Write, definition, restart
-from workflows import births
+from workflows import create
 from workflows.registry import load
 
 
 @pytest.fixture
 def folder(tmp_path: Path, hub_settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No other process is about to begin anything, so a new version need not wait before it takes over."""
-    monkeypatch.setattr(births, "SETTLING", timedelta(0))
+    monkeypatch.setattr(create, "SETTLING", timedelta(0))
     hub_settings(workflow_definitions=(tmp_path,))
     load.cache_clear()
     return tmp_path

@@ -16,7 +16,7 @@ from workflows.listening import listen
 from workflows.models import Fact, Instance, WorkflowInbox, WorkflowTouched
 from workflows.timeouts import Monitor
 from workflows.tracker import Tracker
-from workflows.used import in_force
+from workflows.versions import in_force
 from workflows.words import EMISSIONS
 
 

@@ -19,7 +19,7 @@ from tests.factories import EventFactory
 from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import catch_up, expire, instance, tell, told_before, tracked
 from webhookhub.db import clock
-from workflows import unfound, verbs
+from workflows import services, unfound
 from workflows.backtest import backtest
 from workflows.models import Fact, Instance, TrackedType
 from workflows.registry import SHIPPED, load, read
@@ -230,9 +230,9 @@ def test_a_backtest_finds_every_lost_saga_however_many_there_are(tmp_path: Path,
 
 def test_a_backtest_takes_no_saga_for_lost_of_which_that_cannot_be_said(tmp_path: Path):
     tracked()
-    verbs.start("order_submission", "only told of", idempotency_key="s", actor="shop")
-    begun = verbs.start("order_submission", "begun by word", idempotency_key="s", actor="shop").instance
-    verbs.tell(begun, "done", "order", idempotency_key="o", actor="shop")
+    services.start("order_submission", "only told of", idempotency_key="s", actor="shop")
+    begun = services.start("order_submission", "begun by word", idempotency_key="s", actor="shop").instance
+    services.tell(begun, "done", "order", idempotency_key="o", actor="shop")
     tell(ORDER, ("inventory", DONE), "begun by word")
     tell(ORDER, ("order", DONE), "half gone")
     catch_up()
@@ -276,12 +276,12 @@ def test_a_backtest_knows_what_a_saga_had_before_and_what_was_told_of_it():
     told_before(ORDER, ("inventory", DONE), "old", timedelta(minutes=4))
     catch_up()
     for step in ("payment", "shipping"):
-        verbs.tell(instance("old"), "done", step, idempotency_key=step, actor="shop")
+        services.tell(instance("old"), "done", step, idempotency_key=step, actor="shop")
     catch_up()
     tell(ORDER, ("confirmation", DONE), "old")
     tell(ORDER, ("order", DONE), "closed")
     catch_up()
-    verbs.act(instance("closed"), "closed", idempotency_key="c", actor="olga", reason="the customer called")
+    services.act(instance("closed"), "closed", idempotency_key="c", actor="olga", reason="the customer called")
     catch_up()
     asked = ("backtest", "--definition", "order_submission:1", "--since", lately())
 
@@ -316,7 +316,7 @@ def test_a_backtest_says_what_it_could_not_take_along(tmp_path: Path):
     tracked()
     tell(ORDER, ("order", DONE), "one")
     catch_up()
-    verbs.tell(instance("one"), "done", "inventory", idempotency_key="i", actor="shop")
+    services.tell(instance("one"), "done", "inventory", idempotency_key="i", actor="shop")
     catch_up()
     TrackedType.objects.all().delete()
     tell(ORDER, ("payment", DONE), "nobody")
@@ -336,7 +336,7 @@ def test_what_was_told_of_a_saga_that_would_be_several_is_left_out_and_said_to_b
     tell(ORDER, ("order", DONE), "one", order_id="a")
     tell(ORDER, ("inventory", DONE), "one", order_id="b")
     catch_up()
-    verbs.tell(instance("one"), "done", "payment", idempotency_key="p", actor="shop")
+    services.tell(instance("one"), "done", "payment", idempotency_key="p", actor="shop")
     catch_up()
     text = (SHIPPED / "order_submission_1.toml").read_text()
     other = text.replace("version = 1", 'version = 2\ncorrelation = "payload.order_id"')

@@ -11,7 +11,7 @@ import pytest
 from tests.conformance.crashes import crash, cut_short, points_of_change, statements_of
 from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import catch_up, expire, instance, published, tell, told_before, tracked
-from workflows import verbs
+from workflows import services
 from workflows.models import Fact, Instance, WorkflowInbox
 from workflows.registry import registry
 from workflows.replay import replay
@@ -46,7 +46,7 @@ def to_time_out(key: str) -> Work:
 def to_be_told(key: str) -> Work:
     tell(ORDER, ("order", DONE), key)
     catch_up()
-    verbs.act(instance(key), "closed", idempotency_key="c", actor="olga", reason="enough")
+    services.act(instance(key), "closed", idempotency_key="c", actor="olga", reason="enough")
     return lambda: Tracker(registry()).touch(500)
 
 
@@ -90,7 +90,7 @@ def test_a_start_that_is_told_and_cut_short_leaves_no_saga_without_a_fact():
 
     def prepare() -> Work:
         key = next(keys)
-        return lambda: verbs.start("order_submission", key, idempotency_key="s", actor="shop")
+        return lambda: services.start("order_submission", key, idempotency_key="s", actor="shop")
 
     prepare()()  # from now on the definition is in use
     for point, work in cut_short(prepare):

@@ -11,7 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 
-from workflows import used
+from workflows import versions
 from workflows.checks import definitions_can_be_used, used_definitions_are_as_they_were
 from workflows.fold import fold
 from workflows.models import UsedDefinition
@@ -205,7 +205,7 @@ def test_what_was_stored_before_it_was_refused_is_still_followed(changes: dict[s
     stored = json.dumps(document(**changes))
     UsedDefinition.objects.create(name="sample", version=1, fingerprint="f", document=stored)
 
-    assert used.in_force().get("sample", 1) is not None
+    assert versions.in_force().get("sample", 1) is not None
 
 
 def test_the_same_version_twice_is_refused_with_both_files():
@@ -306,7 +306,7 @@ def test_a_type_that_undoes_one_saga_and_moves_another_is_warned_of(folder: Path
 @pytest.mark.django_db
 def test_a_version_that_was_used_can_no_longer_change(folder: Path):
     write(folder)
-    used.remember(load((folder,)).all())
+    versions.remember(load((folder,)).all())
     assert used_definitions_are_as_they_were(databases=["default"]) == []
 
     write(folder, timeout=61)
@@ -319,19 +319,19 @@ def test_a_version_that_was_used_can_no_longer_change(folder: Path):
     [error] = used_definitions_are_as_they_were(databases=["default"])
     assert "make a new version, 8" in error.msg
     with pytest.raises(InvalidDefinition):
-        used.in_force()
+        versions.in_force()
     with pytest.raises(InvalidDefinition):
-        used.remember(load((folder,)).all())
+        versions.remember(load((folder,)).all())
 
 
 @pytest.mark.django_db
 def test_a_version_whose_file_is_gone_is_still_known_to_its_sagas(folder: Path):
     write(folder)
-    used.remember(load((folder,)).all())
+    versions.remember(load((folder,)).all())
     (folder / "sample_1.toml").unlink()
     write(folder, version=2)
 
-    known = used.in_force()
+    known = versions.in_force()
 
     assert known.get("sample", 1) is not None
     assert known.latest["sample"].version == 2
@@ -341,7 +341,7 @@ def test_a_version_whose_file_is_gone_is_still_known_to_its_sagas(folder: Path):
 def test_a_used_definition_is_stored_once(folder: Path):
     write(folder)
     for _ in range(2):
-        used.remember(load((folder,)).all())
+        versions.remember(load((folder,)).all())
 
     assert UsedDefinition.objects.count() == 1
 

@@ -12,7 +12,7 @@ from tests.factories import EventFactory
 from tests.workflows import shop
 from tests.workflows.lives import DEFINITIONS
 from tests.workflows.support import catch_up, instance, tell, tracked
-from workflows import announcements, facts, used
+from workflows import events, facts, versions
 from workflows.models import Fact, Instance, WorkflowInbox
 from workflows.replay import replay
 from workflows.state import Effect
@@ -24,7 +24,7 @@ REQUEST = Effect("saga.compensation_requested", "order")
 
 
 def differences() -> list[str]:
-    return [str(each) for batch in replay(used.in_force(), 500) for each in batch.differences]
+    return [str(each) for batch in replay(versions.in_force(), 500) for each in batch.differences]
 
 
 def forge(external_id: str, kind: str = REQUEST.kind, case: str = "another", **payload: Any) -> Event:
@@ -71,7 +71,7 @@ def order() -> Any:
 def test_a_forged_event_does_not_keep_the_real_one_from_being_published(
     order: Any, kind: str, caplog: pytest.LogCaptureFixture
 ):
-    forged = forge(announcements.external_id(order.saga_id, REQUEST), kind, saga_id=str(order.saga_id))
+    forged = forge(events.external_id(order.saga_id, REQUEST), kind, saga_id=str(order.saga_id))
     fail("k-1")
 
     [request] = said("k-1")
@@ -86,7 +86,7 @@ def test_an_event_with_the_right_content_about_another_case_is_not_taken_for_the
     order: Any, with_aggregate: bool, caplog: pytest.LogCaptureFixture
 ):
     wanted = request_for(order, "k-1" if with_aggregate else None)
-    forged = forge(announcements.external_id(order.saga_id, REQUEST), **wanted)
+    forged = forge(events.external_id(order.saga_id, REQUEST), **wanted)
     assert forged.correlation_id != "k-1"
     fail("k-1")
 
@@ -98,8 +98,8 @@ def test_an_event_with_the_right_content_about_another_case_is_not_taken_for_the
 
 def test_one_who_knows_what_will_be_said_does_not_keep_it_from_being_said_either(order: Any):
     wanted = request_for(order, "k-1")
-    forge(announcements.external_id(order.saga_id, REQUEST))
-    forge(announcements.other_external_id(order.saga_id, REQUEST, wanted))
+    forge(events.external_id(order.saga_id, REQUEST))
+    forge(events.other_external_id(order.saga_id, REQUEST, wanted))
     fail("k-1")
 
     [request] = said("k-1")
@@ -108,7 +108,7 @@ def test_one_who_knows_what_will_be_said_does_not_keep_it_from_being_said_either
 
 
 def test_the_real_one_is_published_once_though_its_publisher_is_cut_short(order: Any, monkeypatch: pytest.MonkeyPatch):
-    forge(announcements.external_id(order.saga_id, REQUEST))
+    forge(events.external_id(order.saga_id, REQUEST))
     with monkeypatch.context() as patch:
         patch.setattr(facts, "note_published", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -124,7 +124,7 @@ def test_what_the_hub_said_before_it_knew_the_aggregate_stays_as_it_was_said(ord
     tell(ORDER, ("order", DONE), "k-2", nothing="yet")
     catch_up()
     saga = instance("k-2")
-    before = forge(announcements.external_id(saga.saga_id, REQUEST), case="k-2", **request_for(saga, None))
+    before = forge(events.external_id(saga.saga_id, REQUEST), case="k-2", **request_for(saga, None))
     fail("k-2")
 
     assert said("k-2") == [before]

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 from api.application import api
-from workflows.confirmation import ACTIONS
+from workflows.action_views import ACTIONS
 from workflows.parsing import FIELDS, STEP_FIELDS, parse
 from workflows.words import EMISSIONS, STATUSES
 

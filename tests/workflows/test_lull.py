@@ -12,7 +12,7 @@ from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import instance, tell
 from webhookhub.db import clock
 from webhookhub.runner.step import Step
-from workflows import verbs
+from workflows import services
 from workflows.management.commands.run_workflows import Command
 from workflows.models import Instance
 
@@ -42,7 +42,7 @@ def test_an_event_ends_the_lull(in_a_lull: Step):
 
 
 def test_a_fact_that_is_told_ends_the_lull(in_a_lull: Step):
-    verbs.start(ORDER.name, "k-1", idempotency_key="1", actor="shop")
+    services.start(ORDER.name, "k-1", idempotency_key="1", actor="shop")
     assert in_a_lull.run(100)
     assert instance("k-1", ORDER.name).deadline is not None
 

@@ -10,7 +10,7 @@ from django.db import connection
 from tests.workflows.lives import DEFINITIONS, event_type
 from tests.workflows.support import catch_up, expire, instance, tell, told_before, tracked
 from webhookhub.db import clock
-from workflows import used
+from workflows import versions
 from workflows.models import Fact
 from workflows.moments import AHEAD, EARLIEST, believed
 from workflows.replay import replay
@@ -47,7 +47,7 @@ def followed_from_now(key: str) -> None:
     assert found.status == instance("other").status == "IN_PROGRESS"
     assert instance("overdue").status != "IN_PROGRESS"
     assert [fact.occurred_at for fact in Fact.objects.filter(instance=found)] == [found.started_at]
-    assert [each for batch in replay(used.in_force(), 500) for each in batch.differences] == []
+    assert [each for batch in replay(versions.in_force(), 500) for each in batch.differences] == []
 
 
 @pytest.mark.parametrize("created_at", ["9999-12-31 23:59:59", "0001-01-01 00:00:00"])

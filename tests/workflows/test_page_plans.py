@@ -11,11 +11,11 @@ from django.db import connection
 from django.test import Client
 
 from api import keys
-from bench.workflow_pages import PEOPLE, PROGRAMS, fill
 from tests.conformance.test_plans import plans
 from tests.conftest import empty_tables
+from tools.bench.workflow_pages import PEOPLE, PROGRAMS, fill
 from webhookhub.db import vendors
-from workflows import used
+from workflows import versions
 from workflows.models import Instance
 from workflows.registry import SHIPPED, load
 
@@ -77,7 +77,7 @@ def test_a_list_of_the_console_reads_what_it_takes(person: Client, path: str):
 @pytest.mark.parametrize("address", ["/admin/workflows/instance/", "/admin/find/"])
 def test_a_search_reads_what_it_takes(person: Client, address: str):
     saga = Instance.objects.order_by("id")[777]
-    used.remember([load((SHIPPED,)).latest[saga.saga_type]])
+    versions.remember([load((SHIPPED,)).latest[saga.saga_type]])
 
     for term in (saga.saga_id, saga.correlation_key, saga.aggregate_id):
         check(person, f"{address}?q={term}")

@@ -11,11 +11,11 @@ from tests.conformance.test_plans import plans
 from tests.workflows.lives import DEFINITIONS
 from tests.workflows.support import catch_up, expire, tell, tracked
 from webhookhub.db import clock
-from workflows import reading, unfound
+from workflows import queries, unfound
 from workflows.models import Instance
 from workflows.registry import registry
+from workflows.services import row
 from workflows.tracker import Tracker
-from workflows.verbs import row
 
 # Committed: to have a table analyzed ends a transaction.
 pytestmark = [pytest.mark.every_engine, pytest.mark.mysql_family, pytest.mark.usefixtures("committed")]
@@ -47,11 +47,11 @@ def test_no_question_reads_more_than_it_needs():
     questions = [
         lambda: Tracker(registry()).track(50),
         expire,
-        lambda: reading.failed(50),
-        lambda: reading.failed(50, before=saga.pk),
-        lambda: reading.stuck(50),
-        lambda: reading.of_aggregate("k-5", 50),
-        lambda: reading.get(saga.saga_id),
+        lambda: queries.failed(50),
+        lambda: queries.failed(50, before=saga.pk),
+        lambda: queries.stuck(50),
+        lambda: queries.of_aggregate("k-5", 50),
+        lambda: queries.get(saga.saga_id),
     ]
     for question in questions:
         for plan in plans(question, lambda sql: "saga_" in sql or "workflow_" in sql):

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from figures import totals
 from tests.conformance.rivals import Rival, together
 from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import catch_up, expire, instance, published, tell, told_before, tracked
+from webhookhub.stats import counters
 from workflows.models import Fact, Instance, WorkflowInbox
 from workflows.registry import registry
 from workflows.replay import replay
@@ -96,9 +96,9 @@ def test_a_row_that_another_has_written_meanwhile_is_folded_anew_and_counted_onc
 
     assert not WorkflowInbox.objects.exists()
     assert instance("k").current_step == "shipping"
-    kept = totals.read()
+    kept = counters.read()
     for step in ("order", "inventory", "payment"):
-        assert kept[totals.WORKFLOW_STEPS, f"order_submission/{step}"] == 1
+        assert kept[counters.WORKFLOW_STEPS, f"order_submission/{step}"] == 1
     agree()
 
 

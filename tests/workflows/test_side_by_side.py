@@ -11,7 +11,7 @@ from tests.conformance.rivals import Rival
 from tests.workflows.support import catch_up, instance
 from tests.workflows.trips import Write, definition, kept, say, take_away
 from webhookhub.runner.errors import CannotStart
-from workflows import births, tracker, used, verbs
+from workflows import create, services, tracker, versions
 from workflows.checks import used_definitions_are_as_they_were
 from workflows.management.commands.run_workflows import Command
 from workflows.models import WorkflowInbox
@@ -28,7 +28,7 @@ def book(number: int) -> None:
 
 def test_a_process_with_older_definitions_begins_with_the_version_that_another_has_put_in_force(write: Write):
     write(1)
-    old = Tracker(used.in_force())
+    old = Tracker(versions.in_force())
     book(1)
     assert old.track(500) == 1
     write(2, "payload.trip")
@@ -47,7 +47,7 @@ def test_a_process_that_starts_without_the_file_of_the_version_in_force_takes_it
     say("trip.booked", "case-1", "t-1")
     take_away(folder, 2)
     say("trip.booked", "case-2", "t-2")
-    verbs.start("trip", "t-3", idempotency_key="k", actor="shop")
+    services.start("trip", "t-3", idempotency_key="k", actor="shop")
 
     assert {key: version for key, (version, _) in kept().items()} == {"t-1": 2, "t-2": 2, "t-3": 2}
     [warning] = used_definitions_are_as_they_were(databases=["default"])
@@ -61,9 +61,9 @@ def test_a_case_that_an_older_process_is_about_to_begin_is_not_begun_again_under
 ):
     write(1)
     say("trip.booked", "case-0", "t-0")
-    old = Tracker(used.in_force())
+    old = Tracker(versions.in_force())
     write(2, "payload.trip")
-    new = Tracker(used.in_force())
+    new = Tracker(versions.in_force())
     monkeypatch.undo()
     book(1)
     with Rival(lambda: old.track(500), before="INSERT INTO saga_instances") as slow:
@@ -72,7 +72,7 @@ def test_a_case_that_an_older_process_is_about_to_begin_is_not_begun_again_under
         new.track(500)
         assert set(kept()) == {"case-0"}, "it waits until it can be seen what was begun before"
         slow.result()
-    monkeypatch.setattr(births, "SETTLING", births.SETTLING * 0)
+    monkeypatch.setattr(create, "SETTLING", create.SETTLING * 0)
     WorkflowInbox.objects.update(lease_until=None)
     catch_up()
 
@@ -81,7 +81,7 @@ def test_a_case_that_an_older_process_is_about_to_begin_is_not_begun_again_under
 
 
 def test_a_version_with_another_key_waits_for_as_long_as_others_may_have_events_in_hand():
-    assert births.SETTLING >= tracker.LEASE
+    assert create.SETTLING >= tracker.LEASE
 
 
 def test_a_version_with_the_same_key_takes_over_at_once(write: Write, monkeypatch: pytest.MonkeyPatch):
@@ -90,7 +90,7 @@ def test_a_version_with_the_same_key_takes_over_at_once(write: Write, monkeypatc
     write(2, more=', "trip.settled"')
     monkeypatch.undo()
     book(2)
-    assert Tracker(used.in_force()).track(500) == 1
+    assert Tracker(versions.in_force()).track(500) == 1
 
     assert {key: version for key, (version, _) in kept().items()} == {"case-1": 1, "case-2": 2}
 
@@ -98,7 +98,7 @@ def test_a_version_with_the_same_key_takes_over_at_once(write: Write, monkeypatc
 def test_what_is_published_for_a_saga_that_a_newer_web_server_has_begun_is_tracked(folder: Path):
     older = Tracker(Registry([]))
     (folder / "trip_1.toml").write_text(definition(1))
-    verbs.start("trip", "case-1", idempotency_key="k", actor="shop")
+    services.start("trip", "case-1", idempotency_key="k", actor="shop")
     for event_type in ("trip.booked", "trip.paid"):
         publish(event_type, {}, correlation_id="case-1")
 
@@ -112,7 +112,7 @@ def test_a_process_that_has_another_content_under_the_same_number_stops_and_says
     write(1, more=', "trip.settled"')
     step = Command().make_step("workflows")
     write(1)
-    verbs.start("trip", "case-1", idempotency_key="k", actor="shop")
+    services.start("trip", "case-1", idempotency_key="k", actor="shop")
     if not told:
         catch_up()
         book(2)

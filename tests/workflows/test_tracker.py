@@ -12,11 +12,11 @@ from django.db import DatabaseError, connection, transaction
 
 from events.intake import publish
 from events.models import Event, RoutingInbox
-from figures import totals
 from tests.factories import EventFactory
 from tests.workflows.lives import DEFINITIONS, before, event_type, happy, named, undone
 from tests.workflows.support import catch_up, expire, facts, instance, published, tell, told_before, tracked
 from webhookhub.db import clock
+from webhookhub.stats import counters
 from workflows import listening, sightings
 from workflows.definition import Definition
 from workflows.facts import MOST_REPEATS, Observation, without_repeats
@@ -360,12 +360,12 @@ def test_what_becomes_of_sagas_is_counted_once():
     WorkflowInbox.objects.create(event_id=stored.id)
     tracker.track(500)
 
-    kept = totals.read()
-    assert kept[totals.WORKFLOWS_STARTED, "order_submission"] == 2
-    assert kept[totals.WORKFLOWS_ENDED, "order_submission/COMPLETED"] == 1
-    assert kept[totals.WORKFLOW_STEPS, "order_submission/shipping"] == 1
-    assert sum(n for (name, _), n in kept.items() if name == totals.WORKFLOW_DURATIONS) == 1
-    assert sum(n for (name, _), n in kept.items() if name == totals.WORKFLOW_DETECTIONS) == 1
+    kept = counters.read()
+    assert kept[counters.WORKFLOWS_STARTED, "order_submission"] == 2
+    assert kept[counters.WORKFLOWS_ENDED, "order_submission/COMPLETED"] == 1
+    assert kept[counters.WORKFLOW_STEPS, "order_submission/shipping"] == 1
+    assert sum(n for (name, _), n in kept.items() if name == counters.WORKFLOW_DURATIONS) == 1
+    assert sum(n for (name, _), n in kept.items() if name == counters.WORKFLOW_DETECTIONS) == 1
 
 
 HISTORY_CHANGES = (

@@ -18,14 +18,14 @@ from tests.workflows import support
 from tests.workflows.support import catch_up, facts, instance, tracked
 from tests.workflows.trips import Write, definition, kept, restart, say, take_away
 from webhookhub.db import clock
-from workflows import used, verbs
+from workflows import services, versions
 from workflows.backtest import backtest
 from workflows.listening import CatchUp
 from workflows.models import Fact, Instance, TrackedType, WorkflowInbox
 from workflows.parsing import parse
 from workflows.registry import registry
+from workflows.services import InvalidFact
 from workflows.tracker import Tracker
-from workflows.verbs import InvalidFact
 
 pytestmark = pytest.mark.django_db
 
@@ -214,17 +214,17 @@ def test_a_version_first_used_while_another_process_has_its_event_in_hand_loses_
     write(1)
     old = Tracker(registry())
     write(2)
-    newer, look = Tracker(registry()), used.up_to_date
+    newer, look = Tracker(registry()), versions.up_to_date
     publish("trip.paid", {"trip": "t-1"}, correlation_id="case-1")
 
     def begun_just_after_the_look(known: Any) -> Any:
         seen = look(known)
-        monkeypatch.setattr(used, "up_to_date", look)
+        monkeypatch.setattr(versions, "up_to_date", look)
         publish("trip.booked", {"trip": "t-1"}, correlation_id="case-1")
         assert newer.track(500) == 1
         return seen
 
-    monkeypatch.setattr(used, "up_to_date", begun_just_after_the_look)
+    monkeypatch.setattr(versions, "up_to_date", begun_just_after_the_look)
     assert old.track(500) == 1
 
     found = instance("case-1", "trip")
@@ -277,8 +277,8 @@ def test_what_is_no_longer_offered_begins_no_more_and_is_followed_to_its_end(fol
 
     assert kept() == {"case-1": (1, "FAILED")}
     with pytest.raises(InvalidFact, match="'trip' is no longer offered: no new one begins"):
-        verbs.start("trip", "case-3", idempotency_key="k", actor="shop")
-    assert verbs.start("trip", "case-1", idempotency_key="k", actor="shop").instance.correlation_key == "case-1"
+        services.start("trip", "case-3", idempotency_key="k", actor="shop")
+    assert services.start("trip", "case-1", idempotency_key="k", actor="shop").instance.correlation_key == "case-1"
 
 
 def test_an_older_version_is_put_back_under_the_next_number(folder: Path, write: Write):
@@ -302,7 +302,7 @@ def test_a_workflow_that_is_put_back_begins_with_what_is_published_from_then_on(
 ):
     write(1)
     say("trip.booked", "case-1", "t-1")
-    verbs.act(instance("case-1", "trip"), "closed", idempotency_key="k", actor="olga", reason="r")
+    services.act(instance("case-1", "trip"), "closed", idempotency_key="k", actor="olga", reason="r")
     catch_up()
     take_away(folder, 1)
     call_command("workflows", "untrack", stdout=StringIO())
@@ -342,7 +342,7 @@ def test_a_folder_of_ones_own_takes_the_place_of_the_shipped_definitions_though_
         publish("inventory.reservation_failed", {}, correlation_id=key)
     catch_up()
 
-    assert list(used.in_force().latest) == ["trip"]
+    assert list(versions.in_force().latest) == ["trip"]
     assert kept() == {"o-1": (1, "COMPENSATING")}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from . import batches, errors
 from .errors import HubError
 from .events import Encoded, Event, Failed, Published, Result, encode
-from .patience import Patience
+from .retry import Patience
 from .transport import Transport, as_error
 
 # What makes every further request of the same call fail the same way.

@@ -11,7 +11,7 @@ from requests.auth import AuthBase
 
 from . import errors
 from .errors import FieldError, HubError
-from .patience import Patience, retry_after
+from .retry import Patience, retry_after
 
 BY_STATUS: dict[int, type[HubError]] = {
     401: errors.Unauthorized,

@@ -11,7 +11,7 @@ from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 
 from . import plain
-from .bases import ChangeList
+from .base import ChangeList
 
 MOST_LISTED = 10_000
 

@@ -9,7 +9,7 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db.models import DateTimeField, Model
 from django.utils.translation import gettext_lazy
 
-from . import shown
+from . import format
 
 
 def with_moments(model: type[Model], names: Sequence[Any]) -> list[Any]:
@@ -26,7 +26,7 @@ def _shown(model: type[Model], name: str) -> str | Callable[[Any], str]:
         return name
 
     def show(row: Any) -> str:
-        return shown.moment(getattr(row, name))
+        return format.moment(getattr(row, name))
 
     show.__name__ = name
     show.short_description = gettext_lazy(str(field.verbose_name))  # type: ignore[attr-defined]

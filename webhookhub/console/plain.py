@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from django.utils.translation import gettext as _
 
-from .shown import NOTHING
+from .format import NOTHING
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 

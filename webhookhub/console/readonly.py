@@ -14,11 +14,11 @@ from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
-from .bases import ModelAdmin
+from .base import ModelAdmin
+from .exact_search import number
+from .format import NOTHING
 from .lists import BoundedPaginator, NewestFirst
 from .moments import with_moments
-from .search import number
-from .shown import NOTHING
 
 
 class ReadOnly:

@@ -14,7 +14,7 @@ from webhookhub.reasons import REASON_LENGTH, UnacceptableReason, checked
 
 from .sentences import capital
 
-KEPT = gettext_lazy("Kept in the audit trail, with your name and the time.")
+KEPT = gettext_lazy("Kept in the audit log, with your name and the time.")
 GIVE_IT = gettext_lazy("Give the reason.")
 
 

@@ -1,61 +1,102 @@
-"""Search that asks an index or nothing: the term must be given whole, and each app says where it may stand."""
+"""One box for everything that support holds in its hands. Each kind of thing is asked for by its own index."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
-from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.db.models import Prefetch, Q
 
-from webhookhub.egress.errors import MEANING
-from webhookhub.egress.urls import host_as_stored
+from deadletters import filters
+from deadletters.models import DeadLetter
+from events import lookup
+from events.models import Event
+from sagas.models import Saga
+from subscriptions.models import Subscription
+from webhookhub.console.exact_search import error_code, host, number
+from workflows import lookup as lookup_of_workflows
+from workflows.models import Instance
 
-LARGEST_ID = 2**63 - 1
-HTTP_CODE = re.compile(r"http_[1-9][0-9]{2}")
-
-
-def number(term: str) -> int | None:
-    """The row number that a search term is, if it can be one."""
-    if not (term.isascii() and term.isdigit() and len(term) <= 19):
-        return None
-    value = int(term)
-    return value if value <= LARGEST_ID else None
+MOST = 20
+LONGEST = 500
+HOST = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+|\[[0-9a-f:.]+\]|localhost")
 
 
-def error_code(term: str) -> str | None:
-    """The error code of the hub's that a search term is, however it is spelt, if it is one."""
-    code = term.lower()
-    return code if code in MEANING or HTTP_CODE.fullmatch(code) else None
+@dataclass
+class Found:
+    """The newest of each kind, at most MOST."""
+
+    deliveries: list[Saga] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    subscriptions: list[Subscription] = field(default_factory=list)
+    letters: list[DeadLetter] = field(default_factory=list)
+    workflows: list[Instance] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.deliveries or self.events or self.subscriptions or self.letters or self.workflows)
 
 
-def host(term: str) -> str:
-    """The host that a search term names, as a stored address writes it: by itself, with a port, or within an address.
+def find(term: str, user: Any) -> Found:
+    """What this user may see of what the term names, given whole."""
+    term = term.strip()
+    found = Found()
+    if not term or len(term) > LONGEST or "\0" in term:
+        return found
+    may = user.has_perm
+    code = error_code(term)
+    if code and may("deadletters.view_deadletter"):
+        found.letters = _letters(code)
+    named = host_of(term)
+    if named and may("subscriptions.view_subscription"):
+        found.subscriptions = _subscriptions(named)
+    event_ids = sorted(lookup.find(term), reverse=True)[:MOST]
+    if may("events.view_event"):
+        found.events = _events(event_ids)
+    if may("sagas.view_saga"):
+        found.deliveries = _deliveries(event_ids, number(term))
+    if may("workflows.view_instance"):
+        found.workflows = lookup_of_workflows.find(term, lookup_of_workflows.types_in_use(), MOST)
+    return found
 
-    Empty if it names none. An IPv6 address may be without the brackets that it has within an address.
-    """
-    if term.count(":") > 1 and (address := host_as_stored(term)):
-        return address
-    try:
-        return host_as_stored(urlsplit(term if "://" in term else f"//{term}").hostname or "")
-    except ValueError:
-        return ""
+
+def host_of(term: str) -> str | None:
+    """The whole host that a term names, as it is stored."""
+    named = host(term)
+    return named if HOST.fullmatch(named) else None
 
 
-class ExactSearch:
-    """For a ModelAdmin: finds the rows whose primary keys `find` gives."""
+def _events(ids: Iterable[int]) -> list[Event]:
+    rows = Event.objects.filter(id__in=ids).defer("payload").order_by("-id") if ids else ()
+    return list(rows)
 
-    search_fields: list[str] | tuple[str, ...] = ("pk",)  # Django shows the box if there is one; it is never used
 
-    def find(self, term: str) -> Iterable[int]:
-        raise NotImplementedError
+def _deliveries(event_ids: list[int], id: int | None) -> list[Saga]:
+    ids: list[int] = []
+    if event_ids:
+        rows = Saga.objects.filter(event_id__in=event_ids).order_by("-id")
+        ids = list(rows.values_list("id", flat=True)[:MOST])
+    if id is not None:
+        ids.append(id)
+    if not ids:
+        return []
+    # Each by a query of its own: in a join the database may start from the other table.
+    sagas = Saga.objects.filter(id__in=ids).order_by("-id")
+    return list(sagas.prefetch_related(Prefetch("event", Event.objects.defer("payload")), "subscription"))
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        term = search_term.strip()
-        if term:
-            queryset = queryset.filter(pk__in=list(self.find(term)))
-        return queryset, False
+
+def _subscriptions(host: str) -> list[Subscription]:
+    """A table of configuration, which people make: not one that grows with the deliveries."""
+    start = f"https://{host}"
+    at_host = Q(callback_url=start) | Q(callback_url__startswith=f"{start}/") | Q(callback_url__startswith=f"{start}:")
+    return list(Subscription.objects.filter(at_host).order_by("-id")[:MOST])
+
+
+def _letters(code: str) -> list[DeadLetter]:
+    letters = filters.newest_first(filters.Choice(error_code=code), None, MOST)
+    known = Subscription.objects.only("id", "callback_url", "event_type").in_bulk({x.subscription_id for x in letters})
+    for letter in letters:
+        letter.subscription = known[letter.subscription_id]
+    return letters

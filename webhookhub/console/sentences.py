@@ -8,12 +8,12 @@ from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from . import plain, shown
+from . import format, plain
 
 
 def trouble(code: str, attempts: int, lasting: timedelta | None = None, *, at_least: bool = False) -> str:
     """`The endpoint answered 503, 4 times in a row over 6 h`; begins a sentence. `at_least`: there may be more."""
-    words = capital(shown.in_words(code))
+    words = capital(format.in_words(code))
     if attempts <= 1:
         return words
     times = _in_a_row(attempts, at_least)
@@ -28,7 +28,7 @@ def trouble(code: str, attempts: int, lasting: timedelta | None = None, *, at_le
 
 def still_failing(code: str, attempts: int, lasting: timedelta, *, at_least: bool = False) -> str:
     """`The endpoint answered 503 for 6 h, 4 times in a row`, until now; one attempt says nothing of a time between."""
-    words = capital(shown.in_words(code))
+    words = capital(format.in_words(code))
     if attempts <= 1:
         return _("%(trouble)s, %(duration)s ago") % {"trouble": words, "duration": plain.duration(lasting)}
     return _("%(trouble)s for %(duration)s, %(times)s") % {
@@ -53,7 +53,7 @@ def _lasting(length: timedelta, at_least: bool) -> str:
 
 def undelivered(code: str, lasting: timedelta) -> str:
     """For whoever does not know when it failed."""
-    told = {"trouble": capital(shown.in_words(code)), "duration": plain.duration(lasting)}
+    told = {"trouble": capital(format.in_words(code)), "duration": plain.duration(lasting)}
     return _("%(trouble)s; undelivered for %(duration)s") % told
 
 
@@ -62,7 +62,7 @@ def delivered(attempts: int, last_error: str | None) -> str:
         return _("Delivered at the first attempt.") if attempts <= 1 else _("Delivered.")
     return _("Delivered at attempt %(number)s. Before that, %(error)s.") % {
         "number": attempts,
-        "error": shown.in_words(last_error),
+        "error": format.in_words(last_error),
     }
 
 
@@ -87,7 +87,7 @@ def requeued_since(trouble: str, attempts: int, delivery: str, status: str) -> s
 
 def tries_again(trouble: str, at: datetime) -> str:
     """Markup: the time is one that the viewer's zone is given to."""
-    return format_html(_("{trouble}; next try at {at}."), trouble=trouble, at=shown.moment(at))
+    return format_html(_("{trouble}; next try at {at}."), trouble=trouble, at=format.moment(at))
 
 
 def waits(trouble: str | None) -> str:
@@ -96,7 +96,7 @@ def waits(trouble: str | None) -> str:
 
 
 def begins(at: datetime) -> str:
-    return format_html(_("Waits for its first attempt, at {at}."), at=shown.moment(at))
+    return format_html(_("Waits for its first attempt, at {at}."), at=format.moment(at))
 
 
 def under_way(number: int) -> str:

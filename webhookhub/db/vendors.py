@@ -408,7 +408,7 @@ def distrusts_trigger_creators(connection: BaseDatabaseWrapper) -> bool:
 
 
 def connection_faults(connection: BaseDatabaseWrapper, tables: Sequence[str]) -> list[Any]:
-    from .standing import Fault
+    from .requirements import Fault
 
     if not is_server(connection):
         return []

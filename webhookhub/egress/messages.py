@@ -13,7 +13,7 @@ class Request(NamedTuple):
     body: bytes
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """What came back. `error_code` is None exactly when the receiver answered 2xx."""
 
     error_code: str | None

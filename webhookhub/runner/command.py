@@ -12,7 +12,7 @@ from webhookhub.checks import HUB
 from webhookhub.conf import MAX_BATCH, hub
 from webhookhub.db import vendors
 from webhookhub.db.errors import UnfitDatabase
-from webhookhub.exits import UNFIT
+from webhookhub.exit_codes import UNFIT
 from webhookhub.logs import Fact, log
 
 from .errors import CannotStart

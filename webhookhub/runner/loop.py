@@ -11,14 +11,14 @@ from typing import TypeVar
 from django.db import DatabaseError, InterfaceError, connection
 
 from webhookhub.conf import hub
-from webhookhub.db import standing, vendors
+from webhookhub.db import requirements, vendors
 from webhookhub.db.errors import UnfitDatabase
 from webhookhub.logs import Fact, log
 from webhookhub.models import Process
 
+from .backoff import SHORTEST_SECONDS, Backoff
 from .errors import CannotStart
-from .nudges import Listener
-from .pauses import SHORTEST_SECONDS, Pauses
+from .notifier import Listener
 from .registry import Registration
 from .signals import StopSignals
 from .step import Step
@@ -40,7 +40,7 @@ class Loop:
         self._listener = Listener(kind)
         self._make_step = make_step
         self._batch_size = batch_size
-        self._pauses = Pauses(interval)
+        self._pauses = Backoff(interval)
         self._lost = 0
         self._step: Step | None = None
 
@@ -59,7 +59,7 @@ class Loop:
                     self._drain(step, stop)
                 finally:
                     self._listener.close()
-                    unfinished = step.waits_for()
+                    unfinished = step.pending()
                     step.close()
                     self._leave(unfinished)
 
@@ -71,10 +71,10 @@ class Loop:
         return step
 
     def _begin(self) -> Step:
-        standing.require_migrated()
+        requirements.require_migrated()
         self._registration.beat(now=True)
         try:
-            standing.require(Process._meta.db_table, "name", self._registration.name)
+            requirements.require(Process._meta.db_table, "name", self._registration.name)
             return self._make_step(self._registration.name)
         except (UnfitDatabase, CannotStart):
             self._sign_off()
@@ -92,9 +92,9 @@ class Loop:
             took = time.monotonic() - asked_at
             if done:
                 self._pauses.reset()
-            if done and (done >= self._batch_size or step.waits_for()):
-                if rest := step.rest():
-                    stop.wait(rest, self._listener.fileno())
+            if done and (done >= self._batch_size or step.pending()):
+                if idle_for := step.idle_for():
+                    stop.wait(idle_for, self._listener.fileno())
                 continue
             # That was all for now. A turn costs about the same for one row as for twenty: what comes in quick
             # succession is done together, and no more than half of the time is spent on turns.
@@ -108,19 +108,19 @@ class Loop:
         self._registration.beat()
         if self._listener.heard():
             self._pauses.reset()
-            step.nudged()
+            step.on_notify()
         return step.run(self._batch_size)
 
     def _drain(self, step: Step, stop: StopSignals) -> None:
         until = time.monotonic() + hub().drain.total_seconds()
-        if step.waits_for():
+        if step.pending():
             log(
                 Fact.PROCESS_DRAINING,
                 process=self._registration.name,
-                waits_for=step.waits_for(),
+                pending=step.pending(),
                 at_most_seconds=hub().drain.total_seconds(),
             )
-        while step.waits_for() and time.monotonic() < until:
+        while step.pending() and time.monotonic() < until:
             self._sit_out(stop, lambda: step.finish(self._batch_size), until)
 
     def _leave(self, unfinished: str) -> None:
@@ -163,9 +163,9 @@ class Loop:
         draining = stop.requested
         while (left := until - time.monotonic()) > 0 and stop.requested == draining:
             wait_until = until
-            if self._step is not None and self._step.waits_for():
+            if self._step is not None and self._step.pending():
                 wait_until = time.monotonic() + min(left, TEND_SECONDS)
-                self._step.tend(min(left, TEND_SECONDS))
+                self._step.poll(min(left, TEND_SECONDS))
             # Also after tending: where there is nothing to tend any more, it takes no time.
-            rest = max(0.0, wait_until - time.monotonic())
-            stop.pause(rest) if draining else stop.wait(rest)
+            idle_for = max(0.0, wait_until - time.monotonic())
+            stop.pause(idle_for) if draining else stop.wait(idle_for)

@@ -9,7 +9,7 @@ import time
 
 from webhookhub.conf import hub
 from webhookhub.db import clock
-from webhookhub.db.statements import insert_new
+from webhookhub.db.bulk import insert_new
 from webhookhub.logs import Fact, log
 from webhookhub.models import Process
 

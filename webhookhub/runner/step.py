@@ -10,18 +10,18 @@ class Step:
         """One batch; 0 means there was nothing to do."""
         raise NotImplementedError
 
-    def nudged(self) -> None:
+    def on_notify(self) -> None:
         """Somebody says that there may be something to do."""
 
-    def waits_for(self) -> str:
+    def pending(self) -> str:
         """What is begun and not finished, in words; empty when the process may leave."""
         return ""
 
-    def rest(self) -> float:
+    def idle_for(self) -> float:
         """For how many seconds what is begun needs nobody."""
         return 0.0
 
-    def tend(self, seconds: float) -> None:
+    def poll(self, seconds: float) -> None:
         """For at most `seconds`, see to what is begun without touching the database."""
 
     def finish(self, batch_size: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from webhookhub.exits import UNFIT
+from webhookhub.exit_codes import UNFIT
 from webhookhub.logs import Fact, log
 
 from .signals import StopSignals

@@ -8,9 +8,9 @@ from django.db.models import QuerySet
 from api import keys
 from api.models import ApiKey
 from api.scopes import SCOPES
-from webhookhub.console.search import number
-from webhookhub.console.terminal import EXAMPLE, Operator, moment, whole_number
+from webhookhub.console.exact_search import number
 from webhookhub.db import clock
+from webhookhub.terminal import EXAMPLE, Operator, moment, whole_number
 
 LISTED = 1000
 MOST_DAYS = 99_999

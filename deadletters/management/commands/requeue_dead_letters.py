@@ -6,11 +6,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from deadletters.bulk import MOST_AT_ONCE, Outcome, Preview, preview, requeue_matching
-from deadletters.choice import ERROR_CODE, EVENT_TYPE, Choice
+from deadletters.bulk_requeue import MOST_AT_ONCE, Outcome, Preview, preview, requeue_matching
+from deadletters.filters import ERROR_CODE, EVENT_TYPE, Choice
 from deadletters.requeue import InvalidRequeue
-from webhookhub.console.search import LARGEST_ID
-from webhookhub.console.terminal import EXAMPLE, Operator, moment, progress, whole_number
+from webhookhub.console.exact_search import LARGEST_ID
+from webhookhub.terminal import EXAMPLE, Operator, moment, progress, whole_number
 
 USUALLY = 1000
 MOST = 1_000_000

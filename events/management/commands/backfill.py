@@ -4,8 +4,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from events.backfill import MOST_AT_ONCE, NotRoutable, Position, backfill
-from webhookhub.console.terminal import EXAMPLE, moment, progress
 from webhookhub.db import clock
+from webhookhub.terminal import EXAMPLE, moment, progress
 
 
 class Command(BaseCommand):

@@ -4,7 +4,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from subscriptions.lookup import subscription_or_error
-from subscriptions.trial import send_test
+from subscriptions.test_event import send_test
 from webhookhub.egress import errors
 
 

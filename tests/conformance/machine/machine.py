@@ -18,8 +18,8 @@ from jobs.lease import LeasedJob, lease
 from jobs.release import release
 from jobs.report import Report, report
 from sagas.dispatch import dispatch
+from sagas.pending_work import todo
 from sagas.settle import Settler
-from sagas.todo import todo
 from subscriptions.models import Subscription
 from tests.conformance.world import TYPE, Staff
 from webhookhub.db import vendors
@@ -243,7 +243,7 @@ class HubMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.may_write() and self.on_their_last_attempt())
     @rule(pick=picks, error=errors)
-    def bury(self, pick: int, error: str) -> None:
+    def create_dead_letters(self, pick: int, error: str) -> None:
         last = self.on_their_last_attempt()
         hand, place = last[pick % len(last)]
         saga = hand.pairs[place][1].saga

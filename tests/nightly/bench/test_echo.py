@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from bench.echo import Echo, receiver
-from bench.load import duplicates
+from tools.bench.echo import Echo, receiver
+from tools.bench.load import duplicates
 
 
 @pytest.fixture(scope="module")

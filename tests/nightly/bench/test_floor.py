@@ -14,7 +14,6 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from bench.floor_sql import Floor
 from events.routing import Router
 from jobs.lease import lease
 from jobs.report import Report, report
@@ -22,11 +21,12 @@ from sagas.dispatch import dispatch
 from sagas.models import Saga
 from sagas.settle import Settler
 from tests.factories import EventFactory, SubscriptionFactory
+from tools.bench.floor_sql import Floor
 
 pytestmark = [pytest.mark.mysql_family, pytest.mark.usefixtures("committed")]
 TABLES = re.compile(
     r"\b(events|routing_inbox|subscriptions|subscription_version|webhook_delivery_sagas|webhook_delivery_jobs"
-    r"|figure_totals|figure_periods)\b"
+    r"|stats_counters|stats_periods)\b"
 )
 Shape = tuple[str, tuple[str, ...]]
 

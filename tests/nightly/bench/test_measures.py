@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench.measures import Spread, percentile, ratios
-from bench.result import Result, table
-from bench.timing import Budget
+from tools.bench.measures import Spread, percentile, ratios
+from tools.bench.result import Result, table
+from tools.bench.timing import Budget
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`python -m bench`, as a process, on a server of its own."""
+"""`python -m tools.bench`, as a process, on a server of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("server_program")
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "bench", *arguments]
+    return [sys.executable, "-m", "tools.bench", *arguments]
 
 
 def environment(scratch: Path) -> dict[str, str]:

@@ -14,17 +14,17 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from bench.pages import MOST_QUERIES, addresses
-from bench.seed_bulk import Sizes, seed
 from deadletters.models import DeadLetter, Requeue
 from jobs.models import Job
 from sagas.models import Saga
 from tests.conftest import empty_tables
+from tools.bench.pages import MOST_QUERIES, addresses
+from tools.bench.seed_bulk import Sizes, seed
 
 pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db(transaction=True)]
 
 SIZES = Sizes(sagas=12_000, dead=600, retried=1500, waiting=400, requeued=100, subscriptions=7)
-GROWING = re.compile(r"events|webhook_delivery_sagas|webhook_delivery_jobs|dead_letters|trail_entries")
+GROWING = re.compile(r"events|webhook_delivery_sagas|webhook_delivery_jobs|dead_letters|audit_log_entries")
 
 # Django asks for all rows of a list that has no second page.
 A_PAGE = 200

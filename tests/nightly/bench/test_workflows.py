@@ -1,4 +1,4 @@
-"""`python -m bench.workflows`, as a process, on a server of its own: small numbers, and everything is really done."""
+"""`python -m tools.bench.workflows` as a process with a private server and small numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("server_program")
 
 
 def bench(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "bench.workflows", *arguments]
+    command = [sys.executable, "-m", "tools.bench.workflows", *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment(scratch), capture_output=True, text=True, check=False)
 
 

@@ -38,7 +38,7 @@ def lasting(processes: Processes, folder: Path) -> Path:
 
 
 def once(processes: Processes, folder: Path, *arguments: str, **environment: str) -> Running:
-    return processes.execute(["-m", "demo", "--folder", str(folder), *arguments], **environment)
+    return processes.execute(["-m", "tools.demo", "--folder", str(folder), *arguments], **environment)
 
 
 def stay(processes: Processes, folder: Path) -> Running:

@@ -17,7 +17,7 @@ def test_every_story_of_the_shop_ends_as_it_must(processes: Processes, tmp_path:
     }
     folder = tmp_path / "demo"
 
-    demo = processes.execute(["-m", "demo.workflows", "--folder", str(folder)])
+    demo = processes.execute(["-m", "tools.demo.workflows", "--folder", str(folder)])
 
     assert demo.wait(280) == 0, demo.output
     stories = [re.split(r" {2,}", line.strip()) for line in demo.output.splitlines() if line.endswith("yes")]

@@ -16,9 +16,9 @@ import pytest
 import requests
 from standardwebhooks import Webhook
 
-from demo.workflows.hub import Hub
-from demo.workflows.service import Data, Reaction, Said, Service
-from demo.workflows.signatures import is_genuine
+from tools.demo.workflows.hub import Hub
+from tools.demo.workflows.service import Data, Reaction, Said, Service
+from tools.demo.workflows.signatures import is_genuine
 
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 BODY = json.dumps({"type": "order.submitted", "data": {"order_id": "o-1", "correlation_id": "o-1"}}).encode()

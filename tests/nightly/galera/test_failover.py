@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from demo.receiver import Receiver
 from tests.nightly.outages.test_replica import EVENTS, says
 from tests.processes.outages import migrate, seed, statuses
 from tests.processes.support import Processes, until
 from tests.support.galera import Cluster, provider
 from tests.support.server import NoServer
 from tests.support.torture import torture
-from tests.torture.failover import FailoverTarget
+from tools.demo.receiver import Receiver
+from tools.torture.failover import FailoverTarget
 
 pytestmark = pytest.mark.timeout(600)
 SECONDS = 30

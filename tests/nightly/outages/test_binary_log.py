@@ -9,7 +9,7 @@ from django.db import connection, connections
 
 from tests.processes.support import Processes
 from tests.support.server import QUICK_OPTIONS, NoServer, PrivateServer
-from webhookhub.db import standing, vendors
+from webhookhub.db import requirements, vendors
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +71,13 @@ def test_a_trusting_server_or_the_privilege_is_enough_and_a_migrated_database_ne
     assert faults(logging_server) == []
 
 
-def faults(server: PrivateServer) -> list[standing.Fault]:
+def faults(server: PrivateServer) -> list[requirements.Fault]:
     """As the migrating user finds them."""
     default, other = connections["default"], connection.copy()
     other.settings_dict |= {"USER": "migrator", "PASSWORD": "m", "NAME": "webhookhub", "PORT": server.port}
     connections["default"] = other
     try:
-        return standing.trigger_faults()
+        return requirements.trigger_faults()
     finally:
         connections["default"] = default
         other.close()

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 from django.db import OperationalError, connection
 
-from demo.receiver import Receiver
 from tests.processes import traffic
 from tests.processes.outages import check_sat_out, migrate, seed, statuses
 from tests.processes.support import LOOPS, Processes, until
 from tests.support.server import PrivateServer
+from tools.demo.receiver import Receiver
 from webhookhub.db import vendors
 
 NO_SUCH_THREAD = 1094

@@ -7,10 +7,10 @@ from functools import partial
 
 import pytest
 
-from demo.receiver import Receiver
 from tests.processes.outages import check_sat_out, migrate, seed, statuses
 from tests.processes.support import Processes, Running, until
 from tests.support.server import NoServer, PrivateServer
+from tools.demo.receiver import Receiver
 
 READ_ONLY = 1290
 EVENTS = 5

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from jobs import states
 from sagas import transitions
 from tests.browser.visitor import Visitor
-from workflows import used
+from workflows import versions
 from workflows.words import STATUSES
 
 from .test_every_page import addresses
@@ -44,7 +44,7 @@ WRITTEN += "|cleaner|workflows|support|operations|auditors|compensation of step 
 def written() -> re.Pattern[str]:
     """With the texts of the definitions, which are their authors'; the longest first, for some hold others."""
     texts = WRITTEN.split("|")
-    for definition in used.in_force().shown.values():
+    for definition in versions.in_force().shown.values():
         texts += [definition.title, definition.description]
         texts += [text for step in definition.steps for text in (step.title, step.key)]
     return re.compile(

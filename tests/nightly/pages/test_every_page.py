@@ -12,7 +12,7 @@ from api import keys
 from tests.browser.visitor import Visitor
 from tests.support import rows
 from tests.workflows import shop
-from trail.models import Entry
+from webhookhub.auditlog.models import Entry
 
 SUBSCRIPTION_PAGES = ("subscriptions_subscription_pause", "subscriptions_subscription_resume", "subscription_backfill")
 
@@ -23,7 +23,7 @@ def addresses() -> list[str]:
     pks["api_apikey"] = keys.create("till", ["read"], by="tests")[0].pk
     pks["auth_user"] = User.objects.order_by("pk")[0].pk
     pks["auth_group"] = Group.objects.get_or_create(name="support")[0].pk
-    pks["trail_entry"] = Entry.objects.order_by("pk")[0].pk
+    pks["auditlog_entry"] = Entry.objects.order_by("pk")[0].pk
     made_by_people = ["subscriptions_subscription", "api_apikey", "auth_user", "auth_group"]
     return [
         reverse("admin:index"),

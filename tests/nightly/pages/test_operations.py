@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
-from demo.receiver import Reply
 from events.intake import publish
 from sagas.models import Saga
 from tests.browser.stack import Stack
@@ -14,6 +13,7 @@ from tests.browser.visitor import Visitor
 from tests.factories import SubscriptionFactory
 from tests.processes.support import until
 from tests.support import rows
+from tools.demo.receiver import Reply
 
 # Pixels between things that are not one.
 BREATH = 12
@@ -52,7 +52,7 @@ def test_operations_tests_pauses_and_resumes_an_endpoint(log_in: LogIn, stack: S
         page.get_by_role("button", name=verb, exact=True).click()
     expect(page.get_by_role("link", name="Pause", exact=True)).to_be_visible()
     visit.look_closely()
-    page.get_by_role("link", name="Audit trail").last.click()
+    page.get_by_role("link", name="Audit log").last.click()
     expect(page.get_by_text("maintenance")).to_be_visible()
     expect(page.get_by_text("back again")).to_be_visible()
 

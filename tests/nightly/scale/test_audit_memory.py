@@ -18,7 +18,7 @@ MEGABYTE = 1024  # of what the kernel counts in
 
 
 def test_memory_does_not_grow_with_the_number_of_sagas(processes: Processes):
-    """The big one is bench/audit.py."""
+    """The big one is tools/bench/audit.py."""
     small = peak_memory(processes)
     make_sagas(20_000)
     large = peak_memory(processes, "--batch-size", "20000")

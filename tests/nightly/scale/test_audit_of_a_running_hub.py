@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from audit.checks import ALL
-from demo.receiver import Receiver
-from tests.audit.support import audit
 from tests.processes import traffic
 from tests.processes.support import Processes, until
+from tests.webhookhub.integrity.support import audit
+from tools.demo.receiver import Receiver
+from webhookhub.integrity.checks import ALL
 from webhookhub.models import Process
 
 # All but those of the schema, which no delivery changes.

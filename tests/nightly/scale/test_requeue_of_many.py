@@ -8,7 +8,6 @@ from collections.abc import Callable
 from playwright.sync_api import Page, expect
 
 from deadletters.models import Requeue
-from demo.receiver import Reply
 from events.intake import NewEvent, Published, publish_many
 from sagas.models import Saga
 from subscriptions.models import Subscription
@@ -17,6 +16,7 @@ from tests.browser.visitor import Visitor
 from tests.factories import SubscriptionFactory
 from tests.processes.support import until
 from tests.support import rows
+from tools.demo.receiver import Reply
 
 # More than one portion of the work, which is a thousand.
 MANY = 1100

@@ -11,17 +11,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from standardwebhooks import Webhook
 
-from tests.torture import evidence as evidence_of_a_run
-from tests.torture import wire
-from tests.torture.evidence import Event, Evidence, Job, Receipt, Saga, Workflow, body_of
-from tests.torture.fleet import Ending
-from tests.torture.judge import CLAIMS, judge
-from tests.torture.logs import Reset, tracebacks
-from tests.torture.outcomes import STEADY
-from tests.torture.plan import CONCURRENCY, LOOPS, REFUSED_LIMIT, RETRY_LIMIT
-from tests.torture.sampler import changes
-from tests.torture.stage import WORKFLOW, WORKFLOW_STEPS, key_of
-from tests.torture.tracking import DONE, HUB, SAGA_COMPENSATION_REQUESTED, SAGA_COMPLETED, SAGA_TIMED_OUT
+from tools.torture import evidence as evidence_of_a_run
+from tools.torture import wire
+from tools.torture.evidence import Event, Evidence, Job, Receipt, Saga, Workflow, body_of
+from tools.torture.fleet import Ending
+from tools.torture.judge import CLAIMS, judge
+from tools.torture.logs import Reset, tracebacks
+from tools.torture.outcomes import STEADY
+from tools.torture.plan import CONCURRENCY, LOOPS, REFUSED_LIMIT, RETRY_LIMIT
+from tools.torture.sampler import changes
+from tools.torture.stage import WORKFLOW, WORKFLOW_STEPS, key_of
+from tools.torture.tracking import DONE, HUB, SAGA_COMPENSATION_REQUESTED, SAGA_COMPLETED, SAGA_TIMED_OUT
 
 NOW = 1_700_000_000.0
 FLAKY, BROKEN = "/flaky", "/broken"

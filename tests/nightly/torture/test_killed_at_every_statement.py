@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from demo.receiver import Receiver
 from tests.processes import traffic
 from tests.processes.support import LOOPS, Processes, until
+from tools.demo.receiver import Receiver
 
 FEWEST_POINTS = 5  # of any loop's turn: reading what is there, writing what becomes of it
 

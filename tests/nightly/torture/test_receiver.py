@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from demo import certificates
-from tests.torture import journal, logs
-from tests.torture.receiver import JOURNAL
-from tests.torture.run import receiver
+from tools.demo import certificates
+from tools.torture import journal, logs
+from tools.torture.receiver import JOURNAL
+from tools.torture.run import receiver
 
 WAIT_SECONDS = 10.0
 NOT_JSON = b'{"type": "order.created", '

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.torture import SUMMARY, run, torture
-from tests.torture.plan import LOOPS, plural
+from tools.torture.plan import LOOPS, plural
 
 pytestmark = pytest.mark.timeout(600)
 SECONDS = 90

@@ -18,7 +18,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     status: int = 201
     document: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -30,12 +30,12 @@ class Answer:
 class ScriptedHub:
     """Gives one answer after another, the last one for ever; with `answer`, whatever that says."""
 
-    def __init__(self, *answers: Answer, answer: Callable[[Asked], Answer] | None = None) -> None:
+    def __init__(self, *answers: Response, answer: Callable[[Asked], Response] | None = None) -> None:
         self.asked: list[Asked] = []
         script = list(answers)
         lock = threading.Lock()
 
-        def decide(asked: Asked) -> Answer:
+        def decide(asked: Asked) -> Response:
             with lock:
                 self.asked.append(asked)
                 if answer is not None:
@@ -75,16 +75,16 @@ class ScriptedHub:
         self._server.server_close()
 
 
-def stored(asked: Asked) -> Answer:
+def stored(asked: Asked) -> Response:
     """As a hub that stores everything."""
     if asked.path.endswith("/batch"):
         results = [
             {"status": 201, "uid": event["external_id"], "correlation_id": "c"} for event in asked.document["events"]
         ]
-        return Answer(200, {"results": results})
-    return Answer(201, {"uid": "u", "created": True, "correlation_id": "c"})
+        return Response(200, {"results": results})
+    return Response(201, {"uid": "u", "created": True, "correlation_id": "c"})
 
 
-def problem(status: int, detail: str = "no", **more: Any) -> Answer:
+def problem(status: int, detail: str = "no", **more: Any) -> Response:
     headers = more.pop("headers", {})
-    return Answer(status, {"title": "t", "status": status, "detail": detail, **more}, headers)
+    return Response(status, {"title": "t", "status": status, "detail": detail, **more}, headers)

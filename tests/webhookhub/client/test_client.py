@@ -29,7 +29,7 @@ from webhookhub.client import (
     raise_for_failures,
 )
 
-from .scripted import Answer, Asked, ScriptedHub, problem, stored
+from .scripted import Asked, Response, ScriptedHub, problem, stored
 
 ROOT = Path(__file__).resolve().parents[3]
 KEY = "whk_id_secret"
@@ -70,17 +70,17 @@ def test_a_netrc_file_does_not_replace_the_key(tmp_path: Path, monkeypatch: pyte
 
 
 PASSING = {
-    "a dropped connection": Answer(drop=True),
+    "a dropped connection": Response(drop=True),
     "502": problem(502),
     "503": problem(503),
-    "504": Answer(504, text="<html>gateway</html>"),
+    "504": Response(504, text="<html>gateway</html>"),
     "429": problem(429, headers={"Retry-After": "0"}),
 }
 
 
 @pytest.mark.parametrize("failure", PASSING.values(), ids=PASSING)
-def test_what_passes_is_tried_again_under_the_same_made_up_id(failure: Answer):
-    success = Answer(200, {"uid": "u", "created": False, "correlation_id": "c"})
+def test_what_passes_is_tried_again_under_the_same_made_up_id(failure: Response):
+    success = Response(200, {"uid": "u", "created": False, "correlation_id": "c"})
     with ScriptedHub(failure, failure, success) as hub, client(hub) as producer:
         result = producer.publish("a", 1)
     assert len(hub.asked) == 3
@@ -96,8 +96,8 @@ def test_two_events_without_an_id_get_two():
 
 def test_a_hub_that_does_not_answer_in_time_is_tried_again():
     published = threading.Event()
-    first = Answer(before=lambda: published.wait(60), drop=True)
-    with ScriptedHub(first, Answer(201, {"uid": "u", "created": True})) as hub, client(hub, timeout=2) as producer:
+    first = Response(before=lambda: published.wait(60), drop=True)
+    with ScriptedHub(first, Response(201, {"uid": "u", "created": True})) as hub, client(hub, timeout=2) as producer:
         assert producer.publish("a", 1).uid == "u"
         published.set()
     assert len(hub.asked) == 2
@@ -105,7 +105,7 @@ def test_a_hub_that_does_not_answer_in_time_is_tried_again():
 
 def test_the_hubs_wish_to_wait_is_respected():
     waits = problem(429, headers={"Retry-After": "1"})
-    with ScriptedHub(waits, Answer(201, {"uid": "u"})) as hub, client(hub) as producer:
+    with ScriptedHub(waits, Response(201, {"uid": "u"})) as hub, client(hub) as producer:
         started = time.monotonic()
         producer.publish("a", 1)
         assert time.monotonic() - started >= 1
@@ -132,7 +132,7 @@ def test_it_gives_up_at_the_deadline_and_says_under_which_id():
 
 
 def test_a_hub_that_is_not_there_is_unavailable():
-    with ScriptedHub(Answer()) as hub:
+    with ScriptedHub(Response()) as hub:
         pass
     with Client(hub.url, KEY, deadline=0.5) as producer, pytest.raises(Unavailable) as caught:
         producer.publish("a", 1)
@@ -165,7 +165,7 @@ def test_what_does_not_pass_is_raised_at_once_by_its_name(status: int, kind: typ
 
 @pytest.mark.parametrize("text", ["<html>welcome</html>", "[]", "{}", ""])
 def test_an_answer_that_is_not_a_hubs_is_no_success(text: str):
-    with ScriptedHub(Answer(200, text=text)) as hub, client(hub) as producer, pytest.raises(UnexpectedAnswer):
+    with ScriptedHub(Response(200, text=text)) as hub, client(hub) as producer, pytest.raises(UnexpectedAnswer):
         producer.publish("a", 1)
 
 
@@ -215,7 +215,7 @@ def test_no_events_are_no_request():
 
 
 def test_a_batch_that_the_hub_finds_too_large_is_halved():
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: Asked) -> Response:
         return stored(asked) if len(asked.document["events"]) <= 3 else problem(413)
 
     with ScriptedHub(answer=answer) as hub, client(hub) as producer:
@@ -237,7 +237,7 @@ def test_one_that_is_refused_does_not_hold_up_the_others():
         {"status": 409, "problem": {"detail": "conflict", "uid": "u9"}},
     ]
     given = [*events(2), Event("a", {1}, external_id="no json"), *events(4)[2:]]
-    with ScriptedHub(Answer(200, {"results": results})) as hub, client(hub) as producer:
+    with ScriptedHub(Response(200, {"results": results})) as hub, client(hub) as producer:
         found = producer.publish_many(given)
     kinds = [type(result.error if isinstance(result, Failed) else result) for result in found]
     assert kinds == [Published, Invalid, Invalid, Published, Conflict]
@@ -248,7 +248,7 @@ def test_one_that_is_refused_does_not_hold_up_the_others():
 
 
 def test_a_batch_that_fails_as_a_whole_leaves_a_result_for_each_and_the_next_is_tried():
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: Asked) -> Response:
         return problem(503) if asked.document["events"][0]["external_id"] == "e0" else stored(asked)
 
     with ScriptedHub(answer=answer) as hub, client(hub, deadline=0.3) as producer:
@@ -267,6 +267,6 @@ def test_after_a_wrong_key_nothing_more_is_tried():
 
 
 def test_an_answer_with_too_few_results_is_not_believed():
-    with ScriptedHub(Answer(200, {"results": [{"status": 201, "uid": "u"}]})) as hub, client(hub) as producer:
+    with ScriptedHub(Response(200, {"results": [{"status": 201, "uid": "u"}]})) as hub, client(hub) as producer:
         found = producer.publish_many(events(2))
     assert [type(result.error) for result in found if isinstance(result, Failed)] == [UnexpectedAnswer] * 2

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from webhookhub.egress.curl import Engine
-from webhookhub.egress.messages import Answer, Request
+from webhookhub.egress.engine import Engine
+from webhookhub.egress.messages import Request, Response
 
 
 @pytest.fixture
@@ -25,9 +25,9 @@ def post(url: str, body: bytes = b"{}", headers: tuple[str, ...] = ()) -> Reques
     return Request(url, ["Content-Type: application/json", *headers], body)
 
 
-def collect(engine: Engine[Any], count: int, seconds: float = 20) -> dict[Any, Answer]:
+def collect(engine: Engine[Any], count: int, seconds: float = 20) -> dict[Any, Response]:
     """The first `count` answers by their tags; AssertionError if that takes too long."""
-    answers: dict[Any, Answer] = {}
+    answers: dict[Any, Response] = {}
     until = time.monotonic() + seconds
     while len(answers) < count:
         assert time.monotonic() < until, f"{len(answers)} of {count} answers"

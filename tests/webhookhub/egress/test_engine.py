@@ -9,11 +9,11 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from demo.receiver import Received, Receiver, Reply
 from tests.support.raw_endpoint import RawEndpoint, read_request
 from tests.webhookhub.egress.conftest import collect, post
-from webhookhub.egress.curl import Engine
-from webhookhub.egress.messages import Answer
+from tools.demo.receiver import Received, Receiver, Reply
+from webhookhub.egress.engine import Engine
+from webhookhub.egress.messages import Response
 
 
 def let_pass(seconds: float) -> None:
@@ -121,7 +121,7 @@ def test_waiting_for_what_only_waits_is_no_error(trusted: Path, receiver: Receiv
     """All that is left waits for a slow receiver's turn: whoever asks gets nothing, and may take it back."""
     engine: Engine[str] = Engine(1)
     with RawEndpoint(trusted, keep_alive) as slow:
-        engine._receivers.at(slow.url).note(Answer(None, 5000, 200))
+        engine._receivers.at(slow.url).note(Response(None, 5000, 200))
         engine.submit("quick", post(receiver.url("/")))
         engine.submit("slow", post(slow.url))
         assert set(collect(engine, 1)) == {"quick"}
@@ -172,7 +172,7 @@ def test_slow_receivers_together_leave_room_for_quick_ones(trusted: Path, receiv
     with contextlib.ExitStack() as stack:
         slow = [stack.enter_context(RawEndpoint(trusted, lambda connection: slow[0].hold())) for _ in range(5)]
         for endpoint in slow:
-            engine._receivers.at(endpoint.url).note(Answer(None, 5000, 200))  # as if it had answered slowly before
+            engine._receivers.at(endpoint.url).note(Response(None, 5000, 200))  # as if it had answered slowly before
         taken = 0
         for endpoint in slow * 4:
             if engine.accepts(endpoint.url):

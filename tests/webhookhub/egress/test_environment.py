@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from demo.receiver import Receiver, Reply
 from tests.support.egress_child import Child
 from tests.support.tls import Authority
 from tests.webhookhub.egress.conftest import post
-from webhookhub.egress.curl import send
+from tools.demo.receiver import Receiver, Reply
+from webhookhub.egress.engine import send
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 PASSWORD = "a-password-of-the-machine"

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.http2_endpoint import Http2Endpoint, Stream
 from tests.webhookhub.egress.conftest import collect, post
-from webhookhub.egress.curl import Engine, send
-from webhookhub.egress.slot import KEPT_BODY_BYTES
+from webhookhub.egress.engine import Engine, send
+from webhookhub.egress.transfer import KEPT_BODY_BYTES
 
 
 def ok(stream: Stream) -> None:

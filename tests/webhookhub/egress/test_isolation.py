@@ -8,9 +8,9 @@ from ipaddress import ip_network
 
 import pytest
 
-from demo.receiver import Receiver, Reply
 from tests.webhookhub.egress.conftest import collect, post
-from webhookhub.egress.curl import Engine, send
+from tools.demo.receiver import Receiver, Reply
+from webhookhub.egress.engine import Engine, send
 
 
 @pytest.fixture

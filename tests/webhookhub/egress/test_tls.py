@@ -13,9 +13,9 @@ import pytest
 from tests.support.raw_endpoint import RawEndpoint, answering
 from tests.support.tls import DAY, Authority
 from tests.webhookhub.egress.conftest import post
-from webhookhub.egress.curl import send
-from webhookhub.egress.messages import Answer
-from webhookhub.egress.names import Names
+from webhookhub.egress.dns import Names
+from webhookhub.egress.engine import send
+from webhookhub.egress.messages import Response
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 HOUR = timedelta(hours=1)
@@ -29,7 +29,7 @@ def authority(tmp_path: Path, hub_settings) -> Authority:
     return made
 
 
-def call(endpoint: RawEndpoint, host: str = "") -> Answer:
+def call(endpoint: RawEndpoint, host: str = "") -> Response:
     """One request, by the endpoint's address or by a name that leads there."""
     if not host:
         return send(post(endpoint.url))
@@ -37,7 +37,7 @@ def call(endpoint: RawEndpoint, host: str = "") -> Answer:
     return send(post(f"https://{host}:{port}/"), resolver=Names(lambda name: ["127.0.0.1"]))
 
 
-def assert_refused(answer: Answer) -> None:
+def assert_refused(answer: Response) -> None:
     assert (answer.error_code, answer.status, answer.body) == ("tls_error", None, b"")
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from demo.receiver import Receiver
 from tests.support.egress_child import Child
 from tests.support.ticket_flood import TicketFlood
 from tests.webhookhub.egress.conftest import collect, post
+from tools.demo.receiver import Receiver
 from webhookhub.egress import watchdog
-from webhookhub.egress.curl import Engine, send
-from webhookhub.egress.messages import Answer
+from webhookhub.egress.engine import Engine, send
+from webhookhub.egress.messages import Response
 from webhookhub.egress.watchdog import LOOK_SECONDS, TOO_MUCH_BYTES, Watchdog
 
 DEADLINE = 3.0
@@ -53,7 +53,7 @@ def test_tickets_without_end_cost_one_attempt_and_others_go_on(certificate_files
 def test_a_single_request_is_watched_as_well(trusted: Path, hub_settings: Callable[..., None]):
     hub_settings(request_timeout=timedelta(seconds=DEADLINE))
 
-    def send_nicely(url: str) -> Answer:
+    def send_nicely(url: str) -> Response:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 5)
         return send(post(url))
 

@@ -2,11 +2,11 @@ from webhookhub.logs import Fact, log
 from webhookhub.runner.command import LoopCommand
 from webhookhub.runner.errors import CannotStart
 from webhookhub.runner.step import Batch, Step
-from workflows import used
+from workflows import versions
 from workflows.listening import CatchUp, listen
 from workflows.parsing import InvalidDefinition
+from workflows.pending_work import anything_to_do
 from workflows.timeouts import Monitor
-from workflows.todo import anything_to_do
 from workflows.tracker import Tracker
 
 
@@ -18,7 +18,7 @@ class Command(LoopCommand):
 
     def make_step(self, process_name: str) -> Step:
         try:
-            registry = used.in_force()
+            registry = versions.in_force()
         except InvalidDefinition as error:
             raise CannotStart(f"A definition is at fault: {error}.") from None
         for newest, current in registry.overtaken:

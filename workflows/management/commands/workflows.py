@@ -6,9 +6,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from webhookhub.conf import hub
-from webhookhub.console.terminal import EXAMPLE, moment, progress
 from webhookhub.db import clock
-from workflows import backtest, listening, used
+from webhookhub.terminal import EXAMPLE, moment, progress
+from workflows import backtest, listening, versions
 from workflows.definition import Definition
 from workflows.models import Instance
 from workflows.parsing import InvalidDefinition
@@ -53,7 +53,7 @@ class Command(BaseCommand):
             raise CommandError(f"{error}.") from None
 
     def _list(self, options: dict[str, Any]) -> None:
-        known = used.in_force()
+        known = versions.in_force()
         without_file = [current for _, current in known.overtaken]
         for each in known.all():
             mark = " (in force; its file is not here)" if each in without_file else ""
@@ -67,14 +67,14 @@ class Command(BaseCommand):
                 self.stdout.write(f"  {step.key}: {'; '.join(marks)}")
 
     def _check(self, options: dict[str, Any]) -> None:
-        known = used.in_force()
+        known = versions.in_force()
         if not known.latest:
             raise CommandError("There is no definition (*.toml) in the folders that the setting names: none begins.")
         found = known.all()
         self.stdout.write(f"{len(found)} definitions, all usable: {', '.join(each.label for each in found) or 'none'}.")
 
     def _untrack(self, options: dict[str, Any]) -> None:
-        found = listening.not_needed(used.in_force())
+        found = listening.not_needed(versions.in_force())
         if not options["dry_run"]:
             listening.untrack(found)
         done = "would be tracked no more" if options["dry_run"] else "are tracked no more"
@@ -84,7 +84,7 @@ class Command(BaseCommand):
         last = Instance.objects.order_by("-id").values_list("id", flat=True).first() or 0
         show = progress("replay", last)
         looked_at, differing = 0, []
-        for batch in replay(used.in_force(), hub().batch_size):
+        for batch in replay(versions.in_force(), hub().batch_size):
             looked_at += batch.looked_at
             differing += batch.differences
             show(min(batch.last_id, last), f" · {looked_at} sagas")
@@ -124,7 +124,7 @@ class Command(BaseCommand):
 def _definition(named: str) -> Definition:
     if named.endswith(".toml"):
         return read(Path(named))
-    loaded: Registry = used.in_force()
+    loaded: Registry = versions.in_force()
     name, _, version = named.partition(":")
     found = loaded.get(name, int(version)) if version.isdecimal() else loaded.shown.get(name)
     if found is None or (version and not version.isdecimal()):

@@ -1,2 +1,0 @@
-"""Benchmarks. `python -m bench` runs the scenarios (docs/performance.md); those with a name of their own, such as
-`python -m bench.egress`, measure one part of the hub."""

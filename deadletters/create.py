@@ -1,0 +1,33 @@
+"""A delivery that has failed for good gets its dead letter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from events.models import Event
+from webhookhub.db.bulk import insert_new_selected
+
+from .models import DeadLetter
+
+
+@dataclass(frozen=True)
+class NewDeadLetter:
+    saga_id: int
+    event_id: int
+    subscription_id: int
+    final_error_code: str
+    failed_at: datetime
+
+
+def create_dead_letters(deaths: Sequence[NewDeadLetter]) -> None:
+    """Insert the dead letters, the payload copied by the database itself; one that exists already is kept."""
+    insert_new_selected(
+        DeadLetter,
+        [asdict(death) for death in deaths],
+        key=("saga_id",),
+        source=Event,
+        source_id="event_id",
+        copied={"payload_snapshot": "payload"},
+    )

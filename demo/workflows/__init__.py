@@ -1,4 +1,0 @@
-"""Business workflows on show: a shop of seven small services that know the hub and not each other.
-
-`python -m demo.workflows --help` says how.
-"""

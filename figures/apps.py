@@ -1,6 +1,0 @@
-from django.apps import AppConfig
-
-
-class FiguresConfig(AppConfig):
-    name = "figures"
-    verbose_name = "Figures"

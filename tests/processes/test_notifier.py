@@ -1,0 +1,24 @@
+"""Loops that would ask once an hour deliver at once, because each tells the next."""
+
+from __future__ import annotations
+
+from events.intake import publish
+from sagas.models import Saga
+from tests.factories import SubscriptionFactory
+from tools.demo.receiver import Receiver
+
+from .support import Processes, until
+
+SELDOM = ("--interval", "3600")
+
+
+def test_an_idle_hub_delivers_an_event_without_waiting_for_its_interval(processes: Processes, receiver: Receiver):
+    SubscriptionFactory.create(callback_url=receiver.url("/hook"))
+    loops = processes.start_loops(*SELDOM)
+    for running in loops.values():
+        running.wait_for("process_started")
+
+    for number in range(3):
+        publish("order.created", {"number": number})
+        until(lambda count=number + 1: len(receiver.received) == count, "the event is received")  # type: ignore[misc]
+        until(lambda count=number + 1: Saga.objects.filter(status="Completed").count() == count, "and settled")  # type: ignore[misc]

@@ -1,0 +1,93 @@
+"""A saga keeps the retry policy it was born with."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, transaction
+
+from events.intake import publish
+from events.routing import Router
+from sagas import create
+from sagas.create import NewSaga
+from sagas.models import Saga
+from sagas.policy import RetryPolicy
+from tests.factories import EventFactory, SubscriptionFactory
+from tests.support.drive import until_terminal
+from tools.demo.receiver import Receiver, Reply
+
+pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
+
+
+def test_overrides_and_defaults_are_copied_when_the_saga_is_born(hub_settings):
+    hub_settings(max_retry_limit=7, base_delay=timedelta(seconds=11))
+    plain = SubscriptionFactory.create()
+    own = SubscriptionFactory.create(max_retry_limit=2, base_delay=timedelta(milliseconds=1500))
+    publish("order.created", {})
+
+    Router().route(10)
+
+    policies = {saga.subscription_id: (saga.max_retry_limit, saga.base_delay) for saga in Saga.objects.all()}
+    assert policies == {
+        plain.id: (7, timedelta(seconds=11)),
+        own.id: (2, timedelta(milliseconds=1500)),
+    }
+
+
+def test_a_changed_setting_or_override_holds_only_for_sagas_born_after_it(hub_settings, receiver: Receiver):
+    receiver.answer = lambda request: Reply(500)
+    hub_settings(max_retry_limit=2, base_delay=timedelta(milliseconds=1))
+    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+    publish("order.created", {"n": 1})
+    Router().route(10)
+
+    hub_settings(max_retry_limit=3)
+    subscription.max_retry_limit = 1
+    subscription.save()
+    publish("order.created", {"n": 2})
+    until_terminal()
+
+    before, after = Saga.objects.order_by("id")
+    assert (before.status, before.attempt_count, before.max_retry_limit) == ("DeadLettered", 2, 2)
+    assert (after.status, after.attempt_count, after.max_retry_limit) == ("DeadLettered", 1, 1)
+
+
+def test_the_database_refuses_to_change_what_a_saga_was_born_with():
+    _insert()
+    changes: list[dict[str, Any]] = [
+        {"max_retry_limit": 99},
+        {"base_delay": timedelta(days=1)},
+        {"generation": 5},
+    ]
+
+    for change in changes:
+        with pytest.raises(DatabaseError, match="keeps its event"), transaction.atomic():
+            Saga.objects.update(**change)
+
+
+def test_the_same_birth_again_changes_nothing():
+    event, subscription = _insert(limit=3)
+
+    create.insert([NewSaga(event.id, subscription.id, 0, RetryPolicy(9, timedelta(hours=1)))], 10)
+
+    saga = Saga.objects.get()
+    assert (saga.max_retry_limit, saga.base_delay) == (3, timedelta(seconds=1))
+
+
+def test_births_beyond_one_batch_are_all_made():
+    event = EventFactory.create()
+    policy = RetryPolicy(3, timedelta(seconds=1))
+    subscriptions = [SubscriptionFactory.create() for _ in range(7)]
+
+    create.insert([NewSaga(event.id, subscription.id, 0, policy) for subscription in subscriptions], 3)
+
+    assert Saga.objects.count() == 7
+    assert set(Saga.objects.values_list("status", "attempt_count", "generation")) == {("Pending", 0, 0)}
+
+
+def _insert(limit: int = 3):
+    event, subscription = EventFactory.create(), SubscriptionFactory.create()
+    create.insert([NewSaga(event.id, subscription.id, 0, RetryPolicy(limit, timedelta(seconds=1)))], 10)
+    return event, subscription

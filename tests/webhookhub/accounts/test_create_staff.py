@@ -1,0 +1,120 @@
+"""`manage.py create_staff`: a user of the console in a group, and no password on the command line."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from webhookhub.accounts.management.commands import create_staff
+from webhookhub.auditlog import actions
+from webhookhub.auditlog.models import Entry
+
+pytestmark = pytest.mark.django_db
+PASSWORD = "correct horse battery"
+
+
+def made(*arguments: str, **options: Any) -> str:
+    said = io.StringIO()
+    call_command("create_staff", *arguments, stdout=said, stderr=io.StringIO(), **options)
+    return said.getvalue()
+
+
+def test_the_password_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(create_staff.VARIABLE, PASSWORD)
+
+    said = made("anna", "--group", "support", "--group", "auditors")
+
+    assert said == "anna may use the console, in auditors, support.\n"
+    user = User.objects.get()
+    assert (user.is_staff, user.is_superuser, user.is_active) == (True, False, True)
+    assert set(user.groups.values_list("name", flat=True)) == {"support", "auditors"}
+    assert Client().login(username="anna", password=PASSWORD)
+    told = list(Entry.objects.order_by("id").values_list("action", "object_name", "via"))
+    assert told[:2] == [(actions.CREATE_USER, "anna", "command"), (actions.CHANGE_RIGHTS, "anna", "command")]
+
+
+def test_the_password_is_asked_for_twice_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
+    answers = iter([PASSWORD, "another", PASSWORD, PASSWORD])
+    monkeypatch.delenv(create_staff.VARIABLE, raising=False)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("getpass.getpass", lambda prompt: next(answers))
+
+    with pytest.raises(CommandError, match="the two passwords differ"):
+        made("anna", "--group", "support")
+    made("anna", "--group", "support")
+
+    assert Client().login(username="anna", password=PASSWORD)
+
+
+def test_without_a_terminal_it_says_how_else(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv(create_staff.VARIABLE, raising=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+
+    with pytest.raises(CommandError, match="set WEBHOOKHUB_STAFF_PASSWORD, or use --link"):
+        made("anna", "--group", "support")
+
+    assert not User.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["anna", "--group", "nobody"], "there is no group 'nobody'; there are auditors, operations, support"),
+        (["anna smith", "--group", "support"], "username: Enter a valid username"),
+        (["taken", "--group", "support"], "username: A user with that username already exists"),
+        (["anna", "--group", "support", "--email", "x"], "email: Enter a valid email"),
+        (["anna", "--group", "support", "--link", "hub"], "write it as https://hub.example.com"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nobody_is_made(arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(create_staff.VARIABLE, PASSWORD)
+    User.objects.create_user("taken")
+
+    with pytest.raises(CommandError, match=re.escape(said)):
+        made(*arguments)
+
+    assert User.objects.count() == 1
+
+
+@pytest.mark.parametrize("weak", ["short", "anna-anna"])
+def test_a_weak_password_is_refused(weak: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(create_staff.VARIABLE, weak)
+
+    with pytest.raises(CommandError, match=r"No user was made: (This|The) password"):
+        made("anna-anna", "--group", "support")
+
+    assert not User.objects.exists()
+
+
+def test_no_option_takes_a_password():
+    parser = create_staff.Command().create_parser("manage.py", "create_staff")
+
+    assert "--password" not in parser.format_help()
+
+
+def test_a_link_lets_them_set_it_themselves_and_works_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv(create_staff.VARIABLE, raising=False)
+    said = made("anna", "--group", "support", "--link", "https://hub.example.com/")
+    link = re.search(r"https://hub[.]example[.]com(/\S+)", said)
+    assert link
+    assert not User.objects.get().has_usable_password()
+    client = Client()
+
+    page = client.get(link[1], follow=True)
+    wrong = {"new_password1": PASSWORD, "new_password2": "another"}
+    assert "Choose the password" in page.content.decode()
+    assert "match" in client.post(page.redirect_chain[-1][0], wrong).content.decode()
+    right = {"new_password1": PASSWORD, "new_password2": PASSWORD}
+    assert client.post(page.redirect_chain[-1][0], right).status_code == 302
+
+    assert Client().login(username="anna", password=PASSWORD)
+    again = Client().get(link[1], follow=True).content.decode()
+    assert "used already or is too old" in again
+    entry = Entry.objects.get(action=actions.CHANGE_PASSWORD)
+    assert (entry.actor, entry.via) == ("anna (link)", "console")

@@ -1,0 +1,103 @@
+"""Every page that asks why takes and refuses the same, in the viewer's language; the trail shows it as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import translation
+
+from deadletters.models import Requeue
+from events.intake import publish
+from subscriptions.models import Subscription
+from subscriptions.version import fingerprint
+from tests.support import rows
+from tests.workflows import shop
+from webhookhub.auditlog import actions
+from webhookhub.auditlog.models import Entry
+from webhookhub.auditlog.record import record
+from workflows.models import Fact
+
+pytestmark = pytest.mark.django_db
+
+Form = tuple[str, dict[str, Any]]
+
+
+def _requeue() -> Form:
+    return reverse("admin:deadletters_deadletter_requeue"), {"ids": rows.dead_letter().pk}
+
+
+def _pause() -> Form:
+    return reverse("admin:subscriptions_subscription_pause", args=[rows.dead_letter().subscription_id]), {}
+
+
+def _replace() -> Form:
+    return reverse("admin:subscriptions_subscription_rotate", args=[rows.dead_letter().subscription_id]), {}
+
+
+def _backfill() -> Form:
+    subscription = rows.dead_letter().subscription
+    publish(subscription.event_type, {"n": 1})  # one that was not delivered yet: doing nothing leaves no reason behind
+    return reverse("admin:subscription_backfill", args=[subscription.pk]), {"since": "2026-01-01 00:00"}
+
+
+def _edit() -> Form:
+    subscription = Subscription.objects.get(pk=rows.dead_letter().subscription_id)
+    given = {"event_type": "order.paid", "callback_url": subscription.callback_url, "active": "on", "description": "d"}
+    return rows.change("subscriptions_subscription", subscription.pk), {**given, "seen": fingerprint(subscription)}
+
+
+def _workflow() -> Form:
+    saga = shop.declined("o-1")
+    return reverse("admin:workflows_instance_act", args=[saga.pk, "close"]), {"token": "0" * 32}
+
+
+FORMS: dict[str, Callable[[], Form]] = {
+    "requeue": _requeue,
+    "pause": _pause,
+    "replace": _replace,
+    "backfill": _backfill,
+    "edit": _edit,
+    "workflow": _workflow,
+}
+
+
+def form_in(answer: Any) -> Any:
+    context = answer.context
+    return context["adminform"].form if "adminform" in context else context["form"]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_page_that_asks_why_takes_and_refuses_the_same(superuser: Client, name: str):
+    address, given = FORMS[name]()
+    entries = Entry.objects.count()
+    hostile = {**given, "reason": "a\u202eb"}
+    answer = superuser.post(address, hostile)
+    assert answer.status_code == 200
+    assert form_in(answer).errors["reason"][0].startswith("Reason must hold no control characters")
+    chinese = superuser.post(address, hostile, headers={"accept-language": "zh-TW"})
+    translation.deactivate()  # a request leaves its language to the thread
+    assert form_in(chinese).errors["reason"][0].startswith("原因")
+    assert Entry.objects.count() == entries
+    assert not Requeue.objects.exists()
+
+    superuser.post(address, {**given, "reason": "端點已修復\u3000👩\u200d🔧"})
+
+    kept = set(Entry.objects.values_list("reason", flat=True)) | set(Fact.objects.values_list("reason", flat=True))
+    assert "端點已修復\u3000👩\u200d🔧" in kept
+
+
+def test_the_trail_shows_what_cannot_be_seen_in_what_it_holds(superuser: Client):
+    """Of an earlier time, or of another way in."""
+    record(actions.TEST, kind="subscription", name="a\u202eb", by="c\u202ed", reason="e\u202ef \x1b[2J")
+    entry = Entry.objects.get(action=actions.TEST)
+
+    for address in (rows.listing("auditlog_entry"), rows.change("auditlog_entry", entry.pk)):
+        page = superuser.get(address).content.decode()
+        assert "\u202e" not in page
+        assert "\x1b" not in page
+        for shown in ("a\\u202eb", "c\\u202ed", "e\\u202ef \\u001b[2J"):
+            assert shown in page

@@ -1,0 +1,222 @@
+"""One box that finds what support holds in its hands, by indexes, and takes any garbage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from events.models import Event
+from sagas.models import Saga
+from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
+from tests.support import rows
+from tests.webhookhub.console.test_list_search import GARBAGE
+from tests.workflows import shop
+from webhookhub.console import search
+from webhookhub.egress.urls import normalise
+from workflows.models import Instance
+
+pytestmark = pytest.mark.django_db
+
+MOST_QUERIES = 15
+
+
+def found(client: Client, term: str) -> Any:
+    answer = client.get(reverse("admin:find"), {"q": term})
+    assert answer.status_code == 200
+    return answer.context["found"]
+
+
+@pytest.mark.parametrize("named", ["uid", "external_id", "correlation_id"])
+def test_a_delivery_is_found_by_each_identifier_of_its_event(viewer: Client, named: str):
+    rows.dead_letter("other")
+    letter = rows.dead_letter("wanted")
+    term = str(getattr(Event.objects.get(pk=letter.event_id), named))
+
+    hits = found(viewer, f"  {term} ")
+
+    assert [saga.pk for saga in hits.deliveries] == [letter.saga_id]
+    assert [event.pk for event in hits.events] == [letter.event_id]
+
+
+def test_a_delivery_is_found_by_its_number(viewer: Client):
+    saga: Any = SagaFactory()
+    SagaFactory()
+
+    assert [each.pk for each in found(viewer, str(saga.pk)).deliveries] == [saga.pk]
+
+
+@pytest.mark.parametrize("term", ["hooks.example.com", "https://HOOKS.example.com:8443/a"])
+def test_subscriptions_are_found_by_their_host(viewer: Client, term: str):
+    wanted = [
+        SubscriptionFactory(callback_url="https://hooks.example.com/a"),
+        SubscriptionFactory(callback_url="https://hooks.example.com:8443/b"),
+    ]
+    SubscriptionFactory(callback_url="https://hooks.example.com.evil.example.org/a")
+    SubscriptionFactory(callback_url="https://other.example.com/hooks.example.com")
+
+    assert {each.pk for each in found(viewer, term).subscriptions} == {each.pk for each in wanted}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("stored", "term"),
+    [
+        ("https://例子.測試/hook", "例子.測試"),
+        ("https://例子.測試/hook", "例子。測試"),
+        ("https://例子.測試:8443/hook", "https://例子.測試/else"),
+        ("https://bücher.example.com/hook", "BÜCHER.example.com:8443"),
+        ("https://bücher.example.com/hook", "xn--bcher-kva.example.com"),
+        ("https://[2606:4700::1111]/hook", "2606:4700::1111"),
+        ("https://[2606:4700::1111]/hook", "2606:4700:0:0::1111"),
+        ("https://[2606:4700::1111]:8443/hook", "[2606:4700::1111]:8443"),
+    ],
+)
+def test_a_host_is_read_as_it_is_stored_however_it_is_written(stored: str, term: str):
+    named = search.host_of(term)
+
+    assert named
+    assert normalise(stored).removeprefix(f"https://{named}") in ("/hook", ":8443/hook")
+
+
+def test_a_subscription_is_found_by_an_international_host(viewer: Client):
+    wanted: Any = SubscriptionFactory(callback_url=normalise("https://例子.測試/hook"))
+    SubscriptionFactory(callback_url="https://hooks.example.com/a")
+
+    assert [each.pk for each in found(viewer, "例子。測試").subscriptions] == [wanted.pk]
+
+
+@pytest.mark.parametrize("term", ["例子", "https://例子.測試/hook", " 測試 "])
+def test_the_list_of_subscriptions_finds_an_international_name_and_a_part_of_it(viewer: Client, term: str):
+    wanted: Any = SubscriptionFactory(callback_url=normalise("https://例子.測試/hook"))
+    SubscriptionFactory(callback_url="https://hooks.example.com/a")
+
+    answer = viewer.get(rows.listing("subscriptions_subscription"), {"q": term})
+
+    assert [row.pk for row in answer.context["cl"].result_list] == [wanted.pk]
+
+
+def test_the_list_of_subscriptions_still_finds_a_description_in_any_script(viewer: Client):
+    wanted: Any = SubscriptionFactory(description="例子商店")
+    SubscriptionFactory()
+
+    answer = viewer.get(rows.listing("subscriptions_subscription"), {"q": "例子"})
+
+    assert [row.pk for row in answer.context["cl"].result_list] == [wanted.pk]
+
+
+def test_a_wildcard_is_no_wildcard_in_a_host(viewer: Client):
+    SubscriptionFactory(callback_url="https://hooks.example.com/a")
+
+    for term in ("%.example.com", "hooks_example.com", "_ooks.example.com"):
+        assert found(viewer, term).is_empty
+
+
+def test_dead_letters_are_found_by_their_error_code(viewer: Client):
+    wanted = rows.dead_letter("http_503")
+    rows.dead_letter("timeout")
+
+    assert [letter.pk for letter in found(viewer, "HTTP_503").letters] == [wanted.pk]
+    assert found(viewer, "http_504").is_empty
+
+
+def test_garbage_finds_nothing_and_breaks_nothing():
+    rows.dead_letter()
+    root = User.objects.create_superuser("root")
+
+    for term in GARBAGE:
+        assert search.find(term, root).is_empty, term
+
+
+@pytest.mark.parametrize("term", ["a\0b", "'; DROP TABLE events; --", "9" * 5000])
+def test_the_page_takes_garbage(viewer: Client, term: str):
+    rows.dead_letter()
+
+    assert found(viewer, term).is_empty
+
+
+@pytest.mark.parametrize("named", ["saga_id", "correlation_key", "aggregate_id"])
+def test_a_workflow_is_found_by_each_of_its_identifiers(staff: Callable[..., Client], named: str):
+    shop.completed("o-1")
+    wanted = shop.declined("o-2")
+    Instance.objects.filter(pk=wanted.pk).update(aggregate_id="basket-2")
+    wanted.refresh_from_db()
+    term = str(getattr(wanted, named))
+
+    assert [each.pk for each in found(staff("anna", "view_instance"), f" {term} ").workflows] == [wanted.pk]
+    assert not found(staff("eve", "view_event", "view_saga"), term).workflows
+
+
+def test_the_page_leads_to_the_workflow(staff: Callable[..., Client]):
+    saga = shop.declined("o-<b>2")
+
+    page = staff("anna", "view_instance").get(reverse("admin:find"), {"q": str(saga.saga_id).upper()}).content.decode()
+
+    assert f'<a href="{rows.change("workflows_instance", saga.pk)}">{saga.saga_id}</a>' in page
+    assert "o-&lt;b&gt;2" in page
+    assert "Nothing was found" not in page
+
+
+def test_workflows_are_found_whether_their_definitions_can_be_read_or_not(
+    staff: Callable[..., Client], tmp_path: Path, hub_settings: Callable[..., None]
+):
+    saga = shop.declined("o-2")
+    (tmp_path / "broken.toml").write_text("name = ")
+    hub_settings(workflow_definitions=(tmp_path,))
+
+    assert [each.pk for each in found(staff("anna", "view_instance"), "o-2").workflows] == [saga.pk]
+
+
+def test_nothing_found_says_what_can_be_searched_for(viewer: Client):
+    page = viewer.get(reverse("admin:find"), {"q": "<script>alert(1)</script>"}).content.decode()
+
+    assert "Nothing was found" in page
+    assert "an error code, such as http_503 or timeout" in page
+    assert "a workflow's saga id, correlation id or aggregate id" in page
+    assert "<script>alert" not in page
+    assert "Nothing was found" not in viewer.get(reverse("admin:find")).content.decode()
+
+
+def test_only_what_somebody_may_see_is_found(staff: Callable[..., Client]):
+    letter = rows.dead_letter("http_503")
+    term = str(letter.event.uid)
+
+    assert found(staff("nobody"), term).is_empty
+    hits = found(staff("eve", "view_event"), term)
+    assert len(hits.events) == 1
+    assert not hits.deliveries
+    assert found(staff("letters", "view_deadletter"), "http_503").letters
+    assert found(staff("hosts", "view_event"), "127.0.0.1").is_empty
+
+
+def test_a_stranger_is_sent_to_the_login(client: Client):
+    assert client.get(reverse("admin:find"), {"q": "x"}).status_code == 302
+
+
+def test_a_search_costs_few_queries_and_lists_a_bounded_number(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(search, "MOST", 5)
+    subscriptions = [SubscriptionFactory() for _ in range(4)]
+    for number in range(8):
+        event = EventFactory(source=f"source-{number}", external_id="same", correlation_id="same")
+        for subscription in subscriptions:
+            SagaFactory(event=event, subscription=subscription)
+    for number in range(8):
+        saga = shop.waiting_for_payment(f"o-{number}")
+    Instance.objects.update(aggregate_id="same")
+    user = User.objects.create_user("anna", is_staff=True)
+    user.groups.add(Group.objects.get(name="support"))
+    client = Client()
+    client.force_login(user)
+
+    for term in ("same", "http_503", "127.0.0.1", str(Event.objects.order_by("id")[0].uid), str(saga.saga_id), "1"):
+        with CaptureQueriesContext(connection) as queries:
+            hits = found(client, term)
+        assert len(queries) <= MOST_QUERIES, term
+        assert max(map(len, (hits.deliveries, hits.events, hits.subscriptions, hits.workflows))) <= 5
+    assert Saga.objects.count() == 32

@@ -1,0 +1,260 @@
+"""The pages in Traditional Chinese: complete, compiled, and shown to whoever asks for them."""
+
+from __future__ import annotations
+
+import ast
+import gettext
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import translation
+from django.utils.translation.template import templatize
+
+from subscriptions.forms import SubscriptionForm
+from subscriptions.verification import in_words
+from tests.factories import SubscriptionFactory
+from tests.support import rows
+from tests.test_architecture import ALLOWED
+from webhookhub.console import model_names
+from webhookhub.egress.errors import MEANING
+
+ROOT = Path(__file__).resolve().parents[3]
+FOLDER = ROOT / "locale" / "zh_Hant" / "LC_MESSAGES"
+MARKS = {"_", "gettext", "gettext_lazy", "gettext_noop", "ngettext", "ngettext_lazy"}
+PLACEHOLDER = re.compile(r"%\(\w+\)s|\{\w*\}")
+
+
+def entries() -> list[dict[str, str]]:
+    """The source's entries but the first, which is the header."""
+    found = []
+    for block in (FOLDER / "django.po").read_text().strip().split("\n\n"):
+        texts: dict[str, str] = {}
+        name = ""
+        for line in block.splitlines():
+            match = re.match(r'(msg\w+(?:\[0\])?) (".*")', line)
+            if match:
+                name = match[1]
+                texts[name] = ast.literal_eval(match[2])
+            elif line.startswith('"'):
+                texts[name] += ast.literal_eval(line)
+            elif line.startswith("#,"):
+                texts["flags"] = line
+        found.append(texts)
+    return found[1:]
+
+
+def translated() -> dict[str, str]:
+    return {each["msgid"]: each.get("msgstr") or each.get("msgstr[0]", "") for each in entries()}
+
+
+def marked() -> Iterator[tuple[str, str]]:
+    """Each text that the product marks for translation, and where."""
+    for package in ALLOWED:
+        for file in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MARKS:
+                    first = node.args[0] if node.args else None
+                    if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                        yield first.value, str(file.relative_to(ROOT))
+    for file in (ROOT / "templates").rglob("*.html"):
+        text = templatize(file.read_text(), origin=str(file))
+        for quoted in re.findall(r"""\b(?:n?gettext|_)\(\s*u?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", text):
+            yield ast.literal_eval(quoted), str(file.relative_to(ROOT))
+
+
+def test_nothing_is_untranslated_or_doubtful():
+    assert len(entries()) > 300
+    assert [each["msgid"] for each in entries() if "fuzzy" in each.get("flags", "")] == []
+    assert [text for text, chinese in translated().items() if not chinese.strip()] == []
+
+
+def test_a_signing_secret_has_one_name_and_is_not_called_a_key():
+    about_secrets = {
+        text: chinese
+        for text, chinese in translated().items()
+        if "signing secret" in text.lower() or text in ("secret", "previous secret", "previous secret until")
+    }
+
+    assert len(about_secrets) > 6
+    assert [text for text, chinese in about_secrets.items() if "密鑰" not in chinese or "金鑰" in chinese] == []
+
+
+def test_everything_that_is_marked_is_translated():
+    known = translated()
+
+    missing = sorted({f"{where}: {text!r}" for text, where in marked() if text not in known})
+
+    assert not missing, "make messages, then translate:\n" + "\n".join(missing)
+
+
+def test_what_is_filled_in_is_the_same_in_both_languages():
+    for each in entries():
+        chinese = each.get("msgstr") or each["msgstr[0]"]
+        wanted = PLACEHOLDER.findall(each.get("msgid_plural") or each["msgid"])
+        assert sorted(PLACEHOLDER.findall(chinese)) == sorted(wanted), each["msgid"]
+        assert each["msgid"].count("<") == chinese.count("<"), each["msgid"]
+
+
+def test_the_compiled_file_says_what_the_source_says():
+    with (FOLDER / "django.mo").open("rb") as file:
+        compiled = gettext.GNUTranslations(file)
+
+    known = translated()
+    for each in entries():
+        text, plural = each["msgid"], each.get("msgid_plural")
+        said = compiled.ngettext(text, plural, 1) if plural else compiled.gettext(text)
+        assert said == known[text]
+    catalogue = compiled._catalog  # type: ignore[attr-defined]
+    assert {key if isinstance(key, str) else key[0] for key in catalogue} - {""} == set(known)
+
+
+def test_the_names_of_tables_and_columns_and_every_error_are_among_them():
+    with translation.override("en"):
+        assert model_names.found() == set(model_names.NAMES)
+    assert set(MEANING.values()) <= set(translated())
+
+
+@pytest.fixture
+def reader(db: None) -> Iterator[Client]:
+    """Whose browser asks for Chinese, as one in Taiwan does."""
+    client = Client(headers={"accept-language": "zh-TW,zh;q=0.9,en;q=0.8"})
+    client.force_login(User.objects.create_superuser("root"))
+    yield client
+    translation.deactivate()  # a request leaves its language to the thread
+
+
+def test_a_browser_in_taiwan_gets_chinese_pages(reader: Client):
+    letter = rows.dead_letter("http_503")
+
+    overview = reader.get(reverse("admin:index")).content.decode()
+    delivery = reader.get(rows.change("sagas_saga", letter.saga_id)).content.decode()
+    listing = reader.get(rows.listing("sagas_saga")).content.decode()
+
+    assert '<html lang="zh-hant"' in overview
+    assert "成功率" in overview
+    assert "端點回應 503" in delivery
+    assert "第 3 次嘗試失敗" in delivery
+    assert "下次嘗試" in listing
+
+
+def test_english_is_shown_to_everybody_else(superuser: Client):
+    assert "Success rate" in superuser.get(reverse("admin:index")).content.decode()
+
+
+def test_the_viewers_choice_outweighs_the_browser(reader: Client):
+    assert "繁體中文" in reader.get(reverse("admin:index")).content.decode()
+
+    reader.post(reverse("set_language"), {"language": "en", "next": "/admin/"})
+
+    assert "Success rate" in reader.get(reverse("admin:index")).content.decode()
+
+
+def test_programs_are_answered_in_one_language(reader: Client):
+    answer = reader.get("/api/v1/nothing", headers={"accept-language": "zh-TW"})
+
+    assert answer.content.isascii()
+    assert "Content-Language" not in answer
+
+
+def test_every_page_can_be_opened_in_chinese(reader: Client):
+    for name, pk in rows.one_of_each("http_503").items():
+        assert reader.get(rows.listing(name)).status_code == 200
+        assert reader.get(rows.change(name, pk)).status_code == 200
+    assert reader.get(rows.add("subscriptions_subscription")).status_code == 200
+    assert reader.get(reverse("admin:find"), {"q": "x"}).status_code == 200
+
+
+CHINESE = re.compile("[\u4e00-\u9fff]")
+SUBSCRIPTION = {"event_type": "order.created", "callback_url": "https://127.0.0.1:1025/hook", "signing_scheme": "v1"}
+WRONG = [
+    {"event_type": ""},
+    {"event_type": "a b"},
+    {"event_type": "x" * 101},
+    {"callback_url": ""},
+    {"callback_url": "http://127.0.0.1/"},
+    {"callback_url": "https://127.0.0.1:22/"},
+    {"callback_url": "https://u:p@127.0.0.1/"},
+    {"callback_url": "https://10.1.2.3/"},
+    {"callback_url": "https://hooks..example.com/"},
+    {"callback_url": "https://hooks.example.com/" + "x" * 500},
+    {"max_retry_limit": "0"},
+    {"base_delay": "soon"},
+    {"headers": "no header"},
+    {"headers": "Host: a"},
+    {"headers": "X-A: 1\nX-A: 2"},
+    {"signing_scheme": "v9"},
+    {},
+]
+
+
+@pytest.mark.django_db
+def test_what_is_wrong_with_a_subscription_is_said_in_chinese():
+    SubscriptionFactory(event_type=SUBSCRIPTION["event_type"], callback_url=SUBSCRIPTION["callback_url"])
+
+    with translation.override("zh-hant"):
+        for wrong in WRONG:
+            said = [str(text) for texts in SubscriptionForm(SUBSCRIPTION | wrong).errors.values() for text in texts]
+            assert said, wrong
+            assert [text for text in said if not CHINESE.search(text)] == []
+
+
+def test_what_is_wrong_with_a_form_is_said_in_chinese_on_its_page(reader: Client):
+    number = rows.one_of_each()["subscriptions_subscription"]
+    subscription = reader.post(rows.add("subscriptions_subscription"), SUBSCRIPTION | {"callback_url": "http://a/"})
+    backfill = reader.post(reverse("admin:subscription_backfill", args=[number]), {"since": "soon"})
+    pause = reader.post(reverse("admin:subscriptions_subscription_pause", args=[number]), {"reason": " "})
+    letters = reader.get(rows.listing("deadletters_deadletter", "?since=soon&subscription=x&event_type=%20a"))
+    key = reader.post(rows.add("api_apikey"), {"name": " \u0007", "scopes": ["subscriptions:write"], "source": "shop"})
+
+    forms = [
+        subscription.context["adminform"].form,
+        backfill.context["form"],
+        pause.context["form"],
+        letters.context["cl"].filter_form,
+        key.context["adminform"].form,
+    ]
+
+    for form in forms:
+        said = [text for texts in form.errors.values() for text in texts]
+        assert said
+        assert [text for text in said if not CHINESE.search(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("stored", "chinese"),
+    [
+        ("the endpoint sent the challenge back", "端點已送回驗證碼"),
+        ("the endpoint answered 204 but did not send the challenge back", "端點回應 204，但沒有送回驗證碼"),
+        ("the endpoint answered 503", "端點回應 503"),
+        (MEANING["timeout"], "端點沒有及時回應"),
+        ("<b>of old</b>", "<b>of old</b>"),
+    ],
+)
+def test_the_result_of_a_verification_is_said_in_chinese(stored: str, chinese: str):
+    with translation.override("zh-hant"):
+        assert in_words(stored) == chinese
+
+
+def test_the_result_of_a_verification_is_shown_in_the_viewers_language_and_as_text(reader: Client):
+    for stored, shown in (
+        ("the endpoint answered 503", "端點回應 503"),
+        ("<b>of old</b>", "&lt;b&gt;of old&lt;/b&gt;"),
+    ):
+        subscription = SubscriptionFactory.create(verification_result=stored)
+
+        assert shown in reader.get(rows.change("subscriptions_subscription", subscription.pk)).content.decode()
+
+
+def test_the_head_of_a_page_calls_its_row_in_the_viewers_language(reader: Client):
+    letter = rows.dead_letter()
+
+    for name, pk, called in (
+        ("sagas_saga", letter.saga_id, f"投遞 {letter.saga_id}"),
+        ("deadletters_deadletter", letter.pk, f"死信 {letter.pk}"),
+    ):
+        assert f">{called}</a>" in " ".join(reader.get(rows.change(name, pk)).content.decode().split())

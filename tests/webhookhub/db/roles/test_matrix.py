@@ -1,0 +1,145 @@
+"""Every role tries everything on every table, on the real server: what is declared works, all else is denied.
+
+The expectation is made from the declaration, which test_specification.py compares with the specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from tests.support import rows
+from tests.workflows import support as workflows
+from webhookhub.db.roles import BY_NAME, ROLES, Role
+from webhookhub.db.vendors import error_code
+
+from .accounts import connected_as
+
+pytestmark = pytest.mark.mysql_family
+
+DENIED = {1142, 1143}
+DUPLICATE = 1062
+REFERENCED = 1451
+
+Table = dict[str, Any]
+
+
+@pytest.fixture
+def tables(granted: None, committed: None) -> dict[str, Table]:
+    """Every table of the database, those of Django included, with the values of a row if it has any."""
+    from django.contrib.admin.models import LogEntry
+    from django.contrib.auth.models import Group, Permission, User
+    from django.contrib.contenttypes.models import ContentType
+    from django.contrib.sessions.models import Session
+
+    from api.models import ApiKey
+    from deadletters.models import DeadLetter, Requeue
+    from events.intake import publish
+    from webhookhub.auditlog.models import Entry
+    from webhookhub.db import clock
+    from webhookhub.stats.models import MINUTE, Counter, Period
+    from workflows import services
+
+    rows.one_of_each()
+    Requeue.objects.create(dead_letter=DeadLetter.objects.get(), requested_by="a", reason="r", request_token="t")
+    ApiKey.objects.create(key_id="k", secret_sha256="s", name="n", scopes="read", created_by="a")
+    Entry.objects.create(actor="a", via="console", action="x", object_type="x", object_name="x", details="{}")
+    Counter.objects.create(name="n", label="l", shard=0)
+    Period.objects.create(period=MINUTE, starts_at=clock.now(), subscription_id=1, shard=0)
+    tracker = workflows.tracked()
+    publish("order.submitted", {}, correlation_id="k")
+    tracker.track(10)
+    publish("order.submitted", {}, correlation_id="k")
+    services.act(workflows.instance("k"), "closed", idempotency_key="k", actor="a", reason="r")
+    user = User.objects.create_user("anna")
+    user.groups.add(Group.objects.get(name="support"))
+    user.user_permissions.add(Permission.objects.order_by("pk")[0])
+    Session.objects.create(session_key="k", session_data="", expire_date=clock.now())
+    LogEntry.objects.create(user=user, content_type=ContentType.objects.order_by("pk")[0], action_flag=1)
+    with connection.cursor() as cursor:
+        names = connection.introspection.table_names(cursor)
+        found = {}
+        for name in names:
+            cursor.execute(f"SELECT * FROM {name} LIMIT 1")
+            values = cursor.fetchone()
+            assert values is not None, f"{name} is empty: nothing could be shown with it"
+            found[name] = dict(zip([column[0] for column in cursor.description], values, strict=True))
+    # The server's own: nobody sets it, privilege or not.
+    del found["webhook_delivery_jobs"]["active_saga_id"]
+    found["subscriptions"]["verified"] = 0  # none is born verified
+    return found
+
+
+def outcome(other: BaseDatabaseWrapper, sql: str, parameters: list[Any] | None = None) -> int:
+    """0 or the server's error; nothing stays done."""
+    other.set_autocommit(False)
+    try:
+        with other.cursor() as cursor:
+            cursor.execute(sql, parameters)
+            cursor.fetchall()
+        return 0
+    except DatabaseError as error:
+        return error_code(error) or -1
+    finally:
+        other.rollback()
+        other.set_autocommit(True)
+
+
+def attempts(name: str, row: Table, role: Role) -> Iterator[tuple[str, str, list[Any] | None, set[int]]]:
+    """(what, statement, parameters, outcomes that are right)"""
+    for column in row:
+        right = {0} if role.may("SELECT", name, column) else DENIED
+        yield f"SELECT {column}", f"SELECT {column} FROM {name}", None, right
+        if role.may("UPDATE", name, column):
+            yield f"UPDATE {column}", f"UPDATE {name} SET {column} = {column}", None, {0}
+        else:
+            # No column is read here: what is denied is the update.
+            yield f"UPDATE {column}", f"UPDATE {name} SET {column} = NULL", None, DENIED
+    columns, places = ", ".join(row), ", ".join(["%s"] * len(row))
+    # The very row again: it gets as far as the key if it gets past the privileges.
+    insert = f"INSERT INTO {name} ({columns}) VALUES ({places})"
+    yield "INSERT", insert, list(row.values()), {DUPLICATE} if role.may("INSERT", name) else DENIED
+    yield "DELETE", f"DELETE FROM {name}", None, {0, REFERENCED} if role.may("DELETE", name) else DENIED
+
+
+@pytest.mark.parametrize("role", [role.name for role in ROLES])
+def test_a_role_can_do_what_is_declared_and_nothing_else(tables: dict[str, Table], role: str):
+    wrong, tried = {}, 0
+    with connected_as(role) as other:
+        for name, row in tables.items():
+            for what, sql, parameters, right in attempts(name, row, BY_NAME[role]):
+                found = outcome(other, sql, parameters)
+                tried += 1
+                if found not in right:
+                    wrong[name, what] = (found, right)
+
+    assert wrong == {}
+    assert tried > 200
+
+
+@pytest.mark.parametrize("role", [role.name for role in ROLES])
+def test_no_role_can_change_the_tables_the_triggers_or_the_grants(tables: dict[str, Table], role: str):
+    schema = [
+        "TRUNCATE TABLE events",
+        "DROP TABLE events",
+        "ALTER TABLE events COMMENT = 'x'",
+        "CREATE TABLE roles_probe (id INT)",
+        "CREATE INDEX roles_probe ON events (source)",
+        "DROP TRIGGER trg_event_no_update",
+        "CREATE TRIGGER roles_probe BEFORE INSERT ON events FOR EACH ROW SET NEW.source = ''",
+        "LOCK TABLES events WRITE",
+        "CREATE VIEW roles_probe AS SELECT 1",
+        "CREATE USER hub_roles_probe",
+        "GRANT SELECT ON events TO CURRENT_USER",
+        "SET GLOBAL log_bin_trust_function_creators = 1",
+        "SELECT * FROM mysql.user",
+    ]
+
+    with connected_as(role) as other:
+        found = {sql: outcome(other, sql) for sql in schema}
+
+    assert {sql: code for sql, code in found.items() if code not in {1044, 1142, 1143, 1227, 1370}} == {}

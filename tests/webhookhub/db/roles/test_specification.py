@@ -1,0 +1,114 @@
+"""The declaration is what the specification's permission sections allow and deny, written out here by hand.
+
+(With test_matrix.py, which shows that the server's grants are the declaration: what the specification denies, the
+server denies.)
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from webhookhub.db.roles import BY_NAME
+
+# The specification's permission sections. (role, privilege, table): the tables of the spec by its own names.
+EVENTS, SUBSCRIPTIONS, SAGAS, JOBS, LETTERS = (
+    "events",
+    "subscriptions",
+    "webhook_delivery_sagas",
+    "webhook_delivery_jobs",
+    "dead_letters",
+)
+SPECIFIED = (EVENTS, SUBSCRIPTIONS, SAGAS, JOBS, LETTERS)
+WRITES = ("INSERT", "UPDATE", "DELETE")
+
+ALLOW = {
+    "event_ingest_writer": {("INSERT", EVENTS), ("SELECT", EVENTS), ("SELECT", SUBSCRIPTIONS)},
+    "router_worker": {("SELECT", EVENTS), ("SELECT", SUBSCRIPTIONS), ("INSERT", SAGAS)},
+    "saga_orchestrator": {
+        ("SELECT", SAGAS),
+        ("INSERT", SAGAS),
+        ("UPDATE", SAGAS),
+        ("INSERT", JOBS),
+        ("UPDATE", JOBS),
+        ("SELECT", EVENTS),
+        ("SELECT", SUBSCRIPTIONS),
+    },
+    "worker": {
+        ("SELECT", JOBS),
+        ("UPDATE", JOBS),
+        ("SELECT", EVENTS),
+        ("SELECT", SUBSCRIPTIONS),
+        ("SELECT", SAGAS),
+    },
+    "dead_letter_operator": {("SELECT", LETTERS), ("INSERT", SAGAS)},
+}
+DENY = {
+    "event_ingest_writer": {
+        ("UPDATE", EVENTS),
+        ("DELETE", EVENTS),
+        *((word, table) for word in WRITES for table in (SAGAS, JOBS, LETTERS)),
+    },
+    # "Create jobs; change saga status."
+    "router_worker": {("INSERT", JOBS), ("UPDATE", SAGAS)},
+    "saga_orchestrator": {
+        ("DELETE", SAGAS),
+        *((word, table) for word in WRITES for table in (EVENTS, SUBSCRIPTIONS)),
+    },
+    "worker": {
+        # r02: "INSERT saga, DELETE saga, write to dead_letters"; r04: "workers must never update saga records" either.
+        *((word, SAGAS) for word in WRITES),
+        *((word, LETTERS) for word in WRITES),
+        # r02 2.3: "create new jobs"
+        ("INSERT", JOBS),
+    },
+    "dead_letter_operator": {("UPDATE", SAGAS), ("DELETE", SAGAS), ("UPDATE", EVENTS), ("UPDATE", SUBSCRIPTIONS)},
+}
+# What the work needs beyond the words of the specification, and why it is no way round them.
+BESIDES = {
+    # The engine dead-letters through the deadletters module, and reads the results that it settles.
+    "saga_orchestrator": {("INSERT", LETTERS), ("SELECT", LETTERS), ("SELECT", JOBS)},
+    # To name the saga in the log, and to answer with it.
+    "router_worker": {("SELECT", SAGAS)},
+    "dead_letter_operator": {("SELECT", SAGAS), ("SELECT", EVENTS), ("SELECT", SUBSCRIPTIONS)},
+}
+
+
+@pytest.mark.parametrize("role", sorted(ALLOW))
+def test_the_declaration_grants_nothing_that_the_specification_does_not_allow(role: str):
+    beyond = {
+        (word, table)
+        for table in SPECIFIED
+        for word in ("SELECT", *WRITES)
+        if _columns(role, word, table) and (word, table) not in ALLOW[role] | BESIDES.get(role, set())
+    }
+
+    assert beyond == set()
+
+
+@pytest.mark.parametrize("role", sorted(ALLOW))
+def test_the_declaration_denies_what_the_specification_denies(role: str):
+    assert not DENY[role] & (ALLOW[role] | BESIDES.get(role, set()))
+    assert {(word, table) for word, table in DENY[role] if _columns(role, word, table)} == set()
+
+
+@pytest.mark.parametrize("role", sorted(ALLOW))
+def test_the_declaration_grants_what_the_specification_allows(role: str):
+    assert {(word, table) for word, table in ALLOW[role] if not _columns(role, word, table)} == set()
+
+
+def test_nobody_but_the_orchestrator_updates_a_sagas_state_and_nobody_deletes_what_is_kept():
+    for role in BY_NAME:
+        assert bool(_columns(role, "UPDATE", SAGAS)) is (role == "saga_orchestrator")
+        for table in SPECIFIED:
+            assert not _columns(role, "DELETE", table)
+    assert _columns("saga_orchestrator", "UPDATE", JOBS) == {"settled_at"}
+
+
+def test_a_worker_and_a_cleaner_write_neither_what_a_job_is_about_nor_that_it_is_settled():
+    for role in ("worker", "lease_cleaner"):
+        kept = {"", "id", "saga_id", "attempt_no", "attempt_at", "settled_at"}
+        assert not _columns(role, "UPDATE", JOBS) & kept
+
+
+def _columns(role: str, word: str, table: str) -> set[str]:
+    return BY_NAME[role].columns(word, table)

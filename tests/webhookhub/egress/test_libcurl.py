@@ -1,0 +1,241 @@
+"""What becomes of a request, by what the endpoint does with it."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import ssl
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pycurl
+import pytest
+
+from tests.support.raw_endpoint import RawEndpoint, answering, read_request
+from tests.webhookhub.egress.conftest import post
+from tools.demo.receiver import Receiver, Reply
+from webhookhub.conf import hub
+from webhookhub.egress.engine import send
+from webhookhub.egress.transfer import KEPT_BODY_BYTES, MAX_RESPONSE_BYTES, Slot
+from webhookhub.egress.watchdog import Watchdog
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+@pytest.mark.parametrize("status", [200, 204, 299])
+def test_any_2xx_is_a_success(receiver: Receiver, status: int):
+    receiver.answer = lambda request: Reply(status, b"")
+
+    answer = send(post(receiver.url("/a?b=c"), b'{"n":1}', ("X-One: 1",)))
+
+    assert (answer.error_code, answer.status) == (None, status)
+    [received] = receiver.received
+    assert (received.path, received.body) == ("/a?b=c", b'{"n":1}')
+    assert received.headers["x-one"] == "1"
+    assert received.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("status", [300, 302, 304, 399])
+def test_a_redirect_is_an_error_and_is_not_followed(receiver: Receiver, status: int):
+    receiver.answer = lambda request: Reply(status, b"", (("Location", receiver.url("/elsewhere")),))
+
+    answer = send(post(receiver.url("/here")))
+
+    assert (answer.error_code, answer.status) == ("redirect", status)
+    assert [request.path for request in receiver.received] == ["/here"]
+
+
+@pytest.mark.parametrize("status", [400, 401, 429, 503, 599])
+def test_an_error_status_is_its_own_code(receiver: Receiver, status: int):
+    receiver.answer = lambda request: Reply(status, b"no", (("Retry-After", " 17 "),))
+
+    answer = send(post(receiver.url()))
+
+    assert (answer.error_code, answer.status, answer.body) == (f"http_{status}", status, b"no")
+    assert answer.retry_after == ("17" if status in (429, 503) else None)
+
+
+@pytest.mark.parametrize(("own", "expected"), [(b"", None), (b"Retry-After: 5\r\n", "5")])
+def test_a_retry_after_counts_only_in_the_answer_itself(trusted: Path, own: bytes, expected: str | None):
+    hints = b"HTTP/1.1 103 Early Hints\r\nRetry-After: 86400\r\n\r\n"
+    refusal = b"HTTP/1.1 503 Not now\r\n" + own + b"Content-Length: 0\r\n\r\n"
+    with RawEndpoint(trusted, answering(hints, refusal)) as endpoint:
+        answer = send(post(endpoint.url))
+
+    assert (answer.error_code, answer.retry_after) == ("http_503", expected)
+
+
+def test_a_refused_connection_is_a_connect_error(trusted: Path):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+    answer = send(post(f"https://127.0.0.1:{port}/"))
+
+    assert (answer.error_code, answer.status) == ("connect_error", None)
+
+
+def test_an_endpoint_that_speaks_no_tls_is_a_tls_error(trusted: Path):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        import threading
+
+        def hello() -> None:
+            plain, _ = listener.accept()
+            with plain:
+                plain.sendall(OK)
+                plain.recv(65536)
+
+        threading.Thread(target=hello, daemon=True).start()
+
+        assert send(post(f"https://127.0.0.1:{listener.getsockname()[1]}/")).error_code == "tls_error"
+
+
+def test_an_endpoint_that_never_answers_is_given_up_at_the_deadline(trusted: Path, hub_settings):
+    hub_settings(request_timeout=timedelta(seconds=0.3))
+    with RawEndpoint(trusted, lambda connection: endpoint.hold()) as endpoint:
+        began = time.monotonic()
+        answer = send(post(endpoint.url))
+
+    assert (answer.error_code, answer.status) == ("timeout", None)
+    assert 0.25 < time.monotonic() - began < 30
+    assert 250 < answer.duration_ms < 30_000
+
+
+@pytest.mark.parametrize(
+    "head", [b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n", b"HTTP/1.1 200 OK\r\nX-Long: "], ids=["body", "head"]
+)
+def test_an_endpoint_that_drips_does_not_stretch_the_deadline(trusted: Path, hub_settings, head: bytes):
+    hub_settings(request_timeout=timedelta(seconds=0.4))
+
+    def drip(connection: ssl.SSLSocket) -> None:
+        read_request(connection)
+        connection.sendall(head)
+        while not endpoint.closing.wait(0.02):
+            connection.sendall(b"x")
+
+    with RawEndpoint(trusted, drip) as endpoint:
+        began = time.monotonic()
+        answer = send(post(endpoint.url))
+
+    assert answer.error_code == "timeout"
+    assert 0.35 < time.monotonic() - began < 30
+
+
+def test_an_endpoint_that_accepts_but_does_not_shake_hands_is_given_up_early(trusted: Path, hub_settings):
+    hub_settings(connect_timeout=timedelta(seconds=0.2), request_timeout=timedelta(seconds=300))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        began = time.monotonic()
+        answer = send(post(f"https://127.0.0.1:{listener.getsockname()[1]}/"))
+
+    assert answer.error_code == "timeout"
+    assert time.monotonic() - began < 60
+
+
+def test_a_connection_dropped_before_the_answer_is_complete_is_an_error(trusted: Path):
+    half = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nten bytes."
+    with RawEndpoint(trusted, answering(half)) as endpoint:
+        assert send(post(endpoint.url)).error_code == "connection_lost"
+
+
+def test_a_receiver_that_closes_without_an_answer_is_an_error(receiver: Receiver):
+    receiver.answer = lambda request: Reply(drop=True)
+
+    assert send(post(receiver.url())).error_code == "connection_lost"
+
+
+def test_an_answer_of_an_unknown_version_of_http_is_an_error(trusted: Path):
+    with RawEndpoint(trusted, answering(b"HTTP/9.9 200 OK\r\n\r\n")) as endpoint:
+        answer = send(post(endpoint.url))
+
+    assert answer.error_code == "protocol_error"
+
+
+def test_an_answer_of_the_largest_size_is_read_and_its_beginning_kept(receiver: Receiver):
+    body = bytes(range(256)) * (MAX_RESPONSE_BYTES // 256)
+    receiver.answer = lambda request: Reply(200, body)
+
+    answer = send(post(receiver.url()))
+
+    assert answer.error_code is None
+    assert answer.body == body[:KEPT_BODY_BYTES]
+
+
+def test_an_answer_that_is_too_large_is_an_error(receiver: Receiver):
+    receiver.answer = lambda request: Reply(200, b"x" * (MAX_RESPONSE_BYTES + 1))
+
+    answer = send(post(receiver.url()))
+
+    assert answer.error_code == "response_too_large"
+    assert len(answer.body) <= KEPT_BODY_BYTES
+
+
+def test_the_beginning_of_an_error_page_is_kept_however_long_it_is_announced(receiver: Receiver):
+    page = b"<h1>Traceback</h1>" + b"x" * 1_000_000
+    receiver.answer = lambda request: Reply(500, page)
+
+    answer = send(post(receiver.url()))
+
+    assert (answer.error_code, answer.body) == ("http_500", page[:KEPT_BODY_BYTES])
+
+
+def test_a_compressed_answer_is_not_unpacked(receiver: Receiver):
+    packed = gzip.compress(b"\0" * 10_000_000)
+    receiver.answer = lambda request: Reply(200, packed, (("Content-Encoding", "gzip"),))
+
+    answer = send(post(receiver.url()))
+
+    assert answer.error_code is None
+    assert answer.body == packed[:KEPT_BODY_BYTES]
+    assert "accept-encoding" not in receiver.received[0].headers
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:{port}/",
+        "",
+        "https://127.0.0.1:99999/",
+        "https://127.0.0.1:{port}/é",
+        "https://127.0.0.1:{port}/a\0b",
+        "https://user:password@127.0.0.1:{port}/",
+        "https://2130706433:{port}/",
+        "https://127.0.0.1:{port}\\@example.com/",
+    ],
+)
+def test_a_url_that_should_never_have_been_stored_is_not_sent(trusted: Path, url: str):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+
+        answer = send(post(url.format(port=listener.getsockname()[1])))
+
+        assert (answer.error_code, answer.body) == ("invalid_request", b"")
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+def test_a_port_that_is_not_allowed_any_more_is_not_sent_to(receiver: Receiver, hub_settings):
+    hub_settings(allowed_ports=((443, 443),))
+
+    assert send(post(receiver.url())).error_code == "invalid_request"
+
+    assert not receiver.received
+
+
+def test_libcurl_refuses_another_scheme_by_itself(trusted: Path):
+    """Whatever the rules for URLs may become."""
+    slot: Slot[None] = Slot(hub(), Watchdog())
+    for url in ("http://127.0.0.1/", "file:///etc/passwd"):
+        slot.handle.setopt(pycurl.URL, url)
+        with pytest.raises(pycurl.error) as refused:
+            slot.handle.perform()
+        assert refused.value.args[0] == pycurl.E_UNSUPPORTED_PROTOCOL
+    slot.handle.close()
+
+
+@pytest.mark.parametrize("trailer", [b"", b"X-One: 1\r\nX-Two: 2\r\n"])
+def test_an_answer_with_trailers_is_whole(trusted: Path, trailer: bytes):
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with RawEndpoint(trusted, answering(head + b"2\r\nok\r\n0\r\n" + trailer + b"\r\n")) as endpoint:
+        answer = send(post(endpoint.url))
+
+    assert (answer.error_code, answer.status, answer.body) == (None, 200, b"ok")

@@ -1,0 +1,153 @@
+"""Names are looked up beside the transfers: one that hangs keeps nobody else waiting."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.support.raw_endpoint import RawEndpoint
+from tests.webhookhub.egress.conftest import collect, post
+from tools.demo.receiver import Receiver
+from webhookhub.egress import dns
+from webhookhub.egress.dns import Names, ask_the_system
+from webhookhub.egress.engine import Engine, send
+
+
+class NameService:
+    """Everything leads to loopback; names that start with `hanging` hang until they are let go."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.let_go = threading.Event()
+
+    def __call__(self, host: str) -> list[str]:
+        self.asked.append(host)
+        if host.startswith("hanging"):
+            self.let_go.wait(60)
+        if host.startswith("unknown"):
+            raise OSError("no such name")
+        return ["127.0.0.1"]
+
+
+@pytest.fixture
+def service() -> Iterator[NameService]:
+    service = NameService()
+    yield service
+    service.let_go.set()
+
+
+def url(receiver: Receiver, host: str, path: str = "/") -> str:
+    return f"https://{host}:{receiver.port}{path}"
+
+
+def test_a_hundred_requests_for_a_name_that_hangs_take_one_thread_and_others_go_on(
+    receiver: Receiver, service: NameService, hub_settings
+):
+    hub_settings(connect_timeout=timedelta(seconds=30))
+    engine: Engine[str] = Engine(200, resolver=Names(service))
+    for number in range(100):
+        engine.submit(f"hanging {number}", post("https://hanging.example/"))
+    engine.submit("healthy", post(url(receiver, "hooks.localhost")))
+
+    answers = collect(engine, 1)
+    engine.close()
+
+    assert {tag: answer.error_code for tag, answer in answers.items()} == {"healthy": None}
+    assert service.asked.count("hanging.example") == 1
+
+
+def test_a_name_that_hangs_is_a_dns_error_within_the_time_to_connect(service: NameService, hub_settings):
+    hub_settings(connect_timeout=timedelta(seconds=0.3))
+    began = time.monotonic()
+
+    answer = send(post("https://hanging.example/"), resolver=Names(service))
+
+    assert answer.error_code == "dns_error"
+    assert 300 <= answer.duration_ms < 30_000
+    assert time.monotonic() - began < 30
+
+
+def test_an_engine_closes_while_a_name_hangs(service: NameService):
+    engine: Engine[int] = Engine(1, resolver=Names(service))
+    engine.submit(1, post("https://hanging.example/"))
+    engine.poll(0.01)
+    began = time.monotonic()
+
+    engine.close()
+
+    assert time.monotonic() - began < 30
+
+
+def test_the_time_of_the_look_up_is_part_of_the_requests(trusted: Path, service: NameService, hub_settings):
+    """The name hangs for a while, and then the receiver never answers: together not longer than one request may."""
+    hub_settings(request_timeout=timedelta(seconds=3), connect_timeout=timedelta(seconds=2.9))
+    threading.Timer(2, service.let_go.set).start()
+    with RawEndpoint(trusted, lambda connection: endpoint.hold()) as endpoint:
+        port = int(endpoint.url.split(":")[2].split("/")[0])
+        answer = send(post(f"https://hanging.example:{port}/"), resolver=Names(service))
+
+    assert answer.duration_ms < 4500
+
+
+def test_a_name_is_asked_for_once_while_it_is_fresh_and_again_after(receiver: Receiver, service: NameService):
+    for fresh_seconds, times in ((60.0, 1), (0.0, 3)):
+        service.asked.clear()
+        engine: Engine[int] = Engine(1, resolver=Names(service, fresh_seconds))
+        for number in range(3):
+            engine.submit(number, post(url(receiver, "hooks.localhost")))
+            assert collect(engine, 1)[number].error_code is None
+        engine.close()
+        assert service.asked == ["hooks.localhost"] * times
+
+
+def test_a_name_that_was_not_found_is_asked_for_again(service: NameService):
+    found = Names(service)
+    for _ in range(2):
+        assert send(post("https://unknown.example/"), resolver=found).error_code == "dns_error"
+
+    assert service.asked == ["unknown.example"] * 2
+
+
+def test_more_names_than_may_be_asked_for_at_once_wait_for_their_turn(service: NameService, monkeypatch):
+    monkeypatch.setattr(dns, "MOST_AT_ONCE", 2)
+    found = Names(service)
+    hanging = [found.lookup(f"hanging{number}.example") for number in range(2)]
+    waiting = found.lookup("healthy.example")
+
+    assert not waiting.finished.wait(0.1)
+    service.let_go.set()
+
+    assert waiting.finished.wait(10)
+    assert all(lookup.finished.wait(10) for lookup in hanging)
+    assert waiting.addresses == ["127.0.0.1"]
+
+
+def test_the_memory_of_names_is_bounded(service: NameService, monkeypatch):
+    monkeypatch.setattr(dns, "MOST_REMEMBERED", 3)
+    found = Names(service)
+
+    first = found.lookup("0.example")
+    for number in range(1, 4):
+        found.lookup(f"{number}.example").finished.wait(10)
+
+    assert found.lookup("3.example") is found.lookup("3.example")
+    assert found.lookup("0.example") is not first
+
+
+def test_the_system_knows_loopback_and_no_invalid_name():
+    assert "127.0.0.1" in ask_the_system("localhost")
+    assert "127.0.0.1" in ask_the_system("anything.localhost")
+    with pytest.raises(OSError, match=r"not known|resolution|No address"):
+        ask_the_system("nowhere.invalid")
+
+
+def test_a_name_that_no_service_could_know_leads_nowhere():
+    found = Names().lookup(f"{'a' * 70}.example")
+
+    assert found.finished.wait(10)
+    assert not found.addresses

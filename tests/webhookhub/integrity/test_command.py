@@ -1,0 +1,159 @@
+"""manage.py audit as ops meet it: what it prints, and what it exits with."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import connection
+
+from jobs.models import Job
+from sagas.models import Saga
+from tests.factories import JobFactory
+from tests.processes.support import Processes, database_url
+from webhookhub.db import clock, vendors
+from webhookhub.integrity.checks import ALL
+from webhookhub.models import Process
+
+from .population import populate
+
+
+def audited(*arguments: str) -> tuple[int, str]:
+    """The exit code and the output, within the test's own process."""
+    out = StringIO()
+    try:
+        call_command("audit", *arguments, stdout=out)
+    except SystemExit as error:
+        return int(str(error.code)), out.getvalue()
+    return 0, out.getvalue()
+
+
+def leased_by_nobody(count: int) -> list[Job]:
+    return [JobFactory.create(status="Leased", lease_until=clock.now()) for _ in range(count)]
+
+
+@pytest.mark.django_db
+def test_sound_data_gets_a_table_and_exit_code_0():
+    populate()
+    code, output = audited()
+
+    assert code == 0
+    header, *lines = output.splitlines()
+    assert header.split() == ["check", "rows", "found", "seconds"]
+    assert [line.split()[0] for line in lines[: len(ALL)]] == [check.name for check in ALL]
+    assert lines[-1].startswith(f"0 violations, 0 warnings, {len(ALL)} checks, ")
+    rows = {line.split()[0]: line.split()[1] for line in lines[: len(ALL)]}
+    assert int(rows["one-saga"]) == Saga.objects.count()
+    assert int(rows["one-job"]) == Job.objects.count()
+
+
+def test_a_violation_is_named_and_exit_code_1(processes: Processes):
+    jobs = leased_by_nobody(3)
+
+    found = processes.start("audit", "--limit", "2", "--only", "leased-jobs", "--only", "in-progress")
+
+    assert found.wait() == 1
+    assert found.errors == ""
+    lines = found.output.splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == ["in-progress", "leased-jobs"]
+    assert lines[2].endswith("VIOLATED")
+    assert lines[4:] == [
+        "leased-jobs: A Leased job has a token, a worker and an end of its lease.",
+        *(
+            f"  webhook_delivery_jobs {job.id}: Leased for saga {job.saga_id}, without a token, a worker or an end"
+            for job in jobs[:2]
+        ),
+        "  and 1 more",
+        "",
+        lines[-1],
+    ]
+    assert lines[-1].startswith("3 violations, 0 warnings, 2 checks, ")
+
+
+@pytest.mark.django_db
+def test_a_warning_does_not_fail():
+    Process.objects.create(
+        name="gone", kind="worker", host="h", pid=1, heartbeat_at=clock.now() - timedelta(seconds=301)
+    )
+    code, output = audited()
+
+    assert code == 0
+    assert "hub_processes gone: silent since " in output
+    assert "0 violations, 1 warnings" in output
+
+
+@pytest.mark.django_db
+def test_machines_get_one_json_document():
+    [job] = leased_by_nobody(1)
+    code, output = audited("--json")
+
+    assert code == 1
+    document: dict[str, Any] = json.loads(output)
+    assert set(document) == {"healthy", "violations", "warnings", "seconds", "checks"}
+    assert (document["healthy"], document["violations"], document["warnings"]) == (False, 1, 0)
+    assert [check["name"] for check in document["checks"]] == [check.name for check in ALL]
+    for check in document["checks"]:
+        assert set(check) == {"name", "invariant", "level", "rows", "found", "seconds", "first"}
+        assert check["level"] in ("violation", "warning")
+    [faulty] = [check for check in document["checks"] if check["found"]]
+    assert faulty["name"] == "leased-jobs"
+    assert faulty["first"] == [
+        {
+            "table": "webhook_delivery_jobs",
+            "key": job.id,
+            "what": f"Leased for saga {job.saga_id}, without a token, a worker or an end",
+        }
+    ]
+
+
+def test_the_checks_are_listed_with_their_sentences():
+    code, output = audited("--list")  # a test that may not use the database: a connection would be refused
+
+    assert code == 0
+    for check, line in zip(ALL, output.splitlines(), strict=True):
+        assert line.split()[0] == check.name
+        assert check.invariant in line
+        assert line.endswith("(warning)") == check.warns
+
+
+BAD: dict[tuple[str, ...], str] = {
+    ("--only", "everything"): "invalid choice: 'everything'",
+    ("--batch-size", "0"): "'0' is not a whole number from 1 to 1000000",
+    ("--limit", "-1"): "'-1' is not a whole number from 0 to 100000",
+    ("--grace", "soon"): "'soon' is not a whole number from 0 to 86400",
+}
+
+
+@pytest.mark.parametrize("options", BAD, ids=" ".join)
+def test_a_wrong_option_is_refused_with_what_would_be_right(options: tuple[str, ...]):
+    with pytest.raises(CommandError, match=re.escape(BAD[options])):
+        audited(*options)
+
+
+def test_a_wrong_option_ends_the_program_with_exit_code_2(processes: Processes):
+    refused = processes.start("audit", "--faster")
+
+    assert refused.wait() == 2
+    assert "unrecognized arguments: --faster" in refused.errors.splitlines()[-1]
+
+
+def test_a_database_that_is_not_migrated_or_not_there_is_told_from_a_violation(processes: Processes, tmp_path: Path):
+    nowhere = "sqlite:////nowhere/hub.sqlite3"
+    if vendors.is_server(connection):
+        nowhere = database_url().replace(f":{connection.settings_dict['PORT']}/", ":1/")
+    unmigrated = processes.start("audit", DATABASE_URL=f"sqlite:///{tmp_path / 'empty.sqlite3'}")
+    absent = processes.start("audit", DATABASE_URL=nowhere)
+
+    assert unmigrated.wait() == 78
+    [line] = unmigrated.errors.splitlines()
+    assert line.endswith("(run manage.py migrate).")
+    assert absent.wait() == 69
+    [line] = absent.errors.splitlines()
+    assert line.startswith("CommandError: The database cannot be reached: ")

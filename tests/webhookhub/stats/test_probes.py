@@ -1,0 +1,103 @@
+"""/healthz, /readyz and /metrics as machines ask for them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+from django.db import connection, connections
+from django.db.migrations.recorder import MigrationRecorder
+from django.test import Client
+
+from tests.conformance import world
+from webhookhub.conf import KINDS
+from webhookhub.db import clock
+from webhookhub.db.bulk import insert_new
+from webhookhub.models import Process
+
+NOBODYS_NAME = "203.0.113.9:8000"
+
+
+def get(path: str, **headers: str) -> Any:
+    """As a probe does: by an address that is no name of the hub."""
+    return Client().get(path, headers={"Host": NOBODYS_NAME, **headers})
+
+
+def beat(kind: str, ago: timedelta = timedelta(0)) -> None:
+    row = {"name": f"{kind}@here:{ago}", "kind": kind, "host": "here", "pid": 1, "heartbeat_at": clock.now() - ago}
+    insert_new(Process, [row], key=("name",))
+
+
+def test_a_living_process_says_so_without_a_database():
+    answer = get("/healthz")  # a test that may not use the database: a connection would be refused
+    assert (answer.status_code, answer.json()) == (200, {"status": "alive"})
+    assert answer["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_a_probe_only_reads(path: str):
+    answer = Client().post(path, headers={"Host": NOBODYS_NAME})
+    assert (answer.status_code, answer["Allow"]) == (405, "GET, HEAD")
+
+
+def test_other_addresses_are_still_held_to_the_hubs_names():
+    assert get("/admin/login/").status_code == 400
+    assert get("/healthz/").status_code == 400
+
+
+def test_a_hub_with_all_its_loops_is_ready(committed: None):
+    for kind in KINDS:
+        beat(kind)
+    answer = get("/readyz")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ready", "missing": []})
+
+
+def test_each_kind_of_loop_that_is_silent_is_named(committed: None):
+    silent = KINDS[:2]
+    for kind in KINDS:
+        beat(kind, timedelta(seconds=60) if kind in silent else timedelta(0))
+    answer = get("/readyz")
+    assert answer.status_code == 503
+    missing = [f"no {kind}: none was heard of in the last 30 s" for kind in silent]
+    assert answer.json() == {"status": "not ready", "missing": missing}
+
+    for kind in silent:
+        beat(kind, timedelta(seconds=1))
+    assert get("/readyz").status_code == 200
+
+
+def test_a_hub_that_is_not_migrated_is_not_ready(committed: None):
+    recorder = MigrationRecorder(connection)
+    recorder.record_unapplied("stats", "0001_initial")
+    try:
+        answer = get("/readyz")
+    finally:
+        recorder.record_applied("stats", "0001_initial")
+    assert answer.status_code == 503
+    [missing] = answer.json()["missing"]
+    assert missing == "1 migrations are not applied, stats.0001_initial the first of them (run manage.py migrate)"
+
+
+def test_a_probe_leaves_the_threads_own_connection_as_it_was(committed: None):
+    usual = connections["default"]
+    get("/readyz")
+    assert connections["default"] is usual
+    assert "read_timeout" not in usual.settings_dict["OPTIONS"]
+
+
+def test_the_metrics_are_refused_with_what_would_be_right():
+    answer = get("/metrics")
+    assert answer.status_code == 403
+    assert "WEBHOOKHUB_METRICS_NETWORKS" in answer.content.decode()
+    assert "WEBHOOKHUB_METRICS_TOKEN" in answer.content.decode()
+
+
+def test_the_metrics_are_text_for_prometheus(committed: None, hub_settings):
+    hub_settings(metrics_networks=(ip_network("127.0.0.0/8"),))
+    world.publish_some("a")
+    answer = get("/metrics")
+    assert answer.status_code == 200
+    assert answer["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert "webhookhub_events_waiting 1.0" in answer.content.decode().splitlines()

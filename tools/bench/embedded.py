@@ -1,0 +1,34 @@
+"""Scenario `embedded`: drain on the embedded database, under `run_hub` as a newcomer starts it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from tools.bench import hub, usage
+from tools.bench.ground import Ground
+from tools.bench.load import duplicates
+from tools.bench.measures import Spread
+from tools.bench.result import Result
+
+TARGET = 500
+
+
+def run(ground: Ground) -> Result:
+    rates, cpu, twice = [], [], 0
+    count = ground.sizes.embedded
+    for _ in ground.within(range(ground.sizes.repeats)):
+        with hub.supervised(ground, ground.embedded_database()) as loops:
+            [pids] = loops.pids().values()
+            before = usage.cpu_of(pids)
+            rates.append(count / loops.deliver(count))
+            cpu.append((usage.cpu_of(pids) - before) / count * 1e6)
+            twice += duplicates(ground.echo.take())
+    spread = Spread.of(rates)
+    result = Result(
+        "embedded", data={"rates": rates, "cpu": cpu, "spread": asdict(spread), "deliveries_per_run": count}
+    )
+    result.at_least("deliveries/s on SQLite", spread, spread.median, TARGET)
+    result.say("µs of CPU per delivery", Spread.of(cpu))
+    result.say("received twice", twice)
+    result.wrong = bool(twice)
+    return result

@@ -1,0 +1,271 @@
+"""The demo itself: subscriptions to a sample receiver, sample events, and what became of them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.db.models import Count
+
+from api import keys
+from api.scopes import SCOPES
+from events.intake import NewEvent, Published, publish_many
+from events.models import Event
+from jobs.models import Job
+from sagas.models import Saga
+from sagas.transitions import COMPLETED, DEAD_LETTERED, TERMINAL
+from subscriptions.models import Subscription
+from subscriptions.verification import verify
+from tools.demo import certificates, database, environment, folders
+from tools.demo.receiver import Received, Receiver, Reply
+from webhookhub.progress_bar import Bar
+from webhookhub.runner.supervisor import die_with_parent
+
+STAY_PORT = 9443
+DESCRIPTION = "sample receiver"
+BATCH = 100
+# path: event type, attempts allowed
+SAMPLES = {"/steady": ("order.created", None), "/flaky": ("order.created", None), "/broken": ("order.refused", 3)}
+
+
+def answer(request: Received) -> Reply:
+    """What the sample receiver says: /steady is well, /flaky fails every third event at first, /broken always."""
+    if request.path == "/broken":
+        return Reply(500, b"this endpoint is broken on purpose")
+    if request.path == "/flaky" and int(request.event_uid[-4:], 16) % 3 == 0 and request.attempt < 2:
+        return Reply(503, b"busy on purpose, try again")
+    return Reply()
+
+
+def once(folder: Path, events: int, seconds: float) -> int:
+    """Publish, deliver, sum up; 0 only if nothing was lost."""
+    database.migrate()
+    with Receiver(folder / certificates.SERVER, answer) as receiver, hub(folder) as process:
+        started = time.monotonic()
+        subscribe(receiver)
+        published = publish(events)
+        ended = wait_until_terminal(published, started + seconds, process)
+        code = summary(published, receiver, time.monotonic() - started, ended)
+    return code or process.returncode
+
+
+def stay(folder: Path, web: str, events: int, seconds: float) -> int:
+    """Set up, deliver a few samples and keep running until Ctrl-C."""
+    require_free(web)
+    database.migrate()
+    password = administrator(folder / "admin-password")
+    key = api_key(folder / "api-key")
+    told = folder / "hub.env"
+    environment.write_for_shells(told)
+    with receiver_on(STAY_PORT, folder / certificates.SERVER) as receiver, hub(folder, "--web", web) as process:
+        subscribe(receiver)
+        published = publish(events)
+        ended = wait_until_terminal(published, time.monotonic() + seconds, process)
+        if process.poll() is not None:
+            return process.returncode
+        steady = Subscription.objects.get(event_type=SAMPLES["/steady"][0], callback_url=receiver.url("/steady"))
+        print(
+            f"""
+WebhookHub is running{"" if ended else " (the samples are still under way)"}.
+
+  console     http://{web}/admin/   user: admin   password: {password}
+  API         http://{web}/api/docs
+  receiver    {receiver.url("/steady")} (its arrivals are shown below)
+  log         {folders.shown(folder / folders.LOG)}
+
+In another terminal:
+
+  by HTTP     {curl(web, key)}
+  an event    .venv/bin/python manage.py publish_event order.created '{{"order": 1}}'
+
+Commands that send need this hub's settings, once for each terminal:
+
+  settings    set -a; . {shlex.quote(str(folders.shown(told)))}; set +a
+  a test      .venv/bin/python manage.py send_test --subscription {steady.pk}
+
+Ctrl-C stops it.
+""",
+            flush=True,
+        )
+        seen = len(receiver.received)
+        while process.poll() is None:
+            with receiver.arrived:
+                receiver.arrived.wait(0.5)
+                news = receiver.received[seen:]
+            for request in news:
+                print(f"received {request.path} event {request.event_uid} attempt {request.attempt}", flush=True)
+            seen += len(news)
+        return process.returncode
+
+
+@contextmanager
+def hub(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """All loops in a supervisor of their own, stopped at the end."""
+    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "run_hub", *arguments]
+    path = folder / folders.LOG
+    with path.open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            env=os.environ,
+            stderr=log,
+            # Its own group: Ctrl-C reaches this process, which then asks the supervisor to stop, once.
+            start_new_session=True,
+            preexec_fn=partial(die_with_parent, os.getpid()),
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        if process.wait():
+            print(f"The hub ended with code {process.returncode}. The end of its log:", file=sys.stderr)
+            print(path.read_text(errors="replace")[-2000:], file=sys.stderr)
+
+
+def receiver_on(port: int, certificate: Path) -> Receiver:
+    """The sample receiver on its usual port, or on another if that is taken."""
+    try:
+        return Receiver(certificate, answer, port)
+    except OSError:
+        return Receiver(certificate, answer)
+
+
+def require_free(web: str) -> None:
+    host, _, port = web.rpartition(":")
+    if not host or not port.isdigit():
+        raise SystemExit(f"{web} is not an address to serve at; give HOST:PORT, such as 127.0.0.1:8000")
+    with socket.socket() as probe:
+        # As the server itself will do it: a port that was in use a moment ago is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, int(port)))
+        except (OSError, OverflowError) as error:
+            raise SystemExit(f"{web} cannot be served: {error}; choose another: make run WEB=127.0.0.1:8001") from None
+
+
+def subscribe(receiver: Receiver) -> None:
+    """Subscribe the sample receiver, and let each subscription be verified as a real one is."""
+    Subscription.objects.filter(description=DESCRIPTION).exclude(
+        callback_url__in=[receiver.url(path) for path in SAMPLES]
+    ).update(active=False)
+    for path, (event_type, limit) in SAMPLES.items():
+        subscription, _ = Subscription.objects.get_or_create(
+            event_type=event_type,
+            callback_url=receiver.url(path),
+            defaults={"description": DESCRIPTION, "max_retry_limit": limit},
+        )
+        if not subscription.verified:
+            result = verify(subscription)
+            if not result.verified:
+                raise SystemExit(f"{subscription.callback_url} could not be verified: {result.reason}")
+
+
+def publish(count: int) -> list[int]:
+    """`count` sample events, one in fifty of a type that can only fail; returns their ids."""
+    bar, ids = Bar("published", count), []
+    for start in range(0, count, BATCH):
+        batch = [
+            NewEvent("order.refused" if number % 50 == 7 else "order.created", {"order": number, "total": "19.90"})
+            for number in range(start, min(start + BATCH, count))
+        ]
+        for result in publish_many(batch):
+            if not isinstance(result, Published):
+                raise result
+            ids.append(result.id)
+        bar.show(len(ids))
+    return ids
+
+
+def expected(event_ids: list[int]) -> int:
+    """How many deliveries these events make: counted from events and subscriptions, not from sagas."""
+    by_type = dict(
+        Subscription.objects.filter(active=True, verified=True).values_list("event_type").annotate(number=Count("id"))
+    )
+    types = Event.objects.filter(id__in=event_ids).values_list("event_type", flat=True)
+    return sum(by_type.get(event_type, 0) for event_type in types)
+
+
+def wait_until_terminal(event_ids: list[int], until: float, process: subprocess.Popen[bytes]) -> bool:
+    """Whether every delivery came to its end: in time, and before the hub did."""
+    total = expected(event_ids)
+    bar = Bar("delivered", total)
+    while True:
+        counts = dict(
+            Saga.objects.filter(event_id__in=event_ids, status__in=TERMINAL)
+            .values_list("status")
+            .annotate(n=Count("id"))
+        )
+        done = sum(counts.values())
+        bar.show(done, f"({counts.get(DEAD_LETTERED, 0)} dead letters)")
+        if done >= total:
+            return True
+        if time.monotonic() > until or process.poll() is not None:
+            return False
+        time.sleep(0.1)
+
+
+def summary(event_ids: list[int], receiver: Receiver, seconds: float, ended: bool) -> int:
+    sagas = Saga.objects.filter(event_id__in=event_ids)
+    total = expected(event_ids)
+    completed = list(sagas.filter(status=COMPLETED).values_list("event__uid", "subscription__callback_url"))
+    arrived = {(request.event_uid, receiver.url(request.path)) for request in receiver.received}
+    delivered = sum((str(uid), url) in arrived for uid, url in completed)
+    dead = sagas.filter(status=DEAD_LETTERED, dead_letters__isnull=False).count()
+    retried = Job.objects.filter(saga__event_id__in=event_ids, attempt_no__gt=1).values("saga_id").distinct().count()
+    lost = total - delivered - dead
+    lines = {
+        "events": len(event_ids),
+        "sagas": sagas.count(),
+        "delivered": delivered,
+        "retried": retried,
+        "dead-lettered": dead,
+        "lost": lost,
+        "seconds": round(seconds, 1),
+        "deliveries per second": round(delivered / seconds, 1),
+    }
+    print()
+    for name, value in lines.items():
+        print(f"  {name:<22} {value}")
+    if not ended:
+        print("\nNot everything ended in time.")
+    return 0 if ended and lost == 0 else 1
+
+
+def api_key(path: Path) -> str:
+    """A key for the API that may do everything; made once and kept in a file that only its owner reads."""
+    if not path.exists() or keys.find(path.read_text()) is None:
+        path.unlink(missing_ok=True)
+        path.touch(mode=0o600)
+        path.write_text(keys.create(f"demo {secrets.token_hex(3)}", SCOPES, by="make run")[1])
+    return path.read_text()
+
+
+def curl(web: str, key: str) -> str:
+    """A line to copy: it sends an event."""
+    event = """'{"event_type": "order.created", "payload": {"order": 1}}'"""
+    headers = f"-H 'Authorization: Bearer {key}' -H 'Content-Type: application/json'"
+    return f"curl {headers} -d {event} http://{web}/api/v1/events"
+
+
+def administrator(path: Path) -> str:
+    """The console's first user; the password is made once and kept in a file that only its owner reads."""
+    users = get_user_model().objects
+    if not path.exists() or not users.filter(username="admin").exists():
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_urlsafe(9))
+        user, _ = users.get_or_create(username="admin", defaults={"is_staff": True, "is_superuser": True})
+        user.set_password(path.read_text())
+        user.save()
+    return path.read_text()

@@ -1,0 +1,11 @@
+from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+
+
+class AccountsConfig(AppConfig):
+    name = "webhookhub.accounts"
+
+    def ready(self) -> None:
+        from webhookhub.accounts.groups import give_permissions
+
+        post_migrate.connect(give_permissions, dispatch_uid="webhookhub.accounts.groups")

@@ -1,0 +1,45 @@
+"""What people, programs and operators have done: who, what, when, why, and to which object."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from webhookhub.db.clock import UtcNow
+from webhookhub.db.fields import ExactTextField, JSONTextField, WordField
+from webhookhub.reasons import REASON_LENGTH
+
+from .actions import ACTIONS, VIAS
+
+NAME_LENGTH = 150
+OBJECT_NAME_LENGTH = 300
+
+
+class Entry(models.Model):
+    """One action. Never changed, never deleted: the table itself refuses it."""
+
+    id = models.BigAutoField(primary_key=True)
+    at = models.DateTimeField("when", db_default=UtcNow())
+    actor = ExactTextField("who", max_length=NAME_LENGTH)
+    via = WordField(words=VIAS)
+    action = ExactTextField(max_length=50)
+    # Words and a number, no reference: the trail outlives what it speaks of.
+    object_type = ExactTextField(max_length=30)
+    object_id = models.BigIntegerField(null=True, blank=True)
+    object_name = ExactTextField(max_length=OBJECT_NAME_LENGTH)
+    reason = ExactTextField("why", max_length=REASON_LENGTH, blank=True, default="")
+    details = JSONTextField()
+
+    class Meta:
+        db_table = "audit_log_entries"
+        verbose_name = "audit log entry"
+        verbose_name_plural = "audit log"
+        default_permissions = ("view",)
+        indexes = [
+            # Each ends with the primary key, and so gives the newest first without sorting.
+            models.Index(fields=["object_type", "object_id"], name="idx_trail_object"),
+            models.Index(fields=["actor"], name="idx_trail_actor"),
+            models.Index(fields=["action"], name="idx_trail_action"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.actor}: {ACTIONS.get(self.action, self.action)}"

@@ -1,0 +1,219 @@
+"""Which part of the hub may do what to which table. The grants, the documentation and the tests are made from this.
+
+What is not written here is denied. The words are SQL's own; `UPDATE (a, b)` is of these columns only.
+A new table goes into HUB, which the console and the auditor may read, and to whoever works on it; a new process or
+program gets a role of its own at the end of ROLES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from webhookhub.db import grants
+from webhookhub.db.grants import Privilege
+
+WORDS = ("SELECT", "INSERT", "UPDATE", "DELETE")
+EDIT = "SELECT, INSERT, UPDATE, DELETE"
+
+
+@dataclass(frozen=True)
+class Role:
+    """`tables`: table → what may be done to it. The names are those of the specification where it has one."""
+
+    name: str
+    purpose: str
+    tables: Mapping[str, str]
+
+    @cached_property
+    def _privileges(self) -> dict[str, list[Privilege]]:
+        return {table: list(grants.privileges(may, table)) for table, may in self.tables.items()}
+
+    def columns(self, word: str, table: str) -> set[str]:
+        """The columns to which `word` is allowed: {""} for the whole table, empty for none."""
+        return {each.column for each in self._privileges.get(table, []) if each.name == word}
+
+    def may(self, word: str, table: str, column: str = "") -> bool:
+        return bool(self.columns(word, table) & {"", column})
+
+    def privileges(self, database: str) -> frozenset[Privilege]:
+        return frozenset(
+            Privilege(grants.table(database, table), each.name, each.column)
+            for table, listed in self._privileges.items()
+            for each in listed
+        )
+
+
+# All but the (encrypted) secrets, which only those need who sign or show them, or who compare whole tables with what
+# is declared.
+SUBSCRIPTION_FACTS = (
+    "SELECT (id, event_type, callback_url, active, verified, verification_result, verification_at, signing_scheme, "
+    "previous_secret_until, description, max_retry_limit, base_delay, created_at, updated_at)"
+)
+
+# The hub's own tables, for those who look at everything.
+HUB = {
+    "events": "SELECT",
+    "routing_inbox": "SELECT",
+    "subscriptions": "SELECT",
+    "subscription_version": "SELECT",
+    "webhook_delivery_sagas": "SELECT",
+    "webhook_delivery_jobs": "SELECT",
+    "dead_letters": "SELECT",
+    "dead_letter_requeues": "SELECT",
+    "hub_processes": "SELECT",
+    "stats_counters": "SELECT",
+    "stats_periods": "SELECT",
+    "api_keys": "SELECT",
+    "saga_instances": "SELECT",
+    "saga_facts": "SELECT",
+    "workflow_inbox": "SELECT",
+    "workflow_touched": "SELECT",
+    "workflow_event_types": "SELECT",
+    "workflow_definitions": "SELECT",
+    "audit_log_entries": "SELECT",
+}
+
+# For whoever does something that is counted.
+COUNTING = {"stats_counters": "SELECT, INSERT, UPDATE"}
+
+# What every loop does besides its work: see that the database is migrated, say that it is alive, sign off.
+LOOP = {
+    "django_migrations": "SELECT",
+    "hub_processes": "SELECT, INSERT, UPDATE (heartbeat_at), DELETE",
+}
+
+ROLES = (
+    Role(
+        "event_ingest_writer",
+        "producers: append events (a trigger fills the inbox)",
+        {
+            "events": "SELECT, INSERT",
+            "subscriptions": SUBSCRIPTION_FACTS,
+        },
+    ),
+    Role(
+        "router_worker",
+        "`run_router`: makes the sagas of new events",
+        {
+            **LOOP,
+            **COUNTING,
+            "events": "SELECT",
+            "routing_inbox": "SELECT, DELETE",
+            "subscriptions": SUBSCRIPTION_FACTS,
+            "subscription_version": "SELECT",
+            "webhook_delivery_sagas": "SELECT, INSERT",
+        },
+    ),
+    Role(
+        "saga_orchestrator",
+        "`run_orchestrator`: makes jobs, applies their results, buries what failed for good",
+        {
+            **LOOP,
+            **COUNTING,
+            "stats_periods": "SELECT, INSERT, UPDATE",
+            "events": "SELECT",
+            "subscriptions": SUBSCRIPTION_FACTS,
+            "webhook_delivery_sagas": "SELECT, INSERT, "
+            "UPDATE (status, attempt_count, next_attempt_at, final_error_code, updated_at)",
+            "webhook_delivery_jobs": "SELECT, INSERT, UPDATE (settled_at)",
+            "dead_letters": "SELECT, INSERT",
+        },
+    ),
+    Role(
+        "worker",
+        "`run_worker`: takes jobs, sends them and writes their results",
+        {
+            **LOOP,
+            "events": "SELECT",
+            "subscriptions": "SELECT",
+            "webhook_delivery_sagas": "SELECT",
+            "webhook_delivery_jobs": "SELECT, UPDATE (status, lease_until, lease_token, worker_id, response_status, "
+            "error_code, retry_after, duration_ms, response_snippet, finished_at)",
+        },
+    ),
+    Role(
+        "lease_cleaner",
+        "`run_cleaner`: makes jobs ready again whose worker is silent",
+        {
+            **LOOP,
+            **COUNTING,
+            "stats_periods": EDIT,  # minutes become hours, and old hours go
+            "events": "SELECT (id, correlation_id)",
+            "webhook_delivery_sagas": "SELECT (id, event_id)",
+            "webhook_delivery_jobs": "SELECT, UPDATE (status, lease_until, lease_resets)",
+        },
+    ),
+    Role(
+        "dead_letter_operator",
+        "requeues dead letters: each becomes a new saga",
+        {
+            **COUNTING,
+            "events": "SELECT (id, correlation_id, event_type, source)",
+            "subscriptions": "SELECT (id, max_retry_limit, base_delay)",
+            "webhook_delivery_sagas": "SELECT, INSERT",
+            "dead_letters": "SELECT",
+            "dead_letter_requeues": "SELECT, INSERT",
+            "audit_log_entries": "SELECT, INSERT",
+        },
+    ),
+    Role(
+        "console",
+        "the web server, console and API: shows everything, takes events, keeps subscriptions and keys, requeues; "
+        "people log in and are managed",
+        {
+            **HUB,
+            **COUNTING,
+            "django_migrations": "SELECT",
+            "events": "SELECT, INSERT",
+            "api_keys": "SELECT, INSERT, UPDATE",
+            "audit_log_entries": "SELECT, INSERT",
+            "subscriptions": "SELECT, INSERT, UPDATE",
+            "webhook_delivery_sagas": "SELECT, INSERT",
+            "dead_letter_requeues": "SELECT, INSERT",
+            # What services and operators tell of a workflow; a tracker draws the conclusions.
+            "saga_instances": "SELECT, INSERT",
+            "saga_facts": "SELECT, INSERT",
+            "workflow_event_types": "SELECT, INSERT",
+            "workflow_definitions": "SELECT, INSERT",
+            "auth_user": EDIT,
+            "auth_group": EDIT,
+            "auth_user_groups": EDIT,
+            "auth_user_user_permissions": EDIT,
+            "auth_group_permissions": EDIT,
+            "auth_permission": "SELECT",
+            "django_content_type": "SELECT",
+            "django_session": EDIT,
+            "django_admin_log": "SELECT, INSERT, DELETE",  # deleted only with the user it is about
+        },
+    ),
+    Role(
+        "workflow_tracker",
+        "`run_workflows`: follows business workflows over events and publishes what becomes of them",
+        {
+            **LOOP,
+            **COUNTING,
+            "events": "SELECT, INSERT",
+            "webhook_delivery_sagas": "SELECT",
+            "saga_instances": "SELECT, INSERT, UPDATE (aggregate_id, current_step, status, started_at, completed_at, "
+            "error_message, compensation_started_at, deadline, steps, anomaly, needs_operator, by_hand, version, "
+            "updated_at)",
+            "saga_facts": "SELECT, INSERT",
+            "workflow_inbox": "SELECT, INSERT, UPDATE (lease_until), DELETE",
+            "workflow_touched": "SELECT, DELETE",
+            # What is tracked no more is said by a person: `workflows untrack`.
+            "workflow_event_types": "SELECT, INSERT, UPDATE (caught_up)",
+            "workflow_definitions": "SELECT, INSERT",
+        },
+    ),
+    Role(
+        "auditor",
+        "`audit`: reads everything, writes nothing",
+        {
+            **HUB,
+            "django_migrations": "SELECT",
+        },
+    ),
+)
+BY_NAME = {role.name: role for role in ROLES}

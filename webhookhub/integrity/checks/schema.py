@@ -1,0 +1,109 @@
+"""What protects the data is there: keys, checks, the generated column, triggers, and a fit server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings
+from django.db import connection, models
+
+from webhookhub.db import requirements, trigger_check, vendors
+from webhookhub.db.triggers import declared
+from webhookhub.integrity.check import Bounds, Found, Question, Violation
+
+
+def own_models() -> list[type[models.Model]]:
+    labels = {name for name in settings.INSTALLED_APPS if "." not in name}
+    return [model for model in apps.get_models() if model._meta.app_label in labels]
+
+
+def keys(bounds: Bounds) -> Found:
+    looked_at, faults = 0, []
+    for model in own_models():
+        table = model._meta.db_table
+        with connection.cursor() as cursor:
+            stored: dict[str, dict[str, Any]] = connection.introspection.get_constraints(cursor, table)
+        for name, what, there in [*_named(model, stored), *_unnamed(model, stored), *_generated(model)]:
+            looked_at += 1
+            if not there:
+                faults.append(Violation(table, name, f"the {what} is missing or is another one"))
+    return looked_at, faults
+
+
+Expectation = tuple[str, str, bool]
+
+
+def _named(model: type[models.Model], stored: dict[str, dict[str, Any]]) -> Iterator[Expectation]:
+    for index in model._meta.indexes:
+        found = stored.get(index.name, {})
+        yield index.name, "index", found.get("columns") == _columns(model, index.fields)
+    for constraint in model._meta.constraints:
+        found = stored.get(constraint.name, {})
+        if isinstance(constraint, models.UniqueConstraint):
+            there = bool(found.get("unique")) and found["columns"] == _columns(model, constraint.fields)
+            yield constraint.name, "unique key", there
+        else:
+            there = bool(found.get("check")) or vendors.has_check(connection, model._meta.db_table, constraint.name)
+            yield constraint.name, "check", there
+
+
+def _unnamed(model: type[models.Model], stored: dict[str, dict[str, Any]]) -> Iterator[Expectation]:
+    unique = [found["columns"] for found in stored.values() if found["unique"] or found["primary_key"]]
+    for field in model._meta.concrete_fields:
+        if field.unique:
+            yield field.column, "unique key", [field.column] in unique
+
+
+def _generated(model: type[models.Model]) -> Iterator[Expectation]:
+    wanted = [field.column for field in model._meta.concrete_fields if field.generated]
+    stored = vendors.generated_columns(connection, model._meta.db_table) if wanted else set()
+    for column in wanted:
+        yield column, "generated column", column in stored
+
+
+def _columns(model: type[models.Model], names: Any) -> list[str]:
+    return [str(model._meta.get_field(name).column) for name in names]  # type: ignore[union-attr]
+
+
+def triggers(bounds: Bounds) -> Found:
+    return len(declared()), [
+        Violation(each.trigger.table, each.trigger.name, f"{each.message} ({each.remedy})")
+        for each in trigger_check.broken(connection)
+    ]
+
+
+def unseen_triggers(bounds: Bounds) -> Found:
+    if trigger_check.visible(connection):
+        return 0, []
+    return 0, [Violation("information_schema", "triggers", "hidden from this user, who lacks the TRIGGER privilege")]
+
+
+def server(bounds: Bounds) -> Found:
+    return 1, [Violation("server", fault.id, f"{fault.message} ({fault.hint})") for fault in requirements.faults()]
+
+
+CHECKS = (
+    Question(
+        name="server",
+        invariant="The server and this connection to it can hold what the hub promises.",
+        ask=server,
+    ),
+    Question(
+        name="keys",
+        invariant="The keys, indexes, checks and generated columns that the models declare exist.",
+        ask=keys,
+    ),
+    Question(
+        name="triggers",
+        invariant="The triggers exist and are those that the migrations make, word for word.",
+        ask=triggers,
+    ),
+    Question(
+        name="triggers-seen",
+        invariant="This user may see the triggers; otherwise nothing is known of them.",
+        warns=True,
+        ask=unseen_triggers,
+    ),
+)

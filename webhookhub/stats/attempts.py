@@ -1,0 +1,116 @@
+"""The results of attempts, counted once for all time and once for their minute and subscription."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from functools import cache, lru_cache
+from http import HTTPStatus
+from typing import NamedTuple
+
+from webhookhub.db.bulk import add_up
+from webhookhub.egress import errors
+
+from . import counters
+from .histogram import DURATION_MS, LATENCY_SECONDS, bucket
+from .models import COUNTED, DURATION_COLUMNS, FAILURES, MINUTE, Period
+from .shards import own_shard
+
+COMPLETED, RETRIED, DEAD_LETTERED = "completed", "retried", "dead_lettered"
+OUTCOMES = (COMPLETED, RETRIED, DEAD_LETTERED)
+
+KEY = ("period", "starts_at", "subscription_id", "shard")
+POSITION = {column: position for position, column in enumerate(COUNTED)}
+ATTEMPTS, DURATION_MS_SUM = POSITION["attempts"], POSITION["duration_ms"]
+FIRST_BUCKET = POSITION[DURATION_COLUMNS[0]]
+DURATION_LABELS = (*map(str, DURATION_MS), counters.MORE)
+LATENCY_LABELS = (*(f"{bound:g}" for bound in LATENCY_SECONDS), counters.MORE)
+CONNECTION_CODES = {
+    errors.DNS_ERROR,
+    errors.CONNECT_ERROR,
+    errors.TLS_ERROR,
+    errors.CONNECTION_LOST,
+    errors.PROTOCOL_ERROR,
+}
+KNOWN_STATUSES = {str(status.value) for status in HTTPStatus}
+
+
+class AttemptResult(NamedTuple):
+    subscription_id: int
+    outcome: str
+    error_code: str | None
+    # When the delivery was asked for: by its event, or by whoever requeued it.
+    asked_at: datetime
+    finished_at: datetime
+    duration_ms: int
+
+
+def add(results: Sequence[AttemptResult]) -> None:
+    """Count results. To be called in the transaction that marks them, at its end.
+
+    Totals before periods, each in the order of its key: two who count at once never wait for each other in a circle.
+    """
+    if not results:
+        return
+    minutes: dict[tuple[datetime, int], list[int]] = defaultdict(lambda: [0] * len(COUNTED))
+    ended: dict[tuple[str, str | None], int] = defaultdict(int)
+    latencies = [0] * len(LATENCY_LABELS)
+    latency_sum = 0.0
+    for subscription_id, outcome, error_code, asked_at, finished_at, duration_ms in results:
+        row = minutes[_minute(finished_at), subscription_id]
+        row[ATTEMPTS] += 1
+        row[DURATION_MS_SUM] += duration_ms
+        row[FIRST_BUCKET + bucket(DURATION_MS, duration_ms)] += 1
+        ended[outcome, error_code] += 1
+        if error_code is None:
+            taken = max(0.0, (finished_at - asked_at).total_seconds())
+            latencies[bucket(LATENCY_SECONDS, taken)] += 1
+            latency_sum += taken
+        row[_column(outcome, error_code)] += 1
+        if outcome == DEAD_LETTERED:
+            row[POSITION[DEAD_LETTERED]] += 1
+    sums = [sum(column) for column in zip(*minutes.values(), strict=True)]
+    counts = Counter({(counters.DURATION_SUM, ""): sums[DURATION_MS_SUM]})
+    counts[counters.LATENCY_SUM, ""] = round(latency_sum * 1_000_000)
+    counts.update({(counters.DURATIONS, name): n for name, n in zip(DURATION_LABELS, sums[FIRST_BUCKET:], strict=True)})
+    counts.update({(counters.LATENCIES, name): n for name, n in zip(LATENCY_LABELS, latencies, strict=True)})
+    for (outcome, error_code), number in ended.items():
+        counts[counters.RESULTS, label(outcome, error_code)] += number
+    counters.add(counts)
+    shard = own_shard()
+    rows = {(MINUTE, starts_at, subscription_id, shard): row for (starts_at, subscription_id), row in minutes.items()}
+    add_up(Period, KEY, COUNTED, rows)
+
+
+@lru_cache(maxsize=16)  # results that were reported together share their time
+def _minute(moment: datetime) -> datetime:
+    return moment.replace(second=0, microsecond=0)
+
+
+@cache
+def _column(outcome: str, error_code: str | None) -> int:
+    return POSITION[COMPLETED if error_code is None else failure(known(error_code))]
+
+
+def label(outcome: str, error_code: str | None) -> str:
+    """`completed`, or `retried/timeout`."""
+    return outcome if error_code is None else f"{outcome}/{known(error_code)}"
+
+
+def known(error_code: str) -> str:
+    """The code; of a status that nobody has defined its class, so that a receiver cannot make up figures at will."""
+    status = error_code.removeprefix("http_")
+    return f"http_{status[:1]}xx" if status != error_code and status not in KNOWN_STATUSES else error_code
+
+
+def failure(error_code: str) -> str:
+    """The column that a failed attempt is counted in."""
+    if error_code.startswith(("http_4", "http_5")):
+        name = f"failed_{error_code[5]}xx"
+    elif error_code == errors.TIMEOUT:
+        name = "failed_timeout"
+    else:
+        name = "failed_connection" if error_code in CONNECTION_CODES else "failed_other"
+    assert name in FAILURES
+    return name

@@ -1,0 +1,74 @@
+"""What has been counted so far, so that nobody has to count a growing table."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from webhookhub.db.fields import ExactTextField, WordField
+
+from .histogram import DURATION_MS
+
+MINUTE, HOUR = "minute", "hour"
+DURATION_COLUMNS = (*(f"within_{bound}_ms" for bound in DURATION_MS), "slower")
+# How attempts that failed did so.
+FAILURES = ("failed_4xx", "failed_5xx", "failed_timeout", "failed_connection", "failed_other")
+COUNTED = ("attempts", "completed", "dead_lettered", *FAILURES, "duration_ms", *DURATION_COLUMNS)
+
+
+class Counter(models.Model):
+    """A running total since the beginning; the figure is the sum of its shards."""
+
+    # No number of its own for a key: two unique keys on a table that many add to at once invite deadlocks.
+    pk = models.CompositePrimaryKey("name", "label", "shard")
+    name = ExactTextField(max_length=40)
+    label = ExactTextField(max_length=60)
+    shard = models.SmallIntegerField()
+    value = models.BigIntegerField(default=0, db_default=0)
+
+    class Meta:
+        db_table = "stats_counters"
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.label}".strip()
+
+
+class Period(models.Model):
+    """The attempts at one subscription whose results came in within a minute, or an hour once that is long past."""
+
+    pk = models.CompositePrimaryKey("period", "starts_at", "subscription_id", "shard")
+    period = WordField(words=(MINUTE, HOUR))
+    starts_at = models.DateTimeField()
+    # A number and no reference: what is counted here outlives every join.
+    subscription_id = models.BigIntegerField()
+    shard = models.SmallIntegerField()
+    attempts = models.BigIntegerField(default=0, db_default=0)
+    completed = models.BigIntegerField(default=0, db_default=0)
+    dead_lettered = models.BigIntegerField(default=0, db_default=0)
+    failed_4xx = models.BigIntegerField(default=0, db_default=0)
+    failed_5xx = models.BigIntegerField(default=0, db_default=0)
+    failed_timeout = models.BigIntegerField(default=0, db_default=0)
+    failed_connection = models.BigIntegerField(default=0, db_default=0)
+    failed_other = models.BigIntegerField(default=0, db_default=0)
+    duration_ms = models.BigIntegerField(default=0, db_default=0, help_text="of all requests together")
+    # How many requests took how long.
+    within_10_ms = models.BigIntegerField(default=0, db_default=0)
+    within_25_ms = models.BigIntegerField(default=0, db_default=0)
+    within_50_ms = models.BigIntegerField(default=0, db_default=0)
+    within_100_ms = models.BigIntegerField(default=0, db_default=0)
+    within_250_ms = models.BigIntegerField(default=0, db_default=0)
+    within_500_ms = models.BigIntegerField(default=0, db_default=0)
+    within_1000_ms = models.BigIntegerField(default=0, db_default=0)
+    within_2500_ms = models.BigIntegerField(default=0, db_default=0)
+    within_5000_ms = models.BigIntegerField(default=0, db_default=0)
+    within_10000_ms = models.BigIntegerField(default=0, db_default=0)
+    within_30000_ms = models.BigIntegerField(default=0, db_default=0)
+    slower = models.BigIntegerField(default=0, db_default=0)
+
+    class Meta:
+        db_table = "stats_periods"
+        indexes = [
+            models.Index(fields=["subscription_id", "period", "starts_at"], name="idx_figure_subscription"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.period} {self.starts_at}, subscription {self.subscription_id}"

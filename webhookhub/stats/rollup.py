@@ -1,0 +1,65 @@
+"""Minutes that are long past become hours, and hours that nobody looks at any more go: a bounded batch at a time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime
+
+from webhookhub.conf import hub
+from webhookhub.db import clock
+from webhookhub.db.bulk import add_up
+from webhookhub.db.retry import in_transaction
+
+from .attempts import KEY
+from .models import COUNTED, HOUR, MINUTE, Period
+
+
+class _Joined(Exception):
+    """A late result was counted in the minute that is being moved."""
+
+
+def tidy(batch_size: int) -> int:
+    """One batch of each; returns how many subscriptions' periods it was."""
+    now = clock.now()
+    try:
+        rolled_up = in_transaction(lambda: _roll_up(now - hub().figures_by_minute, batch_size))
+    except _Joined:
+        rolled_up = 1  # moved at the next turn
+    return rolled_up + in_transaction(lambda: _drop(now - hub().figures_by_hour, batch_size))
+
+
+def _roll_up(before: datetime, batch_size: int) -> int:
+    """Added to the hour and removed in one transaction; a result that comes in later still makes a minute anew."""
+    head = _head(MINUTE, before, batch_size)
+    if head is None:
+        return 0
+    minute, last = head
+    chosen = Period.objects.filter(period=MINUTE, starts_at=minute, subscription_id__lte=last)
+    hours: dict[tuple[str, datetime, int, int], list[int]] = defaultdict(lambda: [0] * len(COUNTED))
+    rows = list(chosen.select_for_update().values_list("subscription_id", *COUNTED))
+    for subscription_id, *counts in rows:
+        hour = hours[HOUR, minute.replace(minute=0), subscription_id, 0]
+        hour[:] = [one + other for one, other in zip(hour, counts, strict=True)]
+    add_up(Period, KEY, COUNTED, hours)
+    if chosen.delete()[0] != len(rows):
+        raise _Joined
+    return len(hours)
+
+
+def _drop(before: datetime, batch_size: int) -> int:
+    head = _head(HOUR, before, batch_size)
+    if head is None:
+        return 0
+    hour, last = head
+    return Period.objects.filter(period=HOUR, starts_at=hour, subscription_id__lte=last).delete()[0]
+
+
+def _head(period: str, before: datetime, batch_size: int) -> tuple[datetime, int] | None:
+    """The oldest period that began before this, and the last of the subscriptions that make up a batch."""
+    # One read: between two, another cleaner may have moved what the first has seen.
+    old = Period.objects.filter(period=period, starts_at__lt=before).order_by("starts_at", "subscription_id", "shard")
+    rows = list(old.values_list("starts_at", "subscription_id")[:batch_size])
+    if not rows:
+        return None
+    oldest = rows[0][0]
+    return oldest, max(subscription_id for starts_at, subscription_id in rows if starts_at == oldest)
