@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from django.db import OperationalError, connection
@@ -88,14 +89,14 @@ def test_connections_killed_in_the_middle_cost_nothing(processes: Processes, rec
         lost = len(running.wait_for("database_lost"))
         assert 1 <= lost <= 2
         # The second kill may come before the loop is back from the first: then it comes back once, after two attempts.
-        until(lambda running=running, lost=lost: attempts_until_back(running) >= lost, "the loop is back")
+        until(partial(is_back_after, running, lost), "the loop is back")
         assert running.facts("process_failed") == []
         assert "Traceback" not in running.errors
     traffic.check_each_ended_once(receiver)
 
 
-def attempts_until_back(running: Running) -> int:
-    return sum(fact["after_attempts"] for fact in running.facts("database_back"))
+def is_back_after(running: Running, lost: int) -> bool:
+    return sum(fact["after_attempts"] for fact in running.facts("database_back")) >= lost
 
 
 def kill_connections() -> None:
