@@ -1,3 +1,8 @@
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from tests.support.server import NoServer, find
@@ -5,8 +10,16 @@ from tests.support.server import NoServer, find
 
 @pytest.fixture
 def server_program() -> None:
-    """For what starts a server of its own."""
+    """For tests that start a server of their own."""
     try:
         find()
     except NoServer as reason:
         pytest.skip(str(reason))
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """A folder with a short name: the path of a server's socket has at most 107 characters."""
+    folder = Path(tempfile.mkdtemp(prefix="bench-"))
+    yield folder
+    shutil.rmtree(folder)

@@ -27,9 +27,7 @@ def environment(scratch: Path) -> dict[str, str]:
     return told | {"TMPDIR": str(scratch)}
 
 
-def test_drain_and_floor_are_measured_and_compared_and_nothing_is_left(tmp_path: Path):
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
+def test_drain_and_floor_are_measured_and_compared_and_nothing_is_left(tmp_path: Path, scratch: Path):
     file, plots, profiles = tmp_path / "figures.json", tmp_path / "plots", tmp_path / "profiles"
 
     done = subprocess.run(
@@ -54,19 +52,19 @@ def test_drain_and_floor_are_measured_and_compared_and_nothing_is_left(tmp_path:
     assert list(scratch.iterdir()) == []
 
 
-def test_an_interrupted_run_leaves_nothing_behind(tmp_path: Path):
+def test_an_interrupted_run_leaves_nothing_behind(scratch: Path):
     process = subprocess.Popen(
-        command("floor", "--quick"), cwd=ROOT, env=environment(tmp_path), stdout=subprocess.DEVNULL
+        command("floor", "--quick"), cwd=ROOT, env=environment(scratch), stdout=subprocess.DEVNULL
     )
     until = time.monotonic() + 60
-    while not list(tmp_path.glob("webhookhub-server-*/pid")) and time.monotonic() < until:
+    while not list(scratch.glob("webhookhub-server-*/pid")) and time.monotonic() < until:
         time.sleep(0.05)
-    pid = int(next(tmp_path.glob("webhookhub-server-*/pid")).read_text())
+    pid = int(next(scratch.glob("webhookhub-server-*/pid")).read_text())
 
     process.send_signal(signal.SIGINT)
 
     assert process.wait(60) == 128 + signal.SIGINT
-    assert list(tmp_path.iterdir()) == []
+    assert list(scratch.iterdir()) == []
     assert not Path(f"/proc/{pid}").exists()
 
 

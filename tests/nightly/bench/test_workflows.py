@@ -25,8 +25,8 @@ def figure(shown: str, what: str) -> float:
     return float(found[1].replace(",", ""))
 
 
-def test_tracking_is_measured_and_nothing_is_left(tmp_path: Path):
-    done = bench(tmp_path, "--quick")
+def test_tracking_is_measured_and_nothing_is_left(scratch: Path):
+    done = bench(scratch, "--quick")
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert figure(done.stdout, "tracked events/s") > 0
@@ -34,11 +34,11 @@ def test_tracking_is_measured_and_nothing_is_left(tmp_path: Path):
         assert figure(done.stdout, what) > 0
     noticed = figure(done.stdout, "seconds to notice one of 50, the median")
     assert 0 <= noticed <= figure(done.stdout, "seconds to notice, at most, with 1,000 open")
-    assert list(tmp_path.iterdir()) == []
+    assert list(scratch.iterdir()) == []
 
 
-def test_an_unknown_scenario_is_named_with_those_there_are(tmp_path: Path):
-    done = bench(tmp_path, "trakced")
+def test_an_unknown_scenario_is_named_with_those_there_are(scratch: Path):
+    done = bench(scratch, "trakced")
 
     assert done.returncode == 2
     assert "'trakced'; there are tracked, untracked, noticed" in done.stderr
