@@ -65,7 +65,7 @@ def test_migrate_stops_before_it_begins_for_a_user_without_the_trigger_privilege
     refused = processes.start("migrate", DATABASE_URL=url)
 
     assert refused.wait() == 1
-    assert "(webhookhub.E021) there are triggers to create (on dead_letter_requeues, " in refused.errors
+    assert "(webhookhub.E021) there are triggers to create (on audit_log_entries, " in refused.errors
     assert f"HINT: GRANT TRIGGER ON `{bare}`.* TO `{bare}`@`%`" in refused.errors
     assert "Traceback" not in refused.errors
     assert tables(bare) == 0
