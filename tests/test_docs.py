@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from django.core.management import get_commands
 
 from sagas import transitions
 from tools import reference_tables
@@ -15,6 +17,8 @@ from webhookhub.stats import catalogue
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+FOLDERS = [path.name for path in ROOT.iterdir() if path.is_dir()]
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
 
@@ -54,6 +58,17 @@ def test_links_work(page: Path):
         assert linked.exists(), f"links to {target}"
         if anchor and linked.suffix == ".md":
             assert anchor in _anchors(linked), f"links to {target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_named_files_commands_and_modules_exist(page: Path):
+    text = page.read_text()
+    for path in re.findall(rf"(?<![\w/])((?:{'|'.join(FOLDERS)})/[\w/]+\.(?:py|md|toml|po))\b", text):
+        assert (ROOT / path).exists(), path
+    assert set(re.findall(r"\bmanage\.py (\w+)", text)) <= set(get_commands())
+    assert set(re.findall(r"\bmake ([a-z-]+)(?=[ `\n]*(?:`|ARGS|LANES|#|\n))", text)) <= TARGETS
+    for module in re.findall(r"\bpython -m ((?:tools|tests|sagas|webhookhub)[\w.]*)", text):
+        assert find_spec(module), module
 
 
 def _anchors(page: Path) -> set[str]:
