@@ -1,63 +1,83 @@
-"""The documentation names what there is."""
+"""The documentation agrees with the code, and its links work."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+from django.core.management import get_commands
+
 from sagas import transitions
+from tools import reference_tables
 from webhookhub.conf import OTHER_NAMES, HubSettings, variable
-from webhookhub.egress.errors import MEANING
-from webhookhub.integrity.checks import ALL
 from webhookhub.stats import catalogue
 
 ROOT = Path(__file__).resolve().parent.parent
-OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+DOCS = ROOT / "docs"
+FOLDERS = [path.name for path in ROOT.iterdir() if path.is_dir()]
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
 
-def test_every_setting_is_documented_and_every_documented_one_exists():
-    documented = set(re.findall(r"^\| `(WEBHOOKHUB_\w+)`", OPERATIONS, re.MULTILINE))
+def test_settings_table_lists_every_setting():
+    documented = set(re.findall(r"^\| `(WEBHOOKHUB_\w+)`", (DOCS / "configure.md").read_text(), re.MULTILINE))
     assert documented == {variable(item.name) for item in fields(HubSettings)} | OTHER_NAMES
 
 
-def test_every_error_code_is_documented_with_its_meaning():
-    section = OPERATIONS.partition("## Error codes\n")[2]
-    documented = dict(re.findall(r"^\| `([a-z_]+)` \| (.+) \|$", section, re.MULTILINE))
-    assert documented == MEANING
+@pytest.mark.parametrize("name", reference_tables.TABLES)
+def test_generated_table_is_current(name: str):
+    pages = [page for page in PAGES if f"<!-- generated: {name} -->" in page.read_text()]
+    assert pages
+    for page in pages:
+        text = page.read_text()
+        assert text == reference_tables.rewrite(text), f"run `python -m tools.reference_tables` for {page.name}"
 
 
-def test_every_check_of_the_audit_is_documented_with_its_invariant():
-    section = OPERATIONS.partition("## Audit\n")[2].partition("\n## ")[0]
-    documented = re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", section, re.MULTILINE)
-    assert documented == [(check.name, check.invariant + (" (warning)" if check.warns else "")) for check in ALL]
-
-
-def test_every_metric_is_documented_with_kind_labels_and_meaning():
-    section = OPERATIONS.partition("## Probes and metrics\n")[2].partition("\n## ")[0]
-    documented = re.findall(r"^\| `(webhookhub_\w+)` \| (\w+) \| (.+) \| (.+) \|$", section, re.MULTILINE)
-    assert documented == [
-        (metric.name, metric.kind, ", ".join(f"`{label}`" for label in metric.labels) or "–", metric.help)
-        for metric in catalogue.ALL
-    ]
-
-
-def test_the_alert_rules_ask_only_for_metrics_and_labels_that_exist():
-    rules = OPERATIONS.partition("groups:\n")[2].partition("```")[0]
+def test_alert_rules_use_existing_metrics_and_labels():
+    rules = (DOCS / "monitor.md").read_text().partition("groups:\n")[2].partition("```")[0]
     known = {metric.name: metric for metric in catalogue.ALL}
-    asked = re.findall(r"(webhookhub_\w+)(?:\{(\w+)[!=])?", rules)
-    assert len(asked) >= 8
-    for name, label in asked:
+    used = re.findall(r"(webhookhub_\w+)(?:\{(\w+)[!=])?", rules)
+    assert len(used) >= 8
+    for name, label in used:
         metric = known[name.removesuffix("_bucket")]
         assert name.endswith("_bucket") == (metric.kind == catalogue.HISTOGRAM)
         assert not label or label in metric.labels
 
 
-def test_the_diagram_of_states_is_the_table_of_transitions():
-    assert transitions.diagram() in (ROOT / "docs" / "architecture.md").read_text()
+def test_state_diagram_is_the_transition_table():
+    assert transitions.diagram() in (DOCS / "architecture.md").read_text()
 
 
-def test_every_page_linked_from_another_exists():
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_work(page: Path):
+    for target, _, anchor in re.findall(r"\]\(([^)#:]*)(#([^)]+))?\)", page.read_text()):
+        linked = page.parent / target if target else page
+        assert linked.exists(), f"links to {target}"
+        if anchor and linked.suffix == ".md":
+            assert anchor in _anchors(linked), f"links to {target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_named_files_commands_and_modules_exist(page: Path):
+    text = page.read_text()
+    for path in re.findall(rf"(?<![\w/])((?:{'|'.join(FOLDERS)})/[\w/]+\.(?:py|md|toml|po))\b", text):
+        assert (ROOT / path).exists(), path
+    assert set(re.findall(r"\bmanage\.py (\w+)", text)) <= set(get_commands())
+    assert set(re.findall(r"\bmake ([a-z-]+)(?=[ `\n]*(?:`|ARGS|LANES|#|\n))", text)) <= TARGETS
+    for module in re.findall(r"\bpython -m ((?:tools|tests|sagas|webhookhub)[\w.]*)", text):
+        assert find_spec(module), module
+
+
+def _anchors(page: Path) -> set[str]:
+    """GitHub's anchors of a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_is_in_the_index():
+    index = (DOCS / "README.md").read_text()
+    for page in DOCS.rglob("*.md"):
+        assert page.name == "README.md" or f"]({page.relative_to(DOCS)})" in index, page.name

@@ -148,7 +148,7 @@ def test_what_cannot_be_opened_is_named_and_stops_nothing_else(hub_settings, new
 
 
 def test_while_a_key_is_replaced_each_process_opens_what_the_others_store(hub_settings):
-    """The steps of docs/operations.md: at each restart, some processes have the keys before it and some those after."""
+    """The steps of docs/configure.md: at each restart, some processes have the keys before it and some those after."""
     (old,), new = hub().encryption_keys, crypto.new_key()
     steps = [(old,), (old, new), (new, old)]
     for restart in pairwise(steps):

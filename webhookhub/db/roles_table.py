@@ -1,4 +1,4 @@
-"""The declaration as a table for people: `python -m webhookhub.db.roles_table` prints what docs/operations.md shows."""
+"""The declaration as a table for people: `python -m webhookhub.db.roles_table` prints what docs/roles.md shows."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Command(BaseCommand):
             raise CommandError(f"Nothing was changed: {error}. With --force it is done all the same.") from None
         except WrongKeys as error:
             raise CommandError(
-                f"Nothing was changed: {error}. If that key is lost for good: --key-lost, see docs/operations.md."
+                f"Nothing was changed: {error}. If that key is lost for good: --key-lost, see docs/configure.md."
             ) from None
         except RotationRefused as error:
             raise CommandError(f"Nothing was changed: {error}.") from None

@@ -12,7 +12,7 @@ from subscriptions.models import Subscription
 from webhookhub.db import roles_table
 from webhookhub.db.roles import BY_NAME, HUB, ROLES, WORDS
 
-DOCUMENT = Path(__file__).resolve().parents[4] / "docs" / "operations.md"
+DOCUMENT = Path(__file__).resolve().parents[4] / "docs" / "roles.md"
 SECRETS = {"secret", "previous_secret", "custom_headers"}
 
 
