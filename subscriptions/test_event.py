@@ -14,7 +14,7 @@ from webhookhub.egress.messages import Response
 from webhookhub.ids import new_uid
 
 from .models import Subscription
-from .signed_request import Endpoint, Unsendable, readable, seal
+from .signed_request import Endpoint, Unsendable, response_snippet, sign
 
 TEST_EVENT_TYPE = "webhookhub.test"
 
@@ -47,12 +47,12 @@ def send_now(
     body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
     endpoint = endpoint_of(subscription)
     try:
-        request = seal(endpoint, message_id, body, int(now.timestamp()))
+        request = sign(endpoint, message_id, body, int(now.timestamp()))
     except Unsendable as reason:
         return Trial(message_id, Response(reason.error_code, 0))
     tell()
     answer = send(request)
-    return Trial(message_id, answer, readable(endpoint, answer.body))
+    return Trial(message_id, answer, response_snippet(endpoint, answer.body))
 
 
 def endpoint_of(subscription: Subscription) -> Endpoint:
