@@ -64,7 +64,7 @@ def create(request: HttpRequest) -> Status[SubscriptionWithSecret]:
     """The answer shows the signing secret, once. Verify it next: before that it gets no events."""
     given = parsing.read(request, SubscriptionIn)
     subscription = _edited(lambda: services.create(_columns(given.model_dump())))
-    record(actions.REVEAL, subscription, name=subscription.in_the_trail)
+    record(actions.REVEAL, subscription, name=subscription.audit_name)
     return Status(201, _with_secret(subscription, secrets.shown_to_the_receiver(subscription)))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db import IntegrityError
 from django.db.models import Case, CharField, F, QuerySet, Value, When
 from django.db.models.functions import Left, StrIndex
 from django.http import HttpRequest, HttpResponse
@@ -14,7 +13,6 @@ from django.utils.translation import gettext_lazy as _
 
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.admin import MAY_READ, Trailed
-from webhookhub.auditlog.context import because
 from webhookhub.auditlog.record import record
 from webhookhub.console.base import ModelAdmin
 from webhookhub.console.exact_search import host
@@ -22,11 +20,11 @@ from webhookhub.console.format import NOTHING
 from webhookhub.console.lists import BoundedList, BoundedPaginator
 from webhookhub.console.moments import with_moments
 
-from . import audit, secrets, views
+from . import secrets, views
 from .forms import SubscriptionForm
 from .models import Subscription
+from .services import AlreadySubscribed, ChangedSince
 from .verification import in_words
-from .version import ChangedSince, fingerprint
 
 WHAT = (None, {"fields": ("event_type", "callback_url", "active", "description", "signing_scheme")})
 WHAT_IS_SEEN = (None, {"fields": ("event_type", "address", "active", "description", "signing_scheme")})
@@ -99,7 +97,7 @@ class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
-        form.shows_all = request.user.has_perm(views.MAY_ROTATE)  # a class made for this request
+        form.shows_secrets = request.user.has_perm(views.MAY_ROTATE)  # a class made for this request
         return form
 
     def get_search_results(
@@ -121,23 +119,11 @@ class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
     def address(self, subscription: Subscription) -> str:
         return subscription.shown_url
 
-    def save_model(self, request: HttpRequest, obj: Subscription, form: Any, change: bool) -> None:
-        with because(form.cleaned_data.get("reason", "")):
-            self._save(obj, form, change)
+    def save_form(self, request: HttpRequest, form: SubscriptionForm, change: bool) -> Subscription:
+        return form.save()
 
-    def _save(self, obj: Subscription, form: Any, change: bool) -> None:
-        if not change:
-            obj.save()
-            audit.tell_new(obj)
-        elif form.changed_columns():
-            # Held until the end of the request, so that nobody changes it between this look and the update.
-            stored = Subscription.objects.select_for_update().get(pk=obj.pk)
-            if fingerprint(stored) != form.cleaned_data["seen"]:
-                raise ChangedSince
-            before = audit.facts(stored)
-            # The others are not the form's to write: they may have been verified or replaced a moment ago.
-            obj.save(update_fields=[*form.changed_columns(), "updated_at"])
-            audit.tell_change(obj, before)
+    def save_model(self, request: HttpRequest, obj: Subscription, form: SubscriptionForm, change: bool) -> None:
+        """Nothing left to do: save_form() has stored it through services."""
 
     def get_urls(self) -> list[URLPattern]:
         return [
@@ -159,13 +145,13 @@ class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
     def response_add(self, request: HttpRequest, obj: Subscription, *args: Any, **kwargs: Any) -> HttpResponse:
         """Whoever may see the secret of a new subscription sees it now, and nobody does later."""
         if request.user.has_perm(views.MAY_ROTATE):
-            record(actions.REVEAL, obj, name=obj.in_the_trail)
+            record(actions.REVEAL, obj, name=obj.audit_name)
             return views.show_secret(request, obj, secrets.shown_to_the_receiver(obj))
         return super().response_add(request, obj, *args, **kwargs)
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
             return super().changeform_view(request, *args, **kwargs)
-        except (IntegrityError, ChangedSince):
-            # Somebody else saved the same subscription between the form's check and its save. Now the form sees it.
+        except (AlreadySubscribed, ChangedSince):
+            # Another request stored the same subscription after the form's check: the check now reports it.
             return super().changeform_view(request, *args, **kwargs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
 
 from django.utils.translation import gettext as _
 
@@ -99,11 +98,3 @@ def _header(number: int, line: str) -> tuple[str, str]:
             % {"number": number, "name": name, "most": MAX_BYTES}
         )
     return name, value
-
-
-def belong_elsewhere(old_url: str, new_url: str) -> bool:
-    """Whether headers given for one address are another host's business: their values are secrets between two."""
-    try:
-        return urlsplit(old_url).netloc != urlsplit(new_url).netloc
-    except ValueError:
-        return False  # no address at all, which is said of the address itself

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +13,7 @@ from django.db import models
 from django.utils.translation import gettext as _
 
 from webhookhub import crypto
-from webhookhub.auditlog.record import address
+from webhookhub.auditlog.record import url_without_query
 from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.errors import UnfitDatabase
@@ -31,23 +33,6 @@ def encrypted_new_secret() -> str:
 event_type_validator = RegexValidator(
     r"\A[A-Za-z0-9_.-]{1,100}\Z", "An event type has 1 to 100 letters, digits, dots, dashes and underscores."
 )
-
-
-# What an update of the address alone must take along.
-WRITTEN_WITH_ANOTHER_URL = ("verified", "verification_result", "verification_at", "updated_at")
-# What a save writes only if it names it: an instance that was loaded a while ago would undo a verification, a
-# rotation or an edit made since.
-WRITTEN_BY_NAME_ONLY = {
-    "created_at",
-    "verified",
-    "verification_result",
-    "verification_at",
-    "signing_scheme",
-    "secret",
-    "previous_secret",
-    "previous_secret_until",
-    "custom_headers",
-}
 
 
 def validate_callback_url(value: str) -> None:
@@ -146,64 +131,34 @@ class Subscription(models.Model):
 
     @property
     def shown_url(self) -> str:
-        """As pages show it: whole it stands only before those who may see secrets, in the form that changes it."""
+        """The URL with hidden query values. Only users who may see secrets get the whole URL, in the form."""
         return masked(self.callback_url)
 
     @property
-    def in_the_trail(self) -> str:
-        """As the audit log calls it: without what an address may carry of secrets."""
-        return f"{self.event_type} → {address(self.callback_url)}"
-
-    @classmethod
-    def from_db(cls, *args: Any, **kwargs: Any) -> Subscription:
-        subscription = super().from_db(*args, **kwargs)
-        subscription._stored_callback_url = subscription.__dict__.get("callback_url")
-        return subscription
+    def audit_name(self) -> str:
+        """The name in the audit log, which must not contain secrets."""
+        return f"{self.event_type} → {url_without_query(self.callback_url)}"
 
     def clean(self) -> None:
         super().clean()
         if isinstance(self.description, str) and (code := hostile(self.description)):
             raise ValidationError({"description": _("The description %(why)s.") % {"why": complaint(code)}})
-        try:
+        with suppress(UnacceptableURL):  # reported by the field's own validator
             self.callback_url = normalise(self.callback_url)
-        except UnacceptableURL:
-            return  # the field's own validator has said so
 
-    def refresh_from_db(self, using: str | None = None, fields: Any = None, from_queryset: Any = None) -> None:
-        super().refresh_from_db(using, fields, from_queryset)
-        if fields is None or "callback_url" in fields:
-            self._stored_callback_url = self.__dict__.get("callback_url")
-
-    def save(self, **kwargs: Any) -> None:
-        """A new one is inserted whole. Of one that is there, WRITTEN_BY_NAME_ONLY is left out unless named."""
-        only = kwargs.pop("update_fields", None)
-        if only is None or "callback_url" in only:
-            self.callback_url = normalise(self.callback_url)
+    def save(self, *, update_fields: Iterable[str] | None = None, **kwargs: Any) -> None:
+        """Insert a new subscription, or update the named columns: the others may have changed since it was loaded."""
         self.updated_at = clock.now()
-        if self._state.adding and self.signing_scheme == ASYMMETRIC:
+        if not self._state.adding:
+            if update_fields is None:
+                raise TypeError("name the update_fields of a stored subscription, or use services.change()")
+            super().save(update_fields={*update_fields, "updated_at"}, **kwargs)
+            return
+        Subscription.objects.require_keys()
+        self.callback_url = normalise(self.callback_url)
+        if self.signing_scheme == ASYMMETRIC:
             self.secret = crypto.encrypt(new_secret(ASYMMETRIC))
-        if self._state.adding or (self.custom_headers and "custom_headers" in (only or ())):
-            # Nobody else could open what is encrypted with other keys than theirs.
-            Subscription.objects.require_keys()
-        if only is None and not kwargs.get("force_insert"):
-            if self._state.adding and not kwargs.get("force_update"):
-                kwargs["force_insert"] = True  # never over another one that has this number already
-            else:
-                only = self._written_without_being_named()
-        stored = getattr(self, "_stored_callback_url", None)
-        writes_url = only is None or "callback_url" in only
-        if writes_url and stored is not None and stored != self.callback_url:
-            # Another address has promised nothing yet.
-            self.verified, self.verification_result, self.verification_at = False, "", None
-            if only is not None:
-                only = {*only, *WRITTEN_WITH_ANOTHER_URL}
-        super().save(update_fields=only, **kwargs)
-        if writes_url:
-            self._stored_callback_url = self.callback_url
-
-    def _written_without_being_named(self) -> set[str]:
-        columns = {field.attname for field in self._meta.concrete_fields if not field.primary_key}
-        return columns - WRITTEN_BY_NAME_ONLY - self.get_deferred_fields()
+        super().save(**{**kwargs, "force_insert": True})
 
 
 class SubscriptionVersion(models.Model):

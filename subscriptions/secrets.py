@@ -94,7 +94,7 @@ def rotate(
         record(
             actions.ROTATE,
             subscription,
-            name=subscription.in_the_trail,
+            name=subscription.audit_name,
             details={"scheme": scheme, "forced": force or key_lost},
         )
 

@@ -28,7 +28,7 @@ class Trial:
 
 def send_test(subscription: Subscription) -> Trial:
     def tell() -> None:
-        record(actions.TEST, subscription, name=subscription.in_the_trail)
+        record(actions.TEST, subscription, name=subscription.audit_name)
 
     data: dict[str, object] = {"subscription": subscription.id, "for": subscription.event_type}
     return send_now(subscription, TEST_EVENT_TYPE, data, tell)

@@ -57,7 +57,7 @@ def verify(subscription: Subscription) -> Verification:
         record(
             actions.VERIFY,
             subscription,
-            name=subscription.in_the_trail,
+            name=subscription.audit_name,
             details={"verified": stored and result.verified, "answer": told},
         )
         return stored

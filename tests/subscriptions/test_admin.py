@@ -115,9 +115,9 @@ def test_switching_off_keeps_the_verification(superuser: Client):
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("event_type", "", "Give the event type to subscribe to."),
+        ("event_type", "", "Enter the event type to subscribe to."),
         ("event_type", "two words", "An event type has 1 to 100 letters, digits, dots, dashes and underscores."),
-        ("callback_url", "", "Give the callback URL to deliver to."),
+        ("callback_url", "", "Enter the callback URL to deliver to."),
         ("callback_url", "http://127.0.0.1/hook", "The callback URL must start with https://."),
         ("callback_url", "https://u:p@127.0.0.1/", "The callback URL names a user or password; leave them out."),
         ("callback_url", "https://10.1.2.3/", "The callback URL's address may not be reached from this hub."),

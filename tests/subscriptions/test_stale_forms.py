@@ -13,8 +13,8 @@ from django.test import Client
 from subscriptions import secrets, services
 from subscriptions.forms import SubscriptionForm
 from subscriptions.models import Subscription
+from subscriptions.services import version
 from subscriptions.verification import verify
-from subscriptions.version import fingerprint
 from tests.factories import SubscriptionFactory
 from tests.support import rows
 from tools.demo.receiver import Receiver
@@ -49,7 +49,7 @@ def test_a_form_opened_before_a_pause_does_not_resume_the_subscription(superuser
     page = send(superuser, subscription, {**form, "description": "typed meanwhile"})
 
     assert f"Nothing was stored: this subscription {SINCE}." in page
-    assert format.link(rows.change(NAME, subscription.pk), "open the form anew") in page
+    assert format.link(rows.change(NAME, subscription.pk), "reopen the form") in page
     assert 'value="typed meanwhile"' in page
     stored = Subscription.objects.get()
     assert (stored.active, stored.description, Entry.objects.count()) == (False, "", entries)
@@ -85,11 +85,11 @@ def test_every_edit_changes_what_a_form_has_seen(change: dict[str, Any]):
     subscription = SubscriptionFactory.create(
         callback_url="https://127.0.0.1:9443/hook?token=one", custom_headers=crypto.encrypt("X-Key: one")
     )
-    seen = fingerprint(subscription)
+    seen = version(subscription)
 
     services.change(subscription, change)
 
-    assert fingerprint(Subscription.objects.get()) != seen
+    assert version(Subscription.objects.get()) != seen
 
 
 def test_an_older_form_does_not_undo_a_change_of_the_headers(superuser: Client):
@@ -130,17 +130,17 @@ def test_what_does_not_say_what_it_has_seen_is_refused(superuser: Client):
     subscription = SubscriptionFactory.create()
     form = {**opened(superuser, subscription), "description": "mine", "seen": ""}
 
-    assert "it cannot be told whether this subscription has been changed" in send(superuser, subscription, form)
+    assert SINCE in send(superuser, subscription, form)
     assert Subscription.objects.get().description != "mine"
 
 
 def test_what_a_form_has_seen_cannot_be_made_by_guessing_at_what_it_hides(settings: Any):
     subscription = SubscriptionFactory.create(callback_url="https://127.0.0.1:9443/hook?token=one")
-    seen = fingerprint(subscription)
+    seen = version(subscription)
 
     settings.SECRET_KEY = "another"
 
-    assert fingerprint(subscription) != seen
+    assert version(subscription) != seen
 
 
 @pytest.mark.mysql_family  # the embedded database lets nobody in between

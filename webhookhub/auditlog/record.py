@@ -56,7 +56,7 @@ def listed(ids: Iterable[int]) -> list[int]:
     return list(ids)[:MOST_LISTED]
 
 
-def address(url: str) -> str:
-    """An address without what may be a secret: the trail is kept for ever."""
+def url_without_query(url: str) -> str:
+    """The query may hold a secret, and the audit log is kept for ever."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}{parts.path}" + ("?…" if parts.query else "")
