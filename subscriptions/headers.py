@@ -1,4 +1,4 @@
-"""Headers of a subscription's own, sent with each of its deliveries: `Name: value`, one a line."""
+"""Custom headers of a subscription, as `Name: value` lines."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ FORBIDDEN_PREFIXES = ("webhook-", "proxy-")
 
 
 class UnacceptableHeaders(ValueError):
-    """The message says which line is wrong and what would be right."""
+    """The message says which line is wrong, and why."""
 
 
 def parse(text: str) -> list[str]:
     """The lines as they are sent, or UnacceptableHeaders."""
     headers: list[str] = []
     seen: set[str] = set()
-    # Only \n and \r\n end a line here: str.splitlines knows many more, which would hide in a value.
+    # str.splitlines would also split at characters that belong to a value.
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         if not line.strip(" \t"):
             continue
@@ -56,12 +56,12 @@ def parse(text: str) -> list[str]:
 
 
 def names(text: str) -> list[str]:
-    """The names alone, of lines that parse() has accepted once."""
+    """The names, of lines that parse() has accepted."""
     return [line.partition(":")[0] for line in text.split("\n") if line]
 
 
 def values(text: str) -> list[str]:
-    """The values alone; the text may be older than the rules."""
+    """The values; the text may violate today's rules."""
     return [line.partition(":")[2].strip() for line in text.split("\n")]
 
 

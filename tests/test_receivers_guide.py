@@ -31,7 +31,7 @@ def snippets(language: str) -> list[str]:
 def deliver(receiver: Receiver, scheme: str = "v1") -> tuple[str, Received]:
     subscription = SubscriptionFactory.create(callback_url=receiver.url(), signing_scheme=scheme)
     send_now(subscription, "order.created", {"order": 1, "name": "Zoë"})
-    return secrets.shown_to_the_receiver(subscription), receiver.received[-1]
+    return secrets.reveal(subscription), receiver.received[-1]
 
 
 def test_the_guide_says_which_headers_come_with_events_only(receiver: Receiver):

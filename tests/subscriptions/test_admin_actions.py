@@ -53,7 +53,7 @@ def test_an_endpoint_that_is_not_there_is_not_verified_and_the_page_says_why(sup
 
     subscription.refresh_from_db()
     assert not subscription.verified
-    assert subscription.verification_result == "no connection to the endpoint could be made"
+    assert subscription.verification_result == "connect_error"
     assert "Not verified: no connection to the endpoint could be made." in page
 
 
@@ -62,7 +62,7 @@ def test_a_failed_verification_says_that_an_earlier_one_stands(superuser: Client
 
     page = superuser.post(address("verify", subscription), follow=True).content.decode()
 
-    assert "The verification failed: no connection to the endpoint could be made. It stays verified" in page
+    assert "The verification failed: no connection to the endpoint could be made. The earlier verification stays valid" in page
     assert "Not verified" not in page
 
 
@@ -83,7 +83,7 @@ def test_a_new_secret_is_shown_once_in_the_page_itself_and_kept_nowhere_readable
     answer = superuser.post(address("rotate", subscription), WHY)
 
     subscription.refresh_from_db()
-    secret = secrets.shown_to_the_receiver(subscription)
+    secret = secrets.reveal(subscription)
     assert secret in answer.content.decode()
     assert "no-store" in answer["Cache-Control"]
     assert secret not in str(answer.cookies)
@@ -101,7 +101,7 @@ def test_replacing_a_secret_says_first_what_will_happen_and_asks_why(superuser: 
     )
 
     page = superuser.get(address("rotate", subscription)).content.decode()
-    assert "The old one signs as well for 24 h" in page
+    assert "The old one signs too for 24 h" in page
     assert "is shown once" in page
     page = superuser.post(address("rotate", subscription), {"reason": " "}).content.decode()
     assert "Give the reason." in page
@@ -122,9 +122,9 @@ def test_a_second_new_secret_is_asked_about_while_the_first_ones_overlap_runs(su
 
     page = replaced(superuser, subscription).content.decode()  # as a reload sends it
 
-    assert "Nothing was changed: the secret before the present one signs as well until" in page
+    assert "Nothing was changed: the previous secret signs too until" in page
     assert f"{before['previous_secret_until']:%Y-%m-%d %H:%M:%S} UTC" in page
-    assert "Replace again, and end the older one at once" in page
+    assert "Replace again and end the previous one at once" in page
     assert "whsec_" not in page
     assert Subscription.objects.values().get() == before
 
@@ -138,7 +138,7 @@ def test_a_secret_that_was_lost_is_replaced_again_once_however_often_the_page_is
     page = replaced(superuser, subscription, ends).content.decode()
 
     now = Subscription.objects.get()
-    assert secrets.shown_to_the_receiver(now) in page
+    assert secrets.reveal(now) in page
     assert (now.previous_secret, now.secret == lost.secret) == (lost.secret, False)
     assert json.loads(Entry.objects.order_by("-pk")[0].details) == {"scheme": "v1", "forced": True}
     page = replaced(superuser, subscription, ends).content.decode()
@@ -162,7 +162,7 @@ def test_a_verification_and_a_test_event_may_be_given_a_reason(
 
 def test_the_secret_of_a_new_subscription_is_shown_to_those_who_may_see_it(superuser: Client):
     answer = superuser.post(rows.add(NAME), VALID)
-    assert secrets.shown_to_the_receiver(Subscription.objects.get()) in answer.content.decode()
+    assert secrets.reveal(Subscription.objects.get()) in answer.content.decode()
 
 
 def test_whoever_may_add_but_not_see_secrets_sees_none(staff: Callable[..., Client]):

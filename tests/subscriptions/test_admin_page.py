@@ -110,7 +110,7 @@ def test_pausing_asks_why_and_resuming_undoes_it(member: Callable[[str], Client]
     assert pause in page(client, subscription)
     assert resume not in page(client, subscription)
 
-    assert "open wait until it is resumed" in client.get(pause).content.decode()
+    assert "open deliveries wait" in client.get(pause).content.decode()
     assert "Give the reason." in client.post(pause, {"reason": " "}).content.decode()
     assert Subscription.objects.get().active
     assert "Paused" in client.post(pause, {"reason": "maintenance"}, follow=True).content.decode()
@@ -146,7 +146,7 @@ def test_a_test_event_shows_what_came_back(member: Callable[[str], Client], rece
 
     shown = member("operations").post(address("test", subscription)).content.decode()
 
-    assert "The test event was taken: 200 after" in shown
+    assert "The test event was accepted: 200 after" in shown
     assert "thank you" in shown
     assert "<b>&" not in shown.partition("thank you")[2][:40]
     assert "\x1b" not in shown
@@ -161,7 +161,7 @@ def test_how_long_a_test_event_took_is_said_as_on_all_pages(
 
     shown = superuser.post(address("test", SubscriptionFactory.create())).content.decode()
 
-    outcome = "failed: the endpoint answered 503 (http_503), after" if code else "was taken: 200 after"
+    outcome = "failed: the endpoint answered 503 (http_503), after" if code else "was accepted: 200 after"
     assert f"The test event {outcome} {said}." in shown
 
 

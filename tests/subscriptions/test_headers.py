@@ -137,7 +137,7 @@ def with_headers(text: str, url: str) -> Subscription:
 def test_a_good_header_arrives(receiver: Receiver, lines: list[str]):
     subscription = with_headers("\n".join(lines), receiver.url())
 
-    assert send_test(subscription).answer.error_code is None
+    assert send_test(subscription).response.error_code is None
 
     [request] = receiver.received
     for line in lines:
@@ -174,4 +174,4 @@ def test_stored_headers_that_may_no_longer_be_sent_fail_the_attempt_and_not_the_
 
     assert list(Job.objects.order_by("id").values_list("error_code", flat=True)) == ["invalid_request", None]
     assert [request.path for request in receiver.received] == ["/good"]
-    assert send_test(subscription).answer.error_code == "invalid_request"
+    assert send_test(subscription).response.error_code == "invalid_request"

@@ -44,7 +44,7 @@ def first_key_alone(hub_settings: Callable[..., None]) -> None:
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, times: int, change: Callable[[], Any]) -> None:
     """Somebody else changes the row between its being read and its being written, so many times."""
-    anew, left = reencryption._anew, [None] * times
+    anew, left = reencryption._with_first_key, [None] * times
 
     def slowly(*args: Any) -> dict[str, Any]:
         values = anew(*args)
@@ -53,21 +53,21 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, times: int, change: Callable[[]
             change()
         return values
 
-    monkeypatch.setattr(reencryption, "_anew", slowly)
+    monkeypatch.setattr(reencryption, "_with_first_key", slowly)
 
 
 def test_everything_is_under_the_first_key_and_counted(hub_settings, new_key):
     headers = crypto.encrypt("X-Key: value")
     made = SubscriptionFactory.create_batch(3, custom_headers=headers)
     secrets.rotate(made[1])
-    shown = [secrets.shown_to_the_receiver(subscription) for subscription in Subscription.objects.order_by("id")]
+    shown = [secrets.reveal(subscription) for subscription in Subscription.objects.order_by("id")]
     new_key()
 
     assert "The secrets of 3 subscriptions are encrypted with the first key." in run()
 
     first_key_alone(hub_settings)
     stored = list(Subscription.objects.order_by("id"))
-    assert [secrets.shown_to_the_receiver(subscription) for subscription in stored] == shown
+    assert [secrets.reveal(subscription) for subscription in stored] == shown
     assert {crypto.decrypt(subscription.custom_headers) for subscription in stored} == {"X-Key: value"}
     assert crypto.decrypt(stored[1].previous_secret)
 
@@ -82,7 +82,7 @@ def test_more_than_a_batch_is_done_to_the_end(hub_settings, new_key, monkeypatch
 
 def test_a_rotation_at_the_same_moment_leaves_nothing_under_the_old_key(hub_settings, new_key, monkeypatch):
     subscription = SubscriptionFactory.create()
-    old = secrets.shown_to_the_receiver(subscription)
+    old = secrets.reveal(subscription)
     new_key()
     interrupted(monkeypatch, 1, lambda: secrets.rotate(subscription))
 
@@ -91,7 +91,7 @@ def test_a_rotation_at_the_same_moment_leaves_nothing_under_the_old_key(hub_sett
     first_key_alone(hub_settings)
     stored = Subscription.objects.get()
     assert crypto.decrypt(stored.previous_secret) == old
-    assert secrets.shown_to_the_receiver(stored) != old
+    assert secrets.reveal(stored) != old
 
 
 def test_an_edit_of_the_headers_at_the_same_moment_is_kept_and_the_secret_still_moved(
@@ -106,7 +106,7 @@ def test_an_edit_of_the_headers_at_the_same_moment_is_kept_and_the_secret_still_
     first_key_alone(hub_settings)
     stored = Subscription.objects.get()
     assert crypto.decrypt(stored.custom_headers) == "X-Key: edited"
-    assert secrets.shown_to_the_receiver(stored)
+    assert secrets.reveal(stored)
 
 
 def test_a_row_that_never_holds_still_is_named_and_not_counted(new_key, monkeypatch):
@@ -143,7 +143,7 @@ def test_what_cannot_be_opened_is_named_and_stops_nothing_else(hub_settings, new
     assert "The secrets of 1 subscriptions" in said.getvalue()
     first_key_alone(hub_settings)
     good.refresh_from_db()
-    assert secrets.shown_to_the_receiver(good)
+    assert secrets.reveal(good)
     assert Subscription.objects.get(pk=first.pk).secret == "damaged"
 
 
@@ -156,8 +156,8 @@ def test_while_a_key_is_replaced_each_process_opens_what_the_others_store(hub_se
             hub_settings(encryption_keys=one)
             subscription = SubscriptionFactory.create()
             hub_settings(encryption_keys=other)
-            assert secrets.shown_to_the_receiver(subscription)
+            assert secrets.reveal(subscription)
     hub_settings(encryption_keys=steps[-1])
     run()
     first_key_alone(hub_settings)
-    assert all(secrets.shown_to_the_receiver(subscription) for subscription in Subscription.objects.all())
+    assert all(secrets.reveal(subscription) for subscription in Subscription.objects.all())

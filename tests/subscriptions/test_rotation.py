@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 def test_a_second_rotation_is_refused_while_the_first_secret_is_promised_to_sign(receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
-    first = secrets.shown_to_the_receiver(subscription)
+    first = secrets.reveal(subscription)
     secrets.rotate(subscription)
     before = Subscription.objects.values().get()
     until = before["previous_secret_until"]
@@ -41,7 +41,7 @@ def test_a_second_rotation_is_refused_while_the_first_secret_is_promised_to_sign
 
 def test_a_second_rotation_that_is_forced_ends_the_first_overlap(receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
-    first = secrets.shown_to_the_receiver(subscription)
+    first = secrets.reveal(subscription)
     second = secrets.rotate(subscription)
     said = io.StringIO()
 
@@ -74,7 +74,7 @@ def test_a_rotation_without_an_overlap_has_none(hub_settings, receiver: Receiver
 
     stored = Subscription.objects.get()
     assert (stored.previous_secret, stored.previous_secret_until) == ("", None)
-    assert "The previous secret signs no more." in said.getvalue()
+    assert "The previous secret no longer signs." in said.getvalue()
     send_test(stored)
     assert len(receiver.received[0].headers["webhook-signature"].split(" ")) == 1
 

@@ -14,7 +14,7 @@ from events.intake import publish
 from jobs.models import Job
 from subscriptions import secrets
 from subscriptions.models import Subscription
-from subscriptions.signing import BadSecret, for_the_receiver, new_secret, signer
+from subscriptions.signing import BadSecret, new_secret, receiver_key, signer
 from subscriptions.test_event import send_test
 from tests.factories import SubscriptionFactory
 from tests.test_pipeline import run_until_terminal
@@ -47,7 +47,7 @@ def test_what_is_not_a_secret_signs_nothing(secret):
 @pytest.mark.django_db
 def test_a_delivery_verifies_with_the_public_package_and_not_once_it_was_changed(receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
-    secret = secrets.shown_to_the_receiver(subscription)
+    secret = secrets.reveal(subscription)
 
     publish("order.created", {"order": 7, "name": "Zoë"})
     run_until_terminal()
@@ -62,7 +62,7 @@ def test_a_delivery_verifies_with_the_public_package_and_not_once_it_was_changed
 @pytest.mark.django_db
 def test_signatures_verify_before_during_and_after_a_rotation(receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
-    old = secrets.shown_to_the_receiver(subscription)
+    old = secrets.reveal(subscription)
     send_test(subscription)
     new = secrets.rotate(subscription)
     send_test(subscription)
@@ -78,7 +78,7 @@ def test_signatures_verify_before_during_and_after_a_rotation(receiver: Receiver
 @pytest.mark.django_db
 def test_an_asymmetric_signature_verifies_with_the_public_key_alone(receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url(), signing_scheme="v1a")
-    shown = secrets.shown_to_the_receiver(subscription)
+    shown = secrets.reveal(subscription)
     assert shown.startswith("whpk_")
     key = Ed25519PublicKey.from_public_bytes(base64.b64decode(shown.removeprefix("whpk_")))
 
@@ -114,7 +114,7 @@ def test_of_two_rotations_at_once_one_is_told_that_it_came_too_late():
 @pytest.mark.django_db
 def test_secrets_are_encrypted_at_rest():
     subscription = SubscriptionFactory.create()
-    assert secrets.shown_to_the_receiver(subscription) not in str(Subscription.objects.values())
+    assert secrets.reveal(subscription) not in str(Subscription.objects.values())
 
 
 @pytest.mark.django_db
@@ -142,5 +142,5 @@ def test_all_attempts_of_an_event_are_one_trace(receiver: Receiver):
 
 def test_the_receiver_is_given_the_secret_itself_only_where_it_must_know_it():
     symmetric, private = new_secret("v1"), new_secret("v1a")
-    assert for_the_receiver(symmetric) == symmetric
-    assert private not in for_the_receiver(private)
+    assert receiver_key(symmetric) == symmetric
+    assert private not in receiver_key(private)

@@ -43,9 +43,9 @@ def test_a_secret_that_does_not_open_is_not_replaced(wrong_keys: Callable[[], No
     before = Subscription.objects.values().get()
     wrong_keys()
 
-    with pytest.raises(secrets.RotationRefused, match=f"{NO_KEY_OPENS} present secret .* or add the key"):
+    with pytest.raises(secrets.RotationRefused, match=f"{NO_KEY_OPENS} current secret .* or add the key"):
         secrets.rotate(subscription, force=force)
-    with pytest.raises(CommandError, match=f"Nothing was changed: {NO_KEY_OPENS} present secret .*--key-lost"):
+    with pytest.raises(CommandError, match=f"Nothing was changed: {NO_KEY_OPENS} current secret .*--key-lost"):
         call_command("rotate_secret", subscription.pk, *(["--force"] if force else []))
 
     assert Subscription.objects.values().get() == before
@@ -104,7 +104,7 @@ def test_a_secret_whose_key_is_lost_is_replaced_when_told_so(wrong_keys: Callabl
     call_command("rotate_secret", subscription.pk, "--key-lost", stdout=said)
 
     shown, about = said.getvalue().splitlines()
-    assert about == "The previous secret signs no more."
+    assert about == "The previous secret no longer signs."
     send_test(Subscription.objects.get())
     assert verifies(shown, receiver.received[0])
     Subscription.objects.create(**NEW)  # the keys are those of a stored secret again
@@ -112,7 +112,7 @@ def test_a_secret_whose_key_is_lost_is_replaced_when_told_so(wrong_keys: Callabl
 
 def test_a_key_that_is_not_lost_keeps_the_overlap(receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
-    first = secrets.shown_to_the_receiver(subscription)
+    first = secrets.reveal(subscription)
 
     second = secrets.rotate(subscription, key_lost=True)
     with pytest.raises(secrets.OverlapRunning):

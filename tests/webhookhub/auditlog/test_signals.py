@@ -65,12 +65,12 @@ def test_groups_and_permissions_are_told_by_name_from_either_side():
     group.delete()
 
     assert told()[before:] == [
-        (actions.CHANGE_RIGHTS, "bert", {"of": "group", "added": ["night shift"]}),
-        (actions.CHANGE_RIGHTS, "night shift", {"of": "user", "removed": ["bert"]}),
-        (actions.CHANGE_RIGHTS, "bert", {"of": "permission", "added": [str(permission)]}),
-        (actions.CHANGE_GROUP_RIGHTS, "night shift", {"of": "permission", "added": [str(permission)]}),
-        (actions.CHANGE_RIGHTS, "bert", {"of": "permission", "removed": [str(permission)]}),
-        (actions.DELETE_GROUP, "night shift", {"permissions": [str(permission)]}),
+        (actions.CHANGE_RIGHTS, "bert", {"groups_added": ["night shift"]}),
+        (actions.CHANGE_RIGHTS, "night shift", {"users_removed": ["bert"]}),
+        (actions.CHANGE_RIGHTS, "bert", {"permissions_added": ["events.view_event"]}),
+        (actions.CHANGE_GROUP_RIGHTS, "night shift", {"permissions_added": ["events.view_event"]}),
+        (actions.CHANGE_RIGHTS, "bert", {"permissions_removed": ["events.view_event"]}),
+        (actions.DELETE_GROUP, "night shift", {"permissions": ["events.view_event"]}),
     ]
 
 
