@@ -48,6 +48,6 @@ def routable(pk: int) -> tuple[str, RoutableSubscription] | None:
 def _load() -> dict[str, list[RoutableSubscription]]:
     by_type: dict[str, list[RoutableSubscription]] = defaultdict(list)
     rows = Subscription.objects.routable().order_by("id")
-    for event_type, *columns in rows.values_list("event_type", "id", "max_retry_limit", "base_delay"):
-        by_type[event_type].append(RoutableSubscription(*columns))
+    for pk, event_type, limit, delay in rows.values_list("id", "event_type", "max_retry_limit", "base_delay"):
+        by_type[event_type].append(RoutableSubscription(pk, limit, delay))
     return dict(by_type)
