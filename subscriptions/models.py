@@ -1,4 +1,4 @@
-"""Who receives which events, and where."""
+"""Subscriptions: which events are delivered to which endpoint."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def validate_callback_url(value: str) -> None:
 
 class SubscriptionQuerySet(models.QuerySet["Subscription"]):
     def routable(self) -> SubscriptionQuerySet:
-        """Those that may get new deliveries."""
+        """The subscriptions that may get new deliveries."""
         return self.filter(active=True, verified=True)
 
     def require_keys(self) -> None:
-        """Raises UnfitDatabase if the keys in force are others than those the secrets are stored under.
+        """Raise UnfitDatabase if the encryption keys open none of the newest secrets.
 
-        A sample is enough for that; a single secret that cannot be opened is its own delivery's failure.
+        A single secret that cannot be opened only fails its own deliveries.
         """
         newest = list(self.order_by("-id").values_list("secret", flat=True)[:SAMPLE])
         if newest and not any(crypto.opens(secret) for secret in newest):
@@ -60,10 +60,7 @@ class SubscriptionQuerySet(models.QuerySet["Subscription"]):
 
 
 class Subscription(models.Model):
-    """Configuration only: nothing happens because a subscription is saved.
-
-    Switched off instead of deleted, because deliveries and dead letters refer to it.
-    """
+    """Configuration of deliveries. It is never deleted, because deliveries and dead letters refer to it."""
 
     id = models.BigAutoField(primary_key=True)
     event_type = ExactTextField(max_length=100, validators=[event_type_validator])
@@ -79,11 +76,11 @@ class Subscription(models.Model):
         default=SYMMETRIC,
         help_text="v1: a secret that both sides know. v1a: ed25519, the receiver needs the public key only.",
     )
-    # Encrypted. Made with the subscription, so that none is ever without one; rotation moves it to `previous_secret`.
+    # Encrypted. A rotation moves it to `previous_secret`.
     secret = ExactTextField(max_length=500, default=encrypted_new_secret, editable=False)
     previous_secret = ExactTextField(max_length=500, default="", blank=True, editable=False)
     previous_secret_until = models.DateTimeField(null=True, blank=True, editable=False)
-    # Encrypted too: what people put there is a password more often than not.
+    # Encrypted, because headers often contain passwords.
     custom_headers = models.TextField(default="", blank=True, editable=False)
     description = ExactTextField(max_length=200, blank=True, default="")
     max_retry_limit = models.PositiveIntegerField(
@@ -126,7 +123,7 @@ class Subscription(models.Model):
 
     @property
     def is_routable(self) -> bool:
-        """Whether it may get new deliveries, as `routable` asks the table."""
+        """Whether it may get new deliveries; the same rule as `routable`."""
         return self.active and self.verified
 
     @property
@@ -162,9 +159,9 @@ class Subscription(models.Model):
 
 
 class SubscriptionVersion(models.Model):
-    """One row whose number a trigger raises with every change of a subscription, in the same transaction.
+    """One row. A trigger raises `version` with every change of a subscription, in the same transaction.
 
-    Whoever keeps a copy of the subscriptions knows by it whether the copy is still true.
+    A cache of the subscriptions is valid while the version stays the same.
     """
 
     id = models.PositiveSmallIntegerField(primary_key=True)

@@ -1,4 +1,4 @@
-"""Where the link of `create_staff --link` leads: a new member of staff sets their own password."""
+"""The page behind the link of `create_staff --link`, where a new user sets the password."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_what_is_wrong_is_said_and_nobody_is_made(arguments: list[str], said: st
 def test_a_weak_password_is_refused(weak: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(create_staff.VARIABLE, weak)
 
-    with pytest.raises(CommandError, match=r"No user was made: (This|The) password"):
+    with pytest.raises(CommandError, match=r"No user was created: (This|The) password"):
         made("anna-anna", "--group", "support")
 
     assert not User.objects.exists()
