@@ -15,7 +15,7 @@ from webhookhub import crypto
 pytestmark = pytest.mark.django_db
 
 
-def test_headers_do_not_follow_a_subscription_to_another_host():
+def test_stored_headers_are_not_sent_to_another_host():
     subscription: Any = SubscriptionFactory(custom_headers=crypto.encrypt("Authorization: Bearer s3cret"))
     elsewhere = {"event_type": "a", "callback_url": "https://other.example.com/x", "signing_scheme": "v1"}
     elsewhere["seen"] = version(Subscription.objects.get())

@@ -1,4 +1,4 @@
-"""A subscription's address is stored in one form, once per event type, and verified for itself alone."""
+"""Subscriptions: normalised URLs, uniqueness, and the rules of the database."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def verified(**fields: object) -> Subscription:
     return Subscription.objects.get(id=made.id)
 
 
-def test_the_address_is_stored_in_its_normal_form():
+def test_the_url_is_normalised():
     SubscriptionFactory.create(callback_url="HTTPS://BÜCHER.Example:443/ü")
 
     assert Subscription.objects.get().callback_url == "https://xn--bcher-kva.example/%C3%BC"
 
 
 @pytest.mark.parametrize("url", ["http://example.com/", "https://10.0.0.1/", "", "https://user@example.com/"])
-def test_a_bad_address_is_neither_valid_nor_saved(url: str):
+def test_an_invalid_url_is_not_saved(url: str):
     subscription = Subscription(event_type="order.created", callback_url=url)
 
     with pytest.raises(ValidationError) as caught:
@@ -44,7 +44,7 @@ def test_a_bad_address_is_neither_valid_nor_saved(url: str):
 
 
 @pytest.mark.parametrize("event_type", ["", "order created", "a" * 101, "é", "a\n"])
-def test_a_bad_event_type_is_not_valid(event_type: str):
+def test_an_invalid_event_type(event_type: str):
     with pytest.raises(ValidationError) as caught:
         Subscription(event_type=event_type, callback_url=URL).full_clean()
     assert "event_type" in caught.value.message_dict
@@ -59,13 +59,13 @@ def test_a_bad_event_type_is_not_valid(event_type: str):
         {"base_delay": timedelta(days=2)},
     ],
 )
-def test_overrides_out_of_bounds_are_not_valid(bad):
+def test_overrides_out_of_bounds_are_invalid(bad):
     with pytest.raises(ValidationError) as caught:
         Subscription(event_type="a", callback_url=URL, **bad).full_clean()
     assert set(caught.value.message_dict) == set(bad)
 
 
-def test_the_same_address_in_another_spelling_is_found_to_be_there_already():
+def test_the_same_url_in_another_spelling_is_a_duplicate():
     verified()
     other = Subscription(event_type="order.created", callback_url="HTTPS://127.0.0.1:08443/hook")
 
@@ -85,7 +85,7 @@ def test_the_same_address_in_another_spelling_is_found_to_be_there_already():
         {"event_type": "order.created", "callback_url": URL.replace("hook", "Hook")},
     ],
 )
-def test_another_type_or_address_is_another_subscription(other: dict[str, str]):
+def test_another_event_type_or_url_is_no_duplicate(other: dict[str, str]):
     verified()
 
     Subscription(**other).full_clean()
@@ -106,7 +106,7 @@ def test_a_stored_subscription_is_saved_by_named_columns_only():
     assert (stored.custom_headers, stored.description) == ("edited", "")
 
 
-def test_a_new_one_never_takes_the_place_of_another():
+def test_a_new_subscription_never_overwrites_another():
     there = verified()
 
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -115,7 +115,7 @@ def test_a_new_one_never_takes_the_place_of_another():
     assert Subscription.objects.get().callback_url == URL
 
 
-def test_saving_moves_updated_at_and_not_created_at():
+def test_saving_changes_updated_at_and_not_created_at():
     subscription = verified()
     before = Subscription.objects.get()
 
@@ -134,7 +134,7 @@ def test_only_active_and_verified_subscriptions_are_routable():
     assert list(Subscription.objects.routable()) == [wanted]
 
 
-def test_the_database_lets_nothing_but_a_verification_set_verified():
+def test_the_database_lets_only_a_verification_set_verified():
     subscription = SubscriptionFactory.create(callback_url=URL, verified=False)
     with pytest.raises(DatabaseError, match="Only a verification"), transaction.atomic():
         Subscription.objects.update(verified=True)
@@ -147,7 +147,7 @@ def test_the_database_lets_nothing_but_a_verification_set_verified():
 
 @pytest.mark.parametrize("column", ["verified", "active"])
 @pytest.mark.parametrize("value", [2, -1])
-def test_the_database_knows_no_third_value_of_a_flag(column: str, value: int):
+def test_the_database_refuses_a_third_value_of_a_flag(column: str, value: int):
     SubscriptionFactory.create(callback_url=URL, verified=False)
     copied = [field.column for field in Subscription._meta.concrete_fields if not field.primary_key]
     given = {name: name for name in copied} | {"event_type": "'other'", column: str(value)}
@@ -166,7 +166,7 @@ def test_the_database_knows_no_third_value_of_a_flag(column: str, value: int):
     assert list(Subscription.objects.values()) == before
 
 
-def test_the_database_takes_verified_back_with_the_address_whoever_changes_it():
+def test_the_database_clears_verified_when_the_url_changes():
     SubscriptionFactory.create(callback_url=URL, verified=True)
     Subscription.objects.update(callback_url=f"{URL}/other", verified=True)
     assert not Subscription.objects.get().verified

@@ -1,4 +1,4 @@
-"""Whoever edits a subscription writes what is theirs to write, and is told what was wrong and nothing else."""
+"""Create and change subscriptions through services."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OTHERS = sorted({field.name for field in Subscription._meta.concrete_fields} - s
 
 
 @pytest.mark.django_db
-def test_what_the_hub_writes_cannot_be_edited():
+def test_other_columns_cannot_be_changed():
     subscription = SubscriptionFactory.create(verified=False)
     before = Subscription.objects.values().get()
 
@@ -33,7 +33,7 @@ def test_what_the_hub_writes_cannot_be_edited():
 
 
 @pytest.mark.django_db
-def test_what_the_hub_writes_cannot_be_given_to_a_new_one():
+def test_other_columns_cannot_be_set_on_create():
     for name in ("id", "secret", "verified", "verification_at"):
         with pytest.raises(services.InvalidSubscription, match=f"{name}: cannot be set here"):
             services.create({"event_type": "order.created", "callback_url": URL, name: None})
@@ -41,7 +41,7 @@ def test_what_the_hub_writes_cannot_be_given_to_a_new_one():
     assert not Subscription.objects.exists()
 
 
-def test_what_the_api_takes_is_what_can_be_edited():
+def test_the_api_accepts_exactly_the_editable_fields():
     assert set(SubscriptionChange.model_fields) == services.EDITABLE
     assert set(SubscriptionIn.model_fields) == services.SET_ON_CREATE
 
@@ -108,7 +108,7 @@ def test_a_stale_instance_does_not_bring_a_verification_back():
 
 @pytest.fixture
 def guarded(committed: None) -> Iterator[None]:
-    """A table that refuses something else than the same address twice."""
+    """A trigger that refuses an update for another reason than a duplicate."""
     drop = "DROP TRIGGER IF EXISTS trg_sub_of_this_test"
     refusal = vendors.refusal_trigger(
         connection, "trg_sub_of_this_test", "subscriptions", "UPDATE", "NEW.description = 'no'", "not this one"
@@ -120,7 +120,7 @@ def guarded(committed: None) -> Iterator[None]:
         cursor.execute(drop)
 
 
-def test_only_a_duplicate_is_called_one(guarded: None):
+def test_only_a_duplicate_is_reported_as_a_duplicate(guarded: None):
     subscription: Any = SubscriptionFactory()
     rival: Any = SubscriptionFactory()
 

@@ -1,4 +1,4 @@
-"""What an endpoint answers to a challenge decides, and nothing it can answer does more than that."""
+"""Verification, also against hostile responses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def proves(body: bytes) -> bool:
         b'{"challenge":"\\u0056' + CHALLENGE[1:].encode() + b'"}',
     ],
 )
-def test_the_challenge_itself_or_in_json_is_a_proof(body: bytes):
+def test_the_challenge_as_text_or_json_verifies(body: bytes):
     assert proves(body)
 
 
@@ -75,7 +75,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("body", HOSTILE, ids=lambda body: ascii(body[:20]))
-def test_any_other_body_is_no_proof_and_no_fault_of_ours(body: bytes):
+def test_any_other_body_does_not_verify(body: bytes):
     assert not proves(body)
 
 
@@ -87,7 +87,7 @@ def answering(body: Callable[[str], bytes], status: int = 200) -> Callable[[Rece
 
 
 @pytest.mark.django_db
-def test_a_hostile_answer_is_kept_as_a_failed_verification(receiver: Receiver, monkeypatch: Any):
+def test_a_hostile_response_is_a_failed_verification(receiver: Receiver, monkeypatch: Any):
     monkeypatch.setattr(receiver, "take", answering(lambda challenge: b"[" * 4000))
     subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
 
@@ -100,7 +100,7 @@ def test_a_hostile_answer_is_kept_as_a_failed_verification(receiver: Receiver, m
 
 
 @pytest.mark.django_db
-def test_a_proof_in_json_verifies(receiver: Receiver, monkeypatch: Any):
+def test_a_challenge_in_json_verifies(receiver: Receiver, monkeypatch: Any):
     monkeypatch.setattr(receiver, "take", answering(lambda challenge: json.dumps({"challenge": challenge}).encode()))
     subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
     said = io.StringIO()
@@ -113,7 +113,7 @@ def test_a_proof_in_json_verifies(receiver: Receiver, monkeypatch: Any):
 
 
 @pytest.mark.django_db
-def test_a_failure_takes_no_earlier_proof_away_and_the_command_says_so(receiver: Receiver, monkeypatch: Any):
+def test_a_failure_keeps_an_earlier_verification(receiver: Receiver, monkeypatch: Any):
     subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
     assert verify(subscription).verified
     monkeypatch.setattr(receiver, "take", answering(lambda challenge: b"", 500))
@@ -128,7 +128,7 @@ def test_a_failure_takes_no_earlier_proof_away_and_the_command_says_so(receiver:
 
 
 @pytest.mark.django_db
-def test_a_proof_for_an_address_that_was_changed_meanwhile_is_no_proof_for_the_new_one(receiver: Receiver, monkeypatch):
+def test_a_url_changed_during_the_verification_is_not_verified(receiver: Receiver, monkeypatch):
     subscription = SubscriptionFactory.create(callback_url=receiver.url("/old"), verified=False)
 
     def send_and_change_url(*args: Any) -> TestResult:

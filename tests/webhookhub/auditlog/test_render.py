@@ -1,4 +1,4 @@
-"""The trail in words: every action, way, kind and detail has one, in the viewer's language."""
+"""Entries as text in the viewer's language."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_every_permission_is_described():
     assert permissions.describe("gone.view_thing") == "gone.view_thing"
 
 
-def test_an_entry_is_shown_in_the_viewers_language_and_what_strangers_wrote_as_text():
+def test_an_entry_is_translated_and_escaped():
     client = Client(headers={"accept-language": "zh-TW,zh;q=0.9"})
     client.force_login(User.objects.create_superuser("root"))
     record(actions.TEST, SubscriptionFactory.create(), by="anna", details={"description": "<script>\u202e"})
@@ -176,7 +176,7 @@ def test_an_entry_is_shown_in_the_viewers_language_and_what_strangers_wrote_as_t
         page = client.get(rows.change("auditlog_entry", entry.pk)).content.decode()
         listing = client.get(rows.listing("auditlog_entry")).content.decode()
     finally:
-        translation.deactivate()  # a request leaves its language to the thread
+        translation.deactivate()  # the request has set the thread's language
 
     for shown in (page, listing):
         assert "傳送了測試事件" in shown
