@@ -44,10 +44,10 @@ def first_key_alone(hub_settings: Callable[..., None]) -> None:
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, times: int, change: Callable[[], Any]) -> None:
     """Change the row between read and write, `times` times."""
-    anew, left = reencryption._with_first_key, [None] * times
+    original, left = reencryption._with_first_key, [None] * times
 
     def slowly(*args: Any) -> dict[str, Any]:
-        values = anew(*args)
+        values = original(*args)
         if left:
             left.pop()
             change()

@@ -47,7 +47,10 @@ def test_the_api_accepts_exactly_the_editable_fields():
 
 
 def verified() -> Subscription:
-    return SubscriptionFactory.create(callback_url=URL, verification_result="http_204", verification_at=clock.now())
+    row: Subscription = SubscriptionFactory.create(
+        callback_url=URL, verification_result="http_204", verification_at=clock.now()
+    )
+    return row
 
 
 @pytest.mark.django_db
@@ -85,11 +88,11 @@ def test_a_stale_instance_undoes_no_verification_rotation_or_edit():
     Subscription.objects.update(
         verified=True, verification_result="http_204", verification_at=clock.now(), custom_headers="edited"
     )
-    before = Subscription.objects.values().get()
+    before: dict[str, Any] = dict(Subscription.objects.values().get())
 
     services.change(stale, {"active": False})
 
-    after = Subscription.objects.values().get()
+    after: dict[str, Any] = dict(Subscription.objects.values().get())
     assert {name for name in after if after[name] != before[name]} == {"active", "updated_at"}
 
 
