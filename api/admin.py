@@ -14,7 +14,7 @@ from django.urls import URLPattern, path
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from webhookhub.auditlog.admin import Trailed
+from webhookhub.auditlog.admin import Audited
 from webhookhub.console import format
 from webhookhub.console.errors import posted
 from webhookhub.console.readonly import ReadOnlyAdmin
@@ -29,7 +29,7 @@ MAY_REVOKE = "api.revoke_apikey"
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(Trailed, ReadOnlyAdmin):
+class ApiKeyAdmin(Audited, ReadOnlyAdmin):
     list_display = ("name", "state", "scopes", "source", "expires_at", "last_used_at", "created_by")
     fields = (
         "name",

@@ -64,8 +64,8 @@ def create(request: HttpRequest) -> Status[SubscriptionWithSecret]:
     """The answer shows the signing secret, once. Verify it next: before that it gets no events."""
     given = parsing.read(request, SubscriptionIn)
     subscription = _edited(lambda: services.create(_columns(given.model_dump())))
-    record(actions.REVEAL, subscription, name=subscription.in_the_trail)
-    return Status(201, _with_secret(subscription, secrets.shown_to_the_receiver(subscription)))
+    record(actions.REVEAL, subscription, name=subscription.audit_name)
+    return Status(201, _with_secret(subscription, secrets.reveal(subscription)))
 
 
 @router.get(
@@ -124,7 +124,7 @@ def verify(request: HttpRequest, subscription_id: Id) -> VerificationOut:
     """Sends a challenge now and waits for the answer. A failure takes no earlier proof away."""
     subscription = found_or_problem(subscription_id)
     result = verification.verify(subscription)
-    return VerificationOut(verified=subscription.verified, proved=result.verified, reason=result.reason)
+    return VerificationOut(verified=subscription.verified, proved=result.verified, reason=verification.describe(result.result))
 
 
 @router.post(
@@ -139,10 +139,10 @@ def send_test(request: HttpRequest, subscription_id: Id) -> TrialOut:
     sent = test_event.send_test(found_or_problem(subscription_id))
     return TrialOut(
         webhook_id=sent.message_id,
-        delivered=sent.answer.error_code is None,
-        response_status=sent.answer.status,
-        error_code=sent.answer.error_code,
-        duration_ms=sent.answer.duration_ms,
+        delivered=sent.response.error_code is None,
+        response_status=sent.response.status,
+        error_code=sent.response.error_code,
+        duration_ms=sent.response.duration_ms,
         response_snippet=sent.snippet,
     )
 
@@ -171,6 +171,7 @@ def _shown(subscription: Subscription) -> dict[str, Any]:
     return {
         **{name: getattr(subscription, name) for name in columns},
         "base_delay": None if delay is None else delay.total_seconds(),
+        "verification_result": verification.describe(subscription.verification_result),
         "header_names": services.header_names(subscription),
     }
 

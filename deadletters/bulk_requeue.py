@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC
 from typing import Any, NamedTuple
-
-from django.utils import timezone, translation
 
 from sagas.models import Saga
 from webhookhub.auditlog import actions
@@ -85,17 +82,13 @@ def requeue_matching(
     chosen, following = _choose(choice, limit, after, highest, token)
     if not chosen:
         return Outcome(after=following)
-    told = told_of(choice, f"part {part}" if part else "", limit=limit)
+    told = told_of(choice, limit=limit, **({"part": part} if part else {}))
     done = carry_out(chosen, by=by, reason=reason, told=told, token=token, progress=progress)
     return Outcome(done.requeued, following)
 
 
-def told_of(choice: Choice, part: str, **details: Any) -> Told:
-    """For the trail, which speaks one language and UTC. `part` says which, if it is one of several."""
-    with translation.override("en"), timezone.override(UTC):
-        name = choice.in_words()
-    details = {"choice": choice.as_facts(), **details, **({"part": part} if part else {})}
-    return Told(actions.REQUEUE_MATCHING, f"{name} ({part})" if part else name, details)
+def told_of(choice: Choice, **details: Any) -> Told:
+    return Told(actions.REQUEUE_MATCHING, {"choice": choice.as_facts(), **details})
 
 
 def _choose(

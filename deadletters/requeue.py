@@ -86,10 +86,9 @@ class InvalidRequeue(ValueError):
 
 
 class Told(NamedTuple):
-    """What the trail calls a request; what came of it is added."""
+    """The audit log's action and details of a request; the result is added."""
 
     action: str
-    name: str
     details: Mapping[str, Any] = {}
 
 
@@ -105,10 +104,7 @@ def requeue(dead_letter_ids: Sequence[int], *, by: Requester, reason: str) -> li
     """Requeue dead letters; one answer each, in the order of their ids. Unknown ids raise InvalidRequeue."""
     wanted = sorted(set(dead_letter_ids))
     reason = require(by, reason, many=len(wanted) > 1)
-    if len(wanted) == 1:
-        told = Told(actions.REQUEUE, f"dead letter {wanted[0]}")
-    else:
-        told = Told(actions.REQUEUE_MANY, f"{len(wanted)} dead letters")
+    told = Told(actions.REQUEUE) if len(wanted) == 1 else Told(actions.REQUEUE_MANY)
     return carry_out(wanted, by=by, reason=reason, told=told).requeued
 
 
@@ -182,7 +178,7 @@ def _record(batches: Sequence[Sequence[DeadLetter]], username: str, reason: str,
         details = {**told.details, **({} if one else _came_of_it(ids, new, token))}
         if completed:
             details["completed"] = len(completed)
-        record(told.action, kind="deadletter", id=one, name=told.name, by=username, reason=reason, details=details)
+        record(told.action, kind="deadletter", id=one, by=username, reason=reason, details=details)
     return Recorded(new, completed)
 
 

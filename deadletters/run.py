@@ -61,8 +61,8 @@ class Run:
         reason = require(by, self.reason, many=True)
         portion = self.ids[self.at : self.at + PORTION]
         parts = -(-len(self.ids) // PORTION)
-        part = f"part {self.at // PORTION + 1} of {parts}" if parts > 1 else ""
-        told = told_of(self.choice, part, limit=self.limit, chosen=len(self.ids))
+        part = {"part": self.at // PORTION + 1, "parts": parts} if parts > 1 else {}
+        told = told_of(self.choice, **part, limit=self.limit, chosen=len(self.ids))
         done = carry_out(portion, by=by, reason=reason, told=told, token=self.token)
         created = sum(result.is_delivered_now for result in done.requeued)
         after = replace(

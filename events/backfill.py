@@ -95,7 +95,6 @@ def backfill(
                 actions.BACKFILL,
                 kind="subscription",
                 id=subscription_id,
-                name=f"subscription {subscription_id}",
                 details={"since": since, "until": until, **behind},
             )
             told = True

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
-from subscriptions.signed_request import seal
+from subscriptions.signed_request import sign
 from webhookhub.egress.messages import Request
 
 from .lease import LeasedJob
@@ -24,7 +24,7 @@ def build(job: LeasedJob, timestamp: int) -> Request:
     uid = job.event_uid
     # W3C trace context: all attempts of all deliveries of an event are one trace, each attempt a span of its own.
     trace = f"traceparent: 00-{uid.replace('-', '')}-{job.id:016x}-01"
-    return seal(job.endpoint, uid, body(job), timestamp, f"webhook-attempt: {job.attempt_no}", trace)
+    return sign(job.endpoint, uid, body(job), timestamp, f"webhook-attempt: {job.attempt_no}", trace)
 
 
 def body(job: LeasedJob) -> bytes:

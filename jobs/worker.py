@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime, timedelta
 
-from subscriptions.signed_request import Unsendable, readable
+from subscriptions.signed_request import Unsendable, response_snippet
 from webhookhub.conf import hub
 from webhookhub.egress import errors
 from webhookhub.egress.engine import Engine
@@ -163,5 +163,5 @@ def _as_report(job: LeasedJob, answer: Response) -> Report:
         response_status=answer.status,
         duration_ms=answer.duration_ms,
         retry_after=request.retry_after(answer.retry_after, datetime.now(UTC)),
-        response_snippet=readable(job.endpoint, answer.body),
+        response_snippet=response_snippet(job.endpoint, answer.body),
     )

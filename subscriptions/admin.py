@@ -1,11 +1,10 @@
-"""Subscriptions in the console: the one table that people edit."""
+"""Subscriptions in the console."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.contrib import admin
-from django.db import IntegrityError
 from django.db.models import Case, CharField, F, QuerySet, Value, When
 from django.db.models.functions import Left, StrIndex
 from django.http import HttpRequest, HttpResponse
@@ -13,8 +12,7 @@ from django.urls import URLPattern, path
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.auditlog import actions
-from webhookhub.auditlog.admin import MAY_READ, Trailed
-from webhookhub.auditlog.context import because
+from webhookhub.auditlog.admin import MAY_READ, Audited
 from webhookhub.auditlog.record import record
 from webhookhub.console.base import ModelAdmin
 from webhookhub.console.exact_search import host
@@ -22,53 +20,52 @@ from webhookhub.console.format import NOTHING
 from webhookhub.console.lists import BoundedList, BoundedPaginator
 from webhookhub.console.moments import with_moments
 
-from . import audit, secrets, views
+from . import secrets, views
 from .forms import SubscriptionForm
 from .models import Subscription
-from .verification import in_words
-from .version import ChangedSince, fingerprint
+from .services import AlreadySubscribed, ChangedSince
+from .verification import describe
 
-WHAT = (None, {"fields": ("event_type", "callback_url", "active", "description", "signing_scheme")})
-WHAT_IS_SEEN = (None, {"fields": ("event_type", "address", "active", "description", "signing_scheme")})
+MAIN = (None, {"fields": ("event_type", "callback_url", "active", "description", "signing_scheme")})
+MAIN_READ_ONLY = (None, {"fields": ("event_type", "shown_url", "active", "description", "signing_scheme")})
 HEADERS = (_("Custom headers"), {"fields": ("headers",)})
-HEADERS_LATER = (_("Custom headers"), {"fields": ("headers", "remove_headers")})
-WHY = (_("Audit log"), {"fields": ("reason",)})
+HEADERS_REMOVABLE = (_("Custom headers"), {"fields": ("headers", "remove_headers")})
+REASON = (_("Audit log"), {"fields": ("reason",)})
 RETRIES = (
     _("Retries"),
     {
         "fields": ("max_retry_limit", "base_delay"),
-        "description": _("A change holds for deliveries that begin after it."),
+        "description": _("A change applies to deliveries that are created after it."),
     },
 )
 VERIFICATION: tuple[Any, dict[str, Any]] = (
     _("Verification"),
     {
-        "fields": with_moments(Subscription, ("verified", "verification_said", "verification_at")),
-        "description": _("Only a verified subscription gets deliveries. Another callback URL has to be verified anew."),
+        "fields": with_moments(Subscription, ("verified", "verification_text", "verification_at")),
+        "description": _("Only a verified subscription gets deliveries. A new callback URL must be verified again."),
     },
 )
 DATES: tuple[Any, dict[str, Any]] = (_("Dates"), {"fields": with_moments(Subscription, ("created_at", "updated_at"))})
-QUESTION = StrIndex("callback_url", Value("?"))
-WITHOUT_QUERY = Case(
-    When(callback_url__contains="?", then=Left("callback_url", QUESTION)),
+READ_ONLY = (*VERIFICATION[1]["fields"], *DATES[1]["fields"])
+URL_WITHOUT_QUERY = Case(
+    When(callback_url__contains="?", then=Left("callback_url", StrIndex("callback_url", Value("?")))),
     default=F("callback_url"),
     output_field=CharField(),
 )
-READ_ONLY = (*VERIFICATION[1]["fields"], *DATES[1]["fields"])
 
 
 @admin.register(Subscription)
-class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
+class SubscriptionAdmin(Audited, ModelAdmin):  # type: ignore[type-arg]
     form = SubscriptionForm
     list_display = with_moments(
-        Subscription, ("id", "event_type", "address", "active", "verified", "description", "updated_at")
+        Subscription, ("id", "event_type", "shown_url", "active", "verified", "description", "updated_at")
     )
     list_display_links = ("id", "event_type")
     list_filter = ("active", "verified")
     ordering = ("-id",)
-    # An address that could filter by any column could guess at those that are shown nowhere, letter by letter.
+    # A filter on a hidden column would allow to guess its value letter by letter.
     lookups = ("active__exact", "verified__exact")
-    search_fields = ("event_type", "searched_address", "description")
+    search_fields = ("event_type", "url_without_query", "description")
     empty_value_display = NOTHING
     paginator = BoundedPaginator
     show_full_result_count = False
@@ -83,89 +80,73 @@ class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
         return lookup in self.lookups
 
     def has_delete_permission(self, request: HttpRequest, obj: Subscription | None = None) -> bool:
-        """Nobody: deliveries and dead letters refer to it. It is switched off instead."""
+        """Deliveries and dead letters refer to it; it can be paused instead."""
         return False
 
     def get_fieldsets(self, request: HttpRequest, obj: Subscription | None = None) -> Any:
         if obj is None:
-            return [WHAT, RETRIES, HEADERS, WHY]
+            return [MAIN, RETRIES, HEADERS, REASON]
         if not self.has_change_permission(request, obj):
-            return [WHAT_IS_SEEN, RETRIES, VERIFICATION, DATES]
-        return [WHAT, RETRIES, HEADERS_LATER, VERIFICATION, DATES, WHY]
+            return [MAIN_READ_ONLY, RETRIES, VERIFICATION, DATES]
+        return [MAIN, RETRIES, HEADERS_REMOVABLE, VERIFICATION, DATES, REASON]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Subscription | None = None) -> tuple[Any, ...]:
-        # The scheme goes with the secret: afterwards it is changed by replacing the secret only.
-        return (*READ_ONLY, "signing_scheme", "address") if obj else READ_ONLY
+        # A rotation changes the signing scheme together with the secret.
+        return (*READ_ONLY, "signing_scheme", "shown_url") if obj else READ_ONLY
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
-        form.shows_all = request.user.has_perm(views.MAY_ROTATE)  # a class made for this request
+        form.shows_secrets = request.user.has_perm(views.MAY_ROTATE)  # the class is made for this request
         return form
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        # What is hidden is not searched either: it could be guessed letter by letter.
-        searched = queryset.annotate(searched_address=WITHOUT_QUERY)
-        found, may_repeat = super().get_search_results(request, searched, search_term)
-        # Stored as xn--…; in a description the name stands as it was typed.
-        if not search_term.isascii() and "xn--" in (named := host(search_term.strip())):
-            found = found | searched.filter(searched_address__contains=named)
+        # The query is hidden, and a search could guess it letter by letter.
+        rows = queryset.annotate(url_without_query=URL_WITHOUT_QUERY)
+        found, may_repeat = super().get_search_results(request, rows, search_term)
+        # URLs contain international names in their ASCII form.
+        if not search_term.isascii() and "xn--" in (ascii_host := host(search_term.strip())):
+            found = found | rows.filter(url_without_query__contains=ascii_host)
         return found, may_repeat
 
     @admin.display(description=_("verification result"))
-    def verification_said(self, subscription: Subscription) -> str:
-        return in_words(str(subscription.verification_result)) or NOTHING
+    def verification_text(self, subscription: Subscription) -> str:
+        return describe(str(subscription.verification_result)) or NOTHING
 
     @admin.display(description=_("callback url"))
-    def address(self, subscription: Subscription) -> str:
+    def shown_url(self, subscription: Subscription) -> str:
         return subscription.shown_url
 
-    def save_model(self, request: HttpRequest, obj: Subscription, form: Any, change: bool) -> None:
-        with because(form.cleaned_data.get("reason", "")):
-            self._save(obj, form, change)
+    def save_form(self, request: HttpRequest, form: SubscriptionForm, change: bool) -> Subscription:
+        return form.save()
 
-    def _save(self, obj: Subscription, form: Any, change: bool) -> None:
-        if not change:
-            obj.save()
-            audit.tell_new(obj)
-        elif form.changed_columns():
-            # Held until the end of the request, so that nobody changes it between this look and the update.
-            stored = Subscription.objects.select_for_update().get(pk=obj.pk)
-            if fingerprint(stored) != form.cleaned_data["seen"]:
-                raise ChangedSince
-            before = audit.facts(stored)
-            # The others are not the form's to write: they may have been verified or replaced a moment ago.
-            obj.save(update_fields=[*form.changed_columns(), "updated_at"])
-            audit.tell_change(obj, before)
+    def save_model(self, request: HttpRequest, obj: Subscription, form: SubscriptionForm, change: bool) -> None:
+        """Nothing left to do: save_form() has stored it through services."""
 
     def get_urls(self) -> list[URLPattern]:
         return [
-            path(
-                f"<int:number>/{verb}/",
-                self.admin_site.admin_view(view),
-                name=f"subscriptions_subscription_{verb}",
-            )
-            for verb, view in views.VIEWS.items()
+            path(f"<int:pk>/{name}/", self.admin_site.admin_view(view), name=f"subscriptions_subscription_{name}")
+            for name, view in views.VIEWS.items()
         ] + super().get_urls()
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         context["may_verify"] = request.user.has_perm(views.MAY_VERIFY)
         context["may_rotate"] = request.user.has_perm(views.MAY_ROTATE)
         context["may_change"] = request.user.has_perm(views.MAY_CHANGE)
-        context["may_read_trail"] = request.user.has_perm(MAY_READ)
+        context["may_read_audit_log"] = request.user.has_perm(MAY_READ)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def response_add(self, request: HttpRequest, obj: Subscription, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Whoever may see the secret of a new subscription sees it now, and nobody does later."""
+        """Show the new secret, once, to users who may see it."""
         if request.user.has_perm(views.MAY_ROTATE):
-            record(actions.REVEAL, obj, name=obj.in_the_trail)
-            return views.show_secret(request, obj, secrets.shown_to_the_receiver(obj))
+            record(actions.REVEAL, obj, name=obj.audit_name)
+            return views.show_secret(request, obj, secrets.reveal(obj))
         return super().response_add(request, obj, *args, **kwargs)
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
             return super().changeform_view(request, *args, **kwargs)
-        except (IntegrityError, ChangedSince):
-            # Somebody else saved the same subscription between the form's check and its save. Now the form sees it.
+        except (AlreadySubscribed, ChangedSince):
+            # Another request stored the same subscription after the form's check: the check now reports it.
             return super().changeform_view(request, *args, **kwargs)

@@ -1,42 +1,43 @@
-"""What the audit log is told of a subscription: never a secret, nor what may be one."""
+"""Audit log entries of created and changed subscriptions. They contain no secrets."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from webhookhub.auditlog import actions
-from webhookhub.auditlog.record import address, changes, record
+from webhookhub.auditlog.record import changes, record, url_without_query
 
 from .models import Subscription
 
-SHOWN = ("event_type", "callback_url", "active", "description", "signing_scheme", "max_retry_limit", "base_delay")
-HIDDEN = "custom_headers"
-Facts = dict[str, Any]
+FIELDS = (
+    *("event_type", "callback_url", "active", "description", "signing_scheme", "max_retry_limit", "base_delay"),
+    "custom_headers",
+)
 
 
-def facts(subscription: Subscription) -> Facts:
-    return {name: getattr(subscription, name) for name in (*SHOWN, HIDDEN)}
+def record_created(subscription: Subscription) -> None:
+    values = {name: _plain(name, value) for name, value in _values(subscription).items() if value not in (None, "")}
+    record(actions.SUBSCRIBE, subscription, name=subscription.audit_name, details=values)
 
 
-def tell_new(subscription: Subscription) -> None:
-    told = {name: _fit(name, value) for name, value in facts(subscription).items() if value not in (None, "")}
-    record(actions.SUBSCRIBE, subscription, name=subscription.in_the_trail, details=told)
-
-
-def tell_change(subscription: Subscription, before: Facts) -> None:
-    """Nothing is told where nothing was changed. To be called in the transaction that changes it."""
-    changed = changes(before, facts(subscription))
+def record_change(before: Subscription, after: Subscription) -> None:
+    """Call it in the transaction of the change. Writes nothing if nothing has changed."""
+    changed = changes(_values(before), _values(after))
     if not changed:
         return
     action = actions.EDIT
     if changed.keys() == {"active"}:
-        action = actions.RESUME if subscription.active else actions.PAUSE
-    told = {name: {when: _fit(name, value) for when, value in change.items()} for name, change in changed.items()}
-    record(action, subscription, name=subscription.in_the_trail, details=told)
+        action = actions.RESUME if after.active else actions.PAUSE
+    details = {name: {side: _plain(name, value) for side, value in pair.items()} for name, pair in changed.items()}
+    record(action, after, name=after.audit_name, details=details)
 
 
-def _fit(name: str, value: Any) -> Any:
-    """For the trail: it is kept for ever and read by others than may see secrets."""
-    if name == "callback_url" and value:
-        return address(value)
-    return ("set" if value else "none") if name == HIDDEN else value
+def _values(subscription: Subscription) -> dict[str, Any]:
+    return {name: getattr(subscription, name) for name in FIELDS}
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Without secrets: the URL's query may hold a password, and of the headers only their presence is kept."""
+    if name == "callback_url":
+        return url_without_query(value)
+    return bool(value) if name == "custom_headers" else value

@@ -1,4 +1,4 @@
-"""The router's copy of who wants what, read anew whenever a subscription has changed."""
+"""The router's cache of subscriptions, reloaded when a subscription has changed."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ class RoutableSubscription:
     base_delay: timedelta | None
 
 
-# There is one.
+# The table has one row.
 _versions = CompiledSelect(lambda: SubscriptionVersion.objects.values_list("version"))
 
 
 class SubscriptionCache:
-    """Costs one small read while nothing changes. What was committed before `by_event_type` is called is in it."""
+    """Reads one small row while nothing changes. Contains everything committed before `by_event_type` is called."""
 
     def __init__(self) -> None:
         self._by_type: dict[str, list[RoutableSubscription]] = {}
         self._version: int | None = None
 
     def by_event_type(self) -> dict[str, list[RoutableSubscription]]:
-        # The number first: a change that comes in between is read now and noticed again at the next call.
+        # The version is read first: a change between the two reads causes another reload at the next call.
         version = max((version for (version,) in _versions()), default=0)
         if version != self._version:
-            self._by_type = _read()
+            self._by_type = _load()
             self._version = version
         return self._by_type
 
 
-def routable(number: int) -> tuple[str, RoutableSubscription] | None:
-    """One subscription and its event type, as the router would see it now; None if it gets no new deliveries."""
-    rows = Subscription.objects.routable().filter(id=number)
+def routable(pk: int) -> tuple[str, RoutableSubscription] | None:
+    """A subscription and its event type as the router sees it now; None if it gets no new deliveries."""
+    rows = Subscription.objects.routable().filter(id=pk)
     row = rows.values_list("event_type", "id", "max_retry_limit", "base_delay").first()
     return None if row is None else (row[0], RoutableSubscription(*row[1:]))
 
 
-def _read() -> dict[str, list[RoutableSubscription]]:
+def _load() -> dict[str, list[RoutableSubscription]]:
     by_type: dict[str, list[RoutableSubscription]] = defaultdict(list)
     rows = Subscription.objects.routable().order_by("id")
-    for id, event_type, limit, delay in rows.values_list("id", "event_type", "max_retry_limit", "base_delay"):
-        by_type[event_type].append(RoutableSubscription(id, limit, delay))
+    for pk, event_type, limit, delay in rows.values_list("id", "event_type", "max_retry_limit", "base_delay"):
+        by_type[event_type].append(RoutableSubscription(pk, limit, delay))
     return dict(by_type)

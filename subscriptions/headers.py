@@ -1,9 +1,8 @@
-"""Headers of a subscription's own, sent with each of its deliveries: `Name: value`, one a line."""
+"""Custom headers of a subscription, as `Name: value` lines."""
 
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
 
 from django.utils.translation import gettext as _
 
@@ -30,80 +29,56 @@ FORBIDDEN_PREFIXES = ("webhook-", "proxy-")
 
 
 class UnacceptableHeaders(ValueError):
-    """The message says which line is wrong and what would be right."""
+    """The message says which line is wrong, and why."""
 
 
 def parse(text: str) -> list[str]:
     """The lines as they are sent, or UnacceptableHeaders."""
     headers: list[str] = []
     seen: set[str] = set()
-    # Only \n and \r\n end a line here: str.splitlines knows many more, which would hide in a value.
+    # str.splitlines would also split at characters that belong to a value.
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         if not line.strip(" \t"):
             continue
-        name, value = _header(number, line)
-        if name.lower() in seen:
-            raise UnacceptableHeaders(
-                _("Line %(number)s: the header %(name)s is named twice.") % {"number": number, "name": name}
-            )
+        name, _colon, value = (part.strip(" \t") for part in line.partition(":"))
+        error = _error(line, name, value)
+        if not error and name.lower() in seen:
+            error = _("Line %(number)s: the header %(name)s appears twice.")
+        if not error and len(headers) == MAX_HEADERS:
+            error = _("Line %(number)s is too many: at most %(max_headers)s headers are allowed.")
+        if error:
+            values = {"number": number, "name": name, "max_headers": MAX_HEADERS, "max_bytes": MAX_BYTES}
+            raise UnacceptableHeaders(error % values)
         seen.add(name.lower())
         headers.append(f"{name}: {value}")
-        if len(headers) > MAX_HEADERS:
-            raise UnacceptableHeaders(
-                _("Line %(number)s is one too many: at most %(most)s headers are allowed.")
-                % {"number": number, "most": MAX_HEADERS}
-            )
     return headers
 
 
 def names(text: str) -> list[str]:
-    """The names alone, of lines that parse() has accepted once."""
+    """The names, of lines that parse() has accepted."""
     return [line.partition(":")[0] for line in text.split("\n") if line]
 
 
 def values(text: str) -> list[str]:
-    """The values alone; the text may be older than the rules."""
+    """The values; the text may violate today's rules."""
     return [line.partition(":")[2].strip() for line in text.split("\n")]
 
 
-def _header(number: int, line: str) -> tuple[str, str]:
-    if "\0" in line:
-        raise UnacceptableHeaders(_("Line %(number)s holds a NUL character.") % {"number": number})
-    if line[0] in " \t":
-        raise UnacceptableHeaders(
-            _("Line %(number)s starts with white space; a header is one line, from its beginning.") % {"number": number}
-        )
-    name, colon, value = line.partition(":")
-    value = value.strip(" \t")
-    if not colon or not NAME.match(name):
-        raise UnacceptableHeaders(_("Line %(number)s is not a header; write it as Name: value.") % {"number": number})
+def _error(line: str, name: str, value: str) -> str:
     # Receivers behind CGI or WSGI see no difference between webhook_id and webhook-id.
     as_received = name.lower().replace("_", "-")
+    if "\0" in line:
+        return _("Line %(number)s contains a NUL character.")
+    if line[0] in " \t":
+        return _("Line %(number)s starts with white space; a header must start at the beginning of a line.")
+    if ":" not in line or not NAME.match(line.partition(":")[0]):
+        return _("Line %(number)s is not a header; write it as Name: value.")
     if as_received in FORBIDDEN or as_received.startswith(FORBIDDEN_PREFIXES):
-        raise UnacceptableHeaders(
-            _("Line %(number)s: the header %(name)s is the hub's own and cannot be set.")
-            % {"number": number, "name": name}
-        )
+        return _("Line %(number)s: the hub itself sets the header %(name)s.")
     if not value:
-        raise UnacceptableHeaders(
-            _("Line %(number)s: the header %(name)s has no value.") % {"number": number, "name": name}
-        )
+        return _("Line %(number)s: the header %(name)s has no value.")
     if not VALUE.match(value):
-        raise UnacceptableHeaders(
-            _("Line %(number)s: the value of %(name)s holds characters that a header cannot carry.")
-            % {"number": number, "name": name}
-        )
+        return _("Line %(number)s: the value of %(name)s contains characters that a header must not contain.")
     if len(f"{name}: {value}") > MAX_BYTES:
-        raise UnacceptableHeaders(
-            _("Line %(number)s: the header %(name)s is longer than %(most)s bytes.")
-            % {"number": number, "name": name, "most": MAX_BYTES}
-        )
-    return name, value
-
-
-def belong_elsewhere(old_url: str, new_url: str) -> bool:
-    """Whether headers given for one address are another host's business: their values are secrets between two."""
-    try:
-        return urlsplit(old_url).netloc != urlsplit(new_url).netloc
-    except ValueError:
-        return False  # no address at all, which is said of the address itself
+        return _("Line %(number)s: the header %(name)s is longer than %(max_bytes)s bytes.")
+    return ""

@@ -1,4 +1,4 @@
-"""Finding the subscription that somebody names at the command line."""
+"""Look up subscriptions for management commands."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from django.core.management.base import CommandError
 from .models import Subscription
 
 
-def subscription_or_error(number: int) -> Subscription:
+def subscription_or_error(pk: int) -> Subscription:
     try:
-        return Subscription.objects.get(id=number)
+        return Subscription.objects.get(pk=pk)
     except Subscription.DoesNotExist:
-        raise CommandError(f"There is no subscription {number}.") from None
+        raise CommandError(f"There is no subscription {pk}.") from None

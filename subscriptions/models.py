@@ -1,7 +1,9 @@
-"""Who receives which events, and where."""
+"""Subscriptions: which events are delivered to which endpoint."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +13,7 @@ from django.db import models
 from django.utils.translation import gettext as _
 
 from webhookhub import crypto
-from webhookhub.auditlog.record import address
+from webhookhub.auditlog.record import url_without_query
 from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.errors import UnfitDatabase
@@ -33,23 +35,6 @@ event_type_validator = RegexValidator(
 )
 
 
-# What an update of the address alone must take along.
-WRITTEN_WITH_ANOTHER_URL = ("verified", "verification_result", "verification_at", "updated_at")
-# What a save writes only if it names it: an instance that was loaded a while ago would undo a verification, a
-# rotation or an edit made since.
-WRITTEN_BY_NAME_ONLY = {
-    "created_at",
-    "verified",
-    "verification_result",
-    "verification_at",
-    "signing_scheme",
-    "secret",
-    "previous_secret",
-    "previous_secret_until",
-    "custom_headers",
-}
-
-
 def validate_callback_url(value: str) -> None:
     try:
         normalise(value)
@@ -59,13 +44,13 @@ def validate_callback_url(value: str) -> None:
 
 class SubscriptionQuerySet(models.QuerySet["Subscription"]):
     def routable(self) -> SubscriptionQuerySet:
-        """Those that may get new deliveries."""
+        """The subscriptions that may get new deliveries."""
         return self.filter(active=True, verified=True)
 
     def require_keys(self) -> None:
-        """Raises UnfitDatabase if the keys in force are others than those the secrets are stored under.
+        """Raise UnfitDatabase if the encryption keys open none of the newest secrets.
 
-        A sample is enough for that; a single secret that cannot be opened is its own delivery's failure.
+        A single secret that cannot be opened only fails its own deliveries.
         """
         newest = list(self.order_by("-id").values_list("secret", flat=True)[:SAMPLE])
         if newest and not any(crypto.opens(secret) for secret in newest):
@@ -75,10 +60,7 @@ class SubscriptionQuerySet(models.QuerySet["Subscription"]):
 
 
 class Subscription(models.Model):
-    """Configuration only: nothing happens because a subscription is saved.
-
-    Switched off instead of deleted, because deliveries and dead letters refer to it.
-    """
+    """Configuration of deliveries. It is never deleted, because deliveries and dead letters refer to it."""
 
     id = models.BigAutoField(primary_key=True)
     event_type = ExactTextField(max_length=100, validators=[event_type_validator])
@@ -94,11 +76,11 @@ class Subscription(models.Model):
         default=SYMMETRIC,
         help_text="v1: a secret that both sides know. v1a: ed25519, the receiver needs the public key only.",
     )
-    # Encrypted. Made with the subscription, so that none is ever without one; rotation moves it to `previous_secret`.
+    # Encrypted. A rotation moves it to `previous_secret`.
     secret = ExactTextField(max_length=500, default=encrypted_new_secret, editable=False)
     previous_secret = ExactTextField(max_length=500, default="", blank=True, editable=False)
     previous_secret_until = models.DateTimeField(null=True, blank=True, editable=False)
-    # Encrypted too: what people put there is a password more often than not.
+    # Encrypted, because headers often contain passwords.
     custom_headers = models.TextField(default="", blank=True, editable=False)
     description = ExactTextField(max_length=200, blank=True, default="")
     max_retry_limit = models.PositiveIntegerField(
@@ -141,75 +123,45 @@ class Subscription(models.Model):
 
     @property
     def is_routable(self) -> bool:
-        """Whether it may get new deliveries, as `routable` asks the table."""
+        """Whether it may get new deliveries; the same rule as `routable`."""
         return self.active and self.verified
 
     @property
     def shown_url(self) -> str:
-        """As pages show it: whole it stands only before those who may see secrets, in the form that changes it."""
+        """The URL with hidden query values. Only users who may see secrets get the whole URL, in the form."""
         return masked(self.callback_url)
 
     @property
-    def in_the_trail(self) -> str:
-        """As the audit log calls it: without what an address may carry of secrets."""
-        return f"{self.event_type} → {address(self.callback_url)}"
-
-    @classmethod
-    def from_db(cls, *args: Any, **kwargs: Any) -> Subscription:
-        subscription = super().from_db(*args, **kwargs)
-        subscription._stored_callback_url = subscription.__dict__.get("callback_url")
-        return subscription
+    def audit_name(self) -> str:
+        """The name in the audit log, which must not contain secrets."""
+        return f"{self.event_type} → {url_without_query(self.callback_url)}"
 
     def clean(self) -> None:
         super().clean()
         if isinstance(self.description, str) and (code := hostile(self.description)):
             raise ValidationError({"description": _("The description %(why)s.") % {"why": complaint(code)}})
-        try:
+        with suppress(UnacceptableURL):  # reported by the field's own validator
             self.callback_url = normalise(self.callback_url)
-        except UnacceptableURL:
-            return  # the field's own validator has said so
 
-    def refresh_from_db(self, using: str | None = None, fields: Any = None, from_queryset: Any = None) -> None:
-        super().refresh_from_db(using, fields, from_queryset)
-        if fields is None or "callback_url" in fields:
-            self._stored_callback_url = self.__dict__.get("callback_url")
-
-    def save(self, **kwargs: Any) -> None:
-        """A new one is inserted whole. Of one that is there, WRITTEN_BY_NAME_ONLY is left out unless named."""
-        only = kwargs.pop("update_fields", None)
-        if only is None or "callback_url" in only:
-            self.callback_url = normalise(self.callback_url)
+    def save(self, *, update_fields: Iterable[str] | None = None, **kwargs: Any) -> None:
+        """Insert a new subscription, or update the named columns: the others may have changed since it was loaded."""
         self.updated_at = clock.now()
-        if self._state.adding and self.signing_scheme == ASYMMETRIC:
+        if not self._state.adding:
+            if update_fields is None:
+                raise TypeError("name the update_fields of a stored subscription, or use services.change()")
+            super().save(update_fields={*update_fields, "updated_at"}, **kwargs)
+            return
+        Subscription.objects.require_keys()
+        self.callback_url = normalise(self.callback_url)
+        if self.signing_scheme == ASYMMETRIC:
             self.secret = crypto.encrypt(new_secret(ASYMMETRIC))
-        if self._state.adding or (self.custom_headers and "custom_headers" in (only or ())):
-            # Nobody else could open what is encrypted with other keys than theirs.
-            Subscription.objects.require_keys()
-        if only is None and not kwargs.get("force_insert"):
-            if self._state.adding and not kwargs.get("force_update"):
-                kwargs["force_insert"] = True  # never over another one that has this number already
-            else:
-                only = self._written_without_being_named()
-        stored = getattr(self, "_stored_callback_url", None)
-        writes_url = only is None or "callback_url" in only
-        if writes_url and stored is not None and stored != self.callback_url:
-            # Another address has promised nothing yet.
-            self.verified, self.verification_result, self.verification_at = False, "", None
-            if only is not None:
-                only = {*only, *WRITTEN_WITH_ANOTHER_URL}
-        super().save(update_fields=only, **kwargs)
-        if writes_url:
-            self._stored_callback_url = self.callback_url
-
-    def _written_without_being_named(self) -> set[str]:
-        columns = {field.attname for field in self._meta.concrete_fields if not field.primary_key}
-        return columns - WRITTEN_BY_NAME_ONLY - self.get_deferred_fields()
+        super().save(**{**kwargs, "force_insert": True})
 
 
 class SubscriptionVersion(models.Model):
-    """One row whose number a trigger raises with every change of a subscription, in the same transaction.
+    """One row. A trigger raises `version` with every change of a subscription, in the same transaction.
 
-    Whoever keeps a copy of the subscriptions knows by it whether the copy is still true.
+    A cache of the subscriptions is valid while the version stays the same.
     """
 
     id = models.PositiveSmallIntegerField(primary_key=True)

@@ -1,4 +1,4 @@
-"""Everything that is stored encrypted, encrypted anew when the key changes."""
+"""Re-encrypt all stored secrets and headers after a change of the encryption keys."""
 
 from __future__ import annotations
 
@@ -16,58 +16,58 @@ from webhookhub.db.retry import one_statement
 from .models import Subscription
 
 BATCH = 200
-# Somebody else's change of the same row is rare; so many in a row are something else.
-TRIES = 10
+# Concurrent changes of one row are rare; this many in a row mean another problem.
+MAX_TRIES = 10
 COLUMNS = ("secret", "previous_secret", "custom_headers", "previous_secret_until")
 
 
 @dataclass
-class Outcome:
-    """How many subscriptions are under the first key now, and which are not, by number."""
+class Result:
+    """The count of re-encrypted subscriptions, and the ids of the others."""
 
     done: int = 0
-    unopened: list[int] = field(default_factory=list)
-    restless: list[int] = field(default_factory=list)
+    undecryptable: list[int] = field(default_factory=list)
+    changing: list[int] = field(default_factory=list)
 
 
-def reencrypt() -> Outcome:
-    """Encrypt everything anew with the first key. What cannot be opened is left as it is and does not stop the rest."""
-    outcome = Outcome()
-    record(actions.REENCRYPT, kind="subscription", name="all subscriptions")
-    for number in _numbers():
+def reencrypt() -> Result:
+    """Encrypt everything with the first key. What cannot be decrypted is left as it is."""
+    result = Result()
+    record(actions.REENCRYPT, kind="subscription")
+    for pk in _pks():
         try:
-            if _reencrypt(number):
-                outcome.done += 1
+            if _reencrypt(pk):
+                result.done += 1
             else:
-                outcome.restless.append(number)
+                result.changing.append(pk)
         except crypto.Undecipherable:
-            outcome.unopened.append(number)
-    return outcome
+            result.undecryptable.append(pk)
+    return result
 
 
-def _numbers() -> Iterator[int]:
+def _pks() -> Iterator[int]:
     after = 0
     while batch := list(Subscription.objects.filter(id__gt=after).order_by("id").values_list("id", flat=True)[:BATCH]):
         yield from batch
         after = batch[-1]
 
 
-def _reencrypt(number: int) -> bool:
-    """Compared and set, so that no rotation or edit of the same moment is undone.
+def _reencrypt(pk: int) -> bool:
+    """Compare and set, so that no concurrent rotation or edit is undone.
 
-    A rotation keeps the replaced secret as it was stored: after a miss there may still be one under the old key.
+    Retried after a miss: a rotation keeps the previous secret as stored, which may be under the old key.
     """
-    for _ in range(TRIES):
-        stored = Subscription.objects.filter(id=number).values(*COLUMNS).get()
-        unchanged, anew = Subscription.objects.filter(id=number, **stored), _anew(stored, clock.now())
-        if one_statement(lambda unchanged=unchanged, anew=anew: unchanged.update(**anew)):  # type: ignore[misc]
+    for _ in range(MAX_TRIES):
+        stored = Subscription.objects.filter(id=pk).values(*COLUMNS).get()
+        unchanged, new = Subscription.objects.filter(id=pk, **stored), _with_first_key(stored, clock.now())
+        if one_statement(lambda unchanged=unchanged, new=new: unchanged.update(**new)):  # type: ignore[misc]
             return True
     return False
 
 
-def _anew(stored: dict[str, Any], now: datetime) -> dict[str, Any]:
+def _with_first_key(stored: dict[str, Any], now: datetime) -> dict[str, Any]:
     secret, previous, headers, until = (stored[column] for column in COLUMNS)
     if until is None or until <= now:
-        previous, until = "", None  # it signs no more: nobody needs it again
+        previous, until = "", None  # it no longer signs
     tokens = [crypto.with_first_key(token) if token else "" for token in (secret, previous, headers)]
     return dict(zip(COLUMNS, [*tokens, until], strict=True))

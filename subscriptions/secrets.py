@@ -1,4 +1,4 @@
-"""A subscription's signing secret: shown when it is made, and replaced without a gap."""
+"""Show and rotate a subscription's signing secret."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webhookhub.db.retry import in_transaction
 from webhookhub.logs import Fact, log
 
 from .models import Subscription
-from .signing import for_the_receiver, new_secret
+from .signing import new_secret, receiver_key
 
 
 class RotationRefused(Exception):
@@ -23,24 +23,24 @@ class RotationRefused(Exception):
 
 
 class RotationConflict(RotationRefused):
-    """Somebody else has changed the secret at the same moment."""
+    """Another request changed the secret at the same time."""
 
 
 class OverlapRunning(RotationRefused):
-    """The secret that was replaced last has been promised to sign for a while longer."""
+    """The previous secret still signs."""
 
 
 class WrongKeys(RotationRefused):
-    """The keys in force are not those of the other processes, or the key of this secret is lost."""
+    """The encryption keys differ from those of the other processes, or the key of this secret is lost."""
 
 
-def shown_to_the_receiver(subscription: Subscription) -> str:
-    """What the receiver needs to check signatures: for the one moment at which it is shown."""
-    return for_the_receiver(crypto.decrypt(subscription.secret))
+def reveal(subscription: Subscription) -> str:
+    """The key that the receiver needs to check signatures. Show it only once, when it is new."""
+    return receiver_key(crypto.decrypt(subscription.secret))
 
 
 def overlap_until(subscription: Subscription) -> datetime | None:
-    """Until when the secret before the present one signs as well; None if there is none that does."""
+    """Until when the previous secret signs too; None if it does not."""
     until = subscription.previous_secret_until
     return until if until is not None and clock.now() < until else None
 
@@ -48,29 +48,26 @@ def overlap_until(subscription: Subscription) -> datetime | None:
 def rotate(
     subscription: Subscription, scheme: str | None = None, *, force: bool = False, key_lost: bool = False
 ) -> str:
-    """Replace the signing secret; both sign for a while. Returns what the receiver needs, which is not shown again.
+    """Replace the signing secret and return the receiver's key. Both secrets sign during an overlap.
 
-    Only two can sign, so a rotation during the overlap of an earlier one would end that at once: `force` allows it.
-    A secret that the keys in force do not open is replaced only if its key is lost for good, `key_lost`: else they are
-    the wrong ones, and the other processes could open neither the old secret nor the new one.
+    Only two secrets can sign: during an overlap, `force` allows a rotation that ends it at once.
+    A secret that the encryption keys do not open is replaced only with `key_lost`. Otherwise the keys may be wrong
+    here, and the other processes could open neither the old secret nor the new one.
     """
     now = clock.now()
-    until = subscription.previous_secret_until
+    until = overlap_until(subscription)
     opens = crypto.opens(subscription.secret)
     if not opens and not key_lost:
         raise WrongKeys(
             _(
-                "none of WEBHOOKHUB_ENCRYPTION_KEYS opens the present secret of subscription %(number)s; "
+                "none of WEBHOOKHUB_ENCRYPTION_KEYS opens the current secret of subscription %(number)s; "
                 "use the keys that the other processes have, or add the key that it was encrypted with"
             )
             % {"number": subscription.id}
         )
-    if opens and until is not None and now < until and not force:
+    if opens and until is not None and not force:
         raise OverlapRunning(
-            _(
-                "the secret before the present one signs as well until %(until)s, "
-                "and replacing the present one would end that at once"
-            )
+            _("the previous secret signs too until %(until)s, and a rotation now would end that at once")
             % {"until": f"{until:%Y-%m-%d %H:%M:%S} UTC"}
         )
     scheme = scheme or subscription.signing_scheme
@@ -88,22 +85,18 @@ def rotate(
         )
         if not replaced:
             raise RotationConflict(
-                _("the secret of subscription %(number)s was changed by somebody else just now")
+                _("another request changed the secret of subscription %(number)s at the same time")
                 % {"number": subscription.id}
             )
-        record(
-            actions.ROTATE,
-            subscription,
-            name=subscription.in_the_trail,
-            details={"scheme": scheme, "forced": force or key_lost},
-        )
+        details = {"scheme": scheme, "forced": force or key_lost}
+        record(actions.ROTATE, subscription, name=subscription.audit_name, details=details)
 
     in_transaction(replace)
     subscription.refresh_from_db()
     log(Fact.SECRET_ROTATED, subscription_id=subscription.id, signing_scheme=scheme)
-    return for_the_receiver(secret)
+    return receiver_key(secret)
 
 
 def require_keys() -> None:
-    """Raises UnfitDatabase under wrong keys: a worker started with them would fail every delivery there is."""
+    """Raise UnfitDatabase under wrong keys: a worker started with them would fail every delivery."""
     Subscription.objects.require_keys()

@@ -1,12 +1,17 @@
-"""Making and changing subscriptions outside the console: the same rules, and errors that name the field."""
+"""Create and change subscriptions: the only write path of the columns that people edit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
-from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext as _
 
 from webhookhub import crypto
 from webhookhub.db.vendors import is_duplicate
@@ -15,111 +20,137 @@ from . import audit, headers
 from .models import Subscription
 
 HEADERS = "headers"
-# The others are the hub's to write: a verification, a rotation, the database.
+# All other columns are written by verification, rotation or the database.
 EDITABLE = frozenset({"event_type", "callback_url", "active", "description", "max_retry_limit", "base_delay", HEADERS})
-# The scheme goes with the secret: afterwards it is changed by replacing the secret only.
-CHOSEN_AT_FIRST = EDITABLE | {"signing_scheme"}
-# Where a fault is of no single field.
-ITSELF = "subscription"
-
-
-GIVEN_ANEW = (
-    "must be given anew, or as {} for none, with an address at another host: the stored ones were meant for the old one"
-)
+# The signing scheme belongs to the secret: later it is changed by a rotation only.
+SET_ON_CREATE = EDITABLE | {"signing_scheme"}
 
 
 class InvalidSubscription(ValueError):
-    """Nothing was stored; `errors` says of each field what would be right."""
+    """Nothing was stored; `errors` maps each field to its error."""
 
     def __init__(self, errors: Mapping[str, str]) -> None:
-        super().__init__("; ".join(f"{field}: {why}" for field, why in errors.items()))
+        super().__init__("; ".join(f"{field}: {error}" for field, error in errors.items()))
         self.errors = dict(errors)
 
 
 class AlreadySubscribed(Exception):
-    """Nothing was stored: this address has a subscription to this event type."""
+    """Nothing was stored: this URL already has a subscription to this event type."""
 
-    def __init__(self, number: int | None) -> None:
-        which = f" as subscription {number}" if number else ""
+    def __init__(self, pk: int | None) -> None:
+        which = f" as subscription {pk}" if pk else ""
         super().__init__(f"this address is subscribed to this event type already{which}")
-        self.number = number
+
+
+class ChangedSince(Exception):
+    """Nothing was stored: the subscription has been changed since it was shown."""
 
 
 def create(values: Mapping[str, Any]) -> Subscription:
-    """`values` are fields by name; `headers` are `Name: value` pairs, which are stored encrypted."""
-    _require(CHOSEN_AT_FIRST, values)
-    return _save(Subscription(), values)
+    """`values` are fields by name; `headers` maps names to values, which are stored encrypted."""
+    _reject_unknown(values, SET_ON_CREATE)
+    subscription = Subscription()
+    _assign(subscription, values)
+    _validate(subscription)
+    with _duplicates_reported(subscription), transaction.atomic():
+        subscription.save()
+        audit.record_created(subscription)
+    return subscription
 
 
-def change(subscription: Subscription, values: Mapping[str, Any]) -> Subscription:
-    """Change the named fields and no others: they may have been changed a moment ago."""
-    _require(EDITABLE, values)
-    _keep_headers_from_others(subscription, values)
-    return _save(subscription, values) if values else subscription
+def change(subscription: Subscription, values: Mapping[str, Any], *, seen: str | None = None) -> Subscription:
+    """Change only the named fields. With `seen`, raise ChangedSince if that is no longer the stored version."""
+    _reject_unknown(values, EDITABLE)
+    if not values:
+        return subscription
+    with _duplicates_reported(subscription), transaction.atomic():
+        stored = Subscription.objects.select_for_update().get(pk=subscription.pk)
+        if seen is not None and seen != version(stored):
+            raise ChangedSince
+        check_headers_fit_host(stored, values)
+        columns = _assign(subscription, values)
+        # An earlier release may have stored values that are invalid today; they must not block other changes.
+        _validate(subscription, only=columns)
+        if subscription.callback_url != stored.callback_url:
+            subscription.verified, subscription.verification_result, subscription.verification_at = False, "", None
+            columns |= {"verified", "verification_result", "verification_at"}
+        if subscription.custom_headers and "custom_headers" in columns:
+            Subscription.objects.require_keys()
+        subscription.save(update_fields=columns)
+        audit.record_change(stored, subscription)
+    return subscription
+
+
+def version(subscription: Subscription) -> str:
+    """A hash of all editable fields. Keyed, because the form that carries it may hide some of them."""
+    values = [str(getattr(subscription, name)) for name in sorted(EDITABLE - {HEADERS})]
+    try:
+        # Decrypted: encryption with another key changes nothing.
+        values.append(crypto.decrypt(subscription.custom_headers) if subscription.custom_headers else "")
+    except crypto.Undecipherable:
+        values.append(subscription.custom_headers)
+    return salted_hmac("subscriptions.version", json.dumps(values), algorithm="sha256").hexdigest()
+
+
+def check_headers_fit_host(stored: Subscription, values: Mapping[str, Any]) -> None:
+    """Raise InvalidSubscription if another host would get the stored headers, which may hold secrets."""
+    url = values.get("callback_url")
+    if not isinstance(url, str) or not stored.custom_headers or HEADERS in values:
+        return
+    try:
+        same_host = urlsplit(url).netloc == urlsplit(stored.callback_url).netloc
+    except ValueError:
+        return  # reported as an error of the URL
+    if not same_host:
+        raise InvalidSubscription(
+            {HEADERS: _("The stored headers were meant for the old host: set new headers, or remove them.")}
+        )
 
 
 def header_names(subscription: Subscription) -> list[str]:
-    """Without the values, which are secrets; none if the keys in force do not open them."""
+    """Empty if the encryption keys do not open the headers."""
     try:
         return headers.names(crypto.decrypt(subscription.custom_headers)) if subscription.custom_headers else []
     except crypto.Undecipherable:
         return []
 
 
-def _require(allowed: frozenset[str], values: Mapping[str, Any]) -> None:
-    if others := sorted(values.keys() - allowed):
-        why = f"cannot be set here; what can be is {', '.join(sorted(allowed))}"
-        raise InvalidSubscription(dict.fromkeys(others, why))
+def _reject_unknown(values: Mapping[str, Any], allowed: frozenset[str]) -> None:
+    if unknown := sorted(values.keys() - allowed):
+        error = f"cannot be set here; what can be set is {', '.join(sorted(allowed))}"
+        raise InvalidSubscription(dict.fromkeys(unknown, error))
 
 
-def _keep_headers_from_others(subscription: Subscription, values: Mapping[str, Any]) -> None:
-    address = values.get("callback_url")
-    if not isinstance(address, str) or not subscription.custom_headers or HEADERS in values:
-        return
-    if headers.belong_elsewhere(subscription.callback_url, address):
-        raise InvalidSubscription({HEADERS: GIVEN_ANEW})
-
-
-def _save(subscription: Subscription, values: Mapping[str, Any]) -> Subscription:
+def _assign(subscription: Subscription, values: Mapping[str, Any]) -> set[str]:
+    """Set the fields and return the columns to write."""
     columns = {name: value for name, value in values.items() if name != HEADERS}
-    before = audit.facts(subscription)
+    if HEADERS in values:
+        columns["custom_headers"] = _encrypted(values[HEADERS])
     for name, value in columns.items():
         setattr(subscription, name, value)
-    if HEADERS in values:
-        subscription.custom_headers = _encrypted(values[HEADERS])
-        columns["custom_headers"] = subscription.custom_headers
-    changed = {*values, *columns}
+    return set(columns)
+
+
+def _validate(subscription: Subscription, only: set[str] | None = None) -> None:
     try:
+        # Uniqueness is left to the index: a query could be overtaken by another insert.
         subscription.full_clean(validate_unique=False, validate_constraints=False)
-    except ValidationError as error:
-        faults = _named(error)
-        if not subscription._state.adding:
-            # What was stored when other rules held stands in nobody's way: least of all of switching it off.
-            faults = {field: why for field, why in faults.items() if field in changed or field == ITSELF}
-        if faults:
-            raise InvalidSubscription(faults) from None
-    try:
-        # Asked of the key itself: whoever looks first may be overtaken.
-        with transaction.atomic():
-            if subscription._state.adding:
-                subscription.save()
-                audit.tell_new(subscription)
-            else:
-                subscription.save(update_fields=[*columns, "updated_at"])
-                audit.tell_change(subscription, before)
-    except IntegrityError as error:
-        if not is_duplicate(error):
-            raise
-        raise AlreadySubscribed(_rival(subscription)) from None
-    return subscription
+    except ValidationError as invalid:
+        errors = {
+            field: " ".join(messages)
+            for field, messages in invalid.message_dict.items()
+            if only is None or field in only
+        }
+        if errors:
+            raise InvalidSubscription(errors) from None
 
 
 def _encrypted(given: Mapping[str, str]) -> str:
     lines = [f"{name}: {value}" for name, value in given.items()]
     if any("\n" in line or "\r" in line for line in lines):
-        raise InvalidSubscription({HEADERS: "a header must not hold a line break"})
-    if misnamed := [name for name in given if not headers.NAME.match(name)]:
-        raise InvalidSubscription({HEADERS: f"{misnamed[0]!r} cannot be the name of a header"})
+        raise InvalidSubscription({HEADERS: "a header must not contain a line break"})
+    if invalid := [name for name in given if not headers.NAME.match(name)]:
+        raise InvalidSubscription({HEADERS: f"{invalid[0]!r} is not a valid header name"})
     try:
         parsed = headers.parse("\n".join(lines))
     except headers.UnacceptableHeaders as error:
@@ -127,13 +158,12 @@ def _encrypted(given: Mapping[str, str]) -> str:
     return crypto.encrypt("\n".join(parsed)) if parsed else ""
 
 
-def _named(error: ValidationError) -> dict[str, str]:
-    return {
-        ITSELF if field == NON_FIELD_ERRORS else field: " ".join(messages)
-        for field, messages in error.message_dict.items()
-    }
-
-
-def _rival(subscription: Subscription) -> int | None:
-    same = Subscription.objects.filter(event_type=subscription.event_type, callback_url=subscription.callback_url)
-    return same.exclude(pk=subscription.pk).values_list("id", flat=True).first()
+@contextmanager
+def _duplicates_reported(subscription: Subscription) -> Iterator[None]:
+    try:
+        yield
+    except IntegrityError as error:
+        if not is_duplicate(error):
+            raise
+        same = Subscription.objects.filter(event_type=subscription.event_type, callback_url=subscription.callback_url)
+        raise AlreadySubscribed(same.exclude(pk=subscription.pk).values_list("id", flat=True).first()) from None

@@ -1,10 +1,9 @@
-"""What every request to an endpoint has in common: who sends it, which message it is, and the signature."""
+"""Signed requests to an endpoint, and the part of its response that is kept."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from functools import lru_cache
-from itertools import chain
 from typing import NamedTuple
 
 from webhookhub import __version__, crypto
@@ -17,15 +16,15 @@ from webhookhub.egress.urls import query_values
 from . import headers, redaction
 from .signing import BadSecret, Signer, signer
 
-SHORTEST_QUERIED = 8
-# Bytes of an answer that are looked at for what must not be kept: more than is kept, and than a header's value takes.
-LOOKED_AT = 8 * 1024
-BASE64_IN_ADDRESSES = str.maketrans("+/", "-_")
-ALWAYS = ["Content-Type: application/json", f"User-Agent: WebhookHub/{__version__}"]
+# A shorter value of the URL's query (`json`, `2024`) is an ordinary word, not a secret.
+SHORTEST_QUERY_VALUE = 8
+# Bytes of a response that are searched for secrets: enough for a header value that starts where the snippet ends.
+SEARCHED_BYTES = 32 * 1024
+STANDARD_HEADERS = ["Content-Type: application/json", f"User-Agent: WebhookHub/{__version__}"]
 
 
 class Endpoint(NamedTuple):
-    """Where to send, and what a subscription keeps (encrypted) for it. The fields are the subscription's columns."""
+    """The columns of a subscription that a request is made of; secrets and headers are encrypted."""
 
     callback_url: str
     secret: str
@@ -35,83 +34,73 @@ class Endpoint(NamedTuple):
 
 
 class Unsendable(Exception):
-    """What is stored for this endpoint does not make a request; `error_code` is the attempt's."""
+    """The stored secret or headers do not make a request; `error_code` is the attempt's."""
 
     def __init__(self, error_code: str) -> None:
         super().__init__(errors.in_words(error_code))
         self.error_code = error_code
 
 
-def seal(endpoint: Endpoint, message_id: str, body: bytes, timestamp: int, *more_headers: str) -> Request:
+def sign(endpoint: Endpoint, message_id: str, body: bytes, timestamp: int, *more_headers: str) -> Request:
     """A signed request, or Unsendable. `timestamp` is the time of sending, in seconds since 1970."""
-    stationery = _stationery(endpoint, hub().encryption_keys)
+    prepared = _prepare(endpoint, hub().encryption_keys)
     content = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
-    signature = stationery.sign(content)
-    # The secret that was replaced signs too, for as long as receivers may still know only that one.
+    signature = prepared.sign(content)
+    # During the overlap of a rotation, receivers may still know only the previous secret.
     if endpoint.previous_secret_until is not None and timestamp < endpoint.previous_secret_until.timestamp():
-        signature += " " + stationery.sign_as_before(content)
+        signature += " " + prepared.sign_with_previous(content)
     lines = [
         f"webhook-id: {message_id}",
         f"webhook-timestamp: {timestamp}",
         f"webhook-signature: {signature}",
         *more_headers,
-        *stationery.headers,
+        *prepared.headers,
     ]
     return Request(endpoint.callback_url, lines, body)
 
 
-def readable(endpoint: Endpoint, body: bytes) -> str:
-    """What is kept of an endpoint's answer: bounded, inert, and without the secrets it may have sent back."""
-    return snippet(redact(endpoint, body[:LOOKED_AT].decode("utf-8", errors="replace")))
+def response_snippet(endpoint: Endpoint, body: bytes) -> str:
+    """The start of a response: bounded, printable, and without the endpoint's secrets."""
+    return snippet(redact(endpoint, body[:SEARCHED_BYTES].decode("utf-8", errors="replace")))
 
 
 def redact(endpoint: Endpoint, text: str) -> str:
-    """An endpoint's answer without the secrets and the values, of custom headers and of the address's query, that it
-    may have sent back.
-
-    To be called before the text is cut to what is kept. Never an error: what the keys do not open was not sent either.
-    """
-    return redaction.mask(text, _hidden(endpoint, hub().encryption_keys)) if text else text
+    """The text without the endpoint's signing secrets, header values and long query values. Never raises."""
+    return redaction.mask(text, _secret_forms(endpoint, hub().encryption_keys)) if text else text
 
 
-class _Stationery(NamedTuple):
-    """What can be prepared for an endpoint before there is anything to send to it."""
-
+class _Prepared(NamedTuple):
     headers: list[str]
     sign: Signer
-    sign_as_before: Signer
+    sign_with_previous: Signer
 
 
-# Opened and prepared once: a worker sends thousands of requests to the same endpoint.
+# Decrypted once: a worker sends thousands of requests to the same endpoint.
 @lru_cache(maxsize=2000)
-def _stationery(endpoint: Endpoint, keys: tuple[str, ...]) -> _Stationery:
+def _prepare(endpoint: Endpoint, keys: tuple[str, ...]) -> _Prepared:
     try:
         custom = headers.parse(crypto.decrypt(endpoint.custom_headers)) if endpoint.custom_headers else []
         sign = signer(crypto.decrypt(endpoint.secret))
-        before = signer(crypto.decrypt(endpoint.previous_secret)) if endpoint.previous_secret else sign
+        previous = signer(crypto.decrypt(endpoint.previous_secret)) if endpoint.previous_secret else sign
     except (crypto.Undecipherable, BadSecret):
         raise Unsendable(errors.SIGNING_ERROR) from None
-    except headers.UnacceptableHeaders:  # stored under rules that were wider once
+    except headers.UnacceptableHeaders:  # stored under earlier, wider rules
         raise Unsendable(errors.INVALID_REQUEST) from None
-    return _Stationery([*ALWAYS, *custom], sign, before)
+    return _Prepared([*STANDARD_HEADERS, *custom], sign, previous)
 
 
 @lru_cache(maxsize=2000)
-def _hidden(endpoint: Endpoint, keys: tuple[str, ...]) -> redaction.Hidden:
-    values = headers.values(_opened(endpoint.custom_headers))
-    # After the first blank stands what `Bearer` or `Basic` only introduces; an answer may repeat that alone.
-    credentials = chain.from_iterable(value.split(maxsplit=1)[1:] for value in values)
-    secrets = (_opened(endpoint.secret), _opened(endpoint.previous_secret))
-    bare = [secret.partition("_")[2] for secret in secrets]
-    # Some write Base64 without what only fills it up, and with the signs that need no escape in an address.
-    unfilled = [secret.rstrip("=") for secret in bare]
-    in_addresses = (secret.translate(BASE64_IN_ADDRESSES) for secret in chain(bare, unfilled))
-    # A short one (`json`, `2024`) is an ordinary word, that would be missing from every answer.
-    queried = (value for value in query_values(endpoint.callback_url) if len(value) >= SHORTEST_QUERIED)
-    return redaction.hidden(chain(values, credentials, secrets, bare, unfilled, in_addresses, queried))
+def _secret_forms(endpoint: Endpoint, keys: tuple[str, ...]) -> tuple[str, ...]:
+    values = headers.values(_decrypt_or_empty(endpoint.custom_headers))
+    # `Bearer x` and `Basic x`: a response may repeat x alone.
+    values += [credentials for value in values for credentials in value.split(maxsplit=1)[1:]]
+    for secret in (_decrypt_or_empty(endpoint.secret), _decrypt_or_empty(endpoint.previous_secret)):
+        values += [secret, secret.partition("_")[2], secret.partition("_")[2].rstrip("=")]
+    values += [value for value in query_values(endpoint.callback_url) if len(value) >= SHORTEST_QUERY_VALUE]
+    return redaction.written_forms(values)
 
 
-def _opened(token: str) -> str:
+def _decrypt_or_empty(token: str) -> str:
     try:
         return crypto.decrypt(token) if token else ""
     except (crypto.Undecipherable, ValueError):  # a key is missing; there are no keys; it is not even text

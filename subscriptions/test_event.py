@@ -1,4 +1,4 @@
-"""A test event for people who set an endpoint up: signed and sent like a delivery, stored nowhere."""
+"""Send a test event to an endpoint: signed like a delivery, and not stored."""
 
 from __future__ import annotations
 
@@ -14,52 +14,46 @@ from webhookhub.egress.messages import Response
 from webhookhub.ids import new_uid
 
 from .models import Subscription
-from .signed_request import Endpoint, Unsendable, readable, seal
+from .signed_request import Endpoint, Unsendable, response_snippet, sign
 
 TEST_EVENT_TYPE = "webhookhub.test"
 
 
 @dataclass(frozen=True)
-class Trial:
+class TestResult:
+    __test__ = False  # not a test class of pytest's
+
     message_id: str
-    answer: Response
+    response: Response
     snippet: str = ""
 
 
-def send_test(subscription: Subscription) -> Trial:
-    def tell() -> None:
-        record(actions.TEST, subscription, name=subscription.in_the_trail)
-
+def send_test(subscription: Subscription) -> TestResult:
     data: dict[str, object] = {"subscription": subscription.id, "for": subscription.event_type}
-    return send_now(subscription, TEST_EVENT_TYPE, data, tell)
+    return send_now(
+        subscription,
+        TEST_EVENT_TYPE,
+        data,
+        before_sending=lambda: record(actions.TEST, subscription, name=subscription.audit_name),
+    )
 
 
 def send_now(
-    subscription: Subscription, event_type: str, data: dict[str, object], tell: Callable[[], None] = lambda: None
-) -> Trial:
-    """One signed request to the subscription's endpoint, outside of any delivery.
-
-    `tell` is called before it is sent, for what has left cannot be taken back; not if it cannot be sent at all.
-    """
+    subscription: Subscription,
+    event_type: str,
+    data: dict[str, object],
+    before_sending: Callable[[], None] = lambda: None,
+) -> TestResult:
+    """Send one signed request outside of any delivery. `before_sending` is not called if it cannot be signed."""
     now = datetime.now(UTC)
     message_id = str(new_uid())
     document = {"type": event_type, "timestamp": now.isoformat().replace("+00:00", "Z"), "data": data}
     body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
-    endpoint = endpoint_of(subscription)
+    endpoint = Endpoint(*(getattr(subscription, column) for column in Endpoint._fields))
     try:
-        request = seal(endpoint, message_id, body, int(now.timestamp()))
-    except Unsendable as reason:
-        return Trial(message_id, Response(reason.error_code, 0))
-    tell()
-    answer = send(request)
-    return Trial(message_id, answer, readable(endpoint, answer.body))
-
-
-def endpoint_of(subscription: Subscription) -> Endpoint:
-    return Endpoint(
-        str(subscription.callback_url),
-        str(subscription.secret),
-        str(subscription.previous_secret),
-        subscription.previous_secret_until,
-        subscription.custom_headers,
-    )
+        request = sign(endpoint, message_id, body, int(now.timestamp()))
+    except Unsendable as error:
+        return TestResult(message_id, Response(error.error_code, 0))
+    before_sending()
+    response = send(request)
+    return TestResult(message_id, response, response_snippet(endpoint, response.body))

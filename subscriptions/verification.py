@@ -1,13 +1,12 @@
-"""An endpoint shows that it wants a subscription's events by sending back a random challenge.
+"""Verify that an endpoint wants a subscription's events: it must send a random challenge back.
 
-Nothing else sets `verified`: the table refuses an update that sets it without a new `verification_at`.
+Nothing else sets `verified`: a trigger refuses an update that sets it without a new `verification_at`.
 """
 
 from __future__ import annotations
 
 import hmac
 import json
-import re
 import secrets
 from dataclasses import dataclass
 from typing import Any
@@ -26,80 +25,77 @@ from .models import Subscription
 from .test_event import send_now
 
 EVENT_TYPE = "webhookhub.verification"
-# Stored in English, whoever asked; `in_words` says it in the viewer's language.
-PROVED = gettext_noop("the endpoint sent the challenge back")
-UNPROVED = gettext_noop("the endpoint answered %(status)s but did not send the challenge back")
-REFUSED = gettext_noop("the endpoint answered %(status)s")
-CHANGED_MEANWHILE = gettext_noop("the address was changed while it was being verified")
-WITH_STATUS = {re.compile(re.escape(text).replace(r"%\(status\)s", "([0-9]+)")): text for text in (UNPROVED, REFUSED)}
+# A result is one of these codes, or the error code of the request.
+CHALLENGE_RETURNED = "challenge_returned"
+CHALLENGE_MISSING = "challenge_missing"
+URL_CHANGED = "url_changed"
+MEANING = {
+    CHALLENGE_RETURNED: gettext_noop("the endpoint sent the challenge back"),
+    CHALLENGE_MISSING: gettext_noop("the endpoint did not send the challenge back"),
+    URL_CHANGED: gettext_noop("the callback URL was changed during the verification"),
+    **errors.MEANING,
+}
 
 
 @dataclass(frozen=True)
 class Verification:
     verified: bool
-    reason: str
+    result: str
 
 
 def verify(subscription: Subscription) -> Verification:
-    """Ask the endpoint, and store what came of it. A failure is recorded but takes no earlier proof away."""
+    """Send a challenge and store the result. A failure does not revoke an earlier verification."""
     challenge = secrets.token_urlsafe(24)
-    result = judge(send_now(subscription, EVENT_TYPE, {"challenge": challenge}).answer, challenge)
-    # Only for the address that was asked: it may have been changed in the meantime.
-    asked = Subscription.objects.filter(id=subscription.id, callback_url=subscription.callback_url)
+    outcome = check_response(send_now(subscription, EVENT_TYPE, {"challenge": challenge}).response, challenge)
+    # The URL may have been changed since the request.
+    unchanged = Subscription.objects.filter(id=subscription.id, callback_url=subscription.callback_url)
     now = clock.now()
-    outcome: dict[str, Any] = {"verification_result": result.reason, "verification_at": now, "updated_at": now}
-    if result.verified:
-        outcome["verified"] = True
+    columns: dict[str, Any] = {"verification_result": outcome.result, "verification_at": now, "updated_at": now}
+    if outcome.verified:
+        columns["verified"] = True
 
-    def store() -> bool:
-        stored = bool(asked.update(**outcome))
-        told = result.reason if stored else CHANGED_MEANWHILE
-        record(
-            actions.VERIFY,
-            subscription,
-            name=subscription.in_the_trail,
-            details={"verified": stored and result.verified, "answer": told},
-        )
+    def store() -> Verification:
+        stored = outcome if unchanged.update(**columns) else Verification(False, URL_CHANGED)
+        details = {"verified": stored.verified, "result": stored.result}
+        record(actions.VERIFY, subscription, name=subscription.audit_name, details=details)
         return stored
 
-    if not in_transaction(store):
-        result = Verification(False, CHANGED_MEANWHILE)
+    stored = in_transaction(store)
     subscription.refresh_from_db()
     log(
-        Fact.SUBSCRIPTION_VERIFIED if result.verified else Fact.SUBSCRIPTION_NOT_VERIFIED,
+        Fact.SUBSCRIPTION_VERIFIED if stored.verified else Fact.SUBSCRIPTION_NOT_VERIFIED,
         subscription_id=subscription.id,
-        reason=result.reason,
+        reason=stored.result,
     )
-    return result
+    return stored
 
 
-def judge(answer: Response, challenge: str) -> Verification:
-    """Whether an answer proves it: 2xx, and the challenge as its body or as the value `challenge` of a JSON body."""
-    if answer.error_code is not None:
-        return Verification(False, errors.in_words(answer.error_code))
-    # An escape in JSON can stand for half a character, which no encoding has.
-    if hmac.compare_digest(_echo(answer.body).encode(errors="replace"), challenge.encode()):
-        return Verification(True, PROVED)
-    return Verification(False, UNPROVED % {"status": answer.status})
+def check_response(response: Response, challenge: str) -> Verification:
+    """Verified by a 2xx response whose body is the challenge, or a JSON object with it as `challenge`."""
+    if response.error_code is not None:
+        return Verification(False, response.error_code)
+    # `replace`: a JSON escape can be half of a surrogate pair, which cannot be encoded.
+    if hmac.compare_digest(_returned(response.body).encode(errors="replace"), challenge.encode()):
+        return Verification(True, CHALLENGE_RETURNED)
+    return Verification(False, CHALLENGE_MISSING)
 
 
-def in_words(reason: str) -> str:
-    """A stored reason in the viewer's language."""
-    for pattern, text in WITH_STATUS.items():
-        if match := pattern.fullmatch(reason):
-            return gettext(text) % {"status": match[1]}
-    return gettext(reason) if reason else ""
+def describe(result: str) -> str:
+    """A result in the viewer's language."""
+    if result.startswith("http_"):
+        return gettext("the endpoint answered %(status)s") % {"status": result.removeprefix("http_")}
+    return gettext(MEANING[result]) if result in MEANING else result
 
 
-def _echo(body: bytes) -> str:
-    """What the body says, whatever it is: it comes from somebody who may want to do harm."""
+def _returned(body: bytes) -> str:
+    """The challenge in a response body, which may be anything: an endpoint may be hostile."""
     text = body.decode("utf-8", errors="replace").strip()
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):  # not JSON, a number of thousands of digits, or brackets without end
         return text
     if isinstance(document, dict):
-        # Nothing but text is taken: turning a deep list into text could fail as well.
-        document = document.get("challenge")
+        document = document.get("challenge", "")
+        # Only strings: str() of a deeply nested list could fail as well.
         return document if isinstance(document, str) else ""
     return document if isinstance(document, str) else text

@@ -1,4 +1,4 @@
-"""What people do with a subscription besides editing it: verify it, send it a test event, replace its secret."""
+"""Actions on a subscription besides editing: verify, send a test event, pause, resume, replace the secret."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from webhookhub.conf import hub
 from webhookhub.console import format, plain
 from webhookhub.console.errors import posted
 
-from . import secrets, services, test_event
+from . import secrets, services, test_event, verification
 from .forms import OptionalReasonForm, ReasonForm
 from .models import Subscription
-from .verification import in_words, verify
 
 MAY_VERIFY = "subscriptions.verify_subscription"
 MAY_ROTATE = "subscriptions.reveal_secret"
@@ -27,141 +26,130 @@ MAY_CHANGE = "subscriptions.change_subscription"
 
 
 @posted
-def verify_view(request: HttpRequest, number: int) -> HttpResponse:
-    subscription = _allowed(request, number, MAY_VERIFY)
-    given = OptionalReasonForm(request.POST)
-    if not given.is_valid():
-        return _refused(request, subscription, given)
-    with because(given.cleaned_data["reason"]):
-        result = verify(subscription)
-    reason = in_words(result.reason)
-    if result.verified:
-        messages.success(request, _("Verified: %(reason)s.") % {"reason": reason})
+def verify(request: HttpRequest, pk: int) -> HttpResponse:
+    subscription = _allowed(request, pk, MAY_VERIFY)
+    form = OptionalReasonForm(request.POST)
+    if not form.is_valid():
+        return _refuse(request, subscription, form)
+    with because(form.cleaned_data["reason"]):
+        outcome = verification.verify(subscription)
+    values = {"reason": verification.describe(outcome.result)}
+    if outcome.verified:
+        messages.success(request, _("Verified: %(reason)s.") % values)
     elif subscription.verified:
         messages.error(
-            request,
-            _("The verification failed: %(reason)s. It stays verified from before.") % {"reason": reason},
+            request, _("The verification failed: %(reason)s. The earlier verification stays valid.") % values
         )
     else:
-        messages.error(request, _("Not verified: %(reason)s.") % {"reason": reason})
-    return HttpResponseRedirect(format.page(Subscription, subscription.pk))
+        messages.error(request, _("Not verified: %(reason)s.") % values)
+    return _to_subscription(subscription)
 
 
 @posted
-def test_view(request: HttpRequest, number: int) -> HttpResponse:
-    """The answer is shown in the page itself, as the text that it is."""
-    subscription = _allowed(request, number, MAY_VERIFY)
-    given = OptionalReasonForm(request.POST)
-    if not given.is_valid():
-        return _refused(request, subscription, given)
-    with because(given.cleaned_data["reason"]):
-        sent = test_event.send_test(subscription)
+def send_test(request: HttpRequest, pk: int) -> HttpResponse:
+    subscription = _allowed(request, pk, MAY_VERIFY)
+    form = OptionalReasonForm(request.POST)
+    if not form.is_valid():
+        return _refuse(request, subscription, form)
+    with because(form.cleaned_data["reason"]):
+        result = test_event.send_test(subscription)
     context = {
-        **_context(request, subscription, _("Test event")),
-        "answer": sent.answer,
-        "taken": sent.answer.error_code is None,
-        "words": format.in_words(sent.answer.error_code or ""),
-        "duration": plain.milliseconds(sent.answer.duration_ms),
-        "message_id": sent.message_id,
-        "reason": given.cleaned_data["reason"],
-        "snippet": format.block(sent.snippet) if sent.snippet else "",
+        "response": result.response,
+        "error_text": format.in_words(result.response.error_code or ""),
+        "duration": plain.milliseconds(result.response.duration_ms),
+        "message_id": result.message_id,
+        "reason": form.cleaned_data["reason"],
+        "snippet": format.block(result.snippet) if result.snippet else "",
     }
-    return TemplateResponse(request, "admin/subscriptions/subscription/trial.html", context)
+    return _page(request, "test", subscription, _("Test event"), **context)
 
 
-def pause_view(request: HttpRequest, number: int) -> HttpResponse:
-    return _switch(request, number, active=False)
+def pause(request: HttpRequest, pk: int) -> HttpResponse:
+    return _set_active(request, pk, active=False)
 
 
-def resume_view(request: HttpRequest, number: int) -> HttpResponse:
-    return _switch(request, number, active=True)
+def resume(request: HttpRequest, pk: int) -> HttpResponse:
+    return _set_active(request, pk, active=True)
 
 
-def _switch(request: HttpRequest, number: int, *, active: bool) -> HttpResponse:
-    """GET asks why; POST does it. To do it again changes nothing."""
-    subscription = _allowed(request, number, MAY_CHANGE)
+def _set_active(request: HttpRequest, pk: int, *, active: bool) -> HttpResponse:
+    """GET asks for the reason, POST stores. Safe to repeat."""
+    subscription = _allowed(request, pk, MAY_CHANGE)
     form = ReasonForm(request.POST if request.method == "POST" else None)
-    if request.method != "POST" or not form.is_valid():
+    if not form.is_valid():
         title = _("Resume a subscription") if active else _("Pause a subscription")
-        context = {**_context(request, subscription, title), "form": form, "pausing": not active}
-        return TemplateResponse(request, "admin/subscriptions/subscription/switch.html", context)
+        return _page(request, "pause", subscription, title, form=form, pausing=not active)
     with because(form.cleaned_data["reason"]):
         services.change(subscription, {"active": active})
-    messages.success(request, _("Resumed: it gets deliveries again.") if active else _("Paused: it gets nothing now."))
-    return HttpResponseRedirect(format.page(Subscription, subscription.pk))
+    messages.success(
+        request, _("Resumed: it gets deliveries again.") if active else _("Paused: it gets no deliveries.")
+    )
+    return _to_subscription(subscription)
 
 
-def rotate_view(request: HttpRequest, number: int) -> HttpResponse:
-    """GET says what will happen and asks why; POST does it.
+def rotate(request: HttpRequest, pk: int) -> HttpResponse:
+    """GET explains and asks for the reason, POST rotates.
 
-    Only two secrets can sign. What ends the older one is a page that has said so of exactly that overlap: sent twice,
-    or reloaded, it finds another one, and is asked again.
+    A rotation that ends a running overlap needs the page to have shown exactly that overlap. A page that is sent twice
+    has shown another one, and asks again.
     """
-    subscription = _allowed(request, number, MAY_ROTATE)
+    subscription = _allowed(request, pk, MAY_ROTATE)
     form = ReasonForm(request.POST if request.method == "POST" else None)
     refusal = ""
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         until = secrets.overlap_until(subscription)
-        agreed = until is not None and request.POST.get("ends") == until.isoformat()
+        confirmed = until is not None and request.POST.get("ends") == until.isoformat()
         try:
             with because(form.cleaned_data["reason"]):
-                return show_secret(request, subscription, secrets.rotate(subscription, force=agreed))
+                return show_secret(request, subscription, secrets.rotate(subscription, force=confirmed))
         except secrets.OverlapRunning as error:
             refusal = _("Nothing was changed: %(error)s.") % {"error": error}
         except secrets.RotationRefused as error:
             messages.error(request, _("Nothing was changed: %(error)s.") % {"error": error})
-            return HttpResponseRedirect(format.page(Subscription, subscription.pk))
+            return _to_subscription(subscription)
     until = secrets.overlap_until(subscription)
     context = {
-        **_context(request, subscription, _("Replace a signing secret")),
         "form": form,
         "refusal": refusal,
         "ends": until.isoformat() if until else "",
         "until": format.moment(until),
         "overlap": plain.duration(hub().secret_overlap),
     }
-    return TemplateResponse(request, "admin/subscriptions/subscription/replace.html", context)
+    return _page(request, "rotate", subscription, _("Replace a signing secret"), **context)
 
 
-VIEWS = {
-    "verify": verify_view,
-    "test": test_view,
-    "rotate": rotate_view,
-    "pause": pause_view,
-    "resume": resume_view,
-}
+VIEWS = {"verify": verify, "test": send_test, "rotate": rotate, "pause": pause, "resume": resume}
 
 
 def show_secret(request: HttpRequest, subscription: Subscription, secret: str) -> HttpResponse:
-    """In the answer itself: a message would carry the secret through a cookie or the session's table."""
-    context: dict[str, Any] = {
-        **admin.site.each_context(request),
-        "title": _("Signing secret"),
-        "opts": Subscription._meta,
-        "subscription": subscription,
-        "address": format.page(Subscription, subscription.pk),
-        "secret": secret,
-        "previous_until": format.moment(subscription.previous_secret_until),
-    }
-    return TemplateResponse(request, "admin/subscriptions/subscription/secret.html", context)
+    """In the response itself: a message would store the secret in a cookie or the session."""
+    until = format.moment(subscription.previous_secret_until)
+    return _page(request, "secret", subscription, _("Signing secret"), secret=secret, previous_until=until)
 
 
-def _refused(request: HttpRequest, subscription: Subscription, given: OptionalReasonForm) -> HttpResponse:
-    messages.error(request, _("Nothing was sent. %(error)s") % {"error": " ".join(map(str, given.errors["reason"]))})
-    return HttpResponseRedirect(format.page(Subscription, subscription.pk))
-
-
-def _context(request: HttpRequest, subscription: Subscription, title: str) -> dict[str, Any]:
-    return {
+def _page(
+    request: HttpRequest, template: str, subscription: Subscription, title: str, **context: Any
+) -> TemplateResponse:
+    shared = {
         **admin.site.each_context(request),
         "title": title,
         "opts": Subscription._meta,
         "subscription": subscription,
         "address": format.page(Subscription, subscription.pk),
     }
+    return TemplateResponse(request, f"admin/subscriptions/subscription/{template}.html", {**shared, **context})
 
 
-def _allowed(request: HttpRequest, number: int, permission: str) -> Subscription:
+def _to_subscription(subscription: Subscription) -> HttpResponse:
+    return HttpResponseRedirect(format.page(Subscription, subscription.pk))
+
+
+def _refuse(request: HttpRequest, subscription: Subscription, form: OptionalReasonForm) -> HttpResponse:
+    messages.error(request, _("Nothing was sent. %(error)s") % {"error": " ".join(map(str, form.errors["reason"]))})
+    return _to_subscription(subscription)
+
+
+def _allowed(request: HttpRequest, pk: int, permission: str) -> Subscription:
     if not request.user.has_perm(permission) or not request.user.has_perm("subscriptions.view_subscription"):
         raise PermissionDenied
-    return get_object_or_404(Subscription, pk=number)
+    return get_object_or_404(Subscription, pk=pk)

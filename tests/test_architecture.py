@@ -134,7 +134,6 @@ MAY_USE_UI = {
         for name in ("bulk_views", "filter_form", "filters", "listing", "lookup", "recipients", "run")
     ),
     *(f"workflows/{name}.py" for name in ("action_views", "errors", "lists")),
-    "webhookhub/auditlog/render.py",
 }
 
 APPS = set(ALLOWED) - {"webhookhub", "webhookhub.client"}

@@ -14,7 +14,7 @@ from events.routing import Router
 from sagas import create
 from sagas.models import Saga
 from subscriptions.models import Subscription
-from subscriptions.secrets import shown_to_the_receiver
+from subscriptions.secrets import reveal
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from tests.support import drive
 from tools.demo.receiver import Receiver, Reply
@@ -45,7 +45,7 @@ def test_a_new_subscription_shows_its_secret_once_and_is_not_verified(hub_wide: 
     assert made.status_code == 201
     assert made["Cache-Control"] == "no-store"
     stored = Subscription.objects.get()
-    assert made.json()["secret"] == shown_to_the_receiver(stored)
+    assert made.json()["secret"] == reveal(stored)
     assert crypto.decrypt(stored.custom_headers) == "Authorization: Bearer abcdef\nX-Shop: 7"
     assert stored.base_delay == timedelta(seconds=1.5)
     shown = hub_wide.get(f"/subscriptions/{stored.id}").json()
@@ -165,7 +165,7 @@ def test_subscriptions_are_listed_in_pages(hub_wide: Program):
 def test_a_secret_is_replaced_once_and_then_the_overlap_is_guarded(hub_wide: Program):
     subscription: Any = SubscriptionFactory()
     path = f"/subscriptions/{subscription.pk}/rotate-secret"
-    before = shown_to_the_receiver(subscription)
+    before = reveal(subscription)
 
     rotated = hub_wide.post(path)
     refused = hub_wide.post(path)

@@ -55,7 +55,7 @@ def to_rotate() -> Work:
 def to_save() -> Work:
     subscription = SubscriptionFactory.create(description="old")
     subscription.description = "new"
-    return lambda: subscription.save()
+    return lambda: subscription.save(update_fields=["description"])
 
 
 def to_create() -> Work:

@@ -317,6 +317,6 @@ def test_the_confirmation_warns_of_a_subscription_that_is_switched_off(requeuer:
     assert "switched off" not in choose(requeuer, letter).content.decode()
 
     subscription.active = False
-    subscription.save()
+    subscription.save(update_fields=["active"])
 
     assert "switched off" in choose(requeuer, letter).content.decode()

@@ -45,7 +45,7 @@ def test_a_changed_setting_or_override_holds_only_for_sagas_born_after_it(hub_se
 
     hub_settings(max_retry_limit=3)
     subscription.max_retry_limit = 1
-    subscription.save()
+    subscription.save(update_fields=["max_retry_limit"])
     publish("order.created", {"n": 2})
     until_terminal()
 

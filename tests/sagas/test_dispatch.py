@@ -51,7 +51,7 @@ def test_a_postponed_saga_goes_on_when_its_subscription_is_back(hub_settings):
     saga = SagaFactory.create(subscription__active=False)
     dispatch(10)
     saga.subscription.active = True
-    saga.subscription.save()
+    saga.subscription.save(update_fields=["active"])
 
     dispatch(10)
 

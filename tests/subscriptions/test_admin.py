@@ -28,24 +28,24 @@ VALID = {
 pytestmark = pytest.mark.django_db
 
 
-def errors(answer: Any) -> str:
-    assert answer.status_code == 200
-    return str(answer.context["errors"])
+def errors(response: Any) -> str:
+    assert response.status_code == 200
+    return str(response.context["errors"])
 
 
 def test_a_subscription_can_be_added_and_starts_unverified(superuser: Client):
-    answer = superuser.post(
+    response = superuser.post(
         rows.add(NAME), {**VALID, "verified": "on", "verification_result": "forged", "max_retry_limit": "4"}
     )
 
-    assert answer.status_code == 200  # a page with the secret, for those who may see it
+    assert response.status_code == 200  # the page with the secret
     subscription = Subscription.objects.get()
     assert (subscription.event_type, subscription.max_retry_limit) == ("order.created", 4)
     assert (subscription.active, subscription.verified, subscription.verification_result) == (True, False, "")
     assert superuser.get(rows.change(NAME, subscription.pk)).status_code == 200
 
 
-def test_the_form_for_a_new_one_shows_only_what_can_be_filled_in(superuser: Client):
+def test_the_add_form_shows_only_editable_fields(superuser: Client):
     page = superuser.get(rows.add(NAME)).content.decode()
 
     assert "callback_url" in page
@@ -53,7 +53,7 @@ def test_the_form_for_a_new_one_shows_only_what_can_be_filled_in(superuser: Clie
     assert "DatabaseDefault" not in page
 
 
-def test_a_changed_address_loses_its_verification(superuser: Client):
+def test_a_changed_url_loses_its_verification(superuser: Client):
     subscription: Any = SubscriptionFactory(verification_result="ok", verification_at=clock.now())
 
     elsewhere = {"callback_url": "https://127.0.0.1:9443/elsewhere"}
@@ -65,8 +65,8 @@ def test_a_changed_address_loses_its_verification(superuser: Client):
     assert subscription.verification_at is None
 
 
-def test_only_what_was_changed_is_written(superuser: Client):
-    """Otherwise a secret replaced or a verification made in the same moment would be undone."""
+def test_only_changed_columns_are_written(superuser: Client):
+    """A full update would undo a concurrent rotation or verification."""
     subscription: Any = SubscriptionFactory(**VALID | {"active": True})
     before = Subscription.objects.get().updated_at
     given = {**VALID, **rows.seen(superuser, subscription.pk), "description": "another", "signing_scheme": "v1a"}
@@ -94,7 +94,7 @@ def test_secrets_are_shown_nowhere(superuser: Client):
             assert token not in page
 
 
-def test_the_signing_scheme_is_chosen_once(superuser: Client):
+def test_the_signing_scheme_is_set_on_create_only(superuser: Client):
     superuser.post(rows.add(NAME), {**VALID, "signing_scheme": "v1a"})
 
     assert Subscription.objects.get().signing_scheme == "v1a"
@@ -103,7 +103,7 @@ def test_the_signing_scheme_is_chosen_once(superuser: Client):
     assert 'name="signing_scheme"' not in page
 
 
-def test_switching_off_keeps_the_verification(superuser: Client):
+def test_pausing_keeps_the_verification(superuser: Client):
     subscription: Any = SubscriptionFactory(**VALID | {"active": True})
 
     superuser.post(rows.change(NAME, subscription.pk), {**VALID, **rows.seen(superuser, subscription.pk), "active": ""})
@@ -115,9 +115,9 @@ def test_switching_off_keeps_the_verification(superuser: Client):
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("event_type", "", "Give the event type to subscribe to."),
+        ("event_type", "", "Enter the event type to subscribe to."),
         ("event_type", "two words", "An event type has 1 to 100 letters, digits, dots, dashes and underscores."),
-        ("callback_url", "", "Give the callback URL to deliver to."),
+        ("callback_url", "", "Enter the callback URL to deliver to."),
         ("callback_url", "http://127.0.0.1/hook", "The callback URL must start with https://."),
         ("callback_url", "https://u:p@127.0.0.1/", "The callback URL names a user or password; leave them out."),
         ("callback_url", "https://10.1.2.3/", "The callback URL's address may not be reached from this hub."),
@@ -137,41 +137,39 @@ def test_switching_off_keeps_the_verification(superuser: Client):
         ("description", "a\x1b[2Jb", "as U+001B is."),
     ],
 )
-def test_what_is_wrong_is_said_in_words_that_name_the_field(field: str, value: str, said: str):
+def test_field_errors_name_the_field(field: str, value: str, said: str):
     form = SubscriptionForm({**VALID, field: value})
 
     assert said in " ".join(map(str, form.errors[field]))
 
 
-def test_the_page_says_what_is_wrong_and_stores_nothing(superuser: Client):
-    answer = superuser.post(rows.add(NAME), {**VALID, "max_retry_limit": "0"})
+def test_an_invalid_form_shows_the_error_and_stores_nothing(superuser: Client):
+    response = superuser.post(rows.add(NAME), {**VALID, "max_retry_limit": "0"})
 
-    assert "The retry limit is a whole number from 1 to 1000, or empty." in errors(answer)
+    assert "The retry limit is a whole number from 1 to 1000, or empty." in errors(response)
     assert not Subscription.objects.exists()
 
 
-def test_a_duplicate_in_another_spelling_is_an_error_of_the_form(superuser: Client):
+def test_a_duplicate_in_another_spelling_is_a_form_error(superuser: Client):
     SubscriptionFactory(event_type="order.created", callback_url="https://127.0.0.1:9443/hook")
 
-    answer = superuser.post(rows.add(NAME), {**VALID, "callback_url": "HTTPS://127.0.0.1:9443/hook"})
+    response = superuser.post(rows.add(NAME), {**VALID, "callback_url": "HTTPS://127.0.0.1:9443/hook"})
 
-    assert "This address is subscribed to this event type already." in errors(answer)
+    assert "This address is subscribed to this event type already." in errors(response)
     assert Subscription.objects.count() == 1
 
 
-def test_changing_one_into_a_duplicate_is_an_error_of_the_form(superuser: Client):
+def test_changing_a_subscription_into_a_duplicate_is_a_form_error(superuser: Client):
     SubscriptionFactory(event_type="order.created", callback_url="https://127.0.0.1:9443/hook")
     other: Any = SubscriptionFactory(event_type="order.cancelled", callback_url="https://127.0.0.1:9443/hook")
 
-    answer = superuser.post(rows.change(NAME, other.pk), {**VALID, **rows.seen(superuser, other.pk)})
+    response = superuser.post(rows.change(NAME, other.pk), {**VALID, **rows.seen(superuser, other.pk)})
 
-    assert "This address is subscribed to this event type already." in errors(answer)
+    assert "This address is subscribed to this event type already." in errors(response)
 
 
-@pytest.mark.mysql_family  # the embedded database lets nobody in between
-def test_a_duplicate_saved_between_the_check_and_the_save_is_an_error_of_the_form(
-    committed: None, monkeypatch: pytest.MonkeyPatch
-):
+@pytest.mark.mysql_family  # SQLite has no concurrent writers
+def test_a_duplicate_saved_after_validation_is_a_form_error(committed: None, monkeypatch: pytest.MonkeyPatch):
     client = Client()
     client.force_login(User.objects.create_superuser("root"))
     check = SubscriptionForm.is_valid
@@ -191,9 +189,9 @@ def test_a_duplicate_saved_between_the_check_and_the_save_is_an_error_of_the_for
         connection.close()
 
     monkeypatch.setattr(SubscriptionForm, "is_valid", is_valid_and_then_overtaken)
-    answer = client.post(rows.add(NAME), VALID)
+    response = client.post(rows.add(NAME), VALID)
 
-    assert "This address is subscribed to this event type already." in errors(answer)
+    assert "This address is subscribed to this event type already." in errors(response)
     assert Subscription.objects.count() == 1
 
 

@@ -1,4 +1,4 @@
-"""Verifying, trying out and re-keying a subscription in the console, against a real endpoint."""
+"""Verify, test and rotate a subscription in the console, with a real endpoint."""
 
 from __future__ import annotations
 
@@ -46,27 +46,30 @@ def test_an_endpoint_that_sends_the_challenge_back_is_verified(superuser: Client
     assert "Verified: the endpoint sent the challenge back." in page
 
 
-def test_an_endpoint_that_is_not_there_is_not_verified_and_the_page_says_why(superuser: Client):
+def test_a_failed_verification_shows_the_reason(superuser: Client):
     subscription = SubscriptionFactory.create(callback_url="https://127.0.0.1:1025/gone", verified=False)
 
     page = superuser.post(address("verify", subscription), follow=True).content.decode()
 
     subscription.refresh_from_db()
     assert not subscription.verified
-    assert subscription.verification_result == "no connection to the endpoint could be made"
+    assert subscription.verification_result == "connect_error"
     assert "Not verified: no connection to the endpoint could be made." in page
 
 
-def test_a_failed_verification_says_that_an_earlier_one_stands(superuser: Client):
+def test_a_failed_verification_keeps_an_earlier_one(superuser: Client):
     subscription = SubscriptionFactory.create(callback_url="https://127.0.0.1:1025/gone")
 
     page = superuser.post(address("verify", subscription), follow=True).content.decode()
 
-    assert "The verification failed: no connection to the endpoint could be made. It stays verified" in page
+    assert (
+        "The verification failed: no connection to the endpoint could be made. The earlier verification stays valid"
+        in page
+    )
     assert "Not verified" not in page
 
 
-def test_a_test_event_shows_the_answer_as_inert_text(superuser: Client, receiver: Receiver):
+def test_a_test_event_shows_the_response_as_escaped_text(superuser: Client, receiver: Receiver):
     receiver.answer = lambda request: Reply(500, b"<script>alert(1)</script>")
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
 
@@ -77,22 +80,22 @@ def test_a_test_event_shows_the_answer_as_inert_text(superuser: Client, receiver
     assert "<script>alert(1)</script>" not in page
 
 
-def test_a_new_secret_is_shown_once_in_the_page_itself_and_kept_nowhere_readable(superuser: Client):
+def test_a_new_secret_is_shown_once_and_stored_encrypted(superuser: Client):
     subscription = SubscriptionFactory.create()
 
-    answer = superuser.post(address("rotate", subscription), WHY)
+    response = superuser.post(address("rotate", subscription), WHY)
 
     subscription.refresh_from_db()
-    secret = secrets.shown_to_the_receiver(subscription)
-    assert secret in answer.content.decode()
-    assert "no-store" in answer["Cache-Control"]
-    assert secret not in str(answer.cookies)
+    secret = secrets.reveal(subscription)
+    assert secret in response.content.decode()
+    assert "no-store" in response["Cache-Control"]
+    assert secret not in str(response.cookies)
     assert all(secret not in str(session.get_decoded()) for session in Session.objects.all())
     assert secret not in superuser.get(rows.change(NAME, subscription.pk)).content.decode()
     assert Entry.objects.get(action=actions.ROTATE).reason == "it leaked"
 
 
-def test_replacing_a_secret_says_first_what_will_happen_and_asks_why(superuser: Client):
+def test_the_rotation_page_explains_and_asks_for_a_reason(superuser: Client):
     subscription = SubscriptionFactory.create()
     before = Subscription.objects.values().get()
     assert (
@@ -101,7 +104,7 @@ def test_replacing_a_secret_says_first_what_will_happen_and_asks_why(superuser: 
     )
 
     page = superuser.get(address("rotate", subscription)).content.decode()
-    assert "The old one signs as well for 24 h" in page
+    assert "The old one signs too for 24 h" in page
     assert "is shown once" in page
     page = superuser.post(address("rotate", subscription), {"reason": " "}).content.decode()
     assert "Give the reason." in page
@@ -110,26 +113,26 @@ def test_replacing_a_secret_says_first_what_will_happen_and_asks_why(superuser: 
 
 
 def replaced(client: Client, subscription: Subscription, ends: str = "") -> Any:
-    answer = client.post(address("rotate", subscription), {**WHY, "ends": ends})
-    assert answer.status_code == 200
-    return answer
+    response = client.post(address("rotate", subscription), {**WHY, "ends": ends})
+    assert response.status_code == 200
+    return response
 
 
-def test_a_second_new_secret_is_asked_about_while_the_first_ones_overlap_runs(superuser: Client):
+def test_a_rotation_during_an_overlap_needs_confirmation(superuser: Client):
     subscription = SubscriptionFactory.create()
     replaced(superuser, subscription)
     before = Subscription.objects.values().get()
 
-    page = replaced(superuser, subscription).content.decode()  # as a reload sends it
+    page = replaced(superuser, subscription).content.decode()  # like a reload
 
-    assert "Nothing was changed: the secret before the present one signs as well until" in page
+    assert "Nothing was changed: the previous secret signs too until" in page
     assert f"{before['previous_secret_until']:%Y-%m-%d %H:%M:%S} UTC" in page
-    assert "Replace again, and end the older one at once" in page
+    assert "Replace again and end the previous one at once" in page
     assert "whsec_" not in page
     assert Subscription.objects.values().get() == before
 
 
-def test_a_secret_that_was_lost_is_replaced_again_once_however_often_the_page_is_sent(superuser: Client):
+def test_a_confirmed_rotation_happens_once_when_the_page_is_sent_twice(superuser: Client):
     subscription = SubscriptionFactory.create()
     replaced(superuser, subscription)
     lost = Subscription.objects.get()
@@ -138,7 +141,7 @@ def test_a_secret_that_was_lost_is_replaced_again_once_however_often_the_page_is
     page = replaced(superuser, subscription, ends).content.decode()
 
     now = Subscription.objects.get()
-    assert secrets.shown_to_the_receiver(now) in page
+    assert secrets.reveal(now) in page
     assert (now.previous_secret, now.secret == lost.secret) == (lost.secret, False)
     assert json.loads(Entry.objects.order_by("-pk")[0].details) == {"scheme": "v1", "forced": True}
     page = replaced(superuser, subscription, ends).content.decode()
@@ -147,9 +150,7 @@ def test_a_secret_that_was_lost_is_replaced_again_once_however_often_the_page_is
 
 
 @pytest.mark.parametrize(("verb", "action"), [("verify", actions.VERIFY), ("test", actions.TEST)])
-def test_a_verification_and_a_test_event_may_be_given_a_reason(
-    superuser: Client, receiver: Receiver, verb: str, action: str
-):
+def test_a_verification_and_a_test_event_accept_a_reason(superuser: Client, receiver: Receiver, verb: str, action: str):
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
 
     superuser.post(address(verb, subscription), {"reason": " 客戶要求 "})
@@ -160,19 +161,19 @@ def test_a_verification_and_a_test_event_may_be_given_a_reason(
     assert [entry.reason for entry in Entry.objects.filter(action=action).order_by("pk")] == ["客戶要求", ""]
 
 
-def test_the_secret_of_a_new_subscription_is_shown_to_those_who_may_see_it(superuser: Client):
-    answer = superuser.post(rows.add(NAME), VALID)
-    assert secrets.shown_to_the_receiver(Subscription.objects.get()) in answer.content.decode()
+def test_a_new_secret_is_shown_with_the_permission(superuser: Client):
+    response = superuser.post(rows.add(NAME), VALID)
+    assert secrets.reveal(Subscription.objects.get()) in response.content.decode()
 
 
-def test_whoever_may_add_but_not_see_secrets_sees_none(staff: Callable[..., Client]):
+def test_a_new_secret_is_hidden_without_the_permission(staff: Callable[..., Client]):
     client = staff("adder", "view_subscription", "add_subscription")
-    answer = client.post(rows.add(NAME), VALID, follow=True)
-    assert answer.redirect_chain
-    assert "whsec_" not in answer.content.decode()
+    response = client.post(rows.add(NAME), VALID, follow=True)
+    assert response.redirect_chain
+    assert "whsec_" not in response.content.decode()
 
 
-def test_without_the_permission_the_verbs_are_neither_shown_nor_possible(viewer: Client, receiver: Receiver):
+def test_actions_without_the_permission_are_hidden_and_refused(viewer: Client, receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
     before = Subscription.objects.values().get()
     page = viewer.get(rows.change(NAME, subscription.pk)).content.decode()
@@ -185,7 +186,7 @@ def test_without_the_permission_the_verbs_are_neither_shown_nor_possible(viewer:
     assert receiver.received == []
 
 
-def test_custom_headers_are_stored_encrypted_named_without_values_and_sent(superuser: Client, receiver: Receiver):
+def test_custom_headers_are_encrypted_shown_by_name_and_sent(superuser: Client, receiver: Receiver):
     superuser.post(
         rows.add(NAME), {**VALID, "callback_url": receiver.url(), "headers": "X-Key: s3cret-value\nX-Two: 2"}
     )
@@ -200,7 +201,7 @@ def test_custom_headers_are_stored_encrypted_named_without_values_and_sent(super
     assert (request.headers["x-key"], request.headers["x-two"]) == ("s3cret-value", "2")
 
 
-def test_custom_headers_stay_when_left_empty_and_go_when_asked_to(superuser: Client):
+def test_custom_headers_are_kept_when_empty_and_removed_on_request(superuser: Client):
     stored = crypto.encrypt("X-Key: value")
     subscription: Any = SubscriptionFactory.create(callback_url=VALID["callback_url"], custom_headers=stored)
 
@@ -217,10 +218,10 @@ def test_custom_headers_stay_when_left_empty_and_go_when_asked_to(superuser: Cli
     assert subscription.custom_headers == ""
 
 
-def test_a_bad_header_is_an_error_of_its_field(superuser: Client):
-    answer = superuser.post(rows.add(NAME), {**VALID, "headers": "Host: elsewhere"})
+def test_an_invalid_header_is_a_field_error(superuser: Client):
+    response = superuser.post(rows.add(NAME), {**VALID, "headers": "Host: elsewhere"})
 
-    said = "Line 1: the header Host is the hub's own and cannot be set."
-    assert answer.context["adminform"].form.errors["headers"] == [said]
-    assert escape(said) in answer.content.decode()
+    said = "Line 1: the hub itself sets the header Host."
+    assert response.context["adminform"].form.errors["headers"] == [said]
+    assert escape(said) in response.content.decode()
     assert not Subscription.objects.exists()

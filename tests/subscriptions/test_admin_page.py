@@ -1,4 +1,4 @@
-"""A subscription's page: how its endpoint is doing, and what can be done about it."""
+"""A subscription's page: the health of its endpoint, and its actions."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def address(verb: str, subscription: Any) -> str:
 
 
 def page(client: Client, subscription: Any) -> str:
-    answer = client.get(rows.change(NAME, subscription.pk))
-    assert answer.status_code == 200
-    return str(answer.content.decode())
+    response = client.get(rows.change(NAME, subscription.pk))
+    assert response.status_code == 200
+    return str(response.content.decode())
 
 
-def test_health_tells_success_and_failures_of_this_endpoint_only(viewer: Client):
+def test_health_shows_results_of_this_endpoint_only(viewer: Client):
     letter = rows.dead_letter("timeout")
     other = SubscriptionFactory.create()
     now = clock.now()
@@ -66,7 +66,7 @@ def test_health_tells_success_and_failures_of_this_endpoint_only(viewer: Client)
     assert "75.0 %" not in page(viewer, other)
 
 
-def test_the_last_success_is_told_though_none_of_the_newest_deliveries_has_come_through(viewer: Client):
+def test_the_last_success_is_shown_when_newer_deliveries_failed(viewer: Client):
     letter = rows.dead_letter("timeout")
 
     def outcome(outcome: str, days: int) -> AttemptResult:
@@ -92,25 +92,25 @@ def test_the_last_success_is_told_though_none_of_the_newest_deliveries_has_come_
         ({}, "Send a test event"),
     ],
 )
-def test_a_subscription_that_was_never_used_says_what_to_do_next(viewer: Client, values: dict[str, Any], advice: str):
+def test_an_unused_subscription_shows_the_next_step(viewer: Client, values: dict[str, Any], advice: str):
     assert advice in page(viewer, SubscriptionFactory.create(**values))
 
 
-def test_whoever_may_not_see_deliveries_sees_no_health(staff: Callable[..., Client]):
+def test_health_needs_the_permission_to_view_deliveries(staff: Callable[..., Client]):
     subscription = SubscriptionFactory.create()
 
     assert 'id="health"' not in page(staff("anna", "view_subscription"), subscription)
     assert 'id="health"' in page(staff("bert", "view_subscription", "view_saga"), subscription)
 
 
-def test_pausing_asks_why_and_resuming_undoes_it(member: Callable[[str], Client]):
+def test_pause_and_resume_need_a_reason(member: Callable[[str], Client]):
     subscription = SubscriptionFactory.create()
     client = member("operations")
     pause, resume = address("pause", subscription), address("resume", subscription)
     assert pause in page(client, subscription)
     assert resume not in page(client, subscription)
 
-    assert "open wait until it is resumed" in client.get(pause).content.decode()
+    assert "open deliveries wait" in client.get(pause).content.decode()
     assert "Give the reason." in client.post(pause, {"reason": " "}).content.decode()
     assert Subscription.objects.get().active
     assert "Paused" in client.post(pause, {"reason": "maintenance"}, follow=True).content.decode()
@@ -120,14 +120,14 @@ def test_pausing_asks_why_and_resuming_undoes_it(member: Callable[[str], Client]
     client.post(resume, {"reason": "back"})
 
     assert Subscription.objects.get().active
-    told = Entry.objects.filter(object_type="subscription").order_by("id")
-    assert [(entry.action, entry.actor, entry.reason) for entry in told] == [
+    recorded = Entry.objects.filter(object_type="subscription").order_by("id")
+    assert [(entry.action, entry.actor, entry.reason) for entry in recorded] == [
         (actions.PAUSE, "operations", "maintenance"),
         (actions.RESUME, "operations", "back"),
     ]
 
 
-def test_the_reason_of_an_edit_is_kept_and_alone_is_no_edit(member: Callable[[str], Client]):
+def test_an_edit_records_its_reason_and_a_reason_alone_is_no_edit(member: Callable[[str], Client]):
     subscription = SubscriptionFactory.create()
     client = member("operations")
     form = {"event_type": subscription.event_type, "callback_url": subscription.callback_url, "active": "on"}
@@ -140,34 +140,32 @@ def test_the_reason_of_an_edit_is_kept_and_alone_is_no_edit(member: Callable[[st
     assert (entry.action, entry.reason) == (actions.EDIT, "asked by phone")
 
 
-def test_a_test_event_shows_what_came_back(member: Callable[[str], Client], receiver: Receiver):
+def test_a_test_event_shows_the_response(member: Callable[[str], Client], receiver: Receiver):
     receiver.answer = lambda request: Reply(200, b"thank you \x1b[31m <b>&")
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
 
     shown = member("operations").post(address("test", subscription)).content.decode()
 
-    assert "The test event was taken: 200 after" in shown
+    assert "The test event was accepted: 200 after" in shown
     assert "thank you" in shown
     assert "<b>&" not in shown.partition("thank you")[2][:40]
     assert "\x1b" not in shown
 
 
 @pytest.mark.parametrize(("code", "milliseconds", "said"), [(None, 80, "80 ms"), ("http_503", 4016, "4 s")])
-def test_how_long_a_test_event_took_is_said_as_on_all_pages(
+def test_a_test_event_shows_its_duration(
     superuser: Client, monkeypatch: pytest.MonkeyPatch, code: str | None, milliseconds: int, said: str
 ):
-    answer = Response(code, milliseconds, 503 if code else 200)
-    monkeypatch.setattr(test_event, "send", lambda request: answer)
+    response = Response(code, milliseconds, 503 if code else 200)
+    monkeypatch.setattr(test_event, "send", lambda request: response)
 
     shown = superuser.post(address("test", SubscriptionFactory.create())).content.decode()
 
-    outcome = "failed: the endpoint answered 503 (http_503), after" if code else "was taken: 200 after"
+    outcome = "failed: the endpoint answered 503 (http_503), after" if code else "was accepted: 200 after"
     assert f"The test event {outcome} {said}." in shown
 
 
-def test_past_events_are_delivered_portion_by_portion_each_once(
-    member: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_backfill_creates_each_delivery_once(member: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(backfill, "PORTION", 2)
     subscription = SubscriptionFactory.create()
     now = clock.now()
@@ -191,12 +189,12 @@ def test_past_events_are_delivered_portion_by_portion_each_once(
     assert "4 deliveries are under way, for 5 events looked at." in shown
     assert 'id="finished"' in shown
     assert Saga.objects.filter(subscription=subscription).count() == 5
-    told = Entry.objects.filter(action=actions.BACKFILL)
-    assert [(entry.actor, entry.reason) for entry in told] == [("operations", "new customer")]
+    recorded = Entry.objects.filter(action=actions.BACKFILL)
+    assert [(entry.actor, entry.reason) for entry in recorded] == [("operations", "new customer")]
     assert "Nothing to do" not in shown
 
 
-def test_past_events_that_are_all_delivered_already_are_nothing_to_do_and_no_entry(
+def test_a_backfill_without_missing_deliveries_writes_no_entry(
     member: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(backfill, "PORTION", 2)
@@ -225,7 +223,7 @@ def test_past_events_that_are_all_delivered_already_are_nothing_to_do_and_no_ent
         ({"reason": ""}, "Give the reason."),
     ],
 )
-def test_a_backfill_that_makes_no_sense_is_explained(member: Callable[[str], Client], given: dict[str, str], said: str):
+def test_an_invalid_backfill_shows_the_error(member: Callable[[str], Client], given: dict[str, str], said: str):
     subscription = SubscriptionFactory.create()
     values = {"since": "2026-01-01 00:00", "reason": "r", **given}
 
@@ -236,7 +234,7 @@ def test_a_backfill_that_makes_no_sense_is_explained(member: Callable[[str], Cli
     assert not Entry.objects.filter(action=actions.BACKFILL).exists()
 
 
-def test_what_was_stored_under_other_rules_can_be_paused(member: Callable[[str], Client], hub_settings: Any):
+def test_a_subscription_stored_under_older_rules_can_be_paused(member: Callable[[str], Client], hub_settings: Any):
     subscription = SubscriptionFactory.create(callback_url="https://hooks.example.com:8443/")
     Subscription.objects.filter(pk=subscription.pk).update(description="a\ttab")
     hub_settings(allowed_ports=((443, 443),))
@@ -248,7 +246,7 @@ def test_what_was_stored_under_other_rules_can_be_paused(member: Callable[[str],
         assert subscription.active is active
 
 
-def test_a_paused_subscription_is_to_be_resumed_before_a_backfill(member: Callable[[str], Client]):
+def test_a_paused_subscription_cannot_be_backfilled(member: Callable[[str], Client]):
     subscription = SubscriptionFactory.create(active=False)
     client = member("operations")
 
@@ -258,7 +256,7 @@ def test_a_paused_subscription_is_to_be_resumed_before_a_backfill(member: Callab
 
 
 @pytest.mark.parametrize("group", ["support", "auditors"])
-def test_others_neither_see_nor_do_it(member: Callable[[str], Client], group: str):
+def test_other_groups_cannot_pause_or_backfill(member: Callable[[str], Client], group: str):
     subscription = SubscriptionFactory.create()
     client = member(group)
     shown = page(client, subscription)
@@ -272,7 +270,9 @@ def test_others_neither_see_nor_do_it(member: Callable[[str], Client], group: st
     assert not Entry.objects.filter(object_type="subscription").exists()
 
 
-def test_nobody_goes_on_with_anothers_backfill(member: Callable[[str], Client], superuser: Client, monkeypatch: Any):
+def test_a_backfill_cannot_be_continued_by_another_user(
+    member: Callable[[str], Client], superuser: Client, monkeypatch: Any
+):
     monkeypatch.setattr(backfill, "PORTION", 1)
     one, two = SubscriptionFactory.create(), SubscriptionFactory.create()
     for _ in range(3):

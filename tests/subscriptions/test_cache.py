@@ -1,4 +1,4 @@
-"""The router's copy of the subscriptions, read anew when one has changed."""
+"""The router's cache of subscriptions, reloaded after a change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.factories import SubscriptionFactory
 pytestmark = pytest.mark.django_db
 
 
-def test_the_view_holds_routable_subscriptions_by_type_with_their_overrides():
+def test_the_cache_contains_routable_subscriptions_by_event_type():
     one = SubscriptionFactory.create(max_retry_limit=4, base_delay=timedelta(seconds=2))
     two = SubscriptionFactory.create()
     other = SubscriptionFactory.create(event_type="Order.created")
@@ -29,7 +29,7 @@ def test_the_view_holds_routable_subscriptions_by_type_with_their_overrides():
     }
 
 
-def test_the_copy_is_kept_while_nothing_changes(django_assert_num_queries):
+def test_the_cache_is_kept_while_nothing_changes(django_assert_num_queries):
     SubscriptionFactory.create()
     cache = SubscriptionCache()
     first = cache.by_event_type()
@@ -41,17 +41,17 @@ def test_the_copy_is_kept_while_nothing_changes(django_assert_num_queries):
 @pytest.mark.parametrize(
     "change", [{"active": False}, {"callback_url": "https://127.0.0.1:8443/other"}, {"event_type": "order.changed"}]
 )
-def test_a_change_is_seen_at_once_whoever_makes_it(change: dict[str, object]):
+def test_a_change_reloads_the_cache(change: dict[str, object]):
     SubscriptionFactory.create()
     cache = SubscriptionCache()
     assert set(cache.by_event_type()) == {"order.created"}
 
-    Subscription.objects.update(**change)  # past save(), as another program would
+    Subscription.objects.update(**change)  # without save(), like another program
 
     assert "order.created" not in cache.by_event_type()
 
 
-def test_a_new_subscription_is_seen_at_once():
+def test_a_new_subscription_reloads_the_cache():
     cache = SubscriptionCache()
     assert cache.by_event_type() == {}
 

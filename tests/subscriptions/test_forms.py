@@ -8,17 +8,17 @@ import pytest
 
 from subscriptions.forms import SubscriptionForm
 from subscriptions.models import Subscription
-from subscriptions.version import fingerprint
+from subscriptions.services import version
 from tests.factories import SubscriptionFactory
 from webhookhub import crypto
 
 pytestmark = pytest.mark.django_db
 
 
-def test_headers_do_not_follow_a_subscription_to_another_host():
+def test_stored_headers_are_not_sent_to_another_host():
     subscription: Any = SubscriptionFactory(custom_headers=crypto.encrypt("Authorization: Bearer s3cret"))
     elsewhere = {"event_type": "a", "callback_url": "https://other.example.com/x", "signing_scheme": "v1"}
-    elsewhere["seen"] = fingerprint(Subscription.objects.get())
+    elsewhere["seen"] = version(Subscription.objects.get())
 
     refused = SubscriptionForm(elsewhere, instance=subscription)
 

@@ -1,4 +1,4 @@
-"""Which headers of its own a subscription may have, and that they arrive."""
+"""Custom headers are validated and sent."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tools.demo.receiver import Receiver
 from webhookhub import crypto
 
 NOT_A_HEADER = "is not a header"
-OWN = "is the hub's own"
-CHARACTERS = "holds characters that a header cannot carry"
+OWN = "the hub itself sets the header"
+CHARACTERS = "contains characters that a header must not contain"
 EMPTY = "has no value"
 SPACE = "starts with white space"
-NUL = "holds a NUL character"
+NUL = "contains a NUL character"
 
 FORBIDDEN = [
     "Host",
@@ -45,7 +45,7 @@ FORBIDDEN = [
     "Proxy-Authorization",
     "PROXY-",
 ]
-# text, the line that is to be named, what is said of it
+# text, line of the error, error
 BAD = [
     *[(f"X-Good: 1\n{name}: x", 2, OWN) for name in FORBIDDEN],
     ("X-A: a\rX-B: b", 1, CHARACTERS),
@@ -82,7 +82,7 @@ BAD = [
     ("\u2028", 1, NOT_A_HEADER),
     ("X-A:", 1, EMPTY),
     ("X-A: \t ", 1, EMPTY),
-    ("X-A: 1\nX-B: 2\nx-a: 3", 3, "named twice"),
+    ("X-A: 1\nX-B: 2\nx-a: 3", 3, "appears twice"),
     ("X-A: " + "x" * (MAX_BYTES - 4), 1, "longer than 4096 bytes"),
     ("X" * 101 + ": x", 1, NOT_A_HEADER),
     ("".join(f"X-{n}: x\n" for n in range(MAX_HEADERS + 1)), MAX_HEADERS + 1, "at most 20"),
@@ -91,12 +91,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "line", "message"), [pytest.param(*case, id=ascii(case[0])[1:50]) for case in BAD])
-def test_a_bad_header_is_refused_with_its_line_and_a_reason(text: str, line: int, message: str):
+def test_an_invalid_header_is_refused_with_its_line(text: str, line: int, message: str):
     with pytest.raises(UnacceptableHeaders, match=f"Line {line}\\b.*{message}"):
         parse(text)
 
 
-def test_a_refusal_does_not_repeat_a_value():
+def test_an_error_does_not_contain_the_value():
     for text in ("X-A: top-secret \x7f", "Host: top-secret", "top-secret", f"X-A: top-secret{'x' * MAX_BYTES}"):
         with pytest.raises(UnacceptableHeaders) as caught:
             parse(text)
@@ -121,7 +121,7 @@ GOOD = [
 
 
 @pytest.mark.parametrize(("text", "lines"), [pytest.param(*case, id=ascii(case[0])[1:50]) for case in GOOD])
-def test_a_good_header_is_kept_as_it_will_be_sent(text: str, lines: list[str]):
+def test_a_valid_header_is_normalised(text: str, lines: list[str]):
     assert parse(text) == lines
     assert parse("\n".join(lines)) == lines
     assert names("\n".join(lines)) == [line.partition(":")[0] for line in lines]
@@ -134,10 +134,10 @@ def with_headers(text: str, url: str) -> Subscription:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("lines", [lines for _, lines in GOOD[-6:] if lines], ids=lambda lines: lines[0][:30])
-def test_a_good_header_arrives(receiver: Receiver, lines: list[str]):
+def test_a_valid_header_arrives(receiver: Receiver, lines: list[str]):
     subscription = with_headers("\n".join(lines), receiver.url())
 
-    assert send_test(subscription).answer.error_code is None
+    assert send_test(subscription).response.error_code is None
 
     [request] = receiver.received
     for line in lines:
@@ -146,7 +146,7 @@ def test_a_good_header_arrives(receiver: Receiver, lines: list[str]):
 
 
 @pytest.mark.django_db
-def test_the_hubs_own_headers_are_there_once_whatever_else_is_sent(receiver: Receiver):
+def test_the_hubs_headers_are_sent_once(receiver: Receiver):
     subscription = with_headers("Authorization: Bearer x\nAccept: text/plain", receiver.url())
 
     send_test(subscription)
@@ -159,8 +159,8 @@ def test_the_hubs_own_headers_are_there_once_whatever_else_is_sent(receiver: Rec
 
 
 @pytest.mark.django_db
-def test_stored_headers_that_may_no_longer_be_sent_fail_the_attempt_and_not_the_worker(receiver: Receiver):
-    """Rules may become stricter; what was stored under the old ones must not stop everybody else's deliveries."""
+def test_stored_headers_that_became_invalid_fail_the_attempt_only(receiver: Receiver):
+    """Stricter rules for stored headers must not stop other deliveries."""
     subscription = with_headers("Host: elsewhere", receiver.url("/bad"))
     JobFactory(saga__subscription=subscription)
     JobFactory(saga__subscription__callback_url=receiver.url("/good"))
@@ -174,4 +174,4 @@ def test_stored_headers_that_may_no_longer_be_sent_fail_the_attempt_and_not_the_
 
     assert list(Job.objects.order_by("id").values_list("error_code", flat=True)) == ["invalid_request", None]
     assert [request.path for request in receiver.received] == ["/good"]
-    assert send_test(subscription).answer.error_code == "invalid_request"
+    assert send_test(subscription).response.error_code == "invalid_request"

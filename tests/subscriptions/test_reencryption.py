@@ -1,4 +1,4 @@
-"""After `rotate_secrets` all that is stored is under the first key, whatever happened meanwhile; or it is named."""
+"""`rotate_secrets` encrypts everything with the first key, or reports the exceptions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def new_key(hub_settings: Callable[..., None]) -> Callable[[], None]:
-    """Called, it puts a new key before the others."""
+    """A function that adds a new first key."""
     old, new = hub().encryption_keys, crypto.new_key()
 
     def put() -> None:
@@ -43,36 +43,36 @@ def first_key_alone(hub_settings: Callable[..., None]) -> None:
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, times: int, change: Callable[[], Any]) -> None:
-    """Somebody else changes the row between its being read and its being written, so many times."""
-    anew, left = reencryption._anew, [None] * times
+    """Change the row between read and write, `times` times."""
+    original, left = reencryption._with_first_key, [None] * times
 
     def slowly(*args: Any) -> dict[str, Any]:
-        values = anew(*args)
+        values = original(*args)
         if left:
             left.pop()
             change()
         return values
 
-    monkeypatch.setattr(reencryption, "_anew", slowly)
+    monkeypatch.setattr(reencryption, "_with_first_key", slowly)
 
 
-def test_everything_is_under_the_first_key_and_counted(hub_settings, new_key):
+def test_everything_is_reencrypted_and_counted(hub_settings, new_key):
     headers = crypto.encrypt("X-Key: value")
     made = SubscriptionFactory.create_batch(3, custom_headers=headers)
     secrets.rotate(made[1])
-    shown = [secrets.shown_to_the_receiver(subscription) for subscription in Subscription.objects.order_by("id")]
+    shown = [secrets.reveal(subscription) for subscription in Subscription.objects.order_by("id")]
     new_key()
 
     assert "The secrets of 3 subscriptions are encrypted with the first key." in run()
 
     first_key_alone(hub_settings)
     stored = list(Subscription.objects.order_by("id"))
-    assert [secrets.shown_to_the_receiver(subscription) for subscription in stored] == shown
+    assert [secrets.reveal(subscription) for subscription in stored] == shown
     assert {crypto.decrypt(subscription.custom_headers) for subscription in stored} == {"X-Key: value"}
     assert crypto.decrypt(stored[1].previous_secret)
 
 
-def test_more_than_a_batch_is_done_to_the_end(hub_settings, new_key, monkeypatch):
+def test_all_batches_are_reencrypted(hub_settings, new_key, monkeypatch):
     monkeypatch.setattr(reencryption, "BATCH", 2)
     SubscriptionFactory.create_batch(5)
     new_key()
@@ -80,9 +80,9 @@ def test_more_than_a_batch_is_done_to_the_end(hub_settings, new_key, monkeypatch
     assert reencryption.reencrypt().done == 5
 
 
-def test_a_rotation_at_the_same_moment_leaves_nothing_under_the_old_key(hub_settings, new_key, monkeypatch):
+def test_a_concurrent_rotation_leaves_nothing_under_the_old_key(hub_settings, new_key, monkeypatch):
     subscription = SubscriptionFactory.create()
-    old = secrets.shown_to_the_receiver(subscription)
+    old = secrets.reveal(subscription)
     new_key()
     interrupted(monkeypatch, 1, lambda: secrets.rotate(subscription))
 
@@ -91,12 +91,10 @@ def test_a_rotation_at_the_same_moment_leaves_nothing_under_the_old_key(hub_sett
     first_key_alone(hub_settings)
     stored = Subscription.objects.get()
     assert crypto.decrypt(stored.previous_secret) == old
-    assert secrets.shown_to_the_receiver(stored) != old
+    assert secrets.reveal(stored) != old
 
 
-def test_an_edit_of_the_headers_at_the_same_moment_is_kept_and_the_secret_still_moved(
-    hub_settings, new_key, monkeypatch
-):
+def test_a_concurrent_edit_of_headers_is_kept(hub_settings, new_key, monkeypatch):
     SubscriptionFactory.create()
     new_key()
     interrupted(monkeypatch, 1, lambda: Subscription.objects.update(custom_headers=crypto.encrypt("X-Key: edited")))
@@ -106,10 +104,10 @@ def test_an_edit_of_the_headers_at_the_same_moment_is_kept_and_the_secret_still_
     first_key_alone(hub_settings)
     stored = Subscription.objects.get()
     assert crypto.decrypt(stored.custom_headers) == "X-Key: edited"
-    assert secrets.shown_to_the_receiver(stored)
+    assert secrets.reveal(stored)
 
 
-def test_a_row_that_never_holds_still_is_named_and_not_counted(new_key, monkeypatch):
+def test_a_row_that_keeps_changing_is_reported(new_key, monkeypatch):
     restless = SubscriptionFactory.create()
     new_key()
     interrupted(monkeypatch, 1000, lambda: Subscription.objects.update(custom_headers=crypto.encrypt("X-Key: edited")))
@@ -120,7 +118,7 @@ def test_a_row_that_never_holds_still_is_named_and_not_counted(new_key, monkeypa
 
 
 @pytest.mark.parametrize("until", [timedelta(seconds=-1), None])
-def test_a_secret_that_signs_no_more_is_cleared_even_if_nothing_opens_it(until):
+def test_an_expired_previous_secret_is_cleared(until):
     moment = None if until is None else clock.now() + until
     SubscriptionFactory.create(previous_secret="sealed with a key long gone", previous_secret_until=moment)
 
@@ -130,7 +128,7 @@ def test_a_secret_that_signs_no_more_is_cleared_even_if_nothing_opens_it(until):
     assert (stored.previous_secret, stored.previous_secret_until) == ("", None)
 
 
-def test_what_cannot_be_opened_is_named_and_stops_nothing_else(hub_settings, new_key):
+def test_an_undecryptable_secret_is_reported_and_the_rest_continues(hub_settings, new_key):
     first, good, last = SubscriptionFactory.create_batch(3)
     Subscription.objects.filter(pk=first.pk).update(secret="damaged")
     Subscription.objects.filter(pk=last.pk).update(custom_headers="damaged")
@@ -143,12 +141,12 @@ def test_what_cannot_be_opened_is_named_and_stops_nothing_else(hub_settings, new
     assert "The secrets of 1 subscriptions" in said.getvalue()
     first_key_alone(hub_settings)
     good.refresh_from_db()
-    assert secrets.shown_to_the_receiver(good)
+    assert secrets.reveal(good)
     assert Subscription.objects.get(pk=first.pk).secret == "damaged"
 
 
-def test_while_a_key_is_replaced_each_process_opens_what_the_others_store(hub_settings):
-    """The steps of docs/configure.md: at each restart, some processes have the keys before it and some those after."""
+def test_processes_with_old_and_new_keys_read_each_others_secrets(hub_settings):
+    """The steps of docs/configure.md: during a restart, processes have different keys."""
     (old,), new = hub().encryption_keys, crypto.new_key()
     steps = [(old,), (old, new), (new, old)]
     for restart in pairwise(steps):
@@ -156,8 +154,8 @@ def test_while_a_key_is_replaced_each_process_opens_what_the_others_store(hub_se
             hub_settings(encryption_keys=one)
             subscription = SubscriptionFactory.create()
             hub_settings(encryption_keys=other)
-            assert secrets.shown_to_the_receiver(subscription)
+            assert secrets.reveal(subscription)
     hub_settings(encryption_keys=steps[-1])
     run()
     first_key_alone(hub_settings)
-    assert all(secrets.shown_to_the_receiver(subscription) for subscription in Subscription.objects.all())
+    assert all(secrets.reveal(subscription) for subscription in Subscription.objects.all())

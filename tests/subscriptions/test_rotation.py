@@ -1,4 +1,4 @@
-"""A secret that was replaced signs for as long as was promised, and no rotation breaks that by accident."""
+"""A previous secret signs until its overlap ends."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from webhookhub.db.errors import UnfitDatabase
 pytestmark = pytest.mark.django_db
 
 
-def test_a_second_rotation_is_refused_while_the_first_secret_is_promised_to_sign(receiver: Receiver):
+def test_a_second_rotation_is_refused_during_the_overlap(receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
-    first = secrets.shown_to_the_receiver(subscription)
+    first = secrets.reveal(subscription)
     secrets.rotate(subscription)
     before = Subscription.objects.values().get()
     until = before["previous_secret_until"]
@@ -39,9 +39,9 @@ def test_a_second_rotation_is_refused_while_the_first_secret_is_promised_to_sign
     assert verifies(first, receiver.received[0])
 
 
-def test_a_second_rotation_that_is_forced_ends_the_first_overlap(receiver: Receiver):
+def test_a_forced_rotation_ends_the_overlap(receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
-    first = secrets.shown_to_the_receiver(subscription)
+    first = secrets.reveal(subscription)
     second = secrets.rotate(subscription)
     said = io.StringIO()
 
@@ -53,7 +53,7 @@ def test_a_second_rotation_that_is_forced_ends_the_first_overlap(receiver: Recei
     assert [verifies(secret, receiver.received[0]) for secret in known] == [False, True, True]
 
 
-def test_a_rotation_after_the_overlap_is_like_the_first():
+def test_a_rotation_after_the_overlap_is_allowed():
     subscription = SubscriptionFactory.create()
     secrets.rotate(subscription)
     Subscription.objects.update(previous_secret_until=clock.now() - timedelta(seconds=1))
@@ -64,7 +64,7 @@ def test_a_rotation_after_the_overlap_is_like_the_first():
     assert subscription.previous_secret_until > clock.now()
 
 
-def test_a_rotation_without_an_overlap_has_none(hub_settings, receiver: Receiver):
+def test_a_rotation_with_an_overlap_of_0(hub_settings, receiver: Receiver):
     hub_settings(secret_overlap=timedelta(0))
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
     secrets.rotate(subscription)
@@ -74,12 +74,12 @@ def test_a_rotation_without_an_overlap_has_none(hub_settings, receiver: Receiver
 
     stored = Subscription.objects.get()
     assert (stored.previous_secret, stored.previous_secret_until) == ("", None)
-    assert "The previous secret signs no more." in said.getvalue()
+    assert "The previous secret no longer signs." in said.getvalue()
     send_test(stored)
     assert len(receiver.received[0].headers["webhook-signature"].split(" ")) == 1
 
 
-def test_an_overlap_that_runs_is_kept_when_the_setting_becomes_0(hub_settings):
+def test_a_running_overlap_is_kept_when_the_setting_becomes_0(hub_settings):
     subscription = SubscriptionFactory.create()
     secrets.rotate(subscription)
     hub_settings(secret_overlap=timedelta(0))
@@ -88,8 +88,8 @@ def test_an_overlap_that_runs_is_kept_when_the_setting_becomes_0(hub_settings):
         secrets.rotate(subscription)
 
 
-def test_keys_that_open_none_of_the_newest_secrets_are_found_at_once(hub_settings):
-    secrets.require_keys()  # no subscription, no secret to open
+def test_keys_that_open_none_of_the_newest_secrets_are_refused(hub_settings):
+    secrets.require_keys()  # there are no secrets
     SubscriptionFactory.create_batch(SAMPLE + 1)
     secrets.require_keys()
     right = hub().encryption_keys
@@ -101,7 +101,7 @@ def test_keys_that_open_none_of_the_newest_secrets_are_found_at_once(hub_setting
     secrets.require_keys()
 
 
-def test_one_secret_that_cannot_be_opened_keeps_no_worker_from_the_others():
+def test_one_undecryptable_secret_does_not_stop_a_worker():
     SubscriptionFactory.create()
     SubscriptionFactory.create(secret="damaged")
 

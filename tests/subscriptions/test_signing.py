@@ -1,4 +1,4 @@
-"""Signatures as receivers check them, with the public package and with the public key."""
+"""Signatures, checked as receivers do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from events.intake import publish
 from jobs.models import Job
 from subscriptions import secrets
 from subscriptions.models import Subscription
-from subscriptions.signing import BadSecret, for_the_receiver, new_secret, signer
+from subscriptions.signing import BadSecret, new_secret, receiver_key, signer
 from subscriptions.test_event import send_test
 from tests.factories import SubscriptionFactory
 from tests.test_pipeline import run_until_terminal
@@ -31,7 +31,7 @@ def verifies(secret: str, request: Received) -> bool:
     return True
 
 
-def test_our_signature_is_the_public_packages():
+def test_signatures_equal_those_of_the_standardwebhooks_package():
     secret, now = new_secret("v1"), datetime.now(UTC)
     body = '{"name":"Zoë"}'
     content = f"msg_1.{int(now.timestamp())}.{body}".encode()
@@ -39,15 +39,15 @@ def test_our_signature_is_the_public_packages():
 
 
 @pytest.mark.parametrize("secret", ["", "whsec_", "whsec_!!!!", "whsk_AAAA", "plain", "whsec_" + "A" * 10])
-def test_what_is_not_a_secret_signs_nothing(secret):
+def test_an_invalid_secret_is_refused(secret):
     with pytest.raises(BadSecret):
         signer(secret)
 
 
 @pytest.mark.django_db
-def test_a_delivery_verifies_with_the_public_package_and_not_once_it_was_changed(receiver: Receiver):
+def test_a_changed_delivery_does_not_verify(receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
-    secret = secrets.shown_to_the_receiver(subscription)
+    secret = secrets.reveal(subscription)
 
     publish("order.created", {"order": 7, "name": "Zoë"})
     run_until_terminal()
@@ -62,7 +62,7 @@ def test_a_delivery_verifies_with_the_public_package_and_not_once_it_was_changed
 @pytest.mark.django_db
 def test_signatures_verify_before_during_and_after_a_rotation(receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
-    old = secrets.shown_to_the_receiver(subscription)
+    old = secrets.reveal(subscription)
     send_test(subscription)
     new = secrets.rotate(subscription)
     send_test(subscription)
@@ -76,9 +76,9 @@ def test_signatures_verify_before_during_and_after_a_rotation(receiver: Receiver
 
 
 @pytest.mark.django_db
-def test_an_asymmetric_signature_verifies_with_the_public_key_alone(receiver: Receiver):
+def test_an_asymmetric_signature_verifies_with_the_public_key(receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url(), signing_scheme="v1a")
-    shown = secrets.shown_to_the_receiver(subscription)
+    shown = secrets.reveal(subscription)
     assert shown.startswith("whpk_")
     key = Ed25519PublicKey.from_public_bytes(base64.b64decode(shown.removeprefix("whpk_")))
 
@@ -94,7 +94,7 @@ def test_an_asymmetric_signature_verifies_with_the_public_key_alone(receiver: Re
 
 
 @pytest.mark.django_db
-def test_a_rotation_to_the_other_scheme_signs_both_ways_for_a_while(receiver: Receiver):
+def test_a_rotation_to_another_scheme_signs_with_both(receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
     secrets.rotate(subscription, "v1a")
     send_test(subscription)
@@ -103,7 +103,7 @@ def test_a_rotation_to_the_other_scheme_signs_both_ways_for_a_while(receiver: Re
 
 
 @pytest.mark.django_db
-def test_of_two_rotations_at_once_one_is_told_that_it_came_too_late():
+def test_of_two_concurrent_rotations_one_fails():
     subscription = SubscriptionFactory.create()
     same = Subscription.objects.get()
     secrets.rotate(subscription)
@@ -114,11 +114,11 @@ def test_of_two_rotations_at_once_one_is_told_that_it_came_too_late():
 @pytest.mark.django_db
 def test_secrets_are_encrypted_at_rest():
     subscription = SubscriptionFactory.create()
-    assert secrets.shown_to_the_receiver(subscription) not in str(Subscription.objects.values())
+    assert secrets.reveal(subscription) not in str(Subscription.objects.values())
 
 
 @pytest.mark.django_db
-def test_a_delivery_that_cannot_be_signed_is_not_sent_and_says_so(hub_settings, receiver: Receiver):
+def test_a_delivery_that_cannot_be_signed_is_not_sent(hub_settings, receiver: Receiver):
     SubscriptionFactory.create(callback_url=receiver.url(), max_retry_limit=1)
     hub_settings(encryption_keys=(crypto.new_key(),))
 
@@ -130,7 +130,7 @@ def test_a_delivery_that_cannot_be_signed_is_not_sent_and_says_so(hub_settings, 
 
 
 @pytest.mark.django_db
-def test_all_attempts_of_an_event_are_one_trace(receiver: Receiver):
+def test_all_attempts_of_an_event_share_a_trace(receiver: Receiver):
     SubscriptionFactory.create(callback_url=receiver.url("/a"))
     SubscriptionFactory.create(callback_url=receiver.url("/b"))
     event = publish("order.created", {})
@@ -140,7 +140,7 @@ def test_all_attempts_of_an_event_are_one_trace(receiver: Receiver):
     assert {trace.split("-")[1] for trace in traces} == {event.uid.hex}
 
 
-def test_the_receiver_is_given_the_secret_itself_only_where_it_must_know_it():
+def test_the_receiver_key_is_the_secret_or_the_public_key():
     symmetric, private = new_secret("v1"), new_secret("v1a")
-    assert for_the_receiver(symmetric) == symmetric
-    assert private not in for_the_receiver(private)
+    assert receiver_key(symmetric) == symmetric
+    assert private not in receiver_key(private)

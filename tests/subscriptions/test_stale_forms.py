@@ -1,4 +1,4 @@
-"""A subscription's form that was opened before somebody else changed the subscription."""
+"""Forms that were opened before another change of the subscription."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from django.test import Client
 from subscriptions import secrets, services
 from subscriptions.forms import SubscriptionForm
 from subscriptions.models import Subscription
+from subscriptions.services import version
 from subscriptions.verification import verify
-from subscriptions.version import fingerprint
 from tests.factories import SubscriptionFactory
 from tests.support import rows
 from tools.demo.receiver import Receiver
@@ -29,15 +29,15 @@ pytestmark = pytest.mark.django_db
 
 
 def opened(client: Client, subscription: Subscription) -> dict[str, str]:
-    """The form as a page shows it now."""
+    """The form's data as the page shows it now."""
     form = {"event_type": subscription.event_type, "callback_url": subscription.callback_url}
     return {**form, "active": "on" if subscription.active else "", **rows.seen(client, subscription.pk)}
 
 
 def send(client: Client, subscription: Subscription, form: dict[str, str]) -> str:
-    answer = client.post(rows.change(NAME, subscription.pk), form, follow=True)
-    assert answer.status_code == 200
-    return " ".join(answer.content.decode().split())
+    response = client.post(rows.change(NAME, subscription.pk), form, follow=True)
+    assert response.status_code == 200
+    return " ".join(response.content.decode().split())
 
 
 def test_a_form_opened_before_a_pause_does_not_resume_the_subscription(superuser: Client):
@@ -49,13 +49,13 @@ def test_a_form_opened_before_a_pause_does_not_resume_the_subscription(superuser
     page = send(superuser, subscription, {**form, "description": "typed meanwhile"})
 
     assert f"Nothing was stored: this subscription {SINCE}." in page
-    assert format.link(rows.change(NAME, subscription.pk), "open the form anew") in page
+    assert format.link(rows.change(NAME, subscription.pk), "reopen the form") in page
     assert 'value="typed meanwhile"' in page
     stored = Subscription.objects.get()
     assert (stored.active, stored.description, Entry.objects.count()) == (False, "", entries)
 
 
-def test_sent_again_it_is_refused_again_and_opened_anew_it_is_taken(superuser: Client):
+def test_a_stale_form_is_refused_until_it_is_reopened(superuser: Client):
     subscription = SubscriptionFactory.create()
     form = opened(superuser, subscription)
     services.change(subscription, {"active": False})
@@ -81,18 +81,18 @@ def test_sent_again_it_is_refused_again_and_opened_anew_it_is_taken(superuser: C
     ],
     ids=str,
 )
-def test_every_edit_changes_what_a_form_has_seen(change: dict[str, Any]):
+def test_every_edit_changes_the_version(change: dict[str, Any]):
     subscription = SubscriptionFactory.create(
         callback_url="https://127.0.0.1:9443/hook?token=one", custom_headers=crypto.encrypt("X-Key: one")
     )
-    seen = fingerprint(subscription)
+    seen = version(subscription)
 
     services.change(subscription, change)
 
-    assert fingerprint(Subscription.objects.get()) != seen
+    assert version(Subscription.objects.get()) != seen
 
 
-def test_an_older_form_does_not_undo_a_change_of_the_headers(superuser: Client):
+def test_a_stale_form_does_not_undo_a_change_of_headers(superuser: Client):
     subscription = SubscriptionFactory.create(custom_headers=crypto.encrypt("X-Key: one"))
     form = opened(superuser, subscription)
     services.change(subscription, {"headers": {"X-Key": "another"}})
@@ -102,7 +102,7 @@ def test_an_older_form_does_not_undo_a_change_of_the_headers(superuser: Client):
     assert Subscription.objects.values().get() == before
 
 
-def test_what_nobody_edits_may_change_meanwhile(superuser: Client, receiver: Receiver):
+def test_a_rotation_or_verification_does_not_make_a_form_stale(superuser: Client, receiver: Receiver):
     subscription = SubscriptionFactory.create(
         callback_url=receiver.url(), verified=False, custom_headers=crypto.encrypt("X-Key: one")
     )
@@ -116,7 +116,7 @@ def test_what_nobody_edits_may_change_meanwhile(superuser: Client, receiver: Rec
     assert (stored.description, stored.verified, stored.secret) == ("mine", True, subscription.secret)
 
 
-def test_a_form_that_is_sent_twice_is_taken_once_and_not_complained_about(superuser: Client):
+def test_a_form_sent_twice_is_stored_once(superuser: Client):
     subscription = SubscriptionFactory.create()
     form = {**opened(superuser, subscription), "description": "mine"}
 
@@ -126,25 +126,25 @@ def test_a_form_that_is_sent_twice_is_taken_once_and_not_complained_about(superu
     assert Entry.objects.filter(object_type="subscription").count() == 1
 
 
-def test_what_does_not_say_what_it_has_seen_is_refused(superuser: Client):
+def test_a_form_without_a_version_is_refused(superuser: Client):
     subscription = SubscriptionFactory.create()
     form = {**opened(superuser, subscription), "description": "mine", "seen": ""}
 
-    assert "it cannot be told whether this subscription has been changed" in send(superuser, subscription, form)
+    assert SINCE in send(superuser, subscription, form)
     assert Subscription.objects.get().description != "mine"
 
 
-def test_what_a_form_has_seen_cannot_be_made_by_guessing_at_what_it_hides(settings: Any):
+def test_the_version_is_keyed(settings: Any):
     subscription = SubscriptionFactory.create(callback_url="https://127.0.0.1:9443/hook?token=one")
-    seen = fingerprint(subscription)
+    seen = version(subscription)
 
     settings.SECRET_KEY = "another"
 
-    assert fingerprint(subscription) != seen
+    assert version(subscription) != seen
 
 
-@pytest.mark.mysql_family  # the embedded database lets nobody in between
-def test_a_pause_between_the_check_and_the_save_is_not_undone(committed: None, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.mysql_family  # SQLite has no concurrent writers
+def test_a_pause_after_validation_is_not_undone(committed: None, monkeypatch: pytest.MonkeyPatch):
     client = Client()
     client.force_login(User.objects.create_superuser("root"))
     subscription = SubscriptionFactory.create(description="")

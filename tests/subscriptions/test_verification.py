@@ -1,4 +1,4 @@
-"""What an endpoint answers to a challenge decides, and nothing it can answer does more than that."""
+"""Verification, also against hostile responses."""
 
 from __future__ import annotations
 
@@ -12,19 +12,25 @@ from django.core.management import CommandError, call_command
 
 from subscriptions import verification
 from subscriptions.models import Subscription
-from subscriptions.test_event import Trial, send_now
-from subscriptions.verification import Verification, judge, verify
+from subscriptions.test_event import TestResult, send_now
+from subscriptions.verification import (
+    CHALLENGE_MISSING,
+    CHALLENGE_RETURNED,
+    URL_CHANGED,
+    Verification,
+    check_response,
+    verify,
+)
 from tests.factories import SubscriptionFactory
 from tools.demo.receiver import Received, Receiver, Reply, verification_challenge
 from webhookhub.egress.messages import Response
 
 CHALLENGE = "V9m-aB_3"
-NOT_SENT_BACK = "the endpoint answered 200 but did not send the challenge back"
 
 
 def proves(body: bytes) -> bool:
-    result = judge(Response(None, 1, 200, body=body), CHALLENGE)
-    assert result.reason == ("the endpoint sent the challenge back" if result.verified else NOT_SENT_BACK)
+    result = check_response(Response(None, 1, 200, body=body), CHALLENGE)
+    assert result.result == (CHALLENGE_RETURNED if result.verified else CHALLENGE_MISSING)
     return result.verified
 
 
@@ -38,7 +44,7 @@ def proves(body: bytes) -> bool:
         b'{"challenge":"\\u0056' + CHALLENGE[1:].encode() + b'"}',
     ],
 )
-def test_the_challenge_itself_or_in_json_is_a_proof(body: bytes):
+def test_the_challenge_as_text_or_json_verifies(body: bytes):
     assert proves(body)
 
 
@@ -69,7 +75,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("body", HOSTILE, ids=lambda body: ascii(body[:20]))
-def test_any_other_body_is_no_proof_and_no_fault_of_ours(body: bytes):
+def test_any_other_body_does_not_verify(body: bytes):
     assert not proves(body)
 
 
@@ -81,20 +87,20 @@ def answering(body: Callable[[str], bytes], status: int = 200) -> Callable[[Rece
 
 
 @pytest.mark.django_db
-def test_a_hostile_answer_is_kept_as_a_failed_verification(receiver: Receiver, monkeypatch: Any):
+def test_a_hostile_response_is_a_failed_verification(receiver: Receiver, monkeypatch: Any):
     monkeypatch.setattr(receiver, "take", answering(lambda challenge: b"[" * 4000))
     subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
 
-    with pytest.raises(CommandError, match=f"is not verified: {NOT_SENT_BACK}"):
+    with pytest.raises(CommandError, match="is not verified: the endpoint did not send the challenge back"):
         call_command("verify_subscription", subscription.pk)
 
     subscription.refresh_from_db()
-    assert (subscription.verified, subscription.verification_result) == (False, NOT_SENT_BACK)
+    assert (subscription.verified, subscription.verification_result) == (False, CHALLENGE_MISSING)
     assert subscription.verification_at is not None
 
 
 @pytest.mark.django_db
-def test_a_proof_in_json_verifies(receiver: Receiver, monkeypatch: Any):
+def test_a_challenge_in_json_verifies(receiver: Receiver, monkeypatch: Any):
     monkeypatch.setattr(receiver, "take", answering(lambda challenge: json.dumps({"challenge": challenge}).encode()))
     subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
     said = io.StringIO()
@@ -107,7 +113,7 @@ def test_a_proof_in_json_verifies(receiver: Receiver, monkeypatch: Any):
 
 
 @pytest.mark.django_db
-def test_a_failure_takes_no_earlier_proof_away_and_the_command_says_so(receiver: Receiver, monkeypatch: Any):
+def test_a_failure_keeps_an_earlier_verification(receiver: Receiver, monkeypatch: Any):
     subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
     assert verify(subscription).verified
     monkeypatch.setattr(receiver, "take", answering(lambda challenge: b"", 500))
@@ -115,27 +121,26 @@ def test_a_failure_takes_no_earlier_proof_away_and_the_command_says_so(receiver:
     with pytest.raises(CommandError) as caught:
         call_command("verify_subscription", subscription.pk)
 
-    assert "failed: the endpoint answered 500. It stays verified from before." in str(caught.value)
+    assert "failed: the endpoint answered 500. The earlier verification stays valid." in str(caught.value)
     assert "is not verified" not in str(caught.value)
     subscription.refresh_from_db()
-    assert (subscription.verified, subscription.verification_result) == (True, "the endpoint answered 500")
+    assert (subscription.verified, subscription.verification_result) == (True, "http_500")
 
 
 @pytest.mark.django_db
-def test_a_proof_for_an_address_that_was_changed_meanwhile_is_no_proof_for_the_new_one(receiver: Receiver, monkeypatch):
+def test_a_url_changed_during_the_verification_is_not_verified(receiver: Receiver, monkeypatch):
     subscription = SubscriptionFactory.create(callback_url=receiver.url("/old"), verified=False)
-    ask = send_now
 
-    def and_meanwhile(*args: Any) -> Trial:
-        trial = ask(*args)
+    def send_and_change_url(*args: Any) -> TestResult:
+        result = send_now(*args)
         Subscription.objects.update(callback_url=receiver.url("/new"))
-        return trial
+        return result
 
-    monkeypatch.setattr(verification, "send_now", and_meanwhile)
+    monkeypatch.setattr(verification, "send_now", send_and_change_url)
 
     result = verify(subscription)
 
-    assert result == Verification(False, "the address was changed while it was being verified")
+    assert result == Verification(False, URL_CHANGED)
     stored = Subscription.objects.get()
     assert (stored.callback_url, stored.verified) == (receiver.url("/new"), False)
     assert (stored.verification_result, stored.verification_at) == ("", None)

@@ -1,4 +1,4 @@
-"""A process with other encryption keys than the rest stores nothing that the rest could not open."""
+"""A process with wrong encryption keys stores nothing that other processes cannot decrypt."""
 
 from __future__ import annotations
 
@@ -38,22 +38,20 @@ def superuser(client: Client, admin_user: object) -> Client:
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_a_secret_that_does_not_open_is_not_replaced(wrong_keys: Callable[[], None], force: bool):
+def test_an_undecryptable_secret_is_not_rotated(wrong_keys: Callable[[], None], force: bool):
     subscription = SubscriptionFactory.create()
     before = Subscription.objects.values().get()
     wrong_keys()
 
-    with pytest.raises(secrets.RotationRefused, match=f"{NO_KEY_OPENS} present secret .* or add the key"):
+    with pytest.raises(secrets.RotationRefused, match=f"{NO_KEY_OPENS} current secret .* or add the key"):
         secrets.rotate(subscription, force=force)
-    with pytest.raises(CommandError, match=f"Nothing was changed: {NO_KEY_OPENS} present secret .*--key-lost"):
+    with pytest.raises(CommandError, match=f"Nothing was changed: {NO_KEY_OPENS} current secret .*--key-lost"):
         call_command("rotate_secret", subscription.pk, *(["--force"] if force else []))
 
     assert Subscription.objects.values().get() == before
 
 
-def test_no_subscription_is_made_under_other_keys_than_those_of_the_rest(
-    wrong_keys: Callable[[], None], superuser: Client
-):
+def test_no_subscription_is_created_under_wrong_keys(wrong_keys: Callable[[], None], superuser: Client):
     SubscriptionFactory.create()
     wrong_keys()
 
@@ -67,9 +65,7 @@ def test_no_subscription_is_made_under_other_keys_than_those_of_the_rest(
     assert Subscription.objects.count() == 1
 
 
-def test_no_headers_are_stored_under_other_keys_than_those_of_the_rest(
-    wrong_keys: Callable[[], None], superuser: Client
-):
+def test_no_headers_are_stored_under_wrong_keys(wrong_keys: Callable[[], None], superuser: Client):
     subscription = SubscriptionFactory.create(custom_headers=crypto.encrypt("X-A: 1"))
     before = Subscription.objects.values().get()
     form = {"event_type": subscription.event_type, "callback_url": subscription.callback_url, "active": "on"}
@@ -84,7 +80,7 @@ def test_no_headers_are_stored_under_other_keys_than_those_of_the_rest(
     assert Subscription.objects.values().get() == before
 
 
-def test_what_is_not_encrypted_can_be_changed_under_any_keys(wrong_keys: Callable[[], None]):
+def test_unencrypted_columns_can_be_changed_under_wrong_keys(wrong_keys: Callable[[], None]):
     subscription = SubscriptionFactory.create(custom_headers=crypto.encrypt("X-A: 1"))
     wrong_keys()
 
@@ -95,7 +91,7 @@ def test_what_is_not_encrypted_can_be_changed_under_any_keys(wrong_keys: Callabl
     assert (stored.active, stored.custom_headers) == (False, "")
 
 
-def test_a_secret_whose_key_is_lost_is_replaced_when_told_so(wrong_keys: Callable[[], None], receiver: Receiver):
+def test_a_secret_whose_key_is_lost_can_be_rotated(wrong_keys: Callable[[], None], receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
     secrets.rotate(subscription)
     wrong_keys()
@@ -104,15 +100,15 @@ def test_a_secret_whose_key_is_lost_is_replaced_when_told_so(wrong_keys: Callabl
     call_command("rotate_secret", subscription.pk, "--key-lost", stdout=said)
 
     shown, about = said.getvalue().splitlines()
-    assert about == "The previous secret signs no more."
+    assert about == "The previous secret no longer signs."
     send_test(Subscription.objects.get())
     assert verifies(shown, receiver.received[0])
-    Subscription.objects.create(**NEW)  # the keys are those of a stored secret again
+    Subscription.objects.create(**NEW)  # the keys now open a stored secret
 
 
-def test_a_key_that_is_not_lost_keeps_the_overlap(receiver: Receiver):
+def test_key_lost_keeps_the_overlap_of_a_readable_secret(receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
-    first = secrets.shown_to_the_receiver(subscription)
+    first = secrets.reveal(subscription)
 
     second = secrets.rotate(subscription, key_lost=True)
     with pytest.raises(secrets.OverlapRunning):

@@ -6,6 +6,6 @@ class AccountsConfig(AppConfig):
     name = "webhookhub.accounts"
 
     def ready(self) -> None:
-        from webhookhub.accounts.groups import give_permissions
+        from webhookhub.accounts.groups import add_permissions
 
-        post_migrate.connect(give_permissions, dispatch_uid="webhookhub.accounts.groups")
+        post_migrate.connect(add_permissions, dispatch_uid="webhookhub.accounts.groups")

@@ -1,7 +1,6 @@
-"""The groups of people at the console, made by `migrate`.
+"""The console's groups, created by `migrate`.
 
-What is declared here is given to the groups at every `migrate` and nothing is taken from them: who wants another cut
-makes a group of their own.
+Each `migrate` adds the permissions below and removes none. For other permissions, create a group of your own.
 """
 
 from __future__ import annotations
@@ -21,12 +20,11 @@ VIEW = {
     "webhookhub.view_process",
     "workflows.view_instance",
 }
-# Who did what: for those who look over others' shoulders, and for those who have to know what was changed.
-TRAIL = {"auditlog.view_entry"}
+AUDIT_LOG = {"auditlog.view_entry"}
 SUPPORT = VIEW | {"deadletters.requeue_deadletter", "workflows.retry_step"}
 OPERATIONS = (
     SUPPORT
-    | TRAIL
+    | AUDIT_LOG
     | {
         "deadletters.bulk_requeue_deadletter",
         "subscriptions.add_subscription",
@@ -37,28 +35,27 @@ OPERATIONS = (
         "workflows.close_workflow",
     }
 )
-GROUPS = {"support": SUPPORT, "operations": OPERATIONS, "auditors": VIEW | TRAIL}
+GROUPS = {"support": SUPPORT, "operations": OPERATIONS, "auditors": VIEW | AUDIT_LOG}
 
 
-def give_permissions(app_config: AppConfig, using: str, apps: Any = all_apps, **kwargs: Any) -> None:
-    """After an app is migrated: its permissions, to the groups that have them."""
-    wanted = {group: _codenames(permissions, app_config.label) for group, permissions in GROUPS.items()}
-    if not any(wanted.values()) or not _exist(apps):
+def add_permissions(app_config: AppConfig, using: str, apps: Any = all_apps, **kwargs: Any) -> None:
+    """After the migration of an app, add its permissions to the groups."""
+    wanted = {
+        group: {name.partition(".")[2] for name in permissions if name.startswith(f"{app_config.label}.")}
+        for group, permissions in GROUPS.items()
+    }
+    if not any(wanted.values()) or not _groups_exist(apps):
         return
-    # Django makes them after the same signal, perhaps after this.
+    # Django creates them on the same signal, perhaps later.
     create_permissions(app_config, verbosity=0, using=using, apps=apps)
-    permissions = apps.get_model("auth", "Permission").objects.using(using)
+    rows = apps.get_model("auth", "Permission").objects.using(using).filter(content_type__app_label=app_config.label)
     for name, codenames in wanted.items():
         group, _ = apps.get_model("auth", "Group").objects.using(using).get_or_create(name=name)
-        group.permissions.add(*permissions.filter(content_type__app_label=app_config.label, codename__in=codenames))
+        group.permissions.add(*rows.filter(codename__in=codenames))
 
 
-def _codenames(permissions: set[str], app: str) -> set[str]:
-    return {codename for label, codename in (each.split(".") for each in permissions) if label == app}
-
-
-def _exist(apps: Any) -> bool:
-    """Not if the migrations of users and groups were taken back."""
+def _groups_exist(apps: Any) -> bool:
+    """False after a backward migration of Django's users and groups."""
     try:
         apps.get_model("auth", "Group")
     except LookupError:

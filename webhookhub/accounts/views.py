@@ -1,4 +1,4 @@
-"""Where the link of `create_staff --link` leads: a new member of staff sets their own password."""
+"""The page behind the link of `create_staff --link`, where a new user sets the password."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.auditlog.actions import CONSOLE
-from webhookhub.auditlog.context import Actor, acting
+from webhookhub.auditlog.context import Actor, acting_as
 
 
 class Welcome(PasswordResetConfirmView):
@@ -23,6 +23,6 @@ class Welcome(PasswordResetConfirmView):
         return {**admin.site.each_context(self.request), **super().get_context_data(**kwargs)}
 
     def form_valid(self, form: Any) -> HttpResponse:
-        who = Actor(f"{form.user.get_username()} (link)", CONSOLE)
-        with acting(lambda: who):
+        actor = Actor(f"{form.user.get_username()} (link)", CONSOLE)
+        with acting_as(lambda: actor):
             return super().form_valid(form)

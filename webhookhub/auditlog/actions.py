@@ -1,4 +1,4 @@
-"""The words of the trail: what can be done, and by which way one comes in."""
+"""The recorded actions, and the interfaces they come through."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ CHANGE_GROUP_RIGHTS = "group.rights"
 
 ACTIONS = {
     REQUEUE: _("requeued a dead letter"),
-    REQUEUE_MANY: _("requeued chosen dead letters"),
-    REQUEUE_MATCHING: _("requeued dead letters that match a filter"),
-    SUBSCRIBE: _("made a subscription"),
+    REQUEUE_MANY: _("requeued selected dead letters"),
+    REQUEUE_MATCHING: _("requeued dead letters by filter"),
+    SUBSCRIBE: _("created a subscription"),
     EDIT: _("edited a subscription"),
     PAUSE: _("paused a subscription"),
     RESUME: _("resumed a subscription"),
-    VERIFY: _("asked for a subscription to be verified"),
+    VERIFY: _("requested a verification"),
     TEST: _("sent a test event"),
     ROTATE: _("replaced a signing secret"),
-    REVEAL: _("was shown a signing secret"),
-    REENCRYPT: _("had the stored secrets encrypted anew"),
-    BACKFILL: _("had past events delivered"),
-    CREATE_KEY: _("made an API key"),
+    REVEAL: _("viewed a signing secret"),
+    REENCRYPT: _("re-encrypted the stored secrets"),
+    BACKFILL: _("delivered past events"),
+    CREATE_KEY: _("created an API key"),
     REVOKE_KEY: _("revoked an API key"),
-    RETRY_STEP: _("had a workflow's event delivered again"),
+    RETRY_STEP: _("redelivered a workflow's event"),
     MARK_COMPENSATED: _("marked a workflow as compensated"),
     CLOSE_WORKFLOW: _("closed a workflow"),
-    CREATE_USER: _("made a user"),
+    CREATE_USER: _("created a user"),
     CHANGE_USER: _("changed a user"),
     CHANGE_PASSWORD: _("changed a password"),
     DELETE_USER: _("deleted a user"),
     CHANGE_RIGHTS: _("changed a user's groups or permissions"),
-    CREATE_GROUP: _("made a group"),
+    CREATE_GROUP: _("created a group"),
     CHANGE_GROUP: _("changed a group"),
     DELETE_GROUP: _("deleted a group"),
     CHANGE_GROUP_RIGHTS: _("changed a group's permissions"),

@@ -1,4 +1,4 @@
-"""The trail in the console: to be read, by those who may."""
+"""The audit log in the console, read-only."""
 
 from __future__ import annotations
 
@@ -18,15 +18,12 @@ from webhookhub.console import format
 from webhookhub.console.exact_search import ExactSearch, number
 from webhookhub.console.readonly import ReadOnlyAdmin
 
-from . import objects
 from .actions import ACTIONS
 from .models import Entry
-from .render import KINDS as KINDS_IN_WORDS
-from .render import VIA, facts
+from .render import OBJECT_TYPES, VIA, labelled, object_text
 
-MOST_FOUND = 1000
+MAX_FOUND = 1000
 MAY_READ = "auditlog.view_entry"
-KINDS = sorted({action.partition(".")[0] for action in ACTIONS})
 
 if TYPE_CHECKING:
     Base = admin.ModelAdmin[Any]
@@ -47,74 +44,66 @@ class ActionFilter(admin.SimpleListFilter):
 
 @admin.register(Entry)
 class EntryAdmin(ExactSearch, ReadOnlyAdmin):
-    list_display = ("at", "who", "via_in_words", "action_in_words", "what_it_is_called", "why")
-    list_defer = ("details",)
+    list_display = ("at", "who", "via_text", "action_text", "object_text", "why")
     list_filter = (ActionFilter,)
-    words = {"action": tuple(ACTIONS), "object_type": KINDS}
+    words = {"action": tuple(ACTIONS), "object_type": tuple(OBJECT_TYPES)}
     references = ("object_id",)
-    search_help_text = _("Who: a user name, or “API key” and its name, given whole; or an object's number.")
+    search_help_text = _("A whole user name, “API key” and its name, or the id of an object.")
     fields = (
         "at",
         "who",
-        "via_in_words",
-        "action_in_words",
-        "kind_in_words",
+        "via_text",
+        "action_text",
+        "object_type_text",
         "object_id",
-        "what_it_is_called",
+        "object_text",
         "why",
-        "told",
+        "details_list",
     )
 
     def find(self, term: str) -> Iterable[int]:
         newest = Entry.objects.order_by("-pk").values_list("pk", flat=True)
-        found = set(newest.filter(actor=term)[:MOST_FOUND])
-        id = number(term)
-        if id is not None:
-            found |= set(newest.filter(object_type__in=KINDS, object_id=id)[:MOST_FOUND])
+        found = set(newest.filter(actor=term)[:MAX_FOUND])
+        pk = number(term)
+        if pk is not None:
+            found |= set(newest.filter(object_type__in=tuple(OBJECT_TYPES), object_id=pk)[:MAX_FOUND])
         return found
 
-    # What people and programs have written: nothing in it may act upon the page that shows it.
+    # Users and programs write these texts: `visible` shows control characters as their codes.
     @admin.display(description=_("who"))
     def who(self, entry: Entry) -> str:
         return format.visible(entry.actor)
 
     @admin.display(description=_("object name"))
-    def what_it_is_called(self, entry: Entry) -> str:
-        return format.visible(objects.thing(entry.object_type, entry.object_id, entry.object_name)) or format.NOTHING
+    def object_text(self, entry: Entry) -> str:
+        text = object_text(entry.object_type, entry.object_id, entry.object_name, json.loads(entry.details))
+        return format.visible(text) or format.NOTHING
 
     @admin.display(description=_("why"))
     def why(self, entry: Entry) -> str:
         return format.visible(entry.reason) or format.NOTHING
 
     @admin.display(description=_("what"))
-    def action_in_words(self, entry: Entry) -> str:
+    def action_text(self, entry: Entry) -> str:
         return str(ACTIONS.get(str(entry.action), entry.action))
 
     @admin.display(description=_("via"))
-    def via_in_words(self, entry: Entry) -> str:
+    def via_text(self, entry: Entry) -> str:
         return str(VIA.get(str(entry.via), entry.via))
 
     @admin.display(description=_("object type"))
-    def kind_in_words(self, entry: Entry) -> str:
-        return str(KINDS_IN_WORDS.get(str(entry.object_type), entry.object_type))
+    def object_type_text(self, entry: Entry) -> str:
+        return str(OBJECT_TYPES.get(str(entry.object_type), entry.object_type))
 
     @admin.display(description=_("details"))
-    def told(self, entry: Entry) -> SafeString | str:
-        told = format_html_join(
-            "",
-            "<dt>{}</dt><dd>{}</dd>",
-            ((name, format.visible(text)) for name, text in facts(_read(entry.details))),
-        )
-        return format_html('<dl class="hub-told" x-ignore hx-disable>{}</dl>', told) if told else format.NOTHING
+    def details_list(self, entry: Entry) -> SafeString | str:
+        rows = [(label, format.visible(text)) for label, text in labelled(json.loads(entry.details))]
+        items = format_html_join("", "<dt>{}</dt><dd>{}</dd>", rows)
+        return format_html('<dl class="hub-told" x-ignore hx-disable>{}</dl>', items) if rows else format.NOTHING
 
 
-def _read(details: str) -> dict[str, Any]:
-    found = json.loads(details)
-    return found if isinstance(found, dict) else {"": found}
-
-
-class Trailed(Base):
-    """For a ModelAdmin whose verbs tell the trail: Django's own log, which anybody could empty, is not written."""
+class Audited(Base):
+    """For a ModelAdmin whose changes are in the audit log: Django's own log, which can be deleted, is not written."""
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         return None
@@ -126,8 +115,7 @@ class Trailed(Base):
         return None
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
-        """Of one object, to those who may read the trail."""
-        id = number(object_id)
-        if not request.user.has_perm(MAY_READ) or id is None:
+        pk = number(object_id)
+        if not request.user.has_perm(MAY_READ) or pk is None:
             raise PermissionDenied
-        return HttpResponseRedirect(format.listing(Entry, f"object_type={self.opts.model_name}&object_id={id}"))
+        return HttpResponseRedirect(format.listing(Entry, f"object_type={self.opts.model_name}&object_id={pk}"))

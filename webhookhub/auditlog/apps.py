@@ -8,4 +8,4 @@ class AuditLogConfig(AppConfig):
     def ready(self) -> None:
         from webhookhub.auditlog import signals
 
-        signals.watch()
+        signals.connect()

@@ -1,8 +1,7 @@
-"""Who acts at this moment, and why.
+"""The current actor and reason.
 
-Kept beside the call and not handed through it, because some changes are made by code that is not ours (Django's pages
-for users and groups) and an argument that may be left out would be. Whoever says nothing is an operator at the
-command line: every request says who it is, in `middleware.py`.
+They are context variables and not arguments, because Django's own pages change users and groups. Without a request
+(see `middleware.py`), the actor is the operator at the command line.
 """
 
 from __future__ import annotations
@@ -22,11 +21,7 @@ class Actor(NamedTuple):
     via: str
 
 
-def _operator() -> Actor:
-    return Actor(Operator().get_username(), COMMAND)
-
-
-_actor: ContextVar[Callable[[], Actor]] = ContextVar("actor", default=_operator)
+_actor: ContextVar[Callable[[], Actor]] = ContextVar("actor", default=lambda: Actor(Operator().get_username(), COMMAND))
 _reason: ContextVar[str] = ContextVar("reason", default="")
 
 
@@ -39,9 +34,9 @@ def reason() -> str:
 
 
 @contextmanager
-def acting(who: Callable[[], Actor]) -> Iterator[None]:
-    """Within it, what is done is done by `who`, asked when something is done."""
-    token = _actor.set(who)
+def acting_as(actor: Callable[[], Actor]) -> Iterator[None]:
+    """`actor` is called for each recorded action: during a request, the user may become known only later."""
+    token = _actor.set(actor)
     try:
         yield
     finally:
@@ -49,9 +44,9 @@ def acting(who: Callable[[], Actor]) -> Iterator[None]:
 
 
 @contextmanager
-def because(why: str) -> Iterator[None]:
-    """Within it, this is the reason."""
-    token = _reason.set(why)
+def because(reason: str) -> Iterator[None]:
+    """Record actions with this reason."""
+    token = _reason.set(reason)
     try:
         yield
     finally:

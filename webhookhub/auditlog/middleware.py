@@ -1,4 +1,4 @@
-"""Every request acts as whoever has shown who they are: an API key, or a user who has logged in."""
+"""Make the request's API key or user the actor of its actions."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse
 
 from .actions import API, CONSOLE
-from .context import Actor, acting
+from .context import Actor, acting_as
 
-NOBODY = "nobody who is logged in"
+ANONYMOUS = "not logged in"
 
 
-class Acting:
+class ActorMiddleware:
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        with acting(lambda: _who(request)):
+        with acting_as(lambda: _actor(request)):
             return self._get_response(request)
 
 
-def _who(request: HttpRequest) -> Actor:
-    """Asked when something is done: a key is known only after the middleware, a user perhaps since a moment ago."""
+def _actor(request: HttpRequest) -> Actor:
     program = getattr(request, "program", None)
     if program is not None:
         return Actor(program, API)
     user = getattr(request, "user", None)
-    return Actor(user.get_username() if user is not None and user.is_authenticated else NOBODY, CONSOLE)
+    return Actor(user.get_username() if user is not None and user.is_authenticated else ANONYMOUS, CONSOLE)

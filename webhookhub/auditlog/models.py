@@ -1,4 +1,4 @@
-"""What people, programs and operators have done: who, what, when, why, and to which object."""
+"""The audit log: who did what, when, why, and to which object."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ OBJECT_NAME_LENGTH = 300
 
 
 class Entry(models.Model):
-    """One action. Never changed, never deleted: the table itself refuses it."""
+    """One action. Triggers refuse to update or delete it."""
 
     id = models.BigAutoField(primary_key=True)
     at = models.DateTimeField("when", db_default=UtcNow())
     actor = ExactTextField("who", max_length=NAME_LENGTH)
     via = WordField(words=VIAS)
     action = ExactTextField(max_length=50)
-    # Words and a number, no reference: the trail outlives what it speaks of.
+    # Not a foreign key: the entry outlives the object.
     object_type = ExactTextField(max_length=30)
     object_id = models.BigIntegerField(null=True, blank=True)
     object_name = ExactTextField(max_length=OBJECT_NAME_LENGTH)

@@ -1,20 +1,18 @@
-"""Django's permissions in the viewer's language. Their names are stored, in English."""
+"""Names of Django's permissions in the viewer's language."""
 
 from __future__ import annotations
 
-import re
-
-from django.utils.translation import gettext, override
+from django.apps import apps
+from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
-STANDARD = re.compile(r"Can (add|change|delete|view) (.+)")
 VERBS = {
     "add": _("Can add %(things)s"),
     "change": _("Can change %(things)s"),
     "delete": _("Can delete %(things)s"),
     "view": _("Can view %(things)s"),
 }
-# Those of the hub's own, and the tables and apps that have no page to be named on; a test holds this to what there is.
+# To be translated: the hub's own permissions, and the names of models and apps that appear on no other page.
 NAMES = (
     _("Can close a workflow"),
     _("Can have a subscription's endpoint verified"),
@@ -24,8 +22,6 @@ NAMES = (
     _("Can retry the delivery of a step of a workflow"),
     _("Can revoke an API key"),
     _("Can see and rotate a subscription's signing secret"),
-)
-PLACES = (
     _("Stats"),
     _("Sessions"),
     _("period"),
@@ -42,19 +38,16 @@ PLACES = (
 )
 
 
-def told(row: object) -> str:
-    """What a permission, a group or a user is called in the trail, which speaks one language."""
-    with override("en"):
-        return str(row)
-
-
-def in_words(name: str) -> str:
-    """`Dead letters | dead letter | Can view dead letter`, or its last part alone."""
-    *places, name = name.split(" | ")
-    return " | ".join([*map(gettext, places), _of(name)])
-
-
-def _of(name: str) -> str:
-    if standard := STANDARD.fullmatch(name):
-        return gettext(VERBS[standard[1]]) % {"things": gettext(standard[2])}
-    return gettext(name)
+def describe(permission: str) -> str:
+    """`events.view_event` as `Events | event | Can view event`; an unknown permission is returned unchanged."""
+    app_label, _dot, codename = permission.partition(".")
+    action, _underscore, model_name = codename.partition("_")
+    models = apps.get_app_config(app_label).get_models() if app_label in apps.app_configs else ()
+    for meta in (model._meta for model in models):
+        model_text = gettext(str(meta.verbose_name))
+        place = f"{gettext(str(meta.app_config.verbose_name))} | {model_text}"
+        if codename in (own := dict(meta.permissions)):
+            return f"{place} | {gettext(own[codename])}"
+        if model_name == meta.model_name and action in VERBS:
+            return f"{place} | {gettext(VERBS[action]) % {'things': model_text}}"
+    return permission

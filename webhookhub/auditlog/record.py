@@ -1,7 +1,7 @@
-"""Writing the trail.
+"""Write the audit log.
 
-In the transaction that does what is told where there is one, and otherwise before the first step: a crash may leave an
-entry of something that was only begun, never something done without its entry.
+Record an action in the transaction that performs it or, where there is none, before its first step. A crash may then
+leave an entry of an unfinished action, but never a finished action without an entry.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from webhookhub.reasons import REASON_LENGTH
 from . import context
 from .models import NAME_LENGTH, OBJECT_NAME_LENGTH, Entry
 
-MOST_LISTED = 100
+MAX_LISTED = 100
 
 
 def record(
     action: str,
-    what: Model | None = None,
+    obj: Model | None = None,
     *,
     kind: str = "",
     id: int | None = None,
@@ -32,31 +32,34 @@ def record(
     reason: str | None = None,
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    """`what` is the object, or `kind`, `id` and `name` say it. `by` and `reason`: if not those that `acting` knows."""
-    who = context.current()
+    """Add an entry about `obj`, or about `kind`, `id` and `name`. `details` is plain data; `render` makes it text.
+
+    The actor and the reason are those of the context unless `by` and `reason` are given.
+    """
+    actor = context.current()
     Entry.objects.create(
-        actor=(who.name if by is None else by)[:NAME_LENGTH],
-        via=who.via,
+        actor=(actor.name if by is None else by)[:NAME_LENGTH],
+        via=actor.via,
         action=action,
-        object_type=kind or (what._meta.model_name or "" if what is not None else ""),
-        object_id=what.pk if what is not None else id,
-        object_name=(name or (str(what) if what is not None else ""))[:OBJECT_NAME_LENGTH],
+        object_type=kind or (obj._meta.model_name or "" if obj is not None else ""),
+        object_id=obj.pk if obj is not None else id,
+        object_name=(name or (str(obj) if obj is not None else ""))[:OBJECT_NAME_LENGTH],
         reason=(context.reason() if reason is None else reason)[:REASON_LENGTH],
         details=json.dumps(details or {}, ensure_ascii=False, default=str),
     )
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What is another than it was, by name."""
+    """The values that differ, by name."""
     return {name: {"from": before.get(name), "to": value} for name, value in after.items() if before.get(name) != value}
 
 
 def listed(ids: Iterable[int]) -> list[int]:
-    """The first of many."""
-    return list(ids)[:MOST_LISTED]
+    """The first ids, as many as an entry may list."""
+    return list(ids)[:MAX_LISTED]
 
 
-def address(url: str) -> str:
-    """An address without what may be a secret: the trail is kept for ever."""
+def url_without_query(url: str) -> str:
+    """The query may hold a secret, and the audit log is kept for ever."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}{parts.path}" + ("?…" if parts.query else "")

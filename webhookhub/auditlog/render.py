@@ -1,18 +1,16 @@
-"""An entry in the viewer's language. What people and programs have written themselves stays as it is."""
+"""Audit log entries as text in the viewer's language. Names that users have given are not translated."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from django.utils.dateparse import parse_datetime
+from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, gettext_noop
+from django.utils.translation import gettext_lazy
 
-from webhookhub.console import forms
-
-from . import objects, permissions
+from . import permissions
 from .actions import API, COMMAND, CONSOLE
 
 VIA = {
@@ -20,7 +18,7 @@ VIA = {
     API: gettext_lazy("API"),
     COMMAND: gettext_lazy("command line"),
 }
-KINDS = {
+OBJECT_TYPES = {
     "apikey": gettext_lazy("API key"),
     "deadletter": gettext_lazy("dead letter"),
     "group": gettext_lazy("group"),
@@ -28,16 +26,15 @@ KINDS = {
     "user": gettext_lazy("user"),
     "workflow": gettext_lazy("workflow"),
 }
-# What the details call things; a test holds this to what is told.
-NAMES = {
+# Labels of all keys in `details`.
+LABELS = {
     "active": gettext_lazy("active"),
-    "added": gettext_lazy("added"),
     "after_event": gettext_lazy("after event"),
-    "answer": gettext_lazy("answer"),
     "base_delay": gettext_lazy("base delay"),
     "callback_url": gettext_lazy("callback url"),
     "choice": gettext_lazy("filter"),
     "chosen": gettext_lazy("chosen"),
+    "completed": gettext_lazy("interrupted requeues completed"),
     "custom_headers": gettext_lazy("custom headers"),
     "dead_letters": gettext_lazy("dead letters"),
     "description": gettext_lazy("description"),
@@ -49,21 +46,24 @@ NAMES = {
     "first_name": gettext_lazy("first name"),
     "forced": gettext_lazy("forced"),
     "groups": gettext_lazy("groups"),
+    "groups_added": gettext_lazy("groups added"),
+    "groups_removed": gettext_lazy("groups removed"),
     "is_active": gettext_lazy("may log in"),
     "is_staff": gettext_lazy("may use the console"),
     "is_superuser": gettext_lazy("may do everything"),
     "key_id": gettext_lazy("key id"),
     "last_name": gettext_lazy("last name"),
-    "limit": gettext_lazy("how many at most"),
+    "limit": gettext_lazy("limit"),
     "max_retry_limit": gettext_lazy("max retry limit"),
     "name": gettext_lazy("name"),
-    "of": gettext_lazy("of"),
     "part": gettext_lazy("part"),
+    "parts": gettext_lazy("parts"),
     "permissions": gettext_lazy("permissions"),
-    "removed": gettext_lazy("removed"),
+    "permissions_added": gettext_lazy("permissions added"),
+    "permissions_removed": gettext_lazy("permissions removed"),
     "requeued": gettext_lazy("requeued"),
     "requeued_before": gettext_lazy("requeued before"),
-    "completed": gettext_lazy("cut short before, and completed"),
+    "result": gettext_lazy("result"),
     "saga": gettext_lazy("saga"),
     "saga_id": gettext_lazy("delivery"),
     "scheme": gettext_lazy("signing scheme"),
@@ -77,14 +77,32 @@ NAMES = {
     "until": gettext_lazy("until"),
     "username": gettext_lazy("user name"),
     "users": gettext_lazy("users"),
+    "users_added": gettext_lazy("users added"),
+    "users_removed": gettext_lazy("users removed"),
     "verified": gettext_lazy("verified"),
 }
 
 
-def facts(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each with its name, in words."""
+def object_text(object_type: str, object_id: int | None, name: str, details: Mapping[str, Any]) -> str:
+    """The object's name; without a name, the text is made of its type and id, or of the details."""
+    if name:
+        return name
+    if object_id is not None:
+        return f"{OBJECT_TYPES.get(object_type, object_type)} {object_id}"
+    if object_type == "subscription":
+        return _("all subscriptions")
+    if "choice" in details:
+        chosen = _joined(details["choice"]) or _("all dead letters")
+        return f"{chosen} ({_part(details)})" if "part" in details else chosen
+    if "requeued" in details:
+        return _("%(count)s dead letters") % {"count": details["requeued"] + details.get("requeued_before", 0)}
+    return ""
+
+
+def labelled(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each detail as its label and its value."""
     for name, value in details.items():
-        yield str(NAMES.get(name, name)), _value(name, value)
+        yield str(LABELS.get(name, name)), _value(name, value)
 
 
 def _value(name: str, value: Any) -> str:
@@ -94,46 +112,38 @@ def _value(name: str, value: Any) -> str:
         case bool():
             return _("yes") if value else _("no")
         case list():
-            return ", ".join(_value(name, each) for each in value)
+            return ", ".join(_value(name, item) for item in value)
         case {"from": before, "to": after}:
             return f"{_value(name, before)} → {_value(name, after)}"
         case dict():
-            return ", ".join(f"{name}: {text}" for name, text in facts(value))
-        case str() if name in SAID:
-            return SAID[name](value)
+            return _joined(value)
+        case str() if name in FORMATS:
+            return FORMATS[name](value)
         case _:
             return str(value)
 
 
-def _answer(text: str) -> str:
-    """What an endpoint answered to a verification; a number in it is a status."""
-    status = re.search(r"\d+", text)
-    if status is None:
-        return _(text)
-    return _(text.replace(status[0], "%(status)s", 1)) % {"status": status[0]}
+def _joined(details: Mapping[str, Any]) -> str:
+    return ", ".join(f"{label}: {text}" for label, text in labelled(details))
 
 
-def _kind(text: str) -> str:
-    return str(KINDS.get(text, "")) or _(text)
+def _part(details: Mapping[str, Any]) -> str:
+    if "parts" in details:
+        return _("part %(part)s of %(parts)s") % {"part": details["part"], "parts": details["parts"]}
+    return _("part %(part)s") % {"part": details["part"]}
 
 
-def _moment(text: str) -> str:
-    moment = parse_datetime(text)
-    return forms.named(moment) if moment and moment.tzinfo else text
+def _time(text: str) -> str:
+    """In the viewer's time zone."""
+    time = parse_datetime(text)
+    return localtime(time).isoformat(sep=" ") if time and time.tzinfo else text
 
 
-# Texts that are the hub's own; the others were written by people and programs.
-SAID: Mapping[str, Callable[[str], str]] = {
-    "added": permissions.in_words,
-    "answer": _answer,
-    "custom_headers": _,
-    "expires_at": _moment,
-    "of": _kind,
-    "part": objects.part,
-    "permissions": permissions.in_words,
-    "removed": permissions.in_words,
-    "since": _moment,
-    "until": _moment,
+FORMATS: Mapping[str, Callable[[str], str]] = {
+    "expires_at": _time,
+    "since": _time,
+    "until": _time,
+    "permissions": permissions.describe,
+    "permissions_added": permissions.describe,
+    "permissions_removed": permissions.describe,
 }
-# Marked where they are told from, for want of a place there.
-TOLD = (gettext_noop("set"), gettext_noop("none"), gettext_noop("permission"))

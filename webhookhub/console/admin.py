@@ -20,8 +20,8 @@ from jobs.admin import JobAdmin
 from jobs.models import Job
 from sagas.admin import SagaAdmin
 from sagas.models import Saga
-from webhookhub.auditlog import permissions
-from webhookhub.auditlog.admin import Trailed
+from webhookhub.auditlog.admin import Audited
+from webhookhub.auditlog.permissions import describe
 from webhookhub.console.base import ModelAdmin
 
 from . import pages
@@ -96,14 +96,14 @@ class Checkboxes:
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         field = super().formfield_for_manytomany(db_field, request, **kwargs)  # type: ignore[misc]
         if db_field.related_model is Permission:
-            field.label_from_instance = lambda permission: permissions.in_words(permissions.told(permission))
+            field.label_from_instance = lambda row: describe(f"{row.content_type.app_label}.{row.codename}")
         field.widget = UnfoldAdminCheckboxSelectMultipleWidget(choices=field.widget.choices)
         field.help_text = ""
         return field
 
 
 @admin.register(User)
-class UserAdmin(Trailed, Checkboxes, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
+class UserAdmin(Audited, Checkboxes, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -111,5 +111,5 @@ class UserAdmin(Trailed, Checkboxes, DjangoUserAdmin, ModelAdmin):  # type: igno
 
 
 @admin.register(Group)
-class GroupAdmin(Trailed, Checkboxes, DjangoGroupAdmin, ModelAdmin):  # type: ignore[type-arg]
+class GroupAdmin(Audited, Checkboxes, DjangoGroupAdmin, ModelAdmin):  # type: ignore[type-arg]
     filter_horizontal = ()

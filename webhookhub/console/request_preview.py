@@ -10,7 +10,7 @@ from events.models import Event
 from jobs.lease import NO_TIME
 from subscriptions import headers
 from subscriptions.models import Subscription
-from subscriptions.signed_request import ALWAYS
+from subscriptions.signed_request import STANDARD_HEADERS
 from webhookhub import crypto
 
 HIDDEN = "•••"
@@ -49,7 +49,7 @@ def sent(event: Event, subscription: Subscription, attempt: int) -> Sent:
     """
     own = [f"webhook-id: {event.uid}", f"webhook-attempt: {max(1, attempt)}"]
     url = subscription.shown_url
-    return Sent(url, [*own, *ALWAYS, *_custom(subscription)], body(event), url != subscription.callback_url)
+    return Sent(url, [*own, *STANDARD_HEADERS, *_custom(subscription)], body(event), url != subscription.callback_url)
 
 
 def body(event: Event) -> str:

@@ -9,33 +9,29 @@ from webhookhub.egress import errors
 
 
 class Command(BaseCommand):
-    help = "Sends one signed test event to a subscription's endpoint and shows what came back. Nothing is stored."
+    help = "Sends one signed test event to a subscription's endpoint and prints the response. Nothing is stored."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--subscription", type=int, required=True, help="the subscription's number")
+        parser.add_argument("--subscription", type=int, required=True, help="the subscription's id")
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        subscription = subscription_or_error(options["subscription"])
-        trial = send_test(subscription)
-        answer = trial.answer
+        result = send_test(subscription_or_error(options["subscription"]))
+        response = result.response
         if options["json"]:
-            self.stdout.write(
-                json.dumps(
-                    {
-                        "webhook_id": trial.message_id,
-                        "delivered": answer.error_code is None,
-                        "response_status": answer.status,
-                        "error_code": answer.error_code,
-                        "duration_ms": answer.duration_ms,
-                        "response_snippet": trial.snippet,
-                    }
-                )
-            )
+            document = {
+                "webhook_id": result.message_id,
+                "delivered": response.error_code is None,
+                "response_status": response.status,
+                "error_code": response.error_code,
+                "duration_ms": response.duration_ms,
+                "response_snippet": result.snippet,
+            }
+            self.stdout.write(json.dumps(document))
         else:
-            self.stdout.write(f"webhook-id  {trial.message_id}")
-            self.stdout.write(f"answer      {answer.status or 'none'} after {answer.duration_ms} ms")
-            if trial.snippet:
-                self.stdout.write(f"body        {trial.snippet}")
-        if answer.error_code is not None:
-            raise CommandError(f"not delivered: {errors.in_words(answer.error_code)} ({answer.error_code})")
+            self.stdout.write(f"webhook-id  {result.message_id}")
+            self.stdout.write(f"response    {response.status or 'none'} after {response.duration_ms} ms")
+            if result.snippet:
+                self.stdout.write(f"body        {result.snippet}")
+        if response.error_code is not None:
+            raise CommandError(f"not delivered: {errors.in_words(response.error_code)} ({response.error_code})")

@@ -184,13 +184,13 @@ OUTSIDE = [
     mutant("rotate: over another's rotation", "subscriptions/secrets.py",
            "filter(id=subscription.id, secret=subscription.secret)", "filter(id=subscription.id)",
            "tests/subscriptions/test_signing.py"),
-    mutant("new key: over another's rotation", "subscriptions/reencryption.py", "filter(id=number, **stored)",
-           "filter(id=number)", "tests/subscriptions/test_reencryption.py"),
+    mutant("new key: over another's rotation", "subscriptions/reencryption.py", "filter(id=pk, **stored)",
+           "filter(id=pk)", "tests/subscriptions/test_reencryption.py"),
     mutant("verify: an address that was changed meanwhile", "subscriptions/verification.py",
            "filter(id=subscription.id, callback_url=subscription.callback_url)", "filter(id=subscription.id)",
            "tests/subscriptions/test_verification.py", "tests/subscriptions/test_models.py"),
     mutant("verify: any 2xx is a proof", "subscriptions/verification.py",
-           "if hmac.compare_digest(_echo(answer.body).encode(errors=\"replace\"), challenge.encode()):", "if True:",
+           "if hmac.compare_digest(_returned(response.body).encode(errors=\"replace\"), challenge.encode()):", "if True:",
            "tests/subscriptions/test_verification.py"),
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""`manage.py create_staff`: a user of the console in a group, and no password on the command line."""
+"""`manage.py create_staff`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def made(*arguments: str, **options: Any) -> str:
     return said.getvalue()
 
 
-def test_the_password_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch):
+def test_the_password_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(create_staff.VARIABLE, PASSWORD)
 
     said = made("anna", "--group", "support", "--group", "auditors")
@@ -35,11 +35,11 @@ def test_the_password_may_come_from_the_environment(monkeypatch: pytest.MonkeyPa
     assert (user.is_staff, user.is_superuser, user.is_active) == (True, False, True)
     assert set(user.groups.values_list("name", flat=True)) == {"support", "auditors"}
     assert Client().login(username="anna", password=PASSWORD)
-    told = list(Entry.objects.order_by("id").values_list("action", "object_name", "via"))
-    assert told[:2] == [(actions.CREATE_USER, "anna", "command"), (actions.CHANGE_RIGHTS, "anna", "command")]
+    recorded = list(Entry.objects.order_by("id").values_list("action", "object_name", "via"))
+    assert recorded[:2] == [(actions.CREATE_USER, "anna", "command"), (actions.CHANGE_RIGHTS, "anna", "command")]
 
 
-def test_the_password_is_asked_for_twice_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
+def test_the_password_is_prompted_for_twice(monkeypatch: pytest.MonkeyPatch):
     answers = iter([PASSWORD, "another", PASSWORD, PASSWORD])
     monkeypatch.delenv(create_staff.VARIABLE, raising=False)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
@@ -52,7 +52,7 @@ def test_the_password_is_asked_for_twice_on_a_terminal(monkeypatch: pytest.Monke
     assert Client().login(username="anna", password=PASSWORD)
 
 
-def test_without_a_terminal_it_says_how_else(monkeypatch: pytest.MonkeyPatch):
+def test_without_a_terminal_the_error_names_alternatives(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv(create_staff.VARIABLE, raising=False)
     monkeypatch.setattr("sys.stdin", io.StringIO())
 
@@ -72,7 +72,7 @@ def test_without_a_terminal_it_says_how_else(monkeypatch: pytest.MonkeyPatch):
         (["anna", "--group", "support", "--link", "hub"], "write it as https://hub.example.com"),
     ],
 )
-def test_what_is_wrong_is_said_and_nobody_is_made(arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch):
+def test_invalid_arguments_create_no_user(arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(create_staff.VARIABLE, PASSWORD)
     User.objects.create_user("taken")
 
@@ -86,7 +86,7 @@ def test_what_is_wrong_is_said_and_nobody_is_made(arguments: list[str], said: st
 def test_a_weak_password_is_refused(weak: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(create_staff.VARIABLE, weak)
 
-    with pytest.raises(CommandError, match=r"No user was made: (This|The) password"):
+    with pytest.raises(CommandError, match=r"No user was created: (This|The) password"):
         made("anna-anna", "--group", "support")
 
     assert not User.objects.exists()
@@ -98,7 +98,7 @@ def test_no_option_takes_a_password():
     assert "--password" not in parser.format_help()
 
 
-def test_a_link_lets_them_set_it_themselves_and_works_once(monkeypatch: pytest.MonkeyPatch):
+def test_a_link_sets_the_password_once(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv(create_staff.VARIABLE, raising=False)
     said = made("anna", "--group", "support", "--link", "https://hub.example.com/")
     link = re.search(r"https://hub[.]example[.]com(/\S+)", said)

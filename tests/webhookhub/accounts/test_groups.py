@@ -1,4 +1,4 @@
-"""The groups of people at the console, and what each may do."""
+"""The console's groups and their permissions."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def migrate() -> None:
 
 
 @pytest.mark.parametrize("group", EXPECTED)
-def test_migrate_makes_the_groups(group: str):
+def test_migrate_creates_the_groups(group: str):
     assert permissions(group) == EXPECTED[group]
 
 
-def test_migrate_again_makes_no_second_group_and_gives_back_what_is_missing():
+def test_migrate_restores_missing_groups_and_permissions():
     Group.objects.get(name="auditors").delete()
     support = Group.objects.get(name="support")
     support.permissions.remove(Permission.objects.get(codename="requeue_deadletter"))
@@ -65,7 +65,7 @@ def test_migrate_again_makes_no_second_group_and_gives_back_what_is_missing():
     assert Group.objects.count() == len(EXPECTED)
 
 
-def test_migrate_takes_nothing_from_a_group_that_was_given_more():
+def test_migrate_removes_no_permissions():
     Group.objects.get(name="support").permissions.add(Permission.objects.get(codename="change_subscription"))
 
     migrate()
@@ -83,7 +83,7 @@ def confirm(client: Client, *letters: DeadLetter):
     return client.post(page, {"ids": ",".join(str(letter.pk) for letter in letters), "reason": "mended"}, follow=True)
 
 
-def test_support_requeues_one_at_a_time(member: Callable[[str], Client]):
+def test_support_may_requeue_one_at_a_time(member: Callable[[str], Client]):
     one, two = rows.dead_letter("one"), rows.dead_letter("two")
     support = member("support")
 
@@ -100,7 +100,7 @@ def test_support_requeues_one_at_a_time(member: Callable[[str], Client]):
     assert Requeue.objects.count() == 2
 
 
-def test_operations_requeues_many_at_once(member: Callable[[str], Client]):
+def test_operations_may_requeue_many_at_once(member: Callable[[str], Client]):
     letters = [rows.dead_letter(text) for text in ("one", "two")]
     operations = member("operations")
 
@@ -109,7 +109,7 @@ def test_operations_requeues_many_at_once(member: Callable[[str], Client]):
     assert Requeue.objects.count() == 2
 
 
-def test_auditors_see_everything_and_do_nothing(member: Callable[[str], Client]):
+def test_auditors_can_only_view(member: Callable[[str], Client]):
     pks = rows.one_of_each()
     auditor = member("auditors")
 
@@ -125,7 +125,7 @@ def test_auditors_see_everything_and_do_nothing(member: Callable[[str], Client])
 
 
 @pytest.mark.parametrize(("group", "may"), [("support", False), ("auditors", False), ("operations", True)])
-def test_only_operations_keeps_subscriptions(member: Callable[[str], Client], group: str, may: bool):
+def test_only_operations_may_change_subscriptions(member: Callable[[str], Client], group: str, may: bool):
     pk = rows.one_of_each()["subscriptions_subscription"]
     client = member(group)
     page = rows.change("subscriptions_subscription", pk)
@@ -135,7 +135,7 @@ def test_only_operations_keeps_subscriptions(member: Callable[[str], Client], gr
     assert (Subscription.objects.get(pk=pk).previous_secret != "") is may
 
 
-def test_the_bulk_permission_alone_requeues_nothing():
+def test_the_bulk_permission_alone_is_not_enough():
     letters = [rows.dead_letter(text) for text in ("one", "two")]
     user = User.objects.create_user("anna")
     user.user_permissions.set(Permission.objects.filter(codename="bulk_requeue_deadletter"))

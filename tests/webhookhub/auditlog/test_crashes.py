@@ -1,4 +1,4 @@
-"""Wherever an action is cut short, what was done has its entry."""
+"""No crash leaves a finished action without its entry."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ Work = Callable[[], object]
 numbers = count(1)
 
 
-def holds(prepare: Callable[[], Work], action: str, done: Callable[[], bool]) -> None:
-    """Wherever it is cut short, it is told or not done; undisturbed it is both."""
-    told = Entry.objects.filter(action=action)
+def check(prepare: Callable[[], Work], action: str, done: Callable[[], bool]) -> None:
+    """At each crash point the action is recorded or not done; without a crash it is both."""
+    recorded = Entry.objects.filter(action=action)
     undone = 0
     for point, _ in cut_short(prepare):
-        assert told.exists() or not done(), point
+        assert recorded.exists() or not done(), point
         undone += not done()
     assert undone
     prepare()()
     assert done()
-    assert told.count() == 1
+    assert recorded.count() == 1
 
 
 def alone(prepare: Callable[[], Work]) -> Callable[[], Work]:
@@ -108,10 +108,10 @@ def to_let_join() -> Work:
         (to_let_join, actions.CHANGE_RIGHTS, lambda: User.objects.filter(groups__name="support").exists()),
     ],
 )
-def test_nothing_is_done_without_its_entry(prepare: Callable[[], Work], action: str, done: Callable[[], bool]):
-    holds(alone(prepare), action, done)
+def test_no_action_is_without_its_entry(prepare: Callable[[], Work], action: str, done: Callable[[], bool]):
+    check(alone(prepare), action, done)
 
 
 def test_no_verification_is_without_its_entry(receiver: Receiver):
     prepare = to_verify(receiver)
-    holds(alone(prepare), actions.VERIFY, lambda: Subscription.objects.filter(verified=True).exists())
+    check(alone(prepare), actions.VERIFY, lambda: Subscription.objects.filter(verified=True).exists())

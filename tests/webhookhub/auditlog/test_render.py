@@ -1,4 +1,4 @@
-"""The trail in words: every action, way, kind and detail has one, in the viewer's language."""
+"""Entries as text in the viewer's language."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from events.backfill import backfill
 from subscriptions import secrets, services
 from tests.factories import EventFactory, SubscriptionFactory
 from tests.support import rows
-from webhookhub.auditlog import actions, objects, permissions, render
+from webhookhub.auditlog import actions, permissions, render
 from webhookhub.auditlog.models import Entry
 from webhookhub.auditlog.record import record
 from webhookhub.db import clock
@@ -64,111 +64,109 @@ def names(details: Any) -> Iterator[str]:
             yield from names(value)
 
 
-def test_whatever_is_told_has_words():
+def test_everything_recorded_has_a_label():
     do_many_things()
 
     entries = list(Entry.objects.all())
     assert {entry.action for entry in entries} <= set(actions.ACTIONS)
-    assert {entry.object_type for entry in entries} <= set(render.KINDS)
-    told = {name for entry in entries for name in names(json.loads(entry.details))}
-    assert len(told) > 25
-    assert told <= set(render.NAMES)
-    assert {action.partition(".")[0] for action in actions.ACTIONS} == set(render.KINDS)
+    assert {entry.object_type for entry in entries} <= set(render.OBJECT_TYPES)
+    recorded = {name for entry in entries for name in names(json.loads(entry.details))}
+    assert len(recorded) > 25
+    assert recorded <= set(render.LABELS)
+    assert {action.partition(".")[0] for action in actions.ACTIONS} == set(render.OBJECT_TYPES)
     assert set(render.VIA) == set(actions.VIAS)
 
 
-def test_details_read_as_sentences_do():
-    told = {
+def test_details_are_labelled():
+    details = {
         "choice": {"error_code": "timeout"},
         "requeued": 2,
         "dead_letters": [4, 5],
         "is_staff": {"from": False, "to": True},
         "email": {"from": None, "to": "a@example.com"},
-        "unheard_of": "x",
+        "unknown": "x",
     }
 
-    assert list(render.facts(told)) == [
+    assert list(render.labelled(details)) == [
         ("filter", "error code: timeout"),
         ("requeued", "2"),
         ("dead letters", "4, 5"),
         ("may use the console", "no → yes"),
         ("e-mail address", "– → a@example.com"),
-        ("unheard_of", "x"),
+        ("unknown", "x"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("kind", "id", "name", "chinese"),
+    ("object_type", "id", "details", "english", "chinese"),
     [
-        ("deadletter", 5, "dead letter 5", "死信 5"),
-        ("deadletter", None, "12 dead letters", "12 筆死信"),
-        ("deadletter", None, "all dead letters (part 2 of 3)", "所有死信 (第 2 部分，共 3 部分)"),
-        ("deadletter", None, "all dead letters (part 2)", "所有死信 (第 2 部分)"),
+        ("deadletter", 5, {}, "dead letter 5", "死信 5"),
+        ("deadletter", None, {"requeued": 12}, "12 dead letters", "12 筆死信"),
+        ("deadletter", None, {"requeued": 9, "requeued_before": 3}, "12 dead letters", "12 筆死信"),
         (
             "deadletter",
             None,
-            "error http_503, event type order.paid, since 2026-03-01 12:00 (UTC)",
-            "錯誤 http_503, 事件類型 order.paid, 起 2026-03-01 12:00 (UTC)",
+            {"choice": {}, "part": 2, "parts": 3},
+            "all dead letters (part 2 of 3)",
+            "所有死信 (第 2 部分，共 3 部分)",
         ),
-        ("subscription", 7, "subscription 7", "訂閱 7"),
-        ("subscription", None, "all subscriptions", "所有訂閱"),
-        ("subscription", 7, "order.paid → https://a.example/all subscriptions", ""),
-        ("apikey", 7, "dead letter 5", ""),
-        ("group", 7, "all subscriptions", ""),
+        ("deadletter", None, {"choice": {}, "part": 2}, "all dead letters (part 2)", "所有死信 (第 2 部分)"),
+        (
+            "deadletter",
+            None,
+            {"choice": {"error_code": "http_503", "since": "2026-03-01T12:00:00+00:00"}},
+            "error code: http_503, since: 2026-03-01 12:00:00+00:00",
+            "錯誤代碼: http_503, 起: 2026-03-01 12:00:00+00:00",
+        ),
+        ("subscription", 7, {}, "subscription 7", "訂閱 7"),
+        ("subscription", None, {}, "all subscriptions", "所有訂閱"),
     ],
 )
-def test_what_an_entry_is_about_is_said_in_the_viewers_language(kind: str, id: int | None, name: str, chinese: str):
-    with translation.override("zh-hant"):
-        assert objects.thing(kind, id, name) == (chinese or name)
-    with translation.override("en"):
-        assert objects.thing(kind, id, name) == name
+def test_an_object_without_a_name_is_described(
+    object_type: str, id: int | None, details: dict[str, Any], english: str, chinese: str
+):
+    with timezone.override("UTC"):
+        with translation.override("zh-hant"):
+            assert render.object_text(object_type, id, "", details) == chinese
+        with translation.override("en"):
+            assert render.object_text(object_type, id, "", details) == english
+            assert render.object_text(object_type, id, "a name", details) == "a name"
 
 
-def test_details_of_the_hubs_own_are_in_the_viewers_language_and_zone():
-    told = {
-        "part": "part 1 of 2",
-        "answer": "the endpoint answered 204 but did not send the challenge back",
-        "custom_headers": {"from": "none", "to": "set"},
-        "of": "permission",
-        "added": ["Dead letters | dead letter | Can view dead letter", "night shift"],
+def test_details_are_shown_in_the_viewers_language_and_time_zone():
+    details = {
+        "custom_headers": {"from": False, "to": True},
+        "permissions_added": ["deadletters.view_deadletter"],
+        "groups_added": ["night shift"],
         "since": "2026-03-01T12:00:00+00:00",
-        "description": "set",
+        "description": "subscription",
     }
 
     with translation.override("zh-hant"), timezone.override(ZoneInfo("Asia/Taipei")):
-        said = [text for _, text in render.facts(told)]
+        texts = [text for _, text in render.labelled(details)]
 
-    assert said == [
-        "第 1 部分，共 2 部分",
-        "端點回應 204，但沒有送回驗證碼",
-        "無 → 已設定",
-        "權限",
-        "死信 | 死信 | 可以檢視死信, night shift",
-        "2026-03-01 20:00 (Asia/Taipei)",
-        "set",
+    assert texts == [
+        "否 → 是",
+        "死信 | 死信 | 可以檢視死信",
+        "night shift",
+        "2026-03-01 20:00:00+08:00",
+        "subscription",
     ]
 
 
-def test_every_permission_has_words():
-    every = [permissions.told(each) for each in Permission.objects.select_related("content_type")]
-    assert len(every) > 80
+def test_every_permission_is_described():
+    rows = Permission.objects.select_related("content_type")
+    keys = [f"{row.content_type.app_label}.{row.codename}" for row in rows]
+    assert len(keys) > 80
     with translation.override("en"):
-        assert [permissions.in_words(each) for each in every] == every
+        assert [permissions.describe(key) for key in keys] == [str(row) for row in rows]
     with translation.override("zh-hant"):
-        said = [permissions.in_words(each) for each in every]
-    assert [each for each in said if re.search("[A-Za-z]", each.replace("API", ""))] == []
+        texts = [permissions.describe(key) for key in keys]
+    assert [text for text in texts if re.search("[A-Za-z]", text.replace("API", ""))] == []
+    assert permissions.describe("gone.view_thing") == "gone.view_thing"
 
 
-def test_the_trail_names_permissions_in_one_language_whoever_gives_them():
-    group = Group.objects.create(name="night shift")
-    with translation.override("zh-hant"):
-        group.permissions.add(Permission.objects.get(codename="view_event"))
-
-    entry = Entry.objects.get(action=actions.CHANGE_GROUP_RIGHTS)
-    assert json.loads(entry.details)["added"] == ["Events | event | Can view event"]
-
-
-def test_an_entry_is_shown_in_the_viewers_language_and_what_strangers_wrote_as_text():
+def test_an_entry_is_translated_and_escaped():
     client = Client(headers={"accept-language": "zh-TW,zh;q=0.9"})
     client.force_login(User.objects.create_superuser("root"))
     record(actions.TEST, SubscriptionFactory.create(), by="anna", details={"description": "<script>\u202e"})
@@ -178,7 +176,7 @@ def test_an_entry_is_shown_in_the_viewers_language_and_what_strangers_wrote_as_t
         page = client.get(rows.change("auditlog_entry", entry.pk)).content.decode()
         listing = client.get(rows.listing("auditlog_entry")).content.decode()
     finally:
-        translation.deactivate()  # a request leaves its language to the thread
+        translation.deactivate()  # the request has set the thread's language
 
     for shown in (page, listing):
         assert "傳送了測試事件" in shown

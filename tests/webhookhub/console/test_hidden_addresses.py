@@ -146,7 +146,7 @@ def test_whoever_may_change_but_not_see_secrets_keeps_what_is_hidden(staff: Call
     assert TOKEN not in client.get(address).content.decode()
     post()
     assert stored() == ("edited", URL)
-    assert "*** stands for what is not shown to you" in post(callback_url=masked(URL).replace("hook", "other"))
+    assert "*** stands for values that you may not see" in post(callback_url=masked(URL).replace("hook", "other"))
     post(callback_url="https://127.0.0.1:1025/new?key=other")
     assert stored() == ("edited", "https://127.0.0.1:1025/new?key=other")
 

@@ -13,7 +13,7 @@ from django.utils import translation
 from deadletters.models import Requeue
 from events.intake import publish
 from subscriptions.models import Subscription
-from subscriptions.version import fingerprint
+from subscriptions.services import version
 from tests.support import rows
 from tests.workflows import shop
 from webhookhub.auditlog import actions
@@ -47,7 +47,7 @@ def _backfill() -> Form:
 def _edit() -> Form:
     subscription = Subscription.objects.get(pk=rows.dead_letter().subscription_id)
     given = {"event_type": "order.paid", "callback_url": subscription.callback_url, "active": "on", "description": "d"}
-    return rows.change("subscriptions_subscription", subscription.pk), {**given, "seen": fingerprint(subscription)}
+    return rows.change("subscriptions_subscription", subscription.pk), {**given, "seen": version(subscription)}
 
 
 def _workflow() -> Form:

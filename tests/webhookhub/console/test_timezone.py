@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -238,7 +239,7 @@ def test_what_a_filter_chooses_is_said_in_the_viewers_zone_and_in_utc_in_the_tra
 
     assert "since 2026-03-01 20:00:00.25 (Asia/Taipei)" in page
     entry = Entry.objects.get(action=actions.REQUEUE_MATCHING)
-    assert entry.object_name == "since 2026-03-01 12:00:00.25 (UTC)"
+    assert json.loads(entry.details)["choice"] == {"since": "2026-03-01T12:00:00.250000+00:00"}
     assert rows.successor(letter)
 
 

@@ -16,7 +16,7 @@ from django.utils import translation
 from django.utils.translation.template import templatize
 
 from subscriptions.forms import SubscriptionForm
-from subscriptions.verification import in_words
+from subscriptions.verification import describe
 from tests.factories import SubscriptionFactory
 from tests.support import rows
 from tests.test_architecture import ALLOWED
@@ -228,21 +228,21 @@ def test_what_is_wrong_with_a_form_is_said_in_chinese_on_its_page(reader: Client
 @pytest.mark.parametrize(
     ("stored", "chinese"),
     [
-        ("the endpoint sent the challenge back", "端點已送回驗證碼"),
-        ("the endpoint answered 204 but did not send the challenge back", "端點回應 204，但沒有送回驗證碼"),
-        ("the endpoint answered 503", "端點回應 503"),
-        (MEANING["timeout"], "端點沒有及時回應"),
+        ("challenge_returned", "端點已送回驗證碼"),
+        ("challenge_missing", "端點沒有送回驗證碼"),
+        ("http_503", "端點回應 503"),
+        ("timeout", "端點沒有及時回應"),
         ("<b>of old</b>", "<b>of old</b>"),
     ],
 )
 def test_the_result_of_a_verification_is_said_in_chinese(stored: str, chinese: str):
     with translation.override("zh-hant"):
-        assert in_words(stored) == chinese
+        assert describe(stored) == chinese
 
 
 def test_the_result_of_a_verification_is_shown_in_the_viewers_language_and_as_text(reader: Client):
     for stored, shown in (
-        ("the endpoint answered 503", "端點回應 503"),
+        ("http_503", "端點回應 503"),
         ("<b>of old</b>", "&lt;b&gt;of old&lt;/b&gt;"),
     ):
         subscription = SubscriptionFactory.create(verification_result=stored)

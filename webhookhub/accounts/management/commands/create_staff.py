@@ -5,24 +5,27 @@ from typing import Any
 
 from django.contrib.auth.models import Group, User
 from django.contrib.auth.password_validation import validate_password
+from django.contrib.auth.tokens import default_token_generator
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
+from django.urls import reverse
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_encode
 
 from webhookhub.accounts.groups import GROUPS
-from webhookhub.accounts.invitations import address
 
 VARIABLE = "WEBHOOKHUB_STAFF_PASSWORD"
 
 
 class Command(BaseCommand):
     help = (
-        "Makes a user of the console and puts them into a group. The password is asked for, or taken from the "
-        f"environment variable {VARIABLE}, or set by themselves through a link that works once (--link)."
+        "Creates a user of the console in one or more groups. The password is prompted for, read from the environment "
+        f"variable {VARIABLE}, or set by the user through a link that works once (--link)."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", help="what they log in with")
+        parser.add_argument("name", help="the user name")
         parser.add_argument(
             "--group",
             action="append",
@@ -30,19 +33,19 @@ class Command(BaseCommand):
             dest="groups",
             help=f"repeatable: {', '.join(GROUPS)}, or your own",
         )
-        parser.add_argument("--email", default="", help="kept with the user; nothing is sent")
+        parser.add_argument("--email", default="", help="stored with the user; nothing is sent")
         parser.add_argument(
-            "--link", metavar="URL", help="print a link for them to set their password; URL is the hub's, https://…"
+            "--link", metavar="URL", help="print a link to set the password; URL is the hub's, https://…"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         groups = [_group(name) for name in options["groups"]]
         user = User(username=options["name"], email=options["email"], is_staff=True)
         user.set_unusable_password()
-        _check(user)
+        _validate(user)
         link = options["link"]
         if link is not None and not link.startswith(("https://", "http://")):
-            raise CommandError(f"--link: {link!r} is not the hub's address; write it as https://hub.example.com.")
+            raise CommandError(f"--link: {link!r} is not the hub's URL; write it as https://hub.example.com.")
         if link is None:
             user.set_password(_password(user))
         with transaction.atomic():
@@ -50,8 +53,8 @@ class Command(BaseCommand):
             user.groups.set(groups)
         self.stdout.write(f"{user} may use the console, in {', '.join(sorted(group.name for group in groups))}.")
         if link is not None:
-            self.stdout.write(link.rstrip("/") + address(user))
-            self.stderr.write("Give them this link: whoever opens it first sets the password. It works once.")
+            self.stdout.write(link.rstrip("/") + _invitation_path(user))
+            self.stderr.write("Send this link to the user. The first person who opens it sets the password.")
 
 
 def _group(name: str) -> Group:
@@ -62,24 +65,30 @@ def _group(name: str) -> Group:
         raise CommandError(f"--group: there is no group {name!r}; there are {known or 'none: run migrate'}.") from None
 
 
-def _check(user: User) -> None:
+def _validate(user: User) -> None:
     try:
         user.full_clean()
     except ValidationError as error:
-        said = "; ".join(f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items())
-        raise CommandError(f"No user was made: {said}") from None
+        errors = "; ".join(f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items())
+        raise CommandError(f"No user was created: {errors}") from None
 
 
 def _password(user: User) -> str:
-    given = os.environ.get(VARIABLE)
-    if given is None:
+    password = os.environ.get(VARIABLE)
+    if password is None:
         if not sys.stdin.isatty():
-            raise CommandError(f"Nobody is here to be asked for a password: set {VARIABLE}, or use --link.")
-        given = getpass.getpass("Password: ")
-        if given != getpass.getpass("Again: "):
-            raise CommandError("No user was made: the two passwords differ.")
+            raise CommandError(f"There is no terminal to prompt for a password: set {VARIABLE}, or use --link.")
+        password = getpass.getpass("Password: ")
+        if password != getpass.getpass("Again: "):
+            raise CommandError("No user was created: the two passwords differ.")
     try:
-        validate_password(given, user)
+        validate_password(password, user)
     except ValidationError as error:
-        raise CommandError(f"No user was made: {' '.join(error.messages)}") from None
-    return given
+        raise CommandError(f"No user was created: {' '.join(error.messages)}") from None
+    return password
+
+
+def _invitation_path(user: User) -> str:
+    # The token depends on the password and the last log-in: it becomes invalid when one of them changes.
+    uid = urlsafe_base64_encode(force_bytes(user.pk))
+    return reverse("admin:welcome", args=[uid, default_token_generator.make_token(user)])
