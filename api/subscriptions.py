@@ -124,7 +124,8 @@ def verify(request: HttpRequest, subscription_id: Id) -> VerificationOut:
     """Sends a challenge now and waits for the answer. A failure takes no earlier proof away."""
     subscription = found_or_problem(subscription_id)
     result = verification.verify(subscription)
-    return VerificationOut(verified=subscription.verified, proved=result.verified, reason=verification.describe(result.result))
+    reason = verification.describe(result.result)
+    return VerificationOut(verified=subscription.verified, proved=result.verified, reason=reason)
 
 
 @router.post(

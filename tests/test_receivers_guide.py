@@ -99,7 +99,7 @@ def test_python_check_with_a_public_key(receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url(), signing_scheme="v1a")
     send_test(subscription)
     request = receiver.received[-1]
-    is_genuine, public_key = namespace["is_genuine"], secrets.shown_to_the_receiver(subscription)
+    is_genuine, public_key = namespace["is_genuine"], secrets.reveal(subscription)
     headers = {name.title(): value for name, value in request.headers.items()}
 
     assert is_genuine(public_key, headers, request.body)

@@ -190,8 +190,8 @@ OUTSIDE = [
            "filter(id=subscription.id, callback_url=subscription.callback_url)", "filter(id=subscription.id)",
            "tests/subscriptions/test_verification.py", "tests/subscriptions/test_models.py"),
     mutant("verify: any 2xx is a proof", "subscriptions/verification.py",
-           "if hmac.compare_digest(_returned(response.body).encode(errors=\"replace\"), challenge.encode()):", "if True:",
-           "tests/subscriptions/test_verification.py"),
+           "if hmac.compare_digest(_returned(response.body).encode(errors=\"replace\"), challenge.encode()):",
+           "if True:", "tests/subscriptions/test_verification.py"),
 ]  # fmt: skip
 
 ALL = [*PROTOCOL, *SCHEMA, *OUTSIDE]
