@@ -71,9 +71,9 @@ def web(_running: WebServer) -> Iterator[WebServer]:
 
 
 @pytest.fixture(autouse=True)
-def _fresh_purses() -> None:
+def _fresh_buckets() -> None:
     """What one test's process has taken of a key's allowance is nothing to the next, whose key has the same number."""
-    limits._purses.clear()
+    limits._buckets.clear()
 
 
 @pytest.fixture

@@ -199,20 +199,20 @@ def test_a_filter_that_cannot_be_is_named(hub_wide: Program, parameters: dict[st
 def test_a_correlation_id_of_very_many_events_is_refused_with_advice(
     hub_wide: Program, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("api.deliveries.MOST_EVENTS", 2)
+    monkeypatch.setattr("api.deliveries.MAX_EVENTS", 2)
     for _ in range(3):
         EventFactory(correlation_id="all")
 
     answer = hub_wide.get("/deliveries", correlation_id="all")
 
     assert answer.status_code == 422
-    assert "name one by `event`" in answer.json()["detail"]
+    assert "filter by `event` instead" in answer.json()["detail"]
 
 
 def test_another_producer_cannot_hide_deliveries_by_many_events_of_the_same_correlation_id(
     shop: Program, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("api.deliveries.MOST_EVENTS", 2)
+    monkeypatch.setattr("api.deliveries.MAX_EVENTS", 2)
     own: Any = SagaFactory(event=EventFactory(source="shop", correlation_id="all"))
     for _ in range(4):
         EventFactory(source="till", correlation_id="all")

@@ -77,7 +77,7 @@ def test_an_idempotency_key_for_a_whole_batch_is_refused_with_advice(shop: Progr
 
     assert answer.status_code == 422
     assert fields(answer) == ["Idempotency-Key"]
-    assert "give each event of a batch its external_id" in answer.json()["detail"]
+    assert "give each event an external_id" in answer.json()["detail"]
     assert nothing_stored()
 
 
@@ -142,7 +142,7 @@ def test_the_payloads_of_a_batch_are_stored_letter_for_letter(shop: Program):
         (b'{"event_type":"a","payload":NaN}', "payload"),
         (b'{"event_type":"a","payload":{"x":1,"x":1}}', "payload"),
         (b'{"event_type":"a","payload":' + b"9" * 10_000 + b"}", "payload"),
-        (b'{"event_type":"a","payload":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "payload"),
+        (b'{"event_type":"a","payload":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "body"),
         (b'{"event_type":"a","payload":' + b"[" * 100_000, "body"),
         (b'{"event_type":"a","payload":"\xff"}', "body"),
         (b"\xef\xbb\xbf{}", "body"),
@@ -224,7 +224,7 @@ def test_a_body_that_says_it_is_not_encoded_is_taken(shop: Program, encoding: st
 
 def test_a_batch_gives_a_result_for_each_and_a_bad_one_does_not_sink_the_others(shop: Program):
     shop.post("/events", event(external_id="before"))
-    deep = "[" * 50_000 + "]" * 50_000
+    deep = "[" * 500 + "]" * 500
     items = [
         json.dumps(event(external_id="a")),
         json.dumps(event(external_id="before")),
@@ -264,6 +264,7 @@ def test_a_batch_gives_a_result_for_each_and_a_bad_one_does_not_sink_the_others(
         (b'{"events":{}}', "events"),
         (b'{"events":[]}', "events"),
         (b'{"events":[1]', "body"),
+        (b'{"events":[' + b"[" * 100_000 + b"]" * 100_000 + b"]}", "body"),
         (b'{"events":[1],"more":1}', "body"),
         (b'{"events":[1],"events":[1]}', "events"),
         (b'{"events":[' + b"1," * 1000 + b"1]}", "events"),

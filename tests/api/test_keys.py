@@ -212,7 +212,7 @@ def test_a_key_that_makes_no_sense_is_refused(options: dict[str, Any], field: st
 
 
 def test_a_key_that_has_expired_before_it_is_made_is_refused():
-    with pytest.raises(keys.InvalidKey, match="expires_at must be a time to come"):
+    with pytest.raises(keys.InvalidKey, match="expires_at must be in the future"):
         keys.create("x", ["read"], by="tests", expires_at=clock.now())
 
 

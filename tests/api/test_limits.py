@@ -34,7 +34,7 @@ def key(program: Callable[..., Program]) -> Callable[[int], Caller]:
 
 def forget() -> None:
     """Be another process."""
-    limits._purses.clear()
+    limits._buckets.clear()
 
 
 def spent(caller: Caller, events: int) -> bool:
@@ -70,10 +70,10 @@ def test_several_processes_share_one_allowance(key: Callable[[int], Caller]):
     processes: list[dict[int, Any]] = [{}, {}, {}]
 
     for turn in range(300):
-        limits._purses.clear()
-        limits._purses.update(processes[turn % 3])
+        limits._buckets.clear()
+        limits._buckets.update(processes[turn % 3])
         passed += spent(caller, 1)
-        processes[turn % 3] = dict(limits._purses)
+        processes[turn % 3] = dict(limits._buckets)
 
     assert passed == 200
 

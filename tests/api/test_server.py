@@ -126,7 +126,7 @@ def test_an_encoded_body_is_refused_unread(more: list[str], web: WebServer, auth
     status, text = exchange(web, head(authorization, *more), *chunks(body, 7))
 
     assert status == 415
-    assert "send it unencoded" in text
+    assert "send the body unencoded" in text
     assert not Event.objects.exists()
 
 
@@ -159,7 +159,7 @@ def test_chunks_that_are_none_are_the_senders_fault(broken: bytes, web: WebServe
     status, text = exchange(web, head(authorization, "Transfer-Encoding: chunked"), broken)
 
     assert status == 400
-    assert "did not arrive whole" in text
+    assert "body is incomplete" in text
     assert not Event.objects.exists()
 
 

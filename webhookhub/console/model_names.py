@@ -76,7 +76,7 @@ NAMES = (
     _("generation"),
     _("heartbeat at"),
     _("host"),
-    _("How much it may send. Empty: the hub's default."),
+    _("The key's limit. Empty: the hub's default."),
     _("Hub"),
     _("id"),
     _("ID"),
@@ -123,7 +123,9 @@ NAMES = (
     _("Switched off, it gets no new deliveries; open ones wait."),
     _("The earliest moment the receiver asked for."),
     _("The endpoint has shown that it wants these events."),
-    _("The one producer it belongs to: it sends as this source and sees nothing of others. Empty: the whole hub."),
+    _(
+        "The producer that the key is bound to: it sends events as this source and reads only those. Empty: no restriction."
+    ),
     _("This address is subscribed to this event type already."),
     _("uid"),
     _("updated at"),
@@ -133,7 +135,7 @@ NAMES = (
     _("verified"),
     _("version"),
     _("via"),
-    _("What it may do, separated by blanks."),
+    _("What the key may do, separated by spaces."),
     _("when"),
     _("When the attempt was due."),
     _("who"),
