@@ -33,7 +33,7 @@ class ApiKey(models.Model):
         max_length=100,
         blank=True,
         default="",
-        help_text="The producer that the key is bound to: it sends events as this source and reads only those. "
+        help_text="The producer that the key is bound to: it sends and reads only events of this source. "
         "Empty: no restriction.",
     )
     events_per_second = models.PositiveIntegerField(

@@ -28,7 +28,7 @@ class Migration(migrations.Migration):
                     webhookhub.db.fields.ExactTextField(
                         blank=True,
                         default="",
-                        help_text="The producer that the key is bound to: it sends events as this source and reads only those. Empty: no restriction.",
+                        help_text="The producer that the key is bound to: it sends and reads only events of this source. Empty: no restriction.",
                         max_length=100,
                     ),
                 ),

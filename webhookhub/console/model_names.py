@@ -123,9 +123,7 @@ NAMES = (
     _("Switched off, it gets no new deliveries; open ones wait."),
     _("The earliest moment the receiver asked for."),
     _("The endpoint has shown that it wants these events."),
-    _(
-        "The producer that the key is bound to: it sends events as this source and reads only those. Empty: no restriction."
-    ),
+    _("The producer that the key is bound to: it sends and reads only events of this source. Empty: no restriction."),
     _("This address is subscribed to this event type already."),
     _("uid"),
     _("updated at"),
