@@ -64,7 +64,7 @@ messages: setup
 setup: .venv/.packages
 	@./setup.sh driver
 
-.venv/.packages: pyproject.toml constraints.txt
+.venv/.packages: pyproject.toml setup.py constraints.txt
 	@./setup.sh environment $(PYTHON)
 	@touch $@
 
