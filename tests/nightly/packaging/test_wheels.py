@@ -111,7 +111,7 @@ def test_an_installed_hub_delivers_what_an_installed_client_publishes(hub: Envir
         client.run("python", "-c", PUBLISH, web, key)
 
         received = receiver.wait_for(2, SECONDS)
-        assert {json.loads(request.body)["sent by"] for request in received} == {"command", "client"}
+        assert {json.loads(request.body)["data"]["sent by"] for request in received} == {"command", "client"}
         check_console(web)
     hub.run("webhookhub", "audit")
 
