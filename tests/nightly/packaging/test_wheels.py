@@ -45,7 +45,7 @@ class Environment:
         self.run("pip", "install", "-q", "-c", str(ROOT / "constraints.txt"), str(wheel))
 
     def run(self, program: str, *arguments: str) -> str:
-        command = [self._bin / program, *arguments]
+        command = [str(self._bin / program), *arguments]
         done = subprocess.run(command, cwd=self.work, env=self.variables, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
