@@ -77,4 +77,4 @@ setup: .venv/.packages
 	@touch $@
 
 clean:
-	rm -rf .venv var staticfiles *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv var staticfiles build *.egg-info webhookhub/client/build webhookhub/client/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -33,7 +33,7 @@ class Machine:
             (self._commands / name).symlink_to(str(shutil.which(name)))
         self.has("id", "echo 1000")
         (self.folder / ".venv" / "bin").mkdir(parents=True)
-        for name in ("Makefile", "setup.sh", "pyproject.toml", "constraints.txt"):
+        for name in ("Makefile", "setup.sh", "pyproject.toml", "setup.py", "constraints.txt"):
             shutil.copy(ROOT / name, self.folder)
         self._script(self.folder / ".venv" / "bin" / "python", PYTHON)
         (self.folder / ".venv" / ".packages").touch()
@@ -145,4 +145,4 @@ def test_clean_keeps_the_repositorys_files(machine: Machine):
 
     assert machine.make("clean").returncode == 0
 
-    assert sorted(os.listdir(machine.folder)) == ["Makefile", "constraints.txt", "pyproject.toml", "setup.sh"]
+    assert sorted(os.listdir(machine.folder)) == ["Makefile", "constraints.txt", "pyproject.toml", "setup.py", "setup.sh"]
