@@ -50,7 +50,7 @@ def stay_until_it_runs(processes: Processes, folder: Path) -> Running:
 
     def runs() -> bool:
         assert demo.is_alive, demo.errors
-        return "Ctrl-C stops it" in demo.output
+        return "Press Ctrl-C to stop" in demo.output
 
     until(runs, "the demo says that it runs")
     return demo
