@@ -37,11 +37,14 @@ def errors_of_a_run(processes: Processes, folder: Path) -> str:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        # A migration that has got another name since: what it makes is there.
+        # A migration that was renamed: its tables exist.
         ("DELETE FROM django_migrations WHERE app = 'auditlog'", "already exists"),
-        # One that makes more than it did.
-        ("ALTER TABLE api_keys RENAME COLUMN last_used_at TO earlier", "api_keys has no column last_used_at"),
-        # One that now needs another that was not there.
+        # A migration that creates more than before.
+        (
+            "ALTER TABLE api_keys RENAME COLUMN last_used_at TO earlier",
+            "column last_used_at of table api_keys is missing",
+        ),
+        # A migration that now depends on another.
         ("DELETE FROM django_migrations WHERE app = 'events' AND name = '0001_initial'", "is applied before"),
     ],
 )
