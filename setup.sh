@@ -1,29 +1,29 @@
 #!/bin/sh
-# Sets up what the Makefile's targets need. Quick when it is done already.
+# Sets up what the Makefile's targets need. Quick if it is already set up.
 #   setup.sh environment [PYTHON]   the virtual environment and the packages to run the hub
-#   setup.sh driver                 besides: the MySQL driver, if it can be built or DATABASE_URL needs it
-#   setup.sh tests                  besides: a MySQL-family server, its driver, a browser and the test tools
-#   setup.sh bench                  besides: a MySQL-family server, its driver, and what the hub is compared with
+#   setup.sh driver                 also: the MySQL driver, if it can be built or DATABASE_URL needs it
+#   setup.sh tests                  also: a MySQL-family server, its driver, a browser and the test tools
+#   setup.sh bench                  also: a MySQL-family server, its driver, and Celery for comparison
 set -eu
 pip() { .venv/bin/python -m pip --disable-pip-version-check -q "$@"; }
 
-# Installs Debian packages by name where that is possible; says what is missing where it is not.
+# Installs Debian packages if possible; otherwise prints which are missing.
 system_packages() {
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "Installing system packages: $*"
-    # In case the list of packages is recent, it need not be fetched again.
+    # Update the package list only if the first attempt fails.
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1 ||
       { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null; }
   else
-    echo "Please install these system packages (or their like) first: $*" >&2
+    echo "Install these system packages (or equivalents) first: $*" >&2
     exit 1
   fi
 }
 
-# What the MySQL driver is built from.
+# To build the MySQL driver.
 DRIVER_PACKAGES="build-essential pkg-config libmariadb-dev python3-dev"
 
-# Whether the hub is to run on a MySQL-family server: in the environment or, as the settings read it, in .env.
+# True if DATABASE_URL, in the environment or in .env, is a MySQL-family server.
 needs_driver() {
   case ${DATABASE_URL-unset} in
   unset) grep -Eqs '^(export +)?DATABASE_URL=.?mysql' .env ;;
@@ -32,12 +32,12 @@ needs_driver() {
   esac
 }
 
-# Debian's name for it, and that of others.
+# The name in Debian, and in other distributions.
 has_browser() { command -v chromium >/dev/null || command -v chromium-browser >/dev/null; }
 
 has_driver() { .venv/bin/python -c 'import MySQLdb' 2>/dev/null; }
 
-# Whether the MySQL driver can be built here.
+# True if the MySQL driver can be built here.
 can_build_driver() {
   command -v cc >/dev/null && command -v pkg-config >/dev/null &&
     { pkg-config --exists mysqlclient || pkg-config --exists libmariadb || pkg-config --exists mariadb; } &&
@@ -48,7 +48,7 @@ case ${1:-} in
 environment)
   python=${2:-python3}
   "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-    { echo "Python 3.11 or newer is needed; set PYTHON to one: make PYTHON=python3.12 …" >&2; exit 1; }
+    { echo "Python 3.11 or newer is required; set PYTHON: make PYTHON=python3.12 …" >&2; exit 1; }
   "$python" -c 'import ensurepip, venv' 2>/dev/null || system_packages python3-venv
   [ -x .venv/bin/python ] || "$python" -m venv .venv
   echo "Installing Python packages into .venv"
@@ -57,27 +57,27 @@ environment)
 driver)
   ! has_driver || exit 0
   if ! can_build_driver; then
-    needs_driver || exit 0 # the embedded database does without
+    needs_driver || exit 0 # the embedded database does not need it
     system_packages $DRIVER_PACKAGES
   fi
   echo "Building the MySQL driver"
-  # The whole set and not the driver alone, so that the constraints hold for both.
+  # The whole package, so that the constraints apply to all dependencies.
   pip install -c constraints.txt -e '.[mysql]' || ! needs_driver ||
-    { echo "DATABASE_URL names a MySQL-family server, and its driver could not be built; see above." >&2; exit 1; }
+    { echo "DATABASE_URL is a MySQL-family server, but its driver could not be built; see above." >&2; exit 1; }
   ;;
 tests)
   PATH=$PATH:/usr/sbin
   command -v mariadbd >/dev/null || command -v mysqld >/dev/null || [ -n "${TEST_DATABASE_URL:-}" ] ||
     system_packages mariadb-server
-  # A subshell: without a browser the tests that need one say so and are left out.
-  has_browser || (system_packages chromium) || echo "Without it, the console is not tried in a browser."
+  # In a subshell: without a browser, the tests that need one are skipped.
+  has_browser || (system_packages chromium) || echo "Without it, the browser tests are skipped."
   can_build_driver || system_packages $DRIVER_PACKAGES
   pip install -c constraints.txt -e '.[mysql,test]'
   ;;
 bench)
   PATH=$PATH:/usr/sbin
   command -v mariadbd >/dev/null || command -v mysqld >/dev/null || system_packages mariadb-server
-  # A subshell, because only one scenario needs it, and leaves itself out where it is missing.
+  # In a subshell: only the scenario celery needs it, and is skipped without it.
   command -v redis-server >/dev/null || (system_packages redis-server) || echo "Without it, Celery is not measured."
   can_build_driver || system_packages $DRIVER_PACKAGES
   pip install -c constraints.txt -e '.[mysql,bench]'

@@ -1,4 +1,4 @@
-"""API keys in the console: made there, shown once, revoked there; never changed."""
+"""API keys in the console: created, shown once, revoked, never changed."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class ApiKeyAdmin(Audited, ReadOnlyAdmin):
         return request.user.has_perm(MAY_ADD)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        # Judged by the clock that judges it when it is used.
-        found: QuerySet[Any] = super().get_queryset(request).annotate(read_at=UtcNow())
-        return found
+        # Expiry is judged by the database's clock, as when the key is used.
+        rows: QuerySet[Any] = super().get_queryset(request).annotate(read_at=UtcNow())
+        return rows
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         return ApiKeyForm if obj is None else super().get_form(request, obj, change, **kwargs)
@@ -65,7 +65,7 @@ class ApiKeyAdmin(Audited, ReadOnlyAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(revoke_view)
-        return [path("<int:number>/revoke/", view, name="api_apikey_revoke"), *super().get_urls()]
+        return [path("<int:pk>/revoke/", view, name="api_apikey_revoke"), *super().get_urls()]
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         key: Any = context.get("original")
@@ -74,7 +74,7 @@ class ApiKeyAdmin(Audited, ReadOnlyAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> ApiKey:
-        """Only the verb makes keys."""
+        """Creates the key by the service, which records it in the audit log."""
         key, text = keys.create(by=request.user.get_username(), **form.cleaned_data)
         form.text = text
         form.instance = key
@@ -85,7 +85,7 @@ class ApiKeyAdmin(Audited, ReadOnlyAdmin):
         request.new_api_key = form.text  # type: ignore[attr-defined]
 
     def response_add(self, request: HttpRequest, obj: ApiKey, *args: Any, **kwargs: Any) -> HttpResponse:
-        """In the answer itself: a message would carry it through a cookie or the session's table."""
+        """Shows the key in the response itself: a message would store it in a cookie or in the session."""
         context: dict[str, Any] = {
             **admin.site.each_context(request),
             "title": _("New API key"),
@@ -102,12 +102,12 @@ class ApiKeyAdmin(Audited, ReadOnlyAdmin):
 
 
 @posted
-def revoke_view(request: HttpRequest, number: int) -> HttpResponse:
+def revoke_view(request: HttpRequest, pk: int) -> HttpResponse:
     if not request.user.has_perm(MAY_REVOKE) or not request.user.has_perm("api.view_apikey"):
         raise PermissionDenied
-    key = get_object_or_404(ApiKey, pk=number)
+    key = get_object_or_404(ApiKey, pk=pk)
     if keys.revoke(key, by=request.user.get_username()):
-        messages.success(request, gettext("Revoked: %(key)s opens nothing any more.") % {"key": key})
+        messages.success(request, gettext("%(key)s is revoked.") % {"key": key})
     else:
         messages.warning(request, gettext("%(key)s was revoked before.") % {"key": key})
     return HttpResponseRedirect(format.page(ApiKey, key.pk))

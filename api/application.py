@@ -1,4 +1,4 @@
-"""The API as a whole: its resources, its errors and its documentation."""
+"""The API: its resources, errors and OpenAPI schema."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from ninja.openapi.schema import OpenAPISchema
 
 from webhookhub import __version__
 
-from . import backfill, deadletters, deliveries, events, problems, saga_actions, saga_facts, sagas, subscriptions
-from .documentation import guarded
+from . import deadletters, deliveries, events, problems, saga_actions, saga_facts, sagas, subscriptions
 from .problems import ProblemDocument
+from .views import documentation
 
 DESCRIPTION = """
-Send events, see what became of them, and follow the workflows that run over them. Every request carries an API key:
+Send events, look up their deliveries, and follow business workflows. Send an API key with every request:
 `Authorization: Bearer whk_…`.
-Errors are problem documents (RFC 9457) that name the field. Lists go on with the `next` of the page before.
+Errors are problem documents (RFC 9457) that name the field. To get the next page of a list, send `next` as `cursor`.
 """
 
 
 class HubAPI(NinjaAPI):
     def get_openapi_schema(self, **kwargs: Any) -> OpenAPISchema:
         schema = super().get_openapi_schema(**kwargs)
-        shape = ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
-        schema["components"]["schemas"] |= {**shape.pop("$defs"), "ProblemDocument": shape}
+        problem = ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
+        schema["components"]["schemas"] |= {**problem.pop("$defs"), "ProblemDocument": problem}
         return schema
 
 
@@ -33,14 +33,13 @@ api = HubAPI(
     version=__version__,
     description=DESCRIPTION.strip(),
     urls_namespace="api",
-    docs_decorator=guarded,
+    docs_decorator=documentation,
 )
 problems.install(api)
 api.add_router("/v1/events", events.router)
 api.add_router("/v1/deliveries", deliveries.router)
 api.add_router("/v1/dead-letters", deadletters.router)
 api.add_router("/v1/subscriptions", subscriptions.router)
-api.add_router("/v1/subscriptions", backfill.router)
-# These add to the router of `sagas`: an address belongs to one router, and they share some.
+# These modules add to the router of `sagas`, because a path belongs to one router.
 SAGA_OPERATIONS = (saga_facts, saga_actions)
 api.add_router("/v1/sagas", sagas.router)

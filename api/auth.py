@@ -1,4 +1,4 @@
-"""Who sends a request, and whether they may."""
+"""Authentication of requests by API key."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from .models import ApiKey
 from .problems import Problem
 
 NAME_LENGTH = 150
-UNKNOWN = "Send a valid API key: Authorization: Bearer whk_…"
+UNAUTHORIZED = "Send a valid API key: Authorization: Bearer whk_…"
 
 
 class ApiKeyAuth(HttpBearer):
-    """A key with the given scope; `hub_wide`, which names what it is about, asks for one that is not bound to a
-    producer, too."""
+    """Requires a key with this scope. `hub_wide`, the name of a resource, requires a key without a source, too."""
 
     openapi_bearerFormat = "whk_<id>_<secret>"
 
@@ -30,16 +29,15 @@ class ApiKeyAuth(HttpBearer):
     def __call__(self, request: HttpRequest) -> Caller:
         caller: Any = super().__call__(request)
         if caller is None:
-            # The same answer whatever is wrong: it must not tell which keys exist.
-            raise Problem(401, UNKNOWN, headers={"WWW-Authenticate": 'Bearer realm="WebhookHub"'})
+            # The same response whatever is wrong, so that it does not reveal which keys exist.
+            raise Problem(401, UNAUTHORIZED, headers={"WWW-Authenticate": 'Bearer realm="WebhookHub"'})
         if not caller.key.may(self._scope):
             raise Problem(403, f"This key lacks the scope {self._scope}.")
         if self._hub_wide and caller.key.sees is not None:
-            raise Problem(
-                403, f"This key belongs to the source {caller.key.source}; {self._hub_wide} are the whole hub's."
-            )
+            detail = f"This key is bound to the source {caller.key.source}; use a key without a source"
+            raise Problem(403, f"{detail} for {self._hub_wide}.")
         assert isinstance(caller, Caller)
-        # Whatever is done from here on is done by this key: see webhookhub/auditlog/middleware.py.
+        # The audit log's actor: see webhookhub/auditlog/middleware.py.
         request.program = named(caller.key)  # type: ignore[attr-defined]
         return caller
 
@@ -48,12 +46,12 @@ class ApiKeyAuth(HttpBearer):
 
 
 def named(key: ApiKey) -> str:
-    """As it is called where people are named too."""
+    """The key's name as an actor, next to user names."""
     return f"API key {key.name}"[:NAME_LENGTH]
 
 
 def caller_of(request: HttpRequest) -> Caller:
-    """Who sends a request that ApiKeyAuth has let in."""
+    """The caller of an authenticated request."""
     caller = request.auth  # type: ignore[attr-defined]
     assert isinstance(caller, Caller)
     return caller

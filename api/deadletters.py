@@ -19,7 +19,7 @@ from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import InvalidRequeue, requeue
 from events.models import Event
 
-from . import envelopes, pagination, parsing, problems
+from . import pagination, parsing, problems
 from .auth import ApiKeyAuth, caller_of, named
 from .keys import Caller
 from .models import ApiKey
@@ -198,7 +198,7 @@ def _choice(caller: Caller, conditions: dict[str, Any]) -> Choice:
 
 def _token(key: ApiKey, idempotency_key: str | None, given: BulkRequeueIn) -> str | None:
     """One for each request that a program tells from its others by a key."""
-    if envelopes.not_blank(idempotency_key) is None:
+    if parsing.not_blank(idempotency_key) is None:
         return None
     text = json.dumps([key.key_id, idempotency_key, given.model_dump(mode="json")], sort_keys=True)
     return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:TOKEN_LENGTH]

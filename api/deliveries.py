@@ -27,18 +27,18 @@ from .scopes import READ
 
 router = Router(tags=["Deliveries"])
 LIST = "deliveries"
-MOST_EVENTS = 1000
+MAX_EVENTS = 1000
 
 
 @router.get(
     "",
     auth=ApiKeyAuth(READ),
     response=Deliveries,
-    summary="Deliveries, newest first",
+    summary="List deliveries, newest first",
     openapi_extra=problems.documented(),
 )
 def list_deliveries(request: HttpRequest, filters: Query[DeliveryFilters]) -> Deliveries:
-    """A page may hold fewer than `limit`, or none, and still have a `next`: it ends when `next` is null."""
+    """A page may have fewer items than `limit`, or none, and still have a `next`. The list ends when `next` is null."""
     pagination.require_known(request, DeliveryFilters)
     conditions = filters.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
     return Deliveries(**_page(caller_of(request), conditions, filters.limit, filters.cursor))
@@ -48,28 +48,28 @@ def list_deliveries(request: HttpRequest, filters: Query[DeliveryFilters]) -> De
     "/{saga_id}",
     auth=ApiKeyAuth(READ),
     response=DeliveryWithAttempts,
-    summary="A delivery with its attempts",
+    summary="Show a delivery with its attempts",
     openapi_extra=problems.documented(404),
 )
 def show(request: HttpRequest, saga_id: Annotated[Number, Path()]) -> DeliveryWithAttempts:
     caller = caller_of(request)
     saga = Saga.objects.filter(id=saga_id).first()
     if saga is None or not visible([saga], caller):
-        raise problems.not_found("There is no such delivery.")
+        raise problems.not_found("This delivery does not exist.")
     [delivery] = described([saga])
-    letter = DeadLetter.objects.filter(saga_id=saga.id).values_list("id", flat=True).first()
+    dead_letter_id = DeadLetter.objects.filter(saga_id=saga.id).values_list("id", flat=True).first()
     attempts = [_attempt(job, caller) for job in Job.objects.filter(saga_id=saga.id).order_by("attempt_no")]
-    return DeliveryWithAttempts(**delivery.model_dump(), attempts=attempts, dead_letter=letter)
+    return DeliveryWithAttempts(**delivery.model_dump(), attempts=attempts, dead_letter=dead_letter_id)
 
 
 def of_event(event: Event, caller: Caller) -> tuple[list[Delivery], str | None]:
-    """The first page of an event's deliveries, and the cursor that leads on."""
+    """The first page of an event's deliveries, and the cursor of the next page."""
     page = _page(caller, {"event": event.uid}, pagination.MOST_LISTED, None)
     return page["items"], page["next"]
 
 
 def visible(sagas: Sequence[Saga], caller: Caller) -> list[Saga]:
-    """Those that the caller may see."""
+    """The deliveries that the caller may see."""
     return Choice(source=caller.key.sees).keep(sagas)
 
 
@@ -99,7 +99,7 @@ def _page(caller: Caller, conditions: dict[str, Any], limit: int, cursor: str | 
     sealed_for = {**conditions, "sees": caller.key.sees}
     position = pagination.opened(LIST, sealed_for, cursor)
     choice = _choice(caller, conditions)
-    # Found once and carried along in the cursor.
+    # Computed for the first page and kept in the cursor.
     lowest, before = position if position else choices.bounds(choice)
     found = pagination.stretch(
         lambda most: choices.newest_first(choice, lowest, before, most),
@@ -123,16 +123,16 @@ def _choice(caller: Caller, conditions: dict[str, Any]) -> Choice:
 
 
 def _event_ids(caller: Caller, conditions: dict[str, Any]) -> list[int] | None:
-    """The events that are named, by their uid or by what ties them together."""
+    """The ids of the events with this uid or correlation id; None if neither is given."""
     uid, correlation_id = conditions.get("event"), conditions.get("correlation_id")
     if uid is not None:
         named = {"uid": uid} | ({} if correlation_id is None else {"correlation_id": correlation_id})
         return list(Event.objects.filter(**named).values_list("id", flat=True))
     if correlation_id is None:
         return None
-    found = lookup.of_correlation(correlation_id, caller.key.sees, MOST_EVENTS + 1)
-    if len(found) > MOST_EVENTS:
-        raise problems.invalid("correlation_id", f"ties more than {MOST_EVENTS} events together; name one by `event`")
+    found = lookup.of_correlation(correlation_id, caller.key.sees, MAX_EVENTS + 1)
+    if len(found) > MAX_EVENTS:
+        raise problems.invalid("correlation_id", f"has more than {MAX_EVENTS} events; filter by `event` instead")
     return found
 
 
@@ -145,6 +145,6 @@ def _attempt(job: Job, caller: Caller) -> Attempt:
         duration_ms=job.duration_ms,
         response_status=job.response_status,
         error_code=job.error_code,
-        # A receiver's words are not for every producer whose events it gets.
+        # An endpoint's response is not for the producers of the events.
         response_snippet=job.response_snippet if caller.key.sees is None else None,
     )

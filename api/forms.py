@@ -1,4 +1,4 @@
-"""The form in which a key is made."""
+"""The form for a new API key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from . import keys
 from .models import ApiKey
 from .scopes import SCOPES
 
-# What keys.check calls a field, and what the form does.
+# Fields that keys.check calls by another name.
 FIELDS = {"scope": "scopes"}
 
 
@@ -33,7 +33,7 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         error_messages={"required": _("Choose at least one scope.")},
     )
-    expires_at = MomentField(_("Expires at"), required=False, help_text=_("Empty: it lasts until it is revoked."))
+    expires_at = MomentField(_("Expires at"), required=False, help_text=_("Empty: the key does not expire."))
 
     class Meta:
         model = ApiKey
@@ -46,19 +46,19 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # This class is made before the columns' names are given the viewer's language.
+        # The class is created before a language is active.
         for name in ("name", "source", "events_per_second"):
             column: Any = ApiKey._meta.get_field(name)
             self.fields[name].label = capfirst(column.verbose_name)
             self.fields[name].help_text = column.help_text
 
     def clean(self) -> dict[str, Any]:
-        given: dict[str, Any] = super().clean() or self.cleaned_data
+        data: dict[str, Any] = super().clean() or self.cleaned_data
         if not self.errors:
             try:
-                keys.check(**given)
+                keys.check(**data)
             except keys.InvalidKey as error:
                 name = FIELDS.get(error.field, error.field)
-                told = {"field": self.fields[name].label, "why": error.why}
-                self.add_error(name, _("%(field)s %(why)s.") % told)
-        return given
+                values = {"field": self.fields[name].label, "why": error.why}
+                self.add_error(name, _("%(field)s %(why)s.") % values)
+        return data

@@ -1,6 +1,6 @@
-"""Making keys, knowing them again, and taking them back.
+"""Creates, checks and revokes API keys.
 
-A key reads `whk_<id>_<secret>`: by the id its row is found, and the secret is held against the row's hash.
+A key has the form `whk_<id>_<secret>`. The id finds the row, and the secret is compared with the row's hash.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ PREFIX = "whk"
 ID_BYTES = 6
 SECRET_BYTES = 32
 NAME_LENGTH = 100
-HIGHEST_RATE = 100_000
-LAST_USE = timedelta(minutes=1)
+MAX_RATE = 100_000
+LAST_USED_INTERVAL = timedelta(minutes=1)
 NO_HASH = "0" * 64
 
 
 class InvalidKey(ValueError):
-    """What was asked for makes no key; nothing was stored."""
+    """A field of a new key is invalid; nothing was stored."""
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field} {why}")
@@ -47,7 +47,7 @@ class InvalidKey(ValueError):
 
 @dataclass(frozen=True)
 class Caller:
-    """Who sends a request, and the database's time at that moment."""
+    """The key that a request was sent with, and the database's time when it was read."""
 
     key: ApiKey
     now: datetime
@@ -62,7 +62,7 @@ def create(
     expires_at: datetime | None = None,
     events_per_second: int | None = None,
 ) -> tuple[ApiKey, str]:
-    """A new key, and its text, which is never to be had again."""
+    """Returns the new key and its text, which is not stored."""
     chosen = sorted(set(scopes))
     check(name, chosen, source, expires_at, events_per_second)
     key_id, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
@@ -79,8 +79,8 @@ def create(
     try:
         with transaction.atomic():
             key.save(force_insert=True)
-            told = {"key_id": key_id, "scopes": chosen, "source": source, "expires_at": expires_at}
-            record(actions.CREATE_KEY, key, by=by, details=told)
+            details = {"key_id": key_id, "scopes": chosen, "source": source, "expires_at": expires_at}
+            record(actions.CREATE_KEY, key, by=by, details=details)
     except IntegrityError:
         raise InvalidKey("name", _("%(name)s is taken; choose another") % {"name": repr(name)}) from None
     log(Fact.API_KEY_CREATED, key_id=key_id, name=name, scopes=key.scopes, source=source, by=key.created_by)
@@ -90,7 +90,7 @@ def create(
 def check(
     name: str, scopes: list[str], source: str, expires_at: datetime | None, events_per_second: int | None
 ) -> None:
-    """Raises InvalidKey if there can be no such key."""
+    """Raises InvalidKey if a field of a new key is invalid."""
     _check_name("name", name)
     if source:
         _check_name("source", source)
@@ -100,7 +100,7 @@ def check(
         if scope not in SCOPES:
             raise InvalidKey(
                 "scope",
-                _("must not include %(scope)s, which does not exist; there are %(scopes)s")
+                _("must not include %(scope)s; valid scopes are %(scopes)s")
                 % {"scope": repr(scope), "scopes": ", ".join(SCOPES)},
             )
         if source and scope in HUB_WIDE:
@@ -108,15 +108,13 @@ def check(
                 "scope", _("must not include %(scope)s, which is only for a key without a source") % {"scope": scope}
             )
     if expires_at is not None and expires_at <= clock.now():
-        raise InvalidKey(
-            "expires_at", _("must be a time to come: the one given has passed already; give a later one, or none")
-        )
-    if events_per_second is not None and not 1 <= events_per_second <= HIGHEST_RATE:
-        raise InvalidKey("events_per_second", _("must be a whole number from 1 to %(most)s") % {"most": HIGHEST_RATE})
+        raise InvalidKey("expires_at", _("must be in the future"))
+    if events_per_second is not None and not 1 <= events_per_second <= MAX_RATE:
+        raise InvalidKey("events_per_second", _("must be an integer from 1 to %(limit)s") % {"limit": MAX_RATE})
 
 
 def revoke(key: ApiKey, *, by: str) -> bool:
-    """From now on it opens nothing. False if it was revoked before."""
+    """Revokes the key. Returns False if it was revoked before."""
     with transaction.atomic():
         revoked = bool(ApiKey.objects.filter(pk=key.pk, revoked_at__isnull=True).update(revoked_at=UtcNow()))
         if revoked:
@@ -128,14 +126,14 @@ def revoke(key: ApiKey, *, by: str) -> bool:
 
 
 def find(text: str) -> Caller | None:
-    """Whose key this is; None if it is nobody's. The same work is done for a wrong key as for a right one."""
+    """The caller with this key; None if it is not valid. A wrong key takes the same time as a right one."""
     prefix, _, rest = text.partition("_")
     key_id, _, secret = rest.partition("_")
-    known = key_id if prefix == PREFIX and len(key_id) == 2 * ID_BYTES and key_id.isascii() else ""
-    rows = _usable(key_id=known)
+    valid_id = key_id if prefix == PREFIX and len(key_id) == 2 * ID_BYTES and key_id.isascii() else ""
+    rows = _usable(key_id=valid_id)
     key = as_stored(ApiKey, COLUMNS, rows[0][:-1]) if rows else None
-    right = hmac.compare_digest(key.secret_sha256 if key else NO_HASH, _hash(secret))
-    if key is None or not right:
+    matches = hmac.compare_digest(key.secret_sha256 if key else NO_HASH, _hash(secret))
+    if key is None or not matches:
         return None
     read_at: datetime = rows[0][-1]
     _note_use(key, read_at)
@@ -151,8 +149,8 @@ _usable = CompiledSelect(
 
 
 def _note_use(key: ApiKey, now: datetime) -> None:
-    """At most once a minute: a busy key must not cost a write with each request."""
-    before = now - LAST_USE
+    """Written at most once a minute, to save a write per request."""
+    before = now - LAST_USED_INTERVAL
     if key.last_used_at is None or key.last_used_at < before:
         stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=before)
         ApiKey.objects.filter(stale, pk=key.pk).update(last_used_at=now)
@@ -166,10 +164,10 @@ def _check_name(field: str, value: str) -> None:
     if not 1 <= len(value) <= NAME_LENGTH or not value.isprintable() or value != value.strip():
         raise InvalidKey(
             field,
-            _("must be a text of 1 to %(most)s characters, without control characters or blanks at its ends")
-            % {"most": NAME_LENGTH},
+            _("must have 1 to %(limit)s characters, without control characters and without spaces at either end")
+            % {"limit": NAME_LENGTH},
         )
-    # Events of this source may have types that nobody else's may.
+    # The hub's own source may use reserved event types.
     if is_the_hub(value):
-        why = _("must not be %(name)s, which is the hub itself; choose another")
+        why = _("must not be %(name)s, which is reserved for the hub; choose another")
         raise InvalidKey(field, why % {"name": repr(value)})

@@ -1,10 +1,8 @@
-"""How many events a key may send: so many a second on average, and ten seconds' worth at once.
+"""Limits how many events a key may send: a rate per second, with bursts of ten seconds' worth.
 
-The count is kept in the key's row as the moment until which its allowance is used up: sending n events moves it ahead
-by n times the time that one takes, and it may not lie further ahead than the ten seconds. A key that rests costs
-nothing; its moment simply lies in the past. Each process takes a tenth of a second's worth at a time, so a busy key
-costs a few statements a second however many events come. Several processes together may let pass, beyond the limit,
-what each has taken and not used: a tenth of a second's worth each, once.
+The key's row holds the time until which its allowance is used up. Sending n events moves this time ahead by n times the
+interval of one event, but to at most ten seconds from now. To save statements, each process takes a tenth of a second's
+worth at a time. Several processes together may therefore exceed the limit once, by at most one such chunk each.
 """
 
 from __future__ import annotations
@@ -26,47 +24,47 @@ from .models import ApiKey
 from .problems import Problem
 
 BURST_SECONDS = 10
-SECOND = 1_000_000
+SECOND = 1_000_000  # microseconds
 CHUNKS_PER_SECOND = 10
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass
 class TokenBucket:
-    """What this process has taken of a key's allowance, and until when it knows that there is no more."""
+    """What this process has taken of a key's allowance and not used, and until when no more is available."""
 
     left: int = 0
     empty_until: float = 0.0
 
 
-_purses: dict[int, TokenBucket] = {}
+_buckets: dict[int, TokenBucket] = {}
 _lock = threading.Lock()
 
 
 def consume(caller: Caller, events: int) -> None:
-    """Count these events; Problem 429 if they are too many now."""
+    """Counts the events against the key's limit. Raises Problem 429 if they exceed it."""
     key = caller.key
     rate = key.events_per_second or hub().api_events_per_second
     with _lock:
-        purse = _purses.setdefault(key.id, TokenBucket())
-        if purse.left >= events:
-            purse.left -= events
+        bucket = _buckets.setdefault(key.id, TokenBucket())
+        if bucket.left >= events:
+            bucket.left -= events
             return
-        wanted = events - purse.left
-        pause = purse.empty_until - time.monotonic()
-    if pause > 0:
-        raise _too_many(rate, pause)
-    chunk = max(wanted, _chunk(rate))
-    taken = next((count for count in (chunk, wanted) if _take(caller, count, rate)), None)
+        needed = events - bucket.left
+        wait = bucket.empty_until - time.monotonic()
+    if wait > 0:
+        raise _too_many(rate, wait)
+    chunk = max(needed, _chunk(rate))
+    taken = next((count for count in (chunk, needed) if _take(caller, count, rate)), None)
     if taken is None:
-        pause = _pause(caller, wanted, rate)
+        wait = _wait(caller, needed, rate)
         with _lock:
-            # Only for as long as not even one more would pass: a smaller batch may come after this one.
-            purse.empty_until = time.monotonic() + _pause(caller, 1, rate)
-        raise _too_many(rate, pause)
+            # Only until a single event would pass: a smaller batch may follow.
+            bucket.empty_until = time.monotonic() + _wait(caller, 1, rate)
+        raise _too_many(rate, wait)
     with _lock:
-        # Others may have used what was left meanwhile; then this goes below zero and is made up by the next.
-        purse.left += taken - events
+        # Other threads may have used what was left. Then this is negative and the next call makes up for it.
+        bucket.left += taken - events
 
 
 def _take(caller: Caller, events: int, rate: int) -> bool:
@@ -76,17 +74,17 @@ def _take(caller: Caller, events: int, rate: int) -> bool:
     return bool(one_statement(lambda: rows.update(spent_until=spent + _cost(events, rate))))
 
 
-def _pause(caller: Caller, events: int, rate: int) -> float:
-    """Seconds until so many would pass."""
+def _wait(caller: Caller, events: int, rate: int) -> float:
+    """Seconds until this many events would pass."""
     spent = ApiKey.objects.values_list("spent_until", flat=True).get(pk=caller.key.pk)
     return max(0.0, (spent - _room(events, rate) - _microseconds(caller.now)) / SECOND)
 
 
 def _room(events: int, rate: int) -> int:
-    """How far ahead the moment may lie for so many to pass.
+    """How far ahead of now `spent_until` may be for this many events to pass.
 
-    A batch larger than the whole allowance passes when no more of it is used than its own first event has taken, and
-    is paid for afterwards: otherwise it would never pass.
+    A batch larger than the whole allowance would never pass. It passes if the allowance is unused, except for the chunk
+    that the request itself has taken for its first event.
     """
     return max(_cost(_chunk(rate), rate), BURST_SECONDS * SECOND - _cost(events, rate))
 
@@ -99,15 +97,15 @@ def _cost(events: int, rate: int) -> int:
     return events * SECOND // rate
 
 
-def _microseconds(moment: datetime) -> int:
-    return (moment - EPOCH) // timedelta(microseconds=1)
+def _microseconds(value: datetime) -> int:
+    return (value - EPOCH) // timedelta(microseconds=1)
 
 
-def _too_many(rate: int, pause: float) -> Problem:
-    seconds = max(1, math.ceil(pause))
+def _too_many(rate: int, wait: float) -> Problem:
+    seconds = max(1, math.ceil(wait))
     return Problem(
         429,
-        f"This key may send {rate} events a second, and {BURST_SECONDS * rate} at once; "
-        f"nothing of this request was stored. Try again in {seconds} s.",
+        f"This key may send {rate} events per second and {BURST_SECONDS * rate} at once. "
+        f"Nothing was stored; retry in {seconds} s.",
         headers={"Retry-After": str(seconds)},
     )

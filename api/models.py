@@ -1,4 +1,4 @@
-"""The keys by which programs show who they are."""
+"""API keys."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
 
 
 class ApiKey(models.Model):
-    """Of the key itself only the public part and a hash are kept: nobody can read it here."""
+    """Only the id and a hash of the secret are stored."""
 
     id = models.BigAutoField(primary_key=True)
     key_id = ExactTextField(max_length=16, unique=True, editable=False)
-    # Of 32 random bytes, so a plain hash is enough: there is nothing to guess.
+    # A plain hash is enough for 32 random bytes.
     secret_sha256 = ExactTextField(max_length=64, editable=False)
     name = ExactTextField(max_length=100, unique=True)
-    scopes = ExactTextField(max_length=200, help_text="What it may do, separated by blanks.")
+    scopes = ExactTextField(max_length=200, help_text="What the key may do, separated by spaces.")
     source = ExactTextField(
         max_length=100,
         blank=True,
         default="",
-        help_text="The one producer it belongs to: it sends as this source and sees nothing of others. "
-        "Empty: the whole hub.",
+        help_text="The producer that the key is bound to: it sends and reads only events of this source. "
+        "Empty: no restriction.",
     )
     events_per_second = models.PositiveIntegerField(
-        null=True, blank=True, help_text="How much it may send. Empty: the hub's default."
+        null=True, blank=True, help_text="The key's limit. Empty: the hub's default."
     )
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_by = ExactTextField(max_length=150, editable=False)
     created_at = models.DateTimeField(db_default=UtcNow(), editable=False)
-    # Until when its allowance is used up, in microseconds since 1970; see limits.py.
+    # The time until which the allowance is used up, in microseconds since 1970; see limits.py.
     spent_until = models.BigIntegerField(default=0, db_default=0, editable=False)
 
     objects = ApiKeyQuerySet.as_manager()
@@ -62,12 +62,12 @@ class ApiKey(models.Model):
 
     @property
     def sends_as(self) -> str:
-        """The source of the events it sends."""
+        """The source of the events that are sent with this key."""
         return str(self.source or self.name)
 
     @property
     def sees(self) -> str | None:
-        """The only source whose events it may see; None: all of them."""
+        """The only source whose events the key may read; None: all sources."""
         return str(self.source) or None
 
     def state(self, now: datetime) -> str:

@@ -1,4 +1,4 @@
-"""Request bodies: read only as far as they may go, and as strictly as payloads."""
+"""Reads request bodies, with a limit on their size and as strictly as payloads."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from events.errors import InvalidEvent
 from . import problems
 from .problems import Problem
 
-SMALL = 64 * 1024
+MODEL_BYTES = 64 * 1024
 MEDIA_TYPE = "application/json"
 UNENCODED = {"Content-Encoding": ("", "identity"), "Transfer-Encoding": ("", "identity", "chunked")}
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def text(request: HttpRequest, most: int) -> str:
-    """The body of a JSON request; nothing is read of one that says it is too long."""
+def text(request: HttpRequest, limit: int) -> str:
+    """The body of a JSON request. A body whose Content-Length exceeds `limit` bytes is not read."""
     if not has_body(request):
         raise problems.invalid("body", "is empty; send a JSON object")
     _require_json(request)
     _require_unencoded(request)
-    body = _bytes(request, most)
+    body = _bytes(request, limit)
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
@@ -33,13 +33,26 @@ def text(request: HttpRequest, most: int) -> str:
 
 
 def read(request: HttpRequest, model: type[Model]) -> Model:
-    """A small JSON object as the model says; what is wrong with it names the field."""
-    return _validated(text(request, SMALL), model)
+    """The body as an instance of the model. Raises a Problem that names the wrong fields."""
+    return _validated(text(request, MODEL_BYTES), model)
 
 
 def read_if_given(request: HttpRequest, model: type[Model]) -> Model:
-    """The same for a body that may be left out."""
+    """Like read, for an optional body."""
     return read(request, model) if has_body(request) else model()
+
+
+def idempotency_key(header: str | None, field: str) -> str | None:
+    """The header, which is limited to ASCII; `field` is the field of the body that accepts other characters."""
+    if header is not None and not header.isascii():
+        raise problems.invalid("Idempotency-Key", f"must consist of ASCII characters; use {field} for others")
+    return not_blank(header)
+
+
+def not_blank(header: str | None) -> str | None:
+    if header is not None and not header.strip():
+        raise problems.invalid("Idempotency-Key", "must not be empty; send a key or omit the header")
+    return header
 
 
 def has_body(request: HttpRequest) -> bool:
@@ -47,21 +60,21 @@ def has_body(request: HttpRequest) -> bool:
 
 
 def documented(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
-    """For an operation's `openapi_extra`."""
+    """The request body, for an operation's `openapi_extra`."""
     schema = model.model_json_schema(ref_template="{model}")
     whole = _inlined(schema, schema.pop("$defs", {}))
     return {"requestBody": {"required": required, "content": {MEDIA_TYPE: {"schema": whole}}}}
 
 
-def _inlined(schema: Any, parts: dict[str, Any]) -> Any:
-    """With its parts where they are referred to: ninja collects only those of models that it reads itself."""
+def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
+    """Replaces references: ninja collects only the definitions of models that it reads itself."""
     if isinstance(schema, list):
-        return [_inlined(each, parts) for each in schema]
+        return [_inlined(item, definitions) for item in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
-        return _inlined(parts[schema["$ref"]], parts)
-    return {name: _inlined(each, parts) for name, each in schema.items()}
+        return _inlined(definitions[schema["$ref"]], definitions)
+    return {name: _inlined(item, definitions) for name, item in schema.items()}
 
 
 def _validated(body: str, model: type[Model]) -> Model:
@@ -74,8 +87,8 @@ def _validated(body: str, model: type[Model]) -> Model:
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        faults = [(_place(fault["loc"]), fault["msg"]) for fault in error.errors(include_url=False)]
-        raise Problem(422, "; ".join(f"{field}: {why}" for field, why in faults), faults) from None
+        errors = [(_place(item["loc"]), item["msg"]) for item in error.errors(include_url=False)]
+        raise problems.invalid_fields(errors) from None
 
 
 def _place(location: tuple[int | str, ...]) -> str:
@@ -92,37 +105,37 @@ def _require_json(request: HttpRequest) -> None:
 
 
 def _require_unencoded(request: HttpRequest) -> None:
-    """Nothing is unpacked here: how long it would become is known only afterwards."""
+    """Compressed bodies are refused: their decompressed size is not known in advance."""
     for header, unencoded in UNENCODED.items():
         if request.headers.get(header, "").strip().lower() not in unencoded:
-            why = f"The header {header} says that the body is encoded, which is not read here: send it unencoded."
-            raise Problem(415, why, headers={"Accept-Encoding": "identity"})
+            detail = f"The value of {header} is not supported; send the body unencoded."
+            raise Problem(415, detail, headers={"Accept-Encoding": "identity"})
 
 
-def _bytes(request: HttpRequest, most: int) -> bytes:
+def _bytes(request: HttpRequest, limit: int) -> bytes:
     if _is_chunked(request):
-        return _chunked(request, most)
+        return _chunked(request, limit)
     length = _length(request)
-    if length > most:
-        raise _too_long(most)
+    if length > limit:
+        raise _too_long(limit)
     body = request.read(length)
     if len(body) != length:
-        # The beginning of an event may well be an event; it is not the one that was meant.
+        # A truncated batch may be valid JSON by accident.
         raise problems.cut_short()
     return body
 
 
-def _chunked(request: HttpRequest, most: int) -> bytes:
-    """A body that does not say how long it is: Django would take it for empty."""
+def _chunked(request: HttpRequest, limit: int) -> bytes:
+    """A body without Content-Length, which Django would take for empty."""
     environ = getattr(request, "environ", {})
     if not environ.get("wsgi.input_terminated"):
-        raise Problem(411, "Send the body's length in the header Content-Length.")
+        raise Problem(411, "The header Content-Length is missing; send the length of the body.")
     try:
-        body: bytes = environ["wsgi.input"].read(most + 1)
-    except Exception:  # noqa: BLE001  # each web server has its own for chunks that are none, and nothing else runs here
+        body: bytes = environ["wsgi.input"].read(limit + 1)
+    except Exception:  # noqa: BLE001  # each web server has its own exception for malformed chunks
         raise problems.cut_short() from None
-    if len(body) > most:
-        raise _too_long(most)
+    if len(body) > limit:
+        raise _too_long(limit)
     return body
 
 
@@ -134,9 +147,9 @@ def _length(request: HttpRequest) -> int:
     try:
         return int(request.headers.get("Content-Length") or 0)
     except ValueError:
-        return 0  # Django takes it for no body as well
+        return 0  # as Django does
 
 
-def _too_long(most: int) -> Problem:
-    why = f"has more than {most} bytes, which is the most that is taken here"
-    return Problem(413, f"The body {why}.", [("body", why)])
+def _too_long(limit: int) -> Problem:
+    why = f"is too large; send at most {limit} bytes"
+    return Problem(413, f"body {why}.", [("body", why)])

@@ -1,4 +1,4 @@
-"""Every error in one shape (RFC 9457), which names the field and says what would be right."""
+"""API errors as problem documents (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from workflows.parsing import InvalidDefinition
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
 RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
-# Their names of today; the library's are older.
+# Current names; those of http.HTTPStatus are outdated.
 TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
 
 
@@ -43,7 +43,7 @@ class ProblemDocument(BaseModel):
 
 
 class Problem(Exception):
-    """Raised anywhere in a request, it becomes the answer."""
+    """An error that becomes the response when it is raised in a request."""
 
     def __init__(
         self,
@@ -62,10 +62,9 @@ class Problem(Exception):
         self.uid = uid
 
     def document(self) -> dict[str, Any]:
-        title = TITLES.get(self.status) or HTTPStatus(self.status).phrase
         return {
             "type": "about:blank",
-            "title": title,
+            "title": _title(self.status),
             "status": self.status,
             "detail": self.detail,
             **({"errors": [{"field": field, "message": why} for field, why in self.errors]} if self.errors else {}),
@@ -81,44 +80,37 @@ def invalid(field: str, why: str) -> Problem:
     return Problem(422, f"{field} {why}.", [(field, why)])
 
 
-def not_found(what: str = "There is nothing at this address.") -> Problem:
-    return Problem(404, what)
+def invalid_fields(errors: Sequence[tuple[str, str]]) -> Problem:
+    return Problem(422, "; ".join(f"{field}: {why}" for field, why in errors), errors)
+
+
+def not_found(detail: str = "This URL does not exist.") -> Problem:
+    return Problem(404, detail)
 
 
 def cut_short() -> Problem:
-    return Problem(400, "The request's body did not arrive whole; nothing was stored.")
+    return Problem(400, "The request body is incomplete. Nothing was stored.")
 
 
-def unavailable() -> Problem:
-    return Problem(
-        503, "The database cannot be reached at the moment; try again.", headers={"Retry-After": str(RETRY_SECONDS)}
-    )
-
-
-def of_definition(error: InvalidDefinition) -> Problem:
-    """Whoever runs the hub has to put a file right, and the caller may tell them which. Nothing was recorded."""
-    log(Fact.API_FAILED, error=type(error).__name__, where=str(error))
-    return Problem(
-        503, f"Workflows cannot be followed at the moment: {error}.", headers={"Retry-After": str(RETRY_SECONDS)}
-    )
+def unavailable(detail: str) -> Problem:
+    return Problem(503, detail, headers={"Retry-After": str(RETRY_SECONDS)})
 
 
 def unexpected() -> Problem:
-    return Problem(500, "Something went wrong on the hub's side. Nothing more is said here; its log says where.")
+    return Problem(500, "Internal error. The hub's log has the details.")
 
 
 def documented(*statuses: int) -> dict[str, Any]:
-    """For an operation's `openapi_extra`: the errors that it may answer with, besides those of every operation."""
+    """Error responses for an operation's `openapi_extra`: these statuses and those that every operation may have."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}}
     from_the_server = {
-        status: {"description": f"{HTTPStatus(status).phrase}: from the web server, which reads no further."}
-        for status in (414, 431)
+        status: {"description": f"{_title(status)}: sent by the web server as an HTML page."} for status in (414, 431)
     }
     return {
         "responses": from_the_server
         | {
             status: {
-                "description": TITLES.get(status) or HTTPStatus(status).phrase,
+                "description": _title(status),
                 "content": content,
                 **({"headers": RETRY_AFTER} if status in (429, 503) else {}),
             }
@@ -128,32 +120,42 @@ def documented(*statuses: int) -> dict[str, Any]:
 
 
 def install(api: NinjaAPI) -> None:
-    """Make all of ninja's own errors problems too."""
+    """Turns ninja's own errors into problem documents, too."""
     handlers: dict[type[Exception], Any] = {
         Problem: lambda request, error: error.response(),
-        ValidationError: lambda request, error: _of_parameters(error).response(),
+        ValidationError: _invalid_parameters,
         HttpError: lambda request, error: Problem(error.status_code, str(error)).response(),
-        InvalidDefinition: lambda request, error: of_definition(error).response(),
+        InvalidDefinition: _invalid_definition,
         Http404: lambda request, error: not_found().response(),
         UnreadablePostError: lambda request, error: cut_short().response(),
         RequestAborted: lambda request, error: cut_short().response(),
-        Exception: of_exception,
+        Exception: _unexpected_exception,
     }
     for kind, handler in handlers.items():
         api.add_exception_handler(kind, handler)
 
 
-def of_exception(request: HttpRequest, error: Exception) -> HttpResponse:
-    """Whatever was not foreseen: nothing of it is told, because it may hold anything."""
+def _invalid_parameters(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    return invalid_fields([(_field(item["loc"]), item["msg"]) for item in error.errors]).response()
+
+
+def _invalid_definition(request: HttpRequest, error: InvalidDefinition) -> HttpResponse:
+    """The response names the invalid file, so that the caller can report it to the operator."""
+    log(Fact.API_FAILED, error=type(error).__name__, where=str(error))
+    return unavailable(f"Workflows are unavailable: {error}.").response()
+
+
+def _unexpected_exception(request: HttpRequest, error: Exception) -> HttpResponse:
+    """The response says nothing about the exception, whose message may contain anything."""
     if isinstance(error, DatabaseFault) and (vendors.is_lost(error) or vendors.is_conflict(error)):
         log(Fact.DATABASE_LOST, process="web", error=type(error).__name__)
-        return unavailable().response()
+        return unavailable("The database is unavailable; retry.").response()
     log(Fact.API_FAILED, error=type(error).__name__, where=_where(error), path=request.path)
     return unexpected().response()
 
 
 def _where(error: Exception) -> str:
-    """The way to the fault through our own files; the message is left out, for it may quote what was sent."""
+    """The traceback through our own files, without the message, which may quote the request."""
     base = Path(settings.BASE_DIR)
     frames = [
         f"{Path(frame.filename).relative_to(base)}:{frame.lineno}"
@@ -163,12 +165,10 @@ def _where(error: Exception) -> str:
     return " > ".join(frames[-5:])
 
 
-def _of_parameters(error: ValidationError) -> Problem:
-    """In ninja's words the first part of a place says where from (query, path), the second is often the argument."""
-    errors = [(_field(fault["loc"]), fault["msg"]) for fault in error.errors]
-    return Problem(422, "; ".join(f"{field}: {why}" for field, why in errors), errors)
+def _field(location: Sequence[Any]) -> str:
+    """ninja's locations are (source, argument…, field); the source is query, path or header."""
+    return str(location[-1]) if len(location) > 1 else "request"
 
 
-def _field(place: Sequence[Any]) -> str:
-    parts = [str(part) for part in place[1:]]
-    return parts[-1] if parts else "request"
+def _title(status: int) -> str:
+    return TITLES.get(status) or HTTPStatus(status).phrase

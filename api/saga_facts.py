@@ -15,7 +15,7 @@ from workflows.models import Instance
 from workflows.services import InvalidFact, KeyConflict, NothingToClose, Recorded, ToldTooOften
 from workflows.words import DONE, FAILURE, FINISHED, UNDO_FAILED, UNDONE
 
-from . import envelopes, parsing, problems
+from . import parsing, problems
 from .auth import ApiKeyAuth, caller_of
 from .problems import Problem
 from .sagas import found_or_problem, router
@@ -146,7 +146,7 @@ FIELDS = {"correlation_key": "correlation_id"}
 
 
 def key_of(given: Told, header: str | None) -> str:
-    header = envelopes.idempotency_key(header, "idempotency_key")
+    header = parsing.idempotency_key(header, "idempotency_key")
     if given.idempotency_key is not None and header is not None and given.idempotency_key != header:
         raise problems.invalid("idempotency_key", "differs from the header Idempotency-Key; give one of them")
     key = given.idempotency_key or header

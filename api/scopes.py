@@ -1,4 +1,4 @@
-"""What a key may be allowed to do."""
+"""The scopes of API keys."""
 
 from django.utils.translation import gettext_noop as _
 
@@ -11,11 +11,11 @@ SAGAS_OPERATE = "sagas:operate"
 
 SCOPES = {
     EVENTS_WRITE: _("send events"),
-    SUBSCRIPTIONS_WRITE: _("make, change, verify and backfill subscriptions; only for a key of the whole hub"),
-    READ: _("look at events, deliveries, dead letters, subscriptions and workflows"),
-    REQUEUE: _("have dead letters delivered anew"),
-    SAGAS_WRITE: _("tell how far a workflow is, instead of sending an event"),
-    SAGAS_OPERATE: _("step into a workflow as an operator; only for a key of the whole hub"),
+    SUBSCRIPTIONS_WRITE: _("create, change, verify and backfill subscriptions; only for a key without a source"),
+    READ: _("read events, deliveries, dead letters, subscriptions and workflows"),
+    REQUEUE: _("requeue dead letters"),
+    SAGAS_WRITE: _("report the progress of a workflow without sending an event"),
+    SAGAS_OPERATE: _("act on a workflow as an operator; only for a key without a source"),
 }
-# What concerns the whole hub is not for a key that is bound to one producer.
+# Not for a key that is bound to a source.
 HUB_WIDE = (SUBSCRIPTIONS_WRITE, SAGAS_OPERATE)

@@ -1,13 +1,14 @@
-"""Subscriptions: who gets what. All of it is for keys of the whole hub."""
+"""Subscriptions. All operations require a key without a source."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import Path, Query, Router, Status
 
+from events.backfill import NotRoutable, Position, backfill
 from subscriptions import secrets, services, test_event, verification
 from subscriptions.models import Subscription
 from webhookhub.auditlog import actions
@@ -19,6 +20,8 @@ from .auth import ApiKeyAuth, caller_of
 from .problems import Problem
 from .schemas.common import Number
 from .schemas.subscriptions import (
+    BackfillIn,
+    BackfillOut,
     RotateIn,
     SubscriptionChange,
     SubscriptionFilters,
@@ -26,21 +29,28 @@ from .schemas.subscriptions import (
     SubscriptionOut,
     Subscriptions,
     SubscriptionWithSecret,
-    TrialOut,
+    TestOut,
     VerificationOut,
 )
 from .scopes import READ, SUBSCRIPTIONS_WRITE
 
 router = Router(tags=["Subscriptions"])
 LIST = "subscriptions"
+BACKFILL = "backfill"
 MAY_READ = ApiKeyAuth(READ, hub_wide="subscriptions")
 MAY_WRITE = ApiKeyAuth(SUBSCRIPTIONS_WRITE, hub_wide="subscriptions")
 Id = Annotated[Number, Path()]
-# They may be taken away by saying null; for all others that is a slip.
+# Fields that null resets to the hub's default.
 NULLABLE = {"max_retry_limit", "base_delay"}
 
 
-@router.get("", auth=MAY_READ, response=Subscriptions, summary="Subscriptions", openapi_extra=problems.documented())
+@router.get(
+    "",
+    auth=MAY_READ,
+    response=Subscriptions,
+    summary="List subscriptions",
+    openapi_extra=problems.documented(),
+)
 def list_subscriptions(request: HttpRequest, filters: Query[SubscriptionFilters]) -> Subscriptions:
     pagination.require_known(request, SubscriptionFilters)
     conditions = filters.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
@@ -48,22 +58,22 @@ def list_subscriptions(request: HttpRequest, filters: Query[SubscriptionFilters]
     rows = Subscription.objects.filter(**conditions).order_by("id")
     if position is not None:
         rows = rows.filter(id__gt=position[0])
-    found = pagination.stretch(lambda most: rows[:most], filters.limit)
+    found = pagination.stretch(lambda limit: rows[:limit], filters.limit)
     following = pagination.seal(LIST, conditions, [found.last.id]) if found.last else None
-    return Subscriptions(items=[described(request, row) for row in found.rows], next=following)
+    return Subscriptions(items=[_described(request, row) for row in found.rows], next=following)
 
 
 @router.post(
     "",
     auth=MAY_WRITE,
     response={201: SubscriptionWithSecret},
-    summary="Make a subscription",
+    summary="Create a subscription",
     openapi_extra=problems.documented(409, 411, 413, 415) | parsing.documented(SubscriptionIn),
 )
 def create(request: HttpRequest) -> Status[SubscriptionWithSecret]:
-    """The answer shows the signing secret, once. Verify it next: before that it gets no events."""
-    given = parsing.read(request, SubscriptionIn)
-    subscription = _edited(lambda: services.create(_columns(given.model_dump())))
+    """The response contains the signing secret, which is not shown again. Verify the subscription to receive events."""
+    body = parsing.read(request, SubscriptionIn)
+    subscription = _saved(lambda: services.create(_columns(body.model_dump())))
     record(actions.REVEAL, subscription, name=subscription.audit_name)
     return Status(201, _with_secret(subscription, secrets.reveal(subscription)))
 
@@ -72,27 +82,27 @@ def create(request: HttpRequest) -> Status[SubscriptionWithSecret]:
     "/{subscription_id}",
     auth=MAY_READ,
     response=SubscriptionOut,
-    summary="A subscription",
+    summary="Show a subscription",
     openapi_extra=problems.documented(404),
 )
 def show(request: HttpRequest, subscription_id: Id) -> SubscriptionOut:
-    return described(request, found_or_problem(subscription_id))
+    return _described(request, _subscription(subscription_id))
 
 
 @router.patch(
     "/{subscription_id}",
     auth=MAY_WRITE,
     response=SubscriptionOut,
-    summary="Change a subscription, or switch it off",
+    summary="Change or deactivate a subscription",
     openapi_extra=problems.documented(404, 409, 411, 413, 415) | parsing.documented(SubscriptionChange),
 )
 def change(request: HttpRequest, subscription_id: Id) -> SubscriptionOut:
-    given = parsing.read(request, SubscriptionChange).model_dump(exclude_unset=True)
-    for name, value in given.items():
+    changes = parsing.read(request, SubscriptionChange).model_dump(exclude_unset=True)
+    for name, value in changes.items():
         if value is None and name not in NULLABLE:
-            raise problems.invalid(name, "must not be null; leave it out to keep it as it is")
-    subscription = found_or_problem(subscription_id)
-    return described(request, _edited(lambda: services.change(subscription, _columns(given))))
+            raise problems.invalid(name, "must not be null; omit it to keep its value")
+    subscription = _subscription(subscription_id)
+    return _described(request, _saved(lambda: services.change(subscription, _columns(changes))))
 
 
 @router.post(
@@ -103,11 +113,11 @@ def change(request: HttpRequest, subscription_id: Id) -> SubscriptionOut:
     openapi_extra=problems.documented(404, 409, 411, 413, 415) | parsing.documented(RotateIn, required=False),
 )
 def rotate(request: HttpRequest, subscription_id: Id) -> SubscriptionWithSecret:
-    """The answer shows the new one, once. The old one signs besides it for a while."""
-    given = parsing.read_if_given(request, RotateIn)
-    subscription = found_or_problem(subscription_id)
+    """The response contains the new secret, which is not shown again. During an overlap, both secrets sign."""
+    body = parsing.read_if_given(request, RotateIn)
+    subscription = _subscription(subscription_id)
     try:
-        secret = secrets.rotate(subscription, given.signing_scheme, force=given.force)
+        secret = secrets.rotate(subscription, body.signing_scheme, force=body.force)
     except secrets.RotationRefused as error:
         raise Problem(409, f"Nothing was changed: {error}.") from None
     return _with_secret(subscription, secret)
@@ -117,12 +127,12 @@ def rotate(request: HttpRequest, subscription_id: Id) -> SubscriptionWithSecret:
     "/{subscription_id}/verify",
     auth=MAY_WRITE,
     response=VerificationOut,
-    summary="Ask the endpoint whether it wants the events",
+    summary="Verify the endpoint",
     openapi_extra=problems.documented(404),
 )
 def verify(request: HttpRequest, subscription_id: Id) -> VerificationOut:
-    """Sends a challenge now and waits for the answer. A failure takes no earlier proof away."""
-    subscription = found_or_problem(subscription_id)
+    """Sends a challenge and waits for the response. A verified subscription stays verified if it fails."""
+    subscription = _subscription(subscription_id)
     result = verification.verify(subscription)
     reason = verification.describe(result.result)
     return VerificationOut(verified=subscription.verified, proved=result.verified, reason=reason)
@@ -131,14 +141,14 @@ def verify(request: HttpRequest, subscription_id: Id) -> VerificationOut:
 @router.post(
     "/{subscription_id}/test",
     auth=MAY_WRITE,
-    response=TrialOut,
+    response=TestOut,
     summary="Send a signed test event",
     openapi_extra=problems.documented(404),
 )
-def send_test(request: HttpRequest, subscription_id: Id) -> TrialOut:
-    """Sent now, stored nowhere, not repeated."""
-    sent = test_event.send_test(found_or_problem(subscription_id))
-    return TrialOut(
+def send_test(request: HttpRequest, subscription_id: Id) -> TestOut:
+    """The test event is sent once, at once, and is not stored."""
+    sent = test_event.send_test(_subscription(subscription_id))
+    return TestOut(
         webhook_id=sent.message_id,
         delivered=sent.response.error_code is None,
         response_status=sent.response.status,
@@ -148,25 +158,54 @@ def send_test(request: HttpRequest, subscription_id: Id) -> TrialOut:
     )
 
 
-def found_or_problem(number: int) -> Subscription:
-    subscription = Subscription.objects.filter(id=number).first()
+@router.post(
+    "/{subscription_id}/backfill",
+    auth=MAY_WRITE,
+    response=BackfillOut,
+    summary="Deliver past events",
+    openapi_extra=problems.documented(404, 409, 411, 413, 415) | parsing.documented(BackfillIn),
+)
+def create_missing(request: HttpRequest, subscription_id: Id) -> BackfillOut:
+    """Creates deliveries for past events that this subscription has none for. Repeat with `next` until it is null."""
+    body = parsing.read(request, BackfillIn)
+    _subscription(subscription_id)
+    if body.until is not None and body.until < body.since:
+        raise problems.invalid("until", "must not be before since")
+    conditions = {"subscription": subscription_id, "since": body.since, "until": body.until}
+    position = pagination.opened(BACKFILL, conditions, body.cursor)
+    # Without `until`, the time of the first request is the end, so that the requests come to one.
+    until = datetime.fromisoformat(position[2]) if position else body.until
+    after = Position(datetime.fromisoformat(position[0]), position[1]) if position else None
+    try:
+        result = backfill(subscription_id, body.since, until, after=after, limit=body.limit)
+    except NotRoutable as error:
+        raise Problem(409, f"{error}.") from None
+    next_cursor = None
+    if result.after:
+        place = [result.after.created_at.isoformat(), result.after.id, result.until.isoformat()]
+        next_cursor = pagination.seal(BACKFILL, conditions, place)
+    return BackfillOut(examined=result.examined, created=result.created, next=next_cursor)
+
+
+def _subscription(pk: int) -> Subscription:
+    subscription = Subscription.objects.filter(id=pk).first()
     if subscription is None:
-        raise problems.not_found("There is no such subscription.")
+        raise problems.not_found("This subscription does not exist.")
     return subscription
 
 
-def described(request: HttpRequest, subscription: Subscription) -> SubscriptionOut:
-    """The address's query may hold a password: it is whole for those who could have given it."""
-    whole = caller_of(request).key.may(SUBSCRIPTIONS_WRITE)
-    url = subscription.callback_url if whole else subscription.shown_url
-    return SubscriptionOut(**{**_shown(subscription), "callback_url": url})
+def _described(request: HttpRequest, subscription: Subscription) -> SubscriptionOut:
+    """A URL may contain a password in its query: only keys that may set the URL see it whole."""
+    may_write = caller_of(request).key.may(SUBSCRIPTIONS_WRITE)
+    url = subscription.callback_url if may_write else subscription.shown_url
+    return SubscriptionOut(**{**_fields(subscription), "callback_url": url})
 
 
 def _with_secret(subscription: Subscription, secret: str) -> SubscriptionWithSecret:
-    return SubscriptionWithSecret(**_shown(subscription), secret=secret)
+    return SubscriptionWithSecret(**_fields(subscription), secret=secret)
 
 
-def _shown(subscription: Subscription) -> dict[str, Any]:
+def _fields(subscription: Subscription) -> dict[str, Any]:
     columns = SubscriptionOut.model_fields.keys() - {"base_delay", "header_names"}
     delay = subscription.base_delay
     return {
@@ -177,20 +216,20 @@ def _shown(subscription: Subscription) -> dict[str, Any]:
     }
 
 
-def _columns(given: dict[str, Any]) -> dict[str, Any]:
-    delay = given.get("base_delay")
-    return given if delay is None else {**given, "base_delay": timedelta(seconds=delay)}
+def _columns(fields: dict[str, Any]) -> dict[str, Any]:
+    delay = fields.get("base_delay")
+    return fields if delay is None else {**fields, "base_delay": timedelta(seconds=delay)}
 
 
-def _edited(edit: Any) -> Subscription:
+def _saved(save: Any) -> Subscription:
     try:
-        subscription: Subscription = edit()
+        subscription: Subscription = save()
     except services.InvalidSubscription as error:
         raise Problem(422, str(error), list(error.errors.items())) from None
     except services.AlreadySubscribed as error:
         raise Problem(409, f"Nothing was stored: {error}.", [("callback_url", str(error))]) from None
     except UnfitDatabase as error:
         raise Problem(409, f"Nothing was stored: {error}.") from None
-    # What the database itself has filled in.
+    # Read the columns that the database has set.
     subscription.refresh_from_db()
     return subscription

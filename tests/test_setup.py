@@ -33,7 +33,7 @@ class Machine:
             (self._commands / name).symlink_to(str(shutil.which(name)))
         self.has("id", "echo 1000")
         (self.folder / ".venv" / "bin").mkdir(parents=True)
-        for name in ("Makefile", "setup.sh", "pyproject.toml", "constraints.txt"):
+        for name in ("Makefile", "setup.sh", "pyproject.toml", "setup.py", "constraints.txt"):
             shutil.copy(ROOT / name, self.folder)
         self._script(self.folder / ".venv" / "bin" / "python", PYTHON)
         (self.folder / ".venv" / ".packages").touch()
@@ -90,7 +90,7 @@ def test_the_driver_is_installed_as_soon_as_it_can_be_built_and_only_once(machin
 
 
 @pytest.mark.parametrize("where", ["environment", ".env"])
-def test_a_server_without_a_driver_says_what_to_install(machine: Machine, where: str):
+def test_a_missing_driver_is_reported_with_the_packages_to_install(machine: Machine, where: str):
     told = {"DATABASE_URL": "mysql://hub@127.0.0.1/hub"}
     if where == ".env":
         (machine.folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in told.items()))
@@ -102,7 +102,7 @@ def test_a_server_without_a_driver_says_what_to_install(machine: Machine, where:
     assert machine.installed == ""
 
 
-def test_for_a_server_root_gets_what_the_driver_is_built_from_and_the_driver(machine: Machine):
+def test_root_installs_the_drivers_packages_and_the_driver(machine: Machine):
     machine.has("id", "echo 0")
     machine.has("apt-get", f'echo "$*" >>{machine.folder}/system-packages')
 
@@ -113,7 +113,7 @@ def test_for_a_server_root_gets_what_the_driver_is_built_from_and_the_driver(mac
     assert ".[mysql]" in machine.installed
 
 
-def test_a_driver_that_cannot_be_built_stops_only_those_who_need_it(machine: Machine):
+def test_a_driver_that_cannot_be_built_fails_only_with_a_server(machine: Machine):
     machine.has_what_the_driver_is_built_from()
     (machine.folder / "broken-compiler").touch()
 
@@ -123,7 +123,7 @@ def test_a_driver_that_cannot_be_built_stops_only_those_who_need_it(machine: Mac
     assert "could not be built" in refused.stderr
 
 
-def test_the_benchmark_does_without_what_only_one_scenario_needs(machine: Machine):
+def test_the_benchmark_runs_without_redis(machine: Machine):
     machine.has("mariadbd")
     machine.has_what_the_driver_is_built_from()
     machine.has("mkdir")
@@ -136,13 +136,14 @@ def test_the_benchmark_does_without_what_only_one_scenario_needs(machine: Machin
     assert ".[mysql,bench]" in machine.installed
 
 
-def test_clean_leaves_what_is_in_the_repository(machine: Machine):
-    ignored = [line.strip("/") for line in (ROOT / ".gitignore").read_text().split() if line.endswith("/")]
-    made = [folder for folder in ignored if "*" not in folder and folder != "__pycache__"]
+def test_clean_keeps_the_repositorys_files(machine: Machine):
+    ignored = [line.strip("/") for line in (ROOT / ".gitignore").read_text().split()]
+    made = [folder for folder in ignored if "*" not in folder and folder not in ("__pycache__", ".env")]
     assert {".venv", "var", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache"} <= set(made)
     for folder in made:
         (machine.folder / folder / "within").mkdir(parents=True)
 
     assert machine.make("clean").returncode == 0
 
-    assert sorted(os.listdir(machine.folder)) == ["Makefile", "constraints.txt", "pyproject.toml", "setup.sh"]
+    kept = ["Makefile", "constraints.txt", "pyproject.toml", "setup.py", "setup.sh"]
+    assert sorted(os.listdir(machine.folder)) == kept

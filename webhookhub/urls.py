@@ -11,7 +11,7 @@ urlpatterns = [
     path("language/", set_language, name="set_language"),
     path("", RedirectView.as_view(pattern_name="admin:index")),
 ]
-handler400 = "api.urls.bad_request"
+handler400 = "api.views.bad_request"
 handler403 = "webhookhub.console.errors.forbidden"
 handler404 = "webhookhub.console.errors.not_found"
-handler500 = "api.urls.server_error"
+handler500 = "api.views.server_error"

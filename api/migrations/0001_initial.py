@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
                 (
                     "scopes",
                     webhookhub.db.fields.ExactTextField(
-                        help_text="What it may do, separated by blanks.", max_length=200
+                        help_text="What the key may do, separated by spaces.", max_length=200
                     ),
                 ),
                 (
@@ -28,14 +28,14 @@ class Migration(migrations.Migration):
                     webhookhub.db.fields.ExactTextField(
                         blank=True,
                         default="",
-                        help_text="The one producer it belongs to: it sends as this source and sees nothing of others. Empty: the whole hub.",
+                        help_text="The producer that the key is bound to: it sends and reads only events of this source. Empty: no restriction.",
                         max_length=100,
                     ),
                 ),
                 (
                     "events_per_second",
                     models.PositiveIntegerField(
-                        blank=True, help_text="How much it may send. Empty: the hub's default.", null=True
+                        blank=True, help_text="The key's limit. Empty: the hub's default.", null=True
                     ),
                 ),
                 ("expires_at", models.DateTimeField(blank=True, null=True)),

@@ -1,1 +1,1 @@
-"""What goes in and what comes out, as the documentation shows it."""
+"""Request and response bodies, as the documentation shows them."""

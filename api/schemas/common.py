@@ -1,4 +1,4 @@
-"""Kinds of values that several requests take."""
+"""Types shared by several requests."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 LARGEST_ID = 2**63 - 1
-WRITTEN = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
+TIME_FORMAT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
 
-def _moment(value: datetime) -> datetime:
-    # Compared before it is converted: near the ends of the calendar another time zone does not exist.
+def _in_range(value: datetime) -> datetime:
+    # Compare before converting: near the ends of the calendar, astimezone overflows.
     if not EARLIEST <= value <= LATEST:
-        raise ValueError("must lie between the years 1970 and 9998")
+        raise ValueError("must be between the years 1970 and 9998")
     return value.astimezone(UTC)
 
 
-def _written(value: Any) -> Any:
-    # A number, or a text of digits, would be taken for seconds since 1970, which nobody means by it.
-    if not isinstance(value, str) or not WRITTEN.match(value):
+def _well_formed(value: Any) -> Any:
+    # pydantic would read a number, or a string of digits, as seconds since 1970.
+    if not isinstance(value, str) or not TIME_FORMAT.match(value):
         raise ValueError("must be a time such as 2026-01-31T00:00:00Z")
     return value
 
 
-# Not strict, for then it would have to be a datetime already; what it may be written as is said here.
-Moment = Annotated[AwareDatetime, Field(strict=False), AfterValidator(_moment), BeforeValidator(_written)]
+# strict=False: a strict field accepts datetime objects only.
+Moment = Annotated[AwareDatetime, Field(strict=False), AfterValidator(_in_range), BeforeValidator(_well_formed)]
 Number = Annotated[int, Field(ge=1, le=LARGEST_ID)]
 EventType = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
 ErrorCode = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,100}$")]
@@ -36,6 +36,6 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class Body(BaseModel):
-    """What a request may carry: nothing is guessed, and a field that is misspelt is an error."""
+    """A request body. Values are not coerced, and an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid", strict=True)

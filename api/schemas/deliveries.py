@@ -19,8 +19,8 @@ class DeliveryFilters(PageRequest):
     subscription: Number | None = None
     event: UUID | None = Field(None, description="The event's uid.")
     correlation_id: Name | None = None
-    since: Moment | None = Field(None, description="Begun then or later, such as 2026-01-31T00:00:00Z.")
-    until: Moment | None = Field(None, description="Begun then or earlier.")
+    since: Moment | None = Field(None, description="Created at or after this time, such as 2026-01-31T00:00:00Z.")
+    until: Moment | None = Field(None, description="Created at or before this time.")
 
 
 class Delivery(BaseModel):
@@ -30,18 +30,18 @@ class Delivery(BaseModel):
     event_type: str
     correlation_id: str
     subscription: int
-    generation: int = Field(description="0 as routed; each requeue adds one.")
+    generation: int = Field(description="0 for the original delivery; each requeue adds 1.")
     attempt_count: int
     max_retry_limit: int
-    next_attempt_at: datetime | None = Field(description="While it waits for its next attempt.")
-    error_code: str | None = Field(description="Of the last attempt that failed; kept after a success.")
+    next_attempt_at: datetime | None = Field(description="Set while the delivery waits for its next attempt.")
+    error_code: str | None = Field(description="The error of the last failed attempt; kept after a success.")
     created_at: datetime
     updated_at: datetime
 
 
 class Deliveries(BaseModel):
     items: list[Delivery]
-    next: str | None = Field(description="The cursor of the next page; a page may be short and still have one.")
+    next: str | None = Field(description="The cursor of the next page. Even a short or empty page may have one.")
 
 
 class Attempt(BaseModel):
@@ -52,7 +52,7 @@ class Attempt(BaseModel):
     duration_ms: int | None
     response_status: int | None
     error_code: str | None
-    response_snippet: str | None = Field(description="For keys of the whole hub.")
+    response_snippet: str | None = Field(description="The beginning of the response body; null for keys with a source.")
 
 
 class DeliveryWithAttempts(Delivery):

@@ -11,36 +11,36 @@ from api.problems import ProblemDocument
 from .common import Body, EventType, Name
 from .deliveries import Delivery
 
-MOST_IN_A_BATCH = 1000
+MAX_BATCH_EVENTS = 1000
 
 
-# For the documentation: requests are read by api.envelopes, so that the payload is stored as it was written.
+# For the documentation only: api.event_parsing reads the requests, to store payloads exactly as they were written.
 class EventIn(Body):
     event_type: EventType = Field(examples=["order.created"])
     payload: Any = Field(description="Any JSON value of at most 256 KB and 64 levels.", examples=[{"order": 1}])
-    external_id: Name | None = Field(None, description="Your own id: the same again stores nothing new.")
-    correlation_id: Name | None = Field(None, description="Ties the events of one business case together.")
+    external_id: Name | None = Field(None, description="Your own id of the event. A repeated id stores nothing new.")
+    correlation_id: Name | None = Field(None, description="Links the events of one business case.")
 
 
 class EventsIn(Body):
-    events: list[EventIn] = Field(min_length=1, max_length=MOST_IN_A_BATCH)
+    events: list[EventIn] = Field(min_length=1, max_length=MAX_BATCH_EVENTS)
 
 
 class EventStored(BaseModel):
-    uid: UUID = Field(description="The event's public id, which receivers get as webhook-id.")
-    created: bool = Field(description="False if it was stored before.")
+    uid: UUID = Field(description="The event's public id, which endpoints receive as webhook-id.")
+    created: bool = Field(description="False if the event was stored before.")
     correlation_id: str
 
 
 class EventResult(BaseModel):
-    status: int = Field(description="What the event alone would have been answered with: 201, 200, 403, 409, 413, 422.")
+    status: int = Field(description="The status of the event if it were sent alone: 201, 200, 403, 409, 413 or 422.")
     uid: UUID | None = None
     correlation_id: str | None = None
     problem: ProblemDocument | None = None
 
 
 class EventResults(BaseModel):
-    results: list[EventResult] = Field(description="One for each event, in order.")
+    results: list[EventResult] = Field(description="One per event, in the same order.")
 
 
 class EventOut(BaseModel):
@@ -51,5 +51,5 @@ class EventOut(BaseModel):
     correlation_id: str
     created_at: datetime
     payload: Any
-    deliveries: list[Delivery] = Field(description="The newest; `deliveries_next` says that there are more.")
-    deliveries_next: str | None = Field(None, description="A cursor for /deliveries?event=<uid>.")
+    deliveries: list[Delivery] = Field(description="The newest deliveries; `deliveries_next` is set if there are more.")
+    deliveries_next: str | None = Field(None, description="The cursor for the next page of /deliveries?event=<uid>.")

@@ -11,14 +11,14 @@ from events.backfill import MOST_AT_ONCE
 from .common import Body, EventType, Moment
 
 Scheme = Literal["v1", "v1a"]
-CallbackUrl = Annotated[str, Field(min_length=1, max_length=500, description="An https address.")]
+CallbackUrl = Annotated[str, Field(min_length=1, max_length=500, description="An https URL.")]
 Headers = Annotated[
-    dict[str, str], Field(max_length=20, description="Sent with each delivery; stored encrypted, not shown again.")
+    dict[str, str], Field(max_length=20, description="Sent with each delivery. Only the names are shown.")
 ]
 Description = Annotated[str, Field(max_length=200)]
-Limit = Annotated[int, Field(ge=1, le=1000, description="Attempts, the first included. None: the hub's default.")]
+Limit = Annotated[int, Field(ge=1, le=1000, description="Number of attempts, the first included. null: default.")]
 Delay = Annotated[
-    float, Field(ge=0.001, le=86400, description="Seconds after the first failure; doubles. None: the hub's default.")
+    float, Field(ge=0.001, le=86400, description="Seconds until the first retry; then doubles. null: default.")
 ]
 
 
@@ -39,29 +39,27 @@ class SubscriptionIn(Body):
 
 
 class SubscriptionChange(Body):
-    """What is left out stays as it is. Another callback_url has to be verified anew."""
+    """Omitted fields keep their values. A new callback_url must be verified."""
 
     event_type: EventType | None = None
     callback_url: CallbackUrl | None = None
-    active: bool | None = Field(None, description="False switches it off: it gets no new deliveries, open ones wait.")
+    active: bool | None = Field(None, description="If false: no new deliveries; open deliveries wait.")
     description: Description | None = None
     max_retry_limit: Limit | None = None
     base_delay: Delay | None = None
-    headers: Headers | None = Field(None, description="Replaces all; {} removes them.")
+    headers: Headers | None = Field(None, description="Replaces all headers; {} removes them.")
 
 
 class SubscriptionOut(BaseModel):
     id: int
     event_type: str
-    callback_url: str = Field(description="Values in its query are *** for keys without the scope subscriptions:write.")
+    callback_url: str = Field(description="Without the scope subscriptions:write, the query's values are ***.")
     active: bool
     verified: bool
     verification_result: str
     verification_at: datetime | None
     signing_scheme: Scheme
-    previous_secret_until: datetime | None = Field(
-        description="Until when the secret before the present one signs too."
-    )
+    previous_secret_until: datetime | None = Field(description="Until then, the previous secret signs, too.")
     description: str
     max_retry_limit: int | None
     base_delay: float | None
@@ -76,21 +74,21 @@ class Subscriptions(BaseModel):
 
 
 class SubscriptionWithSecret(SubscriptionOut):
-    secret: str = Field(description="What the receiver needs to check signatures. Shown this once.")
+    secret: str = Field(description="The endpoint checks signatures with it. It is not shown again.")
 
 
 class RotateIn(Body):
     signing_scheme: Scheme | None = None
-    force: bool = Field(False, description="End the overlap of an earlier rotation that is still running.")
+    force: bool = Field(False, description="Rotate even while the previous secret is still valid; it is dropped.")
 
 
 class VerificationOut(BaseModel):
-    verified: bool = Field(description="Whether the subscription is verified now, by this or an earlier proof.")
-    proved: bool = Field(description="Whether the endpoint has sent the challenge back just now.")
+    verified: bool = Field(description="Whether the subscription is verified, by this or an earlier challenge.")
+    proved: bool = Field(description="Whether the endpoint has passed this challenge.")
     reason: str
 
 
-class TrialOut(BaseModel):
+class TestOut(BaseModel):
     webhook_id: str
     delivered: bool
     response_status: int | None
@@ -101,12 +99,12 @@ class TrialOut(BaseModel):
 
 class BackfillIn(Body):
     since: Moment = Field(description="Events stored at or after this time, such as 2026-01-31T00:00:00Z.")
-    until: Moment | None = Field(None, description="Events stored at or before this time. None: now.")
-    limit: int = Field(MOST_AT_ONCE, ge=1, le=MOST_AT_ONCE, description="How many events to look at, at most.")
-    cursor: str | None = Field(None, max_length=1000, description="`next` of the answer before, to go on from there.")
+    until: Moment | None = Field(None, description="Events stored at or before this time. null: now.")
+    limit: int = Field(MOST_AT_ONCE, ge=1, le=MOST_AT_ONCE, description="The maximum number of events to examine.")
+    cursor: str | None = Field(None, max_length=1000, description="The `next` of the previous response.")
 
 
 class BackfillOut(BaseModel):
-    examined: int = Field(description="Events looked at.")
-    created: int = Field(description="Deliveries that were missing and are under way now.")
-    next: str | None = Field(description="The cursor to go on with; None when all events have been looked at.")
+    examined: int = Field(description="The number of events examined.")
+    created: int = Field(description="The number of deliveries created.")
+    next: str | None = Field(description="The cursor for the next request; null when all events have been examined.")

@@ -34,25 +34,25 @@ class Program:
     def send(self, method: str, path: str, body: bytes | None, content_type: str = "application/json", **headers: str):
         """`body` as it is; underscores in the headers' names are dashes."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        answer = self._client.generic(
+        response = self._client.generic(
             method, f"/api/v1{path}", body or b"", content_type, headers={**self._headers(), **named}
         )
-        return self._checked(answer)
+        return self._checked(response)
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.text}"} if self.text else {}
 
     @staticmethod
-    def _checked(answer: Any) -> Any:
-        if answer.status_code >= 400:
-            assert answer["Content-Type"] == "application/problem+json", answer.content
-            problem = answer.json()
-            assert problem["status"] == answer.status_code
+    def _checked(response: Any) -> Any:
+        if response.status_code >= 400:
+            assert response["Content-Type"] == "application/problem+json", response.content
+            problem = response.json()
+            assert problem["status"] == response.status_code
             assert problem["title"]
             assert problem["detail"]
         else:
-            assert answer["Content-Type"].startswith("application/json")
-        return answer
+            assert response["Content-Type"].startswith("application/json")
+        return response
 
 
 @pytest.fixture(scope="session")
@@ -71,9 +71,9 @@ def web(_running: WebServer) -> Iterator[WebServer]:
 
 
 @pytest.fixture(autouse=True)
-def _fresh_purses() -> None:
+def _fresh_buckets() -> None:
     """What one test's process has taken of a key's allowance is nothing to the next, whose key has the same number."""
-    limits._purses.clear()
+    limits._buckets.clear()
 
 
 @pytest.fixture

@@ -51,9 +51,9 @@ def listed(program: Program, **parameters: Any) -> list[int]:
     found: list[int] = []
     cursor: dict[str, str] = {}
     for _ in range(1000):
-        answer = program.get("/deliveries", **parameters, **cursor)
-        assert answer.status_code == 200, answer.content
-        page = answer.json()
+        response = program.get("/deliveries", **parameters, **cursor)
+        assert response.status_code == 200, response.content
+        page = response.json()
         assert len(page["items"]) <= int(parameters.get("limit", 50))
         found += [item["id"] for item in page["items"]]
         if page["next"] is None:
@@ -109,7 +109,7 @@ FILTERS: dict[str, tuple[Callable[[list[Any]], dict[str, Any]], Callable[[Any, l
 @pytest.mark.parametrize(
     ("window", "limit", "bound"), [(3, 1, False), (3, 200, True), (7, 4, True), (5000, 4, False), (5000, 200, False)]
 )
-def test_the_pages_hold_each_that_is_wanted_once_newest_first(
+def test_the_pages_contain_each_matching_delivery_once_newest_first(
     hub_wide: Program,
     shop: Program,
     sagas: list[Any],
@@ -131,7 +131,7 @@ def test_the_pages_hold_each_that_is_wanted_once_newest_first(
         assert found or bound, name
 
 
-def test_the_first_of_a_moment_is_found_by_halving(sagas: list[Any]):
+def test_the_first_delivery_after_a_time_is_found_by_bisection(sagas: list[Any]):
     for minutes in (-1000, -1, 0, 0.5, 14, 29, 30, 1000):
         moment = sagas[0].created_at + timedelta(minutes=minutes)
         later = [saga.id for saga in sagas if saga.created_at >= moment]
@@ -151,10 +151,10 @@ def test_new_deliveries_do_not_shift_the_pages(hub_wide: Program, sagas: list[An
     assert [item["id"] for item in second["items"]] == [saga.id for saga in sagas[19:9:-1]]
 
 
-def test_a_cursor_fits_its_own_list_only(hub_wide: Program, shop: Program, sagas: list[Any]):
+def test_a_cursor_is_valid_for_its_own_list_only(hub_wide: Program, shop: Program, sagas: list[Any]):
     cursor = hub_wide.get("/deliveries", limit=1).json()["next"]
 
-    for answer in (
+    for response in (
         hub_wide.get("/deliveries", cursor=cursor, status="Pending"),
         shop.get("/deliveries", cursor=cursor),
         hub_wide.get("/dead-letters", cursor=cursor),
@@ -163,8 +163,8 @@ def test_a_cursor_fits_its_own_list_only(hub_wide: Program, shop: Program, sagas
         hub_wide.get("/deliveries", cursor="1"),
         hub_wide.get("/deliveries", cursor=""),
     ):
-        assert answer.status_code == 422
-        assert answer.json()["errors"][0]["field"] == "cursor"
+        assert response.status_code == 422
+        assert response.json()["errors"][0]["field"] == "cursor"
 
 
 @pytest.mark.parametrize(
@@ -189,37 +189,35 @@ def test_a_cursor_fits_its_own_list_only(hub_wide: Program, shop: Program, sagas
         ({"status": ["Completed", "Pending"]}, "status"),
     ],
 )
-def test_a_filter_that_cannot_be_is_named(hub_wide: Program, parameters: dict[str, Any], field: str):
-    answer = hub_wide.get("/deliveries", **parameters)
+def test_an_invalid_filter_is_named(hub_wide: Program, parameters: dict[str, Any], field: str):
+    response = hub_wide.get("/deliveries", **parameters)
 
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["field"] == field
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["field"] == field
 
 
-def test_a_correlation_id_of_very_many_events_is_refused_with_advice(
-    hub_wide: Program, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("api.deliveries.MOST_EVENTS", 2)
+def test_a_correlation_id_with_too_many_events_is_refused(hub_wide: Program, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("api.deliveries.MAX_EVENTS", 2)
     for _ in range(3):
         EventFactory(correlation_id="all")
 
-    answer = hub_wide.get("/deliveries", correlation_id="all")
+    response = hub_wide.get("/deliveries", correlation_id="all")
 
-    assert answer.status_code == 422
-    assert "name one by `event`" in answer.json()["detail"]
+    assert response.status_code == 422
+    assert "filter by `event` instead" in response.json()["detail"]
 
 
-def test_another_producer_cannot_hide_deliveries_by_many_events_of_the_same_correlation_id(
+def test_another_producer_cannot_hide_deliveries_with_many_events_of_the_same_correlation_id(
     shop: Program, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("api.deliveries.MOST_EVENTS", 2)
+    monkeypatch.setattr("api.deliveries.MAX_EVENTS", 2)
     own: Any = SagaFactory(event=EventFactory(source="shop", correlation_id="all"))
     for _ in range(4):
         EventFactory(source="till", correlation_id="all")
 
-    answer = shop.get("/deliveries", correlation_id="all")
+    response = shop.get("/deliveries", correlation_id="all")
 
-    assert [item["id"] for item in answer.json()["items"]] == [own.id]
+    assert [item["id"] for item in response.json()["items"]] == [own.id]
 
 
 def test_a_delivery_is_shown_with_its_attempts(hub_wide: Program):
@@ -244,7 +242,7 @@ def test_a_delivery_is_shown_with_its_attempts(hub_wide: Program):
     assert shown["dead_letter"] is None
 
 
-def test_a_producer_sees_its_own_deliveries_but_not_what_the_receiver_said(shop: Program):
+def test_a_producer_reads_its_deliveries_without_the_endpoints_responses(shop: Program):
     own: Any = SagaFactory(event=EventFactory(source="shop"))
     others: Any = SagaFactory(event=EventFactory(source="till"))
     JobFactory(saga=own, status="Failed", response_snippet="for the operator")
@@ -257,12 +255,12 @@ def test_a_producer_sees_its_own_deliveries_but_not_what_the_receiver_said(shop:
     assert shop.get("/deliveries", correlation_id=others.event.correlation_id).json()["items"] == []
 
 
-def test_a_number_that_no_delivery_can_have_is_refused(hub_wide: Program):
+def test_an_id_out_of_range_is_refused(hub_wide: Program):
     for number in ("0", "-1", str(2**63), "x", "1.5", "9" * 400):
         assert hub_wide.get(f"/deliveries/{number}").status_code == 422
 
 
-def test_what_is_not_there_is_not_found(hub_wide: Program):
+def test_a_missing_object_is_not_found(hub_wide: Program):
     assert hub_wide.get("/deliveries/12345").status_code == 404
     assert hub_wide.get("/deliveries", event=str(uuid4())).json() == {"items": [], "next": None}
 

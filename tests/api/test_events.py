@@ -24,15 +24,15 @@ def event(**more: Any) -> dict[str, Any]:
     return {"event_type": "order.created", "payload": {"n": 1}} | more
 
 
-def fields(answer: Any) -> list[str]:
-    return [error["field"] for error in answer.json()["errors"]]
+def fields(response: Any) -> list[str]:
+    return [error["field"] for error in response.json()["errors"]]
 
 
 def nothing_stored() -> bool:
     return not Event.objects.exists() and not RoutingInbox.objects.exists()
 
 
-def test_an_event_is_stored_once_under_the_keys_source(shop: Program):
+def test_an_event_is_stored_once_with_the_keys_source(shop: Program):
     first = shop.post("/events", event(external_id="o-1", correlation_id="case 7"))
     again = shop.post("/events", event(external_id="o-1"))
 
@@ -44,20 +44,20 @@ def test_an_event_is_stored_once_under_the_keys_source(shop: Program):
     assert RoutingInbox.objects.get().event_id == stored.id
 
 
-def test_a_key_of_the_whole_hub_sends_under_its_own_name(hub_wide: Program):
+def test_a_key_without_a_source_sends_with_its_name_as_source(hub_wide: Program):
     hub_wide.post("/events", event())
 
     assert Event.objects.get().source == "everything"
 
 
-def test_the_same_id_with_another_body_or_type_is_a_conflict_that_names_the_first(shop: Program):
+def test_a_repeated_id_with_another_payload_or_type_is_a_conflict_that_names_the_first_event(shop: Program):
     uid = shop.post("/events", event(external_id="o-1")).json()["uid"]
 
     for other in (event(external_id="o-1", payload={"n": 2}), event(external_id="o-1", event_type="order.paid")):
-        answer = shop.post("/events", other)
-        assert answer.status_code == 409
-        assert answer.json()["uid"] == uid
-        assert fields(answer) == ["external_id"]
+        response = shop.post("/events", other)
+        assert response.status_code == 409
+        assert response.json()["uid"] == uid
+        assert fields(response) == ["external_id"]
     assert Event.objects.count() == 1
 
 
@@ -67,25 +67,25 @@ def test_the_idempotency_key_is_the_external_id(shop: Program):
     both = shop.post("/events", event(external_id="o-1"), Idempotency_Key="o-1")
     differing = shop.post("/events", event(external_id="o-2"), Idempotency_Key="o-1")
 
-    assert [answer.status_code for answer in (first, by_body, both, differing)] == [201, 200, 200, 422]
+    assert [response.status_code for response in (first, by_body, both, differing)] == [201, 200, 200, 422]
     assert fields(differing) == ["external_id"]
     assert Event.objects.get().external_id == "o-1"
 
 
-def test_an_idempotency_key_for_a_whole_batch_is_refused_with_advice(shop: Program):
-    answer = shop.post("/events/batch", {"events": [event()]}, Idempotency_Key="o-1")
+def test_an_idempotency_key_for_a_batch_is_refused(shop: Program):
+    response = shop.post("/events/batch", {"events": [event()]}, Idempotency_Key="o-1")
 
-    assert answer.status_code == 422
-    assert fields(answer) == ["Idempotency-Key"]
-    assert "give each event of a batch its external_id" in answer.json()["detail"]
+    assert response.status_code == 422
+    assert fields(response) == ["Idempotency-Key"]
+    assert "give each event an external_id" in response.json()["detail"]
     assert nothing_stored()
 
 
 @pytest.mark.parametrize("header", ["é", "x" * 201, " "])
-def test_an_idempotency_key_that_cannot_be_an_id_is_refused(shop: Program, header: str):
-    answer = shop.post("/events", event(), Idempotency_Key=header)
-    assert answer.status_code == 422
-    assert fields(answer) == ["Idempotency-Key"]
+def test_an_invalid_idempotency_key_is_refused(shop: Program, header: str):
+    response = shop.post("/events", event(), Idempotency_Key=header)
+    assert response.status_code == 422
+    assert fields(response) == ["Idempotency-Key"]
     assert nothing_stored()
 
 
@@ -109,16 +109,16 @@ def check_stored(stored: str, payload: str) -> None:
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
-def test_the_payload_is_stored_letter_for_letter(shop: Program, payload: str):
+def test_a_payload_is_stored_exactly_as_written(shop: Program, payload: str):
     body = f'{{"event_type":"a.b","payload":{payload} , "external_id":"x"}}'.encode()
 
-    answers = [shop.send("POST", "/events", body) for _ in range(2)]
+    responses = [shop.send("POST", "/events", body) for _ in range(2)]
 
-    assert [answer.status_code for answer in answers] == [201, 200]
+    assert [response.status_code for response in responses] == [201, 200]
     check_stored(Event.objects.get().payload, payload)
 
 
-def test_the_payloads_of_a_batch_are_stored_letter_for_letter(shop: Program):
+def test_the_payloads_of_a_batch_are_stored_exactly_as_written(shop: Program):
     events = " , ".join(f'{{"event_type":"a.b","payload":{payload} }}' for payload in PAYLOADS)
 
     assert shop.send("POST", "/events/batch", f'{{"events": [ {events} ] }}'.encode()).status_code == 200
@@ -142,7 +142,7 @@ def test_the_payloads_of_a_batch_are_stored_letter_for_letter(shop: Program):
         (b'{"event_type":"a","payload":NaN}', "payload"),
         (b'{"event_type":"a","payload":{"x":1,"x":1}}', "payload"),
         (b'{"event_type":"a","payload":' + b"9" * 10_000 + b"}", "payload"),
-        (b'{"event_type":"a","payload":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "payload"),
+        (b'{"event_type":"a","payload":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "body"),
         (b'{"event_type":"a","payload":' + b"[" * 100_000, "body"),
         (b'{"event_type":"a","payload":"\xff"}', "body"),
         (b"\xef\xbb\xbf{}", "body"),
@@ -152,79 +152,79 @@ def test_the_payloads_of_a_batch_are_stored_letter_for_letter(shop: Program):
         (b'{"event_type":"a","payload":1,"correlation_id":Infinity}', "correlation_id"),
     ],
 )
-def test_what_is_wrong_is_named_and_nothing_is_stored(shop: Program, body: bytes, field: str):
-    answer = shop.send("POST", "/events", body)
+def test_an_invalid_field_is_named_and_nothing_is_stored(shop: Program, body: bytes, field: str):
+    response = shop.send("POST", "/events", body)
 
-    assert answer.status_code == 422, answer.content
-    assert fields(answer) == [field]
+    assert response.status_code == 422, response.content
+    assert fields(response) == [field]
     assert nothing_stored()
 
 
-def test_a_key_of_the_greatest_length_is_stored_and_a_longer_one_sinks_only_its_own_event(shop: Program):
-    answer = shop.post("/events/batch", {"events": [event(payload={"k" * (65_534 + n): n}) for n in range(3)]})
+def test_an_object_key_of_maximum_length_is_stored_and_a_longer_one_refuses_only_its_event(shop: Program):
+    response = shop.post("/events/batch", {"events": [event(payload={"k" * (65_534 + n): n}) for n in range(3)]})
 
-    assert [result["status"] for result in answer.json()["results"]] == [201, 201, 422]
+    assert [result["status"] for result in response.json()["results"]] == [201, 201, 422]
     assert [list(json.loads(stored.payload).values()) for stored in Event.objects.order_by("id")] == [[0], [1]]
 
 
-def test_the_hubs_own_event_types_are_forbidden(shop: Program, hub_wide: Program):
+def test_reserved_event_types_are_forbidden(shop: Program, hub_wide: Program):
     for sender in (shop, hub_wide):
-        answer = sender.post("/events", event(event_type="saga.completed"))
-        assert answer.status_code == 403
-        assert fields(answer) == ["event_type"]
+        response = sender.post("/events", event(event_type="saga.completed"))
+        assert response.status_code == 403
+        assert fields(response) == ["event_type"]
     assert nothing_stored()
 
 
-def test_a_payload_of_exactly_the_limit_is_taken_and_one_byte_more_is_too_large(shop: Program):
+def test_a_payload_of_the_maximum_size_is_accepted_and_one_byte_more_is_too_large(shop: Program):
     text = "x" * (MAX_BYTES - 2)
 
     assert shop.post("/events", event(payload=text)).status_code == 201
-    answer = shop.post("/events", event(payload=text + "x"))
-    assert answer.status_code == 413
-    assert fields(answer) == ["payload"]
+    response = shop.post("/events", event(payload=text + "x"))
+    assert response.status_code == 413
+    assert fields(response) == ["payload"]
     assert Event.objects.count() == 1
 
 
-def test_a_body_that_says_it_is_too_long_is_not_read(shop: Program):
-    answer = shop.send("POST", "/events", b" " * (MAX_BYTES + 8 * 1024 + 1))
+def test_a_body_with_a_too_large_content_length_is_not_read(shop: Program):
+    response = shop.send("POST", "/events", b" " * (MAX_BYTES + 8 * 1024 + 1))
 
-    assert answer.status_code == 413
-    assert fields(answer) == ["body"]
+    assert response.status_code == 413
+    assert fields(response) == ["body"]
 
 
 @pytest.mark.parametrize(
     "content_type",
     ["application/x-www-form-urlencoded", "application/json; charset=latin-1", "application/jsonx", ""],
 )
-def test_anything_but_json_is_refused_with_advice(shop: Program, content_type: str):
-    answer = shop.send("POST", "/events", json.dumps(event()).encode(), content_type)
+def test_a_content_type_other_than_json_is_refused(shop: Program, content_type: str):
+    response = shop.send("POST", "/events", json.dumps(event()).encode(), content_type)
 
-    assert answer.status_code == 415
-    assert "Content-Type: application/json" in answer.json()["detail"]
+    assert response.status_code == 415
+    assert "Content-Type: application/json" in response.json()["detail"]
     assert nothing_stored()
 
 
 @pytest.mark.parametrize(("encoding", "packed"), [("gzip", True), ("gzip", False), ("identity, gzip", True)])
-def test_an_encoded_body_is_refused_by_the_header_that_says_so(shop: Program, encoding: str, packed: bool):
+def test_an_encoded_body_is_refused(shop: Program, encoding: str, packed: bool):
     body = json.dumps(event()).encode()
 
-    answer = shop.send("POST", "/events", gzip.compress(body) if packed else body, Content_Encoding=encoding)
+    response = shop.send("POST", "/events", gzip.compress(body) if packed else body, Content_Encoding=encoding)
 
-    assert answer.status_code == 415
-    assert "Content-Encoding" in answer.json()["detail"]
-    assert "unencoded" in answer.json()["detail"]
-    assert answer["Accept-Encoding"] == "identity"
+    assert response.status_code == 415
+    assert "Content-Encoding" in response.json()["detail"]
+    assert "unencoded" in response.json()["detail"]
+    assert response["Accept-Encoding"] == "identity"
     assert nothing_stored()
 
 
 @pytest.mark.parametrize("encoding", ["Identity", ""])
-def test_a_body_that_says_it_is_not_encoded_is_taken(shop: Program, encoding: str):
+def test_a_body_with_identity_encoding_is_accepted(shop: Program, encoding: str):
     assert shop.send("POST", "/events", json.dumps(event()).encode(), Content_Encoding=encoding).status_code == 201
 
 
-def test_a_batch_gives_a_result_for_each_and_a_bad_one_does_not_sink_the_others(shop: Program):
+def test_a_batch_returns_a_result_per_event_and_stores_the_valid_ones(shop: Program):
     shop.post("/events", event(external_id="before"))
-    deep = "[" * 50_000 + "]" * 50_000
+    deep = "[" * 500 + "]" * 500
     items = [
         json.dumps(event(external_id="a")),
         json.dumps(event(external_id="before")),
@@ -241,9 +241,9 @@ def test_a_batch_gives_a_result_for_each_and_a_bad_one_does_not_sink_the_others(
         json.dumps(event()),
     ]
 
-    answer = shop.send("POST", "/events/batch", f'{{"events":[{",".join(items)}]}}'.encode())
+    response = shop.send("POST", "/events/batch", f'{{"events":[{",".join(items)}]}}'.encode())
 
-    results = answer.json()["results"]
+    results = response.json()["results"]
     assert [result["status"] for result in results] == [201, 200, 409, 403, 422, 413, 200, 409, 422, 422, 422, 201, 201]
     assert results[0]["uid"] == results[6]["uid"] == results[7]["problem"]["uid"]
     assert results[4]["problem"]["errors"][0]["field"] == "events[4].payload"
@@ -264,16 +264,17 @@ def test_a_batch_gives_a_result_for_each_and_a_bad_one_does_not_sink_the_others(
         (b'{"events":{}}', "events"),
         (b'{"events":[]}', "events"),
         (b'{"events":[1]', "body"),
+        (b'{"events":[' + b"[" * 100_000 + b"]" * 100_000 + b"]}", "body"),
         (b'{"events":[1],"more":1}', "body"),
         (b'{"events":[1],"events":[1]}', "events"),
         (b'{"events":[' + b"1," * 1000 + b"1]}", "events"),
     ],
 )
-def test_a_batch_that_is_none_is_refused_whole(shop: Program, body: bytes, field: str):
-    answer = shop.send("POST", "/events/batch", body)
+def test_an_invalid_batch_is_refused_as_a_whole(shop: Program, body: bytes, field: str):
+    response = shop.send("POST", "/events/batch", body)
 
-    assert answer.status_code == 422, answer.content
-    assert fields(answer) == [field]
+    assert response.status_code == 422, response.content
+    assert fields(response) == [field]
     assert nothing_stored()
 
 
@@ -282,13 +283,13 @@ def test_a_thousand_events_take_few_statements(shop: Program, django_assert_max_
 
     # The key, its last use, its allowance twice; the events in two pieces, each inserted and read.
     with django_assert_max_num_queries(14):
-        answer = shop.post("/events/batch", {"events": events})
+        response = shop.post("/events/batch", {"events": events})
 
-    assert {result["status"] for result in answer.json()["results"]} == {201}
+    assert {result["status"] for result in response.json()["results"]} == {201}
     assert Event.objects.count() == 1000
 
 
-def test_a_batch_longer_than_the_setting_is_too_large(shop: Program, hub_settings: Callable[..., None]):
+def test_a_batch_larger_than_the_setting_is_refused(shop: Program, hub_settings: Callable[..., None]):
     hub_settings(api_batch_bytes=2000)
 
     assert shop.post("/events/batch", {"events": [event(payload="x" * 2000)]}).status_code == 413
@@ -308,7 +309,7 @@ def test_an_event_is_shown_with_its_deliveries(shop: Program):
     assert shown["deliveries_next"] is None
 
 
-def test_another_producers_event_is_not_there(shop: Program, hub_wide: Program, program: Callable[..., Program]):
+def test_another_producers_event_is_not_found(shop: Program, hub_wide: Program, program: Callable[..., Program]):
     uid = shop.post("/events", event()).json()["uid"]
 
     assert program("other", "read", source="other").get(f"/events/{uid}").status_code == 404

@@ -59,7 +59,7 @@ OPERATIONS = [
 ]
 
 
-def test_every_operation_is_in_the_table_above():
+def test_every_operation_is_in_the_table_of_scopes():
     from api.application import api
 
     documented = {
@@ -77,7 +77,7 @@ def test_every_operation_is_in_the_table_above():
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_an_operation_opens_to_its_own_scope_only(program: Callable[..., Program], scope: str):
+def test_an_operation_requires_its_scope(program: Callable[..., Program], scope: str):
     others = program("others", *(SCOPES.keys() - {scope}))
     own = program("own", scope)
     bound = program("bound", *(SCOPES.keys() - set(HUB_WIDE)), source="shop")
@@ -93,11 +93,11 @@ def test_an_operation_opens_to_its_own_scope_only(program: Callable[..., Program
             assert (bound.send(method, path, b"{}").status_code == 403) is hub_wide, path
 
 
-def test_without_a_key_every_operation_gives_the_same_answer():
+def test_without_a_key_every_operation_returns_the_same_401():
     for method, path, *_ in OPERATIONS:
-        answer = Program("").send(method, path, b"{}")
-        assert answer.status_code == 401, path
-        assert answer["WWW-Authenticate"].startswith("Bearer"), path
+        response = Program("").send(method, path, b"{}")
+        assert response.status_code == 401, path
+        assert response["WWW-Authenticate"].startswith("Bearer"), path
 
 
 @pytest.fixture
@@ -127,24 +127,24 @@ def wrong_keys(valid: str) -> list[str]:
     ]
 
 
-def test_a_wrong_key_learns_nothing_and_costs_the_same_statements(valid: str, django_assert_num_queries: Any):
-    answers = []
+def test_every_wrong_key_gets_the_same_response_after_the_same_statements(valid: str, django_assert_num_queries: Any):
+    responses = []
     for text in wrong_keys(valid):
         with django_assert_num_queries(1 if text else 0):
-            answers.append(Program(text).get("/deliveries"))
+            responses.append(Program(text).get("/deliveries"))
 
-    assert {answer.status_code for answer in answers} == {401}
-    assert len({answer.content for answer in answers}) == 1
+    assert {response.status_code for response in responses} == {401}
+    assert len({response.content for response in responses}) == 1
 
 
 @pytest.mark.parametrize("scheme", ["Basic", ""])
-def test_a_key_under_another_scheme_is_no_key(valid: str, scheme: str):
-    answer = Client().get("/api/v1/deliveries", headers={"Authorization": f"{scheme} {valid}".strip()})
+def test_a_key_in_another_authentication_scheme_is_refused(valid: str, scheme: str):
+    response = Client().get("/api/v1/deliveries", headers={"Authorization": f"{scheme} {valid}".strip()})
 
-    assert answer.status_code == 401
+    assert response.status_code == 401
 
 
-def test_a_revoked_key_opens_nothing_from_then_on(program: Callable[..., Program]):
+def test_a_revoked_key_is_refused(program: Callable[..., Program]):
     sender = program("sender", "read")
     assert sender.get("/deliveries").status_code == 200
 
@@ -154,7 +154,7 @@ def test_a_revoked_key_opens_nothing_from_then_on(program: Callable[..., Program
     assert not keys.revoke(ApiKey.objects.get(), by="tests")
 
 
-def test_an_expired_key_opens_nothing(program: Callable[..., Program]):
+def test_an_expired_key_is_refused(program: Callable[..., Program]):
     sender = program("sender", "read", expires_at=clock.now() + timedelta(hours=1))
     assert sender.get("/deliveries").status_code == 200
 
@@ -203,7 +203,7 @@ def test_a_key_cannot_be_read_from_the_database(valid: str):
         ({"events_per_second": 100_001}, "events_per_second"),
     ],
 )
-def test_a_key_that_makes_no_sense_is_refused(options: dict[str, Any], field: str):
+def test_an_invalid_key_is_not_created(options: dict[str, Any], field: str):
     with pytest.raises(keys.InvalidKey) as caught:
         keys.create(**{"name": "x", "scopes": ["read"], "by": "tests"} | options)
 
@@ -211,23 +211,23 @@ def test_a_key_that_makes_no_sense_is_refused(options: dict[str, Any], field: st
     assert not ApiKey.objects.exists()
 
 
-def test_a_key_that_has_expired_before_it_is_made_is_refused():
-    with pytest.raises(keys.InvalidKey, match="expires_at must be a time to come"):
+def test_a_new_key_must_expire_in_the_future():
+    with pytest.raises(keys.InvalidKey, match="expires_at must be in the future"):
         keys.create("x", ["read"], by="tests", expires_at=clock.now())
 
 
-def test_two_keys_cannot_have_one_name(valid: str):
+def test_key_names_are_unique(valid: str):
     with pytest.raises(keys.InvalidKey, match="is taken"):
         keys.create("valid", ["read"], by="tests")
     assert ApiKey.objects.count() == 1
 
 
 @pytest.mark.parametrize("method", ["PUT", "OPTIONS"])
-def test_a_method_that_is_not_there_is_a_problem_that_names_those_that_are(method: str):
-    answer = Program("").send(method, "/subscriptions", b"")
+def test_a_wrong_method_is_a_problem_that_names_the_allowed_ones(method: str):
+    response = Program("").send(method, "/subscriptions", b"")
 
-    assert answer.status_code == 405
-    assert answer["Allow"] == "GET, POST"
+    assert response.status_code == 405
+    assert response["Allow"] == "GET, POST"
 
 
 @pytest.mark.parametrize(
@@ -241,14 +241,14 @@ def test_a_method_that_is_not_there_is_a_problem_that_names_those_that_are(metho
         ("get", "/v1/deliveries/1/x"),
     ],
 )
-def test_an_address_that_is_not_there_is_a_problem_too(method: str, path: str):
-    answer = getattr(Client(enforce_csrf_checks=True), method)(f"/api{path}")
+def test_an_unknown_url_is_a_problem(method: str, path: str):
+    response = getattr(Client(enforce_csrf_checks=True), method)(f"/api{path}")
 
-    assert answer.status_code == 404
-    assert answer["Content-Type"] == "application/problem+json"
+    assert response.status_code == 404
+    assert response["Content-Type"] == "application/problem+json"
 
 
-def test_a_fault_of_the_hub_tells_nothing_of_itself(
+def test_an_unexpected_error_reveals_nothing(
     hub_wide: Program, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     def break_down(*args: Any) -> None:
@@ -257,16 +257,16 @@ def test_a_fault_of_the_hub_tells_nothing_of_itself(
     # There is no real fault to be had: whatever is known of is mended.
     monkeypatch.setattr("api.events.publish_many", break_down)
 
-    answer = hub_wide.post("/events", EVENT)
+    response = hub_wide.post("/events", EVENT)
 
-    assert answer.status_code == 500
-    assert b"canary" not in answer.content
-    assert b"RuntimeError" not in answer.content
+    assert response.status_code == 500
+    assert b"canary" not in response.content
+    assert b"RuntimeError" not in response.content
     assert "canary" not in caplog.text
     assert "api_failed" in caplog.text
 
 
-def test_the_documentation_holds_nothing_from_another_host():
+def test_the_documentation_loads_nothing_from_other_hosts():
     page = Client().get("/api/docs")
 
     assert page.status_code == 200

@@ -34,7 +34,7 @@ def key(program: Callable[..., Program]) -> Callable[[int], Caller]:
 
 def forget() -> None:
     """Be another process."""
-    limits._purses.clear()
+    limits._buckets.clear()
 
 
 def spent(caller: Caller, events: int) -> bool:
@@ -50,13 +50,13 @@ def later(caller: Caller, seconds: float) -> Caller:
     return Caller(caller.key, caller.now + timedelta(seconds=seconds))
 
 
-def test_ten_seconds_worth_may_come_at_once_and_not_one_more(key: Callable[[int], Caller]):
+def test_a_burst_is_limited_to_ten_seconds_worth(key: Callable[[int], Caller]):
     caller = key(5)
 
     assert [spent(caller, 1) for _ in range(51)] == [True] * 50 + [False]
 
 
-def test_afterwards_the_rate_is_what_passes(key: Callable[[int], Caller]):
+def test_after_a_burst_events_pass_at_the_rate(key: Callable[[int], Caller]):
     caller = key(5)
     assert spent(caller, 50)
 
@@ -65,27 +65,27 @@ def test_afterwards_the_rate_is_what_passes(key: Callable[[int], Caller]):
     assert [spent(later(caller, 1000), 50), spent(later(caller, 1000), 1)] == [True, False]
 
 
-def test_several_processes_share_one_allowance(key: Callable[[int], Caller]):
+def test_several_processes_share_the_limit(key: Callable[[int], Caller]):
     caller, passed = key(20), 0
     processes: list[dict[int, Any]] = [{}, {}, {}]
 
     for turn in range(300):
-        limits._purses.clear()
-        limits._purses.update(processes[turn % 3])
+        limits._buckets.clear()
+        limits._buckets.update(processes[turn % 3])
         passed += spent(caller, 1)
-        processes[turn % 3] = dict(limits._purses)
+        processes[turn % 3] = dict(limits._buckets)
 
     assert passed == 200
 
 
-def test_a_busy_key_costs_a_statement_now_and_then(key: Callable[[int], Caller], django_assert_num_queries: Any):
+def test_a_busy_key_takes_few_statements(key: Callable[[int], Caller], django_assert_num_queries: Any):
     caller = key(1000)
 
     with django_assert_num_queries(5):  # a tenth of a second's worth, a hundred, at a time
         assert all(spent(caller, 1) for _ in range(500))
 
 
-def test_a_key_that_is_refused_costs_nothing_until_something_could_pass(
+def test_a_refused_key_takes_no_statements_until_an_event_could_pass(
     key: Callable[[int], Caller], django_assert_num_queries: Any
 ):
     caller = key(1)
@@ -96,7 +96,7 @@ def test_a_key_that_is_refused_costs_nothing_until_something_could_pass(
         assert not any(spent(caller, 1) for _ in range(100))
 
 
-def test_a_batch_larger_than_the_whole_allowance_passes_and_is_paid_for_afterwards(key: Callable[[int], Caller]):
+def test_a_batch_larger_than_the_allowance_passes_and_the_next_event_waits(key: Callable[[int], Caller]):
     caller = key(10)
 
     assert spent(caller, 1000)
@@ -104,7 +104,7 @@ def test_a_batch_larger_than_the_whole_allowance_passes_and_is_paid_for_afterwar
     assert spent(later(caller, 91), 1)
 
 
-def test_two_batches_that_fit_only_one_after_the_other(key: Callable[[int], Caller]):
+def test_a_smaller_batch_passes_after_a_refused_one(key: Callable[[int], Caller]):
     caller = key(100)
 
     assert spent(caller, 900)
@@ -112,16 +112,16 @@ def test_two_batches_that_fit_only_one_after_the_other(key: Callable[[int], Call
     assert spent(caller, 100), "a smaller one still fits"
 
 
-def test_too_many_events_are_told_when_to_come_back_and_nothing_is_stored(program: Callable[..., Program]):
+def test_too_many_events_get_429_with_retry_after_and_nothing_is_stored(program: Callable[..., Program]):
     sender = program("sender", "events:write", events_per_second=1)
     # More than the whole allowance: eleven seconds must pass until one more may come.
     assert sender.post("/events/batch", {"events": [EVENT] * 20}).status_code == 200
 
-    answer = sender.post("/events", EVENT)
+    response = sender.post("/events", EVENT)
     batch = sender.post("/events/batch", {"events": [EVENT] * 5})
 
-    assert answer.status_code == batch.status_code == 429
-    assert 1 <= int(answer["Retry-After"]) <= 11
+    assert response.status_code == batch.status_code == 429
+    assert 1 <= int(response["Retry-After"]) <= 11
     assert Event.objects.count() == 20
     ApiKey.objects.update(spent_until=F("spent_until") - 11 * limits.SECOND)  # as if this time had passed
     forget()
@@ -136,7 +136,7 @@ def test_a_batch_counts_each_of_its_events(program: Callable[..., Program]):
     assert Event.objects.count() == 10
 
 
-def test_the_default_is_a_setting(program: Callable[..., Program], hub_settings: Callable[..., None]):
+def test_the_default_limit_is_a_setting(program: Callable[..., Program], hub_settings: Callable[..., None]):
     hub_settings(api_events_per_second=1)
     sender = program("sender", "events:write")
 

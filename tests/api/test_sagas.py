@@ -75,7 +75,7 @@ def test_a_definition_that_was_changed_although_it_is_used_is_named_with_what_to
     [error] = used_definitions_are_as_they_were(databases=["default"])
     for answer in answers:
         assert (answer.status_code, answer["Content-Type"]) == (503, "application/problem+json")
-        assert answer.json()["detail"] == f"Workflows cannot be followed at the moment: {error.msg}"
+        assert answer.json()["detail"] == f"Workflows are unavailable: {error.msg}"
         assert "order_submission version 1 (mine.toml): version has sagas and was changed since" in error.msg
         assert answer["Retry-After"] == "5"
     assert (Instance.objects.count(), Fact.objects.count()) == (1, before)
@@ -373,7 +373,7 @@ def test_a_header_that_is_not_ascii_is_told_the_field_that_takes_it(hub_wide: Pr
     assert refused.status_code == 422
     [error] = refused.json()["errors"]
     assert error["field"] == "Idempotency-Key"
-    assert error["message"].endswith("others go into idempotency_key")
+    assert error["message"].endswith("use idempotency_key for others")
     assert verb(hub_wide, saga, "step", "schlüssel", step="payment").status_code == 201
 
 
@@ -664,7 +664,7 @@ def test_a_key_of_a_producer_tells_but_does_not_look_nor_operate(program: Callab
     assert verb(service, saga, "step", "k", step="payment").status_code == 201
     refused = service.get(f"/sagas/{saga.saga_id}")
     assert refused.status_code == 403
-    assert "workflows are the whole hub's" in refused.json()["detail"]
+    assert "use a key without a source for workflows" in refused.json()["detail"]
     assert verb(service, saga, "close", "k2", reason="r").status_code == 403
 
 

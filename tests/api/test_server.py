@@ -35,23 +35,23 @@ def test_two_hundred_posts_of_one_event_from_twenty_connections_store_it_once(
     web: WebServer, authorization: dict[str, str]
 ):
     def send(connection: int) -> list[tuple[int, str, float]]:
-        answers = []
+        responses = []
         with requests.Session() as session:
             for _ in range(10):
                 begun = time.monotonic()
-                answer = session.post(
+                response = session.post(
                     f"{web.url}/api/v1/events", json=EVENT | {"external_id": "one"}, headers=authorization, timeout=30
                 )
-                answers.append((answer.status_code, answer.json()["uid"], time.monotonic() - begun))
-        return answers
+                responses.append((response.status_code, response.json()["uid"], time.monotonic() - begun))
+        return responses
 
     with ThreadPoolExecutor(20) as connections:
-        answers = [answer for answers in connections.map(send, range(20)) for answer in answers]
+        responses = [response for responses in connections.map(send, range(20)) for response in responses]
 
-    assert Counter(status for status, *_ in answers) == {201: 1, 200: 199}
-    assert len({uid for _, uid, _ in answers}) == 1
+    assert Counter(status for status, *_ in responses) == {201: 1, 200: 199}
+    assert len({uid for _, uid, _ in responses}) == 1
     assert Event.objects.count() == RoutingInbox.objects.count() == 1
-    assert max(duration for *_, duration in answers) < 10.0, "no lock was waited for until its time-out"
+    assert max(duration for *_, duration in responses) < 10.0, "no lock was waited for until its time-out"
 
 
 def test_batches_with_the_same_events_in_opposite_order_store_each_once(web: WebServer, authorization: dict[str, str]):
@@ -59,21 +59,21 @@ def test_batches_with_the_same_events_in_opposite_order_store_each_once(web: Web
 
     def send(turn: int) -> list[int]:
         given = events[:: 1 if turn % 2 else -1]
-        answer = requests.post(
+        response = requests.post(
             f"{web.url}/api/v1/events/batch", json={"events": given}, headers=authorization, timeout=60
         )
-        assert answer.status_code == 200, answer.text
-        return [result["status"] for result in answer.json()["results"]]
+        assert response.status_code == 200, response.text
+        return [result["status"] for result in response.json()["results"]]
 
     with ThreadPoolExecutor(8) as connections:
-        statuses = Counter(status for answer in connections.map(send, range(8)) for status in answer)
+        statuses = Counter(status for response in connections.map(send, range(8)) for status in response)
 
     assert statuses == {201: 300, 200: 7 * 300}
     assert Event.objects.count() == 300
 
 
 def exchange(web: WebServer, head: str, *pieces: bytes) -> tuple[int, str]:
-    """Sends exactly this; returns the answer's status and text, which may come before all has been sent."""
+    """Sends exactly this; returns the response's status and text, which may come before all has been sent."""
     with socket.create_connection(("127.0.0.1", web.port), timeout=30) as connection:
         try:
             connection.sendall(head.replace("\n", "\r\n").encode())
@@ -81,13 +81,13 @@ def exchange(web: WebServer, head: str, *pieces: bytes) -> tuple[int, str]:
                 connection.sendall(piece)
         except (BrokenPipeError, ConnectionResetError):
             pass  # it has heard enough
-        answer = b""
-        while b"\r\n\r\n" not in answer or b"}" not in answer:
+        response = b""
+        while b"\r\n\r\n" not in response or b"}" not in response:
             received = connection.recv(65536)
             if not received:
                 break
-            answer += received
-    text = answer.decode()
+            response += received
+    text = response.decode()
     return int(text.split()[1]), text
 
 
@@ -103,7 +103,7 @@ def chunks(body: bytes, size: int) -> Iterator[bytes]:
     yield b"0\r\n\r\n"
 
 
-def test_a_body_in_chunks_is_read_like_any_other(web: WebServer, authorization: dict[str, str]):
+def test_a_chunked_body_is_read(web: WebServer, authorization: dict[str, str]):
     body = json.dumps(EVENT).encode()
 
     status, _ = exchange(web, head(authorization, "Transfer-Encoding: chunked"), *chunks(body, 7))
@@ -120,24 +120,24 @@ def test_a_body_in_chunks_is_read_like_any_other(web: WebServer, authorization: 
         ["Transfer-Encoding: gzip, chunked"],
     ],
 )
-def test_an_encoded_body_is_refused_unread(more: list[str], web: WebServer, authorization: dict[str, str]):
+def test_an_encoded_body_is_refused_without_reading_it(more: list[str], web: WebServer, authorization: dict[str, str]):
     body = gzip.compress(json.dumps(EVENT).encode())
 
     status, text = exchange(web, head(authorization, *more), *chunks(body, 7))
 
     assert status == 415
-    assert "send it unencoded" in text
+    assert "send the body unencoded" in text
     assert not Event.objects.exists()
 
 
-def test_a_body_that_says_it_is_too_long_is_refused_before_it_is_sent(web: WebServer, authorization: dict[str, str]):
+def test_a_too_large_content_length_is_refused_before_the_body_is_sent(web: WebServer, authorization: dict[str, str]):
     status, text = exchange(web, head(authorization, f"Content-Length: {10**12}"))
 
     assert status == 413
     assert "application/problem+json" in text
 
 
-def test_a_body_in_chunks_without_end_is_refused_at_its_bound(web: WebServer, authorization: dict[str, str]):
+def test_an_endless_chunked_body_is_refused_at_the_limit(web: WebServer, authorization: dict[str, str]):
     endless = (piece for piece in chunks(b" " * (8 * TOO_LONG), 64 * 1024))
 
     status, text = exchange(web, head(authorization, "Transfer-Encoding: chunked"), *endless)
@@ -155,11 +155,11 @@ def test_a_body_in_chunks_without_end_is_refused_at_its_bound(web: WebServer, au
         b"2\r\n{}\r\n0\r\nno trailer\r\n\r\n",
     ],
 )
-def test_chunks_that_are_none_are_the_senders_fault(broken: bytes, web: WebServer, authorization: dict[str, str]):
+def test_malformed_chunks_are_a_bad_request(broken: bytes, web: WebServer, authorization: dict[str, str]):
     status, text = exchange(web, head(authorization, "Transfer-Encoding: chunked"), broken)
 
     assert status == 400
-    assert "did not arrive whole" in text
+    assert "body is incomplete" in text
     assert not Event.objects.exists()
 
 
@@ -173,7 +173,7 @@ def test_chunks_that_are_none_are_the_senders_fault(broken: bytes, web: WebServe
     ],
     ids=str,
 )
-def test_what_the_web_server_itself_refuses_gets_its_plain_page_as_documented(
+def test_requests_that_the_web_server_refuses_get_its_html_page(
     more: list[str], status: int, web: WebServer, authorization: dict[str, str]
 ):
     answered, text = exchange(web, head(authorization, *more), b"{}")
@@ -182,24 +182,24 @@ def test_what_the_web_server_itself_refuses_gets_its_plain_page_as_documented(
     assert not Event.objects.exists()
 
 
-def test_a_body_shorter_than_it_says_stores_nothing(web: WebServer, authorization: dict[str, str]):
+def test_a_truncated_body_stores_nothing(web: WebServer, authorization: dict[str, str]):
     body = json.dumps(EVENT).encode()
     with socket.create_connection(("127.0.0.1", web.port), timeout=30) as connection:
         connection.sendall(head(authorization, "Content-Length: 10000").replace("\n", "\r\n").encode() + body)
         connection.shutdown(socket.SHUT_WR)
-        answer = connection.recv(65536)
+        response = connection.recv(65536)
 
-    assert answer.split()[1] == b"400"
+    assert response.split()[1] == b"400"
     assert not Event.objects.exists()
 
 
-def test_a_host_that_is_not_served_is_a_problem(web: WebServer, authorization: dict[str, str]):
-    answer: Any = requests.get(
+def test_an_unknown_host_is_a_problem(web: WebServer, authorization: dict[str, str]):
+    response: Any = requests.get(
         f"{web.url}/api/v1/deliveries", headers={**authorization, "Host": "elsewhere.example"}, timeout=30
     )
 
-    assert answer.status_code == 400
-    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert response.status_code == 400
+    assert response.headers["Content-Type"] == "application/problem+json"
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_host_that_is_not_served_is_a_problem(web: WebServer, authorization: d
         "application/json; charset*=unicode_escape''%5Cud800",
     ],
 )
-def test_a_content_type_that_cannot_be_read_is_the_senders_fault(content_type: str, web: WebServer):
+def test_a_malformed_content_type_is_refused(content_type: str, web: WebServer):
     before = len(web.log)
     sent = {"Content-Type": content_type}
 
@@ -228,8 +228,8 @@ def test_a_content_type_that_cannot_be_read_is_the_senders_fault(content_type: s
     assert (problem.status_code, problem.headers["Content-Type"]) == (400, "application/problem+json")
     assert problem.json()["status"] == 400
     assert "Content-Type" in problem.json()["detail"]
-    assert {answer.status_code for answer in plain} == {400}
-    assert {answer.headers["Content-Type"] for answer in plain} == {"text/plain; charset=utf-8"}
-    assert {answer.text for answer in plain} == {"", f"{problem.json()['detail']}\n"}
+    assert {response.status_code for response in plain} == {400}
+    assert {response.headers["Content-Type"] for response in plain} == {"text/plain; charset=utf-8"}
+    assert {response.text for response in plain} == {"", f"{problem.json()['detail']}\n"}
     assert web.log[before:] == ""
     assert requests.get(f"{web.url}/healthz", timeout=30).status_code == 200

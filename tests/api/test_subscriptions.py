@@ -28,11 +28,11 @@ pytestmark = pytest.mark.django_db
 NEW = {"event_type": "order.created", "callback_url": "https://hooks.example.com/x"}
 
 
-def errors(answer: Any) -> list[str]:
-    return [error["field"] for error in answer.json()["errors"]]
+def errors(response: Any) -> list[str]:
+    return [error["field"] for error in response.json()["errors"]]
 
 
-def test_a_new_subscription_shows_its_secret_once_and_is_not_verified(hub_wide: Program):
+def test_a_new_subscription_returns_its_secret_once_and_is_not_verified(hub_wide: Program):
     given = NEW | {
         "description": "the till",
         "max_retry_limit": 5,
@@ -56,7 +56,7 @@ def test_a_new_subscription_shows_its_secret_once_and_is_not_verified(hub_wide: 
     assert "abcdef" not in str(shown)
 
 
-def test_the_same_again_is_a_conflict_that_names_the_first(hub_wide: Program):
+def test_a_duplicate_subscription_is_a_conflict_that_names_the_first(hub_wide: Program):
     first = hub_wide.post("/subscriptions", NEW).json()["id"]
 
     again = hub_wide.post("/subscriptions", NEW | {"callback_url": "https://HOOKS.example.com:443/x"})
@@ -93,15 +93,15 @@ def test_the_same_again_is_a_conflict_that_names_the_first(hub_wide: Program):
         ({"verified": True}, "verified"),
     ],
 )
-def test_what_is_wrong_is_named_and_nothing_is_stored(hub_wide: Program, change: dict[str, Any], field: str):
-    answer = hub_wide.post("/subscriptions", NEW | change)
+def test_an_invalid_field_is_named_and_nothing_is_stored(hub_wide: Program, change: dict[str, Any], field: str):
+    response = hub_wide.post("/subscriptions", NEW | change)
 
-    assert answer.status_code == 422, answer.content
-    assert errors(answer) == [field]
+    assert response.status_code == 422, response.content
+    assert errors(response) == [field]
     assert not Subscription.objects.exists()
 
 
-def test_a_change_touches_what_it_names_and_nothing_else(hub_wide: Program):
+def test_a_change_keeps_omitted_fields(hub_wide: Program):
     subscription: Any = SubscriptionFactory(description="before", max_retry_limit=7, base_delay=timedelta(seconds=3))
     path = f"/subscriptions/{subscription.pk}"
 
@@ -116,7 +116,7 @@ def test_a_change_touches_what_it_names_and_nothing_else(hub_wide: Program):
     assert hub_wide.patch(path, {"active": True}).json()["verified"]
 
 
-def test_another_address_has_to_be_verified_anew(hub_wide: Program):
+def test_a_new_url_must_be_verified(hub_wide: Program):
     subscription: Any = SubscriptionFactory()
 
     changed = hub_wide.patch(f"/subscriptions/{subscription.pk}", {"callback_url": "https://hooks.example.com/new"})
@@ -124,24 +124,24 @@ def test_another_address_has_to_be_verified_anew(hub_wide: Program):
     assert changed.json()["verified"] is False
 
 
-def test_a_change_into_another_subscription_is_a_conflict(hub_wide: Program):
+def test_a_change_to_an_existing_subscription_is_a_conflict(hub_wide: Program):
     one: Any = SubscriptionFactory()
     other: Any = SubscriptionFactory()
 
-    answer = hub_wide.patch(f"/subscriptions/{one.pk}", {"callback_url": other.callback_url})
+    response = hub_wide.patch(f"/subscriptions/{one.pk}", {"callback_url": other.callback_url})
 
-    assert answer.status_code == 409
+    assert response.status_code == 409
     one.refresh_from_db()
     assert one.callback_url != other.callback_url
 
 
-def test_null_is_no_value_for_what_must_have_one(hub_wide: Program):
+def test_null_is_refused_for_required_fields(hub_wide: Program):
     subscription: Any = SubscriptionFactory()
 
     for name in ("active", "event_type", "callback_url", "description", "headers"):
-        answer = hub_wide.patch(f"/subscriptions/{subscription.pk}", {name: None})
-        assert answer.status_code == 422, name
-        assert errors(answer) == [name]
+        response = hub_wide.patch(f"/subscriptions/{subscription.pk}", {name: None})
+        assert response.status_code == 422, name
+        assert errors(response) == [name]
 
 
 def test_subscriptions_are_listed_in_pages(hub_wide: Program):
@@ -162,7 +162,7 @@ def test_subscriptions_are_listed_in_pages(hub_wide: Program):
     assert [item["id"] for item in switched_off["items"]] == [numbers[3]]
 
 
-def test_a_secret_is_replaced_once_and_then_the_overlap_is_guarded(hub_wide: Program):
+def test_a_second_rotation_during_the_overlap_needs_force(hub_wide: Program):
     subscription: Any = SubscriptionFactory()
     path = f"/subscriptions/{subscription.pk}/rotate-secret"
     before = reveal(subscription)
@@ -171,14 +171,14 @@ def test_a_secret_is_replaced_once_and_then_the_overlap_is_guarded(hub_wide: Pro
     refused = hub_wide.post(path)
     forced = hub_wide.post(path, {"force": True, "signing_scheme": "v1a"})
 
-    assert [answer.status_code for answer in (rotated, refused, forced)] == [200, 409, 200]
+    assert [response.status_code for response in (rotated, refused, forced)] == [200, 409, 200]
     assert rotated.json()["secret"] != before
     assert rotated.json()["previous_secret_until"] is not None
     assert forced.json()["secret"].startswith("whpk_")
     assert forced.json()["signing_scheme"] == "v1a"
 
 
-def test_under_wrong_encryption_keys_nothing_is_made_or_replaced(hub_wide: Program, hub_settings: Any):
+def test_with_wrong_encryption_keys_nothing_is_created_or_rotated(hub_wide: Program, hub_settings: Any):
     subscription: Any = SubscriptionFactory()
     before = list(Subscription.objects.values())
     hub_settings(encryption_keys=(crypto.new_key(),))
@@ -187,13 +187,13 @@ def test_under_wrong_encryption_keys_nothing_is_made_or_replaced(hub_wide: Progr
     changed = hub_wide.patch(f"/subscriptions/{subscription.pk}", {"headers": {"X-A": "1"}})
     rotated = hub_wide.post(f"/subscriptions/{subscription.pk}/rotate-secret", {"force": True})
 
-    for answer in (made, changed, rotated):
-        assert answer.status_code == 409
-        assert "none of WEBHOOKHUB_ENCRYPTION_KEYS opens" in answer.json()["detail"]
+    for response in (made, changed, rotated):
+        assert response.status_code == 409
+        assert "none of WEBHOOKHUB_ENCRYPTION_KEYS opens" in response.json()["detail"]
     assert list(Subscription.objects.values()) == before
 
 
-def test_an_endpoint_is_verified_and_tried(hub_wide: Program, receiver: Receiver):
+def test_an_endpoint_is_verified_and_tested(hub_wide: Program, receiver: Receiver):
     made = hub_wide.post("/subscriptions", NEW | {"callback_url": receiver.url()}).json()
     path = f"/subscriptions/{made['id']}"
 
@@ -208,7 +208,7 @@ def test_an_endpoint_is_verified_and_tried(hub_wide: Program, receiver: Receiver
     assert [request.event_uid for request in receiver.received] == [tried["webhook_id"], failed["webhook_id"]]
 
 
-def test_what_is_not_there_is_not_found(hub_wide: Program):
+def test_a_missing_object_is_not_found(hub_wide: Program):
     for method, verb in [("GET", ""), ("PATCH", ""), *(("POST", f"/{v}") for v in ("verify", "test", "rotate-secret"))]:
         assert hub_wide.send(method, f"/subscriptions/99{verb}", b"{}").status_code == 404
     assert hub_wide.post("/subscriptions/99/backfill", {"since": "2026-01-01T00:00:00Z"}).status_code == 404
@@ -230,28 +230,28 @@ def iso(moment: Any) -> str:
 
 
 def fill(program: Program, subscription: Any, body: dict[str, Any]) -> list[dict[str, Any]]:
-    """All answers until there is no next."""
-    answers: list[dict[str, Any]] = []
+    """All responses until there is no next."""
+    responses: list[dict[str, Any]] = []
     while True:
-        answer = program.post(f"/subscriptions/{subscription.pk}/backfill", body)
-        assert answer.status_code == 200, answer.content
-        answers.append(answer.json())
-        if answers[-1]["next"] is None:
-            return answers
-        body = body | {"cursor": answers[-1]["next"]}
+        response = program.post(f"/subscriptions/{subscription.pk}/backfill", body)
+        assert response.status_code == 200, response.content
+        responses.append(response.json())
+        if responses[-1]["next"] is None:
+            return responses
+        body = body | {"cursor": responses[-1]["next"]}
 
 
 @pytest.mark.parametrize("limit", [1, 10_000])
-def test_past_events_of_its_type_are_delivered_once_to_a_subscription(hub_wide: Program, limit: int):
+def test_a_backfill_creates_one_delivery_per_past_event_of_the_type(hub_wide: Program, limit: int):
     events = past(10)
     past(3, event_type="order.paid")
     subscription: Any = SubscriptionFactory(max_retry_limit=4)
     routed: Any = SagaFactory(event=events[5], subscription=subscription, status="Completed", attempt_count=1)
 
-    answers = fill(hub_wide, subscription, {"since": iso(events[3].created_at), "limit": limit})
+    responses = fill(hub_wide, subscription, {"since": iso(events[3].created_at), "limit": limit})
 
-    assert sum(answer["examined"] for answer in answers) == 7
-    assert sum(answer["created"] for answer in answers) == 6
+    assert sum(response["examined"] for response in responses) == 7
+    assert sum(response["created"] for response in responses) == 6
     sagas = Saga.objects.filter(subscription=subscription)
     assert set(sagas.values_list("event_id", flat=True)) == {event.id for event in events[3:]}
     assert set(sagas.values_list("generation", flat=True)) == {0}
@@ -259,10 +259,10 @@ def test_past_events_of_its_type_are_delivered_once_to_a_subscription(hub_wide: 
     routed.refresh_from_db()
     assert routed.status == "Completed"
     again = fill(hub_wide, subscription, {"since": iso(events[3].created_at), "limit": limit})
-    assert sum(answer["created"] for answer in again) == 0
+    assert sum(response["created"] for response in again) == 0
 
 
-def test_a_backfill_ends_where_it_is_told(hub_wide: Program):
+def test_a_backfill_ends_at_until(hub_wide: Program):
     events = past(10)
     subscription: Any = SubscriptionFactory()
 
@@ -271,7 +271,7 @@ def test_a_backfill_ends_where_it_is_told(hub_wide: Program):
     assert fill(hub_wide, subscription, body)[0]["created"] == 6
 
 
-def test_the_router_and_a_backfill_make_one_delivery_of_an_event_between_them(hub_wide: Program):
+def test_router_and_backfill_create_one_delivery_per_event_together(hub_wide: Program):
     subscription: Any = SubscriptionFactory()
     EventFactory(created_at=clock.now() - timedelta(minutes=1))
     body = {"since": iso(clock.now() - timedelta(hours=1))}
@@ -282,14 +282,14 @@ def test_the_router_and_a_backfill_make_one_delivery_of_an_event_between_them(hu
 
 
 @pytest.mark.parametrize("state", [{"active": False}, {"verified": False}])
-def test_a_subscription_that_gets_no_deliveries_is_not_backfilled(hub_wide: Program, state: dict[str, bool]):
+def test_an_inactive_or_unverified_subscription_is_not_backfilled(hub_wide: Program, state: dict[str, bool]):
     past(3)
     subscription: Any = SubscriptionFactory(**state)
 
-    answer = hub_wide.post(f"/subscriptions/{subscription.pk}/backfill", {"since": "2026-01-01T00:00:00Z"})
+    response = hub_wide.post(f"/subscriptions/{subscription.pk}/backfill", {"since": "2026-01-01T00:00:00Z"})
 
-    assert answer.status_code == 409
-    assert "active and verified" in answer.json()["detail"]
+    assert response.status_code == 409
+    assert "active and verified" in response.json()["detail"]
     assert not Saga.objects.exists()
 
 
@@ -303,18 +303,16 @@ def test_a_subscription_that_gets_no_deliveries_is_not_backfilled(hub_wide: Prog
         ({"since": "2026-01-02T00:00:00Z", "cursor": "x"}, "cursor"),
     ],
 )
-def test_a_backfill_that_makes_no_sense_is_refused(hub_wide: Program, body: dict[str, Any], field: str):
+def test_an_invalid_backfill_request_is_refused(hub_wide: Program, body: dict[str, Any], field: str):
     subscription: Any = SubscriptionFactory()
 
-    answer = hub_wide.post(f"/subscriptions/{subscription.pk}/backfill", body)
+    response = hub_wide.post(f"/subscriptions/{subscription.pk}/backfill", body)
 
-    assert answer.status_code == 422
-    assert errors(answer) == [field]
+    assert response.status_code == 422
+    assert errors(response) == [field]
 
 
-def test_a_new_endpoint_receives_what_was_published_before_it(
-    hub_wide: Program, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_new_endpoint_receives_earlier_events(hub_wide: Program, receiver: Receiver, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(backfilling, "MOST_AT_ONCE", 3)
     past(4)
     made = hub_wide.post("/subscriptions", NEW | {"callback_url": receiver.url()}).json()
@@ -327,7 +325,7 @@ def test_a_new_endpoint_receives_what_was_published_before_it(
     assert received == {str(uid) for uid in Event.objects.values_list("uid", flat=True)}
 
 
-def test_headers_do_not_follow_a_subscription_to_another_host(hub_wide: Program):
+def test_headers_are_dropped_when_the_host_changes(hub_wide: Program):
     """Whoever may change an address could otherwise have values sent to it that are shown to nobody."""
     created = hub_wide.post("/subscriptions", NEW | {"headers": {"Authorization": "Bearer s3cret"}}).json()
     path = f"/subscriptions/{created['id']}"
@@ -344,7 +342,7 @@ def test_headers_do_not_follow_a_subscription_to_another_host(hub_wide: Program)
     assert (moved["callback_url"], moved["header_names"]) == ("https://other.example.com/x", [])
 
 
-def test_a_backfill_counts_only_what_it_has_made_itself(hub_wide: Program, monkeypatch: pytest.MonkeyPatch):
+def test_a_backfill_counts_only_its_own_deliveries(hub_wide: Program, monkeypatch: pytest.MonkeyPatch):
     events = past(3)
     subscription: Any = SubscriptionFactory()
     looked = create.routed_to
@@ -359,9 +357,7 @@ def test_a_backfill_counts_only_what_it_has_made_itself(hub_wide: Program, monke
     assert fill(hub_wide, subscription, {"since": iso(events[0].created_at)})[0]["created"] == 2
 
 
-def test_a_key_that_may_only_read_sees_no_value_of_an_addresss_query(
-    hub_wide: Program, program: Callable[..., Program]
-):
+def test_a_read_only_key_gets_no_query_values_of_a_url(hub_wide: Program, program: Callable[..., Program]):
     given = NEW | {"callback_url": "https://hooks.example.com/x?token=s3cret"}
     path = f"/subscriptions/{hub_wide.post('/subscriptions', given).json()['id']}"
     reader = program("reader", "read")

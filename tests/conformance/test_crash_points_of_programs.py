@@ -63,7 +63,7 @@ def to_use_a_key() -> Work:
 
 
 def to_spend() -> Work:
-    limits._purses.clear()  # a process remembers what it has taken for a key
+    limits._buckets.clear()  # a process remembers what it has taken for a key
     caller = keys.find(new_key())
     assert caller is not None
     return lambda: limits.consume(caller, 1)

@@ -57,6 +57,7 @@ LANES = (
     Lane("fuzz", MARIADB, ("tests/nightly/fuzz",), 4, "generated requests to the API"),
     Lane("pages", MARIADB, ("tests/nightly/pages",), 4, "every page of the console in the browser"),
     Lane("scale", MARIADB, ("tests/nightly/scale",), 4, "thousands of rows: memory of the audit, requeue in portions"),
+    Lane("packaging", SQLITE, ("tests/nightly/packaging",), 4, "both wheels, each in an empty environment", workers=1),
     Lane("demo", SQLITE, ("tests/nightly/demo",), 4, "`make run`, `make demo` and `make demo-workflows`"),
     Lane("receivers", SQLITE, ("tests/nightly/receivers",), 4, "receivers of docs/receivers.md that need a download"),
     Lane("bench", SQLITE, ("tests/nightly/bench",), 4, "a quick pass of the benchmarks"),

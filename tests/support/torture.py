@@ -19,9 +19,9 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def torture(folder: Path, *options: str) -> dict[str, Any]:
-    """The figures of a run in which every claim held. It starts its own server, to kill it."""
+    """The stats of a run in which every claim held. It starts its own server, to kill it."""
     done = run(folder, *options)
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads((folder / SUMMARY).read_text())
     assert not any(verdict["found"] for verdict in document["verdicts"])
-    return dict(document["figures"])
+    return dict(document["stats"])

@@ -12,26 +12,28 @@ from pathlib import Path
 from typing import Any
 
 from tools.bench import machine, plots, profiles
-from tools.bench.ground import Ground
+from tools.bench.context import Context
 from tools.bench.options import FULL, QUICK, Options
 from tools.bench.result import Result, table
 from tools.bench.scenarios import NAMES, run
-from tools.demo import stopping
+from tools.demo import signals
 
 
 def main() -> int:
     options = _options()
-    stopping.hear_signals()
+    signals.install()
     told = machine.about()
     print(machine.in_words(told), flush=True)
     results: list[Result] = []
-    with Ground(Options(QUICK if options.quick else FULL, options.mysqld, options.profile), options.minutes) as ground:
-        for result in run(ground, options.scenarios or NAMES):
+    with Context(
+        Options(QUICK if options.quick else FULL, options.mysqld, options.profile), options.minutes
+    ) as context:
+        for result in run(context, options.scenarios or NAMES):
             results.append(result)
             print(f"{table([result])}", flush=True)
-        if ground.has_server:
-            told["server"] = ground.server_version()
-    told["seconds"] = round(ground.elapsed, 1)
+        if context.has_server:
+            told["server"] = context.server_version()
+    told["seconds"] = round(context.elapsed, 1)
     print(f"\n{told['seconds']:g} s in all" + (f", on {told['server']}" if "server" in told else ""))
     if options.json:
         options.json.write_text(json.dumps(_document(told, options, results), indent=1) + "\n")

@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 
 from tools.bench import drain, load, usage
+from tools.bench.context import ROOT, Context
 from tools.bench.database import Server
 from tools.bench.drain import DrainRun
-from tools.bench.ground import ROOT, Ground
-from tools.bench.measures import Spread, ratios
 from tools.bench.result import Result
+from tools.bench.spread import Spread, ratios
 from webhookhub.runner.supervisor import die_with_parent
 
 TARGET = 5
@@ -43,24 +43,24 @@ def missing() -> str:
     return f"not installed: {', '.join(names)}" if names else ""
 
 
-def run(ground: Ground, beside_drain: bool) -> Result:
+def run(context: Context, beside_drain: bool) -> Result:
     """Each setting once, the best of them again, in turns with the hub's drain if that was asked for, too."""
     result = Result("celery", skipped=missing())
     if result.skipped:
         return result
-    database = ground.database()
+    database = context.database()
     database.execute(TABLE)
-    with _redis(ground) as (broker, redis_pid):
-        measure = partial(_measure, ground, database, broker, redis_pid)
+    with _redis(context) as (broker, redis_pid):
+        measure = partial(_measure, context, database, broker, redis_pid)
         # A half of the time at most for finding the best.
-        settings = {setting: measure(*setting) for setting in ground.within(ground.sizes.celery_settings, 0.5)}
+        settings = {setting: measure(*setting) for setting in context.within(context.sizes.celery_settings, 0.5)}
         best = max(settings, key=lambda setting: settings[setting].rate)
         again: list[CeleryRun] = []
         drains: list[DrainRun] = []
-        for _ in ground.within(range(ground.sizes.repeats)):
+        for _ in context.within(range(context.sizes.repeats)):
             again.append(measure(*best))
             if beside_drain:
-                drains.append(drain.run(ground, ground.sizes.drain))
+                drains.append(drain.run(context, context.sizes.drain))
     database.execute("DROP TABLE celery_deliveries")
     for each in settings.values():
         result.say(f"deliveries/s, {each.setting}", Spread.of([each.rate]))
@@ -81,28 +81,28 @@ def _compare(result: Result, drains: list[DrainRun], runs: list[CeleryRun]) -> N
     result.data |= {"drain_to_celery": asdict(rates), "celery_to_drain_cpu": asdict(cpu)}
 
 
-def _measure(ground: Ground, database: Server, broker: str, redis_pid: int, pool: str, size: int) -> CeleryRun:
+def _measure(context: Context, database: Server, broker: str, redis_pid: int, pool: str, size: int) -> CeleryRun:
     """From the time a tenth is done, when all of the pool is there, to the last row."""
-    count = ground.sizes.celery
+    count = context.sizes.celery
     database.execute("TRUNCATE TABLE celery_deliveries")
-    ground.echo.take()
-    environment = ground.environment(
-        database.url, BENCH_BROKER=broker, BENCH_PORT=str(ground.server.port), C_FORCE_ROOT="1"
+    context.echo.take()
+    environment = context.environment(
+        database.url, BENCH_BROKER=broker, BENCH_PORT=str(context.server.port), C_FORCE_ROOT="1"
     )
-    filled = [sys.executable, "-m", "tools.bench.celery_app", str(count), *ground.echo.urls]
+    filled = [sys.executable, "-m", "tools.bench.celery_app", str(count), *context.echo.urls]
     subprocess.run(filled, env=environment, cwd=ROOT, check=True)
     command = ["-m", "celery", "-A", "tools.bench.celery_app", "worker", "-P", pool, "-c", str(size), *LEAN]
-    log = ground.folder / "celery.log"
+    log = context.folder / "celery.log"
     with _started([sys.executable, *command], environment, log) as process:
 
         def alive() -> None:
             if process.poll() is not None:
                 raise RuntimeError(f"celery ended with {process.returncode}:\n{log.read_text()[-3000:]}")
 
-        load.until(lambda: ground.echo.gauge().answered, count // 10, alive)
-        pids = [*usage.family(process.pid), redis_pid, ground.server.pid, ground.echo.pid]
-        first, cpu = ground.echo.gauge().answered, usage.cpu_of(pids)
-        load.until(lambda: ground.echo.gauge().answered, count, alive)
+        load.until(lambda: context.echo.gauge().answered, count // 10, alive)
+        pids = [*usage.family(process.pid), redis_pid, context.server.pid, context.echo.pid]
+        first, cpu = context.echo.gauge().answered, usage.cpu_of(pids)
+        load.until(lambda: context.echo.gauge().answered, count, alive)
         load.until(lambda: int(database.execute("SELECT COUNT(*) FROM celery_deliveries")[0][0]), count, alive)
         cpu = usage.cpu_of(pids) - cpu
     skipped = count // 10
@@ -113,11 +113,11 @@ def _measure(ground: Ground, database: Server, broker: str, redis_pid: int, pool
 
 
 @contextmanager
-def _redis(ground: Ground) -> Iterator[tuple[str, int]]:
+def _redis(context: Context) -> Iterator[tuple[str, int]]:
     """A private server on a socket, which keeps nothing on the disk: quicker than a queue that must not be lost."""
-    address = ground.folder / "redis.sock"
+    address = context.folder / "redis.sock"
     command = ["redis-server", "--port", "0", "--unixsocket", str(address), "--save", "", "--appendonly", "no"]
-    with _started([*command, "--dir", str(ground.folder)], dict(os.environ), ground.folder / "redis.log") as process:
+    with _started([*command, "--dir", str(context.folder)], dict(os.environ), context.folder / "redis.log") as process:
 
         def alive() -> None:
             if process.poll() is not None:

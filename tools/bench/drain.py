@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tools.bench import hub, load, usage
+from tools.bench.context import Context
 from tools.bench.database import Server
-from tools.bench.ground import Ground
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class DrainRun:
 
 
 def run(
-    ground: Ground,
+    context: Context,
     deliveries: int,
     *,
     width: int = 1,
@@ -28,17 +28,17 @@ def run(
     **environment: str,
 ) -> DrainRun:
     """On an empty database, with processes of its own."""
-    database = ground.database()
+    database = context.database()
     database.empty()
-    with hub.running(ground, database, counts, **environment) as loops:
-        return measure(ground, database, loops, deliveries, width)
+    with hub.running(context, database, counts, **environment) as loops:
+        return measure(context, database, loops, deliveries, width)
 
 
-def measure(ground: Ground, database: Server, loops: hub.Hub, deliveries: int, width: int = 1) -> DrainRun:
-    kinds = loops.pids() | {"database": [ground.server.pid], "receiver": [ground.echo.pid]}
+def measure(context: Context, database: Server, loops: hub.Hub, deliveries: int, width: int = 1) -> DrainRun:
+    kinds = loops.pids() | {"database": [context.server.pid], "receiver": [context.echo.pid]}
     before = {kind: usage.cpu_of(pids) for kind, pids in kinds.items()}
     seconds = loops.deliver(deliveries, width)
     cpu = {kind: (usage.cpu_of(pids) - before[kind]) / deliveries * 1e6 for kind, pids in kinds.items()}
-    arrivals = ground.echo.take()
+    arrivals = context.echo.take()
     assert len(arrivals) >= deliveries, f"{len(arrivals)} of {deliveries} deliveries arrived"
     return DrainRun(deliveries / seconds, cpu, load.duplicates(arrivals))

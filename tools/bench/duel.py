@@ -6,27 +6,27 @@ from collections.abc import Collection
 from dataclasses import asdict
 
 from tools.bench import drain, floor
+from tools.bench.context import Context
 from tools.bench.drain import DrainRun
 from tools.bench.floor import FloorRun
-from tools.bench.ground import Ground
-from tools.bench.measures import Spread, ratios
 from tools.bench.result import Result
+from tools.bench.spread import Spread, ratios
 
 TARGET = 0.6
 
 
-def run(ground: Ground, chosen: Collection[str]) -> list[Result]:
-    count = ground.sizes.drain
+def run(context: Context, chosen: Collection[str]) -> list[Result]:
+    count = context.sizes.drain
     drains: list[DrainRun] = []
     floors: list[FloorRun] = []
-    for _ in ground.within(range(ground.sizes.repeats)):
+    for _ in context.within(range(context.sizes.repeats)):
         if "drain" in chosen:
-            drains.append(drain.run(ground, count))
+            drains.append(drain.run(context, count))
         if "floor" in chosen:
-            floors.append(floor.run(ground, count))
+            floors.append(floor.run(context, count))
     results = []
     if drains:
-        results.append(_drain(ground, drains))
+        results.append(_drain(context, drains))
     if floors:
         results.append(_floor(floors))
     if drains and floors:
@@ -34,25 +34,25 @@ def run(ground: Ground, chosen: Collection[str]) -> list[Result]:
     return results
 
 
-def _drain(ground: Ground, runs: list[DrainRun]) -> Result:
-    result = Result("drain", data={"runs": [asdict(run) for run in runs], "deliveries_per_run": ground.sizes.drain})
+def _drain(context: Context, runs: list[DrainRun]) -> Result:
+    result = Result("drain", data={"runs": [asdict(run) for run in runs], "deliveries_per_run": context.sizes.drain})
     result.say("deliveries/s", Spread.of([run.rate for run in runs]))
     for kind in runs[0].cpu:
         result.say(f"µs of CPU per delivery, {kind}", Spread.of([run.cpu[kind] for run in runs]))
     result.say("µs of CPU per delivery, all", Spread.of([sum(run.cpu.values()) for run in runs]))
     result.say("received twice", sum(run.duplicates for run in runs))
     result.wrong = any(run.duplicates for run in runs)
-    if ground.sizes.variants:
-        _variants(ground, result)
+    if context.sizes.variants:
+        _variants(context, result)
     return result
 
 
-def _variants(ground: Ground, result: Result) -> None:
+def _variants(context: Context, result: Result) -> None:
     """Once each: what the log costs at the level it has by default, and what several subscriptions per event do."""
-    talkative = drain.run(ground, ground.sizes.drain, WEBHOOKHUB_LOG_LEVEL="INFO")
+    talkative = drain.run(context, context.sizes.drain, WEBHOOKHUB_LOG_LEVEL="INFO")
     result.say("deliveries/s, log at INFO", Spread.of([talkative.rate]))
     result.say("µs of CPU per delivery, all, log at INFO", Spread.of([sum(talkative.cpu.values())]))
-    wide = drain.run(ground, ground.sizes.drain, width=4)
+    wide = drain.run(context, context.sizes.drain, width=4)
     result.say("deliveries/s, 4 subscriptions per event", Spread.of([wide.rate]))
     result.say("µs of CPU per delivery, all, 4 subscriptions", Spread.of([sum(wide.cpu.values())]))
     result.data |= {"log_at_info": asdict(talkative), "four_subscriptions": asdict(wide)}

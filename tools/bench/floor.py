@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from tools.bench import load, usage
 from tools.bench.bare import Bare
+from tools.bench.context import Context
 from tools.bench.database import Server
 from tools.bench.floor_sql import Floor, Row
-from tools.bench.ground import Ground
 
 BATCH = 500
 # Nothing is signed here; what is sent is as long as if it were.
@@ -30,19 +30,19 @@ class FloorRun:
     cpu: float
 
 
-def run(ground: Ground, deliveries: int, width: int = 1) -> FloorRun:
-    database = ground.database()
+def run(context: Context, deliveries: int, width: int = 1) -> FloorRun:
+    database = context.database()
     database.empty()
-    floor, bare = Floor(database, BATCH), Bare(str(ground.authorities))
+    floor, bare = Floor(database, BATCH), Bare(str(context.authorities))
     try:
-        bare.send([(url, _headers("warm-up"), b"{}") for url in ground.echo.urls * 20])
-        ground.echo.take()
-        return _measure(ground, database, floor, bare, deliveries, width)
+        bare.send([(url, _headers("warm-up"), b"{}") for url in context.echo.urls * 20])
+        context.echo.take()
+        return _measure(context, database, floor, bare, deliveries, width)
     finally:
         bare.close()
 
 
-def _measure(ground: Ground, database: Server, floor: Floor, bare: Bare, deliveries: int, width: int) -> FloorRun:
+def _measure(context: Context, database: Server, floor: Floor, bare: Bare, deliveries: int, width: int) -> FloorRun:
     began = time.perf_counter()
     batch = load.insert(database, deliveries, width)
     publish = time.perf_counter() - began
@@ -54,7 +54,7 @@ def _measure(ground: Ground, database: Server, floor: Floor, bare: Bare, deliver
         yield
         seconds[name] += time.perf_counter() - started
 
-    processes = [os.getpid(), ground.server.pid, ground.echo.pid]
+    processes = [os.getpid(), context.server.pid, context.echo.pid]
     cpu = usage.cpu_of(processes)
     settled = 0
     while settled < batch.deliveries:
@@ -71,7 +71,7 @@ def _measure(ground: Ground, database: Server, floor: Floor, bare: Bare, deliver
         with stage("settle"):
             settled += floor.settle()
     cpu = usage.cpu_of(processes) - cpu
-    _check(ground, database, batch.deliveries)
+    _check(context, database, batch.deliveries)
     each = 1e6 / batch.deliveries
     return FloorRun(
         rate=batch.deliveries / sum(seconds.values()),
@@ -90,9 +90,9 @@ def _request(job: Row) -> tuple[str, list[str], bytes]:
     return url, _headers(uid), f'{{"type":"{event_type}","timestamp":"{created_at}","data":{payload}}}'.encode()
 
 
-def _check(ground: Ground, database: Server, deliveries: int) -> None:
+def _check(context: Context, database: Server, deliveries: int) -> None:
     """What is not delivered and settled like the hub's own does not count."""
-    arrivals = ground.echo.take()
+    arrivals = context.echo.take()
     assert (len(arrivals), load.duplicates(arrivals)) == (deliveries, 0)
     done = "SELECT COUNT(*) FROM webhook_delivery_sagas s JOIN webhook_delivery_jobs j ON j.saga_id = s.id "
     done += (

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from tools.bench import load, usage
+from tools.bench.context import ROOT, Context
 from tools.bench.database import Database
-from tools.bench.ground import ROOT, Ground
 from webhookhub.conf import KINDS
 from webhookhub.runner.supervisor import die_with_parent
 
@@ -23,11 +23,11 @@ STOP_SECONDS = 60.0
 
 
 class Hub:
-    def __init__(self, ground: Ground, database: Database, environment: Mapping[str, str]) -> None:
-        self._ground = ground
+    def __init__(self, context: Context, database: Database, environment: Mapping[str, str]) -> None:
+        self._ground = context
         self._database = database
         self._environment = environment
-        self._folder = ground.folder / "logs"
+        self._folder = context.folder / "logs"
         self._folder.mkdir(exist_ok=True)
         self._processes: list[tuple[str, subprocess.Popen[bytes], Path]] = []
 
@@ -90,15 +90,15 @@ class Hub:
 
 @contextmanager
 def running(
-    ground: Ground, database: Database, counts: Mapping[str, int] | None = None, **environment: str
+    context: Context, database: Database, counts: Mapping[str, int] | None = None, **environment: str
 ) -> Iterator[Hub]:
     """All loops, one of each kind unless `counts` says otherwise, warmed up; stopped at the end."""
-    ground.echo.take()
-    hub = Hub(ground, database, ground.environment(database.url, **environment))
+    context.echo.take()
+    hub = Hub(context, database, context.environment(database.url, **environment))
     try:
         names = [(kind, number) for kind in KINDS for number in range((counts or {}).get(kind, 1))]
         for kind, number in names:
-            hub.start(kind, *_profiled(ground.options.profile, f"{kind}-{number}"), "manage.py", f"run_{kind}")
+            hub.start(kind, *_profiled(context.options.profile, f"{kind}-{number}"), "manage.py", f"run_{kind}")
         hub.warm_up(len(names))
         yield hub
     finally:
@@ -106,10 +106,10 @@ def running(
 
 
 @contextmanager
-def supervised(ground: Ground, database: Database, **environment: str) -> Iterator[Hub]:
+def supervised(context: Context, database: Database, **environment: str) -> Iterator[Hub]:
     """`run_hub`, warmed up; stopped at the end."""
-    ground.echo.take()
-    hub = Hub(ground, database, ground.environment(database.url, **environment))
+    context.echo.take()
+    hub = Hub(context, database, context.environment(database.url, **environment))
     try:
         hub.start("hub", "manage.py", "run_hub")
         hub.warm_up(len(KINDS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from tools.bench import hub, load, usage
-from tools.bench.ground import Ground
+from tools.bench.context import Context
 from tools.bench.result import Result
 
 CPU_TARGET = 2
@@ -14,20 +14,20 @@ MEMORY_TARGET = 150
 DELAY_SECONDS = 0.9
 
 
-def run(ground: Ground) -> Result:
+def run(context: Context) -> Result:
     result = Result("idle")
-    _nothing(ground, result)
-    _much(ground, result)
+    _nothing(context, result)
+    _much(context, result)
     return result
 
 
-def _nothing(ground: Ground, result: Result) -> None:
-    database = ground.database()
+def _nothing(context: Context, result: Result) -> None:
+    database = context.database()
     database.empty()
-    with hub.running(ground, database) as loops:
+    with hub.running(context, database) as loops:
         # There is nothing to wait for but the time itself.
-        seconds = ground.sizes.idle_seconds
-        kinds = loops.pids() | {"database": [ground.server.pid]}
+        seconds = context.sizes.idle_seconds
+        kinds = loops.pids() | {"database": [context.server.pid]}
         before = {kind: usage.cpu_of(pids) for kind, pids in kinds.items()}
         time.sleep(seconds)
         used = {kind: (usage.cpu_of(pids) - before[kind]) / seconds * 100 for kind, pids in kinds.items()}
@@ -42,28 +42,28 @@ def _nothing(ground: Ground, result: Result) -> None:
     result.data |= {"percent_of_a_core": used, "database": server, "total": total}
 
 
-def _much(ground: Ground, result: Result) -> None:
-    wanted = ground.sizes.in_flight
-    database = ground.database()
+def _much(context: Context, result: Result) -> None:
+    wanted = context.sizes.in_flight
+    database = context.database()
     database.empty()
     with hub.running(
-        ground, database, WEBHOOKHUB_WORKER_CONCURRENCY=str(wanted), WEBHOOKHUB_REQUESTS_PER_HOST=str(wanted)
+        context, database, WEBHOOKHUB_WORKER_CONCURRENCY=str(wanted), WEBHOOKHUB_REQUESTS_PER_HOST=str(wanted)
     ) as loops:
         [worker] = loops.pids()["worker"]
-        ground.echo.behave(delay=DELAY_SECONDS)
+        context.echo.behave(delay=DELAY_SECONDS)
         try:
             batch = load.insert(database, 4 * wanted)
             most, memory = 0, 0.0
             until = time.monotonic() + load.PATIENCE_SECONDS
-            while ground.echo.gauge().answered < batch.deliveries and time.monotonic() < until:
-                most = max(most, ground.echo.gauge().held)
+            while context.echo.gauge().answered < batch.deliveries and time.monotonic() < until:
+                most = max(most, context.echo.gauge().held)
                 memory = max(memory, usage.memory_mb(worker))
                 loops.alive()
                 time.sleep(load.LOOK_SECONDS)
-            load.wait(database, ground.echo, batch, loops.alive)
+            load.wait(database, context.echo, batch, loops.alive)
         finally:
-            ground.echo.behave()
-            ground.echo.take()
+            context.echo.behave()
+            context.echo.take()
     result.say("requests under way at once, at most", f"{most} of {wanted}")
     if most == wanted:
         result.at_most("MB of a worker at that", f"{memory:.0f}", memory, MEMORY_TARGET)

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from http.client import HTTPConnection
 
 from tools.bench import hub, load, usage
+from tools.bench.context import ROOT, Context
 from tools.bench.database import Server
-from tools.bench.ground import ROOT, Ground
-from tools.bench.measures import percentile
 from tools.bench.result import Result
+from tools.bench.spread import percentile
 
 # What should be reached, at which rate.
 RATE, P50, P95 = 200, 0.04, 0.10
@@ -37,14 +37,14 @@ class LatencyRun:
     cpu: dict[str, float]
 
 
-def run(ground: Ground) -> Result:
-    database = ground.database()
+def run(context: Context) -> Result:
+    database = context.database()
     database.empty()
     result = Result("latency")
-    with hub.running(ground, database) as loops, _api(ground, database, loops) as address:
+    with hub.running(context, database) as loops, _api(context, database, loops) as address:
         ways: dict[str, list[str]] = {IN_PROCESS: [], API: address}
-        both = [(rate, way) for rate in ground.sizes.rates for way in ways]
-        runs = [_measure(ground, database, loops, way, rate, ways[way]) for rate, way in ground.within(both)]
+        both = [(rate, way) for rate in context.sizes.rates for way in ways]
+        runs = [_measure(context, database, loops, way, rate, ways[way]) for rate, way in context.within(both)]
     for each in runs:
         result.say(f"s to the receiver by {each.way}, {each.rate} events/s", _shown(each.received))
     for each in runs:
@@ -62,12 +62,12 @@ def run(ground: Ground) -> Result:
 
 
 @contextmanager
-def _api(ground: Ground, database: Server, loops: hub.Hub) -> Iterator[list[str]]:
+def _api(context: Context, database: Server, loops: hub.Hub) -> Iterator[list[str]]:
     """The web server as `run_hub --web` starts it; yields its port and a key."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = int(probe.getsockname()[1])
     database.execute("DELETE FROM api_keys WHERE name = 'bench'")
-    made = ground.call("manage.py", "api_key", "create", "bench", "--scope", "events:write", url=database.url)
+    made = context.call("manage.py", "api_key", "create", "bench", "--scope", "events:write", url=database.url)
     assert made.returncode == 0, made.stderr
     loops.start("web", "manage.py", "run_hub", *NO_LOOPS, "--web", f"127.0.0.1:{port}")
     load.until(lambda: _answers(port), 1, loops.alive, hub.START_SECONDS)
@@ -86,17 +86,17 @@ def _answers(port: int) -> int:
         connection.close()
 
 
-def _measure(ground: Ground, database: Server, loops: hub.Hub, way: str, rate: int, address: list[str]) -> LatencyRun:
-    ground.echo.take()
-    command = [sys.executable, "-m", "tools.bench.publisher", str(rate), str(ground.sizes.latency_seconds), *address]
-    environment = ground.environment(database.url)
-    kinds = loops.pids() | {"database": [ground.server.pid]}
+def _measure(context: Context, database: Server, loops: hub.Hub, way: str, rate: int, address: list[str]) -> LatencyRun:
+    context.echo.take()
+    command = [sys.executable, "-m", "tools.bench.publisher", str(rate), str(context.sizes.latency_seconds), *address]
+    environment = context.environment(database.url)
+    kinds = loops.pids() | {"database": [context.server.pid]}
     before = {kind: usage.cpu_of(pids) for kind, pids in kinds.items()}
     done = subprocess.run(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     published = json.loads(done.stdout)
-    load.until(lambda: ground.echo.gauge().answered, len(published), loops.alive)
+    load.until(lambda: context.echo.gauge().answered, len(published), loops.alive)
     cpu = {kind: (usage.cpu_of(pids) - before[kind]) / len(published) * 1e6 for kind, pids in kinds.items()}
-    received = {arrival.message_id: arrival.at for arrival in reversed(ground.echo.take())}  # the first receipt counts
+    received = {arrival.message_id: arrival.at for arrival in reversed(context.echo.take())}  # the first receipt counts
     waits = [received[uid] - moment for uid, moment, _ in published]
     own = [stored - moment for _, moment, stored in published]
     return LatencyRun(way, rate, len(published), _percentiles(waits), _percentiles(own), cpu)

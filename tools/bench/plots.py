@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tools.bench.measures import Spread
 from tools.bench.result import Result
+from tools.bench.spread import Spread
 
 OURS, OTHERS, SOFT = "#1f6f8b", "#c8553d", "#8d99ae"
 Data = dict[str, Any]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from tools.bench import drain
-from tools.bench.ground import Ground
-from tools.bench.measures import Spread
+from tools.bench.context import Context
 from tools.bench.result import Result
+from tools.bench.spread import Spread
 
 SETS: dict[str, dict[str, int]] = {
     "1 worker": {},
@@ -19,13 +19,13 @@ SETS: dict[str, dict[str, int]] = {
 }
 
 
-def run(ground: Ground) -> Result:
+def run(context: Context) -> Result:
     result = Result("scale")
     alone = 0.0
-    for name, counts in ground.within(SETS.items()):
-        found = drain.run(ground, ground.sizes.scale, counts=counts)
+    for name, counts in context.within(SETS.items()):
+        found = drain.run(context, context.sizes.scale, counts=counts)
         # On what this very run has left behind.
-        audit = ground.call("manage.py", "audit", url=ground.database().url)
+        audit = context.call("manage.py", "audit", url=context.database().url)
         alone = alone or found.rate
         clean = "audit clean" if audit.returncode == 0 else f"AUDIT FAILED:\n{audit.stdout}{audit.stderr}"
         times = f"× {found.rate / alone:.2f}"

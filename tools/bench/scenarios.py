@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from tools.bench import backlog, celery_run, duel, embedded, idle, latency, scale
-from tools.bench.ground import Ground
+from tools.bench.context import Context
 from tools.bench.result import Result
 
 # Parts of the whole time; what one does not use is there for those after it.
@@ -22,37 +22,37 @@ SHARES = {
 NAMES = tuple(SHARES)
 
 
-def run(ground: Ground, chosen: Collection[str]) -> Iterator[Result]:
+def run(context: Context, chosen: Collection[str]) -> Iterator[Result]:
     """One result after the other, as they are found."""
     unit = 1 / sum(SHARES[name] for name in set(chosen))
     duelists = [name for name in ("drain", "floor") if name in chosen]
     if duelists:
-        ground.allow(unit * sum(SHARES[name] for name in duelists))
-        for result in duel.run(ground, duelists):
-            yield _complete(ground, result)
+        context.allow(unit * sum(SHARES[name] for name in duelists))
+        for result in duel.run(context, duelists):
+            yield _complete(context, result)
     for name in NAMES:
         if name in chosen and name not in duelists:
-            ground.allow(unit * SHARES[name])
-            yield _complete(ground, _others(name, ground, "drain" in chosen))
+            context.allow(unit * SHARES[name])
+            yield _complete(context, _others(name, context, "drain" in chosen))
 
 
-def _complete(ground: Ground, result: Result) -> Result:
-    if ground.left_out:
-        result.say("runs left out for want of time", ground.left_out)
+def _complete(context: Context, result: Result) -> Result:
+    if context.left_out:
+        result.say("runs left out for want of time", context.left_out)
     return result
 
 
-def _others(name: str, ground: Ground, beside_drain: bool) -> Result:
+def _others(name: str, context: Context, beside_drain: bool) -> Result:
     match name:
         case "celery":
-            return celery_run.run(ground, beside_drain)
+            return celery_run.run(context, beside_drain)
         case "latency":
-            return latency.run(ground)
+            return latency.run(context)
         case "backlog":
-            return backlog.run(ground)
+            return backlog.run(context)
         case "scale":
-            return scale.run(ground)
+            return scale.run(context)
         case "embedded":
-            return embedded.run(ground)
+            return embedded.run(context)
         case _:
-            return idle.run(ground)
+            return idle.run(context)

@@ -14,12 +14,12 @@ import uuid
 from datetime import datetime, timedelta
 
 from tools.bench import drain, hub, load, machine
+from tools.bench.context import Context
 from tools.bench.database import Server
-from tools.bench.ground import Ground
-from tools.bench.measures import Spread, ratios
 from tools.bench.options import FULL, QUICK, Options
 from tools.bench.result import Result, table
-from tools.demo import stopping
+from tools.bench.spread import Spread, ratios
+from tools.demo import signals
 
 TYPES = ("order.submitted", "inventory.reserved", "payment.processed", "shipping.arranged", "order.confirmed")
 RATE_TARGET, COST_TARGET, NOTICE_TARGET = 1000, 0.85, 10
@@ -40,28 +40,28 @@ def main() -> int:
     unknown = [name for name in options.scenarios if name not in SCENARIOS]
     if unknown:
         parser.error(f"there is no scenario {unknown[0]!r}; there are {', '.join(SCENARIOS)}")
-    stopping.hear_signals()
+    signals.install()
     print(machine.in_words(machine.about()), flush=True)
     wrong = False
-    with Ground(Options(QUICK if options.quick else FULL, options.mysqld), options.minutes) as ground:
+    with Context(Options(QUICK if options.quick else FULL, options.mysqld), options.minutes) as context:
         names = options.scenarios or list(SCENARIOS)
         for name in names:
-            ground.allow(1 / len(names))
-            result = SCENARIOS[name](ground, options.quick)
+            context.allow(1 / len(names))
+            result = SCENARIOS[name](context, options.quick)
             wrong |= result.wrong
             print(table([result]), flush=True)
     return int(wrong)
 
 
-def tracked(ground: Ground, quick: bool) -> Result:
+def tracked(context: Context, quick: bool) -> Result:
     """The whole hub runs; events of sagas that complete, already published, until the last is tracked."""
     result = Result("workflows: tracked")
     sagas = 200 if quick else 4000
     rates = []
-    for _ in ground.within(range(ground.sizes.repeats)):
-        database = ground.database()
+    for _ in context.within(range(context.sizes.repeats)):
+        database = context.database()
         database.empty()
-        with hub.running(ground, database) as loops:
+        with hub.running(context, database) as loops:
             _insert(database, [(kind, f"k-{number}", None) for number in range(sagas) for kind in TYPES])
             began = time.monotonic()
             load.until(lambda database=database: int(not _waiting(database)), 1, loops.alive, 300.0)  # type: ignore[misc]
@@ -73,26 +73,26 @@ def tracked(ground: Ground, quick: bool) -> Result:
     return result
 
 
-def untracked(ground: Ground, quick: bool) -> Result:
+def untracked(context: Context, quick: bool) -> Result:
     """Deliveries of events that no workflow listens to: with tracker and trigger, and without either, in turns."""
     result = Result("workflows: untracked")
     rates: dict[bool, list[float]] = {True: [], False: []}
-    database = ground.database()
+    database = context.database()
     [(statement,)] = database.execute(
         "SELECT action_statement FROM information_schema.triggers WHERE trigger_schema = DATABASE() "
         "AND trigger_name = %s",
         [TRIGGER],
     )
     cpu = []
-    for turn in ground.within(range(1 if quick else 2 * ground.sizes.repeats)):
+    for turn in context.within(range(1 if quick else 2 * context.sizes.repeats)):
         # In turns, and each first as often as second: what is second finds the server warm.
         for tracking in (turn % 2 == 1, turn % 2 == 0):
             database.empty()
-            with hub.running(ground, database, None if tracking else {"workflows": 0}) as loops:
+            with hub.running(context, database, None if tracking else {"workflows": 0}) as loops:
                 # Only now: a loop does not start without its triggers.
                 if not tracking:
                     database.execute(f"DROP TRIGGER {TRIGGER}")
-                found = drain.measure(ground, database, loops, ground.sizes.drain // 4)
+                found = drain.measure(context, database, loops, context.sizes.drain // 4)
                 rates[tracking].append(found.rate)
                 cpu += [found.cpu["workflows"]] if tracking else []
                 if not tracking:
@@ -105,14 +105,14 @@ def untracked(ground: Ground, quick: bool) -> Result:
     return result
 
 
-def noticed(ground: Ground, quick: bool) -> Result:
+def noticed(context: Context, quick: bool) -> Result:
     """Some of very many open sagas come to their deadline, one after the other."""
     result = Result("workflows: time-outs")
     many = 1000 if quick else 100_000
-    database = ground.database()
+    database = context.database()
     database.empty()
     _fill(database, many)
-    with hub.running(ground, database) as loops:
+    with hub.running(context, database) as loops:
         [(now,)] = database.execute("SELECT UTC_TIMESTAMP(6)")
         dues = [now + timedelta(seconds=1 + 0.1 * number) for number in range(OVERDUE)]
         _insert(

@@ -1,1 +1,1 @@
-"""The hub on show: a sample receiver and sample events, on loopback. `python -m tools.demo --help` says how."""
+"""A demo of the hub with a sample endpoint and sample events on loopback: `python -m tools.demo --help`."""

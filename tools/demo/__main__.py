@@ -1,4 +1,4 @@
-"""`python -m tools.demo`: publish sample events, deliver them for real, sum up. `--stay`: keep the hub running."""
+"""`python -m tools.demo`: publishes and delivers sample events and prints a summary. `--stay` keeps the hub running."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import os
 import sys
 from pathlib import Path
 
-from tools.demo import environment, folders, stopping
+from tools.demo import environment, folders, signals
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.demo", description=__doc__)
     parser.add_argument("--stay", action="store_true", help="keep the hub and its console running until Ctrl-C")
-    parser.add_argument("--events", type=int, default=None, help="sample events to publish (300; 12 with --stay)")
-    parser.add_argument("--web", default="127.0.0.1:8000", help="with --stay: where the console is served")
-    parser.add_argument("--seconds", type=float, default=120.0, help="give up after this long")
-    parser.add_argument("--folder", type=Path, default=folders.DEFAULT, help="where files are kept (var/demo)")
+    parser.add_argument("--events", type=int, default=None, help="number of sample events (300; 12 with --stay)")
+    parser.add_argument("--web", default="127.0.0.1:8000", help="with --stay: the address of the console and the API")
+    parser.add_argument("--seconds", type=float, default=120.0, help="time limit")
+    parser.add_argument("--folder", type=Path, default=folders.DEFAULT, help="folder for files (var/demo)")
     options = parser.parse_args()
     options.folder = options.folder.resolve()
-    stopping.hear_signals()
-    # Whoever has a database only for this run shares nothing with others; on a lasting one, two would meet.
+    signals.install()
+    # A run with its own database gets its own folder; runs on a shared database exclude each other.
     scratch = not options.stay and not os.environ.get("DATABASE_URL")
-    with (folders.of_its_own if scratch else folders.held)(options.folder) as folder:
+    with (folders.temporary if scratch else folders.locked)(options.folder) as folder:
         code = 1
         try:
             code = run(options, folder, scratch)
-        except stopping.Stopped:
+        except signals.Stopped:
             code = 0
             raise
         finally:
@@ -39,12 +39,12 @@ def main() -> int:
 def run(options: argparse.Namespace, folder: Path, scratch: bool) -> int:
     environment.prepare(folder, scratch_database=scratch)
 
-    # Only now: Django reads the environment once, when it is set up.
-    from tools.demo import show
+    # Import after the environment is set: Django reads it once.
+    from tools.demo import run as demo
 
     if options.stay:
-        return show.stay(folder, options.web, options.events or 12, options.seconds)
-    return show.once(folder, options.events or 300, options.seconds)
+        return demo.stay(folder, options.web, options.events or 12, options.seconds)
+    return demo.once(folder, options.events or 300, options.seconds)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A private certificate authority and a server certificate for loopback, made on the spot."""
+"""Creates a private certificate authority and a server certificate for loopback."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ SERVER = "server.pem"
 
 
 def write(folder: Path, names: tuple[str, ...] = ("localhost", "127.0.0.1", "::1")) -> tuple[Path, Path]:
-    """Write an authority and a server certificate into `folder`; returns the authority's file and the server's.
-
-    The server's file holds its key too, as Python's ssl module likes it.
-    """
+    """Writes both certificates into `folder`. Returns the authority's file and the server's, which contains its key."""
     folder.mkdir(parents=True, exist_ok=True)
     authority_key = ec.generate_private_key(ec.SECP256R1())
     authority = _certificate("WebhookHub demo authority", authority_key, None, None, ())

@@ -1,7 +1,7 @@
-"""The demo's database, brought up to date; one that another version has made, and that cannot be, is told from others.
+"""Migrates the demo's database and detects one that was created by another version of the hub.
 
-While nothing is released, migrations are rewritten: a database may have taken some that are no more, and lack what
-those that are left believe to be there.
+Migrations are rewritten before the first release. An older database may have applied migrations that no longer exist,
+or lack columns that the current ones would create.
 """
 
 from __future__ import annotations
@@ -14,43 +14,45 @@ from django.core.management import call_command
 from django.db import DatabaseError, connection
 from django.db.migrations.exceptions import InconsistentMigrationHistory
 
-# What a database says of a table, a column or an index that is there already, or is not: nothing about its own health.
-OTHERWISE = re.compile(r"already exists|duplicate (column|key) name|no such (table|column|index)|unknown column", re.I)
+# Errors about an existing or missing table, column or index.
+SCHEMA_ERROR = re.compile(
+    r"already exists|duplicate (column|key) name|no such (table|column|index)|unknown column", re.I
+)
 
 
 def migrate() -> None:
-    """SystemExit with one line of advice if another version has made it; any other fault is raised as it is."""
+    """Raises SystemExit with a message if another version created the database."""
     try:
         call_command("migrate", verbosity=0)
     except InconsistentMigrationHistory as error:
         raise _outdated(str(error)) from None
     except DatabaseError as error:
-        if not OTHERWISE.search(str(error)):
+        if not SCHEMA_ERROR.search(str(error)):
             raise
         raise _outdated(str(error)) from None
-    if lacking := _lacking():
-        raise _outdated(lacking[0])
+    if missing := _missing():
+        raise _outdated(missing[0])
 
 
 def _outdated(why: str) -> SystemExit:
     if settings.EMBEDDED:
-        advice = "`make clean` removes it, with all its data; then run this again"
+        advice = "run `make clean`, which removes it with all its data, and try again"
     else:
-        advice = "give another, empty one in DATABASE_URL"
-    return SystemExit(f"The database was made by another version of the hub ({' '.join(why.split())}): {advice}.")
+        advice = "set DATABASE_URL to an empty database"
+    return SystemExit(f"The database was created by another version of the hub ({' '.join(why.split())}): {advice}.")
 
 
-def _lacking() -> list[str]:
-    """What it should have after all its migrations."""
-    lacking = []
+def _missing() -> list[str]:
+    """Tables and columns of the models that the migrated database does not have."""
+    missing = []
     with connection.cursor() as cursor:
         tables = set(connection.introspection.table_names(cursor))
         for model in apps.get_models():
             table = model._meta.db_table
             if table not in tables:
-                lacking.append(f"there is no table {table}")
+                missing.append(f"table {table} is missing")
                 continue
-            there = {column.name for column in connection.introspection.get_table_description(cursor, table)}
-            wanted = [field.column for field in model._meta.local_concrete_fields]
-            lacking += [f"{table} has no column {column}" for column in wanted if column not in there]
-    return lacking
+            existing = {column.name for column in connection.introspection.get_table_description(cursor, table)}
+            columns = [field.column for field in model._meta.local_concrete_fields]
+            missing += [f"column {column} of table {table} is missing" for column in columns if column not in existing]
+    return missing

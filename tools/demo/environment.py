@@ -1,4 +1,4 @@
-"""What the demo's processes are told: a private authority, loopback allowed, quick retries."""
+"""Settings of the demo's processes: a private certificate authority, endpoints on loopback, short retry delays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SETTINGS = {
 
 
 def prepare(folder: Path, *, scratch_database: bool) -> None:
-    """Make certificates, set the environment and set Django up."""
+    """Creates certificates, sets the environment variables and sets up Django."""
     authority, _ = certificates.write(folder)
     bundle = folder / "bundle.pem"
     bundle.write_bytes(Path(certifi.where()).read_bytes() + b"\n" + authority.read_bytes())
@@ -32,10 +32,10 @@ def prepare(folder: Path, *, scratch_database: bool) -> None:
         os.environ.setdefault(name, value)
     if scratch_database:
         os.environ["DATABASE_URL"] = f"sqlite:///{folder / 'demo.sqlite3'}"
-        os.environ.setdefault("WEBHOOKHUB_SECRET_KEY", "a scratch database needs no secret")
+        os.environ.setdefault("WEBHOOKHUB_SECRET_KEY", "a temporary database needs no secret")
         os.environ.setdefault("WEBHOOKHUB_ENCRYPTION_KEYS", new_key())
     elif os.environ.get("DATABASE_URL"):
-        # Made once and kept, so that a second run on the same server can still read the first one's secrets.
+        # Kept in a file, so that a second run on the same database can decrypt its secrets.
         os.environ.setdefault("WEBHOOKHUB_ENCRYPTION_KEYS", key_from_file(folder / "encryption-key"))
     os.environ["DJANGO_SETTINGS_MODULE"] = "webhookhub.settings"
     import django
@@ -44,8 +44,8 @@ def prepare(folder: Path, *, scratch_database: bool) -> None:
 
 
 def write_for_shells(file: Path) -> None:
-    """Write what the hub was told in a form that a shell reads, for commands beside it."""
-    told = {name: value for name, value in os.environ.items() if name.startswith(PREFIX) or name == "DATABASE_URL"}
+    """Writes the hub's settings as shell assignments, for commands in another terminal."""
+    settings = {name: value for name, value in os.environ.items() if name.startswith(PREFIX) or name == "DATABASE_URL"}
     file.unlink(missing_ok=True)
     file.touch(mode=0o600)
-    file.write_text("".join(f"{name}={shlex.quote(value)}\n" for name, value in sorted(told.items())))
+    file.write_text("".join(f"{name}={shlex.quote(value)}\n" for name, value in sorted(settings.items())))

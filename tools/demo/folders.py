@@ -1,4 +1,4 @@
-"""Where a run of the demo keeps its files, so that two runs at once do not meet."""
+"""Folders for the demo's files, separate for runs at the same time."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LOG = "hub.log"
 
 
 @contextmanager
-def of_its_own(base: Path) -> Iterator[Path]:
-    """A folder below `base` for one run, removed at the end."""
+def temporary(base: Path) -> Iterator[Path]:
+    """A new folder in `base`, removed at the end."""
     base.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=base))
     try:
@@ -27,18 +27,18 @@ def of_its_own(base: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def held(base: Path) -> Iterator[Path]:
-    """`base` itself, whose files serve the next run too: for one run at a time, the next one is refused."""
+def locked(base: Path) -> Iterator[Path]:
+    """`base` itself, for one run at a time. Its files are kept for the next run."""
     base.mkdir(parents=True, exist_ok=True)
-    # Opened to append: whoever is refused must not empty what the holder wrote.
+    # Opened for appending, to keep the process id that the other run has written.
     with (base / "lock").open("a+") as lock:
         try:
-            # The kernel lets go of it when the process ends, however it ends.
+            # The kernel releases the lock when the process ends.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
             raise SystemExit(
-                f"WebhookHub is running already here: process {lock.read().strip()}. Stop that first."
+                f"WebhookHub is already running here (process {lock.read().strip()}). Stop it first."
             ) from None
         lock.truncate(0)
         lock.write(str(os.getpid()))
@@ -47,7 +47,7 @@ def held(base: Path) -> Iterator[Path]:
 
 
 def keep_log(folder: Path, base: Path) -> Path | None:
-    """Save the hub's log from a folder that is about to be removed; returns where it is."""
+    """Moves the log out of a folder that will be removed. Returns its path."""
     log = folder / LOG
     if not log.exists() or folder == base:
         return log if log.exists() else None
@@ -55,5 +55,5 @@ def keep_log(folder: Path, base: Path) -> Path | None:
 
 
 def shown(path: Path) -> Path:
-    """As one types it in the repository's folder."""
+    """The path relative to the checkout, if it is inside."""
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path

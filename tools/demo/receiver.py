@@ -1,6 +1,6 @@
-"""A real HTTPS endpoint on loopback whose answers can be scripted: for the demo and for the tests.
+"""An HTTPS endpoint on loopback for the demo and the tests.
 
-It keeps what it received and answers whatever `answer` says; the default is 200. A verification challenge is echoed.
+It stores the requests and responds with what `answer` returns, by default 200. It echoes verification challenges.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Reply:
     status: int = 200
     body: bytes = b"ok"
     headers: tuple[tuple[str, str], ...] = ()
-    before: Callable[[], None] | None = None  # run before the answer is sent: to wait, or to fail
-    drop: bool = False  # close the connection without an answer
+    before: Callable[[], None] | None = None  # called before the response is sent: to wait, or to fail
+    drop: bool = False  # close the connection without a response
 
 
 class Receiver:
-    """Serves while entered."""
+    """Serves inside its `with` block."""
 
     def __init__(self, certificate: Path, answer: Callable[[Received], Reply] | None = None, port: int = 0) -> None:
         self.answer = answer or (lambda received: Reply())
@@ -67,7 +67,7 @@ class Receiver:
         self._server.server_close()
 
     def wait_for(self, count: int, timeout: float = 30.0) -> list[Received]:
-        """What was received, once it is at least `count` requests; TimeoutError if that takes too long."""
+        """Waits for at least `count` requests and returns all of them. Raises TimeoutError."""
         with self.arrived:
             if not self.arrived.wait_for(lambda: len(self.received) >= count, timeout):
                 raise TimeoutError(f"received {len(self.received)} of {count} requests")
@@ -84,7 +84,7 @@ class Receiver:
 
 
 def verification_challenge(received: Received) -> str | None:
-    """The challenge that a verification request carries, which the endpoint must send back."""
+    """The challenge of a verification request; None for other requests."""
     if b"webhookhub.verification" not in received.body:
         return None
     document = json.loads(received.body)
@@ -101,16 +101,16 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        # The handshake happens here, in the connection's own thread, so that a slow client holds up nobody else.
+        # The TLS handshake runs in the connection's own thread, so that a slow client does not delay others.
         request.settimeout(60)
         try:
             with self.context.wrap_socket(request, server_side=True) as secure:
                 super().finish_request(secure, client_address)
         except OSError:
-            return  # the client went away: its own affair
+            return  # the client has disconnected
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # clients that are killed in the middle of a request are part of the game
+        pass  # some tests kill clients in the middle of a request
 
 
 class _Handler(BaseHTTPRequestHandler):

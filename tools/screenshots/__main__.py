@@ -1,7 +1,6 @@
-"""`python -m tools.screenshots`: the pictures in docs/, made from the console of a hub that really delivers.
+"""`python -m tools.screenshots`: takes the pictures in docs/ from the console of a running hub.
 
-Its endpoints are real ones on loopback, some of them broken on purpose. Only the chart's past hour is made up, by the
-function that the hub counts results with: nobody waits an hour for a picture.
+The hub delivers to endpoints on loopback, some of which fail on purpose. Only the past hour of the chart is generated.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.screenshots", description=__doc__)
-    parser.add_argument("--into", type=Path, default=ROOT / "docs", help="where the pictures go (docs/)")
+    parser.add_argument("--into", type=Path, default=ROOT / "docs", help="folder for the pictures (docs/)")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="webhookhub-screenshots-"))
     try:
         environment.prepare(folder, scratch_database=True)
 
-        # Only now: Django reads the environment once, when it is set up.
+        # Import after the environment is set: Django reads it once.
         from tools.screenshots import camera, scene
 
         with scene.staged(folder) as stage:

@@ -1,4 +1,4 @@
-"""Opens the pages in a browser and takes the pictures."""
+"""Takes pictures of pages in a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small shop's hub at work: what the pictures show."""
+"""A running hub of a small shop, with sample deliveries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 from subscriptions.verification import verify
 from tests.support.ports import free_port
-from tools.demo import certificates, show
+from tools.demo import certificates, run
 from tools.demo.receiver import Received, Receiver, Reply
 from webhookhub.db import clock
 from webhookhub.stats import attempts
@@ -34,14 +34,14 @@ ENDPOINTS = (
     ("customer.updated", "/crm/customers", 3),
 )
 EVENTS = {"order.created": 60, "invoice.issued": 20, "customer.updated": 6}
-PATIENCE = 90.0
+TIMEOUT_SECONDS = 90.0
 
 
 @dataclass(frozen=True)
 class Stage:
     home: str
     session: str
-    delivery: int  # one that has failed and failed, and is a dead letter
+    delivery: int  # a dead-lettered one
     letter: int
     event: int
     subscription: int
@@ -61,9 +61,9 @@ def staged(folder: Path) -> Iterator[Stage]:
     os.environ["WEBHOOKHUB_ALLOWED_HOSTS"] = "localhost,127.0.0.1"
     call_command("migrate", verbosity=0)
     web = f"127.0.0.1:{free_port()}"
-    with Receiver(folder / certificates.SERVER, answer) as receiver, show.hub(folder, "--web", web):
+    with Receiver(folder / certificates.SERVER, answer) as receiver, run.hub(folder, "--web", web):
         subscriptions = [subscribe(receiver, *endpoint) for endpoint in ENDPOINTS]
-        pretend_an_hour(subscriptions)
+        add_past_hour(subscriptions)
         publish()
         wait_until_settled()
         dead = Saga.objects.filter(status="DeadLettered").order_by("id")[0]
@@ -113,20 +113,20 @@ def publish() -> None:
 
 
 def wait_until_settled() -> None:
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT_SECONDS
     while time.monotonic() < until:
-        begun = Saga.objects.count() >= 2 * EVENTS["order.created"]
+        routed = Saga.objects.count() >= 2 * EVENTS["order.created"]
         unfinished = Saga.objects.exclude(status__in=("Completed", "DeadLettered")) or Job.objects.filter(
             settled_at=None
         )
-        if begun and not unfinished:
+        if routed and not unfinished:
             return
         time.sleep(0.2)
-    raise SystemExit("the sample deliveries did not come to their end in time")
+    raise SystemExit("the sample deliveries did not end in time")
 
 
-def pretend_an_hour(subscriptions: list[Subscription]) -> None:
-    """Results of the past hour, with an endpoint that was down for a while."""
+def add_past_hour(subscriptions: list[Subscription]) -> None:
+    """Adds counters for the past hour, with an endpoint that was down for some minutes."""
     now = clock.now()
     for minute in range(1, 60):
         at = now - timedelta(minutes=minute)

@@ -63,9 +63,9 @@ class Fleet:
         self.endings: list[Ending] = []
 
     def __enter__(self) -> Fleet:
-        self._errors = (self._folder / "nursery.log").open("wb")
-        self._nursery = subprocess.Popen(
-            [sys.executable, "-m", "tools.torture.nursery"],
+        self._errors = (self._folder / "fork_server.log").open("wb")
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "tools.torture.fork_server"],
             cwd=ROOT,
             env=self._environment,
             stdin=subprocess.PIPE,
@@ -78,8 +78,8 @@ class Fleet:
 
     def __exit__(self, *exception: Any) -> None:
         # Its children die with it.
-        self._nursery.kill()
-        self._nursery.wait()
+        self._server.kill()
+        self._server.wait()
         self._errors.close()
 
     def add(self, name: str, kind: str, *arguments: str, module: str = "") -> Slot:
@@ -138,13 +138,13 @@ class Fleet:
         return [slot for slot in self.slots.values() if slot.kind in kinds]
 
     def _send(self, request: dict[str, Any]) -> None:
-        assert self._nursery.stdin is not None
-        self._nursery.stdin.write(json.dumps(request).encode() + b"\n")
-        self._nursery.stdin.flush()
+        assert self._server.stdin is not None
+        self._server.stdin.write(json.dumps(request).encode() + b"\n")
+        self._server.stdin.flush()
 
     def _listen(self) -> None:
-        assert self._nursery.stdout is not None
-        for line in self._nursery.stdout:
+        assert self._server.stdout is not None
+        for line in self._server.stdout:
             news = json.loads(line)
             if "ended" not in news:
                 self._answers.put(news)

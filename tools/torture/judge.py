@@ -1,4 +1,4 @@
-"""The verdict: each claim, and the rows that refute it. Pure: it sees the evidence and nothing else."""
+"""Checks each claim against the evidence and returns the rows that contradict it. No side effects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def judge(evidence: Evidence) -> list[Verdict]:
 
 
 def stored_as_asked(evidence: Evidence) -> Finding:
-    """What is acknowledged is there; and what is there, acknowledged or not, is there once and as it was sent."""
+    """Every acknowledged event is stored; every stored event is stored once and as it was sent."""
     stored: dict[tuple[str, str], list[Event]] = defaultdict(list)
     for event in evidence.events.values():
         stored[event.key].append(event)
@@ -52,10 +52,10 @@ def nothing_else_is_stored(evidence: Evidence) -> Finding:
         if event.key in evidence.rolled_back:
             yield f"event {event.id} {event.key} was to be rolled back"
         elif event.key not in evidence.asked and event.key[0] != HUB:
-            yield f"event {event.id} {event.key} was asked for by nobody"
+            yield f"event {event.id} {event.key} was never sent"
 
 
-def nothing_is_stored_by_halves(evidence: Evidence) -> Finding:
+def transactions_are_atomic(evidence: Evidence) -> Finding:
     there = {event.key for event in evidence.events.values()}
     for keys in evidence.transactions:
         if keys & there and keys - there:
@@ -68,9 +68,11 @@ def one_saga_each(evidence: Evidence) -> Finding:
         by_type[event_type].add(id)
     expected = {(event.id, id, 0) for event in evidence.events.values() for id in by_type[event.event_type]}
     there = Counter((saga.event_id, saga.subscription_id, saga.generation) for saga in evidence.sagas)
-    yield from (f"event, subscription, generation {key} has no saga" for key in sorted(expected - there.keys()))
-    yield from (f"event, subscription, generation {key} is wanted by nobody" for key in sorted(there.keys() - expected))
-    yield from (f"event, subscription, generation {key} has {n} sagas" for key, n in there.items() if n > 1)
+    yield from (f"event, subscription, generation {key} has no delivery" for key in sorted(expected - there.keys()))
+    yield from (
+        f"event, subscription, generation {key} has no matching subscription" for key in sorted(there.keys() - expected)
+    )
+    yield from (f"event, subscription, generation {key} has {n} deliveries" for key, n in there.items() if n > 1)
     yield from (f"event {event_id} is in the inbox" for event_id in evidence.inbox)
 
 
@@ -97,7 +99,7 @@ def attempts_are_results(evidence: Evidence) -> Finding:
     for saga in evidence.sagas:
         mine = jobs.pop(saga.id, [])
         if saga.status not in TERMINAL:
-            continue  # a fault of its own, named by another claim
+            continue  # reported by another claim
         numbers = [job.attempt_no for job in mine]
         if numbers != list(range(1, saga.attempt_count + 1)):
             yield f"saga {saga.id} counts {saga.attempt_count} attempts and has jobs for {numbers}"
@@ -119,7 +121,7 @@ def audit_is_clean(evidence: Evidence) -> Finding:
         yield evidence.audit
 
 
-def nobody_failed(evidence: Evidence) -> Finding:
+def no_process_failed(evidence: Evidence) -> Finding:
     yield from evidence.said.tracebacks
     for ending in evidence.endings:
         if not ending.asked and not (ending.kind in ("producer", "command") and ending.code == 0):
@@ -128,23 +130,26 @@ def nobody_failed(evidence: Evidence) -> Finding:
 
 CLAIMS = (
     Claim("Every acknowledged event is stored once, as it was sent.", stored_as_asked),
-    Claim("Nothing is stored that was rolled back or never asked for.", nothing_else_is_stored),
-    Claim("A transaction is stored whole or not at all.", nothing_is_stored_by_halves),
-    Claim("Every event has exactly one saga for each subscription of its type.", one_saga_each),
-    Claim("Every saga ended once: Completed, or DeadLettered with its dead letter.", each_ended),
-    Claim("attempt_count equals the accepted results, the last of which decided.", attempts_are_results),
-    Claim("Every Completed saga was received and answered 2xx.", completed_were_received),
-    Claim("Every failed attempt has a cause that others have seen.", failures_have_causes),
-    Claim("Every delivery to the steady path completed, but for faults.", steady_ones_complete),
-    Claim("Every request was what the stored event makes, signed for its subscription.", as_stored_and_signed),
+    Claim("Nothing is stored that was rolled back or never sent.", nothing_else_is_stored),
+    Claim("A transaction is stored whole or not at all.", transactions_are_atomic),
+    Claim("Every event has exactly one delivery for each subscription of its type.", one_saga_each),
+    Claim("Every delivery ended once: Completed, or DeadLettered with its dead letter.", each_ended),
+    Claim("attempt_count equals the number of accepted results, and the last one decided.", attempts_are_results),
+    Claim("Every Completed delivery was received with a 2xx response.", completed_were_received),
+    Claim("Every failed attempt has a recorded cause.", failures_have_causes),
+    Claim("Every delivery to /steady completed, except after faults.", steady_ones_complete),
+    Claim("Every request matched the stored event and was signed for its subscription.", as_stored_and_signed),
     Claim("Every attempt of an event had the same webhook-id and the same bytes.", same_bytes),
-    Claim("No attempt was received more often than reset leases and drops explain.", duplicates_are_explained),
-    Claim("No lease was reset but for an injected fault.", resets_are_explained),
+    Claim(
+        "No attempt was received more often than lease resets and dropped connections explain.",
+        duplicates_are_explained,
+    ),
+    Claim("No lease was reset except after an injected fault.", resets_are_explained),
     Claim("No final row ever changed.", nothing_final_changed),
-    Claim("Every workflow is tracked once, to its end, and says so once.", workflows_are_tracked),
-    Claim("The replay of the workflows finds nothing.", replay_agrees),
-    Claim("The audit finds nothing.", audit_is_clean),
-    Claim("No traceback, and no process ended unasked.", nobody_failed),
+    Claim("Every workflow is tracked once, to its end, and announced once.", workflows_are_tracked),
+    Claim("The replay of the workflows finds no difference.", replay_agrees),
+    Claim("The integrity check finds nothing.", audit_is_clean),
+    Claim("No traceback, and no process exited unexpectedly.", no_process_failed),
 )
 
 

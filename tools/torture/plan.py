@@ -1,4 +1,4 @@
-"""What a run is to do, and the settings of the hub under it: everything quick, so that much happens."""
+"""The parameters of a run, and the hub's settings: short intervals, so that much happens."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def plural(kind: str) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """Means are in seconds between two faults of a kind; 0 leaves that kind out."""
+    """`…_mean` is the mean time between two faults of a kind, in seconds; 0 disables the kind."""
 
     seconds: float = 90.0
     events: int = 2000
@@ -61,8 +61,8 @@ class Plan:
     producer_kill_mean: float = 15.0
     web_kill_mean: float = 12.0
     database_kills: int = 3
-    # After the last fault, everything must have ended within this time. It has room for the longest pause of a loop
-    # that waits for its database (15 s), a lease, the retries of a delivery that was just born, and a busy machine.
+    # Time for everything to end after the last fault: the longest pause of a loop without a database (15 s), a lease,
+    # all retries of a new delivery, and a busy machine.
     converge_seconds: float = 120.0
 
     def random(self, purpose: str) -> random.Random:
@@ -73,7 +73,7 @@ class Plan:
 
 
 def environment(url: str, authority: Path) -> dict[str, str]:
-    """For every process of the run: nothing of the hub's own settings is inherited."""
+    """Environment variables for every process of the run, without inherited settings of the hub."""
     inherited = {
         name: value
         for name, value in os.environ.items()

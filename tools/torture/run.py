@@ -1,4 +1,4 @@
-"""The course of a run: set the stage, let the processes live, torment them, let them recover, and judge."""
+"""A run: set up, start the processes, inject faults, wait for recovery, and judge."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from .plan import LOOPS, PRODUCERS, WEB, Plan, environment
 from .sampler import Sampler
 from .target import Target
 
-LOOK_SECONDS = 0.2
-LEAVE_SECONDS = 30.0
-NAMED = 20
+POLL_SECONDS = 0.2
+STOP_SECONDS = 30.0
+MAX_NAMED = 20
 KEY = "api.key"
 
 
@@ -47,19 +47,19 @@ class Run:
             targets = (f"{path}={url}" for path, url in urls.items())
             self._fleet.run("stage", str(self._folder / KEY), *targets, module="tools.torture.stage")
             with Sampler(self._target) as sampler:
-                self._live()
+                self._inject_faults()
                 unfinished = self._recover()
-                self._leave()
+                self._stop()
                 sampler.look()
-            audit, replay = self._ask("audit", "--grace", self._since_all_was_done()), self._ask("workflows", "replay")
+            audit, replay = self._check("audit", "--grace", self._grace()), self._check("workflows", "replay")
         found = evidence.collect(self._folder, self._target)
         found.changed, found.unfinished, found.audit, found.replay = sampler.changed, unfinished, audit, replay
         found.endings = self._fleet.endings
         self._measured |= {"final rows watched": sampler.rows, "rounds of watching": sampler.rounds}
         return summary.numbers(self._plan, found, self._measured), judge(found)
 
-    def _live(self) -> None:
-        """Everybody at work, and the tormentor among them."""
+    def _inject_faults(self) -> None:
+        """Starts all processes and injects faults."""
         for kind, count in LOOPS.items():
             for number in range(1, count + 1):
                 self._fleet.start(self._fleet.add(f"{kind}-{number}", kind, f"run_{kind}"))
@@ -68,13 +68,13 @@ class Run:
         self._until = time.monotonic() + self._plan.seconds
         for number in range(1, PRODUCERS + 1):
             self._produce(self._fleet.add(f"producer-{number}", "producer", module="tools.torture.producer"))
-        # One more, who knows nothing of the hub but its address and a key.
+        # One more, which uses the HTTP API.
         self._produce(self._fleet.add(f"producer-{WEB}", "producer", module="tools.torture.web_producer"))
         with journal.Journal(self._folder / "chaos.jsonl") as written:
             Chaos(self._plan, self._fleet, self._target, written).torment(self._produce)
 
     def _produce(self, slot: Slot) -> None:
-        """Start a producer with what is left of its share; each life has a name and a journal of its own."""
+        """Starts a producer with the rest of its share. Each start has its own name and journal."""
         before = [fact for path in self._folder.glob(f"{slot.name}.*.jsonl") for fact in journal.read(path)]
         asked = sum(len(fact["events"]) for fact in before if fact["say"] == "intent")
         share = self._plan.events // PRODUCERS + 1 - asked
@@ -88,7 +88,7 @@ class Run:
             self._fleet.start(slot, arguments)
 
     def _recover(self) -> list[str]:
-        """Wait until all is done; otherwise the rows that are not."""
+        """Waits until all work is done. Returns the unfinished rows."""
         calm = time.monotonic()
         until = calm + self._plan.converge_seconds
         for slot in self._fleet.of(*LOOPS, WEB):
@@ -97,7 +97,7 @@ class Run:
         self._fleet.wait(self._fleet.of("producer"), self._plan.converge_seconds)
         self._measured["seconds until the last event"] = round(time.monotonic() - calm, 1)
         while (left := self._left()) and time.monotonic() < until:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
         self._done_at = time.monotonic()
         self._measured["seconds until all had ended"] = round(self._done_at - calm, 1)
         self._measured["seconds allowed"] = self._plan.converge_seconds
@@ -106,35 +106,35 @@ class Run:
         return left
 
     def _left(self) -> list[str]:
-        """What is still to be done, by name."""
-        questions = {
+        """Descriptions of unfinished work."""
+        queries = {
             "event {} is not routed": "SELECT event_id FROM routing_inbox",
-            "saga {} is {} after {} attempts, next at {}": "SELECT id, status, attempt_count, next_attempt_at "
+            "delivery {} is {} after {} attempts, next at {}": "SELECT id, status, attempt_count, next_attempt_at "
             "FROM webhook_delivery_sagas WHERE status IN ('Pending', 'InProgress', 'PendingRetry')",
-            "job {} of saga {} is {} and not settled": "SELECT id, saga_id, status FROM webhook_delivery_jobs "
+            "attempt {} of delivery {} is {} and not settled": "SELECT id, saga_id, status FROM webhook_delivery_jobs "
             "WHERE settled_at IS NULL",
             "event {} is not tracked": "SELECT event_id FROM workflow_inbox",
             "fact {} is not folded": "SELECT fact_id FROM workflow_touched",
         }
         left = [f"{slot.name} is still publishing" for slot in self._fleet.of("producer") if slot.pid]
-        for says, sql in questions.items():
-            left += [says.format(*row) for row in self._target.rows(f"{sql} LIMIT {NAMED}")]
+        for text, sql in queries.items():
+            left += [text.format(*row) for row in self._target.rows(f"{sql} LIMIT {MAX_NAMED}")]
         return left
 
-    def _leave(self) -> None:
-        """A last virtue: asked to stop, each does, with code 0."""
+    def _stop(self) -> None:
+        """Every loop must stop on SIGTERM with code 0."""
         loops = self._fleet.of(*LOOPS, WEB)
         for slot in loops:
             self._fleet.signal(slot, signal.SIGTERM)
-        if not self._fleet.wait(loops, LEAVE_SECONDS):
+        if not self._fleet.wait(loops, STOP_SECONDS):
             raise RuntimeError("still running: " + ", ".join(slot.name for slot in loops if slot.pid))
 
-    def _since_all_was_done(self) -> str:
-        """Whole seconds. In a long run the time of a workflow may be up when there is nobody left to notice it."""
+    def _grace(self) -> str:
+        """Seconds since everything was done: a workflow may have timed out after the loops were stopped."""
         return str(ceil(time.monotonic() - self._done_at) + 1)
 
-    def _ask(self, *command: str) -> str:
-        """What a command of the hub's own finds; nothing if it finds nothing."""
+    def _check(self, *command: str) -> str:
+        """The output of a failed command; empty if it succeeds."""
         try:
             self._fleet.run(command[0], *command)
         except RuntimeError as found:
@@ -144,7 +144,7 @@ class Run:
 
 @contextmanager
 def receiver(folder: Path, seed: int) -> Iterator[dict[str, str]]:
-    """In a process of its own; its URLs by path."""
+    """The endpoint in its own process. Yields its URLs by path."""
     command = [sys.executable, "-m", "tools.torture.receiver", str(folder), str(seed)]
     (folder / "logs").mkdir(exist_ok=True)
     with (folder / "logs" / "receiver.log").open("wb") as errors:

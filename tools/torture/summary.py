@@ -1,4 +1,4 @@
-"""What a run was and what came of it, for people and for machines."""
+"""The stats and verdicts of a run, as a dict and as text."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ def numbers(plan: Plan, evidence: Evidence, measured: dict[str, Any]) -> dict[st
         "deliveries": len(evidence.sagas),
         "completed": statuses["Completed"],
         "dead-lettered": statuses["DeadLettered"],
-        "deliveries to the steady path": len(steady),
-        "completed among them": steady.count("Completed"),
+        "deliveries to /steady": len(steady),
+        "completed of these": steady.count("Completed"),
         "workflows": len(evidence.workflows),
         "completed workflows": sum(workflow.status == "COMPLETED" for workflow in evidence.workflows),
         "attempts": len(evidence.jobs),
         "requests received": len(evidence.receipts),
-        "loops started, to the point of working": counts["process_started"],
+        "loops started": counts["process_started"],
         "loops killed": sum(kills[kind] for kind in LOOPS),
         **{f"{plural(kind)} killed": kills[kind] for kind in LOOPS},
         "web servers killed": kills[WEB],
         "producers killed": kills["producer"],
-        "loops stopped beyond a lease": says["stopped"],
-        "workers among them": stops["worker"],
+        "loops paused longer than a lease": says["stopped"],
+        "workers of these": stops["worker"],
         "connections killed": says["cut"],
-        "workers' among them": cuts["worker"],
+        "connections of workers of these": cuts["worker"],
         "database kills": says["database killed"],
         "leases reset": sum(job.lease_resets for job in evidence.jobs),
-        "leases reset, most explained": most_resets(evidence),
+        "lease resets explained by faults, at most": most_resets(evidence),
         "duplicates received": duplicates(evidence),
-        "zombies' results dropped": counts["lease_lost"],
-        "lost databases noticed": counts["database_lost"],
-        "conflicts repeated": counts["database_conflict"],
+        "results dropped after a lost lease": counts["lease_lost"],
+        "lost connections noticed": counts["database_lost"],
+        "conflicts retried": counts["database_conflict"],
     }
 
 
-def text(figures: dict[str, Any], verdicts: list[Verdict]) -> str:
-    width = max(map(len, figures))
-    lines = [f"  {name:<{width}}  {value}" for name, value in figures.items()]
+def text(stats: dict[str, Any], verdicts: list[Verdict]) -> str:
+    width = max(map(len, stats))
+    lines = [f"  {name:<{width}}  {value}" for name, value in stats.items()]
     lines.append("")
     for verdict in verdicts:
-        lines.append(f"  {'holds  ' if not verdict.found else 'REFUTED'}  {verdict.claim}")
+        lines.append(f"  {'holds ' if not verdict.found else 'FAILED'}  {verdict.claim}")
         lines += [f"             {found}" for found in verdict.found[:SHOWN]]
         if len(verdict.found) > SHOWN:
             lines.append(f"             and {len(verdict.found) - SHOWN} more")

@@ -28,7 +28,7 @@ def environment(scratch: Path) -> dict[str, str]:
 
 
 def test_drain_and_floor_are_measured_and_compared_and_nothing_is_left(tmp_path: Path, scratch: Path):
-    file, plots, profiles = tmp_path / "figures.json", tmp_path / "plots", tmp_path / "profiles"
+    file, plots, profiles = tmp_path / "results.json", tmp_path / "plots", tmp_path / "profiles"
 
     done = subprocess.run(
         command("drain", "floor", "--quick", "--json", str(file), "--plots", str(plots), "--profile", str(profiles)),

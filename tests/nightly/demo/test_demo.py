@@ -50,7 +50,7 @@ def stay_until_it_runs(processes: Processes, folder: Path) -> Running:
 
     def runs() -> bool:
         assert demo.is_alive, demo.errors
-        return "Ctrl-C stops it" in demo.output
+        return "Press Ctrl-C to stop" in demo.output
 
     until(runs, "the demo says that it runs")
     return demo
@@ -65,30 +65,30 @@ def summary(demo: Running) -> dict[str, str]:
     return dict(re.findall(r"^  (\S.*?) {2,}(\S+)$", demo.output, re.MULTILINE))
 
 
-def test_the_demo_delivers_everything_and_sums_up(processes: Processes, folder: Path):
+def test_the_demo_delivers_everything_and_prints_a_summary(processes: Processes, folder: Path):
     demo = once(processes, folder, "--events", "60")
 
     assert demo.wait(60) == 0
-    told = summary(demo)
+    result = summary(demo)
     # One event in fifty, from the eighth on, can only fail; each other goes to two endpoints.
-    assert told["events"] == "60"
-    assert (told["sagas"], told["delivered"]) == ("118", "116")
-    assert int(told["retried"]) > 2
-    assert told["dead-lettered"] == "2"
-    assert told["lost"] == "0"
+    assert result["events"] == "60"
+    assert (result["deliveries"], result["delivered"]) == ("118", "116")
+    assert int(result["retried"]) > 2
+    assert result["dead-lettered"] == "2"
+    assert result["lost"] == "0"
     assert demo.errors == ""
-    assert os.listdir(folder) == [], "it takes its files away"
+    assert os.listdir(folder) == [], "temporary files are removed"
 
 
-def test_two_demos_at_once_leave_each_other_alone(processes: Processes, folder: Path):
+def test_two_demos_run_at_the_same_time(processes: Processes, folder: Path):
     demos = [once(processes, folder, "--events", "20") for _ in range(2)]
 
     assert [demo.wait(60) for demo in demos] == [0, 0]
-    assert [summary(demo)["sagas"] for demo in demos] == ["39", "39"]
+    assert [summary(demo)["deliveries"] for demo in demos] == ["39", "39"]
     assert os.listdir(folder) == []
 
 
-def test_a_demo_whose_hub_fails_keeps_the_log_and_says_where(processes: Processes, folder: Path):
+def test_a_failed_demo_keeps_its_log_and_prints_the_path(processes: Processes, folder: Path):
     # A lease that does not outlast the request: the loops refuse to start.
     demo = once(processes, folder, "--events", "1", WEBHOOKHUB_LEASE="1")
 
@@ -99,9 +99,7 @@ def test_a_demo_whose_hub_fails_keeps_the_log_and_says_where(processes: Processe
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-def test_a_signal_stops_the_demo_and_all_that_it_has_started(
-    processes: Processes, lasting: Path, number: signal.Signals
-):
+def test_a_signal_stops_the_demo_and_its_processes(processes: Processes, lasting: Path, number: signal.Signals):
     demo = stay_until_it_runs(processes, lasting)
     family = descendants(demo.pid)
     assert len(family) >= 6, "a supervisor, four loops and a web server"
@@ -115,7 +113,7 @@ def test_a_signal_stops_the_demo_and_all_that_it_has_started(
     assert demo.errors == "", "the hub ended in good order"
 
 
-def test_a_closed_terminal_does_not_end_what_was_started_to_outlive_it(processes: Processes, lasting: Path):
+def test_a_demo_started_with_nohup_survives_a_closed_terminal(processes: Processes, lasting: Path):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited, as from nohup
     try:
         demo = stay_until_it_runs(processes, lasting)
@@ -127,7 +125,7 @@ def test_a_closed_terminal_does_not_end_what_was_started_to_outlive_it(processes
     assert demo.stop() == 128 + signal.SIGTERM
 
 
-def test_the_hub_ends_with_a_demo_that_is_killed(processes: Processes, lasting: Path):
+def test_the_hub_stops_when_the_demo_is_killed(processes: Processes, lasting: Path):
     demo = stay_until_it_runs(processes, lasting)
     family = descendants(demo.pid)
 
@@ -136,14 +134,14 @@ def test_the_hub_ends_with_a_demo_that_is_killed(processes: Processes, lasting: 
     until(lambda: not any(is_running(pid) for pid in family), "the hub and its children end", 10)
 
 
-def test_a_second_run_on_the_same_database_is_refused_and_touches_nothing(processes: Processes, lasting: Path):
+def test_a_second_run_on_the_same_database_is_refused(processes: Processes, lasting: Path):
     first = stay_until_it_runs(processes, lasting)
     before = {path: path.read_bytes() for path in lasting.iterdir()}
 
     second = stay(processes, lasting)
 
     assert second.wait() == 1
-    assert f"running already here: process {first.pid}." in second.errors
+    assert f"already running here (process {first.pid})." in second.errors
     assert second.output == ""
     assert {path: path.read_bytes() for path in lasting.iterdir()} == before
     assert first.is_alive
@@ -151,11 +149,11 @@ def test_a_second_run_on_the_same_database_is_refused_and_touches_nothing(proces
     assert stay_until_it_runs(processes, lasting).stop() == 128 + signal.SIGTERM, "the next may run"
 
 
-def test_the_commands_that_the_demo_names_work_in_another_terminal(processes: Processes, lasting: Path):
+def test_the_printed_commands_work_in_another_terminal(processes: Processes, lasting: Path):
     demo = stay_until_it_runs(processes, lasting)
     lines = [
         line.replace(".venv/bin/python", shlex.quote(sys.executable))
-        for line in re.findall(r"^  (?:an event|settings|a test) +(.+)$", demo.output, re.MULTILINE)
+        for line in re.findall(r"^  (?:command|settings|test event) +(.+)$", demo.output, re.MULTILINE)
     ]
     assert len(lines) == 3
     number = lines[2].split()[-1]
@@ -181,9 +179,9 @@ def test_the_commands_that_the_demo_names_work_in_another_terminal(processes: Pr
     assert (lasting / "hub.env").stat().st_mode & 0o077 == 0, "it may hold keys"
 
 
-def test_the_line_for_the_api_that_the_demo_names_sends_an_event_that_arrives(processes: Processes, lasting: Path):
+def test_the_printed_curl_command_publishes_an_event(processes: Processes, lasting: Path):
     demo = stay_until_it_runs(processes, lasting)
-    [line] = re.findall(r"^  by HTTP +(curl .+)$", demo.output, re.MULTILINE)
+    [line] = re.findall(r"^  HTTP +(curl .+)$", demo.output, re.MULTILINE)
     [docs] = re.findall(r"^  API +(http://\S+)$", demo.output, re.MULTILINE)
     # What the shell would make of the line; curl itself need not be there.
     _, _, authorization, _, content_type, _, body, url = shlex.split(line)

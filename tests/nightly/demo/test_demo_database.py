@@ -37,15 +37,18 @@ def errors_of_a_run(processes: Processes, folder: Path) -> str:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        # A migration that has got another name since: what it makes is there.
+        # A migration that was renamed: its tables exist.
         ("DELETE FROM django_migrations WHERE app = 'auditlog'", "already exists"),
-        # One that makes more than it did.
-        ("ALTER TABLE api_keys RENAME COLUMN last_used_at TO earlier", "api_keys has no column last_used_at"),
-        # One that now needs another that was not there.
+        # A migration that creates more than before.
+        (
+            "ALTER TABLE api_keys RENAME COLUMN last_used_at TO earlier",
+            "column last_used_at of table api_keys is missing",
+        ),
+        # A migration that now depends on another.
         ("DELETE FROM django_migrations WHERE app = 'events' AND name = '0001_initial'", "is applied before"),
     ],
 )
-def test_a_database_of_another_version_is_told_in_one_line_with_what_to_do(
+def test_a_database_of_another_version_is_refused_in_one_line(
     processes: Processes, file: Path, tmp_path: Path, change: str, why: str
 ):
     with sqlite3.connect(file) as old:
@@ -53,14 +56,12 @@ def test_a_database_of_another_version_is_told_in_one_line_with_what_to_do(
 
     [said] = errors_of_a_run(processes, tmp_path / "demo").splitlines()
 
-    assert said.startswith("The database was made by another version of the hub (")
+    assert said.startswith("The database was created by another version of the hub (")
     assert why in said
-    assert said.endswith("give another, empty one in DATABASE_URL.")
+    assert said.endswith("set DATABASE_URL to an empty database.")
 
 
-def test_a_file_that_is_no_database_is_not_taken_for_one_of_another_version(
-    processes: Processes, file: Path, tmp_path: Path
-):
+def test_a_file_that_is_not_a_database_is_another_error(processes: Processes, file: Path, tmp_path: Path):
     file.write_bytes(b"no database" * 1000)
 
     said = errors_of_a_run(processes, tmp_path / "demo")
@@ -69,7 +70,7 @@ def test_a_file_that_is_no_database_is_not_taken_for_one_of_another_version(
     assert "file is not a database" in said
 
 
-def test_the_embedded_database_is_removed_by_make_clean(settings: Any):
+def test_for_the_embedded_database_the_message_names_make_clean(settings: Any):
     settings.EMBEDDED = True
 
-    assert str(database._outdated("x")).endswith("`make clean` removes it, with all its data; then run this again.")
+    assert str(database._outdated("x")).endswith("run `make clean`, which removes it with all its data, and try again.")

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.processes.support import Processes
 
 
-def test_every_story_of_the_shop_ends_as_it_must(processes: Processes, tmp_path: Path):
+def test_every_scenario_ends_as_expected(processes: Processes, tmp_path: Path):
     processes.environment = {
         name: value
         for name, value in processes.environment.items()
@@ -20,11 +20,11 @@ def test_every_story_of_the_shop_ends_as_it_must(processes: Processes, tmp_path:
     demo = processes.execute(["-m", "tools.demo.workflows", "--folder", str(folder)])
 
     assert demo.wait(280) == 0, demo.output
-    stories = [re.split(r" {2,}", line.strip()) for line in demo.output.splitlines() if line.endswith("yes")]
-    assert [(story[0], story[2]) for story in stories] == [
-        ("an order goes through", "COMPLETED"),
+    scenarios = [re.split(r" {2,}", line.strip()) for line in demo.output.splitlines() if line.endswith("yes")]
+    assert [(scenario[0], scenario[2]) for scenario in scenarios] == [
+        ("an order completes", "COMPLETED"),
         ("the payment fails", "COMPENSATED"),
-        ("the payment service is silent", "COMPENSATED"),
+        ("the payment service does not respond", "COMPENSATED"),
         ("the payment succeeds too late", "COMPENSATED, late fact"),
         ("an order is cancelled", "COMPLETED"),
         ("a customer registers", "COMPLETED"),

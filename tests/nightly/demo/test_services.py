@@ -17,7 +17,7 @@ import requests
 from standardwebhooks import Webhook
 
 from tools.demo.workflows.hub import Hub
-from tools.demo.workflows.service import Data, Reaction, Said, Service
+from tools.demo.workflows.service import Data, Published, Reaction, Service
 from tools.demo.workflows.signatures import is_genuine
 
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
@@ -38,7 +38,7 @@ class Books(Service):
     def reactions(self) -> dict[str, Reaction]:
         return {"order.submitted": self._note}
 
-    def _note(self, data: Data) -> Iterable[Said]:
+    def _note(self, data: Data) -> Iterable[Published]:
         self.told.append(data)
         return ()
 

@@ -52,7 +52,7 @@ def key(committed: None) -> str:
     ],
     ids=["", "batch"],
 )
-def test_the_server_keeps_to_its_own_schema(
+def test_the_server_conforms_to_its_schema(
     web: WebServer, key: str, tmp_path: Path, paths: list[str], checks: list[str]
 ):
     (tmp_path / "schemathesis.toml").write_text(CONFIGURATION)

@@ -247,15 +247,15 @@ def shoot(web: WebServer, key: str, shots: list[Hostile]) -> Counter[int]:
     with requests.Session() as session:
         for shot in shots:
             try:
-                answer = _sent(session, web, key, shot)
+                response = _sent(session, web, key, shot)
             except requests.ConnectionError:
                 # It may close a connection that is idle or whose body it would not read; a new one must be answered.
                 with requests.Session() as fresh:
-                    answer = _sent(fresh, web, key, shot)
-            problem = answer.headers["Content-Type"] == "application/problem+json" or answer.status_code in SERVERS
-            if not 400 <= answer.status_code < 500 or not problem:
-                wrong.append((shot.method, shot.path[:100], shot.body[:100], answer.status_code, answer.text[:100]))
-            statuses[answer.status_code] += 1
+                    response = _sent(fresh, web, key, shot)
+            problem = response.headers["Content-Type"] == "application/problem+json" or response.status_code in SERVERS
+            if not 400 <= response.status_code < 500 or not problem:
+                wrong.append((shot.method, shot.path[:100], shot.body[:100], response.status_code, response.text[:100]))
+            statuses[response.status_code] += 1
     assert wrong == []
     return statuses
 
@@ -285,7 +285,7 @@ def test_every_hostile_request_is_refused_as_documented_and_nothing_is_stored(we
     assert contents() == before
 
 
-def test_what_belongs_to_others_is_not_there_whatever_is_asked(web: WebServer, number: dict[str, Any]):
+def test_objects_of_other_producers_are_never_found(web: WebServer, number: dict[str, Any]):
     key = keys.create("stranger", ["events:write", "read", "deadletters:requeue"], by="tests", source="stranger")[1]
     before = contents()
     asked = [

@@ -1,4 +1,4 @@
-"""The judge must find what it is there to find: each lie is planted in evidence that is otherwise without fault."""
+"""The judge must find what it is there to find: each fault is planted in evidence that is otherwise without fault."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def receipt(path: str, attempt: int, answer: str, at: float = NOW) -> Receipt:
     return Receipt(uid, path, attempt, hashlib.sha256(BODY).hexdigest(), answer, at, str(int(at)), signed)
 
 
-def honest() -> Evidence:
+def correct_run() -> Evidence:
     """One event: delivered at the second attempt to one subscriber, at the first to another, and buried at a third."""
     worker = {"say": "killed", "at": NOW, "kind": "worker", "slot": "worker-1", "pid": 7}
     evidence = Evidence(
@@ -102,7 +102,7 @@ def store_what_was_rolled_back(evidence: Evidence) -> None:
     evidence.events[6] = Event(6, "other", "unwanted", ("p", "2"), {"n": 2})
 
 
-def store_what_nobody_asked_for(evidence: Evidence) -> None:
+def store_an_event_never_sent(evidence: Evidence) -> None:
     evidence.events[6] = Event(6, "other", "unwanted", ("q", "1"), {})
 
 
@@ -163,7 +163,7 @@ def write_two_dead_letters(evidence: Evidence) -> None:
     evidence.letters.append(2)
 
 
-def bury_the_living(evidence: Evidence) -> None:
+def dead_letter_a_completed_delivery(evidence: Evidence) -> None:
     evidence.letters.append(1)
 
 
@@ -342,7 +342,7 @@ def track_twice(evidence: Evidence) -> None:
     evidence.workflows.append(Workflow("v", WORKFLOW, "run", "IN_PROGRESS"))
 
 
-def track_what_nobody_began(evidence: Evidence) -> None:
+def track_a_workflow_never_started(evidence: Evidence) -> None:
     evidence.workflows.append(Workflow("v", WORKFLOW, "walk", "IN_PROGRESS"))
 
 
@@ -392,7 +392,7 @@ def never_say_that_it_took_too_long(evidence: Evidence) -> None:
     evidence.events[5] = replace(evidence.events[5], created_at=later)
 
 
-def have_nobody_undo_what_took_too_long(evidence: Evidence) -> None:
+def never_undo_a_timed_out_workflow(evidence: Evidence) -> None:
     begin_a_workflow_without_mail(evidence, said_after=600)
     del evidence.events[302]
 
@@ -408,7 +408,7 @@ def go_on_to_the_gift(evidence: Evidence, *, undone: bool) -> None:
         evidence.events[311] = Event(311, word, word, (HUB, f"v/{word}"), {}, correlation="walk", created_at=at)
 
 
-def have_nobody_undo_what_must_have_been_done(evidence: Evidence) -> None:
+def never_undo_an_implied_step(evidence: Evidence) -> None:
     go_on_to_the_gift(evidence, undone=False)
 
 
@@ -452,7 +452,7 @@ def never_converge(evidence: Evidence) -> None:
     evidence.unfinished.append("not converged")
 
 
-LIES: dict[Callable[[Evidence], None], str] = {
+FAULTS: dict[Callable[[Evidence], None], str] = {
     lose_the_event: "Every acknowledged event",
     store_it_twice: "Every acknowledged event",
     change_its_payload: "Every acknowledged event",
@@ -462,25 +462,25 @@ LIES: dict[Callable[[Evidence], None], str] = {
     store_what_was_to_be_rolled_back: "Nothing is stored",
     store_half_of_a_transaction: "A transaction",
     store_half_of_a_batch: "A transaction",
-    store_what_nobody_asked_for: "Nothing is stored",
-    pass_over_a_subscription: "Every event has exactly one saga",
-    route_twice: "Every event has exactly one saga",
-    leave_it_in_the_inbox: "Every event has exactly one saga",
-    leave_a_saga_open: "Every saga ended once",
-    take_the_dead_letter_away: "Every saga ended once",
-    write_two_dead_letters: "Every saga ended once",
-    bury_the_living: "Every saga ended once",
-    give_up_too_early: "Every saga ended once",
-    lower_the_limit: "Every saga ended once",
-    never_converge: "Every saga ended once",
+    store_an_event_never_sent: "Nothing is stored",
+    pass_over_a_subscription: "Every event has exactly one delivery",
+    route_twice: "Every event has exactly one delivery",
+    leave_it_in_the_inbox: "Every event has exactly one delivery",
+    leave_a_saga_open: "Every delivery ended once",
+    take_the_dead_letter_away: "Every delivery ended once",
+    write_two_dead_letters: "Every delivery ended once",
+    dead_letter_a_completed_delivery: "Every delivery ended once",
+    give_up_too_early: "Every delivery ended once",
+    lower_the_limit: "Every delivery ended once",
+    never_converge: "Every delivery ended once",
     count_an_attempt_twice: "attempt_count",
     leave_a_result_unsettled: "attempt_count",
     complete_without_success: "attempt_count",
-    complete_without_sending: "Every Completed saga",
-    report_another_answer: "Every Completed saga",
-    complete_with_an_error: "Every Completed saga",
-    complete_without_a_status: "Every Completed saga",
-    complete_what_only_dripped: "Every Completed saga",
+    complete_without_sending: "Every Completed delivery",
+    report_another_answer: "Every Completed delivery",
+    complete_with_an_error: "Every Completed delivery",
+    complete_without_a_status: "Every Completed delivery",
+    complete_what_only_dripped: "Every Completed delivery",
     fail_with_a_success: "Every failed attempt",
     fail_without_an_error: "Every failed attempt",
     fail_with_an_answer_that_was_not_given: "Every failed attempt",
@@ -489,7 +489,7 @@ LIES: dict[Callable[[Evidence], None], str] = {
     time_out_at_once: "Every failed attempt",
     time_out_all_the_time: "Every failed attempt",
     give_up_leases_that_were_not_reset: "Every failed attempt",
-    complete_nothing: "Every delivery to the steady path",
+    complete_nothing: "Every delivery to /steady",
     send_other_bytes_each_time: "Every request",
     sign_with_another_secret: "Every request",
     send_without_a_signature: "Every request",
@@ -509,20 +509,20 @@ LIES: dict[Callable[[Evidence], None], str] = {
     change_a_final_row: "No final row",
     track_nothing: "Every workflow",
     track_twice: "Every workflow",
-    track_what_nobody_began: "Every workflow",
+    track_a_workflow_never_started: "Every workflow",
     stop_tracking_half_way: "Every workflow",
     complete_a_workflow_in_silence: "Every workflow",
     tell_of_a_workflow_that_is_not_there: "Every workflow",
     say_twice_that_it_is_completed: "Every workflow",
     complete_without_the_last_step: "Every workflow",
     never_say_that_it_took_too_long: "Every workflow",
-    have_nobody_undo_what_took_too_long: "Every workflow",
-    have_nobody_undo_what_must_have_been_done: "Every workflow",
+    never_undo_a_timed_out_workflow: "Every workflow",
+    never_undo_an_implied_step: "Every workflow",
     reset_in_silence: "No lease was reset",
     time_out_before_its_time: "Every workflow",
     time_out_although_the_step_is_there: "Every workflow",
     fail_the_replay: "The replay",
-    fail_the_audit: "The audit",
+    fail_the_audit: "The integrity check",
     show_a_traceback: "No traceback",
     fail_in_the_log: "No traceback",
     fail_in_the_receiver: "No traceback",
@@ -530,35 +530,35 @@ LIES: dict[Callable[[Evidence], None], str] = {
 }
 
 
-def test_the_honest_run_is_believed():
-    assert refuted(honest()) == set()
+def test_a_correct_run_passes():
+    assert refuted(correct_run()) == set()
 
 
-@pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
-def test_the_lie_is_found(lie: Callable[[Evidence], None]):
-    evidence = honest()
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_each_fault_is_found(fault: Callable[[Evidence], None]):
+    evidence = correct_run()
 
-    lie(evidence)
+    fault(evidence)
 
-    assert any(claim.startswith(LIES[lie]) for claim in refuted(evidence)), refuted(evidence)
+    assert any(claim.startswith(FAULTS[fault]) for claim in refuted(evidence)), refuted(evidence)
 
 
-def test_every_claim_has_a_lie():
-    told = set(LIES.values())
+def test_every_claim_has_a_fault():
+    claims = set(FAULTS.values())
 
-    assert [claim.sentence for claim in CLAIMS if not any(claim.sentence.startswith(start) for start in told)] == []
+    assert [claim.sentence for claim in CLAIMS if not any(claim.sentence.startswith(start) for start in claims)] == []
 
 
 def test_a_workflow_may_time_out_when_its_step_never_came():
-    evidence = honest()
+    evidence = correct_run()
 
     begin_a_workflow_without_mail(evidence, said_after=600)
 
     assert refuted(evidence) == set()
 
 
-def test_what_must_have_been_done_is_undone_too_when_a_workflow_times_out():
-    evidence = honest()
+def test_implied_steps_are_undone_when_a_workflow_times_out():
+    evidence = correct_run()
 
     go_on_to_the_gift(evidence, undone=True)
 
@@ -566,7 +566,7 @@ def test_what_must_have_been_done_is_undone_too_when_a_workflow_times_out():
 
 
 def test_a_lease_that_ran_out_while_the_database_was_away_is_explained():
-    evidence = honest()
+    evidence = correct_run()
 
     evidence.said.resets.add(Reset(3, 77, NOW + 52, NOW + 57))
 
@@ -574,7 +574,7 @@ def test_a_lease_that_ran_out_while_the_database_was_away_is_explained():
 
 
 def test_a_worker_that_was_stopped_may_time_out_on_an_answer():
-    evidence = honest()
+    evidence = correct_run()
     evidence.receipts[1] = replace(evidence.receipts[1], answer="200")
     evidence.jobs[1] = replace(evidence.jobs[1], error_code="timeout", pid=9, finished_at=NOW + 8, duration=1.0)
     assert refuted(evidence)

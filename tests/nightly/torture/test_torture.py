@@ -15,27 +15,27 @@ SECONDS = 90
 
 
 def test_nothing_is_lost_and_nothing_happens_twice_whatever_is_killed(tmp_path: Path):
-    figures = torture(tmp_path, "--seconds", str(SECONDS), "--events", "2000", "--database-kills", "3")
+    stats = torture(tmp_path, "--seconds", str(SECONDS), "--events", "2000", "--database-kills", "3")
 
     # A machine that is busy with other things is slow to start what was killed, hence the room.
-    assert figures["loops killed"] >= SECONDS
-    assert all(figures[f"{plural(kind)} killed"] for kind in LOOPS)
-    assert figures["web servers killed"] > 0
-    assert figures["events acknowledged by HTTP"] > 0
-    assert figures["completed workflows"] > 0
-    assert figures["database kills"] == 3
-    assert figures["events acknowledged"] >= 1000
-    assert figures["leases reset"] > 0, "no worker was killed in the middle of its work"
-    assert figures["loops stopped beyond a lease"] > 0
-    assert figures["connections killed"] > 0
-    assert figures["completed"] > 0
-    assert figures["completed among them"] >= 0.99 * figures["deliveries to the steady path"] > 0
-    assert figures["dead-lettered"] > 0
-    assert figures["events rolled back"] > 0
+    assert stats["loops killed"] >= SECONDS
+    assert all(stats[f"{plural(kind)} killed"] for kind in LOOPS)
+    assert stats["web servers killed"] > 0
+    assert stats["events acknowledged by HTTP"] > 0
+    assert stats["completed workflows"] > 0
+    assert stats["database kills"] == 3
+    assert stats["events acknowledged"] >= 1000
+    assert stats["leases reset"] > 0, "no worker was killed in the middle of its work"
+    assert stats["loops paused longer than a lease"] > 0
+    assert stats["connections killed"] > 0
+    assert stats["completed"] > 0
+    assert stats["completed of these"] >= 0.99 * stats["deliveries to /steady"] > 0
+    assert stats["dead-lettered"] > 0
+    assert stats["events rolled back"] > 0
 
 
-def test_a_database_that_forgets_what_it_has_promised_is_found_out(tmp_path: Path):
-    """The whole machinery can fail: nothing of the hub is broken here but the ground it stands on."""
+def test_a_database_that_loses_commits_is_detected(tmp_path: Path):
+    """The judge must be able to fail a run."""
     done = run(tmp_path, "--forgetful", "--seconds", "12", "--events", "600", "--database-kills", "2")
 
     assert done.returncode == 1, done.stdout + done.stderr

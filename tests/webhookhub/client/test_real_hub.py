@@ -28,7 +28,7 @@ Connect = Callable[..., Client]
 
 @pytest.fixture
 def connect(committed: None, live_server: LiveServer) -> Iterator[Connect]:
-    limits._purses.clear()
+    limits._buckets.clear()
     opened: list[Client] = []
 
     def make(*scopes: str, key: str = "", deadline: float = 10.0) -> Client:

@@ -1,4 +1,4 @@
-"""Business workflows on show: a shop of seven small services that know the hub and not each other.
+"""A demo of business workflows: a shop of seven services that communicate only through the hub.
 
-`python -m tools.demo.workflows --help` says how.
+See `python -m tools.demo.workflows --help`.
 """

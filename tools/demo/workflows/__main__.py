@@ -1,4 +1,4 @@
-"""`python -m tools.demo.workflows`: seven services, six stories, and how each of them ended."""
+"""`python -m tools.demo.workflows`: seven services run six scenarios; prints a table of the results."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import re
 import sys
 from pathlib import Path
 
-from tools.demo import environment, folders, stopping
+from tools.demo import environment, folders, signals
 
 SHIPPED = folders.ROOT / "workflows" / "shipped"
-# What the shipped definitions give minutes for. Enough for a slow machine, and short enough to watch.
-STEP_SECONDS, SAGA_SECONDS = 10, 90
+# Instead of the minutes of the shipped definitions.
+STEP_SECONDS, WORKFLOW_SECONDS = 10, 90
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.demo.workflows", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=180.0, help="give up after this long")
-    parser.add_argument("--folder", type=Path, default=folders.DEFAULT, help="where files are kept (var/demo)")
+    parser.add_argument("--seconds", type=float, default=180.0, help="time limit")
+    parser.add_argument("--folder", type=Path, default=folders.DEFAULT, help="folder for files (var/demo)")
     options = parser.parse_args()
-    stopping.hear_signals()
+    signals.install()
     base = options.folder.resolve()
-    with folders.of_its_own(base) as folder:
+    with folders.temporary(base) as folder:
         code = 1
         try:
             code = run(folder, options.seconds)
-        except stopping.Stopped:
+        except signals.Stopped:
             code = 0
             raise
         finally:
@@ -37,27 +37,27 @@ def main() -> int:
 
 
 def run(folder: Path, seconds: float) -> int:
-    # Always a database of its own: the shop's cases have the same names every time.
-    os.environ["WEBHOOKHUB_WORKFLOW_DEFINITIONS"] = str(hurried(folder / "definitions"))
+    # Always a new database: the ids of the orders are the same in every run.
+    os.environ["WEBHOOKHUB_WORKFLOW_DEFINITIONS"] = str(with_short_timeouts(folder / "definitions"))
     environment.prepare(folder, scratch_database=True)
 
-    # Only now: Django reads the environment once, when it is set up.
-    from tools.demo.workflows import show
+    # Import after the environment is set: Django reads it once.
+    from tools.demo.workflows import run as demo
 
-    return show.run(folder, seconds)
+    return demo.run(folder, seconds)
 
 
-def hurried(folder: Path) -> Path:
-    """The shipped definitions, with less time for everything."""
+def with_short_timeouts(folder: Path) -> Path:
+    """Copies the shipped definitions with shorter timeouts."""
     folder.mkdir()
     for file in SHIPPED.glob("*.toml"):
-        saga, *steps = file.read_text(encoding="utf-8").split("[[steps]]")
-        parts = [_within(saga, SAGA_SECONDS), *(_within(step, STEP_SECONDS) for step in steps)]
+        workflow, *steps = file.read_text(encoding="utf-8").split("[[steps]]")
+        parts = [_with_timeout(workflow, WORKFLOW_SECONDS), *(_with_timeout(step, STEP_SECONDS) for step in steps)]
         (folder / file.name).write_text("[[steps]]".join(parts), encoding="utf-8")
     return folder
 
 
-def _within(text: str, seconds: int) -> str:
+def _with_timeout(text: str, seconds: int) -> str:
     return re.sub(r"timeout_seconds = \d+", f"timeout_seconds = {seconds}", text)
 
 

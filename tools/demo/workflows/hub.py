@@ -1,4 +1,4 @@
-"""The hub as the shop's services see it: an address and a key."""
+"""The hub's API as the services use it."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class Hub:
         self.key = key
 
     def subscribe(self, event_type: str, callback_url: str, description: str) -> tuple[int, str]:
-        """A new subscription's number and its signing secret. It gets nothing before it is verified."""
-        wanted = {"event_type": event_type, "callback_url": callback_url, "description": description}
-        made = self._asked("POST", "/subscriptions", wanted)
-        return made["id"], made["secret"]
+        """Creates a subscription. Returns its id and its signing secret."""
+        body = {"event_type": event_type, "callback_url": callback_url, "description": description}
+        created = self._request("POST", "/subscriptions", body)
+        return created["id"], created["secret"]
 
     def verify(self, subscription: int) -> None:
-        result = self._asked("POST", f"/subscriptions/{subscription}/verify")
+        result = self._request("POST", f"/subscriptions/{subscription}/verify")
         if not result["verified"]:
             raise SystemExit(f"subscription {subscription} could not be verified: {result['reason']}")
 
-    def sagas_of(self, aggregate_id: str, saga_type: str) -> list[dict[str, Any]]:
-        found = self._asked("GET", f"/sagas/aggregate/{aggregate_id}")["items"]
-        return [saga for saga in found if saga["saga_type"] == saga_type]
+    def workflow_runs(self, aggregate_id: str, saga_type: str) -> list[dict[str, Any]]:
+        runs = self._request("GET", f"/sagas/aggregate/{aggregate_id}")["items"]
+        return [run for run in runs if run["saga_type"] == saga_type]
 
-    def timeline(self, saga: str) -> list[dict[str, Any]]:
-        return list(self._asked("GET", f"/sagas/{saga}/timeline")["items"])
+    def timeline(self, run_id: str) -> list[dict[str, Any]]:
+        return list(self._request("GET", f"/sagas/{run_id}/timeline")["items"])
 
-    def wait_until_it_answers(self, seconds: float) -> None:
+    def wait_until_ready(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while True:
             try:
@@ -42,12 +42,12 @@ class Hub:
             except requests.ConnectionError:
                 pass
             if time.monotonic() > end:
-                raise SystemExit(f"the hub does not answer at {self.url}")
+                raise SystemExit(f"the hub does not respond at {self.url}")
             time.sleep(0.05)
 
-    def _asked(self, method: str, path: str, body: Any = None) -> Any:
+    def _request(self, method: str, path: str, body: Any = None) -> Any:
         headers = {"Authorization": f"Bearer {self.key}"}
-        answer = requests.request(method, f"{self.url}/api/v1{path}", json=body, headers=headers, timeout=SECONDS)
-        if not answer.ok:
-            raise SystemExit(f"the hub refused {method} {path}: {answer.text}")
-        return answer.json()
+        response = requests.request(method, f"{self.url}/api/v1{path}", json=body, headers=headers, timeout=SECONDS)
+        if not response.ok:
+            raise SystemExit(f"the hub refused {method} {path}: {response.text}")
+        return response.json()

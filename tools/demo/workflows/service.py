@@ -1,7 +1,7 @@
-"""A service as anybody might write one: it hears of events by webhook, does its step and publishes what came of it.
+"""A typical service: it receives events by webhook, does its step and publishes the result.
 
-It checks every signature, drops what it has had before, answers as soon as it has taken a message in and works
-afterwards. What it publishes has an id made from the message it answers: done twice, it is stored once.
+It checks every signature, ignores repeated messages, and responds before it does the work. The external id of the event
+it publishes is derived from the received message, so publishing twice stores it once.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .signatures import is_genuine
 Data = dict[str, Any]
 
 
-class Said(NamedTuple):
-    """An event that a service publishes: what it says is added to what it was told."""
+class Published(NamedTuple):
+    """An event to publish: its data is that of the received event, plus `more`."""
 
     event_type: str
     more: Data = {}
 
 
-Reaction = Callable[[Data], Iterable[Said]]
+Reaction = Callable[[Data], Iterable[Published]]
 
 
 class Service:
-    """Serves while entered. `reactions`: what it does on which event; `key` is its own, for publishing."""
+    """Serves inside its `with` block. `reactions` maps event types to handlers; `key` is its API key."""
 
     name: str
 
@@ -43,7 +43,7 @@ class Service:
         self._key = key
         self._receiver = Receiver(certificate, self._take)
         self._secrets: dict[str, str] = {}
-        self._seen: set[tuple[str, str]] = set()  # in real life: a table with a unique key
+        self._seen: set[tuple[str, str]] = set()  # a real service has a table with a unique key
         self._lock = threading.Lock()
         self._workers = ThreadPoolExecutor(4)
         self.failures: list[Exception] = []
@@ -53,18 +53,16 @@ class Service:
         raise NotImplementedError
 
     def subscribe(self) -> None:
-        """One subscription for each type it reacts to, each proved and with a secret of its own."""
+        """Creates and verifies a subscription for each event type it reacts to."""
         for event_type in self.reactions:
             path = f"/{self.name}/{event_type}"
-            number, self._secrets[path] = self._hub.subscribe(
-                event_type, self._receiver.url(path), f"{self.name} service"
-            )
-            self._hub.verify(number)
+            pk, self._secrets[path] = self._hub.subscribe(event_type, self._receiver.url(path), f"{self.name} service")
+            self._hub.verify(pk)
 
-    def say(self, event_type: str, data: Data) -> None:
-        """Publish something of its own accord."""
+    def publish(self, event_type: str, data: Data) -> None:
+        """Publishes an event that starts a workflow."""
         with Client(self._hub.url, self._key) as client:
-            publish(client, Said(event_type), data, data["correlation_id"])
+            publish(client, Published(event_type), data, data["correlation_id"])
 
     def _take(self, request: Received) -> Reply:
         if not is_genuine(self._secrets[request.path], request.headers, request.body):
@@ -80,9 +78,9 @@ class Service:
     def _work(self, message: str, event_type: str, data: Data) -> None:
         try:
             with Client(self._hub.url, self._key) as client:
-                for said in self.reactions[event_type](data):
-                    publish(client, said, data, message)
-        except Exception as error:  # noqa: BLE001 - kept for whoever watches; the next message is another's
+                for event in self.reactions[event_type](data):
+                    publish(client, event, data, message)
+        except Exception as error:  # noqa: BLE001  # reported at the end of the demo
             self.failures.append(error)
 
     def __enter__(self) -> Service:
@@ -96,11 +94,11 @@ class Service:
         self._workers.shutdown()
 
 
-def publish(client: Client, said: Said, told: Data, message: str) -> None:
-    """In the same business case as what it answers."""
+def publish(client: Client, event: Published, data: Data, message: str) -> None:
+    """Publishes with the correlation id of the received event."""
     client.publish(
-        said.event_type,
-        {**told, **said.more},
-        external_id=f"{message}/{said.event_type}",
-        correlation_id=told["correlation_id"],
+        event.event_type,
+        {**data, **event.more},
+        external_id=f"{message}/{event.event_type}",
+        correlation_id=data["correlation_id"],
     )

@@ -1,6 +1,6 @@
-"""The shop's seven services. Each knows the events it reacts to and its own books, and nothing of the others.
+"""The shop's seven services. Each knows its own records and the events it reacts to, but no other service.
 
-What a customer's card is like decides how the payment service behaves: that is how a story is made to go wrong.
+The customer's card determines how the payment service behaves, and so how a scenario fails.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event
 
 from .hub import Hub
-from .service import Data, Reaction, Said, Service
+from .service import Data, Published, Reaction, Service
 
 SUBMISSION, CANCELLATION, REGISTRATION = "order_submission", "order_cancellation", "customer_registration"
 UNDO = "saga.compensation_requested"
@@ -19,21 +19,21 @@ LONGEST_SECONDS = 120.0
 
 
 class Step(Service):
-    """A service that can undo what it has done; `books` are the cases that are done and not undone."""
+    """A service that can undo its step; `records` are the cases that are done and not undone."""
 
-    # (saga, step): what it says when it has undone that
+    # (workflow, step): the event to publish after undoing it
     undoes: Mapping[tuple[str, str], str] = {}
 
     def __init__(self, hub: Hub, key: str, certificate: Path) -> None:
         super().__init__(hub, key, certificate)
-        self.books: set[str] = set()
+        self.records: set[str] = set()
 
-    def undo(self, data: Data) -> Iterable[Said]:
-        """The hub asks everybody, and means the service that did the step."""
+    def undo(self, data: Data) -> Iterable[Published]:
+        """The hub asks all services; the one that did the step undoes it."""
         undone = self.undoes.get((data["saga_type"], data["step"]))
         if undone is not None:
-            self.books.discard(data["aggregate_id"])
-            yield Said(undone)
+            self.records.discard(data["aggregate_id"])
+            yield Published(undone)
 
 
 class Orders(Step):
@@ -45,15 +45,15 @@ class Orders(Step):
         return {"shipping.arranged": self._confirm, UNDO: self.undo}
 
     def submit(self, order: str, card: str) -> None:
-        self.books.add(order)
-        self.say("order.submitted", {"order_id": order, "card": card, "correlation_id": order})
+        self.records.add(order)
+        self.publish("order.submitted", {"order_id": order, "card": card, "correlation_id": order})
 
     def cancel(self, order: str) -> None:
-        self.books.discard(order)
-        self.say("order.cancelled", {"order_id": order, "correlation_id": f"cancellation-{order}"})
+        self.records.discard(order)
+        self.publish("order.cancelled", {"order_id": order, "correlation_id": f"cancellation-{order}"})
 
-    def _confirm(self, data: Data) -> Iterable[Said]:
-        yield Said("order.confirmed")
+    def _confirm(self, data: Data) -> Iterable[Published]:
+        yield Published("order.confirmed")
 
 
 class Inventory(Step):
@@ -68,13 +68,13 @@ class Inventory(Step):
             UNDO: self.undo,
         }
 
-    def _reserve(self, data: Data) -> Iterable[Said]:
-        self.books.add(data["order_id"])
-        yield Said("inventory.reserved")
+    def _reserve(self, data: Data) -> Iterable[Published]:
+        self.records.add(data["order_id"])
+        yield Published("inventory.reserved")
 
-    def _take_back(self, data: Data) -> Iterable[Said]:
-        self.books.discard(data["order_id"])
-        yield Said("inventory.restocked")
+    def _take_back(self, data: Data) -> Iterable[Published]:
+        self.records.discard(data["order_id"])
+        yield Published("inventory.restocked")
 
 
 class Payment(Step):
@@ -83,29 +83,29 @@ class Payment(Step):
 
     def __init__(self, hub: Hub, key: str, certificate: Path) -> None:
         super().__init__(hub, key, certificate)
-        self.bank_answers = Event()  # what a slow card waits for
+        self.bank_responds = Event()  # a slow card waits for it
 
     @property
     def reactions(self) -> dict[str, Reaction]:
         return {
             "inventory.reserved": self._charge,
-            "order.cancelled": self._give_back,
+            "order.cancelled": self._refund,
             UNDO: self.undo,
         }
 
-    def _charge(self, data: Data) -> Iterable[Said]:
+    def _charge(self, data: Data) -> Iterable[Published]:
         card = data["card"]
         if card == DECLINED:
-            yield Said("payment.failed", {"reason": "the card was declined"})
-        elif card != SILENT:  # that one is taken in and lost: only a time-out can tell
+            yield Published("payment.failed", {"reason": "the card was declined"})
+        elif card != SILENT:  # for a silent card nothing is published, and the step times out
             if card == SLOW:
-                self.bank_answers.wait(LONGEST_SECONDS)
-            self.books.add(data["order_id"])
-            yield Said("payment.processed")
+                self.bank_responds.wait(LONGEST_SECONDS)
+            self.records.add(data["order_id"])
+            yield Published("payment.processed")
 
-    def _give_back(self, data: Data) -> Iterable[Said]:
-        self.books.discard(data["order_id"])
-        yield Said("refund.issued")
+    def _refund(self, data: Data) -> Iterable[Published]:
+        self.records.discard(data["order_id"])
+        yield Published("refund.issued")
 
 
 class Shipping(Step):
@@ -114,30 +114,30 @@ class Shipping(Step):
 
     def __init__(self, hub: Hub, key: str, certificate: Path) -> None:
         super().__init__(hub, key, certificate)
-        self.called_off: set[str] = set()
+        self.timed_out: set[str] = set()
 
     @property
     def reactions(self) -> dict[str, Reaction]:
         return {
             "payment.processed": self._arrange,
             "order.cancelled": self._stop,
-            "saga.timed_out": self._call_off,
+            "saga.timed_out": self._stop_timed_out,
             UNDO: self.undo,
         }
 
-    def _call_off(self, data: Data) -> Iterable[Said]:
-        self.called_off.add(data["aggregate_id"])
+    def _stop_timed_out(self, data: Data) -> Iterable[Published]:
+        self.timed_out.add(data["aggregate_id"])
         return ()
 
-    def _stop(self, data: Data) -> Iterable[Said]:
-        self.books.discard(data["order_id"])
+    def _stop(self, data: Data) -> Iterable[Published]:
+        self.records.discard(data["order_id"])
         return ()
 
-    def _arrange(self, data: Data) -> Iterable[Said]:
-        # A payment that comes after the time-out sends nothing on its way any more.
-        if data["order_id"] not in self.called_off:
-            self.books.add(data["order_id"])
-            yield Said("shipping.arranged")
+    def _arrange(self, data: Data) -> Iterable[Published]:
+        # Do not ship an order whose payment arrives after the timeout.
+        if data["order_id"] not in self.timed_out:
+            self.records.add(data["order_id"])
+            yield Published("shipping.arranged")
 
 
 class Customers(Step):
@@ -149,8 +149,8 @@ class Customers(Step):
         return {UNDO: self.undo}
 
     def register(self, customer: str) -> None:
-        self.books.add(customer)
-        self.say("customer.registered", {"customer_id": customer, "correlation_id": customer})
+        self.records.add(customer)
+        self.publish("customer.registered", {"customer_id": customer, "correlation_id": customer})
 
 
 class Email(Step):
@@ -158,15 +158,15 @@ class Email(Step):
 
     @property
     def reactions(self) -> dict[str, Reaction]:
-        return {"customer.registered": self._welcome, "inventory.restocked": self._tell_of_cancellation}
+        return {"customer.registered": self._welcome, "inventory.restocked": self._confirm_cancellation}
 
-    def _welcome(self, data: Data) -> Iterable[Said]:
-        self.books.add(data["customer_id"])
-        yield Said("email.sent")
+    def _welcome(self, data: Data) -> Iterable[Published]:
+        self.records.add(data["customer_id"])
+        yield Published("email.sent")
 
-    def _tell_of_cancellation(self, data: Data) -> Iterable[Said]:
-        self.books.add(data["order_id"])
-        yield Said("customer.notified")
+    def _confirm_cancellation(self, data: Data) -> Iterable[Published]:
+        self.records.add(data["order_id"])
+        yield Published("customer.notified")
 
 
 class Loyalty(Step):
@@ -177,13 +177,13 @@ class Loyalty(Step):
     def reactions(self) -> dict[str, Reaction]:
         return {"email.sent": self._open_account, UNDO: self.undo}
 
-    def _open_account(self, data: Data) -> Iterable[Said]:
-        self.books.add(data["customer_id"])
-        yield Said("loyalty.account_created")
+    def _open_account(self, data: Data) -> Iterable[Published]:
+        self.records.add(data["customer_id"])
+        yield Published("loyalty.account_created")
 
 
 class Shop:
-    """All of them, as the stories call them."""
+    """All services."""
 
     def __init__(self, hub: Hub, keys: dict[str, str], certificate: Path) -> None:
         self.orders = Orders(hub, keys[Orders.name], certificate)
@@ -200,8 +200,8 @@ class Shop:
         return [*order, self.customers, self.email, self.loyalty]
 
     def holds(self, case: str) -> str:
-        """The services in whose books a case stands, in words."""
-        return " ".join(service.name for service in self.services if case in service.books) or "none"
+        """The names of the services that have recorded a case."""
+        return " ".join(service.name for service in self.services if case in service.records) or "none"
 
 
 NAMES = [kind.name for kind in (Orders, Inventory, Payment, Shipping, Customers, Email, Loyalty)]

@@ -1,6 +1,6 @@
-"""What a receiver does before anything else: see that a request comes from the hub, and recently (Standard Webhooks).
+"""Checks the signature and age of a request, as every endpoint should (Standard Webhooks).
 
-Written out and not taken from the hub: this side of the line is somebody else's program.
+It does not use the hub's code, because an endpoint is another program.
 """
 
 from __future__ import annotations
@@ -21,6 +21,6 @@ def is_genuine(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
         return False
     content = f"{headers.get('webhook-id', '')}.{timestamp}.".encode() + body
     expected = base64.b64encode(hmac.digest(key, content, hashlib.sha256)).decode()
-    # While a secret is being replaced there are two.
-    given = headers.get("webhook-signature", "").split()
-    return any(hmac.compare_digest(signature.encode(), f"v1,{expected}".encode()) for signature in given)
+    # During a rotation there are two signatures.
+    signatures = headers.get("webhook-signature", "").split()
+    return any(hmac.compare_digest(signature.encode(), f"v1,{expected}".encode()) for signature in signatures)

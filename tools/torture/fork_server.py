@@ -1,10 +1,9 @@
-"""`python -m tools.torture.nursery`: a process that has loaded Django and bears the processes under torture by forking.
+"""`python -m tools.torture.fork_server`: loads Django once and starts the processes under test by forking.
 
-Two kills a second, each followed by a start of half a second of computing, would leave no time for work. A forked
-process is as real and as mortal as any other; it runs the very same command.
+Starting Django takes half a second of CPU; with two kills per second, no time would be left for work.
 
-Requests come as JSON lines on standard input, answers and news of deaths leave on standard output. Signals are sent
-from here as well: only the parent knows that a number still stands for its child.
+Requests are JSON lines on standard input; responses and notices of ended processes are written to standard output.
+Signals are sent from here, because only the parent knows that a pid still belongs to its child.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from django.core.checks import run_checks
 from django.core.management import execute_from_command_line, get_commands, load_command_class
 from django.db.migrations.loader import MigrationLoader
 
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 PR_SET_PDEATHSIG = 1
 
 
-class Nursery:
+class ForkServer:
     def __init__(self) -> None:
         self._children: set[int] = set()
 
     def serve(self) -> None:
         pending = b""
         while True:
-            readable, _, _ = select.select([0], [], [], LOOK_SECONDS)
+            readable, _, _ = select.select([0], [], [], POLL_SECONDS)
             self._collect()
             if not readable:
                 continue
@@ -46,22 +45,22 @@ class Nursery:
                 return
             *lines, pending = (pending + data).split(b"\n")
             for line in lines:
-                self._obey(json.loads(line))
+                self._handle(json.loads(line))
 
-    def _obey(self, request: dict[str, Any]) -> None:
+    def _handle(self, request: dict[str, Any]) -> None:
         if request["do"] == "start":
             pid = os.fork()
             if pid == 0:
-                _live(request)
-            _lead(pid)
+                _run(request)
+            _lead_group(pid)
             self._children.add(pid)
-            _say(started=pid)
+            _report(started=pid)
         else:
             alive = request["pid"] in self._children
             if alive:
-                # With its own children, as a supervisor does: those of a killed web server would keep its port.
+                # The whole group, as a supervisor does: children of a killed web server would keep its port.
                 os.killpg(request["pid"], request["signal"])
-            _say(signalled=alive)
+            _report(signalled=alive)
 
     def _collect(self) -> None:
         while self._children:
@@ -69,25 +68,25 @@ class Nursery:
             if not pid:
                 return
             self._children.discard(pid)
-            _say(ended=pid, code=os.waitstatus_to_exitcode(status))
+            _report(ended=pid, code=os.waitstatus_to_exitcode(status))
 
 
-def _say(**news: Any) -> None:
-    os.write(1, json.dumps(news).encode() + b"\n")
+def _report(**values: Any) -> None:
+    os.write(1, json.dumps(values).encode() + b"\n")
 
 
-def _lead(pid: int) -> None:
-    """Give it a group of its own. Said by both sides, for either may be the first to need it."""
-    with contextlib.suppress(OSError):  # it has become another program, or none, by then
+def _lead_group(pid: int) -> None:
+    """Puts the process into its own group. Called by parent and child, because either may need it first."""
+    with contextlib.suppress(OSError):  # it has ended, or runs another program
         os.setpgid(pid, pid)
 
 
-def _live(request: dict[str, Any]) -> None:
-    """In the child: become the command, and end with its code."""
+def _run(request: dict[str, Any]) -> None:
+    """Runs the command in the child and exits with its code."""
     code = 1
     try:
-        # However the run ends, nothing of it is left behind.
-        _lead(os.getpid())
+        # The child must not outlive the run.
+        _lead_group(os.getpid())
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -101,7 +100,7 @@ def _live(request: dict[str, Any]) -> None:
         code = 0
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
-    except BaseException:  # noqa: BLE001  # said in its log
+    except BaseException:  # noqa: BLE001  # written to its log
         traceback.print_exc()
     finally:
         sys.stderr.flush()
@@ -112,12 +111,12 @@ def main() -> None:
     django.setup()
     for name in ("run_router", "run_orchestrator", "run_worker", "run_cleaner", "run_workflows", "migrate"):
         load_command_class(str(get_commands()[name]), name)
-    # What every start reads, so that no child has to: on a busy machine it would be killed before it has begun.
+    # Load what every start needs: on a busy machine, a child could be killed before it has started.
     MigrationLoader(None)
     run_checks()
     gc.freeze()
-    _say(ready=True)
-    Nursery().serve()
+    _report(ready=True)
+    ForkServer().serve()
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tools.bench.measures import Spread, percentile, ratios
 from tools.bench.result import Result, table
+from tools.bench.spread import Spread, percentile, ratios
 from tools.bench.timing import Budget
 
 

@@ -1,4 +1,4 @@
-"""Waiting for something to become so, with a bound."""
+"""Waits for a condition, with a time limit."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable
 SECONDS = 120.0
 
 
-def until(condition: Callable[[], bool], what: str, seconds: float = SECONDS) -> None:
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = SECONDS) -> None:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
-            raise TimeoutError(f"waited {seconds:g} s in vain: {what}")
+            raise TimeoutError(f"timeout after {seconds:g} s: {what}")
         time.sleep(0.2)

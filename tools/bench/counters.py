@@ -21,7 +21,7 @@ BATCH = 500
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.bench.figures", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.bench.counters", description=__doc__)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--subscriptions", type=int, default=20)
     options = parser.parse_args()

@@ -31,7 +31,7 @@ DURABLE = ("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", "--innodb-bu
 MYSQL = ("--log-bin=binlog", "--mysqlx=OFF", "--secure-file-priv=NULL")
 
 
-class Ground(Budget):
+class Context(Budget):
     """Everything is made when it is first asked for, and gone after the end, however that comes."""
 
     def __init__(self, options: Options, minutes: float = 10.0) -> None:
@@ -40,7 +40,7 @@ class Ground(Budget):
         self._stack = ExitStack()
         self._databases: dict[str, Server] = {}
 
-    def __enter__(self) -> Ground:
+    def __enter__(self) -> Context:
         self.folder = Path(tempfile.mkdtemp(prefix="webhookhub-bench-"))
         self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         authority, self._certificate = certificates.write(self.folder)

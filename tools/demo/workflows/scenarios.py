@@ -1,4 +1,4 @@
-"""What happens in the shop, and how each case must end: in the hub's eyes and in the services' own books."""
+"""The scenarios, and how each must end: the status in the hub and the records of the services."""
 
 from __future__ import annotations
 
@@ -7,50 +7,50 @@ from dataclasses import dataclass
 
 from .hub import Hub
 from .shop import CANCELLATION, DECLINED, GOOD, REGISTRATION, SILENT, SLOW, SUBMISSION, Shop
-from .waiting import until
+from .wait import wait_until
 
 COMPLETED, COMPENSATED = "COMPLETED", "COMPENSATED"
 DELIVERED_TO = "order inventory payment shipping"
 
 
 @dataclass(frozen=True)
-class Story:
-    """`holds`: the services whose books the case must stand in at the end, and no others."""
+class Scenario:
+    """`holds`: the services that must have recorded the case at the end; no others may."""
 
     title: str
     case: str
     saga_type: str
-    begin: Callable[[Shop, Hub], None]
+    start: Callable[[Shop, Hub], None]
     status: str
     holds: str
     anomaly: bool = False
 
 
 def late_success(shop: Shop, hub: Hub) -> None:
-    """The bank answers when everybody has given up: the hub has timed the saga out, and the shop called it off."""
+    """The payment succeeds after the hub has timed the workflow out and the services have compensated it."""
     shop.orders.submit("order-4", SLOW)
-    until(lambda: status(hub, "order-4", SUBMISSION) == COMPENSATED, "order-4 is timed out and compensated")
-    until(lambda: "order-4" in shop.shipping.called_off, "shipping has heard that order-4 is off")
-    shop.payment.bank_answers.set()
+    wait_until(lambda: status(hub, "order-4", SUBMISSION) == COMPENSATED, "order-4 is timed out and compensated")
+    wait_until(lambda: "order-4" in shop.shipping.timed_out, "shipping has received the cancellation of order-4")
+    shop.payment.bank_responds.set()
 
 
 def cancellation(shop: Shop, hub: Hub) -> None:
-    """First it goes through, and then the customer thinks better of it."""
+    """The order completes, and then the customer cancels it."""
     shop.orders.submit("order-5", GOOD)
-    until(lambda: status(hub, "order-5", SUBMISSION) == COMPLETED, "order-5 goes through")
+    wait_until(lambda: status(hub, "order-5", SUBMISSION) == COMPLETED, "order-5 completes")
     shop.orders.cancel("order-5")
 
 
-STORIES = [
-    Story(
-        "an order goes through",
+SCENARIOS = [
+    Scenario(
+        "an order completes",
         "order-1",
         SUBMISSION,
         lambda shop, hub: shop.orders.submit("order-1", GOOD),
         COMPLETED,
         DELIVERED_TO,
     ),
-    Story(
+    Scenario(
         "the payment fails",
         "order-2",
         SUBMISSION,
@@ -58,17 +58,17 @@ STORIES = [
         COMPENSATED,
         "none",
     ),
-    Story(
-        "the payment service is silent",
+    Scenario(
+        "the payment service does not respond",
         "order-3",
         SUBMISSION,
         lambda shop, hub: shop.orders.submit("order-3", SILENT),
         COMPENSATED,
         "none",
     ),
-    Story("the payment succeeds too late", "order-4", SUBMISSION, late_success, COMPENSATED, "none", anomaly=True),
-    Story("an order is cancelled", "order-5", CANCELLATION, cancellation, COMPLETED, "email"),
-    Story(
+    Scenario("the payment succeeds too late", "order-4", SUBMISSION, late_success, COMPENSATED, "none", anomaly=True),
+    Scenario("an order is cancelled", "order-5", CANCELLATION, cancellation, COMPLETED, "email"),
+    Scenario(
         "a customer registers",
         "customer-6",
         REGISTRATION,
@@ -80,5 +80,5 @@ STORIES = [
 
 
 def status(hub: Hub, case: str, saga_type: str) -> str | None:
-    found = hub.sagas_of(case, saga_type)
-    return str(found[0]["status"]) if found else None
+    runs = hub.workflow_runs(case, saga_type)
+    return str(runs[0]["status"]) if runs else None

@@ -1,4 +1,4 @@
-"""The demo itself: subscriptions to a sample receiver, sample events, and what became of them."""
+"""Runs the demo: subscribes a sample endpoint, publishes sample events and prints the results."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from webhookhub.progress_bar import Bar
 from webhookhub.runner.supervisor import die_with_parent
 
 STAY_PORT = 9443
-DESCRIPTION = "sample receiver"
+DESCRIPTION = "sample endpoint"
 BATCH = 100
 # path: event type, attempts allowed
 SAMPLES = {"/steady": ("order.created", None), "/flaky": ("order.created", None), "/broken": ("order.refused", 3)}
 
 
 def answer(request: Received) -> Reply:
-    """What the sample receiver says: /steady is well, /flaky fails every third event at first, /broken always."""
+    """/steady always succeeds, /flaky fails the first attempt of every third event, /broken always fails."""
     if request.path == "/broken":
         return Reply(500, b"this endpoint is broken on purpose")
     if request.path == "/flaky" and int(request.event_uid[-4:], 16) % 3 == 0 and request.attempt < 2:
@@ -50,7 +50,7 @@ def answer(request: Received) -> Reply:
 
 
 def once(folder: Path, events: int, seconds: float) -> int:
-    """Publish, deliver, sum up; 0 only if nothing was lost."""
+    """Publishes, delivers, prints a summary. Returns 0 only if nothing was lost."""
     database.migrate()
     with Receiver(folder / certificates.SERVER, answer) as receiver, hub(folder) as process:
         started = time.monotonic()
@@ -62,13 +62,13 @@ def once(folder: Path, events: int, seconds: float) -> int:
 
 
 def stay(folder: Path, web: str, events: int, seconds: float) -> int:
-    """Set up, deliver a few samples and keep running until Ctrl-C."""
+    """Delivers a few sample events and keeps the hub running until Ctrl-C."""
     require_free(web)
     database.migrate()
     password = administrator(folder / "admin-password")
     key = api_key(folder / "api-key")
-    told = folder / "hub.env"
-    environment.write_for_shells(told)
+    settings_file = folder / "hub.env"
+    environment.write_for_shells(settings_file)
     with receiver_on(STAY_PORT, folder / certificates.SERVER) as receiver, hub(folder, "--web", web) as process:
         subscribe(receiver)
         published = publish(events)
@@ -78,24 +78,24 @@ def stay(folder: Path, web: str, events: int, seconds: float) -> int:
         steady = Subscription.objects.get(event_type=SAMPLES["/steady"][0], callback_url=receiver.url("/steady"))
         print(
             f"""
-WebhookHub is running{"" if ended else " (the samples are still under way)"}.
+WebhookHub is running{"" if ended else " (some sample events are not yet delivered)"}.
 
   console     http://{web}/admin/   user: admin   password: {password}
   API         http://{web}/api/docs
-  receiver    {receiver.url("/steady")} (its arrivals are shown below)
+  endpoint    {receiver.url("/steady")} (the requests it receives are listed below)
   log         {folders.shown(folder / folders.LOG)}
 
-In another terminal:
+Publish an event from another terminal:
 
-  by HTTP     {curl(web, key)}
-  an event    .venv/bin/python manage.py publish_event order.created '{{"order": 1}}'
+  HTTP        {curl(web, key)}
+  command     .venv/bin/python manage.py publish_event order.created '{{"order": 1}}'
 
-Commands that send need this hub's settings, once for each terminal:
+Commands that send requests need the hub's settings, once per terminal:
 
-  settings    set -a; . {shlex.quote(str(folders.shown(told)))}; set +a
-  a test      .venv/bin/python manage.py send_test --subscription {steady.pk}
+  settings    set -a; . {shlex.quote(str(folders.shown(settings_file)))}; set +a
+  test event  .venv/bin/python manage.py send_test --subscription {steady.pk}
 
-Ctrl-C stops it.
+Press Ctrl-C to stop.
 """,
             flush=True,
         )
@@ -103,16 +103,16 @@ Ctrl-C stops it.
         while process.poll() is None:
             with receiver.arrived:
                 receiver.arrived.wait(0.5)
-                news = receiver.received[seen:]
-            for request in news:
+                requests = receiver.received[seen:]
+            for request in requests:
                 print(f"received {request.path} event {request.event_uid} attempt {request.attempt}", flush=True)
-            seen += len(news)
+            seen += len(requests)
         return process.returncode
 
 
 @contextmanager
 def hub(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """All loops in a supervisor of their own, stopped at the end."""
+    """Runs `run_hub` in a process, and stops it at the end."""
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "run_hub", *arguments]
     path = folder / folders.LOG
     with path.open("wb") as log:
@@ -120,7 +120,7 @@ def hub(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
             command,
             env=os.environ,
             stderr=log,
-            # Its own group: Ctrl-C reaches this process, which then asks the supervisor to stop, once.
+            # Its own session: Ctrl-C reaches only this process, which then stops the supervisor.
             start_new_session=True,
             preexec_fn=partial(die_with_parent, os.getpid()),
         )
@@ -135,7 +135,7 @@ def hub(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def receiver_on(port: int, certificate: Path) -> Receiver:
-    """The sample receiver on its usual port, or on another if that is taken."""
+    """The sample endpoint on this port, or on another if it is in use."""
     try:
         return Receiver(certificate, answer, port)
     except OSError:
@@ -145,18 +145,20 @@ def receiver_on(port: int, certificate: Path) -> Receiver:
 def require_free(web: str) -> None:
     host, _, port = web.rpartition(":")
     if not host or not port.isdigit():
-        raise SystemExit(f"{web} is not an address to serve at; give HOST:PORT, such as 127.0.0.1:8000")
+        raise SystemExit(f"{web} is not a valid address; use HOST:PORT, such as 127.0.0.1:8000")
     with socket.socket() as probe:
-        # As the server itself will do it: a port that was in use a moment ago is free.
+        # As the web server does: a port that was closed recently is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, int(port)))
         except (OSError, OverflowError) as error:
-            raise SystemExit(f"{web} cannot be served: {error}; choose another: make run WEB=127.0.0.1:8001") from None
+            raise SystemExit(
+                f"Cannot listen on {web}: {error}. Choose another address: make run WEB=127.0.0.1:8001"
+            ) from None
 
 
 def subscribe(receiver: Receiver) -> None:
-    """Subscribe the sample receiver, and let each subscription be verified as a real one is."""
+    """Subscribes the sample endpoint and verifies each subscription."""
     Subscription.objects.filter(description=DESCRIPTION).exclude(
         callback_url__in=[receiver.url(path) for path in SAMPLES]
     ).update(active=False)
@@ -173,7 +175,7 @@ def subscribe(receiver: Receiver) -> None:
 
 
 def publish(count: int) -> list[int]:
-    """`count` sample events, one in fifty of a type that can only fail; returns their ids."""
+    """Publishes sample events, one in fifty of a type that always fails. Returns their ids."""
     bar, ids = Bar("published", count), []
     for start in range(0, count, BATCH):
         batch = [
@@ -189,7 +191,7 @@ def publish(count: int) -> list[int]:
 
 
 def expected(event_ids: list[int]) -> int:
-    """How many deliveries these events make: counted from events and subscriptions, not from sagas."""
+    """The expected number of deliveries, counted from events and subscriptions."""
     by_type = dict(
         Subscription.objects.filter(active=True, verified=True).values_list("event_type").annotate(number=Count("id"))
     )
@@ -198,7 +200,7 @@ def expected(event_ids: list[int]) -> int:
 
 
 def wait_until_terminal(event_ids: list[int], until: float, process: subprocess.Popen[bytes]) -> bool:
-    """Whether every delivery came to its end: in time, and before the hub did."""
+    """Waits until every delivery has ended. Returns False if the time is over or the hub has exited."""
     total = expected(event_ids)
     bar = Bar("delivered", total)
     while True:
@@ -227,7 +229,7 @@ def summary(event_ids: list[int], receiver: Receiver, seconds: float, ended: boo
     lost = total - delivered - dead
     lines = {
         "events": len(event_ids),
-        "sagas": sagas.count(),
+        "deliveries": sagas.count(),
         "delivered": delivered,
         "retried": retried,
         "dead-lettered": dead,
@@ -239,12 +241,12 @@ def summary(event_ids: list[int], receiver: Receiver, seconds: float, ended: boo
     for name, value in lines.items():
         print(f"  {name:<22} {value}")
     if not ended:
-        print("\nNot everything ended in time.")
+        print("\nSome deliveries did not end in time.")
     return 0 if ended and lost == 0 else 1
 
 
 def api_key(path: Path) -> str:
-    """A key for the API that may do everything; made once and kept in a file that only its owner reads."""
+    """An API key with all scopes, kept in a file that only its owner can read."""
     if not path.exists() or keys.find(path.read_text()) is None:
         path.unlink(missing_ok=True)
         path.touch(mode=0o600)
@@ -253,14 +255,14 @@ def api_key(path: Path) -> str:
 
 
 def curl(web: str, key: str) -> str:
-    """A line to copy: it sends an event."""
+    """A command line that publishes an event."""
     event = """'{"event_type": "order.created", "payload": {"order": 1}}'"""
     headers = f"-H 'Authorization: Bearer {key}' -H 'Content-Type: application/json'"
     return f"curl {headers} -d {event} http://{web}/api/v1/events"
 
 
 def administrator(path: Path) -> str:
-    """The console's first user; the password is made once and kept in a file that only its owner reads."""
+    """Creates the console's first user. The password is kept in a file that only its owner can read."""
     users = get_user_model().objects
     if not path.exists() or not users.filter(username="admin").exists():
         path.touch(mode=0o600)
