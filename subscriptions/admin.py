@@ -117,7 +117,7 @@ class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
     def verification_said(self, subscription: Subscription) -> str:
         return in_words(str(subscription.verification_result)) or NOTHING
 
-    @admin.display(description=_("callback url"))
+    @admin.display(description=_("callback URL"))
     def address(self, subscription: Subscription) -> str:
         return subscription.shown_url
 

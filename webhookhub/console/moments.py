@@ -7,7 +7,6 @@ from typing import Any
 
 from django.core.exceptions import FieldDoesNotExist
 from django.db.models import DateTimeField, Model
-from django.utils.translation import gettext_lazy
 
 from . import format
 
@@ -29,5 +28,5 @@ def _shown(model: type[Model], name: str) -> str | Callable[[Any], str]:
         return format.moment(getattr(row, name))
 
     show.__name__ = name
-    show.short_description = gettext_lazy(str(field.verbose_name))  # type: ignore[attr-defined]
+    show.short_description = field.verbose_name  # type: ignore[attr-defined]
     return show
