@@ -35,7 +35,7 @@ NAMES = {
     "after_event": gettext_lazy("after event"),
     "answer": gettext_lazy("answer"),
     "base_delay": gettext_lazy("base delay"),
-    "callback_url": gettext_lazy("callback url"),
+    "callback_url": gettext_lazy("callback URL"),
     "choice": gettext_lazy("filter"),
     "chosen": gettext_lazy("chosen"),
     "custom_headers": gettext_lazy("custom headers"),
