@@ -13,7 +13,7 @@ from playwright.sync_api import Page, Request, expect
 
 from events.models import Event
 from tests.support import rows
-from webhookhub.console.timezone import COOKIE
+from webhookhub.console.middleware import COOKIE
 
 from .visitor import Visitor
 
@@ -38,13 +38,11 @@ def test_times_are_typed_in_the_zone_in_which_they_are_shown(visitor: Callable[.
 
     # As it is shown, without its seconds and its zone; and up to a minute later.
     page = visit.open(rows.listing("deadletters_deadletter"))
-    page.get_by_label("Failed since (Asia/Taipei)").fill(shown[:16])
+    page.get_by_label("Failed since (Asia/Taipei)").fill(shown[:16].replace(" ", "T"))
     page.get_by_role("button", name="Filter").click()
 
     page.wait_for_url("**since=**")
     assert page.locator(f'a[href*="/{letter.pk}/change/"]').count() > 0
-    utc = f"{letter.failed_at.astimezone(UTC):%Y-%m-%d %H:%M}:00 UTC"
-    assert page.locator("#id_since").get_attribute("title") == utc
 
 
 def asked_for(page: Page) -> list[str]:
@@ -97,22 +95,21 @@ def test_what_a_form_was_answered_with_stays_and_means_the_zone_it_was_shown_in(
     visit.forget(COOKIE)
     fetched = asked_for(page)
 
-    page.fill("input[name=since]", "2026-01-01 00:30")
+    page.fill("input[name=since]", "2026-01-01T00:30")
     page.fill("textarea[name=reason]", " ")
     page.get_by_role("button", name="Deliver past events").click()
     expect(page.get_by_text("Give the reason.")).to_be_visible()
     page.wait_for_load_state("networkidle")
 
     assert len(fetched) == 1
-    expect(page.get_by_label("Events since (Europe/Berlin)")).to_have_value("2026-01-01 00:30")
-    assert page.locator("#id_since").get_attribute("title") == "2025-12-31 23:30:00 UTC"
+    expect(page.get_by_label("Events since (Europe/Berlin)")).to_have_value("2026-01-01T00:30:00")
 
 
 def test_a_filters_address_means_the_same_to_a_colleague_elsewhere(visitor: Callable[..., Visitor], root: User):
     letter = rows.dead_letter("http_503")
     local = letter.failed_at.astimezone(ZoneInfo("Asia/Taipei"))
     page = visitor(root, time_zone="Asia/Taipei").open(rows.listing(LETTERS))
-    page.get_by_label("Failed since (Asia/Taipei)").fill(f"{local:%Y-%m-%d %H:%M:%S}")
+    page.get_by_label("Failed since (Asia/Taipei)").fill(f"{local:%Y-%m-%dT%H:%M:%S}")
     page.get_by_role("button", name="Filter").click()
     page.wait_for_url("**since=**Z")
 
@@ -122,7 +119,6 @@ def test_a_filters_address_means_the_same_to_a_colleague_elsewhere(visitor: Call
     theirs = colleague.open(address)
 
     elsewhere = letter.failed_at.astimezone(ZoneInfo("Europe/Berlin"))
-    seconds = f":{elsewhere:%S}" if elsewhere.second else ""
     since = theirs.get_by_label("Failed since (Europe/Berlin)")
-    expect(since).to_have_value(f"{elsewhere:%Y-%m-%d %H:%M}{seconds}")
+    expect(since).to_have_value(f"{elsewhere:%Y-%m-%dT%H:%M:%S}")
     assert theirs.locator(f'a[href*="/{letter.pk}/change/"]').count() > 0

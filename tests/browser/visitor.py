@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import Browser, Page, Request
 
-from webhookhub.console.timezone import COOKIE
+from webhookhub.console.middleware import COOKIE
 
 PATIENCE_MS = 20_000
 GRAVE = {"serious", "critical"}

@@ -220,7 +220,7 @@ def test_past_events_that_are_all_delivered_already_are_nothing_to_do_and_no_ent
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"since": ""}, "Write the time as"),
+        ({"since": ""}, "Enter a date and time such as"),
         ({"since": "2999-01-01 00:00"}, "yet to come"),
         ({"reason": ""}, "Give the reason."),
     ],

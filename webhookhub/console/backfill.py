@@ -23,8 +23,7 @@ from events.backfill import NotRoutable, Position, backfill
 from subscriptions.models import Subscription
 from webhookhub.auditlog.context import because
 from webhookhub.console import format, signed_state
-from webhookhub.console.forms import MomentField
-from webhookhub.console.reason_field import ReasonField
+from webhookhub.console.forms import MomentField, ReasonField
 from webhookhub.db import clock
 
 TEMPLATE = "console/backfill.html"

@@ -78,7 +78,7 @@ def test_operations_subscribes_an_endpoint_and_has_past_events_delivered(log_in:
     page.fill("input[name=since]", "yesterday")
     page.fill("textarea[name=reason]", "new here")
     page.get_by_role("button", name="Deliver past events").click()
-    expect(page.locator(".errorlist")).to_contain_text("Write the time as")
+    expect(page.locator(".errorlist")).to_contain_text("Enter a date and time such as")
     visit.look_closely()
     page.fill("input[name=since]", "2026-01-01 00:00")
     page.get_by_role("button", name="Deliver past events").click()

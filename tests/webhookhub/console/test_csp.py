@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from webhookhub.console.csp import POLICY
+from webhookhub.console.middleware import POLICY
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.support import rows
-from webhookhub.console.csp import POLICY
+from webhookhub.console.middleware import POLICY
 
 pytestmark = pytest.mark.django_db
 

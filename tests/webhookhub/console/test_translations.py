@@ -73,11 +73,7 @@ def test_nothing_is_untranslated_or_doubtful():
 
 
 def test_a_signing_secret_has_one_name_and_is_not_called_a_key():
-    about_secrets = {
-        text: chinese
-        for text, chinese in translated().items()
-        if "signing secret" in text.lower()
-    }
+    about_secrets = {text: chinese for text, chinese in translated().items() if "signing secret" in text.lower()}
 
     assert len(about_secrets) > 3
     assert [text for text, chinese in about_secrets.items() if "密鑰" not in chinese or "金鑰" in chinese] == []
