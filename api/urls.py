@@ -8,9 +8,8 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, re_path
+from django.views import defaults
 from django.views.decorators.csrf import csrf_exempt
-
-from webhookhub.console import errors
 
 from . import problems
 from .application import api
@@ -27,13 +26,13 @@ def nothing_here(request: HttpRequest, **kwargs: Any) -> HttpResponse:
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """What Django itself refuses, such as a host that is not served."""
     if not request.path.startswith(PREFIX):
-        return errors.bad_request(request, exception)
+        return defaults.bad_request(request, exception)
     return problems.Problem(400, "The request cannot be read, or this host is not served here.").response()
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
     if not request.path.startswith(PREFIX):
-        return errors.server_error(request)
+        return defaults.server_error(request)
     return problems.unexpected().response()
 
 

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from webhookhub.auditlog.context import because
 from webhookhub.conf import hub
 from webhookhub.console import format, plain
-from webhookhub.console.errors import posted
+from webhookhub.console.errors import require_post
 
 from . import secrets, services, test_event
 from .forms import OptionalReasonForm, ReasonForm
@@ -26,7 +26,7 @@ MAY_ROTATE = "subscriptions.reveal_secret"
 MAY_CHANGE = "subscriptions.change_subscription"
 
 
-@posted
+@require_post
 def verify_view(request: HttpRequest, number: int) -> HttpResponse:
     subscription = _allowed(request, number, MAY_VERIFY)
     given = OptionalReasonForm(request.POST)
@@ -47,7 +47,7 @@ def verify_view(request: HttpRequest, number: int) -> HttpResponse:
     return HttpResponseRedirect(format.page(Subscription, subscription.pk))
 
 
-@posted
+@require_post
 def test_view(request: HttpRequest, number: int) -> HttpResponse:
     """The answer is shown in the page itself, as the text that it is."""
     subscription = _allowed(request, number, MAY_VERIFY)

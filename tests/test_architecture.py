@@ -125,7 +125,6 @@ PAGES = {"admin.py", "forms.py", "views.py"}
 SHOWN = {"models", "lookup"}
 UI = "webhookhub.console"
 MAY_USE_UI = {
-    "api/urls.py",  # error pages for browsers
     "webhookhub/settings.py",
     # To be moved out of the domain code.
     *("api/management/commands/api_key.py", "deadletters/management/commands/requeue_dead_letters.py"),

@@ -121,7 +121,6 @@ TEMPLATES = [
 ]
 
 ROOT_URLCONF = "webhookhub.urls"
-CSRF_FAILURE_VIEW = "webhookhub.console.errors.csrf_failure"
 LOGIN_REDIRECT_URL = "admin:index"
 WSGI_APPLICATION = "webhookhub.wsgi.application"
 AUTH_PASSWORD_VALIDATORS = [

@@ -21,7 +21,7 @@ def test_what_cannot_be_answered_is_said_soundly(visitor: Callable[..., Visitor]
         # The browser notes the status by itself.
         assert [fault for fault in visit.faults if "404" not in fault] == []
         visit.faults.clear()
-        assert "There is nothing here" in visit.page.inner_text("h1")
+        assert "Page not found" in visit.page.inner_text("h1")
         assert visit.accessibility_faults() == []
         assert visit.overflow() <= 0
 

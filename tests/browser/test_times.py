@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC
 from zoneinfo import ZoneInfo
@@ -102,7 +103,7 @@ def test_what_a_form_was_answered_with_stays_and_means_the_zone_it_was_shown_in(
     page.wait_for_load_state("networkidle")
 
     assert len(fetched) == 1
-    expect(page.get_by_label("Events since (Europe/Berlin)")).to_have_value("2026-01-01T00:30:00")
+    expect(page.get_by_label("Events since (Europe/Berlin)")).to_have_value("2026-01-01T00:30")
 
 
 def test_a_filters_address_means_the_same_to_a_colleague_elsewhere(visitor: Callable[..., Visitor], root: User):
@@ -120,5 +121,5 @@ def test_a_filters_address_means_the_same_to_a_colleague_elsewhere(visitor: Call
 
     elsewhere = letter.failed_at.astimezone(ZoneInfo("Europe/Berlin"))
     since = theirs.get_by_label("Failed since (Europe/Berlin)")
-    expect(since).to_have_value(f"{elsewhere:%Y-%m-%dT%H:%M:%S}")
+    expect(since).to_have_value(re.compile(f"^{elsewhere:%Y-%m-%dT%H:%M}"))
     assert theirs.locator(f'a[href*="/{letter.pk}/change/"]').count() > 0
