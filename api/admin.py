@@ -16,8 +16,8 @@ from django.utils.translation import gettext_lazy as _
 
 from webhookhub.auditlog.admin import Trailed
 from webhookhub.console import format
+from webhookhub.console.base import ReadOnlyAdmin
 from webhookhub.console.errors import require_post
-from webhookhub.console.readonly import ReadOnlyAdmin
 from webhookhub.db.clock import UtcNow
 
 from . import keys

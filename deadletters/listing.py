@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils.http import urlencode
 from django.utils.timezone import localtime
 
-from webhookhub.console.lists import NewestFirst
+from webhookhub.console.base import NewestFirst
 from webhookhub.console.middleware import COOKIE
 
 from .filter_form import MOST_LISTED, NAMES, FilterForm, Found, find

@@ -16,11 +16,9 @@ from webhookhub.auditlog import actions
 from webhookhub.auditlog.admin import MAY_READ, Trailed
 from webhookhub.auditlog.context import because
 from webhookhub.auditlog.record import record
-from webhookhub.console.base import ModelAdmin
+from webhookhub.console.base import BoundedList, BoundedPaginator, ModelAdmin, with_moments
 from webhookhub.console.exact_search import host
 from webhookhub.console.format import NOTHING
-from webhookhub.console.lists import BoundedList, BoundedPaginator
-from webhookhub.console.moments import with_moments
 
 from . import audit, secrets, views
 from .forms import SubscriptionForm

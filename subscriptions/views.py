@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from webhookhub.auditlog.context import because
 from webhookhub.conf import hub
-from webhookhub.console import format, plain
+from webhookhub.console import format
 from webhookhub.console.errors import require_post
 
 from . import secrets, services, test_event
@@ -61,7 +61,7 @@ def test_view(request: HttpRequest, number: int) -> HttpResponse:
         "answer": sent.answer,
         "taken": sent.answer.error_code is None,
         "words": format.in_words(sent.answer.error_code or ""),
-        "duration": plain.milliseconds(sent.answer.duration_ms),
+        "duration": format.milliseconds(sent.answer.duration_ms),
         "message_id": sent.message_id,
         "reason": given.cleaned_data["reason"],
         "snippet": format.block(sent.snippet) if sent.snippet else "",
@@ -118,7 +118,7 @@ def rotate_view(request: HttpRequest, number: int) -> HttpResponse:
         "refusal": refusal,
         "ends": until.isoformat() if until else "",
         "until": format.moment(until),
-        "overlap": plain.duration(hub().secret_overlap),
+        "overlap": format.duration(hub().secret_overlap),
     }
     return TemplateResponse(request, "admin/subscriptions/subscription/replace.html", context)
 

@@ -87,8 +87,8 @@ def test_the_last_success_is_told_though_none_of_the_newest_deliveries_has_come_
 @pytest.mark.parametrize(
     ("values", "advice"),
     [
-        ({"verified": False}, "Verify the endpoint next"),
-        ({"active": False}, "Resume it"),
+        ({"verified": False}, "Verify the endpoint, so that it gets events"),
+        ({"active": False}, "resume it"),
         ({}, "Send a test event"),
     ],
 )
@@ -188,7 +188,7 @@ def test_past_events_are_delivered_portion_by_portion_each_once(
         turns += 1
 
     assert turns == 3
-    assert "4 deliveries are under way, for 5 events looked at." in shown
+    assert "Created 4 deliveries for 5 events." in shown
     assert 'id="finished"' in shown
     assert Saga.objects.filter(subscription=subscription).count() == 5
     told = Entry.objects.filter(action=actions.BACKFILL)
@@ -213,7 +213,7 @@ def test_past_events_that_are_all_delivered_already_are_nothing_to_do_and_no_ent
         assert "Nothing to do" not in shown
         shown = client.post(address("backfill", subscription), {"run": sealed[1]}).content.decode()
 
-    assert "Nothing to do: every event since then has its delivery" in shown
+    assert "Nothing to do: all events since then have a delivery" in shown
     assert not Entry.objects.filter(action=actions.BACKFILL).exists()
 
 
@@ -221,7 +221,7 @@ def test_past_events_that_are_all_delivered_already_are_nothing_to_do_and_no_ent
     ("given", "said"),
     [
         ({"since": ""}, "Enter a date and time such as"),
-        ({"since": "2999-01-01 00:00"}, "yet to come"),
+        ({"since": "2999-01-01 00:00"}, "Enter a time in the past."),
         ({"reason": ""}, "Give the reason."),
     ],
 )
@@ -232,7 +232,7 @@ def test_a_backfill_that_makes_no_sense_is_explained(member: Callable[[str], Cli
     shown = member("operations").post(address("backfill", subscription), values).content.decode()
 
     assert said in shown
-    assert "Nothing was done." in shown
+    assert "Nothing was changed." in shown
     assert not Entry.objects.filter(action=actions.BACKFILL).exists()
 
 
@@ -252,7 +252,7 @@ def test_a_paused_subscription_is_to_be_resumed_before_a_backfill(member: Callab
     subscription = SubscriptionFactory.create(active=False)
     client = member("operations")
 
-    assert "Resume it and have it verified first" in client.get(address("backfill", subscription)).content.decode()
+    assert "Resume and verify it first" in client.get(address("backfill", subscription)).content.decode()
     shown = client.post(address("backfill", subscription), {"since": "2026-01-01 00:00", "reason": "r"})
     assert "must be active and verified" in shown.content.decode()
 

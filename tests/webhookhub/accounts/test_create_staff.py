@@ -115,6 +115,6 @@ def test_a_link_lets_them_set_it_themselves_and_works_once(monkeypatch: pytest.M
 
     assert Client().login(username="anna", password=PASSWORD)
     again = Client().get(link[1], follow=True).content.decode()
-    assert "used already or is too old" in again
+    assert "used already or has expired" in again
     entry = Entry.objects.get(action=actions.CHANGE_PASSWORD)
     assert (entry.actor, entry.via) == ("anna (link)", "console")

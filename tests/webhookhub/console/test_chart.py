@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from webhookhub.console import chart, periods
+from webhookhub.console import chart, overview
 
 START = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 KINDS = ("delivered", "failing", "dead")
@@ -53,8 +53,8 @@ def test_large_numbers_are_short_on_the_axis(value: tuple[int, str]):
     assert chart.short(value[0]) == value[1]
 
 
-@pytest.mark.parametrize("span", periods.ALL, ids=lambda span: span.name)
-def test_a_span_ends_with_the_step_that_is_under_way(span: periods.Span):
+@pytest.mark.parametrize("span", overview.SPANS, ids=lambda span: span.name)
+def test_a_span_ends_with_the_step_that_is_under_way(span: overview.Span):
     now = datetime(2026, 1, 31, 12, 34, 56, tzinfo=UTC)
 
     since, until = span.bounds(now)
@@ -65,4 +65,4 @@ def test_a_span_ends_with_the_step_that_is_under_way(span: periods.Span):
 
 
 def test_an_unknown_span_is_the_last_hour():
-    assert periods.named("century") is periods.named(None) is periods.HOUR
+    assert overview.span_named("century") is overview.span_named(None) is overview.HOUR

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from tests.factories import EventFactory, SagaFactory
 from tests.support import rows
-from webhookhub.console import request_preview as requests
+from webhookhub.console import request_preview
 from webhookhub.console.format import MOST_CHARACTERS
 
 pytestmark = pytest.mark.django_db
@@ -40,7 +40,7 @@ def test_all_of_a_long_payload_can_be_had_as_inert_text(viewer: Client, long: An
 def test_the_body_is_what_is_sent(viewer: Client, long: Any):
     answer = viewer.get(reverse("admin:event_body", args=[long.event_id]))
 
-    assert answer.content.decode() == requests.body(long.event)
+    assert answer.content.decode() == request_preview.body(long.event)
     assert answer["Content-Disposition"] == 'attachment; filename="body.json"'
 
 
@@ -49,7 +49,7 @@ def test_the_pages_lead_to_the_whole_where_they_show_a_part(viewer: Client, long
     for name, pk in (("sagas_saga", long.pk), ("events_event", long.event_id)):
         page = viewer.get(rows.change(name, pk)).content.decode()
         assert f'data-whole="{reverse("admin:event_payload", args=[long.event_id])}"' in page
-        assert "Only its beginning is shown." in page
+        assert "Only the beginning is shown." in page
         assert "more characters" in page
     assert (
         reverse("admin:event_body", args=[long.event_id])

@@ -13,18 +13,18 @@ pytestmark = pytest.mark.django_db
 
 SUBSCRIPTIONS = "subscriptions_subscription"
 YET = {
-    "sagas_saga": "There are no deliveries yet. The hub makes one for each active, verified subscription",
-    "events_event": "No event has arrived yet. Producers send them to the API with an API key",
-    "jobs_job": "Nothing has been sent yet. Each try to deliver something is listed here",
-    SUBSCRIPTIONS: "There are no subscriptions yet. Whoever may add them has to add one",
+    "sagas_saga": "There are no deliveries yet. The hub creates one for each active, verified subscription",
+    "events_event": "There are no events yet. Producers send them to the API with an API key",
+    "jobs_job": "There are no attempts yet. Each attempt is listed here",
+    SUBSCRIPTIONS: "There are no subscriptions yet. Nothing is delivered until an operator adds one",
     "deadletters_deadletter": "There are no dead letters: every delivery has come through or is under way.",
-    "webhookhub_process": "No process is running. Start the whole hub with manage.py run_hub",
+    "webhookhub_process": "No process is running. Start all of them with manage.py run_hub",
 }
 MATCHES = {
-    "sagas_saga": "No delivery matches. A search takes a delivery's number",
-    "events_event": "No event matches. A search takes an event's number",
-    "jobs_job": "No attempt matches.",
-    SUBSCRIPTIONS: "No subscription matches. A search takes a part of the event type",
+    "sagas_saga": "No deliveries match. Search for a delivery's number",
+    "events_event": "No events match. Search for an event's number",
+    "jobs_job": "No attempts match.",
+    SUBSCRIPTIONS: "No subscriptions match. Search for a part of the event type",
     "deadletters_deadletter": "No dead letter matches. Clear the filter",
 }
 NARROWED = [(name, "?q=nothing-like-it") for name in MATCHES] + [
@@ -66,7 +66,7 @@ def test_only_whoever_may_add_is_asked_to(staff: Callable[..., Client]):
 
     shown = page(adder, SUBSCRIPTIONS).partition('id="nothing"')[2]
 
-    assert "There are no subscriptions yet. Add one with the address of an endpoint" in shown
+    assert "There are no subscriptions yet. Add one with the URL of an endpoint" in shown
     assert rows.add(SUBSCRIPTIONS) in shown
 
 

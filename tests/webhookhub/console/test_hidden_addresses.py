@@ -16,7 +16,7 @@ from subscriptions.models import Subscription
 from tests.factories import SagaFactory, SubscriptionFactory
 from tests.support import drive, rows
 from tools.demo.receiver import Receiver, Reply
-from webhookhub.console import request_preview as requests
+from webhookhub.console import request_preview
 from webhookhub.db import clock
 from webhookhub.egress.urls import masked
 from webhookhub.stats import attempts
@@ -111,12 +111,12 @@ def test_the_page_with_a_new_secret_does_not_show_what_may_be_a_password(member:
 
 
 def test_the_curl_line_says_that_something_is_to_be_put_in(member: Callable[[str], Client], letter: Any):
-    says = "put them in where *** stands"
+    says = "Replace each *** with the value"
     saga = Saga.objects.select_related("event", "subscription").get(pk=letter.saga_id)
     plain: Any = SagaFactory()
     client = member("support")
 
-    assert f"curl -X POST '{masked(URL)}'" in requests.sent(saga.event, saga.subscription, 1).curl
+    assert f"curl -X POST '{masked(URL)}'" in request_preview.preview(saga.event, saga.subscription, 1).curl
     assert says in client.get(rows.change("sagas_saga", saga.pk)).content.decode()
     assert says not in client.get(rows.change("sagas_saga", plain.pk)).content.decode()
 

@@ -17,8 +17,8 @@ from deadletters.requeue import requeue
 from tests.factories import EventFactory, SagaFactory
 from tests.support import rows
 from webhookhub.accounts.groups import GROUPS
-from webhookhub.console import lists
-from webhookhub.console.readonly import ReadOnlyAdmin
+from webhookhub.console import base
+from webhookhub.console.base import ReadOnlyAdmin
 from webhookhub.db import clock
 from webhookhub.terminal import Operator
 
@@ -78,7 +78,7 @@ def test_lists_do_not_load_payloads_and_responses(superuser: Client):
 
 
 def test_a_long_list_is_counted_and_paged_up_to_its_bound(viewer: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lists, "MOST_LISTED", 6)
+    monkeypatch.setattr(base, "MOST_LISTED", 6)
     monkeypatch.setattr(ReadOnlyAdmin, "list_per_page", 4)
     for number in range(7):
         EventFactory(correlation_id=f"c-{number}-")
@@ -112,8 +112,8 @@ def test_a_list_within_its_bound_says_nothing_of_others(viewer: Client):
 
 
 def test_thousands_are_told_as_people_read_them(viewer: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lists, "MOST_LISTED", 1000)
-    monkeypatch.setattr(lists.BoundedPaginator, "_counted", 1001)
+    monkeypatch.setattr(base, "MOST_LISTED", 1000)
+    monkeypatch.setattr(base.BoundedPaginator, "_counted", 1001)
     EventFactory()
 
     page = viewer.get(rows.listing("events_event")).content.decode()

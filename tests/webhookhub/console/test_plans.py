@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from events.models import Event
 from tests.conformance import test_plans as plans
 from tests.conformance.test_plans import Plan
-from webhookhub.console import overview, periods, search
+from webhookhub.console import overview, search
 from webhookhub.db import clock
 
 pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db]
@@ -35,7 +35,7 @@ def test_the_overview_reads_no_more_of_what_waits_than_its_limit(monkeypatch: py
     monkeypatch.setattr(overview, "LIMIT", LIMIT)
 
     seen = set()
-    for row, plan in read_by(lambda: overview.deliveries(periods.HOUR, clock.now())):
+    for row, plan in read_by(lambda: overview.deliveries(overview.HOUR, clock.now())):
         seen.add(row["table"])
         assert row["key"], plan
         assert "filesort" not in (row["extra"] or ""), plan

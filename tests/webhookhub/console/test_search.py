@@ -160,7 +160,7 @@ def test_the_page_leads_to_the_workflow(staff: Callable[..., Client]):
 
     assert f'<a href="{rows.change("workflows_instance", saga.pk)}">{saga.saga_id}</a>' in page
     assert "o-&lt;b&gt;2" in page
-    assert "Nothing was found" not in page
+    assert "No results" not in page
 
 
 def test_workflows_are_found_whether_their_definitions_can_be_read_or_not(
@@ -176,11 +176,11 @@ def test_workflows_are_found_whether_their_definitions_can_be_read_or_not(
 def test_nothing_found_says_what_can_be_searched_for(viewer: Client):
     page = viewer.get(reverse("admin:find"), {"q": "<script>alert(1)</script>"}).content.decode()
 
-    assert "Nothing was found" in page
+    assert "No results" in page
     assert "an error code, such as http_503 or timeout" in page
     assert "a workflow's saga id, correlation id or aggregate id" in page
     assert "<script>alert" not in page
-    assert "Nothing was found" not in viewer.get(reverse("admin:find")).content.decode()
+    assert "No results" not in viewer.get(reverse("admin:find")).content.decode()
 
 
 def test_only_what_somebody_may_see_is_found(staff: Callable[..., Client]):

@@ -105,7 +105,7 @@ def test_a_backfill_means_the_viewers_time(in_taipei: Client):
     assert in_taipei.post(address, given).context["run"].since == ahead.replace(second=0, microsecond=0)
     in_taipei.cookies[COOKIE] = "UTC"
     # The same words, read as UTC, are eight hours ahead.
-    assert "yet to come" in in_taipei.post(address, given).content.decode()
+    assert "Enter a time in the past." in in_taipei.post(address, given).content.decode()
 
 
 def test_an_api_key_expires_at_the_viewers_time(in_taipei: Client):
@@ -218,4 +218,4 @@ def test_the_chart_says_utc_where_it_says_utc(in_taipei: Client):
 
     page = in_taipei.get(reverse("admin:index")).content.decode()
 
-    assert f"{column.moment.astimezone(UTC):%H:%M} UTC: " in page
+    assert f"{column.at.astimezone(UTC):%H:%M} UTC: " in page
