@@ -25,7 +25,7 @@ class ApiKey(models.Model):
     """Of the key itself only the public part and a hash are kept: nobody can read it here."""
 
     id = models.BigAutoField(primary_key=True)
-    key_id = ExactTextField(_("key id"), max_length=16, unique=True, editable=False)
+    key_id = ExactTextField(_("key ID"), max_length=16, unique=True, editable=False)
     # Of 32 random bytes, so a plain hash is enough: there is nothing to guess.
     secret_sha256 = ExactTextField(max_length=64, editable=False)
     name = ExactTextField(_("name"), max_length=100, unique=True)

@@ -12,7 +12,7 @@ from webhookhub.db.fields import ExactTextField, JSONTextField
 class DeadLetter(models.Model):
     """What is known of a delivery at its end. Never changed, never deleted."""
 
-    id = models.BigAutoField(_("id"), primary_key=True)
+    id = models.BigAutoField(_("ID"), primary_key=True)
     saga = models.ForeignKey(
         "sagas.Saga", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="dead_letters"
     )

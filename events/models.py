@@ -29,13 +29,13 @@ class EventQuerySet(models.QuerySet["Event"]):
 class Event(models.Model):
     """Something that happened, as its producer said it. Never changed, never deleted."""
 
-    id = models.BigAutoField(_("id"), primary_key=True)
+    id = models.BigAutoField(_("ID"), primary_key=True)
     # The public name and the webhook-id: a server may hand out an auto-increment twice after a crash, never a UUID.
     uid = models.UUIDField(_("uid"), unique=True, default=new_uid, db_default=NewUid(), editable=False)
     event_type = ExactTextField(_("event type"), max_length=EVENT_TYPE_LENGTH)
     source = ExactTextField(_("source"), max_length=100)
-    external_id = ExactTextField(_("external id"), max_length=200, null=True, blank=True)
-    correlation_id = ExactTextField(_("correlation id"), max_length=200, db_default="")
+    external_id = ExactTextField(_("external ID"), max_length=200, null=True, blank=True)
+    correlation_id = ExactTextField(_("correlation ID"), max_length=200, db_default="")
     payload = JSONTextField()
     created_at = models.DateTimeField(_("created at"), db_default=UtcNow())
 

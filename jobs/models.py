@@ -30,7 +30,7 @@ class JobQuerySet(models.QuerySet["Job"]):
 
 
 class Job(models.Model):
-    id = models.BigAutoField(_("id"), primary_key=True)
+    id = models.BigAutoField(_("ID"), primary_key=True)
     saga = models.ForeignKey("sagas.Saga", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="jobs")
     attempt_no = models.PositiveIntegerField(_("attempt"), help_text="1 for the first attempt.")
     status = WordField(_("status"), words=states.STATUSES, default=PENDING)

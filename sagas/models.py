@@ -22,7 +22,7 @@ class SagaQuerySet(models.QuerySet["Saga"]):
 
 
 class Saga(models.Model):
-    id = models.BigAutoField(_("id"), primary_key=True)
+    id = models.BigAutoField(_("ID"), primary_key=True)
     # References without database constraints: a constraint would lock the parent row at every insert of a child,
     # and nothing that is referred to is ever deleted.
     event = models.ForeignKey(

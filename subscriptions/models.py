@@ -80,7 +80,7 @@ class Subscription(models.Model):
     Switched off instead of deleted, because deliveries and dead letters refer to it.
     """
 
-    id = models.BigAutoField(_("id"), primary_key=True)
+    id = models.BigAutoField(_("ID"), primary_key=True)
     event_type = ExactTextField(_("event type"), max_length=100, validators=[event_type_validator])
     callback_url = ExactTextField(
         _("callback URL"), max_length=500, validators=[validate_callback_url], help_text=_("An https address.")

@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
                 (
                     "key_id",
                     webhookhub.db.fields.ExactTextField(
-                        editable=False, max_length=16, unique=True, verbose_name="key id"
+                        editable=False, max_length=16, unique=True, verbose_name="key ID"
                     ),
                 ),
                 ("secret_sha256", webhookhub.db.fields.ExactTextField(editable=False, max_length=64)),

@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="DeadLetter",
             fields=[
-                ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="id")),
+                ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="ID")),
                 ("final_error_code", webhookhub.db.fields.ExactTextField(max_length=100)),
                 ("failed_at", models.DateTimeField(verbose_name="failed at")),
                 ("payload_snapshot", webhookhub.db.fields.JSONTextField()),

@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Event",
             fields=[
-                ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="id")),
+                ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "uid",
                     models.UUIDField(
@@ -40,12 +40,12 @@ class Migration(migrations.Migration):
                 (
                     "external_id",
                     webhookhub.db.fields.ExactTextField(
-                        blank=True, max_length=200, null=True, verbose_name="external id"
+                        blank=True, max_length=200, null=True, verbose_name="external ID"
                     ),
                 ),
                 (
                     "correlation_id",
-                    webhookhub.db.fields.ExactTextField(db_default="", max_length=200, verbose_name="correlation id"),
+                    webhookhub.db.fields.ExactTextField(db_default="", max_length=200, verbose_name="correlation ID"),
                 ),
                 ("payload", webhookhub.db.fields.JSONTextField()),
                 (

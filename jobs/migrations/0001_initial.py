@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Job",
             fields=[
-                ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="id")),
+                ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "attempt_no",
                     models.PositiveIntegerField(help_text="1 for the first attempt.", verbose_name="attempt"),

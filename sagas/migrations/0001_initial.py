@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Saga",
             fields=[
-                ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="id")),
+                ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="ID")),
                 ("generation", models.PositiveIntegerField(default=0, help_text="0 as routed; each requeue adds one.")),
                 (
                     "status",

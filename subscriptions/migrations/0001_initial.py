@@ -27,7 +27,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Subscription",
             fields=[
-                ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="id")),
+                ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "event_type",
                     webhookhub.db.fields.ExactTextField(

@@ -25,7 +25,7 @@ class Entry(models.Model):
     action = ExactTextField(max_length=50)
     # Words and a number, no reference: the trail outlives what it speaks of.
     object_type = ExactTextField(max_length=30)
-    object_id = models.BigIntegerField(_("object id"), null=True, blank=True)
+    object_id = models.BigIntegerField(_("object ID"), null=True, blank=True)
     object_name = ExactTextField(max_length=OBJECT_NAME_LENGTH)
     reason = ExactTextField(_("why"), max_length=REASON_LENGTH, blank=True, default="")
     details = JSONTextField()

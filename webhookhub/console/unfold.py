@@ -170,6 +170,7 @@ TEXTS = (
     gettext_noop("Time"),
     gettext_noop("Toggle password visibility"),
     gettext_noop("True"),
+    gettext_noop("Type to search"),
     gettext_noop("Welcome"),
     gettext_noop("Welcome back to"),
     gettext_noop("You have been successfully logged out from the administration"),
