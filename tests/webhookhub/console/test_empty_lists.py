@@ -1,4 +1,4 @@
-"""A list with nothing in it says what that means, and offers only what its viewer can do."""
+"""The texts of empty lists."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ NARROWED = [(name, "?q=nothing-like-it") for name in MATCHES] + [
 
 
 def page(client: Client, name: str, query: str = "") -> str:
-    answer = client.get(rows.listing(name, query))
-    assert answer.status_code == 200
-    return " ".join(answer.content.decode().split())
+    response = client.get(rows.listing(name, query))
+    assert response.status_code == 200
+    return " ".join(response.content.decode().split())
 
 
 @pytest.mark.parametrize("name", YET)
-def test_an_empty_list_says_what_it_means_and_offers_no_filter_to_reset(viewer: Client, name: str):
+def test_an_empty_list_explains_itself(viewer: Client, name: str):
     shown = page(viewer, name)
 
     assert YET[name] in shown
@@ -53,7 +53,7 @@ def test_an_empty_list_says_what_it_means_and_offers_no_filter_to_reset(viewer: 
 
 
 @pytest.mark.parametrize(("name", "query"), NARROWED)
-def test_a_list_that_was_narrowed_to_nothing_says_so_and_leads_back(viewer: Client, name: str, query: str):
+def test_a_filtered_list_without_rows_links_to_all_rows(viewer: Client, name: str, query: str):
     shown = page(viewer, name, query)
 
     assert MATCHES[name] in shown
@@ -61,7 +61,7 @@ def test_a_list_that_was_narrowed_to_nothing_says_so_and_leads_back(viewer: Clie
     assert 'href="?"' in shown
 
 
-def test_only_whoever_may_add_is_asked_to(staff: Callable[..., Client]):
+def test_an_empty_list_offers_to_add_only_with_permission(staff: Callable[..., Client]):
     adder = staff("adder", "view_subscription", "add_subscription")
 
     shown = page(adder, SUBSCRIPTIONS).partition('id="nothing"')[2]
@@ -70,7 +70,7 @@ def test_only_whoever_may_add_is_asked_to(staff: Callable[..., Client]):
     assert rows.add(SUBSCRIPTIONS) in shown
 
 
-def test_a_list_with_something_in_it_says_nothing_of_the_kind(viewer: Client):
+def test_a_list_with_rows_has_no_such_text(viewer: Client):
     rows.one_of_each()
 
     for name in rows.ALL:

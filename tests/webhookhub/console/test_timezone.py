@@ -1,4 +1,4 @@
-"""Times are typed in the zone in which they are shown: the viewer's."""
+"""Times are entered and shown in the viewer's time zone."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def letter_of(moment: datetime) -> DeadLetter:
 
 
 def found(client: Client, **query: str) -> list[int]:
-    answer = client.get(rows.listing("deadletters_deadletter"), query)
-    assert answer.status_code == 200
-    return [letter.pk for letter in answer.context["cl"].result_list]
+    response = client.get(rows.listing("deadletters_deadletter"), query)
+    assert response.status_code == 200
+    return [letter.pk for letter in response.context["cl"].result_list]
 
 
-def test_the_filter_of_dead_letters_means_the_viewers_time(superuser: Client):
+def test_the_filter_of_dead_letters_uses_the_viewers_time_zone(superuser: Client):
     letter = letter_of(NOON)
 
     def at(since: str) -> bool:
@@ -80,7 +80,7 @@ def test_the_filter_names_the_zone(in_taipei: Client):
     assert "Failed since (UTC)" in in_taipei.get(address).content.decode()
 
 
-def test_to_look_further_back_begins_at_the_same_moment_in_any_zone(in_taipei: Client, monkeypatch: pytest.MonkeyPatch):
+def test_looking_further_back_is_independent_of_the_time_zone(in_taipei: Client, monkeypatch: pytest.MonkeyPatch):
     for module in (filter_form, listing):
         monkeypatch.setattr(module, "MOST_LISTED", 1)
     old, new = letter_of(NOON - timedelta(hours=1)), letter_of(NOON)
@@ -95,7 +95,7 @@ def test_to_look_further_back_begins_at_the_same_moment_in_any_zone(in_taipei: C
     assert found(in_taipei, **further) == [old.pk]
 
 
-def test_a_backfill_means_the_viewers_time(in_taipei: Client):
+def test_a_backfill_uses_the_viewers_time_zone(in_taipei: Client):
     number = rows.one_of_each()["subscriptions_subscription"]
     address = reverse("admin:subscription_backfill", args=[number])
     ahead = datetime.now(TAIPEI) - timedelta(minutes=5)
@@ -104,11 +104,11 @@ def test_a_backfill_means_the_viewers_time(in_taipei: Client):
     given = {"since": f"{ahead:%Y-%m-%d %H:%M}", "reason": "missed"}
     assert in_taipei.post(address, given).context["run"].since == ahead.replace(second=0, microsecond=0)
     in_taipei.cookies[COOKIE] = "UTC"
-    # The same words, read as UTC, are eight hours ahead.
+    # Eight hours in the future if it is parsed as UTC.
     assert "Enter a time in the past." in in_taipei.post(address, given).content.decode()
 
 
-def test_an_api_key_expires_at_the_viewers_time(in_taipei: Client):
+def test_the_expiry_of_an_api_key_uses_the_viewers_time_zone(in_taipei: Client):
     form = {"name": "till", "scopes": ["read"], "expires_at": "2099-03-01 20:00"}
 
     assert "Expires at (Asia/Taipei)" in in_taipei.get(rows.add("api_apikey")).content.decode()
@@ -131,7 +131,7 @@ def test_a_page_with_an_unknown_zone_is_shown(superuser: Client):
 
 
 @pytest.mark.parametrize("text", ["0001-01-01 00:00", "9999-12-31 23:59", "1970-01-01", "soon", "2026-13-01 00:00"])
-def test_a_time_that_is_none_says_how_to_write_one(text: str):
+def test_an_invalid_time_is_explained(text: str):
     field: Any = MomentField("Since")
 
     with override(TAIPEI), pytest.raises(Exception, match="Enter a date and time such as 2026-01-31 18:30"):
@@ -142,7 +142,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 
 
 @pytest.mark.parametrize("text", ["2026-10-25 02:30", "2026-03-29 02:30"], ids=["ambiguous", "skipped"])
-def test_a_time_that_does_not_exist_once_is_refused(text: str):
+def test_an_ambiguous_or_skipped_time_is_refused(text: str):
     field: Any = MomentField("Since")
 
     with override(BERLIN), pytest.raises(ValidationError, match="may be ambiguous or it may not exist"):
@@ -157,7 +157,7 @@ def test_a_time_with_an_offset_is_accepted():
 
 
 @pytest.mark.parametrize("zone", ["Etc/GMT-8", "EST"])
-def test_a_form_is_read_in_the_zone_that_it_was_shown_in(superuser: Client, zone: str):
+def test_a_form_is_parsed_in_the_zone_it_was_rendered_in(superuser: Client, zone: str):
     """Whatever the browser says by then."""
     number = rows.one_of_each()["subscriptions_subscription"]
     address = reverse("admin:subscription_backfill", args=[number])
@@ -172,22 +172,22 @@ def test_a_form_is_read_in_the_zone_that_it_was_shown_in(superuser: Client, zone
     assert run.since == datetime(2026, 1, 2, 12, 0, tzinfo=ZoneInfo(zone))
 
 
-def test_a_filter_that_is_sent_leads_to_an_address_that_means_the_same_everywhere(in_taipei: Client):
+def test_a_submitted_filter_redirects_to_a_url_in_utc(in_taipei: Client):
     address = rows.listing("deadletters_deadletter")
     form = {"error_code": "http_503", "since": "2026-03-01 20:00", "until": "", "q": "x", COOKIE: "Asia/Taipei"}
 
-    answer = in_taipei.get(address, form)
+    response = in_taipei.get(address, form)
 
-    assert answer.status_code == 302
-    led = parse_qs(answer["Location"].partition("?")[2])
+    assert response.status_code == 302
+    led = parse_qs(response["Location"].partition("?")[2])
     assert led == {"error_code": ["http_503"], "since": ["2026-03-01T12:00:00Z"], "q": ["x"]}
     in_taipei.cookies[COOKIE] = "Europe/Berlin"
-    page = in_taipei.get(answer["Location"]).content.decode()
+    page = in_taipei.get(response["Location"]).content.decode()
     assert 'value="2026-03-01T13:00:00"' in page
     assert "Failed since (Europe/Berlin)" in page
 
 
-def test_a_filter_with_a_time_that_cannot_be_read_is_shown_as_it_was_typed(in_taipei: Client):
+def test_a_filter_with_an_invalid_time_is_shown_with_an_error(in_taipei: Client):
     address = rows.listing("deadletters_deadletter")
 
     page = in_taipei.get(address, {"since": "2026-10-25 02:30", COOKIE: "Europe/Berlin"}).content.decode()
@@ -196,7 +196,7 @@ def test_a_filter_with_a_time_that_cannot_be_read_is_shown_as_it_was_typed(in_ta
     assert 'value="2026-10-25 02:30"' in page
 
 
-def test_what_a_filter_chooses_is_said_in_the_viewers_zone_and_in_utc_in_the_trail(in_taipei: Client):
+def test_a_filter_is_described_in_the_viewers_zone_and_in_utc_in_the_audit_log(in_taipei: Client):
     letter = letter_of(NOON.replace(microsecond=250_000))
     address = reverse("admin:deadletters_deadletter_requeue_matching") + "?since=2026-03-01T12:00:00.25Z"
 
@@ -211,7 +211,7 @@ def test_what_a_filter_chooses_is_said_in_the_viewers_zone_and_in_utc_in_the_tra
     assert rows.successor(letter)
 
 
-def test_the_chart_says_utc_where_it_says_utc(in_taipei: Client):
+def test_the_tooltips_of_the_chart_are_in_utc(in_taipei: Client):
     rows.one_of_each()
     context = in_taipei.get(reverse("admin:index")).context
     column = context["deliveries"]["chart"].columns[0]
