@@ -109,7 +109,7 @@ def test_a_workflow_is_found_by_its_saga_id_within_what_is_chosen(watcher: Clien
 def test_what_is_chosen_of_an_aggregate_is_found_behind_many_others_of_it(
     watcher: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(base, "PAGE", 2)
+    monkeypatch.setattr(lists, "PAGE", 2)
     for number in range(4):
         shop.order(f"o-{number}", "order.submitted")
     Instance.objects.update(aggregate_id="c-1")
@@ -119,13 +119,13 @@ def test_what_is_chosen_of_an_aggregate_is_found_behind_many_others_of_it(
     shown = text_of(watcher, rows.listing(NAME, "?q=c-1&status=FAILED"))
 
     assert (shown.count("<td>c-1</td>"), oldest in shown) == (1, True)
-    monkeypatch.setattr(base, "WINDOW", 3)
+    monkeypatch.setattr(lists, "WINDOW", 3)
     shown = text_of(watcher, rows.listing(NAME, "?q=c-1&status=FAILED"))
     assert "None of the newest that were looked at; there may be older ones." in shown
 
 
 def test_the_list_goes_on_where_the_page_before_ended(watcher: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(base, "PAGE", 2)
+    monkeypatch.setattr(lists, "PAGE", 2)
     for number in range(5):
         shop.order(f"o-{number}", "order.submitted")
 
@@ -143,7 +143,7 @@ def test_the_list_goes_on_where_the_page_before_ended(watcher: Client, monkeypat
 
 
 def test_a_page_that_has_looked_at_enough_says_so_and_leads_on(watcher: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(base, "WINDOW", 2)
+    monkeypatch.setattr(lists, "WINDOW", 2)
     for number in range(3):
         shop.order(f"o-{number}", "order.submitted")
     shop.order("o-3", "order.submitted")

@@ -108,7 +108,7 @@ def test_a_link_lets_them_set_it_themselves_and_works_once(monkeypatch: pytest.M
 
     page = client.get(link[1], follow=True)
     wrong = {"new_password1": PASSWORD, "new_password2": "another"}
-    assert "Choose the password" in page.content.decode()
+    assert "Choose your password" in page.content.decode()
     assert "match" in client.post(page.redirect_chain[-1][0], wrong).content.decode()
     right = {"new_password1": PASSWORD, "new_password2": PASSWORD}
     assert client.post(page.redirect_chain[-1][0], right).status_code == 302
