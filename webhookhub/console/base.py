@@ -99,7 +99,7 @@ class NewestFirst(BoundedList):
 
 
 class ReadOnlyAdmin(ModelAdmin):  # type: ignore[type-arg]
-    """Rows that only the hub writes. Nobody can add, change or delete them here, not even superusers."""
+    """Rows that only the hub writes. No user can add, change or delete them, not even a superuser."""
 
     list_defer: Sequence[str] = ()
     list_prefetch: Sequence[str | Prefetch[Any]] = ()
