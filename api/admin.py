@@ -16,8 +16,8 @@ from django.utils.translation import gettext_lazy as _
 
 from webhookhub.auditlog.admin import Audited
 from webhookhub.console import format
-from webhookhub.console.errors import posted
-from webhookhub.console.readonly import ReadOnlyAdmin
+from webhookhub.console.base import ReadOnlyAdmin
+from webhookhub.console.errors import require_post
 from webhookhub.db.clock import UtcNow
 
 from . import keys
@@ -101,7 +101,7 @@ class ApiKeyAdmin(Audited, ReadOnlyAdmin):
         return gettext(str(key.state(key.read_at)))
 
 
-@posted
+@require_post
 def revoke_view(request: HttpRequest, pk: int) -> HttpResponse:
     if not request.user.has_perm(MAY_REVOKE) or not request.user.has_perm("api.view_apikey"):
         raise PermissionDenied

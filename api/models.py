@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import models
-from django.utils.translation import gettext_noop as _
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_noop
 
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.fields import ExactTextField
@@ -24,26 +25,29 @@ class ApiKey(models.Model):
     """Only the id and a hash of the secret are stored."""
 
     id = models.BigAutoField(primary_key=True)
-    key_id = ExactTextField(max_length=16, unique=True, editable=False)
+    key_id = ExactTextField(_("key ID"), max_length=16, unique=True, editable=False)
     # A plain hash is enough for 32 random bytes.
     secret_sha256 = ExactTextField(max_length=64, editable=False)
-    name = ExactTextField(max_length=100, unique=True)
-    scopes = ExactTextField(max_length=200, help_text="What the key may do, separated by spaces.")
+    name = ExactTextField(_("name"), max_length=100, unique=True)
+    scopes = ExactTextField(_("scopes"), max_length=200, help_text=_("What the key may do, separated by spaces."))
     source = ExactTextField(
+        _("source"),
         max_length=100,
         blank=True,
         default="",
-        help_text="The producer that the key is bound to: it sends and reads only events of this source. "
-        "Empty: no restriction.",
+        help_text=_(
+            "The producer that the key is bound to: it sends and reads only events of this source. "
+            "Empty: no restriction."
+        ),
     )
     events_per_second = models.PositiveIntegerField(
-        null=True, blank=True, help_text="The key's limit. Empty: the hub's default."
+        _("events per second"), null=True, blank=True, help_text=_("The key's limit. Empty: the hub's default.")
     )
-    expires_at = models.DateTimeField(null=True, blank=True)
-    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
-    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
-    created_by = ExactTextField(max_length=150, editable=False)
-    created_at = models.DateTimeField(db_default=UtcNow(), editable=False)
+    expires_at = models.DateTimeField(_("expires at"), null=True, blank=True)
+    revoked_at = models.DateTimeField(_("revoked at"), null=True, blank=True, editable=False)
+    last_used_at = models.DateTimeField(_("last used at"), null=True, blank=True, editable=False)
+    created_by = ExactTextField(_("created by"), max_length=150, editable=False)
+    created_at = models.DateTimeField(_("created at"), db_default=UtcNow(), editable=False)
     # The time until which the allowance is used up, in microseconds since 1970; see limits.py.
     spent_until = models.BigIntegerField(default=0, db_default=0, editable=False)
 
@@ -51,7 +55,8 @@ class ApiKey(models.Model):
 
     class Meta:
         db_table = "api_keys"
-        verbose_name = "API key"
+        verbose_name = _("API key")
+        verbose_name_plural = _("API keys")
         permissions = [("revoke_apikey", "Can revoke an API key")]
 
     def __str__(self) -> str:
@@ -72,5 +77,7 @@ class ApiKey(models.Model):
 
     def state(self, now: datetime) -> str:
         if self.revoked_at is not None:
-            return _("revoked")
-        return _("expired") if self.expires_at is not None and self.expires_at <= now else _("valid")
+            return gettext_noop("revoked")
+        return (
+            gettext_noop("expired") if self.expires_at is not None and self.expires_at <= now else gettext_noop("valid")
+        )

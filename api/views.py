@@ -7,9 +7,8 @@ from functools import wraps
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.views import defaults
 from django.views.decorators.csrf import csrf_exempt
-
-from webhookhub.console import errors
 
 from . import problems
 from .problems import Problem
@@ -30,13 +29,13 @@ def not_found(request: HttpRequest, **kwargs: Any) -> HttpResponse:
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """For requests that Django itself refuses, such as one with an unknown host."""
     if not request.path.startswith(PREFIX):
-        return errors.bad_request(request, exception)
+        return defaults.bad_request(request, exception)
     return Problem(400, "The request is malformed, or its host is not in WEBHOOKHUB_ALLOWED_HOSTS.").response()
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
     if not request.path.startswith(PREFIX):
-        return errors.server_error(request)
+        return defaults.server_error(request)
     return problems.unexpected().response()
 
 

@@ -18,9 +18,9 @@ from django.utils.translation import gettext_lazy as _
 from events.models import Event
 from subscriptions.models import Subscription
 from webhookhub.console import format
+from webhookhub.console.base import ReadOnlyAdmin
 from webhookhub.console.exact_search import number
 from webhookhub.console.forms import query_in_utc
-from webhookhub.console.readonly import ReadOnlyAdmin
 
 from . import bulk_views, views
 from .filter_form import CODES, FilterForm

@@ -24,7 +24,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from events.models import Event
 from webhookhub.console.exact_search import LARGEST_ID
-from webhookhub.console.reason_field import ReasonField
+from webhookhub.console.forms import ReasonField
 from webhookhub.console.signed_state import TOO_OLD, TooOld
 
 from .filter_form import BEFORE, FilterForm

@@ -7,7 +7,7 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.console.exact_search import number
-from webhookhub.console.reason_field import ReasonField
+from webhookhub.console.forms import ReasonField
 
 MOST_AT_ONCE = 1000
 TOO_MANY = format_lazy(_("At most {number} dead letters can be requeued at once; choose fewer."), number=MOST_AT_ONCE)

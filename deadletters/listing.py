@@ -9,8 +9,8 @@ from django.http import HttpRequest
 from django.utils.http import urlencode
 from django.utils.timezone import localtime
 
-from webhookhub.console.lists import NewestFirst
-from webhookhub.console.timezone import COOKIE
+from webhookhub.console.base import NewestFirst
+from webhookhub.console.middleware import COOKIE
 
 from .filter_form import MOST_LISTED, NAMES, FilterForm, Found, find
 from .filters import Choice, position

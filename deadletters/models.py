@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.fields import ExactTextField, JSONTextField
@@ -11,7 +12,7 @@ from webhookhub.db.fields import ExactTextField, JSONTextField
 class DeadLetter(models.Model):
     """What is known of a delivery at its end. Never changed, never deleted."""
 
-    id = models.BigAutoField(primary_key=True)
+    id = models.BigAutoField(_("ID"), primary_key=True)
     saga = models.ForeignKey(
         "sagas.Saga", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="dead_letters"
     )
@@ -20,11 +21,13 @@ class DeadLetter(models.Model):
         "subscriptions.Subscription", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
     )
     final_error_code = ExactTextField(max_length=100)
-    failed_at = models.DateTimeField()
+    failed_at = models.DateTimeField(_("failed at"))
     payload_snapshot = JSONTextField()
 
     class Meta:
         db_table = "dead_letters"
+        verbose_name = _("dead letter")
+        verbose_name_plural = _("dead letters")
         indexes = [
             models.Index(fields=["saga"], name="idx_dead_saga"),
             models.Index(fields=["event"], name="idx_dead_event"),

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from subscriptions.models import Subscription
-from webhookhub.console import sentences
+from webhookhub.console import format
 
 MOST_NAMED = 20
 COLUMNS = ("event_type", "callback_url", "active", "verified")
@@ -36,7 +36,7 @@ class Receivers:
 def receivers(counts: Counter[int]) -> Receivers:
     """`counts` has the number of dead letters of each subscription."""
     rows = Subscription.objects.only(*COLUMNS).in_bulk(list(counts))
-    reasons = {id: sentences.held_back(row.active, row.verified) for id, row in rows.items()}
+    reasons = {id: format.held_back(row.active, row.verified) for id, row in rows.items()}
     most = counts.most_common(MOST_NAMED)
     return Receivers(
         named=[Receiver(str(rows[id]), number, reasons[id]) for id, number in most if id in rows],

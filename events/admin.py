@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from django.contrib import admin
 from django.utils.translation import gettext_lazy as _
 
+from webhookhub.console.base import ReadOnlyAdmin
 from webhookhub.console.exact_search import ExactSearch, number
-from webhookhub.console.readonly import ReadOnlyAdmin
 
 from . import lookup
 from .models import Event

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.clock import NewUid, UtcNow
 from webhookhub.db.fields import ExactTextField, JSONTextField
@@ -28,20 +29,22 @@ class EventQuerySet(models.QuerySet["Event"]):
 class Event(models.Model):
     """Something that happened, as its producer said it. Never changed, never deleted."""
 
-    id = models.BigAutoField(primary_key=True)
+    id = models.BigAutoField(_("ID"), primary_key=True)
     # The public name and the webhook-id: a server may hand out an auto-increment twice after a crash, never a UUID.
-    uid = models.UUIDField(unique=True, default=new_uid, db_default=NewUid(), editable=False)
-    event_type = ExactTextField(max_length=EVENT_TYPE_LENGTH)
-    source = ExactTextField(max_length=100)
-    external_id = ExactTextField(max_length=200, null=True, blank=True)
-    correlation_id = ExactTextField(max_length=200, db_default="")
+    uid = models.UUIDField(_("uid"), unique=True, default=new_uid, db_default=NewUid(), editable=False)
+    event_type = ExactTextField(_("event type"), max_length=EVENT_TYPE_LENGTH)
+    source = ExactTextField(_("source"), max_length=100)
+    external_id = ExactTextField(_("external ID"), max_length=200, null=True, blank=True)
+    correlation_id = ExactTextField(_("correlation ID"), max_length=200, db_default="")
     payload = JSONTextField()
-    created_at = models.DateTimeField(db_default=UtcNow())
+    created_at = models.DateTimeField(_("created at"), db_default=UtcNow())
 
     objects = EventQuerySet.as_manager()
 
     class Meta:
         db_table = "events"
+        verbose_name = _("event")
+        verbose_name_plural = _("events")
         indexes = [
             models.Index(fields=["created_at"], name="idx_event_created"),
             models.Index(fields=["event_type", "created_at"], name="idx_event_type"),

@@ -11,8 +11,8 @@ from django.utils.translation import gettext_lazy as _
 from sagas import lookup as sagas
 from sagas.models import Saga
 from webhookhub.console import format
+from webhookhub.console.base import ReadOnlyAdmin
 from webhookhub.console.exact_search import ExactSearch, number
-from webhookhub.console.readonly import ReadOnlyAdmin
 
 from . import states
 from .models import Job

@@ -1,6 +1,7 @@
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class JobsConfig(AppConfig):
     name = "jobs"
-    verbose_name = "Attempts"
+    verbose_name = _("Attempts")

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from django.db import models
 from django.db.models import Case, F, When
+from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.fields import ExactTextField, WordField
 from webhookhub.egress.snippets import SNIPPET_LENGTH
@@ -29,21 +30,21 @@ class JobQuerySet(models.QuerySet["Job"]):
 
 
 class Job(models.Model):
-    id = models.BigAutoField(primary_key=True)
+    id = models.BigAutoField(_("ID"), primary_key=True)
     saga = models.ForeignKey("sagas.Saga", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="jobs")
-    attempt_no = models.PositiveIntegerField(help_text="1 for the first attempt.")
-    status = WordField(words=states.STATUSES, default=PENDING)
+    attempt_no = models.PositiveIntegerField(_("attempt"), help_text="1 for the first attempt.")
+    status = WordField(_("status"), words=states.STATUSES, default=PENDING)
     # Leased: when the lease expires. Pending: when a worker may take it, so that what had to wait comes after others.
     lease_until = models.DateTimeField(null=True, blank=True)
-    attempt_at = models.DateTimeField(help_text="When the attempt was due.")
-    response_status = models.IntegerField(null=True, blank=True)
+    attempt_at = models.DateTimeField(_("due at"), help_text="When the attempt was due.")
+    response_status = models.IntegerField(_("response status"), null=True, blank=True)
     error_code = ExactTextField(max_length=100, null=True, blank=True)
     worker_id = ExactTextField(max_length=150, default="", db_default="")
     # Replaced by each lease and never cleared: a worker that was given up on finds that it is not its own any more.
     lease_token = ExactTextField(max_length=32, default="", db_default="")
     lease_resets = models.PositiveIntegerField(default=0, db_default=0)
     retry_after = models.DateTimeField(null=True, blank=True, help_text="The earliest moment the receiver asked for.")
-    duration_ms = models.PositiveIntegerField(null=True, blank=True)
+    duration_ms = models.PositiveIntegerField(_("duration (ms)"), null=True, blank=True)
     response_snippet = ExactTextField(max_length=SNIPPET_LENGTH, default="", db_default="")
     finished_at = models.DateTimeField(null=True, blank=True)
     settled_at = models.DateTimeField(null=True, blank=True)
@@ -58,7 +59,8 @@ class Job(models.Model):
 
     class Meta:
         db_table = "webhook_delivery_jobs"
-        verbose_name = "attempt"
+        verbose_name = _("attempt")
+        verbose_name_plural = _("attempts")
         indexes = [
             models.Index(fields=["saga"], name="idx_job_saga"),
             models.Index(fields=["status", "lease_until"], name="idx_job_status_lease"),

@@ -11,8 +11,8 @@ from django.utils.translation import gettext_lazy as _
 
 from events.models import Event
 from webhookhub.console import format
+from webhookhub.console.base import ReadOnlyAdmin
 from webhookhub.console.exact_search import ExactSearch, number
-from webhookhub.console.readonly import ReadOnlyAdmin
 
 from . import lookup, transitions
 from .models import Saga

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from django.db import models
 from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.fields import ExactTextField, WordField
@@ -21,7 +22,7 @@ class SagaQuerySet(models.QuerySet["Saga"]):
 
 
 class Saga(models.Model):
-    id = models.BigAutoField(primary_key=True)
+    id = models.BigAutoField(_("ID"), primary_key=True)
     # References without database constraints: a constraint would lock the parent row at every insert of a child,
     # and nothing that is referred to is ever deleted.
     event = models.ForeignKey(
@@ -35,7 +36,7 @@ class Saga(models.Model):
         related_name="sagas",
     )
     generation = models.PositiveIntegerField(default=0, help_text="0 as routed; each requeue adds one.")
-    status = WordField(words=transitions.STATUSES, default=PENDING)
+    status = WordField(_("status"), words=transitions.STATUSES, default=PENDING)
     attempt_count = models.PositiveIntegerField(default=0)
     next_attempt_at = models.DateTimeField(db_default=UtcNow())
     # The policy it was born with: whoever repeats a decision must decide the same.
@@ -50,8 +51,8 @@ class Saga(models.Model):
 
     class Meta:
         db_table = "webhook_delivery_sagas"
-        verbose_name = "delivery"
-        verbose_name_plural = "deliveries"
+        verbose_name = _("delivery")
+        verbose_name_plural = _("deliveries")
         indexes = [
             models.Index(fields=["event", "subscription"], name="idx_saga_event"),
             models.Index(fields=["status", "next_attempt_at"], name="idx_saga_status_retry"),

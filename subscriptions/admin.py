@@ -14,11 +14,9 @@ from django.utils.translation import gettext_lazy as _
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.admin import MAY_READ, Audited
 from webhookhub.auditlog.record import record
-from webhookhub.console.base import ModelAdmin
+from webhookhub.console.base import BoundedList, BoundedPaginator, ModelAdmin, with_moments
 from webhookhub.console.exact_search import host
 from webhookhub.console.format import NOTHING
-from webhookhub.console.lists import BoundedList, BoundedPaginator
-from webhookhub.console.moments import with_moments
 
 from . import secrets, views
 from .forms import SubscriptionForm
@@ -114,7 +112,7 @@ class SubscriptionAdmin(Audited, ModelAdmin):  # type: ignore[type-arg]
     def verification_text(self, subscription: Subscription) -> str:
         return describe(str(subscription.verification_result)) or NOTHING
 
-    @admin.display(description=_("callback url"))
+    @admin.display(description=_("callback URL"))
     def shown_url(self, subscription: Subscription) -> str:
         return subscription.shown_url
 

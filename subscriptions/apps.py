@@ -1,6 +1,7 @@
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class SubscriptionsConfig(AppConfig):
     name = "subscriptions"
-    verbose_name = "Subscriptions"
+    verbose_name = _("Subscriptions")

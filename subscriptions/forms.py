@@ -13,7 +13,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 from webhookhub import crypto
 from webhookhub.auditlog.context import because
 from webhookhub.console import format
-from webhookhub.console.reason_field import ReasonField
+from webhookhub.console.forms import ReasonField
 from webhookhub.db.errors import UnfitDatabase
 from webhookhub.egress.urls import MASK, masked
 

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _
 
 from webhookhub import crypto
 from webhookhub.auditlog.record import url_without_query
@@ -62,19 +62,24 @@ class SubscriptionQuerySet(models.QuerySet["Subscription"]):
 class Subscription(models.Model):
     """Configuration of deliveries. It is never deleted, because deliveries and dead letters refer to it."""
 
-    id = models.BigAutoField(primary_key=True)
-    event_type = ExactTextField(max_length=100, validators=[event_type_validator])
-    callback_url = ExactTextField(max_length=500, validators=[validate_callback_url], help_text="An https address.")
-    active = models.BooleanField(default=True, help_text="Switched off, it gets no new deliveries; open ones wait.")
+    id = models.BigAutoField(_("ID"), primary_key=True)
+    event_type = ExactTextField(_("event type"), max_length=100, validators=[event_type_validator])
+    callback_url = ExactTextField(
+        _("callback URL"), max_length=500, validators=[validate_callback_url], help_text=_("An https address.")
+    )
+    active = models.BooleanField(
+        _("active"), default=True, help_text=_("Switched off, it gets no new deliveries; open ones wait.")
+    )
     verified = models.BooleanField(
-        default=False, editable=False, help_text="The endpoint has shown that it wants these events."
+        _("verified"), default=False, editable=False, help_text=_("The endpoint has shown that it wants these events.")
     )
     verification_result = ExactTextField(max_length=200, blank=True, default="", editable=False)
-    verification_at = models.DateTimeField(null=True, blank=True, editable=False)
+    verification_at = models.DateTimeField(_("last verification"), null=True, blank=True, editable=False)
     signing_scheme = WordField(
+        _("signing scheme"),
         words=SCHEMES,
         default=SYMMETRIC,
-        help_text="v1: a secret that both sides know. v1a: ed25519, the receiver needs the public key only.",
+        help_text=_("v1: a secret that both sides know. v1a: ed25519, the receiver needs the public key only."),
     )
     # Encrypted. A rotation moves it to `previous_secret`.
     secret = ExactTextField(max_length=500, default=encrypted_new_secret, editable=False)
@@ -82,26 +87,30 @@ class Subscription(models.Model):
     previous_secret_until = models.DateTimeField(null=True, blank=True, editable=False)
     # Encrypted, because headers often contain passwords.
     custom_headers = models.TextField(default="", blank=True, editable=False)
-    description = ExactTextField(max_length=200, blank=True, default="")
+    description = ExactTextField(_("description"), max_length=200, blank=True, default="")
     max_retry_limit = models.PositiveIntegerField(
+        _("max retry limit"),
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(1000)],
-        help_text="Attempts, the first included. Empty: the hub's default.",
+        help_text=_("Attempts, the first included. Empty: the hub's default."),
     )
     base_delay = models.DurationField(
+        _("base delay"),
         null=True,
         blank=True,
         validators=[MinValueValidator(timedelta(milliseconds=1)), MaxValueValidator(timedelta(days=1))],
-        help_text="Delay after the first failure (hh:mm:ss); it doubles each time. Empty: the hub's default.",
+        help_text=_("Delay after the first failure (hh:mm:ss); it doubles each time. Empty: the hub's default."),
     )
-    created_at = models.DateTimeField(db_default=UtcNow(), editable=False)
-    updated_at = models.DateTimeField(db_default=UtcNow(), editable=False)
+    created_at = models.DateTimeField(_("created at"), db_default=UtcNow(), editable=False)
+    updated_at = models.DateTimeField(_("updated at"), db_default=UtcNow(), editable=False)
 
     objects = SubscriptionQuerySet.as_manager()
 
     class Meta:
         db_table = "subscriptions"
+        verbose_name = _("subscription")
+        verbose_name_plural = _("subscriptions")
         indexes = [
             models.Index(fields=["event_type"], name="idx_sub_event_type"),
             models.Index(fields=["active"], name="idx_sub_active"),
@@ -114,7 +123,7 @@ class Subscription(models.Model):
             models.UniqueConstraint(
                 fields=["event_type", "callback_url"],
                 name="uniq_sub_event_type_callback",
-                violation_error_message="This address is subscribed to this event type already.",
+                violation_error_message=_("This address is subscribed to this event type already."),
             ),
         ]
 

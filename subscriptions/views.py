@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 
 from webhookhub.auditlog.context import because
 from webhookhub.conf import hub
-from webhookhub.console import format, plain
-from webhookhub.console.errors import posted
+from webhookhub.console import format
+from webhookhub.console.errors import require_post
 
 from . import secrets, services, test_event, verification
 from .forms import OptionalReasonForm, ReasonForm
@@ -25,7 +25,7 @@ MAY_ROTATE = "subscriptions.reveal_secret"
 MAY_CHANGE = "subscriptions.change_subscription"
 
 
-@posted
+@require_post
 def verify(request: HttpRequest, pk: int) -> HttpResponse:
     subscription = _allowed(request, pk, MAY_VERIFY)
     form = OptionalReasonForm(request.POST)
@@ -45,7 +45,7 @@ def verify(request: HttpRequest, pk: int) -> HttpResponse:
     return _to_subscription(subscription)
 
 
-@posted
+@require_post
 def send_test(request: HttpRequest, pk: int) -> HttpResponse:
     subscription = _allowed(request, pk, MAY_VERIFY)
     form = OptionalReasonForm(request.POST)
@@ -56,7 +56,7 @@ def send_test(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "response": result.response,
         "error_text": format.in_words(result.response.error_code or ""),
-        "duration": plain.milliseconds(result.response.duration_ms),
+        "duration": format.milliseconds(result.response.duration_ms),
         "message_id": result.message_id,
         "reason": form.cleaned_data["reason"],
         "snippet": format.block(result.snippet) if result.snippet else "",
@@ -113,7 +113,7 @@ def rotate(request: HttpRequest, pk: int) -> HttpResponse:
         "refusal": refusal,
         "ends": until.isoformat() if until else "",
         "until": format.moment(until),
-        "overlap": plain.duration(hub().secret_overlap),
+        "overlap": format.duration(hub().secret_overlap),
     }
     return _page(request, "rotate", subscription, _("Replace a signing secret"), **context)
 

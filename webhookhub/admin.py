@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.conf import hub
-from webhookhub.console.readonly import ReadOnlyAdmin
+from webhookhub.console.base import ReadOnlyAdmin
 from webhookhub.db.clock import UtcNow
 
 from .models import Process

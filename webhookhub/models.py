@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.fields import ExactTextField
@@ -18,18 +19,19 @@ class ProcessQuerySet(models.QuerySet["Process"]):
 class Process(models.Model):
     """One running loop. Its row is made when it starts, kept fresh while it lives and removed when it stops."""
 
-    name = ExactTextField(max_length=150, unique=True)
-    kind = ExactTextField(max_length=30)
-    host = ExactTextField(max_length=100)
-    pid = models.PositiveIntegerField()
-    started_at = models.DateTimeField(db_default=UtcNow())
-    heartbeat_at = models.DateTimeField(db_default=UtcNow())
+    name = ExactTextField(_("name"), max_length=150, unique=True)
+    kind = ExactTextField(_("kind"), max_length=30)
+    host = ExactTextField(_("host"), max_length=100)
+    pid = models.PositiveIntegerField(_("pid"))
+    started_at = models.DateTimeField(_("started at"), db_default=UtcNow())
+    heartbeat_at = models.DateTimeField(_("heartbeat at"), db_default=UtcNow())
 
     objects = ProcessQuerySet.as_manager()
 
     class Meta:
         db_table = "hub_processes"
-        verbose_name_plural = "processes"
+        verbose_name = _("process")
+        verbose_name_plural = _("processes")
 
     def __str__(self) -> str:
         return str(self.name)

@@ -93,10 +93,10 @@ MIDDLEWARE = [
     "webhookhub.stats.probes.Probes",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "webhookhub.console.csp.ContentSecurityPolicy",
+    "webhookhub.console.middleware.ContentSecurityPolicyMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "webhookhub.console.language.PageLanguage",
-    "webhookhub.console.timezone.ViewerZone",
+    "webhookhub.console.middleware.LanguageMiddleware",
+    "webhookhub.console.middleware.TimezoneMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -121,7 +121,6 @@ TEMPLATES = [
 ]
 
 ROOT_URLCONF = "webhookhub.urls"
-CSRF_FAILURE_VIEW = "webhookhub.console.errors.csrf_failure"
 LOGIN_REDIRECT_URL = "admin:index"
 WSGI_APPLICATION = "webhookhub.wsgi.application"
 AUTH_PASSWORD_VALIDATORS = [
@@ -135,7 +134,6 @@ LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("zh-hant", "繁體中文")]
 LOCALE_PATHS = [BASE_DIR / "locale"]
 USE_I18N = True
-FORMAT_MODULE_PATH = ["webhookhub.formats"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 STATIC_URL = "static/"

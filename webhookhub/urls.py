@@ -12,6 +12,4 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
 ]
 handler400 = "api.views.bad_request"
-handler403 = "webhookhub.console.errors.forbidden"
-handler404 = "webhookhub.console.errors.not_found"
 handler500 = "api.views.server_error"

@@ -11,7 +11,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.translation import gettext as _
 
-from webhookhub.console.readonly import ReadOnlyAdmin
+from webhookhub.console.base import ReadOnlyAdmin
 
 from . import action_views, errors, lists, views
 from .models import Instance

@@ -10,7 +10,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from webhookhub.console.reason_field import ReasonField
+from webhookhub.console.forms import ReasonField
 from webhookhub.ids import new_token
 
 from .badges import WORDS

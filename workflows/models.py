@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.fields import ExactTextField, WordField
@@ -51,8 +52,8 @@ class Instance(models.Model):
 
     class Meta:
         db_table = "saga_instances"
-        verbose_name = "workflow"
-        verbose_name_plural = "workflows"
+        verbose_name = _("workflow")
+        verbose_name_plural = _("workflows")
         constraints = [
             models.UniqueConstraint(fields=["saga_type", "correlation_key"], name="uniq_instance_correlation"),
         ]

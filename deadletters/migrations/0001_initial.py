@@ -18,9 +18,9 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="DeadLetter",
             fields=[
-                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="ID")),
                 ("final_error_code", webhookhub.db.fields.ExactTextField(max_length=100)),
-                ("failed_at", models.DateTimeField()),
+                ("failed_at", models.DateTimeField(verbose_name="failed at")),
                 ("payload_snapshot", webhookhub.db.fields.JSONTextField()),
                 (
                     "event",
@@ -54,6 +54,8 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "verbose_name": "dead letter",
+                "verbose_name_plural": "dead letters",
                 "db_table": "dead_letters",
                 "permissions": [
                     ("requeue_deadletter", "Can requeue a dead letter"),

@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Event",
             fields=[
-                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "uid",
                     models.UUIDField(
@@ -32,16 +32,30 @@ class Migration(migrations.Migration):
                         default=webhookhub.ids.new_uid,
                         editable=False,
                         unique=True,
+                        verbose_name="uid",
                     ),
                 ),
-                ("event_type", webhookhub.db.fields.ExactTextField(max_length=100)),
-                ("source", webhookhub.db.fields.ExactTextField(max_length=100)),
-                ("external_id", webhookhub.db.fields.ExactTextField(blank=True, max_length=200, null=True)),
-                ("correlation_id", webhookhub.db.fields.ExactTextField(db_default="", max_length=200)),
+                ("event_type", webhookhub.db.fields.ExactTextField(max_length=100, verbose_name="event type")),
+                ("source", webhookhub.db.fields.ExactTextField(max_length=100, verbose_name="source")),
+                (
+                    "external_id",
+                    webhookhub.db.fields.ExactTextField(
+                        blank=True, max_length=200, null=True, verbose_name="external ID"
+                    ),
+                ),
+                (
+                    "correlation_id",
+                    webhookhub.db.fields.ExactTextField(db_default="", max_length=200, verbose_name="correlation ID"),
+                ),
                 ("payload", webhookhub.db.fields.JSONTextField()),
-                ("created_at", models.DateTimeField(db_default=webhookhub.db.clock.UtcNow())),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=webhookhub.db.clock.UtcNow(), verbose_name="created at"),
+                ),
             ],
             options={
+                "verbose_name": "event",
+                "verbose_name_plural": "events",
                 "db_table": "events",
                 "indexes": [
                     models.Index(fields=["created_at"], name="idx_event_created"),

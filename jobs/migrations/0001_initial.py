@@ -15,17 +15,20 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Job",
             fields=[
-                ("id", models.BigAutoField(primary_key=True, serialize=False)),
-                ("attempt_no", models.PositiveIntegerField(help_text="1 for the first attempt.")),
+                ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "attempt_no",
+                    models.PositiveIntegerField(help_text="1 for the first attempt.", verbose_name="attempt"),
+                ),
                 (
                     "status",
                     webhookhub.db.fields.WordField(
-                        default="Pending", words=["Pending", "Leased", "Completed", "Failed"]
+                        default="Pending", verbose_name="status", words=["Pending", "Leased", "Completed", "Failed"]
                     ),
                 ),
                 ("lease_until", models.DateTimeField(blank=True, null=True)),
-                ("attempt_at", models.DateTimeField(help_text="When the attempt was due.")),
-                ("response_status", models.IntegerField(blank=True, null=True)),
+                ("attempt_at", models.DateTimeField(help_text="When the attempt was due.", verbose_name="due at")),
+                ("response_status", models.IntegerField(blank=True, null=True, verbose_name="response status")),
                 ("error_code", webhookhub.db.fields.ExactTextField(blank=True, max_length=100, null=True)),
                 ("worker_id", webhookhub.db.fields.ExactTextField(db_default="", default="", max_length=150)),
                 ("lease_token", webhookhub.db.fields.ExactTextField(db_default="", default="", max_length=32)),
@@ -36,7 +39,7 @@ class Migration(migrations.Migration):
                         blank=True, help_text="The earliest moment the receiver asked for.", null=True
                     ),
                 ),
-                ("duration_ms", models.PositiveIntegerField(blank=True, null=True)),
+                ("duration_ms", models.PositiveIntegerField(blank=True, null=True, verbose_name="duration (ms)")),
                 ("response_snippet", webhookhub.db.fields.ExactTextField(db_default="", default="", max_length=1000)),
                 ("finished_at", models.DateTimeField(blank=True, null=True)),
                 ("settled_at", models.DateTimeField(blank=True, null=True)),
@@ -63,6 +66,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "verbose_name": "attempt",
+                "verbose_name_plural": "attempts",
                 "db_table": "webhook_delivery_jobs",
                 "indexes": [
                     models.Index(fields=["saga"], name="idx_job_saga"),

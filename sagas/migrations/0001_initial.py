@@ -17,12 +17,14 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Saga",
             fields=[
-                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="ID")),
                 ("generation", models.PositiveIntegerField(default=0, help_text="0 as routed; each requeue adds one.")),
                 (
                     "status",
                     webhookhub.db.fields.WordField(
-                        default="Pending", words=["Pending", "InProgress", "PendingRetry", "Completed", "DeadLettered"]
+                        default="Pending",
+                        verbose_name="status",
+                        words=["Pending", "InProgress", "PendingRetry", "Completed", "DeadLettered"],
                     ),
                 ),
                 ("attempt_count", models.PositiveIntegerField(default=0)),

@@ -27,7 +27,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Subscription",
             fields=[
-                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "event_type",
                     webhookhub.db.fields.ExactTextField(
@@ -38,6 +38,7 @@ class Migration(migrations.Migration):
                                 "An event type has 1 to 100 letters, digits, dots, dashes and underscores.",
                             )
                         ],
+                        verbose_name="event type",
                     ),
                 ),
                 (
@@ -46,30 +47,40 @@ class Migration(migrations.Migration):
                         help_text="An https address.",
                         max_length=500,
                         validators=[subscriptions.models.validate_callback_url],
+                        verbose_name="callback URL",
                     ),
                 ),
                 (
                     "active",
                     models.BooleanField(
-                        default=True, help_text="Switched off, it gets no new deliveries; open ones wait."
+                        default=True,
+                        help_text="Switched off, it gets no new deliveries; open ones wait.",
+                        verbose_name="active",
                     ),
                 ),
                 (
                     "verified",
                     models.BooleanField(
-                        default=False, editable=False, help_text="The endpoint has shown that it wants these events."
+                        default=False,
+                        editable=False,
+                        help_text="The endpoint has shown that it wants these events.",
+                        verbose_name="verified",
                     ),
                 ),
                 (
                     "verification_result",
                     webhookhub.db.fields.ExactTextField(blank=True, default="", editable=False, max_length=200),
                 ),
-                ("verification_at", models.DateTimeField(blank=True, editable=False, null=True)),
+                (
+                    "verification_at",
+                    models.DateTimeField(blank=True, editable=False, null=True, verbose_name="last verification"),
+                ),
                 (
                     "signing_scheme",
                     webhookhub.db.fields.WordField(
                         default="v1",
                         help_text="v1: a secret that both sides know. v1a: ed25519, the receiver needs the public key only.",
+                        verbose_name="signing scheme",
                         words=["v1", "v1a"],
                     ),
                 ),
@@ -85,7 +96,12 @@ class Migration(migrations.Migration):
                 ),
                 ("previous_secret_until", models.DateTimeField(blank=True, editable=False, null=True)),
                 ("custom_headers", models.TextField(blank=True, default="", editable=False)),
-                ("description", webhookhub.db.fields.ExactTextField(blank=True, default="", max_length=200)),
+                (
+                    "description",
+                    webhookhub.db.fields.ExactTextField(
+                        blank=True, default="", max_length=200, verbose_name="description"
+                    ),
+                ),
                 (
                     "max_retry_limit",
                     models.PositiveIntegerField(
@@ -96,6 +112,7 @@ class Migration(migrations.Migration):
                             django.core.validators.MinValueValidator(1),
                             django.core.validators.MaxValueValidator(1000),
                         ],
+                        verbose_name="max retry limit",
                     ),
                 ),
                 (
@@ -108,12 +125,25 @@ class Migration(migrations.Migration):
                             django.core.validators.MinValueValidator(datetime.timedelta(microseconds=1000)),
                             django.core.validators.MaxValueValidator(datetime.timedelta(days=1)),
                         ],
+                        verbose_name="base delay",
                     ),
                 ),
-                ("created_at", models.DateTimeField(db_default=webhookhub.db.clock.UtcNow(), editable=False)),
-                ("updated_at", models.DateTimeField(db_default=webhookhub.db.clock.UtcNow(), editable=False)),
+                (
+                    "created_at",
+                    models.DateTimeField(
+                        db_default=webhookhub.db.clock.UtcNow(), editable=False, verbose_name="created at"
+                    ),
+                ),
+                (
+                    "updated_at",
+                    models.DateTimeField(
+                        db_default=webhookhub.db.clock.UtcNow(), editable=False, verbose_name="updated at"
+                    ),
+                ),
             ],
             options={
+                "verbose_name": "subscription",
+                "verbose_name_plural": "subscriptions",
                 "db_table": "subscriptions",
                 "permissions": [
                     ("reveal_secret", "Can see and rotate a subscription's signing secret"),

@@ -1,4 +1,4 @@
-"""The whole hub in processes of its own, as it is run: loops, web server, the suite's database and a real endpoint."""
+"""A running hub in its own processes: loops, web server, the test database and a real endpoint."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tools.demo.receiver import Receiver, Reply
 PASSWORD = "only for tests"
 START_SECONDS = 120.0
 CALM = {
-    # The suite's own pace would have five loops write their heartbeats twenty times a second each.
+    # The default of the tests would write twenty heartbeats a second per loop.
     "WEBHOOKHUB_HEARTBEAT": "1",
     "WEBHOOKHUB_WORKER_CONCURRENCY": "32",
-    # The endpoint shares a process with the browser's test, and answers when that lets it.
+    # The endpoint shares a process with the test and may respond late.
     "WEBHOOKHUB_LEASE": "40",
     "WEBHOOKHUB_REQUEST_TIMEOUT": "30",
     "WEBHOOKHUB_CONNECT_TIMEOUT": "20",
@@ -32,7 +32,7 @@ CALM = {
 class Stack:
     home: str
     receiver: Receiver
-    # What the endpoint answers, by path; any other is taken.
+    # The endpoint's responses by path; the default is a success.
     answers: dict[str, Reply] = field(default_factory=dict)
 
 

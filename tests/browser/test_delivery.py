@@ -1,4 +1,4 @@
-"""A delivery in a browser: found from the box, read, copied; and what strangers sent stays text."""
+"""A delivery in a browser: search, copy, download and escaping."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.webhookhub.console.test_delivery_page import HOSTILE
 from .visitor import Visitor
 
 
-def test_a_failed_delivery_is_found_from_the_box_by_its_correlation_id(visitor: Callable[..., Visitor], root: User):
+def test_a_failed_delivery_is_found_by_its_correlation_id(visitor: Callable[..., Visitor], root: User):
     wanted, other = (
         SagaFactory.create(
             event=EventFactory(source="shop", external_id=f"order-{number}", correlation_id=f"basket-{number}"),
@@ -38,7 +38,7 @@ def test_a_failed_delivery_is_found_from_the_box_by_its_correlation_id(visitor: 
     assert "The endpoint answered 503" in page.inner_text(".hub-headline")
 
 
-def test_what_strangers_sent_is_text_and_can_be_copied(visitor: Callable[..., Visitor], root: User):
+def test_hostile_text_is_escaped_and_can_be_copied(visitor: Callable[..., Visitor], root: User):
     text = "".join(HOSTILE.values())
     event: Any = EventFactory(payload=json.dumps({"text": text, "n": [1, 2]}), correlation_id=text[:80])
     saga: Any = SagaFactory(event=event, status="PendingRetry", attempt_count=1, final_error_code="http_500")
@@ -55,7 +55,7 @@ def test_what_strangers_sent_is_text_and_can_be_copied(visitor: Callable[..., Vi
     assert visit.accessibility_faults() == []
 
 
-def test_all_of_a_payload_is_copied_and_kept_though_its_beginning_is_shown(visitor: Callable[..., Visitor], root: User):
+def test_a_cut_payload_is_copied_and_downloaded_in_full(visitor: Callable[..., Visitor], root: User):
     words = [f"word {number} <b>" for number in range(60_000)]
     saga = SagaFactory.create(event=EventFactory(payload=json.dumps({"words": words})))
     visit = visitor(root)
@@ -67,7 +67,7 @@ def test_all_of_a_payload_is_copied_and_kept_though_its_beginning_is_shown(visit
     assert json.loads(page.evaluate("navigator.clipboard.readText()"))["words"] == words
     assert "more characters" in page.inner_text("#payload")
     with page.expect_download() as kept:
-        page.click("text=Download all of it")
+        page.click("text=Download the payload")
     assert json.loads(kept.value.path().read_text())["words"] == words
 
 
@@ -83,7 +83,7 @@ def test_the_language_is_chosen_from_the_menu(visitor: Callable[..., Visitor], r
     assert visit.accessibility_faults() == []
 
 
-def test_the_dark_is_chosen_from_the_menu_with_keys_alone(visitor: Callable[..., Visitor], root: User):
+def test_the_dark_theme_is_chosen_with_the_keyboard(visitor: Callable[..., Visitor], root: User):
     page = visitor(root).open(reverse("admin:index"))
 
     page.locator("[x-on\\:click='openUserLinks = !openUserLinks']").press("Enter")

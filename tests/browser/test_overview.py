@@ -1,4 +1,4 @@
-"""The overview in a browser: it follows what happens without a reload."""
+"""The overview in a browser updates without a reload."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webhookhub.stats.attempts import AttemptResult
 from .visitor import Visitor
 
 
-def test_the_overview_follows_without_a_reload(visitor: Callable[..., Visitor], root: User):
+def test_the_overview_updates_without_a_reload(visitor: Callable[..., Visitor], root: User):
     subscription: Any = SubscriptionFactory()
     page = visitor(root).open(reverse("admin:index"))
     page.evaluate("window.samePage = true")
@@ -25,7 +25,7 @@ def test_the_overview_follows_without_a_reload(visitor: Callable[..., Visitor], 
 
     at = clock.now() - timedelta(minutes=1)
     attempts.add([AttemptResult(subscription.pk, "completed", None, at, at, 30)] * 7)
-    # What it does of itself every few seconds, at once.
+    # Triggers the periodic update at once.
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
     page.wait_for_selector("svg .hub-delivered")

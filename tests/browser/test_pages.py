@@ -1,4 +1,4 @@
-"""Pages that need nothing stored: log-in, errors, forms, and what the browser itself refuses."""
+"""Pages without stored rows: login, errors and forms."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .visitor import Visitor
 
 
 @pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 390)], ids=["desk", "phone in the dark"])
-def test_what_cannot_be_answered_is_said_soundly(visitor: Callable[..., Visitor], root: User, dark: bool, width: int):
+def test_error_pages_are_accessible(visitor: Callable[..., Visitor], root: User, dark: bool, width: int):
     for who in (root, None):
         visit = visitor(who, dark=dark, width=width)
         visit.page.goto(visit.home + "/nothing/")
-        # The browser notes the status by itself.
+        # The browser logs the status itself.
         assert [fault for fault in visit.faults if "404" not in fault] == []
         visit.faults.clear()
-        assert "There is nothing here" in visit.page.inner_text("h1")
+        assert "Page not found" in visit.page.inner_text("h1")
         assert visit.accessibility_faults() == []
         assert visit.overflow() <= 0
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_the_login_is_sound(visitor: Callable[..., Visitor], root: User, dark: bool):
+def test_the_login_page_is_accessible(visitor: Callable[..., Visitor], root: User, dark: bool):
     visit = visitor(None, dark=dark)
     page = visit.open(reverse("admin:login"))
     assert visit.accessibility_faults() == []
@@ -39,7 +39,7 @@ def test_the_login_is_sound(visitor: Callable[..., Visitor], root: User, dark: b
     page.wait_for_url(f"**{reverse('admin:index')}")
 
 
-def test_the_form_of_an_api_key_shows_where_to_type(visitor: Callable[..., Visitor], root: User):
+def test_the_fields_of_the_api_key_form_are_visible(visitor: Callable[..., Visitor], root: User):
     page = visitor(root).open(rows.add("api_apikey"))
 
     for name in ("name", "source", "expires_at", "events_per_second"):
@@ -48,7 +48,7 @@ def test_the_form_of_an_api_key_shows_where_to_type(visitor: Callable[..., Visit
 
 
 @pytest.mark.parametrize("key", ["Control+k", "Meta+k"])
-def test_no_key_opens_a_search_that_is_not_there(visitor: Callable[..., Visitor], root: User, key: str):
+def test_the_command_palette_is_disabled(visitor: Callable[..., Visitor], root: User, key: str):
     page = visitor(root).open(reverse("admin:index"))
     boxes = page.locator("input[type=search]:visible").count()
 
@@ -59,7 +59,7 @@ def test_no_key_opens_a_search_that_is_not_there(visitor: Callable[..., Visitor]
     assert page.locator("[hx-get*='/search/']").count() == 0
 
 
-def test_no_page_may_run_a_script_that_is_written_into_it(visitor: Callable[..., Visitor], root: User):
+def test_inline_scripts_do_not_run(visitor: Callable[..., Visitor], root: User):
     visit = visitor(root)
     page = visit.open(reverse("admin:index"))
 

@@ -1,4 +1,4 @@
-"""Tables on a phone: whole words, in a box that scrolls by itself, and what matters most where it is seen first."""
+"""Tables on a phone: unbroken words, in a box that scrolls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .visitor import Visitor
 
 PHONE = 390
 LINE = 20
-# The words of a table that stand in more than one line. A long unbroken text is no word.
+# Words of a table that are broken over lines, except long texts.
 BROKEN_WORDS = """() => [...document.querySelectorAll(".hub-table td")].flatMap((cell) => {
     const found = [], texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
     while (texts.nextNode()) {
@@ -79,7 +79,7 @@ def test_no_table_breaks_a_word_or_makes_the_page_wider(visitor: Callable[..., V
     assert not faults, "\n".join(faults)
 
 
-def test_what_was_requeued_before_is_said_where_it_is_seen_at_once(visitor: Callable[..., Visitor], root: User):
+def test_an_earlier_requeue_is_visible_without_scrolling(visitor: Callable[..., Visitor], root: User):
     letter = rows.dead_letter("connection_lost")
     requeue.requeue([letter.pk], by=root, reason="mended")
 
@@ -92,9 +92,7 @@ def test_what_was_requeued_before_is_said_where_it_is_seen_at_once(visitor: Call
 
 
 @pytest.mark.parametrize("width", [PHONE, 1280])
-def test_a_long_unbroken_error_leaves_the_other_columns_their_room(
-    visitor: Callable[..., Visitor], root: User, width: int
-):
+def test_a_long_error_does_not_squeeze_the_other_columns(visitor: Callable[..., Visitor], root: User, width: int):
     shop.order("o-9", *shop.DONE[:2], "payment.failed", reason="E" * 500)
 
     page = visitor(root, width=width).open(rows.listing("workflows_instance"))

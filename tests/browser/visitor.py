@@ -1,4 +1,4 @@
-"""Somebody in front of a browser, who notices what the page does wrong."""
+"""A browser session that records errors of the pages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import Browser, Page, Request
 
-from webhookhub.console.timezone import COOKIE
+from webhookhub.console.middleware import COOKIE
 
 PATIENCE_MS = 20_000
 GRAVE = {"serious", "critical"}
-# What is in order is not told, which is most of the work.
+# Faster without the passed rules.
 ONLY_FAULTS = {"resultTypes": ["violations"]}
 
 
@@ -43,7 +43,7 @@ class Visitor:
         self._context.set_default_timeout(PATIENCE_MS)
         self._context.grant_permissions(["clipboard-read", "clipboard-write"])
         if been_here:
-            # The script of an earlier page has told the hub the zone.
+            # As if console.js had run on an earlier page.
             self._context.add_cookies([{"name": COOKIE, "value": time_zone, "url": home}])
         if user is not None:
             self._context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": _session_of(user), "url": home}])
@@ -54,9 +54,9 @@ class Visitor:
         self.page.on("dialog", self._refuse)
 
     def open(self, address: str) -> Page:
-        answer = self.page.goto(self.home + address, wait_until="load")
-        assert answer is not None
-        assert answer.status == 200, f"{address} answered {answer.status}"
+        response = self.page.goto(self.home + address, wait_until="load")
+        assert response is not None
+        assert response.status == 200, f"{address} answered {response.status}"
         return self.page
 
     def accessibility_faults(self) -> list[str]:
@@ -74,10 +74,10 @@ class Visitor:
         self.faults += self.accessibility_faults()
 
     def send(self, address: str, form: dict[str, str]) -> int:
-        """POST a form as a page of this visitor's would, and the status of the answer."""
+        """Posts a form with the session's CSRF token; returns the status."""
         token = next(each["value"] for each in self._context.cookies() if each["name"] == settings.CSRF_COOKIE_NAME)
-        answer = self.page.request.post(self.home + address, form={"csrfmiddlewaretoken": token, **form})
-        return answer.status
+        response = self.page.request.post(self.home + address, form={"csrfmiddlewaretoken": token, **form})
+        return response.status
 
     def overflow(self) -> int:
         """By how many pixels the page is wider than the window."""

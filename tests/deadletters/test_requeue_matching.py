@@ -146,7 +146,7 @@ def test_the_list_and_the_requeue_find_an_error_code_by_its_status(requeuer: Cli
         ({"event": "x"}, "An event's number is a whole number, such as 12"),
         ({"saga": "9" * 20}, "There is no delivery with this number."),
         ({"event_type": "a b"}, "letters, digits, dots"),
-        ({"since": "yesterday"}, "Write the time as"),
+        ({"since": "yesterday"}, "Enter a date and time such as"),
         ({"since": "2026-02-02 00:00", "until": "2026-01-01 00:00"}, "lies before"),
         ({"requeued": "perhaps"}, "not one of the available choices"),
         ({"error_code": "x" * 101}, "at most 100 characters"),

@@ -87,8 +87,8 @@ def test_the_last_success_is_shown_when_newer_deliveries_failed(viewer: Client):
 @pytest.mark.parametrize(
     ("values", "advice"),
     [
-        ({"verified": False}, "Verify the endpoint next"),
-        ({"active": False}, "Resume it"),
+        ({"verified": False}, "Verify the endpoint, so that it gets events"),
+        ({"active": False}, "resume it"),
         ({}, "Send a test event"),
     ],
 )
@@ -186,7 +186,7 @@ def test_a_backfill_creates_each_delivery_once(member: Callable[[str], Client], 
         turns += 1
 
     assert turns == 3
-    assert "4 deliveries are under way, for 5 events looked at." in shown
+    assert "Created 4 deliveries for 5 events." in shown
     assert 'id="finished"' in shown
     assert Saga.objects.filter(subscription=subscription).count() == 5
     recorded = Entry.objects.filter(action=actions.BACKFILL)
@@ -211,15 +211,15 @@ def test_a_backfill_without_missing_deliveries_writes_no_entry(
         assert "Nothing to do" not in shown
         shown = client.post(address("backfill", subscription), {"run": sealed[1]}).content.decode()
 
-    assert "Nothing to do: every event since then has its delivery" in shown
+    assert "Nothing to do: all events since then have a delivery" in shown
     assert not Entry.objects.filter(action=actions.BACKFILL).exists()
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"since": ""}, "Write the time as"),
-        ({"since": "2999-01-01 00:00"}, "yet to come"),
+        ({"since": ""}, "Enter a date and time such as"),
+        ({"since": "2999-01-01 00:00"}, "Enter a time in the past."),
         ({"reason": ""}, "Give the reason."),
     ],
 )
@@ -230,7 +230,7 @@ def test_an_invalid_backfill_shows_the_error(member: Callable[[str], Client], gi
     shown = member("operations").post(address("backfill", subscription), values).content.decode()
 
     assert said in shown
-    assert "Nothing was done." in shown
+    assert "Nothing was changed." in shown
     assert not Entry.objects.filter(action=actions.BACKFILL).exists()
 
 
@@ -250,7 +250,7 @@ def test_a_paused_subscription_cannot_be_backfilled(member: Callable[[str], Clie
     subscription = SubscriptionFactory.create(active=False)
     client = member("operations")
 
-    assert "Resume it and have it verified first" in client.get(address("backfill", subscription)).content.decode()
+    assert "Resume and verify it first" in client.get(address("backfill", subscription)).content.decode()
     shown = client.post(address("backfill", subscription), {"since": "2026-01-01 00:00", "reason": "r"})
     assert "must be active and verified" in shown.content.decode()
 

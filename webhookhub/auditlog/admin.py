@@ -15,8 +15,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.console import format
+from webhookhub.console.base import ReadOnlyAdmin
 from webhookhub.console.exact_search import ExactSearch, number
-from webhookhub.console.readonly import ReadOnlyAdmin
 
 from .actions import ACTIONS
 from .models import Entry

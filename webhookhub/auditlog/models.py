@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.fields import ExactTextField, JSONTextField, WordField
@@ -18,21 +19,21 @@ class Entry(models.Model):
     """One action. Triggers refuse to update or delete it."""
 
     id = models.BigAutoField(primary_key=True)
-    at = models.DateTimeField("when", db_default=UtcNow())
-    actor = ExactTextField("who", max_length=NAME_LENGTH)
+    at = models.DateTimeField(_("when"), db_default=UtcNow())
+    actor = ExactTextField(_("who"), max_length=NAME_LENGTH)
     via = WordField(words=VIAS)
     action = ExactTextField(max_length=50)
     # Not a foreign key: the entry outlives the object.
     object_type = ExactTextField(max_length=30)
-    object_id = models.BigIntegerField(null=True, blank=True)
+    object_id = models.BigIntegerField(_("object ID"), null=True, blank=True)
     object_name = ExactTextField(max_length=OBJECT_NAME_LENGTH)
-    reason = ExactTextField("why", max_length=REASON_LENGTH, blank=True, default="")
+    reason = ExactTextField(_("why"), max_length=REASON_LENGTH, blank=True, default="")
     details = JSONTextField()
 
     class Meta:
         db_table = "audit_log_entries"
-        verbose_name = "audit log entry"
-        verbose_name_plural = "audit log"
+        verbose_name = _("audit log entry")
+        verbose_name_plural = _("audit log")
         default_permissions = ("view",)
         indexes = [
             # Each ends with the primary key, and so gives the newest first without sorting.

@@ -31,7 +31,7 @@ LABELS = {
     "active": gettext_lazy("active"),
     "after_event": gettext_lazy("after event"),
     "base_delay": gettext_lazy("base delay"),
-    "callback_url": gettext_lazy("callback url"),
+    "callback_url": gettext_lazy("callback URL"),
     "choice": gettext_lazy("filter"),
     "chosen": gettext_lazy("chosen"),
     "completed": gettext_lazy("interrupted requeues completed"),

@@ -4,16 +4,10 @@ from django.contrib.admin import apps
 
 class ConsoleConfig(AppConfig):
     name = "webhookhub.console"
-    verbose_name = "Console"
-
-    def ready(self) -> None:
-        from . import model_names
-
-        model_names.translate()
 
 
 class ConsoleSiteConfig(apps.AdminConfig):
-    """Django's admin, with the console's own site in place of the default one."""
+    """Replaces Django's default admin site with the console's."""
 
     default = False
     default_site = "webhookhub.console.site.ConsoleSite"

@@ -1,7 +1,7 @@
-"""Past events for a subscription, asked for in the console: a page that asks, then portion by portion until it is done.
+"""The page that delivers past events to a subscription, in portions until all are done.
 
-As with the requeue of many, which portion is to be done travels in the page. It is a stretch of past time, in which
-what is delivered or under way is left alone: sent again, it does nothing.
+The signed state in the page names the portion, so that a form that is submitted twice repeats it and skips nothing.
+Events that were delivered already are left alone.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from django.utils.translation import gettext_lazy
 from events.backfill import NotRoutable, Position, backfill
 from subscriptions.models import Subscription
 from webhookhub.auditlog.context import because
-from webhookhub.console import format, signed_state
-from webhookhub.console.forms import MomentField
-from webhookhub.console.reason_field import ReasonField
 from webhookhub.db import clock
 
-TEMPLATE = "console/backfill.html"
+from . import signed_state
+from .forms import MomentField, ReasonField
+
 PERMISSIONS = ["subscriptions.view_subscription", "subscriptions.change_subscription"]
 PORTION = 1000
 KIND = "webhookhub.console.backfill"
@@ -40,13 +39,13 @@ class BackfillForm(forms.Form):
     def clean_since(self) -> datetime:
         since: datetime = self.cleaned_data["since"]
         if since > clock.now():
-            raise forms.ValidationError(_("This time is yet to come: give one that has passed."))
+            raise forms.ValidationError(_("Enter a time in the past."))
         return since
 
 
 @dataclass(frozen=True)
 class Run:
-    """How far it has come."""
+    """The progress of a backfill."""
 
     subscription: int
     since: datetime
@@ -55,11 +54,11 @@ class Run:
     examined: int = 0
     created: int = 0
     after: Position | None = None
-    told: bool = False  # the trail knows of it
+    told: bool = False  # recorded in the audit log
 
     @property
-    def part(self) -> int:
-        """In percent of the time to go through."""
+    def percent(self) -> int:
+        """The part of the time range that is done."""
         if self.after is None:
             return 100 if self.examined else 0
         return int(100 * ((self.after.created_at - self.since) / max(self.until - self.since, timedelta(seconds=1))))
@@ -71,63 +70,50 @@ class Run:
 
     @classmethod
     def opened(cls, text: str, subscription: int, user: int | None) -> Run:
-        given = signed_state.opened(KIND, user, text)
-        if given["subscription"] != subscription:
+        state = signed_state.opened(KIND, user, text)
+        if state["subscription"] != subscription:
             raise PermissionDenied
-        times = {name: datetime.fromisoformat(given[name]) for name in ("since", "until")}
-        after = given["after"] and Position(datetime.fromisoformat(given["after"][0]), given["after"][1])
-        return cls(**{**given, **times, "after": after})
+        times = {name: datetime.fromisoformat(state[name]) for name in ("since", "until")}
+        after = state["after"] and Position(datetime.fromisoformat(state["after"][0]), state["after"][1])
+        return cls(**{**state, **times, "after": after})
 
 
 def view(request: HttpRequest, number: int) -> HttpResponse:
     if not request.user.has_perms(PERMISSIONS):
         raise PermissionDenied
     subscription = get_object_or_404(Subscription, pk=number)
-    if request.method != "POST":
-        return _page(request, subscription, form=BackfillForm())
     if "run" in request.POST:
         try:
             run = Run.opened(request.POST["run"], number, request.user.pk)
         except signed_state.TooOld:
             messages.error(request, signed_state.TOO_OLD)
             return HttpResponseRedirect(request.path)
-        return _go_on(request, subscription, run)
-    form = BackfillForm(request.POST)
+        return _continue(request, subscription, run)
+    form = BackfillForm(request.POST if request.method == "POST" else None)
     if not form.is_valid():
         return _page(request, subscription, form=form)
     run = Run(number, form.cleaned_data["since"], clock.now(), form.cleaned_data["reason"])
-    return _go_on(request, subscription, run)
+    return _continue(request, subscription, run)
 
 
-def _go_on(request: HttpRequest, subscription: Subscription, run: Run) -> HttpResponse:
+def _continue(request: HttpRequest, subscription: Subscription, run: Run) -> HttpResponse:
     try:
         with because(run.reason):
             done = backfill(subscription.pk, run.since, run.until, after=run.after, limit=PORTION, told=run.told)
     except NotRoutable as error:
         return _page(request, subscription, run=run, refused=str(error))
-    run = replace(
-        run,
-        examined=run.examined + done.examined,
-        created=run.created + done.created,
-        after=done.after,
-        told=done.told,
-    )
-    return _page(request, subscription, run=run)
+    examined, created = run.examined + done.examined, run.created + done.created
+    run = replace(run, examined=examined, created=created, after=done.after, told=done.told)
+    sealed = run.sealed(request.user.pk) if run.after is not None else ""
+    return _page(request, subscription, run=run, sealed=sealed, finished=run.after is None)
 
 
-def _page(request: HttpRequest, subscription: Subscription, **more: Any) -> HttpResponse:
-    run: Run | None = more.get("run")
-    context: dict[str, Any] = {
+def _page(request: HttpRequest, subscription: Subscription, **context: Any) -> HttpResponse:
+    context = {
         **admin.site.each_context(request),
         "title": _("Deliver past events"),
         "opts": Subscription._meta,
         "subscription": subscription,
-        "address": format.page(Subscription, subscription.pk),
-        "routable": subscription.is_routable,
-        "finished": run is not None and run.after is None and "refused" not in more,
-        "sealed": run.sealed(request.user.pk)
-        if run is not None and run.after is not None and "refused" not in more
-        else "",
-        **more,
+        **context,
     }
-    return TemplateResponse(request, TEMPLATE, context)
+    return TemplateResponse(request, "console/backfill.html", context)

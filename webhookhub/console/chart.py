@@ -1,4 +1,4 @@
-"""A chart of stacked columns as numbers for a drawing; the template makes SVG of it."""
+"""The geometry of a stacked column chart; console/chart.html renders it as SVG."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Column:
-    moment: datetime
+    at: datetime
     x: float
     width: float
     counts: tuple[int, ...]
@@ -35,8 +35,7 @@ class Column:
 
     @property
     def iso(self) -> str:
-        """With a point in it whatever the language: an attribute is not text."""
-        return self.moment.isoformat()
+        return self.at.isoformat()
 
 
 @dataclass(frozen=True)
@@ -61,22 +60,22 @@ class Chart:
 
 
 def stacked(kinds: Sequence[str], rows: Sequence[tuple[datetime, Sequence[int]]]) -> Chart:
-    """One column for each row, made of one piece for each kind, the first at the bottom."""
+    """One column per row, with one piece per kind, the first at the bottom."""
     top = ceiling(max((sum(counts) for _, counts in rows), default=0))
     room = HEIGHT - TOP - BOTTOM
     slot = (WIDTH - LEFT) / max(1, len(rows))
     every = max(1, -(-len(rows) // LABELS))
     columns = []
-    for number, (moment, counts) in enumerate(rows):
+    for index, (at, counts) in enumerate(rows):
         below, pieces = 0, []
         for kind, count in zip(kinds, counts, strict=True):
             height = room * count / top
             below += count
             if count:
                 pieces.append(Piece(kind, round(HEIGHT - BOTTOM - room * below / top, 2), round(max(height, 1), 2)))
-        x = LEFT + slot * (number + GAP / 2)
+        x = LEFT + slot * (index + GAP / 2)
         columns.append(
-            Column(moment, round(x, 2), round(slot * (1 - GAP), 2), tuple(counts), tuple(pieces), number % every == 0)
+            Column(at, round(x, 2), round(slot * (1 - GAP), 2), tuple(counts), tuple(pieces), index % every == 0)
         )
     lines = [
         Line(round(HEIGHT - BOTTOM - room * step / LINES, 2), short(top * step / LINES)) for step in range(LINES + 1)
@@ -84,16 +83,16 @@ def stacked(kinds: Sequence[str], rows: Sequence[tuple[datetime, Sequence[int]]]
     return Chart(tuple(kinds), tuple(columns), tuple(lines))
 
 
-def ceiling(most: int) -> int:
-    """The least of 4, 8, 12, 20, 40, 80, 120, 200, … that is not below `most`: the lines divide it evenly."""
+def ceiling(highest: int) -> int:
+    """The least of 4, 8, 12, 20, 40, 80, 120, 200, … that is at least `highest`; the grid lines divide it evenly."""
     magnitude = 1
-    while 40 * magnitude < most:
+    while 40 * magnitude < highest:
         magnitude *= 10
-    return next(step * magnitude for step in (4, 8, 12, 20, 40) if step * magnitude >= most)
+    return next(step * magnitude for step in (4, 8, 12, 20, 40) if step * magnitude >= highest)
 
 
 def short(value: float) -> str:
-    """A number for an axis: 950, 1.5k, 2M."""
+    """A label of the axis: 950, 1.5k, 2M."""
     for size, sign in ((1_000_000, "M"), (1_000, "k")):
         if value >= size:
             return f"{value / size:g}{sign}"

@@ -1,9 +1,9 @@
-"""How values look on a page. Whatever a producer or a receiver sent is text here, never markup."""
+"""Values as text and HTML for the pages, in the viewer's language. Text from outside is always escaped."""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db.models import Model
@@ -11,30 +11,40 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from webhookhub.egress.errors import MEANING
 
 NOTHING = "–"
 HTTP = "http_"
+MINUTE, HOUR, DAY = 60, 3600, 86400
+STATUSES = {
+    "Pending": ("busy", gettext_noop("waiting")),
+    "InProgress": ("busy", gettext_noop("in progress")),
+    "Leased": ("busy", gettext_noop("sending")),
+    "PendingRetry": ("warn", gettext_noop("waiting to retry")),
+    "Completed": ("good", gettext_noop("delivered")),
+    "DeadLettered": ("bad", gettext_noop("dead letter")),
+    "Failed": ("bad", gettext_noop("failed")),
+}
 MOST_CHARACTERS = 500_000
-# They would show the text around them in another order than it has.
+# Characters that change the order of the text around them.
 DIRECTION_MARKS = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-# They mean something to a terminal and nothing to a reader; a line's end and a tab are what they are.
+# Control characters except line feed and tab.
 CONTROLS = (*(code for code in range(0x20) if chr(code) not in "\n\t"), *range(0x7F, 0xA0))
 MADE_VISIBLE = {code: f"\\u{code:04x}" for code in (*DIRECTION_MARKS, *CONTROLS)}
 
 
 def visible(text: str) -> str:
-    """Text of strangers, with whatever in it is not to be seen made visible."""
-    # Half a surrogate pair is text to JSON but not to UTF-8.
+    """Returns the text with invisible characters and lone surrogates written as escapes."""
     return text.encode("utf-8", "backslashreplace").decode().translate(MADE_VISIBLE)
 
 
 def block(text: str) -> SafeString:
-    """Text of several lines, as it is."""
+    """A preformatted block, cut at MOST_CHARACTERS."""
     text = visible(text)
     cut = "\n" + _("… %(number)s more characters") % {"number": len(text) - MOST_CHARACTERS} if is_cut(text) else ""
-    # The look's scripts are told to pass by: whatever stands here, they find nothing to do in it.
+    # Alpine and htmx ignore the element, so that nothing in the text can act on the page.
     return format_html(
         '<pre class="hub-text" dir="ltr" tabindex="0" translate="no" x-ignore hx-disable>{}{}</pre>',
         text[:MOST_CHARACTERS],
@@ -47,7 +57,7 @@ def json_block(text: str) -> SafeString:
 
 
 def pretty(text: str) -> str:
-    """A JSON document, indented; one that cannot be read is as it is stored."""
+    """An indented JSON document; invalid JSON is returned unchanged."""
     try:
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
@@ -55,12 +65,12 @@ def pretty(text: str) -> str:
 
 
 def is_cut(text: str) -> bool:
-    """Whether `block` shows the beginning of it only."""
+    """Whether `block` cuts the text."""
     return len(visible(text)) > MOST_CHARACTERS
 
 
 def moment(when: datetime | None) -> str:
-    """A moment in UTC, which a script shows in the viewer's own time zone."""
+    """A time element in UTC; console.js shows it in the viewer's time zone."""
     if when is None:
         return NOTHING
     when = when.astimezone(UTC)
@@ -68,7 +78,7 @@ def moment(when: datetime | None) -> str:
 
 
 def error(code: str | None) -> str:
-    """An error code, and what it says to people."""
+    """An error code and its meaning."""
     if not code:
         return NOTHING
     words = in_words(code)
@@ -76,26 +86,79 @@ def error(code: str | None) -> str:
 
 
 def short_error(code: str | None) -> str:
-    """The code alone, where there is little room; it says what it means when pointed at."""
+    """The code, with its meaning as a tooltip."""
     return format_html('<span title="{}">{}</span>', in_words(code), code) if code else NOTHING
 
 
 def in_words(code: str) -> str:
-    """`the endpoint answered 503`, in the viewer's language; a code that is not known is its own word."""
+    """The meaning of an error code; an unknown code is returned unchanged."""
     if code.startswith(HTTP):
         return _("the endpoint answered %(status)s") % {"status": code.removeprefix(HTTP)}
     return _(MEANING[code]) if code in MEANING else code
 
 
 def page(model: type[Model], pk: int) -> str:
-    """The address of a row's page."""
+    """The URL of a row's page."""
     return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_change", args=[pk])
 
 
 def listing(model: type[Model], query: str) -> str:
-    """The address of a list, narrowed by a query such as `event=5`."""
+    """The URL of a list, filtered by a query such as `event=5`."""
     return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist") + f"?{query}"
 
 
-def link(address: str, text: Any) -> SafeString:
-    return format_html('<a href="{}">{}</a>', address, text)
+def link(url: str, text: Any) -> SafeString:
+    return format_html('<a href="{}">{}</a>', url, text)
+
+
+def status_label(status: str) -> str:
+    return _(STATUSES[status][1]) if status in STATUSES else status
+
+
+def status_badge(status: str) -> SafeString:
+    """The label of a delivery's or attempt's status in its colour, with the status itself as a tooltip."""
+    colour = STATUSES[status][0] if status in STATUSES else "plain"
+    return format_html('<span class="hub-badge hub-{}" title="{}">{}</span>', colour, status, status_label(status))
+
+
+def held_back(active: bool, verified: bool) -> str | None:
+    """Why a subscription gets no deliveries now; None if it does."""
+    if not active:
+        return _("The subscription is switched off: its deliveries wait until it is switched on again.")
+    if not verified:
+        return _("The subscription is not verified: its deliveries wait until it is.")
+    return None
+
+
+def number(value: int) -> str:
+    return f"{value:,}"
+
+
+def percent(share: float | None) -> str:
+    """A share of 1 in percent. Only the exact values 0 and 1 are shown as 0 % and 100 %."""
+    if share is None:
+        return NOTHING
+    value = share * 100
+    return f"{value:.0f} %" if value in (0, 100) else f"{min(max(value, 0.1), 99.9):.1f} %"
+
+
+def milliseconds(value: float | None) -> str:
+    if value is None:
+        return NOTHING
+    if value < 1000:
+        return _("%(number)s ms") % {"number": f"{value:.0f}"}
+    return duration(timedelta(milliseconds=value))
+
+
+def duration(length: timedelta) -> str:
+    """To about two digits: `1.5 s`, `40 s`, `12 min`, `6 h`, `3 d`."""
+    seconds = max(0.0, length.total_seconds())
+    if seconds < 10:
+        return _("%(number)s s") % {"number": f"{seconds:.2g}"}
+    if seconds < 2 * MINUTE:
+        return _("%(number)s s") % {"number": round(seconds)}
+    if seconds < 2 * HOUR:
+        return _("%(number)s min") % {"number": round(seconds / MINUTE)}
+    if seconds < 2 * DAY:
+        return _("%(number)s h") % {"number": round(seconds / HOUR)}
+    return _("%(number)s d") % {"number": round(seconds / DAY)}

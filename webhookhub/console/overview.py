@@ -1,58 +1,80 @@
-"""What the first page shows: kept summaries, and what is open, counted along an index and only up to a limit.
-
-Each part costs the same however long the tables have become.
-"""
+"""The numbers of the overview: stats, and bounded counts of open rows along an index."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.apps import apps
 from django.db.models import Count, Min, Q, QuerySet
+from django.utils.translation import gettext_lazy as _
 
 from events.models import Event, RoutingInbox
 from sagas.models import Saga
 from sagas.transitions import WAITING
 from subscriptions.models import Subscription
 from webhookhub.conf import KINDS
-from webhookhub.db import clock
 from webhookhub.models import Process
 from webhookhub.runner.silence import silence
 from webhookhub.stats import queries
 from webhookhub.stats.queries import Summary
+from workflows.models import Instance
 
 from . import chart
 from .chart import Chart
-from .periods import HOUR, Span
 
-# More than this is told as "more than".
+# Rows are counted up to this limit.
 LIMIT = 10_000
-# Due for longer than this is late, and not just about to be taken.
+# A delivery is late if it has been due for longer than this.
 GRACE = timedelta(seconds=60)
 MOST_ENDPOINTS = 5
 MOST_PROCESSES = 100
 SERIES = ("delivered", "failing", "dead")
 OPEN_WORKFLOWS = ("IN_PROGRESS", "COMPENSATING")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A time range of the overview, and the width of the columns of its chart."""
+
+    name: str
+    title: Any
+    length: timedelta
+    step: timedelta
+
+    def bounds(self, now: datetime) -> tuple[datetime, datetime]:
+        """Start and end, aligned to steps; the current step is included."""
+        until = EPOCH + ((now - EPOCH) // self.step + 1) * self.step
+        return until - self.length, until
+
+
+HOUR = Span("hour", _("last hour"), timedelta(hours=1), timedelta(minutes=1))
+DAY = Span("day", _("last 24 hours"), timedelta(hours=24), timedelta(hours=1))
+WEEK = Span("week", _("last 7 days"), timedelta(days=7), timedelta(hours=6))
+SPANS = (HOUR, DAY, WEEK)
+
+
+def span_named(name: str | None) -> Span:
+    return next((span for span in SPANS if span.name == name), HOUR)
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Rows that wait for something; `number` has reached LIMIT if there may be more."""
+    """A count of waiting rows. If it has reached LIMIT, there may be more."""
 
-    number: int = 0
+    count: int = 0
     late: int = 0
     oldest: datetime | None = None
 
     @property
-    def many(self) -> bool:
-        return self.number >= LIMIT
+    def is_limited(self) -> bool:
+        return self.count >= LIMIT
 
     def __add__(self, other: Waiting) -> Waiting:
-        oldest = min((each.oldest for each in (self, other) if each.oldest), default=None)
-        return Waiting(min(self.number + other.number, LIMIT), min(self.late + other.late, LIMIT), oldest)
+        oldest = min((waiting.oldest for waiting in (self, other) if waiting.oldest), default=None)
+        return Waiting(min(self.count + other.count, LIMIT), min(self.late + other.late, LIMIT), oldest)
 
 
 @dataclass(frozen=True)
@@ -62,16 +84,22 @@ class Endpoint:
     event_type: str
     summary: Summary
 
+    @property
+    def failed(self) -> int:
+        return self.summary.failed
 
-@dataclass(frozen=True)
-class Running:
-    process: Process
-    alive: bool
+    @property
+    def success_rate(self) -> float | None:
+        return self.summary.success_rate
+
+    @property
+    def p95(self) -> float | None:
+        return self.summary.duration_ms(0.95)
 
 
 @dataclass(frozen=True)
 class Deliveries:
-    """What became of deliveries over a span of time, and what waits."""
+    """The deliveries of a span, and the waiting rows."""
 
     total: Summary
     chart: Chart
@@ -79,7 +107,7 @@ class Deliveries:
     unrouted: Waiting
     busiest: list[Endpoint]
     worst: list[Endpoint]
-    # Whatever the span: whether the hub is well is a question about now.
+    # Independent of the span, for the alerts.
     last_hour_by_endpoint: list[Summary]
 
     @property
@@ -94,18 +122,18 @@ def deliveries(span: Span, now: datetime) -> Deliveries:
     last_hour = by_subscription if span is HOUR else queries.by_subscription(*HOUR.bounds(now))
     worst = dict(queries.worst(by_subscription, MOST_ENDPOINTS))
     busiest = dict(list(by_subscription.items())[:MOST_ENDPOINTS])
-    known = Subscription.objects.only("id", "callback_url", "event_type").in_bulk([*busiest, *worst])
+    rows = Subscription.objects.only("id", "callback_url", "event_type").in_bulk([*busiest, *worst])
 
     def endpoints(summaries: dict[int, Summary]) -> list[Endpoint]:
         return [
-            Endpoint(id, known[id].shown_url, known[id].event_type, summary)
-            for id, summary in summaries.items()
-            if id in known
+            Endpoint(pk, rows[pk].shown_url, rows[pk].event_type, summary)
+            for pk, summary in summaries.items()
+            if pk in rows
         ]
 
     return Deliveries(
         total=sum((summary for _, summary in steps), Summary()),
-        chart=chart.stacked(SERIES, [(moment, _pieces(summary)) for moment, summary in steps]),
+        chart=chart.stacked(SERIES, [(at, _series(summary)) for at, summary in steps]),
         due=due(now),
         unrouted=unrouted(),
         busiest=endpoints(busiest),
@@ -114,55 +142,45 @@ def deliveries(span: Span, now: datetime) -> Deliveries:
     )
 
 
-def _pieces(summary: Summary) -> tuple[int, int, int]:
-    """Each attempt once: the one that ended a delivery in the dead letters is not counted as failing too."""
+def _series(summary: Summary) -> tuple[int, int, int]:
+    """Counts each attempt once: the last attempt of a dead letter is not counted as failing."""
     dead = summary["dead_lettered"]
     return summary["completed"], max(0, summary.failed - dead), dead
 
 
 def due(now: datetime) -> Waiting:
-    """Deliveries whose time has come: together, those past due, and the time of the oldest."""
     return sum((_due(status, now) for status in WAITING), Waiting())
 
 
 def _due(status: str, now: datetime) -> Waiting:
     rows: QuerySet[Any, Any] = Saga.objects.due(status, now).values("id", "next_attempt_at")[:LIMIT]
-    found = rows.aggregate(
-        number=Count("id"), late=Count("id", filter=Q(next_attempt_at__lte=now - GRACE)), oldest=Min("next_attempt_at")
-    )
-    return Waiting(**found)
+    late = Q(next_attempt_at__lte=now - GRACE)
+    return Waiting(**rows.aggregate(count=Count("id"), late=Count("id", filter=late), oldest=Min("next_attempt_at")))
 
 
 def unrouted() -> Waiting:
-    """Events that no router has seen yet."""
     rows: QuerySet[Any, Any] = RoutingInbox.objects.order_by("event_id").values("event_id")[:LIMIT]
-    found = rows.aggregate(number=Count("event_id"), first=Min("event_id"))
-    if found["first"] is None:
+    result = rows.aggregate(count=Count("event_id"), first=Min("event_id"))
+    if result["first"] is None:
         return Waiting()
-    oldest = Event.objects.filter(id=found["first"]).values_list("created_at", flat=True).first()
-    return Waiting(found["number"], 0, oldest)
+    oldest = Event.objects.filter(id=result["first"]).values_list("created_at", flat=True).first()
+    return Waiting(result["count"], 0, oldest)
 
 
-def processes(now: datetime) -> list[Running]:
+def processes(now: datetime) -> list[tuple[Process, bool]]:
+    """The processes, and whether each is alive."""
     rows = Process.objects.order_by("kind", "name")[:MOST_PROCESSES]
-    return [Running(process, process.is_alive(now, silence())) for process in rows]
+    return [(process, process.is_alive(now, silence())) for process in rows]
 
 
-def missing(running: list[Running]) -> list[str]:
-    """The kinds of loops of which none is alive."""
-    alive = {each.process.kind for each in running if each.alive}
+def missing(running: list[tuple[Process, bool]]) -> list[str]:
+    """The kinds of processes of which none is alive."""
+    alive = {process.kind for process, is_alive in running if is_alive}
     return [kind for kind in KINDS if kind not in alive]
 
 
-def open_workflows() -> dict[str, int] | None:
-    """How many business workflows are open, by their state; None where there are no workflows at all."""
-    model = next((each for each in apps.get_models() if each._meta.label_lower == "workflows.instance"), None)
-    if model is None:
-        return None
-    rows = model._default_manager.filter(status__in=OPEN_WORKFLOWS).order_by()
+def open_workflows() -> dict[str, int]:
+    """The number of open workflow runs by status."""
+    rows = Instance.objects.filter(status__in=OPEN_WORKFLOWS).order_by()
     counts = Counter(rows.values_list("status", flat=True)[:LIMIT])
     return {status: counts[status] for status in OPEN_WORKFLOWS if counts[status]}
-
-
-def now() -> datetime:
-    return clock.now()

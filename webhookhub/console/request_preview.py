@@ -1,4 +1,4 @@
-"""The request of a delivery as it would be sent now, for people: without the signature, or what headers hold."""
+"""The request of a delivery as it would be sent now, without the signature and with hidden header values."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from subscriptions.signed_request import STANDARD_HEADERS
 from webhookhub import crypto
 
 HIDDEN = "•••"
-# What a command line still takes, and a person still reads.
+# A longer body does not fit into a command line.
 LONGEST_BODY = 20_000
 
 
 @dataclass(frozen=True)
-class Sent:
+class Request:
     url: str
     headers: list[str]
     body: str
-    # Whoever sends it has to put something into the address first.
+    # The query of the URL has hidden values.
     url_is_masked: bool
 
     @property
@@ -42,18 +42,16 @@ class Sent:
         return len(self.body) <= LONGEST_BODY
 
 
-def sent(event: Event, subscription: Subscription, attempt: int) -> Sent:
-    """What an attempt sends as the subscription is now: nothing keeps to which address an earlier one went.
-
-    The signature, the time of sending and the traceparent are left out: each is new every time.
-    """
+def preview(event: Event, subscription: Subscription, attempt: int) -> Request:
+    """Signature, timestamp and traceparent are left out, because each request has its own."""
     own = [f"webhook-id: {event.uid}", f"webhook-attempt: {max(1, attempt)}"]
     url = subscription.shown_url
-    return Sent(url, [*own, *STANDARD_HEADERS, *_custom(subscription)], body(event), url != subscription.callback_url)
+    headers = [*own, *STANDARD_HEADERS, *_custom(subscription)]
+    return Request(url, headers, body(event), url != subscription.callback_url)
 
 
 def body(event: Event) -> str:
-    """Type, time and data; the payload's text goes in as it is stored."""
+    """The JSON body: type, timestamp and data. The payload is inserted as it is stored."""
     timestamp = event.created_at.isoformat().replace("+00:00", "Z") if event.created_at else f"{NO_TIME}Z"
     return f'{{"type":{json.dumps(event.event_type)},"timestamp":"{timestamp}","data":{event.payload}}}'
 

@@ -1,4 +1,4 @@
-"""One box for everything that support holds in its hands. Each kind of thing is asked for by its own index."""
+"""The search over all apps: each kind of row is found by its own index."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOST = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+|\[[0-9a-f:.]+\]|localhost")
 
 @dataclass
 class Found:
-    """The newest of each kind, at most MOST."""
+    """The newest rows of each kind, at most MOST."""
 
     deliveries: list[Saga] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Found:
 
 
 def find(term: str, user: Any) -> Found:
-    """What this user may see of what the term names, given whole."""
+    """Finds rows that match the whole term and that the user may see."""
     term = term.strip()
     found = Found()
     if not term or len(term) > LONGEST or "\0" in term:
@@ -63,7 +63,7 @@ def find(term: str, user: Any) -> Found:
 
 
 def host_of(term: str) -> str | None:
-    """The whole host that a term names, as it is stored."""
+    """The host in the term, as it is stored; None if there is none."""
     named = host(term)
     return named if HOST.fullmatch(named) else None
 
@@ -82,13 +82,13 @@ def _deliveries(event_ids: list[int], id: int | None) -> list[Saga]:
         ids.append(id)
     if not ids:
         return []
-    # Each by a query of its own: in a join the database may start from the other table.
+    # Prefetched instead of joined: in a join the database may start from the other table.
     sagas = Saga.objects.filter(id__in=ids).order_by("-id")
     return list(sagas.prefetch_related(Prefetch("event", Event.objects.defer("payload")), "subscription"))
 
 
 def _subscriptions(host: str) -> list[Subscription]:
-    """A table of configuration, which people make: not one that grows with the deliveries."""
+    # No index: there are few subscriptions.
     start = f"https://{host}"
     at_host = Q(callback_url=start) | Q(callback_url__startswith=f"{start}/") | Q(callback_url__startswith=f"{start}:")
     return list(Subscription.objects.filter(at_host).order_by("-id")[:MOST])

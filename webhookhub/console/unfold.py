@@ -1,4 +1,4 @@
-"""The console's look: django-unfold's settings. Everything that it shows is served from the hub's own static files."""
+"""The settings of django-unfold: navigation, styles and colours."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_noop
 
 
 def _file(name: str) -> Callable[[HttpRequest], str]:
@@ -20,7 +21,7 @@ def _may(permission: str) -> Callable[[HttpRequest], bool]:
 
 
 def _item(title: Any, icon: str, model: str) -> dict[str, Any]:
-    """A list of rows, for those who may see it. `model` is as in the permissions: `sagas.saga`."""
+    """A link to the list of a model such as `sagas.saga`, for users who may view it."""
     app, name = model.split(".")
     return {
         "title": title,
@@ -35,7 +36,7 @@ def _is_overview(request: HttpRequest) -> bool:
 
 
 def _is_workflow(request: HttpRequest) -> bool:
-    """The definitions stand below the list by their address, and beside it in the navigation."""
+    """The definitions have their own item, although their URL starts with the list's."""
     definitions = str(reverse_lazy("admin:workflows_instance_definitions"))
     listing = str(reverse_lazy("admin:workflows_instance_changelist"))
     return request.path.startswith(listing) and not request.path.startswith(definitions)
@@ -119,7 +120,7 @@ UNFOLD: dict[str, Any] = {
             "900": "oklch(31% .09 256)",
             "950": "oklch(24% .07 257)",
         },
-        # Quiet text is still read: dark enough on light ground, light enough on dark.
+        # Enough contrast for secondary text.
         "font": {
             "subtle-light": "var(--color-base-600)",
             "subtle-dark": "var(--color-base-300)",
@@ -131,3 +132,46 @@ UNFOLD: dict[str, Any] = {
     },
     "SIDEBAR": {"navigation": NAVIGATION},
 }
+
+# Texts of django-unfold that have no translation of their own. Marked here so that makemessages finds them.
+TEXTS = (
+    gettext_noop("Add row"),
+    gettext_noop("After you've created a user, you’ll be able to edit more user options."),
+    gettext_noop("Apply Filters"),
+    gettext_noop("Apply filters"),
+    gettext_noop("Dark"),
+    gettext_noop("Date"),
+    gettext_noop("Expand row"),
+    gettext_noop("False"),
+    gettext_noop("Filters"),
+    gettext_noop("General"),
+    gettext_noop("Go back"),
+    gettext_noop("Light"),
+    gettext_noop("More actions"),
+    gettext_noop("Next"),
+    gettext_noop("No data"),
+    gettext_noop("No results found"),
+    gettext_noop("Previous"),
+    gettext_noop(
+        "Raw passwords are not stored, so there is no way to see this user’s password, but you can change the password "
+        'using <a href="{}" class="text-primary-600 dark:text-primary-500">this form</a>.'
+    ),
+    gettext_noop("Reset filters"),
+    gettext_noop("Return to site"),
+    gettext_noop("Run"),
+    gettext_noop("Select action"),
+    gettext_noop("Select action to run"),
+    gettext_noop("Select all rows"),
+    gettext_noop("Select record"),
+    gettext_noop("Select value"),
+    gettext_noop("Show all"),
+    gettext_noop("System"),
+    gettext_noop("This item will be deleted."),
+    gettext_noop("Time"),
+    gettext_noop("Toggle password visibility"),
+    gettext_noop("True"),
+    gettext_noop("Type to search"),
+    gettext_noop("Welcome"),
+    gettext_noop("Welcome back to"),
+    gettext_noop("You have been successfully logged out from the administration"),
+)

@@ -1,4 +1,4 @@
-"""Every page of the console in Traditional Chinese, as a browser shows it: no word of English is left on it."""
+"""No page in Traditional Chinese has an English word."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workflows.words import STATUSES
 
 from .test_every_page import addresses
 
-# What is seen, heard or pointed at, but for that which people and programs have written themselves.
+# Visible texts, labels and tooltips, without the content of users and programs.
 WORDS_OF_A_PAGE = """() => {
   const own = "pre, code, script, style, template, datalist, .material-symbols-outlined, [translate=no]";
   const found = [document.title];
@@ -29,20 +29,20 @@ WORDS_OF_A_PAGE = """() => {
   }
   return found.map((text) => text.trim()).filter(Boolean);
 }"""
-# Ids, addresses, event types and codes are the same in every language.
+# IDs, URLs, event types and codes.
 DATA = re.compile(r"[\w*?=&%-]*\d[\w*?=&%-]*|\w+\*+|\w+(?:[._/:@]+[\w*?=&%-]+)+", re.ASCII)
 WORD = re.compile(r"[A-Za-z][A-Za-z']+")
-# Names and abbreviations that Chinese texts use as they are, and the statuses of the specification.
+# Names, abbreviations and statuses that are not translated.
 NAMES = {"WebhookHub", "Webhook", "API", "ID", "UTC", "GMT", "Uid", "uid", "saga", "https", "LDAP", "timeout"}
-NAMES |= {"English", "en", "zh", "hant", "esc", "traceparent"}
+NAMES |= {"English", "en", "zh", "hant", "esc", "traceparent", "curl", "KB"}
 NAMES |= {*transitions.STATUSES, *states.STATUSES, *STATUSES}
-# What people have named or written, and what is typed as it stands here.
+# Content of users and programs.
 WRITTEN = "root|till|shop|tests|hub|read|payment service|no way back|command line|API key|router|orchestrator|worker"
 WRITTEN += "|cleaner|workflows|support|operations|auditors|compensation of step inventory failed"
 
 
 def written() -> re.Pattern[str]:
-    """With the texts of the definitions, which are their authors'; the longest first, for some hold others."""
+    """Also the texts of the workflow definitions; the longest first, because some contain others."""
     texts = WRITTEN.split("|")
     for definition in versions.in_force().shown.values():
         texts += [definition.title, definition.description]

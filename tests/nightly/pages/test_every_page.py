@@ -61,7 +61,7 @@ def workflows() -> list[str]:
     ]
 
 
-def test_every_page_is_sound(visitor: Callable[..., Visitor], root: User):
+def test_every_page_is_accessible(visitor: Callable[..., Visitor], root: User):
     visit = visitor(root)
     faults = []
     for address in addresses():
@@ -71,7 +71,7 @@ def test_every_page_is_sound(visitor: Callable[..., Visitor], root: User):
     assert not faults, "\n".join(faults)
 
 
-def test_every_page_is_sound_in_the_dark_and_on_a_phone(visitor: Callable[..., Visitor], root: User):
+def test_every_page_is_accessible_in_the_dark_and_on_a_phone(visitor: Callable[..., Visitor], root: User):
     visit = visitor(root, dark=True, width=390)
     faults = []
     for address in addresses():

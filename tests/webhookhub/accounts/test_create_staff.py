@@ -108,13 +108,13 @@ def test_a_link_sets_the_password_once(monkeypatch: pytest.MonkeyPatch):
 
     page = client.get(link[1], follow=True)
     wrong = {"new_password1": PASSWORD, "new_password2": "another"}
-    assert "Choose the password" in page.content.decode()
+    assert "Choose your password" in page.content.decode()
     assert "match" in client.post(page.redirect_chain[-1][0], wrong).content.decode()
     right = {"new_password1": PASSWORD, "new_password2": PASSWORD}
     assert client.post(page.redirect_chain[-1][0], right).status_code == 302
 
     assert Client().login(username="anna", password=PASSWORD)
     again = Client().get(link[1], follow=True).content.decode()
-    assert "used already or is too old" in again
+    assert "used already or has expired" in again
     entry = Entry.objects.get(action=actions.CHANGE_PASSWORD)
     assert (entry.actor, entry.via) == ("anna (link)", "console")

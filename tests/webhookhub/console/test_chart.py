@@ -1,4 +1,4 @@
-"""The numbers of a drawing."""
+"""The geometry of the chart and the spans of the overview."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from webhookhub.console import chart, periods
+from webhookhub.console import chart, overview
 
 START = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 KINDS = ("delivered", "failing", "dead")
@@ -20,12 +20,12 @@ def drawn(*counts: tuple[int, int, int]) -> chart.Chart:
     ("most", "top"),
     [(0, 4), (4, 4), (5, 8), (9, 12), (13, 20), (21, 40), (41, 80), (10**6, 12 * 10**5)],
 )
-def test_the_axis_ends_at_a_round_number_that_is_not_below_the_highest_column(most: int, top: int):
+def test_the_axis_ends_at_a_round_number(most: int, top: int):
     assert chart.ceiling(most) == top
     assert top % chart.LINES == 0
 
 
-def test_pieces_stand_upon_each_other_from_the_floor_to_the_columns_height():
+def test_pieces_are_stacked():
     found = drawn((4, 2, 2), (0, 0, 0))
 
     lowest, middle, highest = found.columns[0].pieces
@@ -36,13 +36,13 @@ def test_pieces_stand_upon_each_other_from_the_floor_to_the_columns_height():
     assert found.columns[1].pieces == ()
 
 
-def test_a_single_failure_among_many_is_still_to_be_seen():
+def test_a_single_failure_among_many_is_visible():
     [column] = drawn((100_000, 1, 0)).columns
 
     assert column.pieces[1].height >= 1
 
 
-def test_nothing_at_all_is_an_empty_chart():
+def test_a_chart_without_counts_is_empty():
     assert drawn((0, 0, 0), (0, 0, 0)).is_empty
     assert drawn().is_empty
     assert not drawn((0, 0, 1)).is_empty
@@ -53,8 +53,8 @@ def test_large_numbers_are_short_on_the_axis(value: tuple[int, str]):
     assert chart.short(value[0]) == value[1]
 
 
-@pytest.mark.parametrize("span", periods.ALL, ids=lambda span: span.name)
-def test_a_span_ends_with_the_step_that_is_under_way(span: periods.Span):
+@pytest.mark.parametrize("span", overview.SPANS, ids=lambda span: span.name)
+def test_a_span_ends_with_the_current_step(span: overview.Span):
     now = datetime(2026, 1, 31, 12, 34, 56, tzinfo=UTC)
 
     since, until = span.bounds(now)
@@ -65,4 +65,4 @@ def test_a_span_ends_with_the_step_that_is_under_way(span: periods.Span):
 
 
 def test_an_unknown_span_is_the_last_hour():
-    assert periods.named("century") is periods.named(None) is periods.HOUR
+    assert overview.span_named("century") is overview.span_named(None) is overview.HOUR

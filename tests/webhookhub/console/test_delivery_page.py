@@ -1,4 +1,4 @@
-"""The page of a delivery: what happened, in the order in which it happened and in plain words."""
+"""The pages of deliveries, events and attempts."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionF
 from tests.support import drive, rows
 from tools.demo.receiver import Receiver, Reply
 from webhookhub import crypto
-from webhookhub.console import format, pages
-from webhookhub.console import request_preview as requests
+from webhookhub.console import admin as pages
+from webhookhub.console import format, request_preview
 from webhookhub.db import clock
 from webhookhub.terminal import Operator
 
@@ -45,9 +45,9 @@ HOSTILE = {
 
 
 def page_of(client: Client, name: str, pk: int) -> str:
-    answer = client.get(rows.change(name, pk))
-    assert answer.status_code == 200
-    return answer.content.decode()
+    response = client.get(rows.change(name, pk))
+    assert response.status_code == 200
+    return response.content.decode()
 
 
 def story(client: Client, pk: int) -> str:
@@ -61,7 +61,7 @@ def failed(saga: Any, number: int, code: str = "http_503", hours_ago: float = 0,
     return job  # type: ignore[no-any-return]
 
 
-def test_a_delivery_that_will_be_tried_again_says_for_how_long_it_fails_and_when_it_goes_on(viewer: Client):
+def test_a_failing_delivery_shows_its_failures_and_the_next_attempt(viewer: Client):
     saga: Any = SagaFactory(
         status="PendingRetry", attempt_count=4, max_retry_limit=10, final_error_code="http_503",
         next_attempt_at=clock.now() + timedelta(hours=1),
@@ -72,7 +72,7 @@ def test_a_delivery_that_will_be_tried_again_says_for_how_long_it_fails_and_when
 
     page = story(viewer, saga.pk)
 
-    assert "The endpoint answered 503 for 6 h, 3 times in a row; next try at <time" in page
+    assert "The endpoint answered 503, 3 times in a row over 4 h. Next attempt at <time" in page
     assert f"{saga.next_attempt_at:%Y-%m-%d %H:%M:%S} UTC" in page
     assert "Attempt 1 failed: the endpoint did not answer in time" in page
     assert "Status 503 · http_503 · took 120 ms · worker worker-7" in page
@@ -80,15 +80,15 @@ def test_a_delivery_that_will_be_tried_again_says_for_how_long_it_fails_and_when
     assert page.index("Attempt 3 failed") < page.index("Attempt 4 failed") < page.index("Next attempt</strong>")
 
 
-def test_a_delivery_that_failed_once_says_how_long_ago(viewer: Client):
+def test_a_delivery_that_failed_once_shows_the_error_and_the_next_attempt(viewer: Client):
     saga: Any = SagaFactory(status="PendingRetry", attempt_count=2, max_retry_limit=10, final_error_code="http_503")
     failed(saga, 1, "timeout", 7)
     failed(saga, 2, "http_503", 3)
 
-    assert "The endpoint answered 503, 3 h ago; next try at <time" in story(viewer, saga.pk)
+    assert "The endpoint answered 503. Next attempt at <time" in story(viewer, saga.pk)
 
 
-def test_whoever_may_not_see_attempts_is_told_for_how_long_it_is_undelivered(staff: Callable[..., Client]):
+def test_without_permission_to_see_attempts_the_headline_has_the_error_only(staff: Callable[..., Client]):
     saga: Any = SagaFactory(
         status="PendingRetry", attempt_count=1, final_error_code="http_503", created_at=clock.now() - timedelta(hours=5)
     )
@@ -96,19 +96,19 @@ def test_whoever_may_not_see_attempts_is_told_for_how_long_it_is_undelivered(sta
 
     page = story(staff("anna", "view_saga"), saga.pk)
 
-    assert "The endpoint answered 503; undelivered for 5 h; next try at <time" in page
+    assert "The endpoint answered 503. Next attempt at <time" in page
 
 
-def test_the_first_attempt_is_said_to_be_waited_for(viewer: Client):
+def test_a_new_delivery_waits_for_the_first_attempt(viewer: Client):
     saga: Any = SagaFactory(subscription=SubscriptionFactory(active=False))
 
     page = story(viewer, saga.pk)
 
-    assert "Waits for its first attempt." in page
+    assert "Waiting for the first attempt." in page
     assert "The subscription is switched off: its deliveries wait until it is switched on again." in page
 
 
-def test_a_delivery_that_is_held_back_promises_no_time_for_its_next_try(viewer: Client):
+def test_a_held_back_delivery_shows_no_time_of_the_next_attempt(viewer: Client):
     saga: Any = SagaFactory(
         subscription=SubscriptionFactory(active=False), status="PendingRetry", attempt_count=1,
         final_error_code="http_503", next_attempt_at=clock.now() + timedelta(hours=1),
@@ -117,13 +117,13 @@ def test_a_delivery_that_is_held_back_promises_no_time_for_its_next_try(viewer: 
 
     page = story(viewer, saga.pk)
 
-    assert "The endpoint answered 503, 3 h ago." in page
+    assert "The endpoint answered 503." in page
     assert "The subscription is switched off: its deliveries wait until it is switched on again." in page
-    assert "next try at" not in page
+    assert "Next attempt at" not in page
     assert f"{saga.next_attempt_at:%Y-%m-%d %H:%M:%S}" not in page
 
 
-def test_redirects_are_told_in_one_sentence(viewer: Client):
+def test_redirects_are_explained(viewer: Client):
     saga: Any = SagaFactory(status="DeadLettered", attempt_count=3, final_error_code="redirect")
     for number in (1, 2, 3):
         failed(saga, number, "redirect", 3 - number)
@@ -134,36 +134,36 @@ def test_redirects_are_told_in_one_sentence(viewer: Client):
     assert said in story(viewer, saga.pk)
 
 
-def test_an_attempt_under_way_is_told_with_its_worker_and_the_resets_of_its_lease(viewer: Client):
+def test_an_attempt_in_progress_shows_its_worker_and_lease_resets(viewer: Client):
     saga: Any = SagaFactory(status="InProgress", attempt_count=2)
     JobFactory(saga=saga, attempt_no=3, status="Leased", worker_id="worker-3", lease_resets=2)
 
     page = story(viewer, saga.pk)
 
-    assert "Attempt 3 is under way." in page
+    assert "Attempt 3 is in progress." in page
     assert "Attempt 3 is being sent" in page
-    assert "worker worker-3 · taken from workers that fell silent, 2 times" in page
+    assert "worker worker-3 · lease expired: 2" in page
 
 
 @pytest.mark.parametrize(
     ("attempts", "code", "said"),
     [(1, None, "Delivered at the first attempt."), (3, "timeout", "Delivered at attempt 3. Before that, the endpoint")],
 )
-def test_a_delivery_that_succeeded_says_at_which_attempt(viewer: Client, attempts: int, code: str | None, said: str):
+def test_a_delivered_delivery_shows_the_attempt(viewer: Client, attempts: int, code: str | None, said: str):
     saga: Any = SagaFactory(status="Completed", attempt_count=attempts, final_error_code=code)
 
     assert said in story(viewer, saga.pk)
 
 
-def test_a_dead_letter_and_its_requeue_are_told_on_both_deliveries(viewer: Client):
+def test_a_requeue_is_shown_on_both_deliveries(viewer: Client):
     letter = rows.dead_letter("http_503")
     [done] = requeue.requeue([letter.pk], by=Operator(), reason="mended & tried")
 
     dead, anew = story(viewer, letter.saga_id), story(viewer, done.saga_id)
 
     link = f'<a href="{rows.change("sagas_saga", done.saga_id)}">delivery {done.saga_id}</a>'
-    assert f"The hub gave up after 3 attempts; it was requeued as {link} (waiting)." in dead
-    assert "until it is requeued" not in dead
+    assert f"The hub gave up after 3 attempts. It was requeued as {link} (waiting)." in dead
+    assert "to try again" not in dead
     assert "Became a dead letter" in dead
     assert f"as delivery {done.saga_id}" in dead
     for page in (dead, anew):
@@ -195,7 +195,7 @@ def requeued(times: int) -> list[DeadLetter]:
     return letters
 
 
-def test_of_many_requeues_each_delivery_tells_its_own(superuser: Client, monkeypatch: pytest.MonkeyPatch):
+def test_each_of_many_requeued_deliveries_shows_its_own_requeue(superuser: Client, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pages, "NEIGHBOURS", 1)
     last = 6
     letters = requeued(last)
@@ -203,7 +203,7 @@ def test_of_many_requeues_each_delivery_tells_its_own(superuser: Client, monkeyp
 
     for generation in (0, 1, 3, last - 1, last):
         page = story(superuser, sagas[generation])
-        timeline = page.partition("What happened")[2]
+        timeline = page.partition("Timeline")[2]
         before, letter = generation - 1, rows.change("deadletters_deadletter", letters[generation].pk)
         if generation:
             assert f'<a href="{rows.change("sagas_saga", sagas[before])}">Requeued by person {before}<' in page
@@ -211,20 +211,20 @@ def test_of_many_requeues_each_delivery_tells_its_own(superuser: Client, monkeyp
         assert f'<a href="{letter}">Became a dead letter<' in timeline
         if generation < last:
             after = sagas[generation + 1]
-            assert f"it was requeued as {format.link(rows.change('sagas_saga', after), f'delivery {after}')}" in page
+            assert f"It was requeued as {format.link(rows.change('sagas_saga', after), f'delivery {after}')}" in page
             assert f"Requeued by person {generation} as delivery {after}<" in timeline
         else:
-            assert "nothing more is tried until it is requeued" in page
+            assert "Requeue the delivery to try again" in page
             assert f"/admin/deadletters/deadletter/requeue/?ids={letters[last].pk}" in page
 
 
-def test_the_nearest_of_very_many_requeues_are_named_and_the_others_listed(superuser: Client):
+def test_the_nearest_generations_are_named_and_the_others_listed(superuser: Client):
     sagas = [letter.saga_id for letter in requeued(24)]
 
     for generation in (0, 12, 24):
         with CaptureQueriesContext(connection) as queries:
             page = story(superuser, sagas[generation])
-        named = page.partition("The same event, requeued")[2].partition("</dd>")[0]
+        named = page.partition("Other deliveries of this event")[2].partition("</dd>")[0]
         for other in range(25):
             near = other != generation and abs(other - generation) <= pages.NEIGHBOURS
             assert (f"(generation {other}," in named) is near
@@ -232,14 +232,14 @@ def test_the_nearest_of_very_many_requeues_are_named_and_the_others_listed(super
         assert len(queries) <= MOST_QUERIES
 
 
-def test_a_dead_delivery_says_that_nothing_more_is_tried_until_it_is_requeued(viewer: Client):
+def test_a_dead_letter_asks_to_requeue(viewer: Client):
     letter = rows.dead_letter("http_503")
 
-    said = "The hub gave up after 3 attempts; nothing more is tried until it is requeued."
+    said = "The hub gave up after 3 attempts. Requeue the delivery to try again."
     assert said in story(viewer, letter.saga_id)
 
 
-def test_the_requeue_button_is_for_those_who_may_and_only_once(viewer: Client, superuser: Client):
+def test_the_requeue_button_needs_permission_and_disappears_after_the_requeue(viewer: Client, superuser: Client):
     letter = rows.dead_letter("http_503")
     address = f"/admin/deadletters/deadletter/requeue/?ids={letter.pk}"
 
@@ -249,7 +249,7 @@ def test_the_requeue_button_is_for_those_who_may_and_only_once(viewer: Client, s
     assert address not in story(superuser, letter.saga_id)
 
 
-def test_the_request_is_shown_as_the_endpoint_gets_it(receiver: Receiver, superuser: Client):
+def test_the_request_preview_equals_the_sent_request(receiver: Receiver, superuser: Client):
     receiver.answer = lambda request: Reply(500, b"no")
     subscription: Any = SubscriptionFactory(callback_url=receiver.url("/hook"), max_retry_limit=1)
     Subscription.objects.filter(pk=subscription.pk).update(custom_headers=crypto.encrypt("X-Api-Key: hunter2 secret"))
@@ -258,7 +258,7 @@ def test_the_request_is_shown_as_the_endpoint_gets_it(receiver: Receiver, superu
     saga = Saga.objects.get()
     [got] = receiver.received
 
-    sent = requests.sent(saga.event, saga.subscription, saga.attempt_count)
+    sent = request_preview.preview(saga.event, saga.subscription, saga.attempt_count)
     arguments = shlex.split(sent.curl.replace("\\\n", " "))
 
     assert sent.body.encode() == got.body
@@ -266,7 +266,7 @@ def test_the_request_is_shown_as_the_endpoint_gets_it(receiver: Receiver, superu
     assert arguments[3] == receiver.url("/hook")
     for header in sent.headers:
         name, value = header.split(": ", 1)
-        assert got.headers[name.lower()] == ("hunter2 secret" if value == requests.HIDDEN else value)
+        assert got.headers[name.lower()] == ("hunter2 secret" if value == request_preview.HIDDEN else value)
     page = page_of(superuser, "sagas_saga", saga.pk)
     assert "X-Api-Key: •••" in page
     assert "hunter2" not in page
@@ -274,7 +274,7 @@ def test_the_request_is_shown_as_the_endpoint_gets_it(receiver: Receiver, superu
     assert crypto.decrypt(Subscription.objects.get().secret) not in page
 
 
-def test_a_request_to_a_subscription_that_was_changed_since_is_said_to_be_the_one_of_now(
+def test_a_changed_subscription_is_noted_at_the_request(
     receiver: Receiver, staff: Callable[..., Client], superuser: Client
 ):
     subscription: Any = SubscriptionFactory(callback_url=receiver.url("/old"))
@@ -287,15 +287,15 @@ def test_a_request_to_a_subscription_that_was_changed_since_is_said_to_be_the_on
     after = story(superuser, saga.pk)
 
     history = f"/admin/subscriptions/subscription/{subscription.pk}/history/"
-    assert "The request as it is sent" in before
-    assert "was changed since" not in before
-    assert "traceparent header" in before
-    assert "The request as it would be sent now" in after
-    assert "The subscription was changed since the last attempt, at <time" in after
+    assert "<h2>Request</h2>" in before
+    assert "was changed at" not in before
+    assert "traceparent headers" in before
+    assert "Request as it would be sent now" in after
+    assert "The subscription was changed at <time" in after
     assert history in after.partition('id="changed-since"')[2].partition("</p>")[0]
     curious = staff("curious", "view_saga", "view_event", "view_subscription")
     told = story(curious, saga.pk).partition('id="changed-since"')[2].partition("</p>")[0]
-    assert "was changed since" in told
+    assert "was changed at" in told
     assert history not in told
 
 
@@ -303,7 +303,7 @@ def test_a_long_body_is_not_put_on_a_command_line():
     event: Any = EventFactory.build(payload=json.dumps({"a": "x" * 1_000_000}), created_at=clock.now())
     subscription: Any = SubscriptionFactory.build()
 
-    sent = requests.sent(event, subscription, 0)
+    sent = request_preview.preview(event, subscription, 0)
 
     assert not sent.is_short
     assert len(sent.curl) < 2000
@@ -311,7 +311,7 @@ def test_a_long_body_is_not_put_on_a_command_line():
 
 
 @pytest.mark.parametrize("name", ["sagas_saga", "events_event", "jobs_job"])
-def test_hostile_payloads_and_answers_are_inert_text(superuser: Client, name: str):
+def test_hostile_payloads_and_responses_are_escaped(superuser: Client, name: str):
     text = "\n".join(HOSTILE.values())
     event: Any = EventFactory(payload=json.dumps({text: [text]}), external_id="e", correlation_id=HOSTILE["html"])
     saga: Any = SagaFactory(event=event, status="PendingRetry", attempt_count=1, final_error_code="http_500")
@@ -332,7 +332,7 @@ def test_hostile_payloads_and_answers_are_inert_text(superuser: Client, name: st
         assert not [c for c in shown if not c.isprintable() and c not in "\n\t"]
 
 
-def test_what_is_not_utf8_in_an_answer_is_shown(receiver: Receiver, superuser: Client):
+def test_a_response_that_is_not_utf8_is_shown(receiver: Receiver, superuser: Client):
     receiver.answer = lambda request: Reply(500, b"\xff\xfe\x00\x1b[31m<b>no</b>")
     SubscriptionFactory(callback_url=receiver.url("/hook"), max_retry_limit=1)
     publish("order.created", {"order": 7})
@@ -343,7 +343,7 @@ def test_what_is_not_utf8_in_an_answer_is_shown(receiver: Receiver, superuser: C
     assert "\ufffd[31m&lt;b&gt;no&lt;/b&gt;" in page
 
 
-def test_a_delivery_with_very_many_attempts_shows_the_last_ones(viewer: Client, monkeypatch: pytest.MonkeyPatch):
+def test_a_delivery_with_many_attempts_shows_the_last_ones(viewer: Client, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pages, "MOST_ATTEMPTS", 3)
     saga: Any = SagaFactory(status="PendingRetry", attempt_count=5, max_retry_limit=9, final_error_code="timeout")
     for number in range(1, 6):
@@ -359,11 +359,11 @@ def test_a_delivery_with_very_many_attempts_shows_the_last_ones(viewer: Client, 
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        ("PendingRetry", "The endpoint answered 503 for at least 5 h, at least 5 times in a row; next try at"),
-        ("DeadLettered", "The endpoint answered 503, at least 5 times in a row over at least 4 h. The hub gave up"),
+        ("PendingRetry", "The endpoint answered 503, 5+ times in a row over 4 h. Next attempt at"),
+        ("DeadLettered", "The endpoint answered 503, 5+ times in a row over 4 h. The hub gave up"),
     ],
 )
-def test_a_failure_that_lasts_longer_than_is_looked_at_is_said_to_last_at_least_so_long(
+def test_failures_beyond_the_loaded_attempts_are_counted_as_a_minimum(
     viewer: Client, monkeypatch: pytest.MonkeyPatch, status: str, said: str
 ):
     monkeypatch.setattr(pages, "MOST_ATTEMPTS", 5)
@@ -375,7 +375,7 @@ def test_a_failure_that_lasts_longer_than_is_looked_at_is_said_to_last_at_least_
 
 
 @pytest.mark.parametrize("first", [1, 2])
-def test_a_failure_whose_beginning_is_looked_at_is_counted_exactly(
+def test_failures_within_the_loaded_attempts_are_counted_exactly(
     viewer: Client, monkeypatch: pytest.MonkeyPatch, first: int
 ):
     """It begins with the first attempt of all, or after another failure."""
@@ -385,11 +385,11 @@ def test_a_failure_whose_beginning_is_looked_at_is_counted_exactly(
     for number in range(2, 6):
         failed(saga, number, "http_503", 6 - number)
 
-    said = f"The endpoint answered 503 for {6 - first} h, {6 - first} times in a row; next try at"
+    said = f"The endpoint answered 503, {6 - first} times in a row over {5 - first} h. Next attempt at"
     assert said in story(viewer, saga.pk)
 
 
-def test_the_pages_cost_few_queries(viewer: Client):
+def test_the_pages_need_few_queries(viewer: Client):
     letter = rows.dead_letter("http_503")
     requeue.requeue([letter.pk], by=Operator(), reason="mended")
     saga = Saga.objects.get(generation=1)
@@ -403,17 +403,17 @@ def test_the_pages_cost_few_queries(viewer: Client):
         assert len(queries) <= MOST_QUERIES, name
 
 
-def test_payload_and_request_are_for_those_who_may_see_events(staff: Callable[..., Client]):
+def test_payload_and_request_need_permission_to_view_events(staff: Callable[..., Client]):
     saga: Any = SagaFactory(event=EventFactory(payload='{"card": "visible"}'))
 
     assert "visible" not in page_of(staff("anna", "view_saga"), "sagas_saga", saga.pk)
     assert "visible" in page_of(staff("eve", "view_saga", "view_event"), "sagas_saga", saga.pk)
 
 
-def test_an_event_that_nobody_wanted_says_why_there_is_no_delivery(viewer: Client):
+def test_an_event_without_deliveries_explains_why(viewer: Client):
     event: Any = EventFactory()
 
     page = page_of(viewer, "events_event", event.pk)
 
-    assert "no active and verified subscription wanted this type" in page
+    assert "no active and verified subscription had this event type" in page
     assert Event.objects.count() == 1

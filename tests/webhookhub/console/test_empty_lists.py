@@ -1,4 +1,4 @@
-"""A list with nothing in it says what that means, and offers only what its viewer can do."""
+"""The texts of empty lists."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ pytestmark = pytest.mark.django_db
 
 SUBSCRIPTIONS = "subscriptions_subscription"
 YET = {
-    "sagas_saga": "There are no deliveries yet. The hub makes one for each active, verified subscription",
-    "events_event": "No event has arrived yet. Producers send them to the API with an API key",
-    "jobs_job": "Nothing has been sent yet. Each try to deliver something is listed here",
-    SUBSCRIPTIONS: "There are no subscriptions yet. Whoever may add them has to add one",
+    "sagas_saga": "There are no deliveries yet. The hub creates one for each active, verified subscription",
+    "events_event": "There are no events yet. Producers send them to the API with an API key",
+    "jobs_job": "There are no attempts yet. Each attempt is listed here",
+    SUBSCRIPTIONS: "There are no subscriptions yet. Nothing is delivered until an operator adds one",
     "deadletters_deadletter": "There are no dead letters: every delivery has come through or is under way.",
-    "webhookhub_process": "No process is running. Start the whole hub with manage.py run_hub",
+    "webhookhub_process": "No process is running. Start all of them with manage.py run_hub",
 }
 MATCHES = {
-    "sagas_saga": "No delivery matches. A search takes a delivery's number",
-    "events_event": "No event matches. A search takes an event's number",
-    "jobs_job": "No attempt matches.",
-    SUBSCRIPTIONS: "No subscription matches. A search takes a part of the event type",
+    "sagas_saga": "No deliveries match. Search for a delivery's number",
+    "events_event": "No events match. Search for an event's number",
+    "jobs_job": "No attempts match.",
+    SUBSCRIPTIONS: "No subscriptions match. Search for a part of the event type",
     "deadletters_deadletter": "No dead letter matches. Clear the filter",
 }
 NARROWED = [(name, "?q=nothing-like-it") for name in MATCHES] + [
@@ -36,13 +36,13 @@ NARROWED = [(name, "?q=nothing-like-it") for name in MATCHES] + [
 
 
 def page(client: Client, name: str, query: str = "") -> str:
-    answer = client.get(rows.listing(name, query))
-    assert answer.status_code == 200
-    return " ".join(answer.content.decode().split())
+    response = client.get(rows.listing(name, query))
+    assert response.status_code == 200
+    return " ".join(response.content.decode().split())
 
 
 @pytest.mark.parametrize("name", YET)
-def test_an_empty_list_says_what_it_means_and_offers_no_filter_to_reset(viewer: Client, name: str):
+def test_an_empty_list_explains_itself(viewer: Client, name: str):
     shown = page(viewer, name)
 
     assert YET[name] in shown
@@ -53,7 +53,7 @@ def test_an_empty_list_says_what_it_means_and_offers_no_filter_to_reset(viewer: 
 
 
 @pytest.mark.parametrize(("name", "query"), NARROWED)
-def test_a_list_that_was_narrowed_to_nothing_says_so_and_leads_back(viewer: Client, name: str, query: str):
+def test_a_filtered_list_without_rows_links_to_all_rows(viewer: Client, name: str, query: str):
     shown = page(viewer, name, query)
 
     assert MATCHES[name] in shown
@@ -61,16 +61,16 @@ def test_a_list_that_was_narrowed_to_nothing_says_so_and_leads_back(viewer: Clie
     assert 'href="?"' in shown
 
 
-def test_only_whoever_may_add_is_asked_to(staff: Callable[..., Client]):
+def test_an_empty_list_offers_to_add_only_with_permission(staff: Callable[..., Client]):
     adder = staff("adder", "view_subscription", "add_subscription")
 
     shown = page(adder, SUBSCRIPTIONS).partition('id="nothing"')[2]
 
-    assert "There are no subscriptions yet. Add one with the address of an endpoint" in shown
+    assert "There are no subscriptions yet. Add one with the URL of an endpoint" in shown
     assert rows.add(SUBSCRIPTIONS) in shown
 
 
-def test_a_list_with_something_in_it_says_nothing_of_the_kind(viewer: Client):
+def test_a_list_with_rows_has_no_such_text(viewer: Client):
     rows.one_of_each()
 
     for name in rows.ALL:

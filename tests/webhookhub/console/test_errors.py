@@ -1,4 +1,4 @@
-"""What the console cannot answer it says in its own look and in plain words, with a way on."""
+"""Error pages of the console; the API answers with problem documents."""
 
 from __future__ import annotations
 
@@ -12,82 +12,69 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.support import rows
-from webhookhub.console.csp import POLICY
+from webhookhub.console.middleware import POLICY
 
 pytestmark = pytest.mark.django_db
 
-MENU = "hub-find-aside"
 
-
-def said(answer: object, status: int, title: str) -> str:
-    """The page's text, once it is known to be one of the console's."""
-    assert answer.status_code == status  # type: ignore[attr-defined]
-    page: str = answer.content.decode()  # type: ignore[attr-defined]
-    assert "console/console.css" in page
+def error_page(response: Any, status: int, title: str) -> str:
+    """The HTML of the response, after the checks that every error page passes."""
+    assert response.status_code == status
+    page: str = response.content.decode()
     assert re.search(rf"<title>\s*{title} \| WebhookHub\s*</title>", page)
     assert f'href="{reverse("admin:index")}"' in page
-    assert answer["Content-Security-Policy"] == POLICY  # type: ignore[index]
+    assert f'href="{reverse("admin:find")}"' in page
+    assert response["Content-Security-Policy"] == POLICY
     return page
 
 
-def test_an_unknown_address_leads_to_the_search(viewer: Client):
-    page = said(viewer.get("/admin/nothing/of/the/kind/"), 404, "There is nothing here")
-
-    assert "Search for what you look for" in page
-    assert MENU in page
+def test_not_found(viewer: Client, client: Client):
+    error_page(viewer.get("/admin/no/such/page/"), 404, "Page not found")
+    error_page(client.get("/nothing/"), 404, "Page not found")
 
 
-def test_an_unknown_address_outside_the_console_says_so_to_strangers_too(client: Client):
-    assert MENU not in said(client.get("/nothing/"), 404, "There is nothing here")
+def test_permission_denied_names_the_user(member: Callable[[str], Client]):
+    page = error_page(member("support").get(rows.listing("auditlog_entry")), 403, "Permission denied")
+
+    assert "The user support does not have permission for this." in page
 
 
-def test_a_missing_permission_names_the_user_and_whom_to_ask(member: Callable[[str], Client]):
-    page = said(member("support").get(rows.listing("auditlog_entry")), 403, "You may not do this")
-
-    assert "your user support has no permission for it" in page
-    assert "whoever manages the users" in page
-    assert MENU in page
-
-
-def test_a_request_that_cannot_be_read_says_why_where_the_hub_knows(superuser: Client):
+def test_bad_request_does_not_repeat_the_request(superuser: Client):
     subscription = rows.one_of_each()["subscriptions_subscription"]
-    address = reverse("admin:subscription_backfill", args=[subscription])
+    backfill = reverse("admin:subscription_backfill", args=[subscription])
 
-    page = said(superuser.post(address, {"run": "forged"}), 400, "This request cannot be read")
-
-    assert "This page was changed on its way; begin again." in page
-    page = said(superuser.get(rows.listing("sagas_saga", "?secret=1")), 400, "This request cannot be read")
+    error_page(superuser.post(backfill, {"run": "forged"}), 400, "Bad request")
+    page = error_page(superuser.get(rows.listing("sagas_saga", "?secret=1")), 400, "Bad request")
     assert "secret" not in page
 
 
-def test_a_name_under_which_the_hub_is_not_served_is_explained(client: Client):
-    page = said(client.get("/admin/", headers={"host": "elsewhere.example"}), 400, "This request cannot be read")
+def test_a_host_that_is_not_allowed_is_explained(client: Client):
+    page = error_page(client.get("/admin/", headers={"host": "elsewhere.example"}), 400, "Bad request")
 
     assert "WEBHOOKHUB_ALLOWED_HOSTS" in page
     assert "elsewhere" not in page
 
 
-def test_a_form_that_is_too_old_says_that_nothing_was_done():
+def test_a_csrf_failure_says_that_nothing_was_changed():
     client = Client(enforce_csrf_checks=True)
     client.force_login(User.objects.create_superuser("root"))
 
-    page = said(client.post(reverse("admin:logout")), 403, "This page has become too old")
+    page = error_page(client.post(reverse("admin:logout")), 403, "Form expired")
 
-    assert "Nothing was done." in page
+    assert "Nothing was changed." in page
 
 
-@pytest.mark.parametrize("verb", ["verify", "test"])
-def test_whoever_comes_to_a_buttons_address_from_the_login_is_told_to_press_it_again(superuser: Client, verb: str):
+@pytest.mark.parametrize("action", ["verify", "test"])
+def test_a_get_request_for_an_action_asks_to_press_the_button_again(superuser: Client, action: str):
     subscription = rows.one_of_each()["subscriptions_subscription"]
-    address = reverse(f"admin:subscriptions_subscription_{verb}", args=[subscription])
 
-    answer = superuser.get(address)
+    response = superuser.get(reverse(f"admin:subscriptions_subscription_{action}", args=[subscription]))
 
-    assert "press it once more" in said(answer, 405, "This is done with a button")
-    assert answer["Allow"] == "POST"
+    error_page(response, 405, "Press the button again")
+    assert response["Allow"] == "POST"
 
 
-def test_an_error_of_the_hubs_own_asks_nothing_of_what_may_have_failed(
+def test_a_server_error_reads_nothing_from_the_database(
     superuser: Client, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ):
     def fail(*args: object) -> None:
@@ -96,22 +83,25 @@ def test_an_error_of_the_hubs_own_asks_nothing_of_what_may_have_failed(
     monkeypatch.setattr("webhookhub.console.views.search.find", fail)
     superuser.raise_request_exception = False
 
-    with django_assert_num_queries(2):  # session and user, asked before it went wrong
-        page = said(superuser.get(reverse("admin:find")), 500, "Something went wrong in the hub")
+    with django_assert_num_queries(2):  # session and user, before the view
+        page = error_page(superuser.get(reverse("admin:find")), 500, "Server error")
 
-    assert "look before you do it again" in page
+    assert "Your action may have completed. Check before you retry." in page
     assert "secret" not in page
 
 
-def test_the_api_keeps_its_problem_documents(client: Client):
-    answer = client.get("/api/v1/nothing")
+def test_the_api_answers_with_problem_documents(client: Client):
+    response = client.get("/api/v1/nothing")
 
-    assert (answer.status_code, answer["Content-Type"]) == (404, "application/problem+json")
-    answer = client.get("/api/v1/events", headers={"host": "elsewhere.example"})
-    assert (answer.status_code, answer["Content-Type"]) == (400, "application/problem+json")
+    assert (response.status_code, response["Content-Type"]) == (404, "application/problem+json")
+    response = client.get("/api/v1/events", headers={"host": "elsewhere.example"})
+    assert (response.status_code, response["Content-Type"]) == (400, "application/problem+json")
 
 
-def test_they_are_translated(db: None):
-    chinese = Client(headers={"accept-language": "zh-TW"})
+def test_error_pages_are_translated(db: None):
+    client = Client(headers={"accept-language": "zh-TW"})
 
-    assert '<html lang="zh-hant"' in chinese.get("/nothing/").content.decode()
+    page = client.get("/nothing/").content.decode()
+
+    assert '<html lang="zh-hant"' in page
+    assert "找不到頁面" in page

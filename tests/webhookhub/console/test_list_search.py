@@ -1,4 +1,4 @@
-"""Search finds by whole identifiers, through an index, and takes any garbage."""
+"""The search of the lists: whole identifiers, by an index."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ GARBAGE = [
 
 
 def found(client: Client, name: str, term: str) -> list[int]:
-    answer = client.get(rows.listing(name), {"q": term})
-    assert answer.status_code == 200
-    return sorted(row.pk for row in answer.context["cl"].result_list)
+    response = client.get(rows.listing(name), {"q": term})
+    assert response.status_code == 200
+    return sorted(row.pk for row in response.context["cl"].result_list)
 
 
 @pytest.mark.parametrize("name", [name for name in rows.ALL if name != "webhookhub_process"])
-def test_garbage_finds_nothing_and_breaks_nothing(viewer: Client, name: str):
+def test_garbage_finds_nothing(viewer: Client, name: str):
     """The whole table goes through the search of everything, and here through the lookup that the lists share."""
     rows.one_of_each()
 
@@ -55,7 +55,7 @@ def test_garbage_finds_nothing_and_breaks_nothing(viewer: Client, name: str):
     assert "Null characters are not allowed." in viewer.get(rows.listing(name), {"q": "a\0b"}).content.decode()
 
 
-def test_no_event_is_named_by_garbage():
+def test_garbage_is_no_event_identifier():
     rows.one_of_each()
 
     for term in GARBAGE:
@@ -64,7 +64,7 @@ def test_no_event_is_named_by_garbage():
 
 
 @pytest.mark.parametrize("name", ["events_event", "sagas_saga", "jobs_job", "deadletters_deadletter"])
-def test_what_is_about_an_event_is_found_by_each_of_its_identifiers(viewer: Client, name: str):
+def test_rows_are_found_by_each_identifier_of_their_event(viewer: Client, name: str):
     rows.one_of_each("other")
     wanted = rows.one_of_each("wanted")
     event: Any = Event.objects.get(pk=wanted["events_event"])
@@ -75,7 +75,7 @@ def test_what_is_about_an_event_is_found_by_each_of_its_identifiers(viewer: Clie
     assert found(viewer, name, "wante") == []
 
 
-def test_a_number_finds_the_row_and_what_belongs_to_that_delivery(viewer: Client):
+def test_a_number_finds_the_row_and_the_rows_of_that_delivery(viewer: Client):
     rows.dead_letter("one")
     letter = rows.dead_letter("two")
     job = Job.objects.get(saga=letter.saga_id)
@@ -96,7 +96,7 @@ def test_the_same_external_id_of_two_producers_finds_both(viewer: Client):
     assert found(viewer, "events_event", "7-a") == [one.pk, two.pk]
 
 
-def test_an_external_id_is_looked_for_among_a_bounded_number_of_producers(
+def test_an_external_id_is_searched_in_a_bounded_number_of_sources(
     monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
 ):
     monkeypatch.setattr(lookup, "MOST_SOURCES", 3)

@@ -1,4 +1,4 @@
-"""A list costs the same however long its table has become."""
+"""The cost of a list does not depend on the length of its table."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from deadletters.requeue import requeue
 from tests.factories import EventFactory, SagaFactory
 from tests.support import rows
 from webhookhub.accounts.groups import GROUPS
-from webhookhub.console import lists
-from webhookhub.console.readonly import ReadOnlyAdmin
+from webhookhub.console import base
+from webhookhub.console.base import ReadOnlyAdmin
 from webhookhub.db import clock
 from webhookhub.terminal import Operator
 
@@ -78,7 +78,7 @@ def test_lists_do_not_load_payloads_and_responses(superuser: Client):
 
 
 def test_a_long_list_is_counted_and_paged_up_to_its_bound(viewer: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lists, "MOST_LISTED", 6)
+    monkeypatch.setattr(base, "MOST_LISTED", 6)
     monkeypatch.setattr(ReadOnlyAdmin, "list_per_page", 4)
     for number in range(7):
         EventFactory(correlation_id=f"c-{number}-")
@@ -100,7 +100,7 @@ def test_a_long_list_is_counted_and_paged_up_to_its_bound(viewer: Client, monkey
     assert viewer.get(rows.listing("events_event", "?p=3")).status_code == 302
 
 
-def test_a_list_within_its_bound_says_nothing_of_others(viewer: Client):
+def test_a_list_within_its_bound_has_no_note(viewer: Client):
     EventFactory()
 
     page = " ".join(viewer.get(rows.listing("events_event")).content.decode().split())
@@ -111,9 +111,9 @@ def test_a_list_within_its_bound_says_nothing_of_others(viewer: Client):
     assert "Show all" not in page
 
 
-def test_thousands_are_told_as_people_read_them(viewer: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lists, "MOST_LISTED", 1000)
-    monkeypatch.setattr(lists.BoundedPaginator, "_counted", 1001)
+def test_large_counts_have_thousands_separators(viewer: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(base, "MOST_LISTED", 1000)
+    monkeypatch.setattr(base.BoundedPaginator, "_counted", 1001)
     EventFactory()
 
     page = viewer.get(rows.listing("events_event")).content.decode()
@@ -122,7 +122,7 @@ def test_thousands_are_told_as_people_read_them(viewer: Client, monkeypatch: pyt
     assert "Only the newest 1,000 are listed." in page
 
 
-def test_a_filtered_list_that_looked_at_the_newest_only_says_so(superuser: Client, monkeypatch: pytest.MonkeyPatch):
+def test_a_filtered_list_of_the_newest_rows_has_a_note(superuser: Client, monkeypatch: pytest.MonkeyPatch):
     for module in (filter_form, listing):
         monkeypatch.setattr(module, "MOST_LISTED", 2)
     letter = rows.dead_letter("http_503")
@@ -144,7 +144,7 @@ def test_a_filtered_list_that_looked_at_the_newest_only_says_so(superuser: Clien
 
 
 @pytest.mark.parametrize("order", ["-3.1", "x"])
-def test_no_address_makes_a_list_sort_by_anything_but_the_primary_key(viewer: Client, order: str):
+def test_lists_are_always_ordered_by_primary_key(viewer: Client, order: str):
     rows.one_of_each()
 
     for name in rows.MACHINE_MADE:
@@ -158,7 +158,7 @@ def test_no_address_makes_a_list_sort_by_anything_but_the_primary_key(viewer: Cl
         assert listed.split("ORDER BY")[1].replace("`", "").replace('"', "").strip().endswith(".id DESC")
 
 
-def test_nothing_counts_the_rows_of_each_filter(viewer: Client):
+def test_facets_are_never_counted(viewer: Client):
     rows.one_of_each()
 
     with CaptureQueriesContext(connection) as queries:

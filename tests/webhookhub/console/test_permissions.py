@@ -1,4 +1,4 @@
-"""Who may see what, and that nobody edits what the hub's processes have made."""
+"""Permissions of the pages; rows of the hub are read-only."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.parametrize("name", rows.MACHINE_MADE)
-def test_nobody_adds_changes_or_deletes_what_the_hub_has_made(superuser: Client, name: str):
+def test_rows_of_the_hub_are_read_only_for_everyone(superuser: Client, name: str):
     pk = rows.one_of_each()[name]
     before = everything()
 
@@ -45,7 +45,7 @@ def everything() -> list[list[Any]]:
     return [list(model._default_manager.values()) for model in (Event, Saga, Job, DeadLetter, Process)]
 
 
-def test_deleting_many_at_once_is_refused_too(superuser: Client):
+def test_the_delete_action_is_refused(superuser: Client):
     for name, pk in rows.one_of_each().items():
         chosen = {"action": "delete_selected", "_selected_action": pk, "post": "yes", "index": "0"}
         superuser.post(rows.listing(name), chosen)
@@ -54,7 +54,7 @@ def test_deleting_many_at_once_is_refused_too(superuser: Client):
     assert counts == [1] * 6
 
 
-def test_nobody_deletes_a_subscription(superuser: Client):
+def test_subscriptions_cannot_be_deleted(superuser: Client):
     pk = rows.one_of_each()["subscriptions_subscription"]
 
     assert superuser.get(rows.delete("subscriptions_subscription", pk)).status_code == 403
@@ -81,9 +81,7 @@ def test_a_viewer_cannot_edit_a_subscription(viewer: Client):
     assert Subscription.objects.get().active
 
 
-def test_attempts_are_shown_within_a_delivery_only_to_those_who_may_see_attempts(
-    staff: Callable[..., Client], viewer: Client
-):
+def test_attempts_of_a_delivery_need_permission_to_view_attempts(staff: Callable[..., Client], viewer: Client):
     pk = rows.one_of_each("http_500")["sagas_saga"]
 
     assert b"the endpoint answered 500" in viewer.get(rows.change("sagas_saga", pk)).content
@@ -108,9 +106,7 @@ def long_dead_letter() -> DeadLetter:
 
 
 @pytest.mark.parametrize("also", [(), ("view_event",), ("view_saga",), ("view_subscription",), tuple(VIEW)])
-def test_a_dead_letters_page_leads_only_to_where_its_viewer_is_let_in(
-    staff: Callable[..., Client], also: tuple[str, ...]
-):
+def test_a_dead_letter_links_only_to_pages_the_user_may_view(staff: Callable[..., Client], also: tuple[str, ...]):
     letter = long_dead_letter()
     anna = staff("anna", *{"view_deadletter", *also})
 
@@ -135,9 +131,9 @@ def test_a_dead_letters_page_leads_only_to_where_its_viewer_is_let_in(
         assert words in content
 
 
-def test_a_stranger_is_sent_to_the_login(client: Client):
+def test_a_login_is_required(client: Client):
     for name, pk in rows.one_of_each().items():
         for address in (rows.listing(name), rows.change(name, pk), rows.add(name), rows.delete(name, pk)):
-            answer = client.get(address)
-            assert answer.status_code == 302, address
-            assert answer["Location"].startswith("/admin/login/")
+            response = client.get(address)
+            assert response.status_code == 302, address
+            assert response["Location"].startswith("/admin/login/")

@@ -1,4 +1,4 @@
-"""Every page that asks why takes and refuses the same, in the viewer's language; the trail shows it as text."""
+"""Reasons are validated in the same way by all forms and escaped in the audit log."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _replace() -> Form:
 
 def _backfill() -> Form:
     subscription = rows.dead_letter().subscription
-    publish(subscription.event_type, {"n": 1})  # one that was not delivered yet: doing nothing leaves no reason behind
+    publish(subscription.event_type, {"n": 1})  # without an undelivered event nothing is recorded
     return reverse("admin:subscription_backfill", args=[subscription.pk]), {"since": "2026-01-01 00:00"}
 
 
@@ -65,21 +65,21 @@ FORMS: dict[str, Callable[[], Form]] = {
 }
 
 
-def form_in(answer: Any) -> Any:
-    context = answer.context
+def form_in(response: Any) -> Any:
+    context = response.context
     return context["adminform"].form if "adminform" in context else context["form"]
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_every_page_that_asks_why_takes_and_refuses_the_same(superuser: Client, name: str):
+def test_every_form_validates_reasons_in_the_same_way(superuser: Client, name: str):
     address, given = FORMS[name]()
     entries = Entry.objects.count()
     hostile = {**given, "reason": "a\u202eb"}
-    answer = superuser.post(address, hostile)
-    assert answer.status_code == 200
-    assert form_in(answer).errors["reason"][0].startswith("Reason must hold no control characters")
+    response = superuser.post(address, hostile)
+    assert response.status_code == 200
+    assert form_in(response).errors["reason"][0].startswith("Reason must hold no control characters")
     chinese = superuser.post(address, hostile, headers={"accept-language": "zh-TW"})
-    translation.deactivate()  # a request leaves its language to the thread
+    translation.deactivate()  # the request left its language in the thread
     assert form_in(chinese).errors["reason"][0].startswith("原因")
     assert Entry.objects.count() == entries
     assert not Requeue.objects.exists()
@@ -90,7 +90,7 @@ def test_every_page_that_asks_why_takes_and_refuses_the_same(superuser: Client, 
     assert "端點已修復\u3000👩\u200d🔧" in kept
 
 
-def test_the_trail_shows_what_cannot_be_seen_in_what_it_holds(superuser: Client):
+def test_the_audit_log_makes_invisible_characters_visible(superuser: Client):
     """Of an earlier time, or of another way in."""
     record(actions.TEST, kind="subscription", name="a\u202eb", by="c\u202ed", reason="e\u202ef \x1b[2J")
     entry = Entry.objects.get(action=actions.TEST)

@@ -19,7 +19,7 @@ class Migration(migrations.Migration):
                 ("via", webhookhub.db.fields.WordField(words=["console", "api", "command"])),
                 ("action", webhookhub.db.fields.ExactTextField(max_length=50)),
                 ("object_type", webhookhub.db.fields.ExactTextField(max_length=30)),
-                ("object_id", models.BigIntegerField(blank=True, null=True)),
+                ("object_id", models.BigIntegerField(blank=True, null=True, verbose_name="object ID")),
                 ("object_name", webhookhub.db.fields.ExactTextField(max_length=300)),
                 (
                     "reason",

@@ -1,4 +1,4 @@
-// Keeps the overview fresh: fetches the part that changes, while somebody looks at it.
+// Reloads the overview every ten seconds while it is visible.
 "use strict";
 
 (() => {
@@ -13,11 +13,11 @@
   async function refresh() {
     if (document.hidden) return;
     try {
-      const answer = await fetch(place.dataset.fragment, { credentials: "same-origin", redirect: "manual" });
-      if (answer.type === "opaqueredirect") return window.location.reload(); // logged out meanwhile
-      if (!answer.ok) return stale();
+      const response = await fetch(place.dataset.fragment, { credentials: "same-origin", redirect: "manual" });
+      if (response.type === "opaqueredirect") return window.location.reload(); // logged out
+      if (!response.ok) return stale();
       const focused = place.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-      place.innerHTML = await answer.text();
+      place.innerHTML = await response.text();
       window.hub.show(place);
       if (focused) place.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
     } catch {

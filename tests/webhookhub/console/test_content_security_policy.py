@@ -1,4 +1,4 @@
-"""What the answers of the hub allow a browser to do."""
+"""The Content-Security-Policy of the pages."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from webhookhub.console.csp import POLICY
+from webhookhub.console.middleware import POLICY
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.django_db
-def test_every_page_of_the_console_says_what_a_browser_may_do(superuser: Client, client: Client):
+def test_every_page_has_a_policy(superuser: Client, client: Client):
     assert superuser.get(reverse("admin:index"))["Content-Security-Policy"] == POLICY
     assert client.get(reverse("admin:login"))["Content-Security-Policy"] == POLICY
 
@@ -24,7 +24,7 @@ def test_a_page_with_a_stricter_policy_keeps_it(client: Client):
     assert "form-action 'none'" in client.get("/api/docs")["Content-Security-Policy"]
 
 
-def test_the_policy_allows_no_other_host_and_no_script_within_a_page():
+def test_the_policy_allows_no_other_host_and_no_inline_script():
     allowed = dict(part.split(" ", 1) for part in POLICY.split("; "))
 
     assert allowed["default-src"] == "'none'"
@@ -40,5 +40,5 @@ def test_no_template_holds_a_script_or_a_handler():
 
 
 @pytest.mark.django_db
-def test_the_looks_own_search_is_closed(superuser: Client):
+def test_the_model_search_of_unfold_is_disabled(superuser: Client):
     assert superuser.get("/admin/search/", {"s": "x", "page": "nonsense"}).status_code == 404

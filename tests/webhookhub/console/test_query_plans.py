@@ -1,4 +1,4 @@
-"""The overview and the search go by indexes and stop at their limits, with a hundred thousand rows behind them."""
+"""The overview and the search use indexes and stop at their limits."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from django.contrib.auth.models import User
 from events.models import Event
 from tests.conformance import test_plans as plans
 from tests.conformance.test_plans import Plan
-from webhookhub.console import overview, periods, search
+from webhookhub.console import overview, search
 from webhookhub.db import clock
 
 pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db]
 LIMIT = 500
-# Configuration and kept summaries: they do not grow with the deliveries.
+# Tables that do not grow with the deliveries.
 SMALL = {"hub_processes", "stats_periods", "subscriptions", "auth_user", "workflow_definitions"}
 
 _many_rows = plans._many_rows
@@ -31,11 +31,11 @@ def read_by(action: Callable[[], Any]) -> Iterator[tuple[dict[str, Any], Plan]]:
                 yield row, plan
 
 
-def test_the_overview_reads_no_more_of_what_waits_than_its_limit(monkeypatch: pytest.MonkeyPatch):
+def test_the_overview_reads_at_most_the_limit_of_waiting_rows(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(overview, "LIMIT", LIMIT)
 
     seen = set()
-    for row, plan in read_by(lambda: overview.deliveries(periods.HOUR, clock.now())):
+    for row, plan in read_by(lambda: overview.deliveries(overview.HOUR, clock.now())):
         seen.add(row["table"])
         assert row["key"], plan
         assert "filesort" not in (row["extra"] or ""), plan

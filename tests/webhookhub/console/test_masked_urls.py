@@ -1,4 +1,4 @@
-"""What stands in the query of a callback URL may open the endpoint: it is shown to nobody who may not see secrets."""
+"""Values in the query of a callback URL may be secrets: they are masked without permission to see secrets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from subscriptions.models import Subscription
 from tests.factories import SagaFactory, SubscriptionFactory
 from tests.support import drive, rows
 from tools.demo.receiver import Receiver, Reply
-from webhookhub.console import request_preview as requests
+from webhookhub.console import request_preview
 from webhookhub.db import clock
 from webhookhub.egress.urls import masked
 from webhookhub.stats import attempts
@@ -46,7 +46,7 @@ NAME = "subscriptions_subscription"
         ("", ""),
     ],
 )
-def test_an_address_is_shown_without_what_may_be_a_password(url: str, shown: str):
+def test_urls_are_shown_masked(url: str, shown: str):
     assert masked(url) == shown
 
 
@@ -79,17 +79,17 @@ def pages_of(letter: Any) -> list[str]:
     ]
 
 
-def test_support_sees_no_value_of_a_query_anywhere(member: Callable[[str], Client], letter: Any):
+def test_support_sees_no_query_values(member: Callable[[str], Client], letter: Any):
     client = member("support")
 
     for address in pages_of(letter):
-        answer = client.get(address)
-        assert answer.status_code == 200, address
-        assert TOKEN not in answer.content.decode(), address
-        assert HIDDEN in answer.content.decode(), address
+        response = client.get(address)
+        assert response.status_code == 200, address
+        assert TOKEN not in response.content.decode(), address
+        assert HIDDEN in response.content.decode(), address
 
 
-def test_operations_sees_it_in_the_form_that_changes_it_and_nowhere_else(member: Callable[[str], Client], letter: Any):
+def test_operations_sees_query_values_only_in_the_form(member: Callable[[str], Client], letter: Any):
     client = member("operations")
     matching = reverse("admin:deadletters_deadletter_requeue_matching")
     replace = reverse("admin:subscriptions_subscription_rotate", args=[letter.subscription_id])
@@ -100,7 +100,7 @@ def test_operations_sees_it_in_the_form_that_changes_it_and_nowhere_else(member:
         assert (TOKEN in page) is (address == form), address
 
 
-def test_the_page_with_a_new_secret_does_not_show_what_may_be_a_password(member: Callable[[str], Client], letter: Any):
+def test_the_page_of_a_new_secret_masks_the_url(member: Callable[[str], Client], letter: Any):
     replace = reverse("admin:subscriptions_subscription_rotate", args=[letter.subscription_id])
 
     page = member("operations").post(replace, {"reason": "it leaked"}).content.decode()
@@ -110,18 +110,18 @@ def test_the_page_with_a_new_secret_does_not_show_what_may_be_a_password(member:
     assert HIDDEN in page
 
 
-def test_the_curl_line_says_that_something_is_to_be_put_in(member: Callable[[str], Client], letter: Any):
-    says = "put them in where *** stands"
+def test_the_curl_command_asks_to_replace_masked_values(member: Callable[[str], Client], letter: Any):
+    says = "Replace each *** with the value"
     saga = Saga.objects.select_related("event", "subscription").get(pk=letter.saga_id)
     plain: Any = SagaFactory()
     client = member("support")
 
-    assert f"curl -X POST '{masked(URL)}'" in requests.sent(saga.event, saga.subscription, 1).curl
+    assert f"curl -X POST '{masked(URL)}'" in request_preview.preview(saga.event, saga.subscription, 1).curl
     assert says in client.get(rows.change("sagas_saga", saga.pk)).content.decode()
     assert says not in client.get(rows.change("sagas_saga", plain.pk)).content.decode()
 
 
-def test_what_is_hidden_cannot_be_guessed_by_a_search(member: Callable[[str], Client], letter: Any):
+def test_a_search_does_not_find_masked_values(member: Callable[[str], Client], letter: Any):
     client = member("support")
 
     def found(term: str) -> int:
@@ -131,7 +131,7 @@ def test_what_is_hidden_cannot_be_guessed_by_a_search(member: Callable[[str], Cl
     assert [found(term) for term in (TOKEN, TOKEN[:3], "token=s", "v=2")] == [0, 0, 0, 0]
 
 
-def test_whoever_may_change_but_not_see_secrets_keeps_what_is_hidden(staff: Callable[..., Client], letter: Any):
+def test_saving_without_permission_for_secrets_keeps_masked_values(staff: Callable[..., Client], letter: Any):
     client = staff("editor", "view_subscription", "change_subscription")
     address = rows.change(NAME, letter.subscription_id)
     form = {"event_type": "order.created", "callback_url": masked(URL), "active": "on", "description": "edited"}
@@ -151,7 +151,7 @@ def test_whoever_may_change_but_not_see_secrets_keeps_what_is_hidden(staff: Call
     assert stored() == ("edited", "https://127.0.0.1:1025/new?key=other")
 
 
-def test_an_endpoint_that_repeats_its_address_tells_nobody(viewer: Client, receiver: Receiver):
+def test_a_response_that_repeats_the_url_is_masked(viewer: Client, receiver: Receiver):
     subscription = SubscriptionFactory.create(
         callback_url=receiver.url(f"/hook?token={TOKEN}%2B1&v=2"), max_retry_limit=1
     )

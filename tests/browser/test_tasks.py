@@ -1,4 +1,4 @@
-"""The work of support, operations and auditors in a real browser, at a hub that runs in processes of its own."""
+"""The tasks of support, operations and auditors in a browser, with a running hub."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_support_finds_a_failed_delivery_requeues_it_and_sees_it_delivered(log_i
     assert Requeue.objects.get(dead_letter=letter).requested_by == "support"
     uid = str(Event.objects.get(pk=letter.event_id).uid)
     assert [request.event_uid for request in stack.receiver.received].count(uid) == 2
-    # Whoever asks again is told, and is led to what it became.
+    # A second requeue links to the delivery of the first.
     page = visit.open(rows.change("deadletters_deadletter", letter.pk))
     expect(page.get_by_text("Requeued already, as")).to_be_visible()
     assert page.get_by_role("link", name="Requeue", exact=True).count() == 0
@@ -82,7 +82,7 @@ FORBIDDEN = {
 
 
 @pytest.mark.parametrize("group", FORBIDDEN)
-def test_what_a_group_may_not_do_is_neither_shown_nor_possible_by_its_address(log_in: LogIn, stack: Stack, group: str):
+def test_what_a_group_may_not_do_is_neither_shown_nor_possible_by_url(log_in: LogIn, stack: Stack, group: str):
     letter = failed_delivery(stack, f"refused-{group}")
     subscription = Subscription.objects.get(pk=letter.subscription_id)
     visit = log_in(group)
@@ -127,11 +127,11 @@ def test_what_a_group_may_not_do_is_neither_shown_nor_possible_by_its_address(lo
             backfill: {"since": "2026-01-01 00:00", **reason},
             new: {"event_type": "by.address", "callback_url": "https://example.com/", "signing_scheme": "v1"},
         }
-        # Support may requeue one, and not two at once.
+        # Support may requeue one dead letter, not two at once.
         sent[requeue] = {"ids": str(letter.pk) if group == "auditors" else f"{letter.pk},{letter.pk + 1}", **reason}
     before = Subscription.objects.filter(pk=subscription.pk).values().get()
     for address, form in sent.items():
-        # With the token of a page of theirs: it is the permission that is missing, and nothing else.
+        # With a valid CSRF token, so that only the permission is missing.
         assert visit.send(address, form) == 403, address
     assert Subscription.objects.filter(pk=subscription.pk).values().get() == before
     assert not Subscription.objects.filter(event_type="by.address").exists()

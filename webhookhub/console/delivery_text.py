@@ -1,0 +1,232 @@
+"""The history of a delivery as text: a headline, and a timeline from the event's arrival to the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.utils.html import format_html
+from django.utils.text import capfirst
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from deadletters.models import DeadLetter
+from jobs import states
+from jobs.models import Job
+from sagas import transitions
+from sagas.models import Saga
+
+from . import format
+
+GOOD, BAD, BUSY, PLAIN = "good", "bad", "busy", ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the timeline."""
+
+    at: str
+    colour: str
+    title: str
+    details: tuple[str, ...] = ()
+    response: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class History:
+    """A delivery with its attempts, its dead letter, and the deliveries requeued before and after it."""
+
+    saga: Saga
+    # None if the user may not see attempts; the newest ones otherwise.
+    jobs: Sequence[Job] | None
+    letter: DeadLetter | None = None
+    letter_before: DeadLetter | None = None
+    before: int | None = None
+    after: int | None = None
+    after_status: str = ""
+
+
+def held_back(saga: Saga) -> str | None:
+    """Why a waiting delivery is not attempted now; None if it is."""
+    if saga.status not in transitions.WAITING:
+        return None
+    return format.held_back(saga.subscription.active, saga.subscription.verified)
+
+
+def headline(history: History) -> str:
+    saga = history.saga
+    if saga.status == transitions.COMPLETED:
+        return _delivered(saga)
+    if saga.status == transitions.IN_PROGRESS:
+        return _("Attempt %(number)s is in progress.") % {"number": saga.attempt_count + 1}
+    if saga.status == transitions.DEAD_LETTERED:
+        return _dead_lettered(history)
+    at = format.moment(saga.next_attempt_at)
+    if not saga.attempt_count or not saga.final_error_code:
+        if held_back(saga):
+            return _("Waiting for the first attempt.")
+        return format_html(_("Waiting for the first attempt at {at}."), at=at)
+    if held_back(saga):
+        return _("%(sentence)s.") % {"sentence": _failures(history)}
+    return format_html(_("{failures}. Next attempt at {at}."), failures=_failures(history), at=at)
+
+
+def _delivered(saga: Saga) -> str:
+    if saga.attempt_count <= 1:
+        return _("Delivered at the first attempt.")
+    if not saga.final_error_code:
+        return _("Delivered.")
+    error = format.in_words(saga.final_error_code)
+    return _("Delivered at attempt %(number)s. Before that, %(error)s.") % {
+        "number": saga.attempt_count,
+        "error": error,
+    }
+
+
+def _dead_lettered(history: History) -> str:
+    attempts = history.saga.attempt_count
+    values: dict[str, Any] = {"failures": _failures(history), "number": attempts}
+    if not history.after:
+        pattern = ngettext(
+            "{failures}. The hub gave up after {number} attempt. Requeue the delivery to try again.",
+            "{failures}. The hub gave up after {number} attempts. Requeue the delivery to try again.",
+            attempts,
+        )
+        return format_html(pattern, **values)
+    pattern = ngettext(
+        "{failures}. The hub gave up after {number} attempt. It was requeued as {delivery} ({status}).",
+        "{failures}. The hub gave up after {number} attempts. It was requeued as {delivery} ({status}).",
+        attempts,
+    )
+    title = _("delivery %(number)s") % {"number": history.after}
+    delivery = format.link(format.page(Saga, history.after), title)
+    return format_html(pattern, **values, delivery=delivery, status=format.status_label(history.after_status))
+
+
+def _failures(history: History) -> str:
+    """`The endpoint answered 503, 4 times in a row over 6 h`."""
+    code = history.saga.final_error_code or ""
+    error = capfirst(format.in_words(code))
+    finished = [job for job in history.jobs or () if job.status in states.FINISHED]
+    times: list[datetime] = []
+    for job in reversed(finished):
+        if job.error_code != code or job.finished_at is None:
+            break
+        times.append(job.finished_at)
+    if len(times) <= 1:
+        return error
+    # Earlier attempts, which are not loaded, may have failed the same way.
+    may_be_more = len(times) == len(finished) and finished[0].attempt_no > 1
+    return _("%(error)s, %(count)s times in a row over %(duration)s") % {
+        "error": error,
+        "count": f"{len(times)}+" if may_be_more else len(times),
+        "duration": format.duration(times[0] - times[-1]),
+    }
+
+
+def timeline(history: History) -> list[Entry]:
+    saga, event = history.saga, history.saga.event
+    received = _("Event %(type)s received from %(source)s") % {"type": event.event_type, "source": event.source}
+    entries = [Entry(format.moment(event.created_at), PLAIN, received), _created(history)]
+    entries += [attempt(job) for job in history.jobs or ()]
+    if history.letter:
+        at, url = format.moment(history.letter.failed_at), format.page(DeadLetter, history.letter.pk)
+        entries.append(Entry(at, BAD, _("Became a dead letter"), url=url))
+    entries += _requeued(history)
+    if saga.status in transitions.WAITING:
+        title = _("Next attempt") if saga.attempt_count else _("First attempt")
+        if reason := held_back(saga):
+            entries.append(Entry(format.NOTHING, BUSY, title, (reason,)))
+        else:
+            entries.append(Entry(format.moment(saga.next_attempt_at), BUSY, title))
+    return entries
+
+
+def _created(history: History) -> Entry:
+    at = format.moment(history.saga.created_at)
+    requeue: Any = getattr(history.letter_before, "requeue", None)
+    if requeue is None:
+        return Entry(at, PLAIN, _("Routed to the subscription"))
+    url = format.page(Saga, history.before) if history.before else ""
+    title = _("Requeued by %(person)s") % {"person": requeue.requested_by}
+    return Entry(at, PLAIN, title, (_reason(requeue),), url=url)
+
+
+def _requeued(history: History) -> list[Entry]:
+    requeue: Any = getattr(history.letter, "requeue", None)
+    if requeue is None:
+        return []
+    title, url = _("Requeued by %(person)s") % {"person": requeue.requested_by}, ""
+    if history.after:
+        names = {"person": requeue.requested_by, "number": history.after}
+        title = _("Requeued by %(person)s as delivery %(number)s") % names
+        url = format.page(Saga, history.after)
+    return [Entry(format.moment(requeue.requested_at), BUSY, title, (_reason(requeue),), url=url)]
+
+
+def _reason(requeue: Any) -> str:
+    return _("Reason: %(reason)s") % {"reason": format.visible(requeue.reason)}
+
+
+def attempt(job: Job) -> Entry:
+    return Entry(
+        format.moment(job.finished_at or job.attempt_at),
+        {states.COMPLETED: GOOD, states.FAILED: BAD}.get(job.status, BUSY),
+        _attempt_title(job),
+        tuple(_attempt_details(job)),
+        format.block(job.response_snippet) if job.response_snippet else "",
+        format.page(Job, job.pk),
+    )
+
+
+def _attempt_title(job: Job) -> str:
+    values = {"number": job.attempt_no, "error": format.in_words(job.error_code or "")}
+    if job.status == states.COMPLETED:
+        return _("Attempt %(number)s: delivered") % values
+    if job.status == states.FAILED:
+        return _("Attempt %(number)s failed: %(error)s") % values
+    if job.status == states.LEASED:
+        return _("Attempt %(number)s is being sent") % values
+    return _("Attempt %(number)s waits for a worker") % values
+
+
+def _attempt_details(job: Job) -> list[str]:
+    details = []
+    if job.response_status is not None:
+        details.append(_("Status %(status)s") % {"status": job.response_status})
+    if job.error_code:
+        details.append(str(job.error_code))
+    if job.duration_ms is not None:
+        details.append(_("took %(duration)s") % {"duration": format.milliseconds(job.duration_ms)})
+    if job.worker_id:
+        details.append(_("worker %(name)s") % {"name": job.worker_id})
+    if job.lease_resets:
+        details.append(_("lease expired: %(number)s") % {"number": job.lease_resets})
+    if job.retry_after:
+        details.append(format_html(_("the endpoint asked to wait until {at}"), at=format.moment(job.retry_after)))
+    return details
+
+
+def attempt_times(job: Job) -> list[tuple[str, str]]:
+    """The known times of an attempt, with their titles."""
+    lease = _("Lease expires") if job.status == states.LEASED else _("Available to workers")
+    times = [
+        (_("Due"), job.attempt_at),
+        (lease, job.lease_until if job.status in states.ACTIVE else None),
+        (_("Finished"), job.finished_at),
+        (_("Applied to the delivery"), job.settled_at),
+    ]
+    return [(title, format.moment(at)) for title, at in times if at is not None]
+
+
+def last_sent_at(history: History) -> datetime | None:
+    """When the last finished attempt was sent; without permission to see attempts, when its result was stored."""
+    if not history.saga.attempt_count:
+        return None
+    for job in reversed(history.jobs or ()):
+        if job.finished_at is not None:
+            return job.finished_at - timedelta(milliseconds=job.duration_ms or 0)
+    return history.saga.updated_at

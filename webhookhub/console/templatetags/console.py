@@ -1,0 +1,94 @@
+"""Template filters for values and rows, and the health of a subscription's endpoint."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django import template
+from django.utils.translation import gettext as _
+
+from deadletters.models import DeadLetter
+from sagas.filters import Choice, newest_first
+from sagas.transitions import COMPLETED, DEAD_LETTERED
+from webhookhub.conf import hub
+from webhookhub.console import format
+from webhookhub.db import clock
+from webhookhub.stats import queries
+from webhookhub.stats.queries import Summary
+from workflows.badges import badge as workflow_badge
+
+register = template.Library()
+register.filter("moment", format.moment)
+register.filter("error", format.error)
+register.filter("badge", format.status_badge)
+register.filter("workflow_badge", workflow_badge)
+register.filter("number", format.number)
+register.filter("percent", format.percent)
+register.filter("milliseconds", format.milliseconds)
+
+DAY, WEEK = timedelta(days=1), timedelta(days=7)
+NEWEST = 200
+MOST_FAILURES = 5
+
+
+@register.filter
+def page_url(row: Any) -> str:
+    return format.page(type(row), row.pk)
+
+
+@register.filter
+def called(row: Any) -> str:
+    """The row's name in the viewer's language; logs and the audit log use str(row)."""
+    match getattr(getattr(row, "_meta", None), "label_lower", ""):
+        case "sagas.saga":
+            return _("delivery %(number)s") % {"number": row.pk}
+        case "deadletters.deadletter":
+            return _("dead letter %(number)s") % {"number": row.pk}
+        case "jobs.job":
+            return _("attempt %(number)s of delivery %(delivery)s") % {
+                "number": row.attempt_no,
+                "delivery": row.saga_id,
+            }
+    return format.visible(str(row))
+
+
+@register.inclusion_tag("console/health.html", takes_context=True)
+def subscription_health(context: Any, subscription: Any) -> dict[str, Any]:
+    """Success rates from the stats, and failures among the NEWEST deliveries."""
+    user = context["request"].user
+    if subscription is None or not user.has_perm("sagas.view_saga"):
+        return {"may_see": False}
+    now = clock.now()
+    before, day = queries.of_subscription(subscription.pk, now - WEEK, now - DAY, now)
+    newest = newest_first(Choice(subscription_id=subscription.pk), 1, None, NEWEST)
+    delivered = [saga for saga in newest if saga.status == COMPLETED]
+    last = max(delivered, key=lambda saga: saga.updated_at, default=None)
+    # The stats know the last success only to the minute or the hour.
+    last_about = None if delivered else queries.last_success(subscription.pk)
+    failing = [saga for saga in newest if saga.status not in (COMPLETED, DEAD_LETTERED) and saga.final_error_code]
+    letters = DeadLetter.objects.filter(subscription=subscription.pk).order_by("-failed_at", "-id")
+    may_see_dead = user.has_perm("deadletters.view_deadletter")
+    return {
+        "may_see": True,
+        "unused": not newest and not (before + day)["attempts"],
+        "subscription": subscription,
+        "spans": [_span(_("last 24 hours"), day), _span(_("last 7 days"), before + day)],
+        "last_success": last,
+        "last_success_about": last_about,
+        "kept": format.duration(hub().figures_by_hour),
+        "failing": failing[:MOST_FAILURES],
+        "dead": letters.defer("payload_snapshot")[:MOST_FAILURES] if may_see_dead else [],
+        "dead_list": format.listing(DeadLetter, f"subscription={subscription.pk}"),
+    }
+
+
+def _span(title: str, summary: Summary) -> dict[str, Any]:
+    return {
+        "title": title,
+        "success": format.percent(summary.success_rate),
+        "attempts": format.number(summary["attempts"]),
+        "failed": format.number(summary.failed),
+        "dead": format.number(summary["dead_lettered"]),
+        "p95": format.milliseconds(summary.duration_ms(0.95)),
+    }
