@@ -13,8 +13,7 @@ from deadletters.models import DeadLetter
 from events import lookup
 from events.models import Event
 from jobs.models import Job
-from sagas import filters as choices
-from sagas.filters import Choice
+from sagas.filters import DeliveryFilter
 from sagas.models import Saga
 from sagas.transitions import WAITING
 
@@ -70,7 +69,7 @@ def of_event(event: Event, caller: Caller) -> tuple[list[Delivery], str | None]:
 
 def visible(sagas: Sequence[Saga], caller: Caller) -> list[Saga]:
     """Those that the caller may see."""
-    return Choice(source=caller.key.sees).keep(sagas)
+    return DeliveryFilter(source=caller.key.sees).matching(sagas)
 
 
 def described(sagas: Sequence[Saga]) -> list[Delivery]:
@@ -98,20 +97,20 @@ def described(sagas: Sequence[Saga]) -> list[Delivery]:
 def _page(caller: Caller, conditions: dict[str, Any], limit: int, cursor: str | None) -> dict[str, Any]:
     sealed_for = {**conditions, "sees": caller.key.sees}
     position = pagination.opened(LIST, sealed_for, cursor)
-    choice = _choice(caller, conditions)
+    delivery_filter = _filter(caller, conditions)
     # Found once and carried along in the cursor.
-    lowest, before = position if position else choices.bounds(choice)
+    lowest, before = position if position else delivery_filter.bounds()
     found = pagination.stretch(
-        lambda most: choices.newest_first(choice, lowest, before, most),
+        lambda count: delivery_filter.newest_first(lowest, before, count),
         limit,
-        None if choice.is_indexed else choice.keep,
+        None if delivery_filter.is_indexed else delivery_filter.matching,
     )
     following = pagination.seal(LIST, sealed_for, [lowest, found.last.id]) if found.last else None
     return {"items": described(found.rows), "next": following}
 
 
-def _choice(caller: Caller, conditions: dict[str, Any]) -> Choice:
-    return Choice(
+def _filter(caller: Caller, conditions: dict[str, Any]) -> DeliveryFilter:
+    return DeliveryFilter(
         status=conditions.get("status"),
         subscription_id=conditions.get("subscription"),
         event_ids=_event_ids(caller, conditions),

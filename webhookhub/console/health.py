@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from deadletters.models import DeadLetter
-from sagas.filters import Choice, newest_first
+from sagas.filters import DeliveryFilter
 from sagas.models import Saga
 from sagas.transitions import COMPLETED, DEAD_LETTERED
 from webhookhub.db import clock
@@ -38,7 +38,7 @@ class Health:
 def of(subscription_id: int) -> Health:
     now = clock.now()
     before, day = queries.of_subscription(subscription_id, now - WEEK, now - DAY, now)
-    newest = newest_first(Choice(subscription_id=subscription_id), 1, None, NEWEST)
+    newest = DeliveryFilter(subscription_id=subscription_id).newest_first(1, None, NEWEST)
     delivered = [saga for saga in newest if saga.status == COMPLETED]
     open_failures = [
         saga for saga in newest if saga.status not in (COMPLETED, DEAD_LETTERED) and saga.final_error_code is not None
