@@ -33,14 +33,14 @@ def fill(request: HttpRequest, subscription_id: Id) -> BackfillOut:
     if given.until is not None and given.until < given.since:
         raise problems.invalid("until", "lies before since")
     sealed_for = {"subscription": subscription_id, "since": given.since, "until": given.until}
-    position = pagination.opened(LIST, sealed_for, given.cursor)
+    position = pagination.read(LIST, sealed_for, given.cursor)
     # Without an end the first request's present moment is it, so that the requests come to one.
     until = given.until if position is None else datetime.fromisoformat(position[2])
     try:
         done = backfill(subscription_id, given.since, until, after=_position(position), limit=given.limit)
     except NotRoutable as error:
         raise Problem(409, f"{error}.") from None
-    following = pagination.seal(LIST, sealed_for, _sealed(done, done.after)) if done.after else None
+    following = pagination.sign(LIST, sealed_for, _sealed(done, done.after)) if done.after else None
     return BackfillOut(examined=done.examined, created=done.created, next=following)
 
 

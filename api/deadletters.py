@@ -69,13 +69,13 @@ def list_dead_letters(request: HttpRequest, filters: Query[DeadLetterFilters]) -
     conditions = filters.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
     chosen = _choice(caller, conditions)
     sealed_for = {**conditions, "sees": caller.key.sees}
-    after = _position(pagination.opened(LIST, sealed_for, filters.cursor))
-    found = pagination.stretch(
+    after = _position(pagination.read(LIST, sealed_for, filters.cursor))
+    found = pagination.page(
         lambda most: newest_first(chosen, after, most),
         filters.limit,
         None if chosen.is_indexed else chosen.keep,
     )
-    following = pagination.seal(LIST, sealed_for, _place(found.last)) if found.last else None
+    following = pagination.sign(LIST, sealed_for, _place(found.last)) if found.last else None
     return DeadLetters(items=described(found.rows), next=following)
 
 
@@ -102,7 +102,7 @@ def requeue_many(
     conditions = given.model_dump(include=CONDITIONS, exclude_none=True)
     chosen = _choice(caller, conditions)
     sealed_for = {**conditions, "sees": caller.key.sees}
-    after = _bookmark(pagination.opened(BULK, sealed_for, given.cursor))
+    after = _bookmark(pagination.read(BULK, sealed_for, given.cursor))
     if given.dry_run:
         preview = bulk_requeue.preview(chosen, after)
         return BulkRequeueOut(
@@ -116,7 +116,7 @@ def requeue_many(
         )
     except InvalidRequeue as error:
         raise _refused(error) from None
-    following = pagination.seal(BULK, sealed_for, _marked(outcome.after)) if outcome.after else None
+    following = pagination.sign(BULK, sealed_for, _marked(outcome.after)) if outcome.after else None
     # Of two who ask at the same moment each counts what is theirs.
     count = sum(result.is_delivered_now for result in outcome.requeued)
     return BulkRequeueOut(dry_run=False, count=count, more=outcome.after is not None, next=following, sample=[])

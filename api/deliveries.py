@@ -63,7 +63,7 @@ def show(request: HttpRequest, saga_id: Annotated[Number, Path()]) -> DeliveryWi
 
 def of_event(event: Event, caller: Caller) -> tuple[list[Delivery], str | None]:
     """The first page of an event's deliveries, and the cursor that leads on."""
-    page = _page(caller, {"event": event.uid}, pagination.MOST_LISTED, None)
+    page = _page(caller, {"event": event.uid}, pagination.MAX_LIMIT, None)
     return page["items"], page["next"]
 
 
@@ -96,16 +96,16 @@ def described(sagas: Sequence[Saga]) -> list[Delivery]:
 
 def _page(caller: Caller, conditions: dict[str, Any], limit: int, cursor: str | None) -> dict[str, Any]:
     sealed_for = {**conditions, "sees": caller.key.sees}
-    position = pagination.opened(LIST, sealed_for, cursor)
+    position = pagination.read(LIST, sealed_for, cursor)
     delivery_filter = _filter(caller, conditions)
     # Found once and carried along in the cursor.
     lowest, before = position if position else delivery_filter.bounds()
-    found = pagination.stretch(
+    found = pagination.page(
         lambda count: delivery_filter.newest_first(lowest, before, count),
         limit,
         None if delivery_filter.is_indexed else delivery_filter.matching,
     )
-    following = pagination.seal(LIST, sealed_for, [lowest, found.last.id]) if found.last else None
+    following = pagination.sign(LIST, sealed_for, [lowest, found.last.id]) if found.last else None
     return {"items": described(found.rows), "next": following}
 
 

@@ -44,12 +44,12 @@ NULLABLE = {"max_retry_limit", "base_delay"}
 def list_subscriptions(request: HttpRequest, filters: Query[SubscriptionFilters]) -> Subscriptions:
     pagination.require_known(request, SubscriptionFilters)
     conditions = filters.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
-    position = pagination.opened(LIST, conditions, filters.cursor)
+    position = pagination.read(LIST, conditions, filters.cursor)
     rows = Subscription.objects.filter(**conditions).order_by("id")
     if position is not None:
         rows = rows.filter(id__gt=position[0])
-    found = pagination.stretch(lambda most: rows[:most], filters.limit)
-    following = pagination.seal(LIST, conditions, [found.last.id]) if found.last else None
+    found = pagination.page(lambda most: rows[:most], filters.limit)
+    following = pagination.sign(LIST, conditions, [found.last.id]) if found.last else None
     return Subscriptions(items=[described(request, row) for row in found.rows], next=following)
 
 

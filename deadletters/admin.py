@@ -18,9 +18,9 @@ from django.utils.translation import gettext_lazy as _
 from events.models import Event
 from subscriptions.models import Subscription
 from webhookhub.console import format
-from webhookhub.console.exact_search import number
 from webhookhub.console.forms import query_in_utc
 from webhookhub.console.readonly import ReadOnlyAdmin
+from webhookhub.search_terms import parse_id
 
 from . import bulk_views, views
 from .filter_form import CODES, FilterForm
@@ -113,7 +113,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> DeadLetter | None:
         """With all that its page shows."""
         letters = self.get_queryset(request).select_related("saga", "event", "subscription", "requeue")
-        id = number(object_id)
+        id = parse_id(object_id)
         found: DeadLetter | None = letters.defer("event__payload").filter(pk=id).first() if id else None
         return found
 

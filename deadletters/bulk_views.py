@@ -23,9 +23,9 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from events.models import Event
-from webhookhub.console.exact_search import LARGEST_ID
 from webhookhub.console.reason_field import ReasonField
-from webhookhub.console.signed_state import TOO_OLD, TooOld
+from webhookhub.search_terms import MAX_ID
+from webhookhub.signed_state import EXPIRED, Expired
 
 from .filter_form import BEFORE, FilterForm
 from .filters import Position, position
@@ -54,7 +54,7 @@ class HowManyForm(forms.Form):
         widget=UnfoldAdminTextInputWidget(attrs={"inputmode": "numeric"}),
         help_text=_("The longest dead come first. What is left can be requeued afterwards."),
     )
-    behind = forms.IntegerField(required=False, min_value=1, max_value=LARGEST_ID, widget=forms.HiddenInput)
+    behind = forms.IntegerField(required=False, min_value=1, max_value=MAX_ID, widget=forms.HiddenInput)
 
     def start(self) -> Position | None:
         """Behind which dead letter to look."""
@@ -78,8 +78,8 @@ def view(request: HttpRequest) -> HttpResponse:
         return _ask(request, ReasonForm())
     try:
         run = Run.opened(request.POST.get("run", ""), request.user.pk)
-    except TooOld:
-        messages.error(request, TOO_OLD)
+    except Expired:
+        messages.error(request, EXPIRED)
         return HttpResponseRedirect(request.get_full_path())
     if run.reason:
         return _show(request, *run.go_on(request.user))

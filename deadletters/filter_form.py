@@ -11,10 +11,10 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from webhookhub.console import format
-from webhookhub.console.exact_search import LARGEST_ID
-from webhookhub.console.exact_search import error_code as known_code
 from webhookhub.console.forms import MomentField
 from webhookhub.egress.errors import MEANING
+from webhookhub.search_terms import MAX_ID
+from webhookhub.search_terms import parse_error_code as known_code
 
 from .filters import EVENT_TYPE, Choice, Position, newest_first, position
 from .models import DeadLetter, Requeue
@@ -36,7 +36,7 @@ def _number(label: Any, invalid: Any, too_large: Any) -> forms.IntegerField:
         label=label,
         required=False,
         min_value=1,
-        max_value=LARGEST_ID,
+        max_value=MAX_ID,
         widget=_text(inputmode="numeric"),
         error_messages={"invalid": invalid, "min_value": invalid, "max_value": too_large},
     )
@@ -80,7 +80,7 @@ class FilterForm(forms.Form):
     )
     q = forms.CharField(required=False, widget=forms.HiddenInput)
     # Where to look further back: of those that failed at the very moment `until`, the ones up to this number.
-    upto = forms.IntegerField(required=False, min_value=1, max_value=LARGEST_ID - 1, widget=forms.HiddenInput)
+    upto = forms.IntegerField(required=False, min_value=1, max_value=MAX_ID - 1, widget=forms.HiddenInput)
 
     def clean_error_code(self) -> str:
         """`HTTP_404` and `404` are what is stored as `http_404`."""

@@ -6,8 +6,8 @@ from django import forms
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from webhookhub.console.exact_search import number
 from webhookhub.console.reason_field import ReasonField
+from webhookhub.search_terms import parse_id
 
 MOST_AT_ONCE = 1000
 TOO_MANY = format_lazy(_("At most {number} dead letters can be requeued at once; choose fewer."), number=MOST_AT_ONCE)
@@ -28,7 +28,7 @@ class RequeueForm(forms.Form):
 
 def read_ids(text: str) -> list[int]:
     """The numbers of the chosen dead letters from `1,2,3`; ValidationError if it is anything else."""
-    numbers = [number(part) for part in text.split(",")]
+    numbers = [parse_id(part) for part in text.split(",")]
     ids = sorted({id for id in numbers if id is not None})
     if None in numbers:
         raise forms.ValidationError(_("The choice of dead letters cannot be read."))

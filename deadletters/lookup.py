@@ -8,8 +8,8 @@ from typing import NamedTuple
 from django.db import connection
 
 from events import lookup as events
-from webhookhub.console.exact_search import number
 from webhookhub.db import vendors
+from webhookhub.search_terms import parse_id
 
 from .models import DeadLetter
 
@@ -29,7 +29,7 @@ def find(term: str) -> Named:
     found = _newest_of(event_ids)
     more = len(found) > MOST_FOUND or len(event_ids) >= events.MOST_FOUND
     ids = set(found[:MOST_FOUND])
-    id = number(term)
+    id = parse_id(term)
     if id is not None:
         ids |= {id, *DeadLetter.objects.filter(saga_id=id).values_list("id", flat=True)}
     return Named(sorted(ids), more)

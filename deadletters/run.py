@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
 
-from webhookhub.console import signed_state
+from webhookhub import signed_state
 from webhookhub.ids import new_token
 
 from .bulk_requeue import told_of
@@ -47,11 +47,11 @@ class Run:
     def sealed(self, user: int | None) -> str:
         # Differences: of five thousand numbers that lie close together, little is left when compressed.
         steps = [after - before for before, after in pairwise((0, *self.ids))]
-        return signed_state.seal(KIND, user, {**self.__dict__, "ids": steps, "choice": self.choice.as_facts()})
+        return signed_state.sign({**self.__dict__, "ids": steps, "choice": self.choice.as_facts()}, KIND, user)
 
     @classmethod
     def opened(cls, text: str, user: int | None) -> Run:
-        given: dict[str, Any] = signed_state.opened(KIND, user, text)
+        given: dict[str, Any] = signed_state.read(text, KIND, user, max_age=signed_state.MAX_PAGE_AGE)
         return cls(
             **{**given, "ids": tuple(accumulate(given["ids"])), "choice": Choice.from_facts(given["choice"])},
         )

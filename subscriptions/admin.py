@@ -17,10 +17,10 @@ from webhookhub.auditlog.admin import MAY_READ, Trailed
 from webhookhub.auditlog.context import because
 from webhookhub.auditlog.record import record
 from webhookhub.console.base import ModelAdmin
-from webhookhub.console.exact_search import host
 from webhookhub.console.format import NOTHING
 from webhookhub.console.lists import BoundedList, BoundedPaginator
 from webhookhub.console.moments import with_moments
+from webhookhub.search_terms import parse_host
 
 from . import audit, secrets, views
 from .forms import SubscriptionForm
@@ -109,7 +109,7 @@ class SubscriptionAdmin(Trailed, ModelAdmin):  # type: ignore[type-arg]
         searched = queryset.annotate(searched_address=WITHOUT_QUERY)
         found, may_repeat = super().get_search_results(request, searched, search_term)
         # Stored as xn--…; in a description the name stands as it was typed.
-        if not search_term.isascii() and "xn--" in (named := host(search_term.strip())):
+        if not search_term.isascii() and "xn--" in (named := parse_host(search_term.strip())):
             found = found | searched.filter(searched_address__contains=named)
         return found, may_repeat
 

@@ -128,10 +128,9 @@ MAY_USE_UI = {
     "api/urls.py",  # error pages for browsers
     "webhookhub/settings.py",
     # To be moved out of the domain code.
-    *("api/management/commands/api_key.py", "deadletters/management/commands/requeue_dead_letters.py"),
     *(
         f"deadletters/{name}.py"
-        for name in ("bulk_views", "filter_form", "filters", "listing", "lookup", "recipients", "run")
+        for name in ("bulk_views", "filter_form", "filters", "listing", "recipients", "run")
     ),
     *(f"workflows/{name}.py" for name in ("action_views", "errors", "lists")),
     "webhookhub/auditlog/render.py",

@@ -25,8 +25,8 @@ from deadletters.run import Run
 from sagas.models import Saga
 from tests.factories import SagaFactory
 from tests.support import rows
+from webhookhub import signed_state
 from webhookhub.auditlog.models import Entry
-from webhookhub.console import signed_state
 from webhookhub.db import clock
 from webhookhub.terminal import Operator
 
@@ -552,13 +552,13 @@ def test_a_page_that_has_lain_open_for_too_long_is_begun_again_with_the_same_fil
     rows.dead_letter("other")
     given = {"error_code": "timeout", "limit": 5}
     asked = sealed_in(requeuer.get(page_of(given)).content.decode())
-    monkeypatch.setattr(signed_state, "PATIENCE", timedelta(seconds=-1))
+    monkeypatch.setattr(signed_state, "MAX_PAGE_AGE", timedelta(seconds=-1))
 
     answer = requeuer.post(page_of(given), {"run": asked, "reason": "r"}, follow=True)
 
     page = answer.content.decode()
     assert answer.redirect_chain == [(page_of(given), 302)]
-    assert "had lain open for too long" in page
+    assert "was open for too long" in page
     assert "<strong>2</strong> dead letters match" in page
     assert not Requeue.objects.exists()
 

@@ -15,8 +15,9 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.console import format
-from webhookhub.console.exact_search import ExactSearch, number
 from webhookhub.console.readonly import ReadOnlyAdmin
+from webhookhub.console.search_fields import ExactSearch
+from webhookhub.search_terms import parse_id
 
 from . import objects
 from .actions import ACTIONS
@@ -68,7 +69,7 @@ class EntryAdmin(ExactSearch, ReadOnlyAdmin):
     def find(self, term: str) -> Iterable[int]:
         newest = Entry.objects.order_by("-pk").values_list("pk", flat=True)
         found = set(newest.filter(actor=term)[:MOST_FOUND])
-        id = number(term)
+        id = parse_id(term)
         if id is not None:
             found |= set(newest.filter(object_type__in=KINDS, object_id=id)[:MOST_FOUND])
         return found
@@ -127,7 +128,7 @@ class Trailed(Base):
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         """Of one object, to those who may read the trail."""
-        id = number(object_id)
+        id = parse_id(object_id)
         if not request.user.has_perm(MAY_READ) or id is None:
             raise PermissionDenied
         return HttpResponseRedirect(format.listing(Entry, f"object_type={self.opts.model_name}&object_id={id}"))

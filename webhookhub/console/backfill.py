@@ -21,8 +21,9 @@ from django.utils.translation import gettext_lazy
 
 from events.backfill import NotRoutable, Position, backfill
 from subscriptions.models import Subscription
+from webhookhub import signed_state
 from webhookhub.auditlog.context import because
-from webhookhub.console import format, signed_state
+from webhookhub.console import format
 from webhookhub.console.forms import MomentField
 from webhookhub.console.reason_field import ReasonField
 from webhookhub.db import clock
@@ -67,11 +68,11 @@ class Run:
     def sealed(self, user: int | None) -> str:
         after = self.after and [self.after.created_at.isoformat(), self.after.id]
         times = {"since": self.since.isoformat(), "until": self.until.isoformat()}
-        return signed_state.seal(KIND, user, {**self.__dict__, **times, "after": after})
+        return signed_state.sign({**self.__dict__, **times, "after": after}, KIND, user)
 
     @classmethod
     def opened(cls, text: str, subscription: int, user: int | None) -> Run:
-        given = signed_state.opened(KIND, user, text)
+        given = signed_state.read(text, KIND, user, max_age=signed_state.MAX_PAGE_AGE)
         if given["subscription"] != subscription:
             raise PermissionDenied
         times = {name: datetime.fromisoformat(given[name]) for name in ("since", "until")}
@@ -88,8 +89,8 @@ def view(request: HttpRequest, number: int) -> HttpResponse:
     if "run" in request.POST:
         try:
             run = Run.opened(request.POST["run"], number, request.user.pk)
-        except signed_state.TooOld:
-            messages.error(request, signed_state.TOO_OLD)
+        except signed_state.Expired:
+            messages.error(request, signed_state.EXPIRED)
             return HttpResponseRedirect(request.path)
         return _go_on(request, subscription, run)
     form = BackfillForm(request.POST)

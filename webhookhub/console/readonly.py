@@ -14,8 +14,9 @@ from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
+from webhookhub.search_terms import parse_id
+
 from .base import ModelAdmin
-from .exact_search import number
 from .format import NOTHING
 from .lists import BoundedPaginator, NewestFirst
 from .moments import with_moments
@@ -55,7 +56,7 @@ class ReadOnlyAdmin(ReadOnly, ModelAdmin):  # type: ignore[type-arg]
         return NewestFirst
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
-        return value in self.words.get(lookup, ()) or (lookup in self.references and number(value) is not None)
+        return value in self.words.get(lookup, ()) or (lookup in self.references and parse_id(value) is not None)
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         return with_moments(self.model, super().get_list_display(request))
@@ -71,6 +72,6 @@ class ReadOnlyAdmin(ReadOnly, ModelAdmin):  # type: ignore[type-arg]
             # Django takes an action that the user may not run for none at all; a forged request is to be refused.
             if set(request.POST.getlist("action")) - {"", *self.get_actions(request)}:
                 raise PermissionDenied
-            if any(number(chosen) is None for chosen in request.POST.getlist(ACTION_CHECKBOX_NAME)):
+            if any(parse_id(chosen) is None for chosen in request.POST.getlist(ACTION_CHECKBOX_NAME)):
                 raise BadRequest(_("A chosen row's number is not a number."))
         return super().changelist_view(request, extra_context)

@@ -15,7 +15,7 @@ from events import lookup
 from events.models import Event
 from sagas.models import Saga
 from subscriptions.models import Subscription
-from webhookhub.console.exact_search import error_code, host, number
+from webhookhub.search_terms import parse_error_code, parse_host, parse_id
 from workflows import lookup as lookup_of_workflows
 from workflows.models import Instance
 
@@ -46,7 +46,7 @@ def find(term: str, user: Any) -> Found:
     if not term or len(term) > LONGEST or "\0" in term:
         return found
     may = user.has_perm
-    code = error_code(term)
+    code = parse_error_code(term)
     if code and may("deadletters.view_deadletter"):
         found.letters = _letters(code)
     named = host_of(term)
@@ -56,7 +56,7 @@ def find(term: str, user: Any) -> Found:
     if may("events.view_event"):
         found.events = _events(event_ids)
     if may("sagas.view_saga"):
-        found.deliveries = _deliveries(event_ids, number(term))
+        found.deliveries = _deliveries(event_ids, parse_id(term))
     if may("workflows.view_instance"):
         found.workflows = lookup_of_workflows.find(term, lookup_of_workflows.types_in_use(), MOST)
     return found
@@ -64,7 +64,7 @@ def find(term: str, user: Any) -> Found:
 
 def host_of(term: str) -> str | None:
     """The whole host that a term names, as it is stored."""
-    named = host(term)
+    named = parse_host(term)
     return named if HOST.fullmatch(named) else None
 
 

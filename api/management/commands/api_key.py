@@ -8,8 +8,8 @@ from django.db.models import QuerySet
 from api import keys
 from api.models import ApiKey
 from api.scopes import SCOPES
-from webhookhub.console.exact_search import number
 from webhookhub.db import clock
+from webhookhub.search_terms import parse_id
 from webhookhub.terminal import EXAMPLE, Operator, moment, whole_number
 
 LISTED = 1000
@@ -102,7 +102,7 @@ def _found(text: str) -> ApiKey | None:
 def _expiry(text: str | None) -> datetime | None:
     if text is None or not (text.isascii() and text.isdigit()):
         return moment("--expires", text)
-    days = number(text)
+    days = parse_id(text)
     if days is None or days > MOST_DAYS:
         raise CommandError(f"--expires: give at most {MOST_DAYS} days, or a time such as {EXAMPLE}, or leave it out.")
     return clock.now() + timedelta(days=days)

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from deadletters.bulk_requeue import MOST_AT_ONCE, Outcome, Preview, preview, requeue_matching
 from deadletters.filters import ERROR_CODE, EVENT_TYPE, Choice
 from deadletters.requeue import InvalidRequeue
-from webhookhub.console.exact_search import LARGEST_ID
+from webhookhub.search_terms import MAX_ID
 from webhookhub.terminal import EXAMPLE, Operator, moment, progress, whole_number
 
 USUALLY = 1000
@@ -27,7 +27,7 @@ class Command(BaseCommand):
             help="those that failed with this, such as http_500 or timeout",
         )
         parser.add_argument(
-            "--subscription", type=whole_number(LARGEST_ID), metavar="N", help="those of this subscription"
+            "--subscription", type=whole_number(MAX_ID), metavar="N", help="those of this subscription"
         )
         parser.add_argument(
             "--event-type",
