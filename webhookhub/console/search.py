@@ -95,7 +95,7 @@ def _subscriptions(host: str) -> list[Subscription]:
 
 
 def _letters(code: str) -> list[DeadLetter]:
-    letters = filters.newest_first(filters.Choice(error_code=code), None, MOST)
+    letters = filters.DeadLetterFilter(error_code=code).newest_first(None, MOST)
     known = Subscription.objects.only("id", "callback_url", "event_type").in_bulk({x.subscription_id for x in letters})
     for letter in letters:
         letter.subscription = known[letter.subscription_id]

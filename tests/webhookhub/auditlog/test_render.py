@@ -16,7 +16,7 @@ from django.utils import timezone, translation
 
 from api import keys
 from deadletters.bulk_requeue import requeue_matching
-from deadletters.filters import Choice
+from deadletters.filters import DeadLetterFilter
 from deadletters.requeue import requeue
 from events.backfill import backfill
 from subscriptions import secrets, services
@@ -37,7 +37,9 @@ def do_many_things() -> None:
     requeue([one.pk, two.pk], by=Operator(), reason="r")
     everything: Any = {"subscription_id": three.subscription_id, "event_type": "order.created", "source": "three"}
     everything |= {"since": clock.now() - timedelta(hours=1), "until": clock.now() + timedelta(hours=1)}
-    requeue_matching(Choice(error_code="three", **everything), by=Operator(), reason="r", limit=5, part=1)
+    requeue_matching(
+        DeadLetterFilter(error_code="three", **everything), by=Operator(), reason="r", limit=5, part="part 1"
+    )
     given: dict[str, Any] = {"event_type": "order.created", "callback_url": "https://127.0.0.1:8443/hook"}
     subscription = services.create(given)
     services.change(

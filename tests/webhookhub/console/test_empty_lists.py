@@ -17,7 +17,7 @@ YET = {
     "events_event": "No event has arrived yet. Producers send them to the API with an API key",
     "jobs_job": "Nothing has been sent yet. Each try to deliver something is listed here",
     SUBSCRIPTIONS: "There are no subscriptions yet. Whoever may add them has to add one",
-    "deadletters_deadletter": "There are no dead letters: every delivery has come through or is under way.",
+    "deadletters_deadletter": "There are no dead letters: every delivery has completed or is in progress.",
     "webhookhub_process": "No process is running. Start the whole hub with manage.py run_hub",
 }
 MATCHES = {
