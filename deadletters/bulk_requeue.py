@@ -102,7 +102,7 @@ def requeue_matching(
         return BulkResult([], 0, selection.next)
     with translation.override("en"):
         name = letter_filter.describe(lambda time: f"{time.astimezone(UTC).replace(tzinfo=None)} (UTC)")
-    details = {"choice": letter_filter.as_json(), "limit": limit, **({"part": part} if part else {})}
+    details = {"filter": letter_filter.as_json(), "limit": limit, **({"part": part} if part else {})}
     entry = AuditEntry(actions.REQUEUE_MATCHING, f"{name} ({part})" if part else name, details)
     ids = [letter.id for letter in selection.letters]
     results, new = perform(ids, by=by, reason=reason, entry=entry, token=token, progress=progress)

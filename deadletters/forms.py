@@ -33,14 +33,15 @@ def _text(**attributes: str) -> Any:
     return UnfoldAdminTextInputWidget(attrs={"spellcheck": "false", "autocomplete": "off", **attributes})
 
 
-def _id(label: Any, invalid: Any, too_large: Any) -> forms.IntegerField:
+def _id(label: Any) -> forms.IntegerField:
+    invalid = _("Enter a whole number, such as 12.")
     return forms.IntegerField(
         label=label,
         required=False,
         min_value=1,
         max_value=MAX_ID,
         widget=_text(inputmode="numeric"),
-        error_messages={"invalid": invalid, "min_value": invalid, "max_value": too_large},
+        error_messages={"invalid": invalid, "min_value": invalid, "max_value": _("This number is too large.")},
     )
 
 
@@ -50,11 +51,7 @@ class FilterForm(forms.Form):
     error_code = forms.CharField(
         label=_("Error code"), required=False, max_length=100, widget=_text(list="hub-error-codes")
     )
-    subscription = _id(
-        _("Subscription number"),
-        _("A subscription's number is a whole number, such as 12."),
-        _("There is no subscription with this number."),
-    )
+    subscription = _id(_("Subscription number"))
     event_type = forms.RegexField(
         EVENT_TYPE,
         label=_("Event type"),
@@ -70,16 +67,8 @@ class FilterForm(forms.Form):
         choices=[("", _("Any")), (NO, _("No")), (YES, _("Yes"))],
         widget=UnfoldAdminSelectWidget,
     )
-    event = _id(
-        _("Event number"),
-        _("An event's number is a whole number, such as 12."),
-        _("There is no event with this number."),
-    )
-    saga = _id(
-        _("Delivery number"),
-        _("A delivery's number is a whole number, such as 12."),
-        _("There is no delivery with this number."),
-    )
+    event = _id(_("Event number"))
+    saga = _id(_("Delivery number"))
     q = forms.CharField(required=False, widget=forms.HiddenInput)
     # With `until`, the position to continue from: of the dead letters that failed at that time, only lower ids follow.
     before_id = forms.IntegerField(required=False, min_value=1, max_value=MAX_ID, widget=forms.HiddenInput)

@@ -89,7 +89,7 @@ def test_the_audit_log_has_the_filter_and_the_search(requeuer: Client):
     assert requeued_ids() == {wanted.pk}
     entry = Entry.objects.get(action="deadletter.requeue_matching")
     assert entry.object_name == f"delivery {wanted.saga_id}, search basket-77"
-    assert json.loads(entry.details)["choice"] == {"saga_id": wanted.saga_id, "search": "basket-77"}
+    assert json.loads(entry.details)["filter"] == {"saga_id": wanted.saga_id, "search": "basket-77"}
 
 
 def test_a_portion_that_is_sent_twice_requeues_nothing_twice(requeuer: Client, monkeypatch: pytest.MonkeyPatch):

@@ -92,11 +92,11 @@ def test_the_list_and_the_bulk_requeue_find_an_error_code_by_its_status(requeuer
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ({"subscription": "x"}, "whole number"),
-        ({"subscription": "0"}, "whole number, such as 12"),
-        ({"subscription": "9" * 20}, "There is no subscription with this number."),
-        ({"event": "x"}, "An event's number is a whole number, such as 12"),
-        ({"saga": "9" * 20}, "There is no delivery with this number."),
+        ({"subscription": "x"}, "Enter a whole number"),
+        ({"subscription": "0"}, "Enter a whole number, such as 12"),
+        ({"subscription": "9" * 20}, "This number is too large."),
+        ({"event": "x"}, "Enter a whole number, such as 12"),
+        ({"saga": "9" * 20}, "This number is too large."),
         ({"event_type": "a b"}, "letters, digits, dots"),
         ({"since": "yesterday"}, "Write the time as"),
         ({"since": "2026-02-02 00:00", "until": "2026-01-01 00:00"}, "is before"),

@@ -118,7 +118,7 @@ def test_a_requeue_by_filter_is_one_entry_that_says_the_filter():
     entry, details = told(actions.REQUEUE_MATCHING)
     assert entry.object_name == "error one"
     assert details == {
-        "choice": {"error_code": "one"},
+        "filter": {"error_code": "one"},
         "limit": 10,
         "requeued": 1,
         "dead_letters": [letters[0].pk],
@@ -152,7 +152,7 @@ def test_all_that_match_in_the_console_are_one_entry_however_often_the_page_is_s
         "mended",
     )
     assert details == {
-        "choice": {"event_type": "order.created"},
+        "filter": {"event_type": "order.created"},
         "limit": 3,
         "requeued": 3,
         "dead_letters": ids[:3],

@@ -81,7 +81,7 @@ def test_whatever_is_told_has_words():
 
 def test_details_read_as_sentences_do():
     told = {
-        "choice": {"error_code": "timeout"},
+        "filter": {"error_code": "timeout"},
         "requeued": 2,
         "dead_letters": [4, 5],
         "is_staff": {"from": False, "to": True},
