@@ -1,11 +1,10 @@
-"""Dead letters: looking at them, and having them delivered anew."""
+"""Dead letters: list, show and requeue."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated, Any
 
 from django.db.models import Prefetch, prefetch_related_objects
@@ -13,8 +12,8 @@ from django.http import HttpRequest
 from ninja import Header, Path, Query, Router
 
 from deadletters import bulk_requeue
-from deadletters.bulk_requeue import Bookmark
-from deadletters.filters import Choice, Position, newest_first, position
+from deadletters.bulk_requeue import Cursor
+from deadletters.filters import DeadLetterFilter, Position
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import InvalidRequeue, requeue
 from events.models import Event
@@ -43,7 +42,7 @@ CONDITIONS = {"error_code", "subscription", "event_type", "since", "until"}
 
 
 class Program:
-    """A key as somebody who asks for a requeue; what it is called is kept with the dead letter."""
+    """An API key as the requester of a requeue."""
 
     def __init__(self, key: ApiKey) -> None:
         self._key = key
@@ -59,67 +58,71 @@ class Program:
     "",
     auth=ApiKeyAuth(READ),
     response=DeadLetters,
-    summary="Dead letters, the latest failures first",
+    summary="Dead letters, latest failure first",
     openapi_extra=problems.documented(),
 )
 def list_dead_letters(request: HttpRequest, filters: Query[DeadLetterFilters]) -> DeadLetters:
-    """A page may hold fewer than `limit`, or none, and still have a `next`: it ends when `next` is null."""
+    """A page may have fewer items than `limit`, or none, and still a `next`. The list ends when `next` is null."""
     pagination.require_known(request, DeadLetterFilters)
     caller = caller_of(request)
     conditions = filters.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
-    chosen = _choice(caller, conditions)
-    sealed_for = {**conditions, "sees": caller.key.sees}
-    after = _position(pagination.opened(LIST, sealed_for, filters.cursor))
-    found = pagination.stretch(
-        lambda most: newest_first(chosen, after, most),
+    letter_filter = _filter(caller, conditions)
+    signed_for = {**conditions, "sees": caller.key.sees}
+    cursor = pagination.read(LIST, signed_for, filters.cursor)
+    after = Position.from_json(cursor) if cursor else None
+    page = pagination.page(
+        lambda count: letter_filter.newest_first(after, count),
         filters.limit,
-        None if chosen.is_indexed else chosen.keep,
+        None if letter_filter.is_indexed else letter_filter.matching,
     )
-    following = pagination.seal(LIST, sealed_for, _place(found.last)) if found.last else None
-    return DeadLetters(items=described(found.rows), next=following)
+    following = pagination.sign(LIST, signed_for, Position.of(page.last).as_json()) if page.last else None
+    return DeadLetters(items=described(page.rows), next=following)
 
 
 @router.post(
     "/requeue",
     auth=ApiKeyAuth(REQUEUE),
     response=BulkRequeueOut,
-    summary="Requeue many, by what they have in common",
+    summary="Requeue all that match a filter",
     openapi_extra=problems.documented(411, 413, 415) | parsing.documented(BulkRequeueIn),
 )
 def requeue_many(
     request: HttpRequest,
     idempotency_key: str | None = Header(  # type: ignore[type-arg]
-        None, alias="Idempotency-Key", max_length=200, description="Makes the same request again the same request."
+        None, alias="Idempotency-Key", max_length=200, description="Makes a repeated request safe."
     ),
 ) -> BulkRequeueOut:
-    """Those that were requeued before are passed over: the same request again goes on with what is left.
+    """Dead letters that were requeued before are skipped, so the same request again continues with the rest.
 
-    Not so under the same `Idempotency-Key`: then it takes what it took the first time, and nothing else.
+    With the same `Idempotency-Key` it requeues what it requeued the first time, and nothing else.
     """
     caller = caller_of(request)
-    given = parsing.read(request, BulkRequeueIn)
-    token = _token(caller.key, idempotency_key, given)
-    conditions = given.model_dump(include=CONDITIONS, exclude_none=True)
-    chosen = _choice(caller, conditions)
-    sealed_for = {**conditions, "sees": caller.key.sees}
-    after = _bookmark(pagination.opened(BULK, sealed_for, given.cursor))
-    if given.dry_run:
-        preview = bulk_requeue.preview(chosen, after)
+    body = parsing.read(request, BulkRequeueIn)
+    token = _token(caller.key, idempotency_key, body)
+    conditions = body.model_dump(include=CONDITIONS, exclude_none=True)
+    letter_filter = _filter(caller, conditions)
+    signed_for = {**conditions, "sees": caller.key.sees}
+    position = pagination.read(BULK, signed_for, body.cursor)
+    cursor = Cursor.from_json(position) if position else None
+    if body.dry_run:
+        selection = bulk_requeue.preview(letter_filter, cursor)
         return BulkRequeueOut(
-            dry_run=True, count=preview.count, more=preview.more, next=None, sample=described(preview.sample)
+            dry_run=True,
+            count=len(selection.letters),
+            more=selection.next is not None,
+            next=None,
+            sample=described(selection.letters[: bulk_requeue.SAMPLE]),
         )
-    if given.reason is None:
-        raise problems.invalid("reason", "is missing; say why these are to be delivered anew")
+    if body.reason is None:
+        raise problems.invalid("reason", "is required unless dry_run is true")
     try:
-        outcome = bulk_requeue.requeue_matching(
-            chosen, by=Program(caller.key), reason=given.reason, limit=given.limit, after=after, token=token
+        result = bulk_requeue.requeue_matching(
+            letter_filter, by=Program(caller.key), reason=body.reason, limit=body.limit, cursor=cursor, token=token
         )
     except InvalidRequeue as error:
         raise _refused(error) from None
-    following = pagination.seal(BULK, sealed_for, _marked(outcome.after)) if outcome.after else None
-    # Of two who ask at the same moment each counts what is theirs.
-    count = sum(result.is_delivered_now for result in outcome.requeued)
-    return BulkRequeueOut(dry_run=False, count=count, more=outcome.after is not None, next=following, sample=[])
+    following = pagination.sign(BULK, signed_for, result.next.as_json()) if result.next else None
+    return BulkRequeueOut(dry_run=False, count=result.count, more=result.next is not None, next=following, sample=[])
 
 
 @router.get(
@@ -143,12 +146,12 @@ def show(request: HttpRequest, dead_letter_id: Annotated[Number, Path()]) -> Dea
     openapi_extra=problems.documented(404, 411, 413, 415) | parsing.documented(RequeueIn),
 )
 def requeue_one(request: HttpRequest, dead_letter_id: Annotated[Number, Path()]) -> RequeueOut:
-    """A new delivery with all its attempts; what has failed stays on record. Asked again, it says which it was."""
+    """Create a new delivery with all its attempts. A repeated request returns the same delivery."""
     caller = caller_of(request)
-    given = parsing.read(request, RequeueIn)
+    body = parsing.read(request, RequeueIn)
     letter = _visible(caller, dead_letter_id)
     try:
-        [result] = requeue([letter.id], by=Program(caller.key), reason=given.reason)
+        [result] = requeue([letter.id], by=Program(caller.key), reason=body.reason)
     except InvalidRequeue as error:
         raise _refused(error) from None
     return RequeueOut(
@@ -178,15 +181,15 @@ def _described(letter: DeadLetter, request: Requeue | None) -> DeadLetterOut:
     )
 
 
-def _visible(caller: Caller, number: int) -> DeadLetter:
-    letter = DeadLetter.objects.filter(id=number).first()
-    if letter is None or not Choice(source=caller.key.sees).keep([letter]):
+def _visible(caller: Caller, pk: int) -> DeadLetter:
+    letter = DeadLetter.objects.filter(id=pk).first()
+    if letter is None or not DeadLetterFilter(source=caller.key.sees).matching([letter]):
         raise problems.not_found("There is no such dead letter.")
     return letter
 
 
-def _choice(caller: Caller, conditions: dict[str, Any]) -> Choice:
-    return Choice(
+def _filter(caller: Caller, conditions: dict[str, Any]) -> DeadLetterFilter:
+    return DeadLetterFilter(
         error_code=conditions.get("error_code"),
         subscription_id=conditions.get("subscription"),
         event_type=conditions.get("event_type"),
@@ -196,34 +199,13 @@ def _choice(caller: Caller, conditions: dict[str, Any]) -> Choice:
     )
 
 
-def _token(key: ApiKey, idempotency_key: str | None, given: BulkRequeueIn) -> str | None:
-    """One for each request that a program tells from its others by a key."""
+def _token(key: ApiKey, idempotency_key: str | None, body: BulkRequeueIn) -> str | None:
+    """The same for the same request with the same key; None without a key."""
     if parsing.not_blank(idempotency_key) is None:
         return None
-    text = json.dumps([key.key_id, idempotency_key, given.model_dump(mode="json")], sort_keys=True)
+    text = json.dumps([key.key_id, idempotency_key, body.model_dump(mode="json")], sort_keys=True)
     return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:TOKEN_LENGTH]
 
 
 def _refused(error: InvalidRequeue) -> problems.Problem:
     return problems.invalid("reason", str(error).removeprefix("reason "))
-
-
-def _place(letter: DeadLetter) -> list[Any]:
-    return _sealed(position(letter))
-
-
-def _sealed(position: Position) -> list[Any]:
-    return [position.failed_at.isoformat(), position.id]
-
-
-def _position(sealed: list[Any] | None) -> Position | None:
-    return None if sealed is None else Position(datetime.fromisoformat(sealed[0]), sealed[1])
-
-
-def _marked(bookmark: Bookmark) -> list[Any]:
-    return [*_sealed(bookmark.after), bookmark.highest]
-
-
-def _bookmark(sealed: list[Any] | None) -> Bookmark | None:
-    position = _position(sealed)
-    return None if sealed is None or position is None else Bookmark(position, sealed[2])

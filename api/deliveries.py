@@ -13,8 +13,7 @@ from deadletters.models import DeadLetter
 from events import lookup
 from events.models import Event
 from jobs.models import Job
-from sagas import filters as choices
-from sagas.filters import Choice
+from sagas.filters import DeliveryFilter
 from sagas.models import Saga
 from sagas.transitions import WAITING
 
@@ -63,14 +62,14 @@ def show(request: HttpRequest, saga_id: Annotated[Number, Path()]) -> DeliveryWi
 
 
 def of_event(event: Event, caller: Caller) -> tuple[list[Delivery], str | None]:
-    """The first page of an event's deliveries, and the cursor of the next page."""
-    page = _page(caller, {"event": event.uid}, pagination.MOST_LISTED, None)
+    """The first page of an event's deliveries, and the cursor that leads on."""
+    page = _page(caller, {"event": event.uid}, pagination.MAX_LIMIT, None)
     return page["items"], page["next"]
 
 
 def visible(sagas: Sequence[Saga], caller: Caller) -> list[Saga]:
-    """The deliveries that the caller may see."""
-    return Choice(source=caller.key.sees).keep(sagas)
+    """Those that the caller may see."""
+    return DeliveryFilter(source=caller.key.sees).matching(sagas)
 
 
 def described(sagas: Sequence[Saga]) -> list[Delivery]:
@@ -97,21 +96,21 @@ def described(sagas: Sequence[Saga]) -> list[Delivery]:
 
 def _page(caller: Caller, conditions: dict[str, Any], limit: int, cursor: str | None) -> dict[str, Any]:
     sealed_for = {**conditions, "sees": caller.key.sees}
-    position = pagination.opened(LIST, sealed_for, cursor)
-    choice = _choice(caller, conditions)
-    # Computed for the first page and kept in the cursor.
-    lowest, before = position if position else choices.bounds(choice)
-    found = pagination.stretch(
-        lambda most: choices.newest_first(choice, lowest, before, most),
+    position = pagination.read(LIST, sealed_for, cursor)
+    delivery_filter = _filter(caller, conditions)
+    # Found once and carried along in the cursor.
+    lowest, before = position if position else delivery_filter.bounds()
+    found = pagination.page(
+        lambda count: delivery_filter.newest_first(lowest, before, count),
         limit,
-        None if choice.is_indexed else choice.keep,
+        None if delivery_filter.is_indexed else delivery_filter.matching,
     )
-    following = pagination.seal(LIST, sealed_for, [lowest, found.last.id]) if found.last else None
+    following = pagination.sign(LIST, sealed_for, [lowest, found.last.id]) if found.last else None
     return {"items": described(found.rows), "next": following}
 
 
-def _choice(caller: Caller, conditions: dict[str, Any]) -> Choice:
-    return Choice(
+def _filter(caller: Caller, conditions: dict[str, Any]) -> DeliveryFilter:
+    return DeliveryFilter(
         status=conditions.get("status"),
         subscription_id=conditions.get("subscription"),
         event_ids=_event_ids(caller, conditions),

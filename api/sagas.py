@@ -80,17 +80,17 @@ def stuck(request: HttpRequest, filters: Query[StuckFilters]) -> StuckSagas:
     """Those that will time out first come first, each with what it waits for and what stands in its way."""
     pagination.require_known(request, StuckFilters)
     conditions = {"quiet_seconds": filters.quiet_seconds}
-    position = pagination.opened(STUCK, conditions, filters.cursor)
+    position = pagination.read(STUCK, conditions, filters.cursor)
     after = None if position is None else (datetime.fromisoformat(position[0]), int(position[1]))
     quiet_since = clock.now() - timedelta(seconds=filters.quiet_seconds)
-    found = pagination.stretch(
+    found = pagination.page(
         lambda most: choices.soonest_due(after, most),
         filters.limit,
         lambda rows: [row for row in rows if row.updated_at <= quiet_since],
     )
     following = None
     if found.last and found.last.deadline:
-        following = pagination.seal(STUCK, conditions, [found.last.deadline.isoformat(), found.last.id])
+        following = pagination.sign(STUCK, conditions, [found.last.deadline.isoformat(), found.last.id])
     rows = Instance.objects.in_bulk([row.id for row in found.rows])
     return StuckSagas(items=_stuck([rows[row.id] for row in found.rows]), next=following)
 
@@ -108,12 +108,12 @@ def of_aggregate(
     """Of an order, for instance: its submission, and perhaps its cancellation."""
     pagination.require_known(request, pagination.PageRequest)
     conditions = {"aggregate_id": aggregate_id}
-    position = pagination.opened(AGGREGATE, conditions, page.cursor)
+    position = pagination.read(AGGREGATE, conditions, page.cursor)
     rows = Instance.objects.filter(aggregate_id=aggregate_id).order_by("-id")
     if position is not None:
         rows = rows.filter(id__lt=position[0])
-    found = pagination.stretch(lambda most: rows[:most], page.limit)
-    following = pagination.seal(AGGREGATE, conditions, [found.last.id]) if found.last else None
+    found = pagination.page(lambda most: rows[:most], page.limit)
+    following = pagination.sign(AGGREGATE, conditions, [found.last.id]) if found.last else None
     return Sagas(items=[described(row) for row in found.rows], next=following)
 
 
@@ -134,12 +134,12 @@ def show_timeline(request: HttpRequest, saga_id: UUID, page: Query[TimelineReque
     pagination.require_known(request, TimelineRequest)
     instance = found_or_problem(saga_id)
     conditions = {"saga": saga_id}
-    position = pagination.opened(TIMELINE, conditions, page.cursor)
+    position = pagination.read(TIMELINE, conditions, page.cursor)
     after = None if position is None else (datetime.fromisoformat(position[0]), int(position[1]))
-    found = pagination.stretch(lambda most: timeline.facts_of(instance, after, most), page.limit)
+    found = pagination.page(lambda most: timeline.facts_of(instance, after, most), page.limit)
     following = None
     if found.last:
-        following = pagination.seal(TIMELINE, conditions, [found.last.occurred_at.isoformat(), found.last.id])
+        following = pagination.sign(TIMELINE, conditions, [found.last.occurred_at.isoformat(), found.last.id])
     return TimelineOut(items=[_fact(entry) for entry in timeline.entries(found.rows)], next=following)
 
 
@@ -200,16 +200,16 @@ def _require_known(saga_type: str, step: str | None) -> None:
 
 
 def _page(name: str, conditions: dict[str, Any], limit: int, cursor: str | None) -> Sagas:
-    position = pagination.opened(name, conditions, cursor)
+    position = pagination.read(name, conditions, cursor)
     choice = Choice(**conditions)
     # Found once and carried along in the cursor.
     lowest, before = position if position else choices.bounds(choice)
-    found = pagination.stretch(
+    found = pagination.page(
         lambda most: choices.newest_first(choice, lowest, before, most),
         limit,
         None if choice.is_indexed else choice.keep,
     )
-    following = pagination.seal(name, conditions, [lowest, found.last.id]) if found.last else None
+    following = pagination.sign(name, conditions, [lowest, found.last.id]) if found.last else None
     return Sagas(items=[described(row) for row in found.rows], next=following)
 
 

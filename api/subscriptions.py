@@ -54,12 +54,12 @@ NULLABLE = {"max_retry_limit", "base_delay"}
 def list_subscriptions(request: HttpRequest, filters: Query[SubscriptionFilters]) -> Subscriptions:
     pagination.require_known(request, SubscriptionFilters)
     conditions = filters.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
-    position = pagination.opened(LIST, conditions, filters.cursor)
+    position = pagination.read(LIST, conditions, filters.cursor)
     rows = Subscription.objects.filter(**conditions).order_by("id")
     if position is not None:
         rows = rows.filter(id__gt=position[0])
-    found = pagination.stretch(lambda limit: rows[:limit], filters.limit)
-    following = pagination.seal(LIST, conditions, [found.last.id]) if found.last else None
+    found = pagination.page(lambda count: rows[:count], filters.limit)
+    following = pagination.sign(LIST, conditions, [found.last.id]) if found.last else None
     return Subscriptions(items=[_described(request, row) for row in found.rows], next=following)
 
 
@@ -172,7 +172,7 @@ def create_missing(request: HttpRequest, subscription_id: Id) -> BackfillOut:
     if body.until is not None and body.until < body.since:
         raise problems.invalid("until", "must not be before since")
     conditions = {"subscription": subscription_id, "since": body.since, "until": body.until}
-    position = pagination.opened(BACKFILL, conditions, body.cursor)
+    position = pagination.read(BACKFILL, conditions, body.cursor)
     # Without `until`, the time of the first request is the end, so that the requests come to one.
     until = datetime.fromisoformat(position[2]) if position else body.until
     after = Position(datetime.fromisoformat(position[0]), position[1]) if position else None
@@ -183,7 +183,7 @@ def create_missing(request: HttpRequest, subscription_id: Id) -> BackfillOut:
     next_cursor = None
     if result.after:
         place = [result.after.created_at.isoformat(), result.after.id, result.until.isoformat()]
-        next_cursor = pagination.seal(BACKFILL, conditions, place)
+        next_cursor = pagination.sign(BACKFILL, conditions, place)
     return BackfillOut(examined=result.examined, created=result.created, next=next_cursor)
 
 

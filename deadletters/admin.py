@@ -1,42 +1,109 @@
-"""Dead letters in the console, and the way to have them delivered anew."""
+"""Dead letters in the console: the list with its filter, and a dead letter's page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Model, Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
+from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from events.models import Event
+from sagas.models import Saga
 from subscriptions.models import Subscription
 from webhookhub.console import format
-from webhookhub.console.base import ReadOnlyAdmin
-from webhookhub.console.exact_search import number
+from webhookhub.console.base import NewestFirst, ReadOnlyAdmin
 from webhookhub.console.forms import query_in_utc
+from webhookhub.console.middleware import COOKIE
+from webhookhub.db import keyset
+from webhookhub.search_terms import parse_id
 
-from . import bulk_views, views
-from .filter_form import CODES, FilterForm
-from .forms import MOST_AT_ONCE, ONE_AT_A_TIME, TOO_MANY, RequeueForm
-from .listing import FilteredList
-from .models import DeadLetter
-from .requeue import PERMISSION, needed, successors
+from . import views
+from .filters import DeadLetterFilter
+from .forms import ERROR_CODES, MAX_SELECTED, ONE_AT_A_TIME, TOO_MANY, YES, FilterForm, RequeueForm
+from .models import DeadLetter, Requeue
+from .requeue import PERMISSION, required_permissions, successors
 
-# What leads to another page, and what it takes to be let in there: whoever is not is shown the same without the link.
-LEADING = {
-    "delivery_link": "sagas.view_saga",
-    "event_link": "events.view_event",
-    "subscription_link": "subscriptions.view_subscription",
-    "requeued_link": "sagas.view_saga",
-    "payload_link": "events.view_event",
-}
+MAX_LISTED = 500
+# Rows that a page of the list examines when no index covers all conditions.
+WINDOW = 2000
+
+
+class FilteredList(NewestFirst):
+    filter_form: FilterForm
+    letter_filter: DeadLetterFilter | None = None
+    page: keyset.Page[DeadLetter] | None = None
+
+    def get_filters_params(self, params: Any = None) -> dict[str, Any]:
+        """Without the parameters of the form, which Django would refuse."""
+        own = (*FilterForm.base_fields, COOKIE)
+        return {name: value for name, value in super().get_filters_params(params).items() if name not in own}
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
+        self.filter_form = FilterForm(request.GET)
+        queryset: QuerySet[DeadLetter] = super().get_queryset(request, exclude_parameters)
+        if not self.filter_form.is_given:
+            return queryset
+        if not self.filter_form.is_valid():
+            return queryset.none()
+        if self.page is None:  # an action calls this method twice
+            self.letter_filter = self.filter_form.letter_filter()
+            self.page = self._find(self.letter_filter, self.filter_form.cleaned_data["requeued"])
+        queryset = queryset.filter(pk__in=[letter.id for letter in self.page.rows])
+        queryset.known_count = len(self.page.rows)  # type: ignore[attr-defined]
+        return queryset
+
+    def _find(self, letter_filter: DeadLetterFilter, requeued: str) -> keyset.Page[DeadLetter]:
+        def keep(window: Sequence[DeadLetter]) -> list[DeadLetter]:
+            letters = letter_filter.matching(window)
+            if not requeued:
+                return letters
+            requests = Requeue.objects.filter(dead_letter__in=letters)
+            ids = set(requests.values_list("dead_letter_id", flat=True))
+            return [letter for letter in letters if (letter.id in ids) == (requeued == YES)]
+
+        after = self.filter_form.position()
+        return keyset.page(
+            lambda count: letter_filter.newest_first(after, count),
+            MAX_LISTED,
+            window=WINDOW,
+            keep=None if letter_filter.is_indexed and not requeued else keep,
+        )
+
+    @property
+    def has_more(self) -> bool:
+        return bool(self.older_query) or self.search_is_cut or super().has_more
+
+    @property
+    def can_select_all(self) -> bool:
+        return self.result_count <= MAX_SELECTED
+
+    @property
+    def search_is_cut(self) -> bool:
+        return self.letter_filter is not None and self.letter_filter.search_is_cut
+
+    @property
+    def filter_query(self) -> str:
+        return urlencode(self.filter_form.query)
+
+    @property
+    def older_query(self) -> str:
+        """The query of the next page."""
+        last = self.page.last if self.page else None
+        if last is None:
+            return ""
+        # With the UTC offset: when clocks are set back, a local time is ambiguous.
+        until = localtime(last.failed_at).isoformat(" ")
+        return urlencode({**self.filter_form.query, "until": until, "before_id": str(last.id)})
 
 
 @admin.register(DeadLetter)
@@ -45,86 +112,75 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     list_defer = ("payload_snapshot",)
     list_per_page = 50
     list_prefetch = (Prefetch("event", Event.objects.defer("payload")), "subscription", "requeue")
-    search_fields = ("pk",)  # Django shows the box if there is one; it is never used
+    search_fields = ("pk",)  # Django shows the search box only if there is a field
     search_help_text = _(
-        "A dead letter's or its delivery's number, or the event's uid, external id or correlation id, given whole."
+        "The number of a dead letter or of its delivery, or the event's uid, external id or correlation id."
     )
     actions = ("requeue",)
     list_before_template = "admin/deadletters/deadletter/filters.html"
     list_after_template = "admin/deadletters/deadletter/after.html"
     change_form_template = "admin/deadletters/deadletter/change_form.html"
-    fields = (
-        "error",
-        "failed_at",
-        "delivery_link",
-        "event_link",
-        "subscription_link",
-        "requeued_link",
-        "payload_link",
-    )
+    fields = ("error", "failed_at", "delivery", "event_link", "subscription_link", "requeued", "payload")
 
     def get_urls(self) -> list[URLPattern]:
-        pages = {"requeue": views.view, "requeue_matching": bulk_views.view}
+        pages = {"requeue": views.requeue_selected, "requeue_matching": views.requeue_matching}
         return [
             path(f"{name.replace('_', '-')}/", self.admin_site.admin_view(view), name=f"deadletters_deadletter_{name}")
             for name, view in pages.items()
         ] + super().get_urls()
 
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        refused = {name for name, permission in LEADING.items() if not request.user.has_perm(permission)}
-        fields = super().get_fields(request, obj)
-        return [str(name).replace("_link", "_named") if name in refused else name for name in fields]
-
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[FilteredList]:
         return FilteredList
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        # So that the address can be given to a colleague elsewhere.
+        # With times in UTC, the URL means the same to a colleague in another time zone.
         query = query_in_utc(FilterForm, request.GET) if request.method == "GET" else None
         if query is not None:
             return HttpResponseRedirect(f"{request.path}?{query}")
-        context = {"error_codes": CODES, "may_requeue_many": request.user.has_perms(needed(many=True))}
+        may_requeue_many = request.user.has_perms(required_permissions(many=True))
+        context = {"error_codes": ERROR_CODES, "may_requeue_many": may_requeue_many}
         return super().changelist_view(request, {**context, **(extra_context or {})})
-
-    def has_requeue_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm(PERMISSION)
-
-    @admin.action(description=_("Requeue: deliver anew"), permissions=["requeue"])
-    def requeue(self, request: HttpRequest, queryset: QuerySet[DeadLetter]) -> HttpResponse | None:
-        if request.POST.get("select_across") == "1":
-            ids = list(queryset.values_list("pk", flat=True)[: MOST_AT_ONCE + 1])
-        else:
-            # As they were ticked: the list may have moved on since it was shown, and the rows would be gone from it.
-            ids = sorted({int(id) for id in request.POST.getlist(ACTION_CHECKBOX_NAME)}, reverse=True)
-        if len(ids) > MOST_AT_ONCE:
-            self.message_user(request, TOO_MANY, messages.ERROR)
-            return None
-        if not request.user.has_perms(needed(many=len(ids) > 1)):
-            self.message_user(request, ONE_AT_A_TIME, messages.ERROR)
-            return None
-        return views.ask(request, RequeueForm(initial={"ids": ",".join(map(str, ids))}))
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[DeadLetter], search_term: str
     ) -> tuple[QuerySet[DeadLetter], bool]:
-        """What the term names is part of what the list looks for, like the filter: the two go together."""
+        """The search is a condition of the filter."""
         return queryset, False
 
+    def has_requeue_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(PERMISSION)
+
+    @admin.action(description=_("Requeue"), permissions=["requeue"])
+    def requeue(self, request: HttpRequest, queryset: QuerySet[DeadLetter]) -> HttpResponse | None:
+        if request.POST.get("select_across") == "1":
+            ids = list(queryset.values_list("pk", flat=True)[: MAX_SELECTED + 1])
+        else:
+            # Not from the queryset: the list may have changed since it was shown.
+            ids = sorted({int(pk) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)}, reverse=True)
+        if len(ids) > MAX_SELECTED:
+            self.message_user(request, TOO_MANY, messages.ERROR)
+            return None
+        if not request.user.has_perms(required_permissions(many=len(ids) > 1)):
+            self.message_user(request, ONE_AT_A_TIME, messages.ERROR)
+            return None
+        return views.confirm_selected(request, RequeueForm(initial={"ids": ",".join(map(str, ids))}))
+
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> DeadLetter | None:
-        """With all that its page shows."""
         letters = self.get_queryset(request).select_related("saga", "event", "subscription", "requeue")
-        id = number(object_id)
-        found: DeadLetter | None = letters.defer("event__payload").filter(pk=id).first() if id else None
-        return found
+        pk = parse_id(object_id)
+        letter: Any = letters.defer("event__payload").filter(pk=pk).first() if pk else None
+        if letter is not None:
+            # The fields below need them, and Django calls each field several times.
+            letter.viewer = request.user
+            letter.successor_id = successors([letter]).get(letter.pk)
+        return letter  # type: ignore[no-any-return]
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        letter: DeadLetter = context["original"]
-        successor = _successor(letter)
-        leads = request.user.has_perm(LEADING["delivery_link"])
+        letter = context["original"]
         context["may_requeue"] = self.has_requeue_permission(request)
-        context["requeued_as"] = successor and (views.delivery(successor) if leads else views.delivery_name(successor))
+        context["requeued_as"] = letter.successor_id and _delivery(letter, letter.successor_id)
         return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.display(description=_("event type"))
@@ -145,66 +201,47 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         return request.requested_by if request else None
 
     @admin.display(description=_("delivery"))
-    def delivery_link(self, letter: DeadLetter) -> SafeString:
-        return views.delivery(letter.saga_id)
-
-    @admin.display(description=_("delivery"))
-    def delivery_named(self, letter: DeadLetter) -> str:
-        return views.delivery_name(letter.saga_id)
+    def delivery(self, letter: DeadLetter) -> str:
+        return _delivery(letter, letter.saga_id)
 
     @admin.display(description=_("event"))
-    def event_link(self, letter: DeadLetter) -> SafeString:
-        return format.link(format.page(Event, letter.event_id), letter.event)
-
-    @admin.display(description=_("event"))
-    def event_named(self, letter: DeadLetter) -> str:
-        return str(letter.event)
+    def event_link(self, letter: DeadLetter) -> str:
+        return _link(letter, Event, letter.event_id, str(letter.event))
 
     @admin.display(description=_("subscription"))
-    def subscription_link(self, letter: DeadLetter) -> SafeString:
-        return format.link(format.page(Subscription, letter.subscription_id), letter.subscription)
-
-    @admin.display(description=_("subscription"))
-    def subscription_named(self, letter: DeadLetter) -> str:
-        return str(letter.subscription)
+    def subscription_link(self, letter: DeadLetter) -> str:
+        return _link(letter, Subscription, letter.subscription_id, str(letter.subscription))
 
     @admin.display(description=_("requeued"))
-    def requeued_link(self, letter: DeadLetter) -> SafeString | str:
-        return _requeued(letter, views.delivery)
-
-    @admin.display(description=_("requeued"))
-    def requeued_named(self, letter: DeadLetter) -> SafeString | str:
-        return _requeued(letter, views.delivery_name)
-
-    @admin.display(description=_("payload"))
-    def payload_link(self, letter: DeadLetter) -> SafeString:
-        """The snapshot is the event's own payload, which can be had whole."""
-        if not format.is_cut(format.pretty(letter.payload_snapshot)):
-            return self.payload_named(letter)
-        whole = format.link(reverse("admin:event_payload", args=[letter.event_id]), gettext("Download all of it"))
-        return format_html("<p>{}</p>{}", whole, self.payload_named(letter))
+    def requeued(self, letter: Any) -> str:
+        request = getattr(letter, "requeue", None)
+        if request is None:
+            return gettext("no")
+        if letter.successor_id is None:  # the process died between the record and the delivery
+            delivery = gettext("a delivery that was not created; requeue again to complete it")
+        else:
+            delivery = _delivery(letter, letter.successor_id)
+        when, text = format.moment(request.requested_at), gettext("by {} at {}, as {}<br>Reason: {}")
+        return format_html(text, request.requested_by, when, delivery, format.visible(request.reason))
 
     @admin.display(description=_("payload"))
-    def payload_named(self, letter: DeadLetter) -> SafeString:
-        return format.json_block(letter.payload_snapshot)
+    def payload(self, letter: Any) -> SafeString:
+        """The snapshot, with a link to the event's payload if it is too long for the page."""
+        block = format.json_block(letter.payload_snapshot)
+        if not format.is_cut(format.pretty(letter.payload_snapshot)) or not _may_view(letter, Event):
+            return block
+        link = format.link(reverse("admin:event_payload", args=[letter.event_id]), gettext("Download all"))
+        return format_html("<p>{}</p>{}", link, block)
 
 
-def _successor(letter: DeadLetter) -> int | None:
-    """Looked for once: the page asks for each of its fields several times."""
-    if "successor" not in letter.__dict__:
-        letter.__dict__["successor"] = successors([letter]).get(letter.pk)
-    found: int | None = letter.__dict__["successor"]
-    return found
+def _may_view(letter: Any, model: type[Model]) -> bool:
+    return bool(letter.viewer.has_perm(f"{model._meta.app_label}.view_{model._meta.model_name}"))
 
 
-def _requeued(letter: DeadLetter, named: Callable[[int], str]) -> SafeString | str:
-    request = getattr(letter, "requeue", None)
-    if request is None:
-        return gettext("no")
-    saga_id = _successor(letter)
-    # None if it was cut short between the record and the delivery.
-    unbegun = gettext("a delivery not begun yet: requeue it again to complete it")
-    delivery = unbegun if saga_id is None else named(saga_id)
-    when = format.moment(request.requested_at)
-    told = gettext("by {} at {}, as {}<br>Reason: {}")
-    return format_html(told, request.requested_by, when, delivery, format.visible(request.reason))
+def _link(letter: DeadLetter, model: type[Model], pk: int, text: str) -> str:
+    """A link if the viewer may open it."""
+    return format.link(format.page(model, pk), text) if _may_view(letter, model) else text
+
+
+def _delivery(letter: DeadLetter, saga_id: int) -> str:
+    return _link(letter, Saga, saga_id, views.delivery_name(saga_id))

@@ -1,153 +1,156 @@
-"""Requeueing many dead letters by what they have in common: looked at first, capped, and safe to repeat.
+"""Requeue the dead letters that match a filter: with a preview, a limit and a cursor, and safe to repeat.
 
-A dead letter that has been requeued is passed over, so whoever asks anew goes on with those that are left. Those that
-die after the start are left to another run: what is requeued to an endpoint that is still down dies again at once,
-and would be taken again and again.
+Dead letters that were requeued before are skipped, so a repeated call continues with the rest. Each statement reads a
+bounded window of one index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sagas.models import Saga
 from webhookhub.auditlog import actions
 
-from .filters import Choice, Position, oldest_first, position
+from .filters import DeadLetterFilter, Position
 from .models import DeadLetter, Requeue
-from .requeue import Requester, Requeued, Told, carry_out, require, successors
+from .requeue import AuditEntry, Requester, RequeueResult, check_request, perform, successors
 
 WINDOW = 1000
-# Rows that one call looks at before it gives an account and says where to go on.
-MOST_EXAMINED = 50_000
-MOST_AT_ONCE = 5000
-MOST_COUNTED = 10_000
+# Rows that one call examines; then it returns what it has, with a cursor.
+MAX_EXAMINED = 50_000
+MAX_LIMIT = 5000
+MAX_COUNTED = 10_000
 SAMPLE = 10
 
 
-class Bookmark(NamedTuple):
-    """Where to go on: behind this one, and with none that has died since the start, which have higher ids."""
+class Cursor(NamedTuple):
+    """Where a bulk requeue continues: after one position and, if given, up to another.
 
-    after: Position
-    highest: int
+    Ids above `max_id` are excluded: a delivery that dies again during the requeue must not be requeued again.
+    """
 
+    after: Position | None
+    max_id: int
+    through: Position | None = None
 
-@dataclass
-class Preview:
-    """What a requeue would take: `more` says that there may be others beyond those counted."""
+    def as_json(self) -> list[Any]:
+        return [self.after and self.after.as_json(), self.max_id, self.through and self.through.as_json()]
 
-    count: int = 0
-    more: bool = False
-    sample: list[DeadLetter] = field(default_factory=list)
-
-
-@dataclass
-class Outcome:
-    """`after` is where to go on; None when there is nothing left."""
-
-    requeued: list[Requeued] = field(default_factory=list)
-    after: Bookmark | None = None
+    @classmethod
+    def from_json(cls, values: Sequence[Any]) -> Cursor:
+        after, max_id, through = values
+        return cls(after and Position.from_json(after), max_id, through and Position.from_json(through))
 
 
-def preview(choice: Choice, after: Bookmark | None = None) -> Preview:
-    result = Preview()
-    for window, kept in _windows(choice, after, _highest(after)):
-        left = _not_requeued(kept)
-        result.sample += left[: SAMPLE - len(result.sample)]
-        result.count += len(left)
-        if result.count >= MOST_COUNTED:
-            return Preview(MOST_COUNTED, True, result.sample)
-        result.more = len(window) == WINDOW
-    return result
+@dataclass(frozen=True)
+class Selection:
+    """The dead letters to requeue, oldest failure first; `next` is None if there are no more."""
+
+    letters: list[DeadLetter]
+    start: Cursor
+    next: Cursor | None
+
+    @property
+    def exactly(self) -> Cursor:
+        """A cursor over these dead letters and none behind them."""
+        return self.start._replace(through=Position.of(self.letters[-1]) if self.letters else None)
+
+
+class Part(NamedTuple):
+    """Which part of a longer requeue this is; the total is None if it is unknown."""
+
+    number: int
+    total: int | None = None
+
+
+@dataclass(frozen=True)
+class BulkResult:
+    """`new` is 0 if the same request was made before; `next` is None if there are no more."""
+
+    results: list[RequeueResult]
+    new: int
+    next: Cursor | None
+
+    @property
+    def count(self) -> int:
+        """How many this request has requeued."""
+        return sum(result.is_new for result in self.results)
+
+
+def preview(letter_filter: DeadLetterFilter, cursor: Cursor | None = None, limit: int | None = None) -> Selection:
+    """What requeue_matching() would requeue, up to `limit` or MAX_COUNTED."""
+    return _select(letter_filter, limit or MAX_COUNTED, cursor)
 
 
 def requeue_matching(
-    choice: Choice,
+    letter_filter: DeadLetterFilter,
     *,
     by: Requester,
     reason: str,
     limit: int,
-    after: Bookmark | None = None,
+    cursor: Cursor | None = None,
     token: str | None = None,
-    part: int | None = None,
+    part: Part | None = None,
     progress: Callable[[int], None] = lambda done: None,
-) -> Outcome:
-    """Requeue at most `limit`, the longest dead first. Raises as requeue() does, before anything is written.
+) -> BulkResult:
+    """Requeue at most `limit` dead letters, oldest failure first. Raises as requeue() does, before it writes.
 
-    With the `token` of an earlier request it is the same one: what that took is taken again, and nothing else.
+    A call with the `token` and the cursor of an earlier one selects the same dead letters. `part` is recorded
+    in the audit log.
     """
-    reason = require(by, reason, many=True)
-    highest = _highest(after)
-    chosen, following = _choose(choice, limit, after, highest, token)
-    if not chosen:
-        return Outcome(after=following)
-    told = told_of(choice, limit=limit, **({"part": part} if part else {}))
-    done = carry_out(chosen, by=by, reason=reason, told=told, token=token, progress=progress)
-    return Outcome(done.requeued, following)
+    reason = check_request(by, reason, many=True)
+    selection = _select(letter_filter, limit, cursor, token)
+    if not selection.letters:
+        return BulkResult([], 0, selection.next)
+    details = {"filter": letter_filter.as_json(), "limit": limit}
+    if part is not None:
+        details |= {"part": part.number} | ({"parts": part.total} if part.total else {})
+    entry = AuditEntry(actions.REQUEUE_MATCHING, details)
+    ids = [letter.id for letter in selection.letters]
+    results, new = perform(ids, by=by, reason=reason, entry=entry, token=token, progress=progress)
+    return BulkResult(results, new, selection.next)
 
 
-def told_of(choice: Choice, **details: Any) -> Told:
-    return Told(actions.REQUEUE_MATCHING, {"choice": choice.as_facts(), **details})
-
-
-def _choose(
-    choice: Choice, limit: int, after: Bookmark | None, highest: int, token: str | None
-) -> tuple[list[int], Bookmark | None]:
-    """Which, and where to go on."""
-    chosen: list[DeadLetter] = []
+def _select(letter_filter: DeadLetterFilter, limit: int, cursor: Cursor | None, token: str | None = None) -> Selection:
+    start = cursor or Cursor(None, DeadLetter.objects.order_by("-id").values_list("id", flat=True).first() or 0)
+    after, more = start.after, True
+    letters: list[DeadLetter] = []
     own: set[int] = set()
-    following: Bookmark | None = None
-    for window, kept in _windows(choice, after, highest):
-        before = _requested_by(token, kept)
-        own |= before
-        left = {letter.id for letter in _not_requeued(kept)} | before
-        taken = [letter for letter in kept if letter.id in left][: limit - len(chosen)]
-        chosen += taken
-        if len(taken) < len(left):
-            following = Bookmark(position(taken[-1]), highest)
+    for _ in range(0, MAX_EXAMINED, WINDOW):
+        window = letter_filter.oldest_first(after, WINDOW, start.max_id)
+        if start.through is not None:
+            window = [letter for letter in window if Position.of(letter) <= start.through]
+        pending, requested = _pending(letter_filter.matching(window), token)
+        own |= requested
+        taken = pending[: limit - len(letters)]
+        letters += taken
+        if len(taken) < len(pending):
+            after = Position.of(taken[-1])
             break
-        following = Bookmark(position(window[-1]), highest) if len(window) == WINDOW else None
-        if len(chosen) >= limit:
+        more = len(window) == WINDOW
+        if not more:
             break
-    # What a request takes is recorded all at once: if some of it is there, all of it is, and the rest is not its own.
-    return [letter.id for letter in chosen if not own or letter.id in own], following
+        after = Position.of(window[-1])
+        if len(letters) >= limit:
+            break
+    # A request is recorded in one transaction: if some dead letters are its own, the others are not part of it.
+    selected = [letter for letter in letters if not own or letter.id in own]
+    return Selection(selected, start, start._replace(after=after) if more else None)
 
 
-def _requested_by(token: str | None, letters: list[DeadLetter]) -> set[int]:
-    if token is None:
-        return set()
-    ids = [letter.id for letter in letters]
-    own = Requeue.objects.filter(dead_letter__in=ids, request_token=token)
-    return set(own.values_list("dead_letter_id", flat=True))
+def _pending(letters: Sequence[DeadLetter], token: str | None) -> tuple[list[DeadLetter], set[int]]:
+    """The dead letters still to be requeued, and those that the request with this token has recorded.
 
-
-def _highest(bookmark: Bookmark | None) -> int:
-    """The id beyond which a dead letter is too new for this run."""
-    if bookmark is not None:
-        return bookmark.highest
-    return DeadLetter.objects.order_by("-id").values_list("id", flat=True).first() or 0
-
-
-def _windows(
-    choice: Choice, bookmark: Bookmark | None, highest: int
-) -> Iterator[tuple[list[DeadLetter], list[DeadLetter]]]:
-    """Stretches of the table, each with those of it that match."""
-    after = bookmark.after if bookmark else None
-    for _ in range(0, MOST_EXAMINED, WINDOW):
-        window = oldest_first(choice, after, WINDOW, highest)
-        if not window:
-            return
-        yield window, choice.keep(window)
-        if len(window) < WINDOW:
-            return
-        after = position(window[-1])
-
-
-def _not_requeued(letters: list[DeadLetter]) -> list[DeadLetter]:
-    # Not by a prefetch: for a thousand rows it is more than the embedded database takes in one expression.
-    sagas = Saga.objects.only("generation").in_bulk([letter.saga_id for letter in letters])
-    for letter in letters:
+    Its own count as pending, and so do those whose request crashed before it created the saga.
+    """
+    requests = Requeue.objects.filter(dead_letter__in=[letter.id for letter in letters])
+    tokens = dict(requests.values_list("dead_letter_id", "request_token")) if letters else {}
+    requested = [letter for letter in letters if letter.id in tokens]
+    sagas = Saga.objects.only("generation").in_bulk([letter.saga_id for letter in requested])
+    for letter in requested:
         letter.saga = sagas[letter.saga_id]
-    done = successors(letters) if letters else {}
-    return [letter for letter in letters if letter.id not in done]
+    done = successors(requested) if requested else {}
+    own = {pk for pk, request_token in tokens.items() if request_token == token}
+    return [letter for letter in letters if letter.id not in done or letter.id in own], own

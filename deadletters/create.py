@@ -1,4 +1,4 @@
-"""A delivery that has failed for good gets its dead letter."""
+"""Creation of dead letters."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class NewDeadLetter:
     failed_at: datetime
 
 
-def create_dead_letters(deaths: Sequence[NewDeadLetter]) -> None:
-    """Insert the dead letters, the payload copied by the database itself; one that exists already is kept."""
+def create_dead_letters(letters: Sequence[NewDeadLetter]) -> None:
+    """Insert dead letters; the database copies the payload. Existing ones are kept."""
     insert_new_selected(
         DeadLetter,
-        [asdict(death) for death in deaths],
+        [asdict(letter) for letter in letters],
         key=("saga_id",),
         source=Event,
         source_id="event_id",

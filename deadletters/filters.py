@@ -1,33 +1,30 @@
-"""Choosing dead letters by what they have in common, a bounded stretch of the table at a time."""
+"""Filters for dead letters, as keyset pages in the order of failure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from django.db import connection
 from django.utils.translation import gettext as _
 
+from events import lookup as events
 from events.models import Event
-from webhookhub.console import forms
-from webhookhub.console.format import visible
-from webhookhub.db import vendors
+from webhookhub.db import keyset
+from webhookhub.search_terms import parse_id
 
-from . import lookup
 from .models import DeadLetter
 
-NAMES = [field.column for field in DeadLetter._meta.concrete_fields if field.name != "payload_snapshot"]
-COLUMNS = ", ".join(NAMES)
-TIMES = {"since", "until"}
-# What these two can be at all.
 ERROR_CODE = re.compile(r"\A[a-z0-9_]{1,100}\Z")
 EVENT_TYPE = re.compile(r"\A[A-Za-z0-9_.-]{1,100}\Z")
-# What an index of its own finds, that which finds fewest first: its column and the index.
-LEADING = {
+MAX_FOUND = 1000
+COLUMNS = [field.column for field in DeadLetter._meta.concrete_fields if field.name != "payload_snapshot"]
+TIMES = {"since", "until"}
+# Condition → its column and index; the most selective first.
+INDEXES = {
     "saga_id": ("saga_id", "idx_dead_saga"),
     "event_id": ("event_id", "idx_dead_event"),
     "subscription_id": ("subscription_id", "idx_dead_subscription"),
@@ -36,17 +33,35 @@ LEADING = {
 
 
 class Position(NamedTuple):
-    """Where a walk along the dead letters, in the order of their failure, has come to."""
+    """The sort key of a dead letter."""
 
     failed_at: datetime
     id: int
 
+    @classmethod
+    def of(cls, letter: DeadLetter) -> Position:
+        return cls(letter.failed_at, letter.id)
+
+    def as_json(self) -> list[Any]:
+        return [self.failed_at.isoformat(), self.id]
+
+    @classmethod
+    def from_json(cls, values: Sequence[Any]) -> Position:
+        return cls(datetime.fromisoformat(values[0]), values[1])
+
+
+class Found(NamedTuple):
+    """The dead letters that a search term names; `more`: there may be older ones."""
+
+    ids: list[int]
+    more: bool
+
 
 @dataclass(frozen=True)
-class Choice:
-    """Those for which everything that is not None holds.
+class DeadLetterFilter:
+    """Dead letters for which every condition holds that is not None.
 
-    `source` is the event's producer, `search` a term that names them.
+    `source` is the event's producer; `search` is an id of the dead letter, its delivery or its event.
     """
 
     error_code: str | None = None
@@ -59,128 +74,104 @@ class Choice:
     saga_id: int | None = None
     search: str | None = None
 
-    @cached_property
-    def named(self) -> lookup.Named | None:
-        """What the term names, looked for once; None without one."""
-        return None if self.search is None else lookup.find(self.search)
-
-    @property
-    def may_name_more(self) -> bool:
-        """Whether the term names more than are looked at."""
-        return self.named is not None and self.named.more
-
-    @property
-    def by_events(self) -> bool:
-        return self.event_type is not None or self.source is not None
-
     @property
     def is_indexed(self) -> bool:
-        """Whether an index finds exactly these, so that none has to be looked at in vain."""
-        given = [name for name in ("search", *LEADING) if getattr(self, name) is not None]
-        return not self.by_events and len(given) <= 1
+        """Whether the pages hold matching rows only, so that matching() is not needed."""
+        given = [name for name in ("search", *INDEXES) if getattr(self, name) is not None]
+        return not self._needs_events and len(given) <= 1
 
-    def in_words(self) -> str:
-        """What has been chosen, for people, in their language and time zone."""
-        given = [
-            (_("error"), self.error_code),
-            (_("subscription"), self.subscription_id),
-            (_("event type"), self.event_type),
-            (_("source"), self.source),
-            (_("since"), self.since and forms.named(self.since)),
-            (_("until"), self.until and forms.named(self.until)),
-            (_("event"), self.event_id),
-            (_("delivery"), self.saga_id),
-            (_("search"), self.search and visible(self.search)),
-        ]
-        return ", ".join(f"{name} {value}" for name, value in given if value) or _("all dead letters")
+    @property
+    def search_is_cut(self) -> bool:
+        """Whether the search term names more dead letters than are examined."""
+        return self._found is not None and self._found.more
 
-    def as_facts(self) -> dict[str, Any]:
-        """What is given, as JSON can hold it; `from_facts` reads it."""
-        facts = {name: value for name, value in asdict(self).items() if value is not None}
-        return {name: value.isoformat() if name in TIMES else value for name, value in facts.items()}
+    def newest_first(self, after: Position | None, limit: int) -> list[DeadLetter]:
+        """The next rows; they match the indexed conditions."""
+        return self._rows(after=after, limit=limit, descending=True)
 
-    @classmethod
-    def from_facts(cls, facts: dict[str, Any]) -> Choice:
-        times = {name: datetime.fromisoformat(facts[name]) for name in TIMES & facts.keys()}
-        return cls(**{**facts, **times})
+    def oldest_first(self, after: Position | None, limit: int, max_id: int) -> list[DeadLetter]:
+        """The next rows up to the id `max_id`; they match the indexed conditions."""
+        return self._rows(after=after, limit=limit, descending=False, id__lte=max_id)
 
-    def _leading(self) -> tuple[str, str, list[Any]]:
-        """The table along the index that leads, and what that is asked for; the rest is for `keep`."""
-        table = DeadLetter._meta.db_table
-        if self.named is not None:
-            places = ", ".join(["%s"] * len(self.named.ids))
-            numbered = vendors.by_primary_key(connection, table, "letter")
-            return numbered, f"id IN ({places})" if places else "1 = 0", self.named.ids
-        for name, (column, index) in LEADING.items():
-            if (value := getattr(self, name)) is not None:
-                return vendors.by_index(connection, table, index), f"{column} = %s", [value]
-        return vendors.by_index(connection, table, "idx_dead_failed"), "1 = 1", []
-
-    def keep(self, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
-        for name, (column, _index) in LEADING.items():
+    def matching(self, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+        """The rows of a page that match all conditions."""
+        for name, (column, _index) in INDEXES.items():
             if (value := getattr(self, name)) is not None:
                 letters = [letter for letter in letters if getattr(letter, column) == value]
-        if self.named is not None:
-            named = set(self.named.ids)
-            letters = [letter for letter in letters if letter.id in named]
-        if not self.by_events or not letters:
+        if self._found is not None:
+            found = set(self._found.ids)
+            letters = [letter for letter in letters if letter.id in found]
+        if not self._needs_events or not letters:
             return list(letters)
         ids = {letter.event_id for letter in letters}
         ids = Event.objects.among(ids, event_type=self.event_type, source=self.source)
         return [letter for letter in letters if letter.event_id in ids]
 
+    def describe(self, time: Callable[[datetime], str]) -> str:
+        """The conditions in the current language; `time` formats the times."""
+        conditions = [
+            (_("error"), self.error_code),
+            (_("subscription"), self.subscription_id),
+            (_("event type"), self.event_type),
+            (_("source"), self.source),
+            (_("since"), self.since and time(self.since)),
+            (_("until"), self.until and time(self.until)),
+            (_("event"), self.event_id),
+            (_("delivery"), self.saga_id),
+            (_("search"), self.search),
+        ]
+        return ", ".join(f"{name} {value}" for name, value in conditions if value) or _("all dead letters")
 
-def newest_first(choice: Choice, after: Position | None, most: int) -> list[DeadLetter]:
-    return _walk(choice, after, most, "<", "DESC")
+    def as_json(self) -> dict[str, Any]:
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value.isoformat() if name in TIMES else value for name, value in given.items()}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> DeadLetterFilter:
+        times = {name: datetime.fromisoformat(values[name]) for name in TIMES & values.keys()}
+        return cls(**{**values, **times})
+
+    @cached_property
+    def _found(self) -> Found | None:
+        return None if self.search is None else find(self.search)
+
+    @property
+    def _needs_events(self) -> bool:
+        return self.event_type is not None or self.source is not None
+
+    def _rows(self, *, after: Position | None, limit: int, descending: bool, **where: Any) -> list[DeadLetter]:
+        index, leading = self._index()
+        return keyset.rows(
+            DeadLetter,
+            COLUMNS,
+            index=index,
+            where={**leading, "failed_at__gte": self.since, "failed_at__lte": self.until, **where},
+            order=Position._fields,
+            after=after,
+            descending=descending,
+            limit=limit,
+        )
+
+    def _index(self) -> tuple[str | None, dict[str, Any]]:
+        """The index to read along, and the condition on its first column; the primary key for a search."""
+        if self._found is not None:
+            return None, {"id__in": self._found.ids}
+        for name, (column, index) in INDEXES.items():
+            if (value := getattr(self, name)) is not None:
+                return index, {column: value}
+        return "idx_dead_failed", {}
 
 
-def oldest_first(choice: Choice, after: Position | None, most: int, highest: int) -> list[DeadLetter]:
-    """Of those up to the id `highest`."""
-    return _walk(choice, after, most, ">", "ASC", highest)
-
-
-def _walk(
-    choice: Choice, after: Position | None, most: int, beyond: str, order: str, highest: int | None = None
-) -> list[DeadLetter]:
-    """The next so many in order."""
-    stretch = along(choice, COLUMNS, after, beyond, highest)
-    sql = f"{stretch.sql} ORDER BY failed_at {order}, id {order} LIMIT %s"
-    return list(DeadLetter.objects.raw(sql, [*stretch.parameters, most]))
-
-
-class Stretch(NamedTuple):
-    sql: str
-    parameters: list[Any]
-
-
-def along(
-    choice: Choice, columns: str, after: Position | None, beyond: str = ">", highest: int | None = None
-) -> Stretch:
-    """A query for what lies beyond `after`. In SQL, because the index must be named: else all rows may be read and
-    sorted. The order and the limit are the caller's to add; of the choice, what the index does not know is left to
-    `keep`."""
-    table, leading, values = choice._leading()
-    conditions = [(leading, values)]
-    if choice.since is not None:
-        conditions.append(("failed_at >= %s", [_moment(choice.since)]))
-    if choice.until is not None:
-        conditions.append(("failed_at <= %s", [_moment(choice.until)]))
-    if after is not None:
-        # Not (failed_at < …) OR (failed_at = … AND id < …): an OR would hide the range from the optimizers.
-        there = _moment(after.failed_at)
-        conditions.append((f"failed_at {beyond}= %s", [there]))
-        conditions.append((f"NOT (failed_at = %s AND NOT id {beyond} %s)", [there, after.id]))
-    if highest is not None:
-        conditions.append(("id <= %s", [highest]))
-    where = " AND ".join(condition for condition, values in conditions)
-    sql = f"SELECT {columns} FROM {table} WHERE {where}"  # noqa: S608
-    return Stretch(sql, [value for condition, values in conditions for value in values])
-
-
-def _moment(value: datetime) -> Any:
-    """In the form in which this database holds it."""
-    return DeadLetter._meta.get_field("failed_at").get_db_prep_value(value, connection)
-
-
-def position(letter: DeadLetter) -> Position:
-    return Position(letter.failed_at, letter.id)
+def find(term: str) -> Found:
+    """The dead letters with this id, of the delivery with this id, or of the events that the term names."""
+    event_ids = sorted(events.find(term))
+    found = []
+    if event_ids:
+        where = {"event_id__in": event_ids}
+        found = keyset.ids(DeadLetter, index="idx_dead_event", where=where, limit=MAX_FOUND + 1)
+    more = len(found) > MAX_FOUND or len(event_ids) >= events.MOST_FOUND
+    ids = set(found[:MAX_FOUND])
+    pk = parse_id(term)
+    if pk is not None:
+        ids |= {pk, *DeadLetter.objects.filter(saga_id=pk).values_list("id", flat=True)}
+    return Found(sorted(ids), more)

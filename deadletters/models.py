@@ -1,4 +1,4 @@
-"""Deliveries that could not be made, and the requests to try them anew."""
+"""Dead letters and the requests to requeue them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from webhookhub.db.fields import ExactTextField, JSONTextField
 
 
 class DeadLetter(models.Model):
-    """What is known of a delivery at its end. Never changed, never deleted."""
+    """A delivery that failed for good. Triggers refuse changes and deletes."""
 
     id = models.BigAutoField(_("ID"), primary_key=True)
     saga = models.ForeignKey(
@@ -31,7 +31,7 @@ class DeadLetter(models.Model):
         indexes = [
             models.Index(fields=["saga"], name="idx_dead_saga"),
             models.Index(fields=["event"], name="idx_dead_event"),
-            # By these people choose what to look at and what to requeue, in the order of failure.
+            # The filters of the list and of the bulk requeue, in the order of failure.
             models.Index(fields=["failed_at"], name="idx_dead_failed"),
             models.Index(fields=["subscription", "failed_at"], name="idx_dead_subscription"),
             models.Index(fields=["final_error_code", "failed_at"], name="idx_dead_error"),
@@ -47,9 +47,9 @@ class DeadLetter(models.Model):
 
 
 class Requeue(models.Model):
-    """Who asked for a dead letter to be delivered anew, when and why.
+    """Who requeued a dead letter, when and why.
 
-    Written before the new saga: if the process dies in between, whoever asks again completes it.
+    Written before the new saga: if the process dies in between, the next request completes it.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -57,7 +57,7 @@ class Requeue(models.Model):
     requested_by = ExactTextField(max_length=150)
     requested_at = models.DateTimeField(db_default=UtcNow())
     reason = ExactTextField(max_length=500)
-    # Tells a request which of the rows are its own, when two come at once.
+    # Tells concurrent requests apart.
     request_token = ExactTextField(max_length=32)
 
     class Meta:

@@ -1,153 +1,277 @@
-"""The page that asks before dead letters are delivered anew, and says afterwards what was done."""
+"""The pages that confirm and run a requeue: of selected dead letters, and of all that match a filter.
+
+A requeue of all that match runs in portions, one request each. The page carries the signed state of the run; a script
+submits it, or a button without scripts. Sending a page twice requeues nothing twice.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import Prefetch, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
+from events.models import Event
 from sagas.models import Saga
+from subscriptions.models import Subscription
+from webhookhub import signed_state
 from webhookhub.console import format
+from webhookhub.console.forms import named
+from webhookhub.ids import new_token
 
-from .filter_form import FilterForm
-from .forms import RequeueForm, read_ids
+from . import bulk_requeue
+from .bulk_requeue import SAMPLE, BulkResult, Cursor, Part, Selection
+from .filters import DeadLetterFilter
+from .forms import YES, FilterForm, LimitForm, ReasonForm, RequeueForm, read_ids
 from .models import DeadLetter
-from .recipients import receivers
-from .requeue import PERMISSION, InvalidRequeue, Requeued, needed, requeue, successors
+from .requeue import PERMISSION, InvalidRequeue, RequeueResult, requeue, required_permissions, successors
 
-TEMPLATE = "admin/deadletters/deadletter/requeue.html"
-# The messages travel to the next page in a cookie or the session: the rest is only counted.
-MOST_NAMED = 20
-MOST_SHOWN = 50
+TEMPLATES = "admin/deadletters/deadletter"
+VIEW_PERMISSION = "deadletters.view_deadletter"
+PURPOSE = "deadletters.requeue"
+PORTION = 1000
+DEFAULT_LIMIT = 1000
+# Messages travel in a cookie or the session.
+MAX_NAMED = 20
+MAX_SHOWN = 50
+SUBSCRIPTION_COLUMNS = ("event_type", "callback_url", "active", "verified")
 
 
-def view(request: HttpRequest) -> HttpResponse:
-    """GET asks about the dead letters of `?ids=1,2`; POST requeues them."""
-    if not request.user.has_perm(PERMISSION) or not request.user.has_perm("deadletters.view_deadletter"):
+def requeue_selected(request: HttpRequest) -> HttpResponse:
+    """GET asks for a reason for the dead letters of `?ids=1,2`; POST requeues them."""
+    if not request.user.has_perms([PERMISSION, VIEW_PERMISSION]):
         raise PermissionDenied
     if request.method != "POST":
-        chosen = request.GET.get("ids", "")
-        if "," in chosen and not request.user.has_perms(needed(many=True)):
+        ids = request.GET.get("ids", "")
+        if "," in ids and not request.user.has_perms(required_permissions(many=True)):
             raise PermissionDenied
-        return ask(request, RequeueForm(initial={"ids": chosen}))
+        return confirm_selected(request, RequeueForm(initial={"ids": ids}))
     form = RequeueForm(request.POST)
     if not form.is_valid():
-        return ask(request, form)
+        return confirm_selected(request, form)
     try:
         results = requeue(form.cleaned_data["ids"], by=request.user, reason=form.cleaned_data["reason"])
     except InvalidRequeue as error:
-        form.add_error(None, _("Nothing was requeued: %(error)s.") % {"error": error})
-        return ask(request, form)
-    _report(request, results)
+        form.add_error(None, f"{capfirst(str(error))}.")
+        return confirm_selected(request, form)
+    _add_messages(request, results)
     if len(results) == 1:
         return HttpResponseRedirect(format.page(DeadLetter, results[0].dead_letter_id))
-    return HttpResponseRedirect(FilterForm(request.GET).list_address)
+    return HttpResponseRedirect(FilterForm(request.GET).list_url)
 
 
-def ask(request: HttpRequest, form: RequeueForm) -> HttpResponse:
-    """The filter of the list in which they were ticked stays in the address, and leads back to it."""
-    filters = FilterForm(request.GET)
-    letters = _letters(str(form["ids"].value() or ""))
+def confirm_selected(request: HttpRequest, form: RequeueForm) -> HttpResponse:
+    """The URL keeps the filter of the list, so that the page can link back to it."""
+    filter_form = FilterForm(request.GET)
+    letters = _selected(str(form["ids"].value() or ""))
     after = successors(letters)
-    # Those first of which something is still to be done: they are what the page asks about.
-    left = [letter for letter in letters if letter.pk not in after]
-    listed = left + [letter for letter in letters if letter.pk in after]
+    pending = [letter for letter in letters if letter.pk not in after]
+    rows = pending + [letter for letter in letters if letter.pk in after]
     context: dict[str, Any] = {
-        **admin.site.each_context(request),
-        "title": _("Requeue dead letters"),
-        "opts": DeadLetter._meta,
         "form": form,
-        "count": len(left),
-        "before": len(letters) - len(left),
+        "count": len(pending),
+        "before": len(letters) - len(pending),
         "total": len(letters),
-        "receivers": receivers(Counter(letter.subscription_id for letter in left)),
-        "rows": [_row(letter, after.get(letter.pk)) for letter in listed[:MOST_SHOWN]],
-        "action": f"{reverse('admin:deadletters_deadletter_requeue')}?{urlencode(filters.query)}",
-        "list_address": filters.list_address,
+        "recipients": _recipients(pending),
+        "rows": [_row(letter, after.get(letter.pk)) for letter in rows[:MAX_SHOWN]],
+        "action": f"{reverse('admin:deadletters_deadletter_requeue')}?{urlencode(filter_form.query)}",
+        "list_url": filter_form.list_url,
     }
-    return TemplateResponse(request, TEMPLATE, context)
+    return _page(request, "requeue", _("Requeue dead letters"), context)
 
 
-def _letters(ids: str) -> list[DeadLetter]:
+@dataclass(frozen=True)
+class Run:
+    """The state of a requeue of all that match. It requeues what the confirmation has shown and nothing else."""
+
+    letter_filter: DeadLetterFilter
+    limit: int
+    total: int
+    more: bool  # others match, too
+    cursor: Cursor | None  # None at the end
+    token: str
+    reason: str = ""
+    part: int = 1
+    requeued: int = 0
+
+    @property
+    def skipped(self) -> int:
+        """Requeued by someone else since the confirmation."""
+        return self.total - self.requeued
+
+    def signed(self, user: int | None) -> str:
+        cursor = self.cursor and self.cursor.as_json()
+        values = {**self.__dict__, "letter_filter": self.letter_filter.as_json(), "cursor": cursor}
+        return signed_state.sign(values, PURPOSE, user)
+
+    @classmethod
+    def read(cls, text: str, user: int | None) -> Run:
+        values = signed_state.read(text, PURPOSE, user, max_age=signed_state.MAX_PAGE_AGE)
+        letter_filter = DeadLetterFilter.from_json(values["letter_filter"])
+        return cls(**{**values, "letter_filter": letter_filter, "cursor": Cursor.from_json(values["cursor"])})
+
+
+def requeue_matching(request: HttpRequest) -> HttpResponse:
+    """GET shows what matches the filter of the URL and asks for a reason; POST requeues the next portion."""
+    if not request.user.has_perms([VIEW_PERMISSION, *required_permissions(many=True)]):
+        raise PermissionDenied
+    if request.method != "POST":
+        return _confirm_matching(request, ReasonForm())
     try:
-        chosen = read_ids(ids)
+        run = Run.read(request.POST.get("run", ""), request.user.pk)
+    except signed_state.Expired:
+        messages.error(request, signed_state.EXPIRED)
+        return HttpResponseRedirect(request.get_full_path())
+    if not run.reason:
+        form = ReasonForm(request.POST)
+        if not form.is_valid():
+            return _confirm_matching(request, form)
+        run = replace(run, reason=form.cleaned_data["reason"])
+    parts = -(-run.total // PORTION)
+    result = bulk_requeue.requeue_matching(
+        run.letter_filter,
+        by=request.user,
+        reason=run.reason,
+        limit=min(PORTION, run.limit),
+        cursor=run.cursor,
+        token=run.token,
+        part=Part(run.part, parts) if parts > 1 else None,
+    )
+    run = replace(run, cursor=result.next, part=run.part + 1, requeued=run.requeued + result.count)
+    return _show_progress(request, run, result)
+
+
+def _confirm_matching(request: HttpRequest, form: ReasonForm) -> HttpResponse:
+    filter_form, limit_form = FilterForm(request.GET), LimitForm({"limit": DEFAULT_LIMIT, **request.GET.dict()})
+    context: dict[str, Any] = {
+        "filter_form": filter_form,
+        "limit_form": limit_form,
+        "form": form,
+        "list_url": filter_form.list_url,
+        "count": 0,
+    }
+    if filter_form.is_valid() and limit_form.is_valid():
+        letter_filter, limit = filter_form.letter_filter(), limit_form.cleaned_data["limit"]
+        selection = bulk_requeue.preview(letter_filter, limit=limit)
+        if filter_form.cleaned_data["requeued"] == YES:
+            selection = Selection([], selection.start, None)
+        letters = selection.letters
+        more = selection.next is not None or letter_filter.search_is_cut
+        run = Run(letter_filter, limit, len(letters), more, selection.exactly, new_token())
+        sample = letters[:SAMPLE]
+        prefetch_related_objects(sample, Prefetch("event", Event.objects.defer("payload")), "subscription")
+        context |= {
+            "filter_text": _describe(letter_filter),
+            "search_is_cut": letter_filter.search_is_cut,
+            "run": run.signed(request.user.pk),
+            "count": len(letters),
+            "more": selection.next is not None,
+            "next_url": _next_url(filter_form, selection) if len(letters) < limit else "",
+            "recipients": _recipients(letters),
+            "rows": [_row(letter) for letter in sample],
+        }
+    return _page(request, "requeue_matching", _("Requeue all matching dead letters"), context)
+
+
+def _next_url(filter_form: FilterForm, selection: Selection) -> str:
+    """The same page for later failures, if the search stopped before the end."""
+    if selection.next is None or selection.next.after is None:
+        return ""
+    return f"?{urlencode({**filter_form.query, 'since': selection.next.after.failed_at.isoformat(' ')})}"
+
+
+def _show_progress(request: HttpRequest, run: Run, result: BulkResult) -> HttpResponse:
+    new = [(one.dead_letter_id, delivery_link(one.saga_id)) for one in result.results if one.is_new]
+    context: dict[str, Any] = {
+        "run": run,
+        "signed": run.cursor and run.signed(request.user.pk),
+        "filter_text": _describe(run.letter_filter),
+        "repeated": result.results and not result.new,
+        "url": request.get_full_path(),
+        "list_url": FilterForm(request.GET).list_url,
+        "latest": new[-MAX_NAMED:],
+    }
+    return _page(request, "progress", _("Requeue all matching dead letters"), context)
+
+
+def _page(request: HttpRequest, template: str, title: str, context: dict[str, Any]) -> HttpResponse:
+    common = {**admin.site.each_context(request), "title": title, "opts": DeadLetter._meta}
+    return TemplateResponse(request, f"{TEMPLATES}/{template}.html", {**common, **context})
+
+
+def _describe(letter_filter: DeadLetterFilter) -> str:
+    return format.visible(letter_filter.describe(named))
+
+
+def _selected(ids: str) -> list[DeadLetter]:
+    try:
+        selected = read_ids(ids)
     except ValidationError:
         return []
-    letters = DeadLetter.objects.filter(pk__in=chosen).select_related("saga", "event", "subscription", "requeue")
+    letters = DeadLetter.objects.filter(pk__in=selected).select_related("saga", "event", "subscription", "requeue")
     return list(letters.defer("payload_snapshot", "event__payload").order_by("-id"))
 
 
-def row(letter: DeadLetter) -> dict[str, Any]:
-    """What a page that asks shows of each."""
+def _row(letter: DeadLetter, saga_id: int | None = None) -> dict[str, Any]:
+    request = getattr(letter, "requeue", None) if saga_id else None
     return {
         "letter": letter,
-        "address": format.page(DeadLetter, letter.pk),
+        "url": format.page(DeadLetter, letter.pk),
         "error": format.error(letter.final_error_code),
         "failed_at": format.moment(letter.failed_at),
-    }
-
-
-def _row(letter: DeadLetter, saga_id: int | None) -> dict[str, Any]:
-    request = getattr(letter, "requeue", None)
-    return {
-        **row(letter),
-        "before": format_html(_("{}, as {}"), request.requested_by, delivery(saga_id)) if request and saga_id else None,
+        "requeued": format_html(_("{} as {}"), request.requested_by, delivery_link(saga_id or 0)) if request else None,
         "waits": not letter.subscription.is_routable,
     }
 
 
-def _report(request: HttpRequest, results: Sequence[Requeued]) -> None:
-    new = [result for result in results if result.is_delivered_now]
-    before = [result for result in results if not result.is_delivered_now]
+def _recipients(letters: Sequence[DeadLetter]) -> dict[str, Any]:
+    """The subscriptions with most dead letters, and how many of the new deliveries would wait."""
+    counts = Counter(letter.subscription_id for letter in letters)
+    rows = Subscription.objects.only(*SUBSCRIPTION_COLUMNS).in_bulk(list(counts))
+    notes = {pk: format.held_back(row.active, row.verified) for pk, row in rows.items()}
+    largest = counts.most_common(MAX_NAMED)
+    return {
+        "rows": [{"name": str(rows[pk]), "count": count, "note": notes[pk]} for pk, count in largest if pk in rows],
+        "others": len(counts) - len(largest),
+        "count_of_others": counts.total() - sum(count for _, count in largest),
+        "waiting": sum(count for pk, count in counts.items() if notes.get(pk)),
+    }
+
+
+def _add_messages(request: HttpRequest, results: Sequence[RequeueResult]) -> None:
+    new = [(_("dead letter {} as {}"), one.dead_letter_id, delivery_link(one.saga_id)) for one in results if one.is_new]
+    before = [
+        (_("dead letter {} by {} as {}"), one.dead_letter_id, one.requested_by, delivery_link(one.saga_id))
+        for one in results
+        if not one.is_new
+    ]
     if new:
-        messages.success(
-            request,
-            format_html(
-                _("Delivered anew: {}."),
-                _named(
-                    [(_("dead letter {} as {}"), result.dead_letter_id, delivery(result.saga_id)) for result in new]
-                ),
-            ),
-        )
+        messages.success(request, format_html(_("Requeued: {}."), _joined(new)))
     if before:
-        messages.warning(
-            request,
-            format_html(
-                _("Requeued before: {}."),
-                _named(
-                    [
-                        (
-                            _("dead letter {} by {} as {}"),
-                            result.dead_letter_id,
-                            result.requested_by,
-                            delivery(result.saga_id),
-                        )
-                        for result in before
-                    ]
-                ),
-            ),
-        )
+        messages.warning(request, format_html(_("Already requeued: {}."), _joined(before)))
 
 
-def delivery(saga_id: int) -> SafeString:
+def _joined(parts: Sequence[tuple[Any, ...]]) -> SafeString:
+    text = format_html_join("; ", "{}", ((format_html(*part),) for part in parts[:MAX_NAMED]))
+    rest = len(parts) - MAX_NAMED
+    return format_html(_("{}; and {} more"), text, rest) if rest > 0 else text
+
+
+def delivery_link(saga_id: int) -> SafeString:
     return format.link(format.page(Saga, saga_id), delivery_name(saga_id))
 
 
 def delivery_name(saga_id: int) -> str:
     return _("delivery %(number)s") % {"number": saga_id}
-
-
-def _named(parts: Sequence[tuple[Any, ...]]) -> SafeString:
-    named = format_html_join("; ", "{}", ((format_html(*part),) for part in parts[:MOST_NAMED]))
-    rest = len(parts) - MOST_NAMED
-    return format_html(_("{}; and {} more"), named, rest) if rest > 0 else named

@@ -8,7 +8,8 @@ from django.contrib import admin
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.console.base import ReadOnlyAdmin
-from webhookhub.console.exact_search import ExactSearch, number
+from webhookhub.console.search_fields import ExactSearch
+from webhookhub.search_terms import parse_id
 
 from . import lookup
 from .models import Event
@@ -23,5 +24,5 @@ class EventAdmin(ExactSearch, ReadOnlyAdmin):
 
     def find(self, term: str) -> Iterable[int]:
         found = lookup.find(term)
-        id = number(term)
+        id = parse_id(term)
         return found if id is None else found | {id}

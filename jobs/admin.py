@@ -12,7 +12,8 @@ from sagas import lookup as sagas
 from sagas.models import Saga
 from webhookhub.console import format
 from webhookhub.console.base import ReadOnlyAdmin
-from webhookhub.console.exact_search import ExactSearch, number
+from webhookhub.console.search_fields import ExactSearch
+from webhookhub.search_terms import parse_id
 
 from . import states
 from .models import Job
@@ -42,7 +43,7 @@ class JobAdmin(ExactSearch, ReadOnlyAdmin):
     fields = ("status",)  # the page itself is the console's
 
     def find(self, term: str) -> Iterable[int]:
-        saga_ids, id = sagas.find(term), number(term)
+        saga_ids, id = sagas.find(term), parse_id(term)
         if id is not None:
             saga_ids.add(id)
         rows = Job.objects.filter(saga_id__in=saga_ids).order_by("saga_id", "attempt_no")

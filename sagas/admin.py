@@ -12,7 +12,8 @@ from django.utils.translation import gettext_lazy as _
 from events.models import Event
 from webhookhub.console import format
 from webhookhub.console.base import ReadOnlyAdmin
-from webhookhub.console.exact_search import ExactSearch, number
+from webhookhub.console.search_fields import ExactSearch
+from webhookhub.search_terms import parse_id
 
 from . import lookup, transitions
 from .models import Saga
@@ -38,7 +39,7 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
 
     def find(self, term: str) -> Iterable[int]:
         found = lookup.find(term)
-        id = number(term)
+        id = parse_id(term)
         return found if id is None else found | {id}
 
     @admin.display(description=_("event type"))

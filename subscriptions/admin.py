@@ -15,8 +15,8 @@ from webhookhub.auditlog import actions
 from webhookhub.auditlog.admin import MAY_READ, Audited
 from webhookhub.auditlog.record import record
 from webhookhub.console.base import BoundedList, BoundedPaginator, ModelAdmin, with_moments
-from webhookhub.console.exact_search import host
 from webhookhub.console.format import NOTHING
+from webhookhub.search_terms import parse_host
 
 from . import secrets, views
 from .forms import SubscriptionForm
@@ -104,7 +104,7 @@ class SubscriptionAdmin(Audited, ModelAdmin):  # type: ignore[type-arg]
         rows = queryset.annotate(url_without_query=URL_WITHOUT_QUERY)
         found, may_repeat = super().get_search_results(request, rows, search_term)
         # URLs contain international names in their ASCII form.
-        if not search_term.isascii() and "xn--" in (ascii_host := host(search_term.strip())):
+        if not search_term.isascii() and "xn--" in (ascii_host := parse_host(search_term.strip())):
             found = found | rows.filter(url_without_query__contains=ascii_host)
         return found, may_repeat
 

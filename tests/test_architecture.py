@@ -73,6 +73,7 @@ ALLOWED: dict[str, set[str]] = {
         "webhookhub.stats.rollup",
     },
     "deadletters": {
+        "events.lookup",
         "events.models",
         "sagas.create",
         "sagas.models",
@@ -127,11 +128,6 @@ UI = "webhookhub.console"
 MAY_USE_UI = {
     "webhookhub/settings.py",
     # To be moved out of the domain code.
-    "deadletters/management/commands/requeue_dead_letters.py",
-    *(
-        f"deadletters/{name}.py"
-        for name in ("bulk_views", "filter_form", "filters", "listing", "lookup", "recipients", "run")
-    ),
     *(f"workflows/{name}.py" for name in ("action_views", "errors", "lists")),
 }
 

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from django.core.management.base import CommandError
 from django.utils.dateparse import parse_datetime
 
-from .console.exact_search import number
 from .progress_bar import Bar
+from .search_terms import parse_id
 
 EXAMPLE = "2026-01-31T00:00:00Z"
 
@@ -48,7 +48,7 @@ def whole_number(most: int) -> Callable[[str], int]:
     more than a database can hold."""
 
     def read(text: str) -> int:
-        value = number(text)
+        value = parse_id(text)
         if value is None or not 1 <= value <= most:
             raise ArgumentTypeError(f"must be a whole number from 1 to {most}, not {text[:30]!r}")
         return value

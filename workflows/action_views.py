@@ -16,7 +16,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
 from webhookhub.console import format
-from webhookhub.console.exact_search import number
+from webhookhub.search_terms import parse_id
 
 from . import queries, redelivery, services
 from .compensation import NotCompensating
@@ -88,7 +88,7 @@ def view(request: HttpRequest, number_: int, name: str) -> HttpResponse:
         request.POST if request.method == "POST" else None,
         _steps(instance, name) if action.per_step else None,
         whole=action.whole,
-        initial={"delivery": number(request.GET.get("delivery", "")), "step": instance.current_step},
+        initial={"delivery": parse_id(request.GET.get("delivery", "")), "step": instance.current_step},
     )
     if request.method != "POST":
         return _ask(request, instance, action, form)

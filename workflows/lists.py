@@ -11,8 +11,8 @@ from django.core.exceptions import BadRequest
 from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext as _
 
-from webhookhub.console.exact_search import number
 from webhookhub.db import clock
+from webhookhub.search_terms import parse_id
 
 from . import filters, lookup, versions
 from .filters import Choice
@@ -131,7 +131,7 @@ def _with_step_of(steps: list[tuple[str, str]], given: QueryDict) -> QueryDict:
 
 
 def _before(text: str) -> int | None:
-    value = number(text)
+    value = parse_id(text)
     if text and value is None:
         raise BadRequest(_("before: must be a number."))
     return value

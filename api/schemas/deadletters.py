@@ -7,7 +7,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from api.pagination import PageRequest
-from deadletters.bulk_requeue import MOST_AT_ONCE, MOST_COUNTED
+from deadletters.bulk_requeue import MAX_COUNTED, MAX_LIMIT
 from webhookhub.reasons import REASON_LENGTH
 
 from .common import Body, ErrorCode, EventType, Moment, Number
@@ -17,8 +17,8 @@ class DeadLetterFilters(PageRequest):
     error_code: ErrorCode | None = None
     subscription: Number | None = None
     event_type: EventType | None = None
-    since: Moment | None = Field(None, description="Failed then or later, such as 2026-01-31T00:00:00Z.")
-    until: Moment | None = Field(None, description="Failed then or earlier.")
+    since: Moment | None = Field(None, description="Failed at this time or later, such as 2026-01-31T00:00:00Z.")
+    until: Moment | None = Field(None, description="Failed at this time or earlier.")
 
 
 class DeadLetterOut(BaseModel):
@@ -37,7 +37,7 @@ class DeadLetterOut(BaseModel):
 
 class DeadLetters(BaseModel):
     items: list[DeadLetterOut]
-    next: str | None = Field(description="The cursor of the next page; a page may be short and still have one.")
+    next: str | None = Field(description="The cursor of the next page; null at the end.")
 
 
 class DeadLetterWithPayload(DeadLetterOut):
@@ -45,7 +45,7 @@ class DeadLetterWithPayload(DeadLetterOut):
 
 
 class RequeueIn(Body):
-    reason: str = Field(min_length=1, max_length=REASON_LENGTH, description="Kept with the dead letter.")
+    reason: str = Field(min_length=1, max_length=REASON_LENGTH, description="Saved with the dead letter.")
 
 
 class RequeueOut(BaseModel):
@@ -62,14 +62,14 @@ class BulkRequeueIn(Body):
     since: Moment | None = None
     until: Moment | None = None
     reason: str | None = Field(None, max_length=REASON_LENGTH, description="Required unless dry_run.")
-    limit: int = Field(1000, ge=1, le=MOST_AT_ONCE, description="How many at most.")
-    dry_run: bool = Field(False, description="Only say what would be requeued.")
-    cursor: str | None = Field(None, max_length=1000, description="`next` of the answer before, to go on from there.")
+    limit: int = Field(1000, ge=1, le=MAX_LIMIT, description="The maximum number to requeue.")
+    dry_run: bool = Field(False, description="Only count what would be requeued.")
+    cursor: str | None = Field(None, max_length=1000, description="`next` of the previous response.")
 
 
 class BulkRequeueOut(BaseModel):
     dry_run: bool
-    count: int = Field(description=f"Requeued; with dry_run those that would be, counted up to {MOST_COUNTED}.")
-    more: bool = Field(description="There may be others.")
-    next: str | None = Field(None, description="The cursor to go on with, if there are more.")
-    sample: list[DeadLetterOut] = Field([], description="With dry_run: the first of them.")
+    count: int = Field(description=f"Requeued; with dry_run the number that would be, up to {MAX_COUNTED}.")
+    more: bool = Field(description="There may be more.")
+    next: str | None = Field(None, description="The cursor to continue with, if there are more.")
+    sample: list[DeadLetterOut] = Field([], description="With dry_run: the first ones.")

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from api.pagination import MOST_LISTED, PageRequest
+from api.pagination import MAX_LIMIT, PageRequest
 from webhookhub.reasons import REASON_LENGTH
 from workflows.facts import MOST_REPEATS
 
@@ -110,7 +110,7 @@ class FactOut(BaseModel):
 
 
 class TimelineRequest(PageRequest):
-    limit: int = Field(MOST_LISTED, ge=1, le=MOST_LISTED, description="How many at most.")
+    limit: int = Field(MAX_LIMIT, ge=1, le=MAX_LIMIT, description="How many at most.")
 
 
 class TimelineOut(BaseModel):

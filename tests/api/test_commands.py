@@ -105,11 +105,11 @@ def test_dead_letters_are_listed_and_then_requeued_once(letters: list[Any]):
     preview = run_json(*chosen, "--dry-run")
     assert (preview["count"], preview["more"]) == (2, False)
     assert [letter["id"] for letter in preview["sample"]] == [letters[1].id, letters[2].id]
-    assert "2 dead letters would be delivered anew." in run(*chosen, "--dry-run")
+    assert "2 dead letters would be requeued." in run(*chosen, "--dry-run")
     assert not Requeue.objects.exists()
 
     assert run_json(*chosen, "--reason", "back", "--limit", "1") == {"dry_run": False, "count": 1, "more": True}
-    assert run(*chosen, "--reason", "back") == "1 dead letters are delivered anew."
+    assert run(*chosen, "--reason", "back") == "1 dead letters requeued."
     assert run_json(*chosen, "--reason", "back")["count"] == 0
     assert Saga.objects.filter(generation=1).count() == 2
     assert {request.reason for request in Requeue.objects.all()} == {"back"}
@@ -129,10 +129,10 @@ def test_dead_letters_are_filtered_by_subscription_type_and_time(letters: list[A
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "Say why: --reason"),
+        ([], "Give a reason: --reason"),
         (["--reason", " "], "reason must be a text of 1 to 500 characters"),
         (["--reason", "x", "--since", "yesterday"], "--since: 'yesterday' is not a time"),
-        (["--reason", "x", "--since", "2026-02-01", "--until", "2026-01-31T23:59:59Z"], "--until lies before --since"),
+        (["--reason", "x", "--since", "2026-02-01", "--until", "2026-01-31T23:59:59Z"], "--until is before --since"),
         (["--reason", "x", "--limit=1000001"], "--limit: must be a whole number from 1 to 1000000, not"),
         (
             ["--reason", "x", f"--subscription={2**63}"],

@@ -1,4 +1,4 @@
-"""Dead letters over HTTP: looking, requeueing one, requeueing many by what they have in common."""
+"""The dead letter API: list, show, requeue one, requeue all that match."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def letters() -> list[Any]:
-    """Twenty-four, of two sources, two types, three subscriptions and two error codes; the oldest first.
+    """24 dead letters of two sources, two types, three subscriptions and two error codes; the oldest first.
 
-    Four at a time have failed at the same moment, and their numbers are not in the order of their failure.
+    Four each failed at the same time, and the ids are not in the order of failure.
     """
     subscriptions = [SubscriptionFactory() for _ in range(3)]
     first = clock.now() - timedelta(hours=10)
@@ -52,8 +52,8 @@ def letters() -> list[Any]:
     return sorted(made, key=lambda letter: (letter.failed_at, letter.id))
 
 
-def iso(moment: Any) -> str:
-    return str(moment.isoformat().replace("+00:00", "Z"))
+def iso(time: Any) -> str:
+    return str(time.isoformat().replace("+00:00", "Z"))
 
 
 FILTERS: dict[str, tuple[Callable[[list[Any]], dict[str, Any]], Callable[[Any, list[Any]], bool]]] = {
@@ -83,7 +83,7 @@ FILTERS: dict[str, tuple[Callable[[list[Any]], dict[str, Any]], Callable[[Any, l
 
 
 def listed(program: Program, **parameters: Any) -> list[int]:
-    """All that the pages hold, one after the other."""
+    """The ids of all pages."""
     found: list[int] = []
     cursor: dict[str, str] = {}
     for _ in range(100):
@@ -92,13 +92,13 @@ def listed(program: Program, **parameters: Any) -> list[int]:
         if page["next"] is None:
             return found
         cursor = {"cursor": page["next"]}
-    raise AssertionError("the pages have no end")
+    raise AssertionError("the list has no end")
 
 
 @pytest.mark.parametrize(
     ("window", "limit", "bound"), [(3, 1, False), (3, 200, True), (7, 5, True), (5000, 5, False), (5000, 200, False)]
 )
-def test_the_pages_hold_each_that_is_wanted_once_the_latest_first(
+def test_the_pages_list_each_match_once_latest_first(
     hub_wide: Program,
     shop: Program,
     letters: list[Any],
@@ -121,7 +121,7 @@ def test_the_pages_hold_each_that_is_wanted_once_the_latest_first(
         assert found or bound, name
 
 
-def test_a_dead_letter_is_shown_with_its_payload_and_who_requeued_it(hub_wide: Program, letters: list[Any]):
+def test_a_dead_letter_has_its_payload_and_its_requeue(hub_wide: Program, letters: list[Any]):
     letter = letters[0]
     requeue([letter.id], by=Staff("ada"), reason="once more")
 
@@ -132,7 +132,7 @@ def test_a_dead_letter_is_shown_with_its_payload_and_who_requeued_it(hub_wide: P
     assert shown["delivery"] == letter.saga_id
 
 
-def test_requeueing_one_makes_one_delivery_and_says_whose_it_is(hub_wide: Program, letters: list[Any]):
+def test_a_requeue_of_one_creates_one_delivery(hub_wide: Program, letters: list[Any]):
     path = f"/dead-letters/{letters[0].id}/requeue"
 
     first = hub_wide.post(path, {"reason": "the endpoint is back"})
@@ -146,7 +146,7 @@ def test_requeueing_one_makes_one_delivery_and_says_whose_it_is(hub_wide: Progra
     assert Requeue.objects.get().reason == "the endpoint is back"
 
 
-def test_a_producer_sees_and_requeues_its_own_only(shop: Program, letters: list[Any]):
+def test_a_producer_sees_and_requeues_only_its_own(shop: Program, letters: list[Any]):
     own, others = (
         next(letter.id for letter in letters if letter.event.source == source) for source in ("shop", "till")
     )
@@ -162,14 +162,14 @@ def test_a_producer_sees_and_requeues_its_own_only(shop: Program, letters: list[
 @pytest.mark.parametrize("body", [{}, {"reason": "  "}, {"reason": 5}, {"reason": "a\u202eb"}])
 def test_a_requeue_without_a_reason_is_refused(hub_wide: Program, letters: list[Any], body: dict[str, Any]):
     for path in (f"/dead-letters/{letters[0].id}/requeue", "/dead-letters/requeue"):
-        answer = hub_wide.post(path, body)
-        assert answer.status_code == 422, path
-        assert answer.json()["errors"][0]["field"] == "reason"
+        response = hub_wide.post(path, body)
+        assert response.status_code == 422, path
+        assert response.json()["errors"][0]["field"] == "reason"
     assert not Requeue.objects.exists()
 
 
 @pytest.mark.parametrize(("filters", "window"), [*((filters, 3) for filters in FILTERS), ("none", 1000)])
-def test_many_are_looked_at_first_and_then_requeued_exactly_once(
+def test_a_dry_run_counts_what_a_bulk_requeue_requeues_once(
     hub_wide: Program, letters: list[Any], monkeypatch: pytest.MonkeyPatch, filters: str, window: int
 ):
     monkeypatch.setattr(bulk_requeue, "WINDOW", window)
@@ -192,7 +192,7 @@ def test_many_are_looked_at_first_and_then_requeued_exactly_once(
 
 
 @pytest.mark.parametrize("window", [5, 1000])
-def test_the_cap_holds_and_the_next_request_goes_on(
+def test_a_bulk_requeue_has_a_limit_and_a_cursor(
     hub_wide: Program, letters: list[Any], monkeypatch: pytest.MonkeyPatch, window: int
 ):
     monkeypatch.setattr(bulk_requeue, "WINDOW", window)
@@ -206,13 +206,12 @@ def test_the_cap_holds_and_the_next_request_goes_on(
         body["cursor"] = done["next"]
 
     assert counts[:3] == [10, 10, 4]
-    # The longest dead come first.
     order = list(Requeue.objects.order_by("id").values_list("dead_letter_id", flat=True))
     assert set(order[:10]) == {letter.id for letter in letters[:10]}
 
 
 @pytest.mark.parametrize("window", [3, 1000])
-def test_the_same_request_under_the_same_key_takes_what_it_took_and_nothing_else(
+def test_the_same_idempotency_key_requeues_the_same_dead_letters(
     hub_wide: Program, letters: list[Any], monkeypatch: pytest.MonkeyPatch, window: int
 ):
     monkeypatch.setattr(bulk_requeue, "WINDOW", window)
@@ -224,7 +223,7 @@ def test_the_same_request_under_the_same_key_takes_what_it_took_and_nothing_else
     assert first["count"] == again["count"] == 10
     assert set(Requeue.objects.values_list("dead_letter_id", flat=True)) == {letter.id for letter in letters[:10]}
     assert Entry.objects.filter(action=actions.REQUEUE_MATCHING).count() == 1
-    # Where it goes on, that is another request, and so is one under another key.
+    # Another cursor or another key makes another request.
     on = body | {"cursor": first["next"]}
     for _ in range(2):
         assert hub_wide.post("/dead-letters/requeue", on, **key).json()["count"] == 10
@@ -233,7 +232,7 @@ def test_the_same_request_under_the_same_key_takes_what_it_took_and_nothing_else
     assert hub_wide.post("/dead-letters/requeue", body, Idempotency_Key="two").json()["count"] == 4
 
 
-def test_what_has_died_since_is_not_taken_by_the_same_request_under_the_same_key(hub_wide: Program, letters: list[Any]):
+def test_the_same_idempotency_key_requeues_no_later_dead_letters(hub_wide: Program, letters: list[Any]):
     body, key = {"reason": "back", "limit": 1000}, {"Idempotency_Key": "one"}
     assert hub_wide.post("/dead-letters/requeue", body, **key).json()["count"] == 24
     saga: Any = SagaFactory(status="DeadLettered", attempt_count=3)
@@ -244,7 +243,7 @@ def test_what_has_died_since_is_not_taken_by_the_same_request_under_the_same_key
     assert Requeue.objects.count() == 24
 
 
-def test_what_dies_during_a_bulk_requeue_is_left_to_the_next(hub_wide: Program, letters: list[Any]):
+def test_a_cursor_excludes_later_dead_letters(hub_wide: Program, letters: list[Any]):
     first = hub_wide.post("/dead-letters/requeue", {"reason": "back", "limit": 10}).json()
     for saga in Saga.objects.filter(generation=1):
         Saga.objects.filter(id=saga.id).update(status="DeadLettered", attempt_count=3)
@@ -259,11 +258,11 @@ def test_what_dies_during_a_bulk_requeue_is_left_to_the_next(hub_wide: Program, 
     assert hub_wide.post("/dead-letters/requeue", {"reason": "a new run"}).json()["count"] == 10
 
 
-def test_a_request_that_looks_at_too_many_gives_an_account_and_says_where_to_go_on(
+def test_a_request_that_examines_too_many_rows_returns_a_cursor(
     hub_wide: Program, letters: list[Any], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(bulk_requeue, "WINDOW", 4)
-    monkeypatch.setattr(bulk_requeue, "MOST_EXAMINED", 8)
+    monkeypatch.setattr(bulk_requeue, "MAX_EXAMINED", 8)
     body: dict[str, Any] = {"reason": "back", "event_type": "order.created"}
 
     counts = []
@@ -278,15 +277,15 @@ def test_a_request_that_looks_at_too_many_gives_an_account_and_says_where_to_go_
     assert hub_wide.post("/dead-letters/requeue", {"dry_run": True}).json()["more"]
 
 
-def test_a_count_stops_at_its_bound(hub_wide: Program, letters: list[Any], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(bulk_requeue, "MOST_COUNTED", 7)
+def test_a_dry_run_counts_up_to_a_limit(hub_wide: Program, letters: list[Any], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bulk_requeue, "MAX_COUNTED", 7)
 
     preview = hub_wide.post("/dead-letters/requeue", {"dry_run": True}).json()
 
     assert (preview["count"], preview["more"]) == (7, True)
 
 
-def test_a_request_that_was_cut_short_is_completed_by_the_next(hub_wide: Program, letters: list[Any]):
+def test_a_request_without_a_delivery_is_completed(hub_wide: Program, letters: list[Any]):
     Requeue.objects.create(dead_letter=letters[0], requested_by="ada", reason="first", request_token="x")
 
     hub_wide.post("/dead-letters/requeue", {"reason": "second"})
@@ -309,11 +308,11 @@ def test_a_request_that_was_cut_short_is_completed_by_the_next(hub_wide: Program
         ({"cursor": "x"}, "cursor"),
     ],
 )
-def test_a_filter_that_cannot_be_is_named_and_nothing_is_requeued(
+def test_an_invalid_parameter_is_named_and_nothing_is_requeued(
     hub_wide: Program, letters: list[Any], body: dict[str, Any], field: str
 ):
-    answer = hub_wide.post("/dead-letters/requeue", {"reason": "x"} | body)
+    response = hub_wide.post("/dead-letters/requeue", {"reason": "x"} | body)
 
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["field"] == field
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["field"] == field
     assert not Requeue.objects.exists()

@@ -119,7 +119,7 @@ def test_the_pages_contain_each_matching_delivery_once_newest_first(
     bound: bool,
 ):
     monkeypatch.setattr(pagination, "WINDOW", window)
-    monkeypatch.setattr(filters, "DISORDER", timedelta(minutes=2))
+    monkeypatch.setattr(filters, "MAX_CLOCK_SKEW", timedelta(minutes=2))
     for name, (parameters, holds) in FILTERS.items():
         expected = [
             saga.id for saga in reversed(sagas) if holds(saga, sagas) and (not bound or saga.event.source == "shop")

@@ -1,4 +1,4 @@
-"""The list of dead letters in a real browser: what it shows is what a requeue of all that match asks about."""
+"""The list of dead letters and the bulk requeue in a real browser."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import expect
 
-from deadletters import admin, listing, recipients, run
+from deadletters import admin, views
 from deadletters.models import Requeue
 from subscriptions.models import Subscription
-from tests.deadletters.test_requeue_matching import NAME, many
+from tests.deadletters.helpers import NAME, dead_letters
 from tests.support import rows
 
 from .visitor import Visitor
@@ -20,11 +20,11 @@ from .visitor import Visitor
 Come = Callable[..., Visitor]
 
 
-def test_search_and_filter_stay_from_the_list_through_every_portion_to_the_end(
+def test_search_and_filter_are_kept_from_the_list_to_the_last_portion(
     visitor: Come, root: User, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(run, "PORTION", 2)
-    monkeypatch.setattr(recipients, "MOST_NAMED", 1)
+    monkeypatch.setattr(views, "PORTION", 2)
+    monkeypatch.setattr(views, "MAX_NAMED", 1)
     letters = [rows.dead_letter(text) for text in ("timeout", "http_500", "http_502", "http_503", "http_504")]
     Subscription.objects.filter(pk=letters[1].subscription_id).update(active=False)
     visit = visitor(root, dark=True)
@@ -50,10 +50,10 @@ def test_search_and_filter_stay_from_the_list_through_every_portion_to_the_end(
     page.get_by_role("button", name="Filter").click()
     page.get_by_role("link", name="Requeue all that match").first.click()
     expect(page.locator("#others")).to_contain_text("and 4 more")
-    expect(page.locator("#waiting")).to_contain_text("1 of them is for a subscription that is switched off")
+    expect(page.locator("#waiting")).to_contain_text("1 new delivery will wait")
     visit.look_closely()
     page.fill("textarea[name=reason]", "mended")
-    page.get_by_role("button", name="Requeue them").click()
+    page.locator("form.hub-form button.hub-primary").click()
     expect(page.locator("#finished")).to_be_visible()
     visit.look_closely()
 
@@ -63,18 +63,18 @@ def test_search_and_filter_stay_from_the_list_through_every_portion_to_the_end(
     expect(page.locator("#id_event_type")).to_have_value("order.created")
 
 
-def test_all_of_a_list_that_is_too_long_to_be_ticked_can_still_be_requeued(
+def test_a_list_that_is_too_long_to_select_can_be_requeued_by_its_filter(
     visitor: Come, root: User, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(admin.DeadLetterAdmin, "list_per_page", 2)
-    many(5)
+    dead_letters(5)
     visit = visitor(root, dark=True)
     page = visit.open(rows.listing(NAME))
     page.locator("#action-toggle").check()
     page.get_by_role("link", name="Select all 5 dead letters").click()
     expect(page.get_by_role("link", name="Clear selection")).to_be_visible()
 
-    monkeypatch.setattr(listing, "MOST_AT_ONCE", 4)
+    monkeypatch.setattr(admin, "MAX_SELECTED", 4)
 
     page = visit.open(rows.listing(NAME, "?error_code=timeout"))
     page.locator("#action-toggle").check()

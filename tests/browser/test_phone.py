@@ -85,7 +85,7 @@ def test_an_earlier_requeue_is_visible_without_scrolling(visitor: Callable[..., 
 
     page = visitor(root, width=PHONE).open(requeue_page(letter.pk, rows.dead_letter("timeout").pk))
 
-    box = page.get_by_text("Requeued before by root, as delivery").bounding_box()
+    box = page.get_by_text("Already requeued by root as delivery").bounding_box()
     assert box
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= PHONE

@@ -33,8 +33,6 @@ EXCEPT = {
     "api/subscriptions.py": "calls editing.create, which is",
     "api/management/commands/api_key.py": "calls keys.create, which is",
     "workflows/filters.py": "reads, in SQL because the index must be named",
-    "deadletters/lookup.py": "reads, in SQL because the index must be named",
-    "deadletters/outstanding.py": "reads, in SQL because of the window",
     "webhookhub/integrity/check.py": "reads, in SQL of its own",
     "webhookhub/integrity/walk.py": "reads, in SQL of its own",
     "webhookhub/accounts/groups.py": "after a migration; adds what is missing, and does so again after the next one",

@@ -1,4 +1,4 @@
-"""Having dead letters delivered anew from the console: who may, what is asked, what is said."""
+"""Requeueing selected dead letters in the console: permissions, confirmation, messages."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from deadletters import filter_form, forms, listing
+from deadletters import admin, forms
 from deadletters.models import DeadLetter, Requeue
+from deadletters.requeue import requeue
 from sagas.models import Saga
 from tests.support import rows
+from webhookhub.terminal import Operator
 
 pytestmark = pytest.mark.django_db
 
@@ -24,7 +26,7 @@ def requeue_page() -> str:
     return reverse("admin:deadletters_deadletter_requeue")
 
 
-def choose(client: Client, *letters: DeadLetter, **more: Any) -> Any:
+def select(client: Client, *letters: DeadLetter, **more: Any) -> Any:
     chosen = [letter.pk for letter in letters]
     return client.post(rows.listing(NAME), {"action": "requeue", "_selected_action": chosen, "index": "0", **more})
 
@@ -38,18 +40,18 @@ def nothing_was_requeued() -> bool:
     return not Requeue.objects.exists() and not Saga.objects.filter(generation__gt=0).exists()
 
 
-def test_the_action_is_shown_to_those_who_may_requeue_only(viewer: Client, requeuer: Client, superuser: Client):
+def test_the_action_needs_the_requeue_permission(viewer: Client, requeuer: Client, superuser: Client):
     letter = rows.dead_letter()
 
     for client, shown in ((viewer, False), (requeuer, True), (superuser, True)):
-        assert ("Requeue: deliver anew" in client.get(rows.listing(NAME)).content.decode()) is shown
+        assert ('<option value="requeue"' in client.get(rows.listing(NAME)).content.decode()) is shown
         assert (requeue_page() in client.get(rows.change(NAME, letter.pk)).content.decode()) is shown
 
 
 def test_a_forged_request_without_the_permission_is_refused(viewer: Client):
     letter = rows.dead_letter()
 
-    assert choose(viewer, letter).status_code == 403
+    assert select(viewer, letter).status_code == 403
     assert confirm(viewer, letter).status_code == 403
     assert viewer.get(requeue_page(), {"ids": letter.pk}).status_code == 403
     assert nothing_was_requeued()
@@ -59,18 +61,18 @@ def test_the_requeue_permission_alone_shows_no_dead_letters(staff: Callable[...,
     letter = rows.dead_letter()
     anna = staff("anna", "requeue_deadletter")
 
-    assert choose(anna, letter).status_code == 403
+    assert select(anna, letter).status_code == 403
     assert confirm(anna, letter).status_code == 403
     assert nothing_was_requeued()
 
 
-def test_a_stranger_is_sent_to_the_login(client: Client):
+def test_an_anonymous_user_is_sent_to_the_login(client: Client):
     letter = rows.dead_letter()
 
-    answer = client.post(requeue_page(), {"ids": letter.pk, "reason": "x"})
+    response = client.post(requeue_page(), {"ids": letter.pk, "reason": "x"})
 
-    assert answer.status_code == 302
-    assert answer["Location"].startswith("/admin/login/")
+    assert response.status_code == 302
+    assert response["Location"].startswith("/admin/login/")
     assert nothing_was_requeued()
 
 
@@ -83,10 +85,10 @@ def test_a_request_from_another_site_is_refused(requeuer: Client):
     assert nothing_was_requeued()
 
 
-def test_the_confirmation_shows_how_many_and_which_and_writes_nothing(requeuer: Client):
+def test_the_confirmation_shows_the_selection_and_writes_nothing(requeuer: Client):
     one, two, other = rows.dead_letter("one"), rows.dead_letter("two"), rows.dead_letter("other")
 
-    page = choose(requeuer, one, two).content.decode()
+    page = select(requeuer, one, two).content.decode()
 
     assert "These 2 dead letters" in page
     for letter, shown in ((one, True), (two, True), (other, False)):
@@ -96,11 +98,9 @@ def test_the_confirmation_shows_how_many_and_which_and_writes_nothing(requeuer: 
     assert nothing_was_requeued()
 
 
-def test_what_was_ticked_is_asked_about_however_the_list_has_moved_on_since(
-    requeuer: Client, monkeypatch: pytest.MonkeyPatch
-):
-    for module, name in ((filter_form, "MOST_LISTED"), (listing, "MOST_LISTED"), (filter_form, "MOST_EXAMINED")):
-        monkeypatch.setattr(module, name, 1)
+def test_the_selection_is_kept_when_the_list_changes(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
+    for name in ("MAX_LISTED", "WINDOW"):
+        monkeypatch.setattr(admin, name, 1)
     ticked = rows.dead_letter("ticked")
     rows.dead_letter("later")
     address = rows.listing(NAME, "?requeued=no")
@@ -111,10 +111,10 @@ def test_what_was_ticked_is_asked_about_however_the_list_has_moved_on_since(
     assert rows.change(NAME, ticked.pk) in page
 
 
-def test_the_confirmation_shows_hostile_content_as_text(requeuer: Client):
+def test_the_confirmation_escapes_content(requeuer: Client):
     letter = rows.dead_letter(rows.HOSTILE[:90])
 
-    assert "<script>alert" not in choose(requeuer, letter).content.decode()
+    assert "<script>alert" not in select(requeuer, letter).content.decode()
     reason = "".join(each for each in rows.HOSTILE if each.isprintable())
     page = confirm(requeuer, letter, reason=reason).content.decode()
     assert "<script>alert" not in page
@@ -122,31 +122,31 @@ def test_the_confirmation_shows_hostile_content_as_text(requeuer: Client):
     assert Requeue.objects.get().reason == reason
 
 
-def test_without_a_reason_the_page_asks_again(requeuer: Client):
+def test_a_reason_is_required(requeuer: Client):
     letter = rows.dead_letter()
 
-    answer = confirm(requeuer, letter, reason="   \n")
+    response = confirm(requeuer, letter, reason="   \n")
 
-    assert answer.status_code == 200
-    assert "Nothing has been requeued." in answer.content.decode()
-    assert rows.change(NAME, letter.pk) in answer.content.decode()
+    assert response.status_code == 200
+    assert "Nothing was requeued." in response.content.decode()
+    assert rows.change(NAME, letter.pk) in response.content.decode()
     assert nothing_was_requeued()
 
 
-def test_a_confirmed_requeue_makes_a_new_delivery_and_says_so(requeuer: Client):
+def test_a_confirmed_requeue_creates_a_new_delivery(requeuer: Client):
     letter = rows.dead_letter()
 
     page = confirm(requeuer, letter).content.decode()
 
     saga = rows.successor(letter)
     assert (saga.status, saga.attempt_count) == ("Pending", 0)
-    assert f"Delivered anew: dead letter {letter.pk} as <a" in page
+    assert f"Requeued: dead letter {letter.pk} as <a" in page
     assert rows.change("sagas_saga", saga.pk) in page
     record = Requeue.objects.get()
     assert (record.requested_by, record.reason) == ("requeuer", "the endpoint is mended")
 
 
-def test_whoever_ticked_some_in_a_filtered_list_comes_back_to_the_same_list(requeuer: Client):
+def test_a_requeue_returns_to_the_filtered_list(requeuer: Client):
     one, two = rows.dead_letter("one"), rows.dead_letter("two")
     filtered = rows.listing(NAME, "?event_type=order.created&q=one")
     chosen = {"action": "requeue", "_selected_action": [one.pk], "index": "0"}
@@ -156,43 +156,43 @@ def test_whoever_ticked_some_in_a_filtered_list_comes_back_to_the_same_list(requ
     assert f'href="{filtered}"'.replace("&", "&amp;") in page
     [sent_to] = re.findall(r'<form method="post" action="([^"]*)"', page)
     ids = f"{one.pk},{two.pk}"
-    answer = requeuer.post(sent_to.replace("&amp;", "&"), {"ids": ids, "reason": "r"})
-    assert (answer.status_code, answer["Location"]) == (302, filtered)
+    response = requeuer.post(sent_to.replace("&amp;", "&"), {"ids": ids, "reason": "r"})
+    assert (response.status_code, response["Location"]) == (302, filtered)
 
 
-def test_a_second_requeue_says_that_it_happened_before_and_names_the_delivery(requeuer: Client, superuser: Client):
+def test_a_second_requeue_names_the_first_and_its_delivery(requeuer: Client, superuser: Client):
     letter, fresh = rows.dead_letter("first"), rows.dead_letter("fresh")
     confirm(requeuer, letter)
     saga = rows.successor(letter)
 
-    asked = choose(superuser, letter, fresh).content.decode()
+    asked = select(superuser, letter, fresh).content.decode()
     assert (
-        f'Requeued before by requeuer, as <a href="{rows.change("sagas_saga", saga.pk)}">delivery {saga.pk}</a>'
+        f'Already requeued by requeuer as <a href="{rows.change("sagas_saga", saga.pk)}">delivery {saga.pk}</a>'
         in asked
     )
-    assert "This dead letter will be delivered anew" in asked
-    assert "1 of those chosen was requeued before" in asked
+    assert "This dead letter will be requeued" in asked
+    assert "1 selected dead letter was already requeued" in asked
     page = confirm(superuser, letter, fresh, reason="again").content.decode()
 
-    assert f"Requeued before: dead letter {letter.pk} by requeuer as <a" in page
+    assert f"Already requeued: dead letter {letter.pk} by requeuer as <a" in page
     assert f">delivery {saga.pk}</a>" in page
-    assert f"Delivered anew: dead letter {fresh.pk} as <a" in page
+    assert f"Requeued: dead letter {fresh.pk} as <a" in page
     assert Saga.objects.filter(generation=1).count() == 2
     assert Saga.objects.filter(generation__gt=1).count() == 0
 
 
-def test_where_all_were_requeued_before_there_is_nothing_to_confirm(requeuer: Client):
+def test_if_all_were_requeued_before_there_is_no_form(requeuer: Client):
     letters = [rows.dead_letter("one"), rows.dead_letter("two")]
     confirm(requeuer, *letters)
 
-    page = choose(requeuer, *letters).content.decode()
+    page = select(requeuer, *letters).content.decode()
 
-    assert "2 of those chosen were requeued before" in page
-    assert "There is nothing left to do." in page
+    assert "2 selected dead letters were already requeued" in page
+    assert "There is nothing to requeue." in page
     assert 'name="reason"' not in page
 
 
-def test_a_dead_letter_shows_who_requeued_it_when_why_and_as_what(requeuer: Client, viewer: Client):
+def test_a_dead_letter_shows_its_requeue(requeuer: Client, viewer: Client):
     letter = rows.dead_letter()
     address = rows.change(NAME, letter.pk)
     assert "Reason:" not in viewer.get(address).content.decode()
@@ -207,34 +207,30 @@ def test_a_dead_letter_shows_who_requeued_it_when_why_and_as_what(requeuer: Clie
     assert "requeuer" in viewer.get(rows.listing(NAME)).content.decode()
 
 
-def test_a_requeue_that_was_cut_short_says_how_to_complete_it(requeuer: Client):
+def test_a_requeue_without_a_delivery_says_how_to_complete_it(requeuer: Client):
     letter = rows.dead_letter()
     Requeue.objects.create(dead_letter=letter, requested_by="anna", reason="r", request_token="t")
 
-    assert "requeue it again to complete it" in requeuer.get(rows.change(NAME, letter.pk)).content.decode()
+    assert "requeue again to complete it" in requeuer.get(rows.change(NAME, letter.pk)).content.decode()
     confirm(requeuer, letter)
     assert f"delivery {rows.successor(letter).pk}</a>" in requeuer.get(rows.change(NAME, letter.pk)).content.decode()
 
 
-def test_more_than_the_bound_at_once_is_refused_with_a_clear_message(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
-    from deadletters import admin
-
-    monkeypatch.setattr(admin, "MOST_AT_ONCE", 2)
-    monkeypatch.setattr(forms, "MOST_AT_ONCE", 2)
+def test_selecting_too_many_is_refused(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(admin, "MAX_SELECTED", 2)
+    monkeypatch.setattr(forms, "MAX_SELECTED", 2)
     letters = [rows.dead_letter(f"letter-{number}") for number in range(3)]
 
-    chosen = choose(requeuer, letters[0], select_across="1")
+    chosen = select(requeuer, letters[0], select_across="1")
     assert chosen.status_code == 302
-    assert "dead letters can be requeued at once" in requeuer.get(chosen["Location"]).content.decode()
-    assert "dead letters can be requeued at once" in confirm(requeuer, *letters).content.decode()
+    assert "selected dead letters at once" in requeuer.get(chosen["Location"]).content.decode()
+    assert "selected dead letters at once" in confirm(requeuer, *letters).content.decode()
     assert nothing_was_requeued()
 
 
-def test_all_of_a_list_can_be_ticked_only_where_all_can_be_requeued_and_by_those_who_may(
+def test_a_whole_list_can_be_selected_only_if_it_can_be_requeued(
     requeuer: Client, member: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
 ):
-    from deadletters import admin
-
     monkeypatch.setattr(admin.DeadLetterAdmin, "list_per_page", 2)
     support, offer = member("support"), "Select all 3 dead letters"
     for number in range(3):
@@ -242,7 +238,7 @@ def test_all_of_a_list_can_be_ticked_only_where_all_can_be_requeued_and_by_those
     assert offer in requeuer.get(rows.listing(NAME)).content.decode()
     assert offer not in support.get(rows.listing(NAME)).content.decode()
 
-    monkeypatch.setattr(listing, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(admin, "MAX_SELECTED", 2)
 
     page = requeuer.get(rows.listing(NAME), {"event_type": "order.created"}).content.decode()
     assert offer not in page
@@ -254,13 +250,11 @@ def test_all_of_a_list_can_be_ticked_only_where_all_can_be_requeued_and_by_those
     assert 'class="action-counter"' in page  # Django's script counts there
 
 
-def test_all_of_a_list_can_be_requeued_at_once_up_to_the_bound(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
-    from deadletters import admin
-
+def test_a_whole_list_can_be_requeued_up_to_the_limit(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
     for module in (admin, forms):
-        monkeypatch.setattr(module, "MOST_AT_ONCE", 22)
+        monkeypatch.setattr(module, "MAX_SELECTED", 22)
     letters = [rows.dead_letter(f"letter-{number}") for number in range(22)]
-    asked = choose(requeuer, letters[0], select_across="1").content.decode()
+    asked = select(requeuer, letters[0], select_across="1").content.decode()
     assert "These 22 dead letters" in asked
     assert asked.count('name="ids"') == 1  # Django refuses a form of more than a thousand fields
 
@@ -271,52 +265,65 @@ def test_all_of_a_list_can_be_requeued_at_once_up_to_the_bound(requeuer: Client,
 
 
 @pytest.mark.parametrize("ids", ["", "x", "1,", "1;2", "-1", "9" * 30, "1.5", "１", "\0"])
-def test_only_a_list_of_numbers_is_a_choice(ids: str):
+def test_only_a_list_of_ids_is_a_selection(ids: str):
     assert "ids" in forms.RequeueForm({"ids": ids, "reason": "x"}).errors
 
 
 @pytest.mark.parametrize("ids", ["", "1;2"])
-def test_a_choice_that_cannot_be_read_is_refused(requeuer: Client, ids: str):
+def test_an_invalid_selection_is_refused(requeuer: Client, ids: str):
     rows.dead_letter()
 
-    answer = requeuer.post(requeue_page(), {"ids": ids, "reason": "x"})
+    response = requeuer.post(requeue_page(), {"ids": ids, "reason": "x"})
 
-    assert answer.status_code == 200
-    assert "Nothing has been requeued." in answer.content.decode()
+    assert response.status_code == 200
+    assert "Nothing was requeued." in response.content.decode()
     assert requeuer.get(requeue_page(), {"ids": ids}).status_code == 200
     assert nothing_was_requeued()
 
 
-def test_a_dead_letter_that_does_not_exist_is_named_and_nothing_is_requeued(requeuer: Client):
+def test_an_unknown_dead_letter_is_named_and_nothing_is_requeued(requeuer: Client):
     letter = rows.dead_letter()
 
-    answer = requeuer.post(requeue_page(), {"ids": f"{letter.pk},987654321", "reason": "x"})
+    response = requeuer.post(requeue_page(), {"ids": f"{letter.pk},987654321", "reason": "x"})
 
-    assert "there is no dead letter 987654321" in answer.content.decode()
+    assert "There is no dead letter 987654321" in response.content.decode()
     assert nothing_was_requeued()
 
 
 @pytest.mark.parametrize("chosen", ["x", "\0", "9" * 30])
-def test_a_forged_choice_in_the_list_is_a_bad_request(requeuer: Client, chosen: str):
-    answer = requeuer.post(rows.listing(NAME), {"action": "requeue", "_selected_action": chosen, "index": "0"})
+def test_a_forged_selection_in_the_list_is_a_bad_request(requeuer: Client, chosen: str):
+    response = requeuer.post(rows.listing(NAME), {"action": "requeue", "_selected_action": chosen, "index": "0"})
 
-    assert answer.status_code == 400
+    assert response.status_code == 400
 
 
-def test_choosing_nothing_asks_for_a_choice(requeuer: Client):
+def test_an_empty_selection_is_refused(requeuer: Client):
     rows.dead_letter()
 
-    answer = requeuer.post(rows.listing(NAME), {"action": "requeue", "index": "0"}, follow=True)
+    response = requeuer.post(rows.listing(NAME), {"action": "requeue", "index": "0"}, follow=True)
 
-    assert "Items must be selected" in answer.content.decode()
+    assert "Items must be selected" in response.content.decode()
 
 
-def test_the_confirmation_warns_of_a_subscription_that_is_switched_off(requeuer: Client):
+def test_the_confirmation_warns_of_an_inactive_subscription(requeuer: Client):
     letter = rows.dead_letter()
     subscription = letter.subscription
-    assert "switched off" not in choose(requeuer, letter).content.decode()
+    assert "The subscription is inactive" not in select(requeuer, letter).content.decode()
 
     subscription.active = False
     subscription.save(update_fields=["active"])
 
-    assert "switched off" in choose(requeuer, letter).content.decode()
+    assert "The subscription is inactive" in select(requeuer, letter).content.decode()
+
+
+def test_a_requeued_dead_letter_links_to_the_delivery_instead_of_a_button(requeuer: Client):
+    letter = rows.dead_letter()
+    button = f'?ids={letter.pk}">Requeue</a>'
+    assert button in requeuer.get(rows.change(NAME, letter.pk)).content.decode()
+
+    requeue([letter.pk], by=Operator(), reason="r")
+
+    page = requeuer.get(rows.change(NAME, letter.pk)).content.decode()
+    assert button not in page
+    assert "Requeued as <a" in page
+    assert rows.change("sagas_saga", rows.successor(letter).pk) in page

@@ -1,4 +1,4 @@
-"""A dead letter is delivered anew as a new saga; what was, stays as it was."""
+"""A requeue creates a new saga and changes nothing else."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def dead_letter(**saga: object) -> DeadLetter:
     return DeadLetter.objects.get(saga=dead)
 
 
-def test_a_requeued_dead_letter_becomes_a_new_saga_of_the_next_generation(operator: User):
+def test_a_requeue_creates_a_saga_of_the_next_generation(operator: User):
     letter = dead_letter()
     before = clock.now()
 
@@ -54,7 +54,7 @@ def test_a_requeued_dead_letter_becomes_a_new_saga_of_the_next_generation(operat
     assert before <= request.requested_at <= clock.now()
 
 
-def test_nothing_that_was_there_before_is_changed(operator: User):
+def test_existing_rows_do_not_change(operator: User):
     letter = dead_letter()
 
     def everything() -> list[object]:
@@ -68,7 +68,7 @@ def test_nothing_that_was_there_before_is_changed(operator: User):
     assert everything() == before
 
 
-def test_the_new_saga_has_the_policy_of_now_and_not_of_then(operator: User, hub_settings):
+def test_the_new_saga_has_the_current_retry_policy(operator: User, hub_settings):
     hub_settings(max_retry_limit=9, base_delay=timedelta(seconds=9))
     letter = dead_letter(max_retry_limit=3, base_delay=timedelta(seconds=1))
     own = dead_letter(subscription__max_retry_limit=2, subscription__base_delay=timedelta(seconds=5))
@@ -81,7 +81,7 @@ def test_the_new_saga_has_the_policy_of_now_and_not_of_then(operator: User, hub_
     assert policies[letter.saga_id] == (3, timedelta(seconds=1))
 
 
-def test_a_second_request_makes_no_second_saga_and_names_the_first_requester(operator: User):
+def test_a_second_request_returns_the_first_saga_and_requester(operator: User):
     letter = dead_letter()
     [first] = requeue([letter.id], by=operator, reason="again")
     other = User.objects.create_superuser("sam")
@@ -89,7 +89,6 @@ def test_a_second_request_makes_no_second_saga_and_names_the_first_requester(ope
     [second] = requeue([letter.id], by=other, reason="me too")
 
     assert (second.saga_id, second.created, second.requested_by) == (first.saga_id, False, "olga")
-    assert "was requeued before by olga" in str(second)
     assert Saga.objects.count() == 2
     assert Requeue.objects.get().reason == "again"
 
@@ -115,14 +114,14 @@ def test_a_requeued_delivery_that_dies_again_can_be_requeued_again(operator: Use
 def test_without_the_permission_nothing_is_written():
     letter = dead_letter()
 
-    for somebody in (User.objects.create_user("eve", is_staff=True), AnonymousUser()):
+    for user in (User.objects.create_user("eve", is_staff=True), AnonymousUser()):
         with pytest.raises(PermissionDenied):
-            requeue([letter.id], by=somebody, reason="please")
+            requeue([letter.id], by=user, reason="please")
     assert Saga.objects.count() == 1
     assert not Requeue.objects.exists()
 
 
-def test_a_user_who_was_switched_off_has_no_permission(operator: User):
+def test_an_inactive_user_has_no_permission(operator: User):
     letter = dead_letter()
     User.objects.filter(pk=operator.pk).update(is_active=False)
 
@@ -131,7 +130,7 @@ def test_a_user_who_was_switched_off_has_no_permission(operator: User):
     assert not Requeue.objects.exists()
 
 
-def test_a_reason_is_needed(operator: User):
+def test_a_reason_is_required(operator: User):
     letter = dead_letter()
 
     with pytest.raises(InvalidRequeue, match="reason must be a text of 1 to 500 characters"):
@@ -141,7 +140,7 @@ def test_a_reason_is_needed(operator: User):
 
 
 @pytest.mark.parametrize("reason", ["a\u202eb", "\ud800"])
-def test_a_reason_that_is_not_what_it_looks_like_is_refused(operator: User, reason: str):
+def test_a_reason_with_control_characters_is_refused(operator: User, reason: str):
     letter = dead_letter()
 
     with pytest.raises(InvalidRequeue, match="reason must hold no control characters"):
@@ -173,7 +172,7 @@ def test_an_id_given_twice_is_requeued_once(operator: User):
     assert Saga.objects.count() == 2
 
 
-def test_many_are_answered_in_the_order_of_their_ids(operator: User):
+def test_results_are_ordered_by_id(operator: User):
     letters = [dead_letter() for _ in range(5)]
 
     results = requeue([letter.id for letter in reversed(letters)], by=operator, reason="again")
@@ -183,11 +182,11 @@ def test_many_are_answered_in_the_order_of_their_ids(operator: User):
     assert all(result.created for result in results)
 
 
-def test_nothing_to_requeue_is_no_error(operator: User):
+def test_an_empty_list_is_no_error(operator: User):
     assert requeue([], by=operator, reason="again") == []
 
 
-def test_a_dead_letter_holds_the_whole_payload_and_is_made_once():
+def test_a_dead_letter_has_the_whole_payload_and_is_created_once():
     letter = dead_letter(event__payload='{"n": [1, 2.5, "é"]}')
     saga = Saga.objects.get()
 

@@ -171,7 +171,7 @@ def subscribe(receiver: Receiver) -> None:
         if not subscription.verified:
             result = verify(subscription)
             if not result.verified:
-                raise SystemExit(f"{subscription.callback_url} could not be verified: {result.reason}")
+                raise SystemExit(f"{subscription.callback_url} could not be verified: {result.result}")
 
 
 def publish(count: int) -> list[int]:

@@ -56,4 +56,4 @@ def main(arguments: Sequence[str]) -> None:
         )
         result = verify(subscription)
         if not result.verified:
-            raise SystemExit(f"{url} could not be verified: {result.reason}")
+            raise SystemExit(f"{url} could not be verified: {result.result}")

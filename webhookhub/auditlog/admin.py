@@ -16,7 +16,8 @@ from django.utils.translation import gettext_lazy as _
 
 from webhookhub.console import format
 from webhookhub.console.base import ReadOnlyAdmin
-from webhookhub.console.exact_search import ExactSearch, number
+from webhookhub.console.search_fields import ExactSearch
+from webhookhub.search_terms import parse_id
 
 from .actions import ACTIONS
 from .models import Entry
@@ -64,7 +65,7 @@ class EntryAdmin(ExactSearch, ReadOnlyAdmin):
     def find(self, term: str) -> Iterable[int]:
         newest = Entry.objects.order_by("-pk").values_list("pk", flat=True)
         found = set(newest.filter(actor=term)[:MAX_FOUND])
-        pk = number(term)
+        pk = parse_id(term)
         if pk is not None:
             found |= set(newest.filter(object_type__in=tuple(OBJECT_TYPES), object_id=pk)[:MAX_FOUND])
         return found
@@ -115,7 +116,7 @@ class Audited(Base):
         return None
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
-        pk = number(object_id)
+        pk = parse_id(object_id)
         if not request.user.has_perm(MAY_READ) or pk is None:
             raise PermissionDenied
         return HttpResponseRedirect(format.listing(Entry, f"object_type={self.opts.model_name}&object_id={pk}"))

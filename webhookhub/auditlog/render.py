@@ -32,8 +32,7 @@ LABELS = {
     "after_event": gettext_lazy("after event"),
     "base_delay": gettext_lazy("base delay"),
     "callback_url": gettext_lazy("callback URL"),
-    "choice": gettext_lazy("filter"),
-    "chosen": gettext_lazy("chosen"),
+    "filter": gettext_lazy("filter"),
     "completed": gettext_lazy("interrupted requeues completed"),
     "custom_headers": gettext_lazy("custom headers"),
     "dead_letters": gettext_lazy("dead letters"),
@@ -91,8 +90,8 @@ def object_text(object_type: str, object_id: int | None, name: str, details: Map
         return f"{OBJECT_TYPES.get(object_type, object_type)} {object_id}"
     if object_type == "subscription":
         return _("all subscriptions")
-    if "choice" in details:
-        chosen = _joined(details["choice"]) or _("all dead letters")
+    if "filter" in details:
+        chosen = _joined(details["filter"]) or _("all dead letters")
         return f"{chosen} ({_part(details)})" if "part" in details else chosen
     if "requeued" in details:
         return _("%(count)s dead letters") % {"count": details["requeued"] + details.get("requeued_before", 0)}

@@ -21,10 +21,10 @@ from django.utils.translation import gettext_lazy
 
 from events.backfill import NotRoutable, Position, backfill
 from subscriptions.models import Subscription
+from webhookhub import signed_state
 from webhookhub.auditlog.context import because
 from webhookhub.db import clock
 
-from . import signed_state
 from .forms import MomentField, ReasonField
 
 PERMISSIONS = ["subscriptions.view_subscription", "subscriptions.change_subscription"]
@@ -66,11 +66,11 @@ class Run:
     def sealed(self, user: int | None) -> str:
         after = self.after and [self.after.created_at.isoformat(), self.after.id]
         times = {"since": self.since.isoformat(), "until": self.until.isoformat()}
-        return signed_state.seal(KIND, user, {**self.__dict__, **times, "after": after})
+        return signed_state.sign({**self.__dict__, **times, "after": after}, KIND, user)
 
     @classmethod
     def opened(cls, text: str, subscription: int, user: int | None) -> Run:
-        state = signed_state.opened(KIND, user, text)
+        state = signed_state.read(text, KIND, user, max_age=signed_state.MAX_PAGE_AGE)
         if state["subscription"] != subscription:
             raise PermissionDenied
         times = {name: datetime.fromisoformat(state[name]) for name in ("since", "until")}
@@ -85,8 +85,8 @@ def view(request: HttpRequest, number: int) -> HttpResponse:
     if "run" in request.POST:
         try:
             run = Run.opened(request.POST["run"], number, request.user.pk)
-        except signed_state.TooOld:
-            messages.error(request, signed_state.TOO_OLD)
+        except signed_state.Expired:
+            messages.error(request, signed_state.EXPIRED)
             return HttpResponseRedirect(request.path)
         return _continue(request, subscription, run)
     form = BackfillForm(request.POST if request.method == "POST" else None)

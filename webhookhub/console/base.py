@@ -15,8 +15,9 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 
+from webhookhub.search_terms import parse_id
+
 from . import format
-from .exact_search import number
 
 # django-unfold is not typed; type checkers see Django's classes, which it extends.
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[type-arg]
         return NewestFirst
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
-        return value in self.words.get(lookup, ()) or (lookup in self.references and number(value) is not None)
+        return value in self.words.get(lookup, ()) or (lookup in self.references and parse_id(value) is not None)
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         return with_moments(self.model, super().get_list_display(request))
@@ -145,7 +146,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[type-arg]
             # Django silently ignores an action that the user may not run.
             if set(request.POST.getlist("action")) - {"", *self.get_actions(request)}:
                 raise PermissionDenied
-            if any(number(pk) is None for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)):
+            if any(parse_id(pk) is None for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)):
                 raise BadRequest("a selected primary key is not a number")
         return super().changelist_view(request, extra_context)
 

@@ -15,7 +15,7 @@ from events import lookup
 from events.models import Event
 from sagas.models import Saga
 from subscriptions.models import Subscription
-from webhookhub.console.exact_search import error_code, host, number
+from webhookhub.search_terms import parse_error_code, parse_host, parse_id
 from workflows import lookup as lookup_of_workflows
 from workflows.models import Instance
 
@@ -46,7 +46,7 @@ def find(term: str, user: Any) -> Found:
     if not term or len(term) > LONGEST or "\0" in term:
         return found
     may = user.has_perm
-    code = error_code(term)
+    code = parse_error_code(term)
     if code and may("deadletters.view_deadletter"):
         found.letters = _letters(code)
     named = host_of(term)
@@ -56,15 +56,15 @@ def find(term: str, user: Any) -> Found:
     if may("events.view_event"):
         found.events = _events(event_ids)
     if may("sagas.view_saga"):
-        found.deliveries = _deliveries(event_ids, number(term))
+        found.deliveries = _deliveries(event_ids, parse_id(term))
     if may("workflows.view_instance"):
         found.workflows = lookup_of_workflows.find(term, lookup_of_workflows.types_in_use(), MOST)
     return found
 
 
 def host_of(term: str) -> str | None:
-    """The host in the term, as it is stored; None if there is none."""
-    named = host(term)
+    """The whole host that a term names, as it is stored."""
+    named = parse_host(term)
     return named if HOST.fullmatch(named) else None
 
 
@@ -95,7 +95,7 @@ def _subscriptions(host: str) -> list[Subscription]:
 
 
 def _letters(code: str) -> list[DeadLetter]:
-    letters = filters.newest_first(filters.Choice(error_code=code), None, MOST)
+    letters = filters.DeadLetterFilter(error_code=code).newest_first(None, MOST)
     known = Subscription.objects.only("id", "callback_url", "event_type").in_bulk({x.subscription_id for x in letters})
     for letter in letters:
         letter.subscription = known[letter.subscription_id]

@@ -6,65 +6,69 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from deadletters.bulk_requeue import MOST_AT_ONCE, Outcome, Preview, preview, requeue_matching
-from deadletters.filters import ERROR_CODE, EVENT_TYPE, Choice
+from deadletters.bulk_requeue import MAX_LIMIT, SAMPLE, BulkResult, Cursor, Part, preview, requeue_matching
+from deadletters.filters import ERROR_CODE, EVENT_TYPE, DeadLetterFilter
 from deadletters.requeue import InvalidRequeue
-from webhookhub.console.exact_search import LARGEST_ID
+from webhookhub.search_terms import MAX_ID
 from webhookhub.terminal import EXAMPLE, Operator, moment, progress, whole_number
 
-USUALLY = 1000
-MOST = 1_000_000
+DEFAULT_LIMIT = 1000
+MAX_TOTAL = 1_000_000
 
 
 class Command(BaseCommand):
-    help = "Delivers dead letters anew, chosen by what they have in common. Safe to repeat: each is requeued once."
+    help = "Requeues the dead letters that match a filter. Safe to repeat: each is requeued once."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--reason", help="why; kept with each of them (required unless --dry-run)")
+        parser.add_argument("--reason", help="saved with each dead letter (required unless --dry-run)")
         parser.add_argument(
             "--error-code",
             type=_matching(ERROR_CODE, "an error code, such as http_500 or timeout"),
-            help="those that failed with this, such as http_500 or timeout",
+            help="failed with this error, such as http_500 or timeout",
         )
-        parser.add_argument(
-            "--subscription", type=whole_number(LARGEST_ID), metavar="N", help="those of this subscription"
-        )
+        parser.add_argument("--subscription", type=whole_number(MAX_ID), metavar="N", help="of this subscription")
         parser.add_argument(
             "--event-type",
             type=_matching(EVENT_TYPE, "1 to 100 letters, digits, dots, dashes and underscores"),
-            help="those of events of this type",
+            help="of events of this type",
         )
-        parser.add_argument("--since", metavar="TIME", help=f"those that failed then or later, such as {EXAMPLE}")
-        parser.add_argument("--until", metavar="TIME", help="those that failed then or earlier")
+        parser.add_argument("--since", metavar="TIME", help=f"failed at this time or later, such as {EXAMPLE}")
+        parser.add_argument("--until", metavar="TIME", help="failed at this time or earlier")
         parser.add_argument(
-            "--limit", type=whole_number(MOST), default=USUALLY, metavar="N", help=f"how many at most ({USUALLY})"
+            "--limit",
+            type=whole_number(MAX_TOTAL),
+            default=DEFAULT_LIMIT,
+            metavar="N",
+            help=f"maximum number of dead letters (default {DEFAULT_LIMIT})",
         )
-        parser.add_argument("--dry-run", action="store_true", help="only say how many there are, and show some")
+        parser.add_argument("--dry-run", action="store_true", help="only print how many match, and a sample")
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        choice = Choice(
+        letter_filter = DeadLetterFilter(
             error_code=options["error_code"],
             subscription_id=options["subscription"],
             event_type=options["event_type"],
             since=moment("--since", options["since"]),
             until=moment("--until", options["until"]),
         )
-        if choice.since and choice.until and choice.until < choice.since:
-            raise CommandError("--until lies before --since.")
+        if letter_filter.since and letter_filter.until and letter_filter.until < letter_filter.since:
+            raise CommandError("--until is before --since.")
         if options["dry_run"]:
-            self._preview(preview(choice), options["json"])
+            self._preview(letter_filter, options["json"])
             return
         if not options["reason"]:
-            raise CommandError("Say why: --reason 'the endpoint is back'. With --dry-run none is needed.")
-        count, more = _requeue(choice, options["reason"], options["limit"])
+            raise CommandError("Give a reason: --reason 'the endpoint is back'. With --dry-run none is needed.")
+        count, more = _requeue(letter_filter, options["reason"], options["limit"])
         if options["json"]:
             self.stdout.write(json.dumps({"dry_run": False, "count": count, "more": more}))
         else:
             rest = " There may be more: repeat the command." if more else ""
-            self.stdout.write(f"{count} dead letters are delivered anew.{rest}")
+            self.stdout.write(f"{count} dead letters requeued.{rest}")
 
-    def _preview(self, found: Preview, as_json: bool) -> None:
+    def _preview(self, letter_filter: DeadLetterFilter, as_json: bool) -> None:
+        selection = preview(letter_filter)
+        count, more = len(selection.letters), selection.next is not None
         sample = [
             {
                 "id": letter.id,
@@ -72,48 +76,48 @@ class Command(BaseCommand):
                 "error_code": letter.final_error_code,
                 "failed_at": letter.failed_at.isoformat().replace("+00:00", "Z"),
             }
-            for letter in found.sample
+            for letter in selection.letters[:SAMPLE]
         ]
         if as_json:
-            document = {"dry_run": True, "count": found.count, "more": found.more, "sample": sample}
-            self.stdout.write(json.dumps(document))
+            self.stdout.write(json.dumps({"dry_run": True, "count": count, "more": more, "sample": sample}))
             return
-        self.stdout.write(f"{'More than ' if found.more else ''}{found.count} dead letters would be delivered anew.")
-        for letter in sample:
-            self.stdout.write("  {id}  subscription {subscription}  {error_code}  {failed_at}".format(**letter))
+        self.stdout.write(f"{count}{' or more' if more else ''} dead letters would be requeued.")
+        for row in sample:
+            self.stdout.write("  {id}  subscription {subscription}  {error_code}  {failed_at}".format(**row))
 
 
-def _matching(form: Pattern[str], what: str) -> Callable[[str], str]:
-    """An argument's `type`. What no dead letter can have must not look as if there were nothing to do."""
+def _matching(pattern: Pattern[str], what: str) -> Callable[[str], str]:
+    """An argument type that refuses values that no dead letter can have."""
 
     def read(text: str) -> str:
-        if not form.fullmatch(text):
+        if not pattern.fullmatch(text):
             raise ArgumentTypeError(f"must be {what}, not {text[:30]!r}")
         return text
 
     return read
 
 
-def _requeue(choice: Choice, reason: str, limit: int) -> tuple[int, bool]:
-    """How many, and whether there may be more; in portions, until the limit is reached or nothing is left."""
+def _requeue(letter_filter: DeadLetterFilter, reason: str, limit: int) -> tuple[int, bool]:
+    """How many were requeued, and whether there may be more."""
     show = progress("requeued", limit)
     count = taken = part = 0
-    outcome = Outcome()
+    cursor: Cursor | None = None
     while True:
         part += 1
         try:
-            outcome = requeue_matching(
-                choice,
+            result: BulkResult = requeue_matching(
+                letter_filter,
                 by=Operator(),
                 reason=reason,
-                limit=min(limit - taken, MOST_AT_ONCE),
-                after=outcome.after,
-                part=part if limit > MOST_AT_ONCE else None,
+                limit=min(limit - taken, MAX_LIMIT),
+                cursor=cursor,
+                part=Part(part) if limit > MAX_LIMIT else None,
                 progress=lambda done, before=taken: show(before + done, ""),  # type: ignore[misc]
             )
         except InvalidRequeue as error:
             raise CommandError(f"Nothing was requeued: {error}.") from None
-        taken += len(outcome.requeued)
-        count += sum(result.is_delivered_now for result in outcome.requeued)
-        if outcome.after is None or taken >= limit:
-            return count, outcome.after is not None
+        taken += len(result.results)
+        count += result.count
+        cursor = result.next
+        if cursor is None or taken >= limit:
+            return count, cursor is not None

@@ -1,4 +1,4 @@
-// Asks for the next portion as soon as this one is shown.
+// Submits the form of the next portion.
 "use strict";
 
 document.querySelector("form[data-go-on]")?.requestSubmit();

@@ -103,7 +103,7 @@ PROTOCOL = [
            "RoutingInbox.objects.filter(event_id__in=[row.event_id for row in taken]).delete()", INTAKE),
     mutant("route: unverified subscriptions too", "subscriptions/models.py",
            "self.filter(active=True, verified=True)", "self.filter(active=True)", "tests/events/test_routing.py"),
-    mutant("requeue: without the permission", "deadletters/requeue.py", "    if lacking:\n",
+    mutant("requeue: without the permission", "deadletters/requeue.py", "    if missing:\n",
            "    if False:\n", "tests/deadletters/test_requeue.py"),
     mutant("requeue: the same generation", "deadletters/requeue.py",
            "return NewSaga(letter.event_id, letter.subscription_id, letter.saga.generation + 1, policy)",

@@ -1,4 +1,4 @@
-"""More dead letters than fit into one portion are requeued in the browser, and all are delivered."""
+"""More dead letters than one portion are requeued in the browser, and all are delivered."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from tests.processes.support import until
 from tests.support import rows
 from tools.demo.receiver import Reply
 
-# More than one portion of the work, which is a thousand.
+# More than one portion.
 MANY = 1100
 LONG_SECONDS = 120.0
 LogIn = Callable[[str], Visitor]
 
 
 def number_in(page: Page, place: str) -> int:
-    """The first number of a text, whatever divides its thousands."""
+    """The first number of a text."""
     found = re.search(r"[\d,]+", page.locator(place).first.inner_text())
     assert found is not None
     return int(found[0].replace(",", ""))
 
 
-def test_operations_requeues_more_than_a_thousand_that_match_and_all_are_delivered(log_in: LogIn, stack: Stack):
+def test_more_than_a_thousand_matching_dead_letters_are_requeued_and_delivered(log_in: LogIn, stack: Stack):
     subscription = many_dead_letters(stack)
     visit = log_in("operations")
-    # Without the script that asks for the next portion a button does: each page can be looked at.
+    # Without the script, a button submits the next portion, so that each page can be checked.
     visit.page.route("**/go-on*.js", lambda route: route.fulfill(body="", content_type="text/javascript"))
 
     page = visit.open(rows.listing("deadletters_deadletter"))
@@ -42,14 +42,14 @@ def test_operations_requeues_more_than_a_thousand_that_match_and_all_are_deliver
     page.get_by_role("button", name="Filter").click()
     page.get_by_role("link", name="Requeue all that match").click()
     page.fill("input[name=limit]", str(MANY))
-    page.get_by_role("button", name="Choose so many").click()
+    page.get_by_role("button", name="Apply").click()
     page.wait_for_url(f"**limit={MANY}**")
     assert number_in(page, "#content-main section strong") == MANY
     expect(page.get_by_role("cell", name=str(subscription))).to_be_visible()
     visit.look_closely()
     page.fill("textarea[name=reason]", " ")
     page.locator("form.hub-form button.hub-primary").click()
-    expect(page.get_by_text("Give the reason for the requeue.")).to_be_visible()
+    expect(page.get_by_text("Give a reason for the requeue.")).to_be_visible()
     visit.look_closely()
     page.fill("textarea[name=reason]", "the network is back")
     page.locator("form.hub-form button.hub-primary").click()
@@ -57,20 +57,20 @@ def test_operations_requeues_more_than_a_thousand_that_match_and_all_are_deliver
     assert 0 < number_in(page, "#requeued") < MANY
     visit.look_closely()
     page.unroute("**/go-on*.js")
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     expect(page.locator("#finished")).to_be_visible(timeout=60_000)
     assert number_in(page, "#requeued") == MANY
     visit.look_closely()
 
-    anew = Saga.objects.filter(subscription=subscription, generation=1)
-    until(lambda: anew.filter(status="Completed").count() == MANY, "all are delivered", LONG_SECONDS)
-    assert anew.count() == MANY
-    asked = Requeue.objects.filter(dead_letter__subscription=subscription)
-    assert set(asked.values_list("requested_by", "reason")) == {("operations", "the network is back")}
+    requeued = Saga.objects.filter(subscription=subscription, generation=1)
+    until(lambda: requeued.filter(status="Completed").count() == MANY, "all are delivered", LONG_SECONDS)
+    assert requeued.count() == MANY
+    requests = Requeue.objects.filter(dead_letter__subscription=subscription)
+    assert set(requests.values_list("requested_by", "reason")) == {("operations", "the network is back")}
 
 
 def many_dead_letters(stack: Stack) -> Subscription:
-    """Made by the hub, whose endpoint refuses them all; afterwards it would take them."""
+    """Created by the hub: the endpoint refuses all events, and accepts them afterwards."""
     stack.answers["/many"] = Reply(500)
     subscription: Subscription = SubscriptionFactory.create(
         event_type="stock.counted", callback_url=stack.receiver.url("/many"), max_retry_limit=1

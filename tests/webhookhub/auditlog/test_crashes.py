@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group, User
 from api import keys
 from api.models import ApiKey
 from deadletters.bulk_requeue import requeue_matching
-from deadletters.filters import Choice
+from deadletters.filters import DeadLetterFilter
 from deadletters.models import Requeue
 from deadletters.requeue import requeue
 from events.backfill import backfill
@@ -66,7 +66,7 @@ def is_requeued_to_any_extent() -> bool:
 
 def to_requeue_matching() -> Work:
     rows.dead_letter("one")
-    return lambda: requeue_matching(Choice(), by=Operator(), reason="r", limit=5)
+    return lambda: requeue_matching(DeadLetterFilter(), by=Operator(), reason="r", limit=5)
 
 
 def to_backfill() -> Work:

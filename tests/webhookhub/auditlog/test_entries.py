@@ -15,9 +15,9 @@ from django.urls import reverse
 
 from api import keys
 from api.scopes import SCOPES
-from deadletters import run
+from deadletters import views
 from deadletters.bulk_requeue import requeue_matching
-from deadletters.filters import Choice
+from deadletters.filters import DeadLetterFilter
 from deadletters.models import Requeue
 from deadletters.requeue import CUT_SHORT_AFTER, InvalidRequeue, requeue
 from events.backfill import NotRoutable, backfill
@@ -89,7 +89,7 @@ def test_a_repeated_requeue_writes_no_entry(anna: Client):
         requeue(again, by=Operator(), reason="r")
         given = {"ids": ",".join(map(str, again)), "reason": "mended"}
         anna.post(reverse("admin:deadletters_deadletter_requeue"), given)
-    requeue_matching(Choice(), by=Operator(), reason="r", limit=10)
+    requeue_matching(DeadLetterFilter(), by=Operator(), reason="r", limit=10)
 
     assert Entry.objects.filter(object_type="deadletter").count() == 1
 
@@ -106,19 +106,19 @@ def test_completing_an_interrupted_requeue_is_recorded():
     entry, details = recorded(actions.REQUEUE)
     assert (entry.actor, entry.reason, details) == (Operator().get_username(), "again", {"completed": 1})
     [again] = requeue([letter.pk], by=Operator(), reason="once more")
-    assert not again.is_delivered_now
+    assert not again.is_new
     assert Entry.objects.filter(object_type="deadletter").count() == 1
 
 
 def test_a_requeue_by_filter_records_the_filter():
     letters = [rows.dead_letter(text) for text in ("one", "two")]
 
-    requeue_matching(Choice(error_code="one"), by=Operator(), reason="r", limit=10)
+    requeue_matching(DeadLetterFilter(error_code="one"), by=Operator(), reason="r", limit=10)
 
     entry, details = recorded(actions.REQUEUE_MATCHING)
     assert entry.object_name == ""
     assert details == {
-        "choice": {"error_code": "one"},
+        "filter": {"error_code": "one"},
         "limit": 10,
         "requeued": 1,
         "dead_letters": [letters[0].pk],
@@ -149,16 +149,15 @@ def test_a_requeue_page_sent_twice_is_one_entry(anna: Client):
     entry, details = recorded(actions.REQUEUE_MATCHING)
     assert (entry.actor, entry.via, entry.reason) == ("anna", "console", "mended")
     assert details == {
-        "choice": {"event_type": "order.created"},
+        "filter": {"event_type": "order.created"},
         "limit": 3,
-        "chosen": 3,
         "requeued": 3,
         "dead_letters": ids[:3],
     }
 
 
 def test_each_portion_of_a_requeue_records_its_part(anna: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(run, "PORTION", 2)
+    monkeypatch.setattr(views, "PORTION", 2)
     for number in range(5):
         rows.dead_letter(str(number))
 
@@ -168,7 +167,7 @@ def test_each_portion_of_a_requeue_records_its_part(anna: Client, monkeypatch: p
     for part, entry in enumerate(entries, 1):
         details = json.loads(entry.details)
         assert (details["part"], details["parts"]) == (part, 2)
-        assert (details["limit"], details["chosen"], details["requeued"]) == (4, 4, 2)
+        assert (details["limit"], details["requeued"]) == (2, 2)
 
 
 def test_a_refused_action_writes_no_entry():

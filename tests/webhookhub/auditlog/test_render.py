@@ -15,8 +15,8 @@ from django.test import Client
 from django.utils import timezone, translation
 
 from api import keys
-from deadletters.bulk_requeue import requeue_matching
-from deadletters.filters import Choice
+from deadletters.bulk_requeue import Part, requeue_matching
+from deadletters.filters import DeadLetterFilter
 from deadletters.requeue import requeue
 from events.backfill import backfill
 from subscriptions import secrets, services
@@ -37,7 +37,9 @@ def do_many_things() -> None:
     requeue([one.pk, two.pk], by=Operator(), reason="r")
     everything: Any = {"subscription_id": three.subscription_id, "event_type": "order.created", "source": "three"}
     everything |= {"since": clock.now() - timedelta(hours=1), "until": clock.now() + timedelta(hours=1)}
-    requeue_matching(Choice(error_code="three", **everything), by=Operator(), reason="r", limit=5, part=1)
+    requeue_matching(
+        DeadLetterFilter(error_code="three", **everything), by=Operator(), reason="r", limit=5, part=Part(1, 2)
+    )
     given: dict[str, Any] = {"event_type": "order.created", "callback_url": "https://127.0.0.1:8443/hook"}
     subscription = services.create(given)
     services.change(
@@ -79,7 +81,7 @@ def test_everything_recorded_has_a_label():
 
 def test_details_are_labelled():
     details = {
-        "choice": {"error_code": "timeout"},
+        "filter": {"error_code": "timeout"},
         "requeued": 2,
         "dead_letters": [4, 5],
         "is_staff": {"from": False, "to": True},

@@ -17,7 +17,7 @@ YET = {
     "events_event": "There are no events yet. Producers send them to the API with an API key",
     "jobs_job": "There are no attempts yet. Each attempt is listed here",
     SUBSCRIPTIONS: "There are no subscriptions yet. Nothing is delivered until an operator adds one",
-    "deadletters_deadletter": "There are no dead letters: every delivery has come through or is under way.",
+    "deadletters_deadletter": "There are no dead letters: every delivery has completed or is in progress.",
     "webhookhub_process": "No process is running. Start all of them with manage.py run_hub",
 }
 MATCHES = {

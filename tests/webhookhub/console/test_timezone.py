@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.utils.timezone import override
 
 from api.models import ApiKey
-from deadletters import filter_form, listing
+from deadletters import admin
 from deadletters.models import DeadLetter
 from tests.factories import SagaFactory
 from tests.support import rows
@@ -82,17 +82,16 @@ def test_the_filter_names_the_zone(in_taipei: Client):
 
 
 def test_looking_further_back_is_independent_of_the_time_zone(in_taipei: Client, monkeypatch: pytest.MonkeyPatch):
-    for module in (filter_form, listing):
-        monkeypatch.setattr(module, "MOST_LISTED", 1)
+    monkeypatch.setattr(admin, "MAX_LISTED", 1)
     old, new = letter_of(NOON - timedelta(hours=1)), letter_of(NOON)
     query = {"error_code": "http_503", "until": "2026-03-01 20:00"}
 
     assert found(in_taipei, **query) == [new.pk]
     page = in_taipei.get(rows.listing("deadletters_deadletter"), query).content.decode()
-    link = re.search(r'href="\?([^"]*)">Look further back', page)
+    link = re.search(r'href="\?([^"]*)">Search older ones', page)
     assert link is not None
     further = {name: values[0] for name, values in parse_qs(html.unescape(link[1])).items()}
-    assert further["until"] == "2026-03-01 19:00:00+08:00"
+    assert further["until"] == "2026-03-01 20:00:00+08:00"
     assert found(in_taipei, **further) == [old.pk]
 
 
@@ -208,7 +207,7 @@ def test_a_filter_is_described_in_the_viewers_zone_and_in_utc_in_the_audit_log(i
 
     assert "since 2026-03-01 20:00:00.250000+08:00" in page
     entry = Entry.objects.get(action=actions.REQUEUE_MATCHING)
-    assert json.loads(entry.details)["choice"] == {"since": "2026-03-01T12:00:00.250000+00:00"}
+    assert json.loads(entry.details)["filter"] == {"since": "2026-03-01T12:00:00.250000+00:00"}
     assert rows.successor(letter)
 
 

@@ -9,7 +9,7 @@ from django import template
 from django.utils.translation import gettext as _
 
 from deadletters.models import DeadLetter
-from sagas.filters import Choice, newest_first
+from sagas.filters import DeliveryFilter
 from sagas.transitions import COMPLETED, DEAD_LETTERED
 from webhookhub.conf import hub
 from webhookhub.console import format
@@ -61,7 +61,7 @@ def subscription_health(context: Any, subscription: Any) -> dict[str, Any]:
         return {"may_see": False}
     now = clock.now()
     before, day = queries.of_subscription(subscription.pk, now - WEEK, now - DAY, now)
-    newest = newest_first(Choice(subscription_id=subscription.pk), 1, None, NEWEST)
+    newest = DeliveryFilter(subscription_id=subscription.pk).newest_first(1, None, NEWEST)
     delivered = [saga for saga in newest if saga.status == COMPLETED]
     last = max(delivered, key=lambda saga: saga.updated_at, default=None)
     # The stats know the last success only to the minute or the hour.

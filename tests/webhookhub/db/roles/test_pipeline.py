@@ -184,11 +184,11 @@ def test_the_whole_pipeline_runs_with_one_database_user_for_each_role(
     broken = DeadLetter.objects.get(event__event_type="order.broken")
     late = DeadLetter.objects.get(event__event_type="order.late")
     page = console.post("/admin/deadletters/deadletter/requeue/", ids=str(broken.pk), reason="mended")
-    assert "Delivered anew" in page
+    assert "Requeued: dead letter" in page
     code = REQUEUE.format(id=late.pk)
     operator = processes.start("shell", "--command", code, DATABASE_URL=url_of("dead_letter_operator"))
     assert operator.wait() == 0, operator.errors
-    assert "is delivered anew as delivery" in operator.output
+    assert "created=True" in operator.output
     until(lambda: statuses("order.broken") == [(0, "DeadLettered", 3), (1, "Completed", 1)], "delivered anew")
     until(lambda: statuses("order.late") == [(0, "DeadLettered", 3), (1, "Completed", 1)], "delivered anew")
     assert sorted(Requeue.objects.values_list("requested_by", flat=True)) == ["olaf", "olga"]
