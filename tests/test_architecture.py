@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
         "sagas.models",
         "sagas.transitions",
         "workflows.models",
-        "workflows.words",
+        "workflows.state",
     },
     "webhookhub.console": {  # the UI kit, and the pages that span layers
         "deadletters",
@@ -43,9 +43,9 @@ ALLOWED: dict[str, set[str]] = {
         "webhookhub.auditlog.context",
         "webhookhub.auditlog.permissions",
         "webhookhub.stats.queries",
-        "workflows.badges",
-        "workflows.lookup",
+        "workflows.labels",
         "workflows.models",
+        "workflows.queries",
     },
     "subscriptions": {"webhookhub.auditlog"},
     "events": {
@@ -133,7 +133,6 @@ MAY_USE_UI = {
         f"deadletters/{name}.py"
         for name in ("bulk_views", "filter_form", "filters", "listing", "lookup", "recipients", "run")
     ),
-    *(f"workflows/{name}.py" for name in ("action_views", "errors", "lists")),
     "webhookhub/auditlog/render.py",
 }
 

@@ -18,8 +18,8 @@ from tests.workflows import shop
 from tests.workflows.support import catch_up, instance, tracked
 from webhookhub.auditlog.models import Entry
 from webhookhub.db import clock
-from workflows.checks import used_definitions_are_as_they_were
-from workflows.facts import MOST_REPEATS
+from workflows.checks import used_definitions_are_unchanged
+from workflows.facts import MAX_REPEATS
 from workflows.models import Fact, Instance
 from workflows.registry import SHIPPED, load
 
@@ -72,11 +72,11 @@ def test_a_definition_that_was_changed_although_it_is_used_is_named_with_what_to
         hub_wide.get(f"/sagas/{saga.saga_id}/diagram"),
     ]
 
-    [error] = used_definitions_are_as_they_were(databases=["default"])
+    [error] = used_definitions_are_unchanged(databases=["default"])
     for answer in answers:
         assert (answer.status_code, answer["Content-Type"]) == (503, "application/problem+json")
         assert answer.json()["detail"] == f"Workflows cannot be followed at the moment: {error.msg}"
-        assert "order_submission version 1 (mine.toml): version has sagas and was changed since" in error.msg
+        assert "order_submission version 1 (mine.toml): version has runs and was changed since" in error.msg
         assert answer["Retry-After"] == "5"
     assert (Instance.objects.count(), Fact.objects.count()) == (1, before)
 
@@ -186,9 +186,9 @@ def test_a_name_that_is_none_is_told_with_those_there_are(hub_wide: Program):
     [no_step] = hub_wide.get("/sagas", saga_type="order_cancellation", step="payment").json()["errors"]
 
     types = "customer_registration, order_cancellation, order_submission"
-    assert no_type["message"] == f"'order_submision' is no workflow; there are {types}"
+    assert no_type["message"] == f"'order_submision' is not a workflow; the workflows are {types}"
     steps = "order, refund, inventory, notification"
-    assert no_step["message"] == f"'payment' is no step of order_cancellation; there are {steps}"
+    assert no_step["message"] == f"'payment' is not a step of order_cancellation; the steps are {steps}"
 
 
 def test_workflows_of_a_definition_that_is_no_longer_there_are_listed_by_its_name_and_its_steps(
@@ -379,16 +379,16 @@ def test_a_header_that_is_not_ascii_is_told_the_field_that_takes_it(hub_wide: Pr
 
 def test_what_is_told_without_end_under_new_keys_is_refused_and_under_the_old_ones_is_not(hub_wide: Program):
     saga = shop.waiting_for_payment("o-1")
-    for number in range(MOST_REPEATS):
+    for number in range(MAX_REPEATS):
         assert verb(hub_wide, saga, "step", f"k-{number}", step="payment").status_code == 201
 
     answer = verb(hub_wide, saga, "step", "one more", step="payment")
 
     assert answer.status_code == 409
-    why = "is new, and 'done' of step payment was told under 20 others; tell it under one of these"
+    why = "is new, and 'done' of step payment was reported under 20 other keys; use one of these"
     assert answer.json()["detail"] == f"idempotency_key {why}."
     assert answer.json()["errors"] == [{"field": "idempotency_key", "message": why}]
-    assert Fact.objects.filter(instance=saga, origin="verb").count() == MOST_REPEATS
+    assert Fact.objects.filter(instance=saga, origin="verb").count() == MAX_REPEATS
     assert verb(hub_wide, saga, "step", "k-7", step="payment").status_code == 200
     assert verb(hub_wide, saga, "step", "k-7", step="shipping").status_code == 409
     assert verb(hub_wide, saga, "step", "another step", step="shipping").status_code == 201
@@ -399,10 +399,10 @@ def test_a_start_that_is_told_without_end_is_refused(hub_wide: Program):
     tracked()
     start = {"saga_type": "order_submission", "correlation_id": "o-1"}
 
-    answers = [hub_wide.post("/sagas", {**start, "idempotency_key": f"k-{n}"}) for n in range(MOST_REPEATS + 1)]
+    answers = [hub_wide.post("/sagas", {**start, "idempotency_key": f"k-{n}"}) for n in range(MAX_REPEATS + 1)]
 
-    assert [answer.status_code for answer in answers] == [201] * MOST_REPEATS + [409]
-    assert "'started' of the saga was told under 20 others" in answers[-1].json()["detail"]
+    assert [answer.status_code for answer in answers] == [201] * MAX_REPEATS + [409]
+    assert "'started' of the run was reported under 20 other keys" in answers[-1].json()["detail"]
     assert Instance.objects.count() == 1
 
 
@@ -462,7 +462,7 @@ def test_the_idempotency_key_may_be_a_header_and_must_be_there(hub_wide: Program
     missing = hub_wide.post(path)
     assert missing.status_code == 422
     assert missing.json()["errors"] == [
-        {"field": "idempotency_key", "message": "is missing; give one, here or in the header Idempotency-Key"}
+        {"field": "idempotency_key", "message": "is missing; give it here or in the header Idempotency-Key"}
     ]
     catch_up()
     assert instance("o-1").status == "COMPLETED"
@@ -492,8 +492,8 @@ def test_what_goes_well_cannot_be_said_to_be_compensated_as_a_whole(hub_wide: Pr
         refused = verb(hub_wide, saga, name, "all", **body)
 
         assert refused.status_code == 409
-        assert f"the workflow is {status}, and only one that is COMPENSATING" in refused.json()["detail"]
-        assert "tell first that it has failed" in refused.json()["detail"]
+        assert f"the run is {status}, and only a run that is COMPENSATING" in refused.json()["detail"]
+        assert "report the failure first" in refused.json()["detail"]
         assert [error["field"] for error in refused.json()["errors"]] == ["step"]
         assert Fact.objects.count() == before
     saga = instance("o-1")
@@ -513,7 +513,7 @@ def test_an_operator_cannot_undo_a_step_of_what_goes_well_but_a_service_may_be_t
         before = Fact.objects.count()
         refused = verb(hub_wide, saga, "mark-compensated", "m", step="inventory", reason="by hand")
         assert refused.status_code == 409
-        assert "and only one that is COMPENSATING" in refused.json()["detail"]
+        assert "and only a run that is COMPENSATING" in refused.json()["detail"]
         assert Fact.objects.count() == before
     assert verb(hub_wide, instance("o-1"), "compensated", "s", step="inventory").status_code == 201
 
@@ -529,7 +529,7 @@ def test_a_step_that_is_never_undone_cannot_be_said_to_be(hub_wide: Program):
         refused = verb(hub_wide, saga, name, f"k-{name}", step="confirmation", **body)
         assert refused.status_code == 422
         assert [error["field"] for error in refused.json()["errors"]] == ["step"]
-        assert "'confirmation' is not one that is undone" in refused.json()["detail"]
+        assert "'confirmation' cannot be undone" in refused.json()["detail"]
 
 
 def test_a_compensation_that_is_told_to_have_failed_waits_for_an_operator_who_may_mark_it(hub_wide: Program):
@@ -575,7 +575,7 @@ def test_a_workflow_that_has_ended_and_waits_for_nobody_cannot_be_closed(hub_wid
     answer = verb(hub_wide, saga, "close", "k", reason="to be sure")
 
     assert answer.status_code == 409
-    said = "the workflow has ended and waits for nobody, so there is nothing to close"
+    said = "the run has ended and needs no operator, so there is nothing to close"
     assert answer.json()["detail"] == f"Nothing was recorded: {said}."
     catch_up()
     assert list(Fact.objects.values_list("pk", flat=True)) == before
@@ -636,7 +636,7 @@ def test_what_died_on_its_way_to_a_step_is_delivered_again_and_asking_again_make
     assert instance("o-1").status == "IN_PROGRESS"
     third = verb(hub_wide, saga, "retry", "k-2", step="payment", reason="once more")
     assert third.status_code == 409
-    assert "has died" in third.json()["detail"]
+    assert "waits for no dead letter" in third.json()["detail"]
 
 
 def test_an_event_that_arrived_is_delivered_again_if_it_is_named(hub_wide: Program):
@@ -653,7 +653,7 @@ def test_an_event_that_arrived_is_delivered_again_if_it_is_named(hub_wide: Progr
     assert stale.status_code == 422, "there is a later one"
     under_way = verb(hub_wide, saga, "retry", "k-4", step="payment", reason="they lost it", delivery=new.pk)
     assert under_way.status_code == 409
-    assert "still under way" in under_way.json()["detail"]
+    assert "it has not ended yet" in under_way.json()["detail"]
     assert Saga.objects.count() == 2
 
 

@@ -14,7 +14,7 @@ from tests.workflows.support import instance, published, tell, told_before, trac
 from workflows.models import Instance, WorkflowInbox
 from workflows.registry import registry
 from workflows.replay import replay
-from workflows.words import COMPENSATED, DONE, FAILURE, UNDONE
+from workflows.state import COMPENSATED, DONE, FAILURE, UNDONE
 
 from .support import Processes, Running, until
 

@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from workflows.definition import Definition, Step
 from workflows.registry import SHIPPED, load
-from workflows.state import Fact
-from workflows.words import DONE, EVENT, FAILURE, UNDO_FAILED, UNDONE
+from workflows.state import DONE, EVENT, FAILURE, UNDO_FAILED, UNDONE, Fact
 
 DEFINITIONS = load((SHIPPED,)).all()
 BEGIN = datetime(2026, 1, 31, tzinfo=UTC)

@@ -14,10 +14,10 @@ from webhookhub.db import clock
 from workflows.definition import Definition
 from workflows.listening import listen
 from workflows.models import Fact, Instance, WorkflowInbox, WorkflowTouched
+from workflows.state import EMISSIONS
 from workflows.timeouts import Monitor
 from workflows.tracker import Tracker
 from workflows.versions import in_force
-from workflows.words import EMISSIONS
 
 
 def tracked() -> Tracker:

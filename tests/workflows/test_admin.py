@@ -20,8 +20,8 @@ from sagas.models import Saga
 from tests.support import rows
 from tests.workflows import shop
 from tests.workflows.support import catch_up, instance, tracked
-from workflows import lists
-from workflows.checks import used_definitions_are_as_they_were
+from workflows import views
+from workflows.checks import used_definitions_are_unchanged
 from workflows.models import Fact, Instance
 from workflows.registry import SHIPPED, load
 
@@ -109,7 +109,7 @@ def test_a_workflow_is_found_by_its_saga_id_within_what_is_chosen(watcher: Clien
 def test_what_is_chosen_of_an_aggregate_is_found_behind_many_others_of_it(
     watcher: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(lists, "PAGE", 2)
+    monkeypatch.setattr(views, "PAGE", 2)
     for number in range(4):
         shop.order(f"o-{number}", "order.submitted")
     Instance.objects.update(aggregate_id="c-1")
@@ -119,13 +119,13 @@ def test_what_is_chosen_of_an_aggregate_is_found_behind_many_others_of_it(
     shown = text_of(watcher, rows.listing(NAME, "?q=c-1&status=FAILED"))
 
     assert (shown.count("<td>c-1</td>"), oldest in shown) == (1, True)
-    monkeypatch.setattr(lists, "WINDOW", 3)
+    monkeypatch.setattr(views, "WINDOW", 3)
     shown = text_of(watcher, rows.listing(NAME, "?q=c-1&status=FAILED"))
-    assert "None of the newest that were looked at; there may be older ones." in shown
+    assert "None of the newest runs match; older ones may." in shown
 
 
 def test_the_list_goes_on_where_the_page_before_ended(watcher: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lists, "PAGE", 2)
+    monkeypatch.setattr(views, "PAGE", 2)
     for number in range(5):
         shop.order(f"o-{number}", "order.submitted")
 
@@ -143,7 +143,7 @@ def test_the_list_goes_on_where_the_page_before_ended(watcher: Client, monkeypat
 
 
 def test_a_page_that_has_looked_at_enough_says_so_and_leads_on(watcher: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lists, "WINDOW", 2)
+    monkeypatch.setattr(views, "WINDOW", 2)
     for number in range(3):
         shop.order(f"o-{number}", "order.submitted")
     shop.order("o-3", "order.submitted")
@@ -182,7 +182,7 @@ def test_the_step_of_the_workflow_that_was_chosen_before_is_forgotten_with_it(wa
 
 
 def test_an_empty_list_says_how_a_workflow_begins(watcher: Client):
-    assert "One begins when an event arrives" in text_of(watcher, rows.listing(NAME))
+    assert "A run starts when an event arrives" in text_of(watcher, rows.listing(NAME))
 
 
 def test_a_page_shows_the_diagram_the_timeline_and_what_stands_in_the_way(watcher: Client):
@@ -293,7 +293,7 @@ def test_an_operator_has_what_died_delivered_again(operator: Client):
     fact = Fact.objects.get(role="retried")
     assert (fact.actor, fact.reason, fact.step) == ("operator", "because", "payment")
     shown = text_of(operator, page(saga))
-    assert f"On its way again: delivery {new.pk}." in shown
+    assert f"Delivering again: delivery {new.pk}." in shown
     assert "Reason: because" in shown
 
 
@@ -333,7 +333,7 @@ def test_a_step_that_was_undone_meanwhile_is_not_taken_for_the_whole(operator: C
 
     answer = send(operator, saga, "mark", step="inventory", token="2" * 32)
 
-    assert "inventory cannot be chosen, or no longer." in answer.content.decode()
+    assert "inventory cannot be chosen any more." in answer.content.decode()
     assert Fact.objects.count() == before
 
 
@@ -355,7 +355,7 @@ def test_a_form_that_is_sent_twice_says_that_it_was_done(operator: Client):
     again = send(operator, saga, "mark", step="inventory")
 
     assert again.status_code == 302
-    assert "This was done already, and was not done again." in text_of(operator, page(saga))
+    assert "This was done before, and was not done again." in text_of(operator, page(saga))
     assert Fact.objects.count() == before
 
 
@@ -365,7 +365,7 @@ def test_who_goes_back_and_chooses_otherwise_can_send_it_after_all(operator: Cli
     before = Fact.objects.count()
 
     asked = send(operator, saga, "mark", step="order")
-    assert "This page was used already, for something else." in asked.content.decode()
+    assert "This form was used before with other values." in asked.content.decode()
     assert Fact.objects.count() == before
     found = re.search(r'name="token" value="([0-9a-f]{32})"', asked.content.decode())
     assert found is not None
@@ -379,12 +379,12 @@ IMPOSSIBLE: list[tuple[str, dict[str, str], str]] = [
     ("close", {"reason": ""}, "Say why."),
     ("close", {"reason": "\u202e"}, "as U+202E is"),
     ("close", {"token": "x"}, "Nothing has been done"),
-    ("close", {"token": ""}, "Look at it once more, and send it again."),
-    ("retry", {"step": "payment", "delivery": "x"}, "Look at it once more, and send it again."),
-    ("mark", {"step": "nonsense"}, "nonsense cannot be chosen, or no longer."),
+    ("close", {"token": ""}, "Check it and send it again."),
+    ("retry", {"step": "payment", "delivery": "x"}, "Check it and send it again."),
+    ("mark", {"step": "nonsense"}, "nonsense cannot be chosen any more."),
     ("retry", {"step": ""}, "This field is required"),
-    ("retry", {"step": "payment"}, "no delivery of what payment reacts to has died"),
-    ("retry", {"step": "payment", "delivery": "4711"}, "4711 is not the latest of any event of this workflow"),
+    ("retry", {"step": "payment"}, "step payment waits for no dead letter"),
+    ("retry", {"step": "payment", "delivery": "4711"}, "4711 is not the latest delivery of an event of this run"),
 ]
 
 
@@ -407,7 +407,7 @@ def test_a_workflow_that_went_well_is_not_closed_by_its_address_either(operator:
 
     answer = send(operator, saga, "close")
 
-    said = "Nothing was done: the workflow has ended and waits for nobody, so there is nothing to close."
+    said = "Nothing was done: the run has ended and needs no operator, so there is nothing to close."
     assert said in answer.content.decode()
     assert (Fact.objects.count(), instance("o-1").by_hand) == (before, False)
 
@@ -430,18 +430,18 @@ def test_a_definition_shows_its_steps_and_how_it_fares_against_the_targets(watch
 
     shown = text_of(watcher, reverse("admin:workflows_instance_definition", args=["order_submission"]))
 
-    assert "Of the newest 5 runs, which are all there are" in shown
+    assert "All 5 runs, since" in shown
     cells = [re.sub(r"<[^>]*>", "", cell).strip() for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", shown, re.S)]
-    at = cells.index("sagas that succeed")
-    assert cells[at : at + 5] == ["sagas that succeed", "&gt; 99 %", "60 %", "no", "5"]
+    at = cells.index("runs that succeed")
+    assert cells[at : at + 5] == ["runs that succeed", "&gt; 99 %", "60 %", "no", "5"]
     at = cells.index("compensations that succeed")
     assert cells[at : at + 5] == ["compensations that succeed", "&gt; 99.9 %", "50 %", "no", "2"]
     at = cells.index("mean duration")
     assert (cells[at + 1], cells[at + 3], cells[at + 4]) == ("&lt; 5 s", "yes", "3")
-    at = cells.index("failure found within")
+    at = cells.index("time to detect a failure")
     assert (cells[at + 1], cells[at + 3], cells[at + 4]) == ("&lt; 60 s", "yes", "2")
-    at = cells.index("put right by hand")
-    assert cells[at : at + 5] == ["put right by hand", "&lt; 0.1 %", "0 %", "yes", "5"]
+    at = cells.index("resolved by hand")
+    assert cells[at : at + 5] == ["resolved by hand", "&lt; 0.1 %", "0 %", "yes", "5"]
     at = cells.index("Process payment")
     assert cells[at + 1] == "3"
     assert cells[at + 2].endswith("60.0 %")
@@ -450,7 +450,7 @@ def test_a_definition_shows_its_steps_and_how_it_fares_against_the_targets(watch
 def test_a_definition_that_has_never_run_says_so(watcher: Client):
     shown = text_of(watcher, reverse("admin:workflows_instance_definition", args=["order_cancellation"]))
 
-    assert "It has not run yet" in shown
+    assert "There are no runs yet" in shown
     assert "Order cancellation" in text_of(watcher, reverse("admin:workflows_instance_definitions"))
 
 
@@ -463,7 +463,7 @@ def test_a_definition_that_is_no_longer_offered_is_still_shown_with_its_runs(
 
     assert "(no longer offered)" in text_of(watcher, reverse("admin:workflows_instance_definitions"))
     shown = text_of(watcher, reverse("admin:workflows_instance_definition", args=["order_submission"]))
-    assert "no new runs begin" in shown
+    assert "no new runs start" in shown
     assert listed(watcher, "?saga_type=order_submission") == ["o-1"]
     assert listed(watcher, "?q=o-1") == ["o-1"]
     assert "Reserve inventory" in text_of(watcher, page(saga))
@@ -478,7 +478,7 @@ def changed_file(tmp_path: Path, hub_settings: Any) -> Callable[[], str]:
         (tmp_path / "mine.toml").write_text(text.replace("timeout_seconds = 300", "timeout_seconds = 301"))
         hub_settings(workflow_definitions=(tmp_path,))
         load.cache_clear()
-        [error] = used_definitions_are_as_they_were(databases=["default"])
+        [error] = used_definitions_are_unchanged(databases=["default"])
         return str(error.msg)
 
     return change
@@ -501,11 +501,11 @@ def test_a_definition_that_was_changed_although_it_is_used_is_named_on_every_pag
         *(send(operator, saga, action, step="inventory") for action in ACTIONS),
     ]
 
-    assert "order_submission version 1 (mine.toml): version has sagas and was changed since" in error
+    assert "order_submission version 1 (mine.toml): version has runs and was changed since" in error
     for answer in answers:
         assert (answer.status_code, answer["Retry-After"]) == (503, "5")
         shown = answer.content.decode()
-        assert escape(f"Workflows cannot be followed at the moment: {error}") in shown
+        assert escape(f"Workflows are not available at the moment: {error}") in shown
         assert "This does not work at the moment" in shown
         assert "hub-find-aside" in shown, "the menu leads on"
     assert Fact.objects.count() == before
@@ -555,11 +555,11 @@ def test_whoever_asks_for_chinese_reads_no_english_sentence(operator: Client):
         "stuck at",
         "waits for",
         "attempts",
-        "begins with",
+        "starts with",
         "done by",
     ):
         assert english not in shown, english
-    for english in ("Of the newest", "Completed in", "sagas that succeed", ">done<", ">waiting<", "has died"):
+    for english in ("newest", "Completed in", "runs that succeed", ">done<", ">waiting<", "dead letter"):
         assert english not in shown, english
     for status, said in (("IN_PROGRESS", "進行中"), ("FAILED", "失敗"), ("COMPLETED", "已完成")):
         assert f'title="{status}">{said}</span>' in shown
@@ -569,7 +569,7 @@ def test_whoever_asks_for_chinese_reads_no_english_sentence(operator: Client):
         "系統決定：失敗",
         "停在 payment：inventory.reserved",
         "5 次嘗試",
-        "最新 3 次執行",
+        "全部 3 次執行",
         "成功的補償",
         "已完成",
     ):

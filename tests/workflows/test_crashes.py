@@ -15,8 +15,8 @@ from workflows import services
 from workflows.models import Fact, Instance, WorkflowInbox
 from workflows.registry import registry
 from workflows.replay import replay
+from workflows.state import DONE, FAILURE, STARTED
 from workflows.tracker import Tracker
-from workflows.words import DONE, FAILURE, STARTED
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")

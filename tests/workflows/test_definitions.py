@@ -12,13 +12,12 @@ from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 
 from workflows import versions
-from workflows.checks import definitions_can_be_used, used_definitions_are_as_they_were
+from workflows.checks import definitions_are_valid, used_definitions_are_unchanged
 from workflows.fold import fold
 from workflows.models import UsedDefinition
 from workflows.parsing import InvalidDefinition, parse
 from workflows.registry import SHIPPED, Registry, load
-from workflows.state import Fact
-from workflows.words import EVENT
+from workflows.state import EVENT, Fact
 
 
 def document(**changes: Any) -> dict[str, Any]:
@@ -38,47 +37,47 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str, str]] = [
     (
         {"starts": ["one.begun", "one.ended"], "steps": step(compensated=["one.ended"])},
         "steps.one.compensated",
-        "holds 'one.ended', which is in starts",
+        "contains 'one.ended', which is in starts",
     ),
     (
         {"starts": ["one.begun", "one.ended"], "steps": step(failed=["one.ended"])},
         "steps.one.failed",
-        "holds 'one.ended', which is in starts",
+        "contains 'one.ended', which is in starts",
     ),
     (
         {"starts": ["x"], "steps": step(compensated=["one.undone"], compensation_failed=["x"])},
         "steps.one.compensation_failed",
-        "holds 'x', which is in starts",
+        "contains 'x', which is in starts",
     ),
     (
         {"steps": [*step(failed=["x"]), {"key": "two", "done": ["x"]}]},
         "steps.two.done",
-        "holds 'x', which says that step 'one' has failed; give each a type of its own",
+        "contains 'x', which also means that step 'one' failed; use different event types",
     ),
     (
         {"steps": [*step(), {"key": "two", "done": ["two.done", "one.done"]}]},
         "steps.two.done",
-        "holds 'one.done', which says that step 'one' is done; each step needs a type of its own",
+        "contains 'one.done', which also means that step 'one' is done; use different",
     ),
     (
         {"steps": [*step(compensated=["x"]), {"key": "two", "done": ["x"], "after": ["one"]}]},
         "steps.two.done",
-        "holds 'x', which says that step 'one' was undone: the workflow could go well only by being undone; give each",
+        "contains 'x', which also means that step 'one' was undone: the run could complete only by a compensation",
     ),
     (
         {"steps": [*step(compensated=["y"], compensation_failed=["x"]), {"key": "two", "done": ["x"]}]},
         "steps.two.done",
-        "holds 'x', which says that step 'one' could not be undone: the workflow could go well only by being undone",
+        "contains 'x', which also means that step 'one' could not be undone: the run could complete",
     ),
     (
         {"steps": [*step(compensated=["x", "y"]), {"key": "two", "done": ["y", "x"]}]},
         "steps.two.done",
-        "holds 'y', which says that step 'one' was undone",
+        "contains 'y', which also means that step 'one' was undone",
     ),
     (
         {"steps": [*step(), {"key": "two", "done": ["two.done"], "after": ["one", "one"]}]},
         "steps.two.after",
-        "names 'one' twice; name it once",
+        "contains 'one' twice",
     ),
 ]
 
@@ -90,16 +89,16 @@ def test_the_three_sagas_of_the_decision_record_are_shipped():
 @pytest.mark.parametrize(
     ("changes", "field", "why"),
     [
-        ({"name": None}, "name", "small letters"),
-        ({"name": "Sample"}, "name", "small letters"),
-        ({"name": "s" * 31}, "name", "1 to 30"),
+        ({"name": None}, "name", "a lowercase letter"),
+        ({"name": "Sample"}, "name", "a lowercase letter"),
+        ({"name": "s" * 31}, "name", "up to 29 of"),
         ({"version": None}, "version", "whole number"),
         ({"version": True}, "version", "whole number"),
         ({"version": 0}, "version", "whole number"),
-        ({"colour": "red"}, "colour", "does not exist; there are aggregate"),
+        ({"colour": "red"}, "colour", "does not exist; the fields are aggregate"),
         ({"starts": []}, "starts", "is missing"),
         ({"starts": "one.done"}, "starts", "must be a list"),
-        ({"starts": ["one done"]}, "starts", "holds 'one done'"),
+        ({"starts": ["one done"]}, "starts", "contains 'one done'"),
         ({"starts": ["one.done", "one.done"]}, "starts", "twice"),
         *(({"starts": [name]}, "starts", "only the hub publishes") for name in ("saga.completed", "Saga.x", "saga")),
         ({"correlation": "order_id"}, "correlation", "must be 'correlation_id' or a path"),
@@ -110,31 +109,31 @@ def test_the_three_sagas_of_the_decision_record_are_shipped():
         ({"compensation_timeout_seconds": "9"}, "compensation_timeout_seconds", "a number of seconds"),
         ({"title": 1}, "title", "must be a text"),
         # Which characters a text must not hold: tests/webhookhub/test_reasons.py.
-        ({"title": "Fast \x9b one"}, "title", "must hold no control characters"),
-        ({"description": "to \u202e fro"}, "description", "as U+202E is"),
-        ({"steps": step(title="One\x1b[2J")}, "steps.one.title", "as U+001B is"),
+        ({"title": "Fast \x9b one"}, "title", "must not contain control characters"),
+        ({"description": "to \u202e fro"}, "description", "U+202E is one"),
+        ({"steps": step(title="One\x1b[2J")}, "steps.one.title", "U+001B is one"),
         ({"steps": None}, "steps", "must be 1 to"),
         ({"steps": []}, "steps", "must be 1 to"),
         ({"steps": ["one"]}, "steps[1]", "must be a table"),
-        ({"steps": step(key="ONE")}, "steps[1].key", "small letters"),
+        ({"steps": step(key="ONE")}, "steps[1].key", "a lowercase letter"),
         ({"steps": [*step(), *step()]}, "steps", "two steps with the key 'one'"),
-        ({"steps": step(wait=1)}, "steps.one.wait", "does not exist; there are after"),
+        ({"steps": step(wait=1)}, "steps.one.wait", "does not exist; the fields are after"),
         ({"steps": step(done=[])}, "steps.one.done", "is missing"),
         ({"steps": step(failed=["saga.failed"])}, "steps.one.failed", "only the hub publishes"),
-        ({"steps": step(failed=["one.done"])}, "steps.one", "both for done and for failed"),
+        ({"steps": step(failed=["one.done"])}, "steps.one", "both in done and in failed"),
         ({"steps": step(compensation_failed=["x"])}, "steps.one.compensation_failed", "needs compensated"),
         ({"steps": step(optional="yes")}, "steps.one.optional", "true or false"),
         ({"steps": step(optional=True)}, "steps", "all optional"),
         ({"steps": step(after="one")}, "steps.one.after", "must be a list"),
-        ({"steps": step(after=["three"])}, "steps.one.after", "names 'three', which is no step; there are one"),
-        ({"steps": step(after=["one"])}, "steps", "in a circle: one"),
+        ({"steps": step(after=["three"])}, "steps.one.after", "contains 'three', which is not a step; the"),
+        ({"steps": step(after=["one"])}, "steps", "in a cycle: one"),
         (
             {"steps": [{"key": "gift", "done": ["g"], "optional": True}, *step(after=["gift"])]},
             "steps.one.after",
-            "names 'gift', which is optional; a step that is needed comes after steps that are needed",
+            "contains 'gift', which is optional; a required step can only come after",
         ),
         *CONTRADICTIONS,
-        ({"steps": step(timeout_seconds=9999)}, "steps.one.timeout_seconds", "longer than the whole saga's"),
+        ({"steps": step(timeout_seconds=9999)}, "steps.one.timeout_seconds", "longer than the timeout of"),
     ],
 )
 def test_what_is_wrong_is_said_with_the_field(changes: dict[str, Any], field: str, why: str):
@@ -180,7 +179,7 @@ def test_a_circle_of_steps_is_found():
         {"key": "b", "done": ["b"], "after": ["a"]},
         {"key": "c", "done": ["c"], "after": ["b"]},
     ]
-    with pytest.raises(InvalidDefinition, match="in a circle: a, b, c"):
+    with pytest.raises(InvalidDefinition, match="in a cycle: a, b, c"):
         parse(document(steps=circle), "test")
 
 
@@ -241,7 +240,7 @@ def write(folder: Path, version: int = 1, timeout: int = 60, done: str = "one.do
 def test_a_bad_file_is_an_error_of_the_system_checks(folder: Path):
     (folder / "broken.toml").write_text("name = ")
 
-    [error] = definitions_can_be_used()
+    [error] = definitions_are_valid()
 
     assert error.id == "workflows.E001"
     assert "broken.toml: file is not TOML" in error.msg
@@ -252,7 +251,7 @@ def test_a_bad_file_is_an_error_of_the_system_checks(folder: Path):
 def test_a_file_that_is_nested_too_deeply_is_explained_like_any_other(folder: Path):
     (folder / "deep.toml").write_text(f"title = {'[' * 3000}{']' * 3000}")
 
-    [error] = definitions_can_be_used()
+    [error] = definitions_are_valid()
 
     assert "deep.toml: file is nested too deeply" in error.msg
 
@@ -282,12 +281,12 @@ def test_files_of_the_same_name_are_told_apart_by_their_folders(tmp_path: Path):
 
 
 def test_a_folder_without_definitions_is_warned_of(folder: Path):
-    [warning] = definitions_can_be_used()
+    [warning] = definitions_are_valid()
 
     assert warning.id == "workflows.W002"
     assert f"WEBHOOKHUB_WORKFLOW_DEFINITIONS: there is no definition (*.toml) in {folder}" in warning.msg
     write(folder)
-    assert definitions_can_be_used() == []
+    assert definitions_are_valid() == []
 
 
 def test_a_type_that_undoes_one_saga_and_moves_another_is_warned_of(folder: Path):
@@ -297,27 +296,27 @@ def test_a_type_that_undoes_one_saga_and_moves_another_is_warned_of(folder: Path
         'compensated = ["stock.returned"]\n'
     )
 
-    [warning] = definitions_can_be_used()
+    [warning] = definitions_are_valid()
 
     assert warning.id == "workflows.W001"
-    assert "whenever a other is compensated, a sample would begin" in warning.msg
+    assert "each compensation of other would start a run of sample" in warning.msg
 
 
 @pytest.mark.django_db
 def test_a_version_that_was_used_can_no_longer_change(folder: Path):
     write(folder)
     versions.remember(load((folder,)).all())
-    assert used_definitions_are_as_they_were(databases=["default"]) == []
+    assert used_definitions_are_unchanged(databases=["default"]) == []
 
     write(folder, timeout=61)
 
-    [error] = used_definitions_are_as_they_were(databases=["default"])
+    [error] = used_definitions_are_unchanged(databases=["default"])
     assert error.id == "workflows.E002"
-    assert "sample version 1 (sample_1.toml): version has sagas and was changed since" in error.msg
-    assert "make a new version, 2" in error.msg
+    assert "sample version 1 (sample_1.toml): version has runs and was changed since" in error.msg
+    assert "into a new version, 2" in error.msg
     write(folder, version=7)
-    [error] = used_definitions_are_as_they_were(databases=["default"])
-    assert "make a new version, 8" in error.msg
+    [error] = used_definitions_are_unchanged(databases=["default"])
+    assert "into a new version, 8" in error.msg
     with pytest.raises(InvalidDefinition):
         versions.in_force()
     with pytest.raises(InvalidDefinition):

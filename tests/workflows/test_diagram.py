@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.workflows.lives import DEFINITIONS, named
-from workflows import words
+from workflows import state
 from workflows.definition import Definition
 from workflows.diagram import COLOURS, Box, boxes, layers, svg
 
@@ -21,7 +21,7 @@ def texts(drawing: str) -> list[str]:
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=named)
 def test_every_step_is_drawn_with_its_title_and_state(definition: Definition):
-    states = dict.fromkeys(definition.by_key, words.STEP_DONE)
+    states = dict.fromkeys(definition.by_key, state.STEP_DONE)
 
     drawn = texts(svg("x", boxes(definition, states)))
 
@@ -30,7 +30,7 @@ def test_every_step_is_drawn_with_its_title_and_state(definition: Definition):
 
 
 def test_there_is_a_colour_for_every_state():
-    assert set(COLOURS) == set(words.STEP_STATES)
+    assert set(COLOURS) == set(state.STEP_STATES)
     assert len(set(COLOURS.values())) == len(COLOURS)
 
 

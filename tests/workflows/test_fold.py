@@ -12,8 +12,7 @@ from tests.workflows.lives import BEGIN, DEFINITIONS, MOMENT, at, facts, happy
 from workflows.definition import Definition
 from workflows.fold import fold
 from workflows.simulation import Simulation
-from workflows.state import Effect, Fact
-from workflows.words import (
+from workflows.state import (
     CLOSED,
     COMPENSATED,
     COMPENSATING,
@@ -33,6 +32,8 @@ from workflows.words import (
     UNDO_FAILED,
     UNDONE,
     VERB,
+    Effect,
+    Fact,
 )
 
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
@@ -219,14 +220,14 @@ def test_a_saga_that_goes_well_completes_though_all_was_declared_undone():
     run = Simulation(ORDER)
     for told in [*facts([("order", DONE), ("inventory", DONE)]), Fact(UNDONE, "", at(2), OPERATOR)]:
         run.observe(told)
-    assert run.state.anomaly == "saga compensated before anything had failed"
+    assert run.state.anomaly == "run compensated before anything had failed"
 
     for told in facts(happy(ORDER)[2:], 3):
         run.observe(told)
 
     assert run.state.status == COMPLETED
     assert set(run.state.steps.values()) == {"done"}
-    assert run.state.anomaly == "saga compensated before anything had failed"
+    assert run.state.anomaly == "run compensated before anything had failed"
 
 
 @pytest.mark.parametrize("failure", [True, False], ids=["a failure", "a time-out"])

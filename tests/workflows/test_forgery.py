@@ -15,8 +15,7 @@ from tests.workflows.support import catch_up, instance, tell, tracked
 from workflows import events, facts, versions
 from workflows.models import Fact, Instance, WorkflowInbox
 from workflows.replay import replay
-from workflows.state import Effect
-from workflows.words import DONE, FAILURE
+from workflows.state import DONE, FAILURE, Effect
 
 pytestmark = pytest.mark.django_db
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
@@ -99,7 +98,7 @@ def test_an_event_with_the_right_content_about_another_case_is_not_taken_for_the
 def test_one_who_knows_what_will_be_said_does_not_keep_it_from_being_said_either(order: Any):
     wanted = request_for(order, "k-1")
     forge(events.external_id(order.saga_id, REQUEST))
-    forge(events.other_external_id(order.saga_id, REQUEST, wanted))
+    forge(events.alternative_external_id(order.saga_id, REQUEST, wanted))
     fail("k-1")
 
     [request] = said("k-1")

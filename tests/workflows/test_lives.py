@@ -11,8 +11,7 @@ import pytest
 from tests.workflows.lives import DEFINITIONS, MOMENT, Said, at, before, cases, facts, happy, named, undone
 from workflows.definition import Definition, Step
 from workflows.simulation import Simulation, simulate
-from workflows.state import Effect
-from workflows.words import (
+from workflows.state import (
     COMPENSATED,
     COMPENSATING,
     COMPLETED,
@@ -25,6 +24,7 @@ from workflows.words import (
     SAGA_FAILED,
     SAGA_TIMED_OUT,
     UNDO_FAILED,
+    Effect,
 )
 
 LONG = timedelta(days=400)

@@ -11,11 +11,11 @@ from tests.workflows.lives import DEFINITIONS, event_type
 from tests.workflows.support import catch_up, expire, instance, tell, told_before, tracked
 from webhookhub.db import clock
 from workflows import versions
+from workflows.matching import AHEAD, EARLIEST, plausible
 from workflows.models import Fact
-from workflows.moments import AHEAD, EARLIEST, believed
 from workflows.replay import replay
+from workflows.state import DONE, FAILURE, UNDONE
 from workflows.statistics import statistics
-from workflows.words import DONE, FAILURE, UNDONE
 
 pytestmark = pytest.mark.django_db
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
@@ -91,15 +91,15 @@ def test_a_failure_of_the_year_one_does_not_count_as_noticed_late():
     catch_up()
 
     assert instance("odd").status == "COMPENSATED"
-    [found] = [each for each in statistics(ORDER).targets if each.name == "failure found within"]
+    [found] = [each for each in statistics(ORDER).targets if each.name == "time to detect a failure"]
     assert (found.is_met, found.basis) == (True, 1)
 
 
 @pytest.mark.parametrize("at", [NOW, NOW - timedelta(days=400), NOW + AHEAD, EARLIEST])
 def test_a_time_that_is_possible_is_believed(at: datetime):
-    assert believed(at, NOW) == at
+    assert plausible(at, NOW) == at
 
 
 @pytest.mark.parametrize("at", [None, NOW + AHEAD + MOMENT, EARLIEST - MOMENT, datetime.max.replace(tzinfo=UTC)])
 def test_a_time_that_is_impossible_is_taken_for_the_present(at: datetime | None):
-    assert believed(at, NOW) == NOW
+    assert plausible(at, NOW) == NOW

@@ -13,8 +13,8 @@ from webhookhub.stats import counters
 from workflows.models import Fact, Instance, WorkflowInbox
 from workflows.registry import registry
 from workflows.replay import replay
+from workflows.state import DONE, FAILURE
 from workflows.tracker import Tracker
-from workflows.words import DONE, FAILURE
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")

@@ -17,14 +17,14 @@ from tests.workflows.lives import DEFINITIONS, before, event_type, happy, named,
 from tests.workflows.support import catch_up, expire, facts, instance, published, tell, told_before, tracked
 from webhookhub.db import clock
 from webhookhub.stats import counters
-from workflows import listening, sightings
+from workflows import listening, matching
 from workflows.definition import Definition
-from workflows.facts import MOST_REPEATS, Observation, without_repeats
+from workflows.facts import MAX_REPEATS, Observation, without_repeats
 from workflows.listening import CatchUp
 from workflows.models import Fact, Instance, TrackedType, UsedDefinition, WorkflowInbox
 from workflows.progress import UnknownDefinition, advance
 from workflows.registry import Registry, load, registry
-from workflows.words import DONE, FAILURE, UNDONE
+from workflows.state import DONE, FAILURE, UNDONE
 
 pytestmark = pytest.mark.django_db
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
@@ -90,7 +90,7 @@ def test_the_same_event_looked_at_twice_is_one_fact():
 @pytest.mark.parametrize("batch_size", [7, 500])
 def test_which_repeats_are_kept_depends_on_no_batch(batch_size: int):
     tracker = tracked()
-    said = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MOST_REPEATS + 10)]
+    said = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MAX_REPEATS + 10)]
     for _ in range(2):
         while tracker.track(batch_size):
             pass
@@ -98,19 +98,19 @@ def test_which_repeats_are_kept_depends_on_no_batch(batch_size: int):
         WorkflowInbox.objects.bulk_create(WorkflowInbox(event_id=id) for id in reversed(said))
 
     kept = Fact.objects.filter(instance=instance("k-1"), role=DONE).values_list("event_id", flat=True)
-    assert sorted(id for id in kept if id) == said[:MOST_REPEATS]
+    assert sorted(id for id in kept if id) == said[:MAX_REPEATS]
 
 
 def test_observations_are_kept_in_the_order_of_their_events_in_whatever_order_they_are_given():
     tracked()
-    said = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MOST_REPEATS + 10)]
+    said = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MAX_REPEATS + 10)]
     given = [Observation(1, id, "order", DONE, clock.now()) for id in reversed(said)]
 
-    assert [each.event_id for each in without_repeats(given)] == said[:MOST_REPEATS]
+    assert [each.event_id for each in without_repeats(given)] == said[:MAX_REPEATS]
 
 
 def test_a_producer_that_repeats_itself_without_end_makes_no_fold_without_end(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("workflows.facts.MOST_REPEATS", 3)
+    monkeypatch.setattr("workflows.facts.MAX_REPEATS", 3)
     tracked()
     for _ in range(6):
         tell(ORDER, ("order", DONE), "k-1")
@@ -228,8 +228,8 @@ def test_what_happened_before_the_hub_listened_belongs_to_the_saga():
 
 
 def test_a_case_with_a_past_beyond_measure_does_not_hide_the_past_of_another(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sightings, "MOST_HISTORY", 10)
-    for _ in range(2 * MOST_REPEATS):
+    monkeypatch.setattr(matching, "MAX_HISTORY", 10)
+    for _ in range(2 * MAX_REPEATS):
         tell(ORDER, ("order", DONE), "k-1")
     for said in happy(ORDER)[1:4]:
         tell(ORDER, said, "k-1")
@@ -241,7 +241,7 @@ def test_a_case_with_a_past_beyond_measure_does_not_hide_the_past_of_another(mon
     catch_up()
 
     assert (instance("k-1").status, instance("k-2").status) == ("COMPLETED", "COMPLETED")
-    assert facts("k-1").count(("order", DONE)) == MOST_REPEATS
+    assert facts("k-1").count(("order", DONE)) == MAX_REPEATS
 
 
 def test_an_event_that_was_stored_just_before_its_type_was_tracked_is_fetched():
@@ -258,7 +258,7 @@ def test_an_event_that_was_stored_just_before_its_type_was_tracked_is_fetched():
 
 def test_catching_up_ends_after_an_hour_and_not_before():
     tracked()
-    assert TrackedType.objects.filter(caught_up=False).count() == len(registry().readings)
+    assert TrackedType.objects.filter(caught_up=False).count() == len(registry().listeners)
     CatchUp().catch_up(500)
     assert not TrackedType.objects.filter(caught_up=True).exists()
 

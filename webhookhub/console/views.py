@@ -18,7 +18,7 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 from webhookhub.console import format, plain
 from webhookhub.models import Process
-from workflows.badges import badge
+from workflows.labels import badge
 from workflows.models import Instance
 
 from . import alerts, overview, pages, periods, search
