@@ -9,7 +9,7 @@ from ninja.openapi.schema import OpenAPISchema
 
 from webhookhub import __version__
 
-from . import backfill, deadletters, deliveries, events, problems, saga_actions, saga_facts, sagas, subscriptions
+from . import backfill, deadletters, deliveries, events, problems, saga_facts, sagas, subscriptions
 from .documentation import guarded
 from .problems import ProblemDocument
 
@@ -42,5 +42,5 @@ api.add_router("/v1/dead-letters", deadletters.router)
 api.add_router("/v1/subscriptions", subscriptions.router)
 api.add_router("/v1/subscriptions", backfill.router)
 # These add to the router of `sagas`: an address belongs to one router, and they share some.
-SAGA_OPERATIONS = (saga_facts, saga_actions)
+SAGA_OPERATIONS = (saga_facts,)
 api.add_router("/v1/sagas", sagas.router)

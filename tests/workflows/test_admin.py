@@ -1,4 +1,4 @@
-"""Workflows in the console: found by what people know, shown with what stands in their way, put right by hand."""
+"""Runs in the console: list, search, page, operators' actions, definitions."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def send(client: Client, saga: Instance, action: str, **given: Any) -> Any:
     return client.post(act(saga, action), {"token": "0" * 32, "reason": "because", **given})
 
 
-# A query of the list → the workflows that it shows.
+# Query of the list → the runs that it shows.
 NARROWED = {
     "": ["c-5", "o-4", "o-3", "o-2", "o-1"],
     "?saga_type=order_submission": ["o-4", "o-3", "o-2", "o-1"],
@@ -87,7 +87,7 @@ NARROWED = {
 }
 
 
-def test_the_list_is_narrowed_by_what_is_chosen(watcher: Client):
+def test_list_filters(watcher: Client):
     shop.completed("o-1")
     shop.waiting_for_payment("o-2")
     shop.declined("o-3")
@@ -98,7 +98,7 @@ def test_the_list_is_narrowed_by_what_is_chosen(watcher: Client):
     assert {query: listed(watcher, query) for query in NARROWED} == NARROWED
 
 
-def test_a_workflow_is_found_by_its_saga_id_within_what_is_chosen(watcher: Client):
+def test_search_by_id_respects_the_filters(watcher: Client):
     saga = shop.completed("o-1")
 
     assert listed(watcher, f"?q={saga.saga_id}") == ["o-1"]
@@ -106,7 +106,7 @@ def test_a_workflow_is_found_by_its_saga_id_within_what_is_chosen(watcher: Clien
     assert listed(watcher, f"?q={saga.saga_id}&status=COMPLETED") == ["o-1"]
 
 
-def test_what_is_chosen_of_an_aggregate_is_found_behind_many_others_of_it(
+def test_search_finds_a_filtered_run_behind_many_others_of_its_aggregate(
     watcher: Client, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(views, "PAGE", 2)
@@ -124,7 +124,7 @@ def test_what_is_chosen_of_an_aggregate_is_found_behind_many_others_of_it(
     assert "None of the newest runs match; older ones may." in shown
 
 
-def test_the_list_goes_on_where_the_page_before_ended(watcher: Client, monkeypatch: pytest.MonkeyPatch):
+def test_list_pages_continue_where_the_previous_ended(watcher: Client, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(views, "PAGE", 2)
     for number in range(5):
         shop.order(f"o-{number}", "order.submitted")
@@ -142,7 +142,7 @@ def test_the_list_goes_on_where_the_page_before_ended(watcher: Client, monkeypat
         assert found == ["o-4", "o-3", "o-2", "o-1", "o-0"]
 
 
-def test_a_page_that_has_looked_at_enough_says_so_and_leads_on(watcher: Client, monkeypatch: pytest.MonkeyPatch):
+def test_a_page_that_stops_at_its_read_limit_says_so_and_links_on(watcher: Client, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(views, "WINDOW", 2)
     for number in range(3):
         shop.order(f"o-{number}", "order.submitted")
@@ -158,11 +158,11 @@ def test_a_page_that_has_looked_at_enough_says_so_and_leads_on(watcher: Client, 
 
 
 @pytest.mark.parametrize("query", ["?status=nonsense", "?colour=red", "?before=x"])
-def test_a_filter_that_makes_no_sense_is_a_bad_request(watcher: Client, query: str):
+def test_an_invalid_filter_is_a_bad_request(watcher: Client, query: str):
     assert watcher.get(rows.listing(NAME, query)).status_code == 400
 
 
-# A query with a step that the chosen workflow does not have → the workflows that the list shows.
+# Query with a step of another workflow → the runs that the list shows.
 STEP_OF_ANOTHER = {
     "?saga_type=customer_registration&step=payment": ["c-2"],
     "?saga_type=&step=payment": ["c-2", "o-1"],
@@ -170,7 +170,7 @@ STEP_OF_ANOTHER = {
 }
 
 
-def test_the_step_of_the_workflow_that_was_chosen_before_is_forgotten_with_it(watcher: Client):
+def test_changing_the_workflow_filter_drops_the_step_filter(watcher: Client):
     shop.waiting_for_payment("o-1")
     publish("customer.registered", {"customer_id": "c-2"}, correlation_id="c-2")
     catch_up()
@@ -181,11 +181,11 @@ def test_the_step_of_the_workflow_that_was_chosen_before_is_forgotten_with_it(wa
         assert not re.search(r'<option value="payment"[^>]*selected', shown)
 
 
-def test_an_empty_list_says_how_a_workflow_begins(watcher: Client):
+def test_an_empty_list_explains_how_a_run_starts(watcher: Client):
     assert "A run starts when an event arrives" in text_of(watcher, rows.listing(NAME))
 
 
-def test_a_page_shows_the_diagram_the_timeline_and_what_stands_in_the_way(watcher: Client):
+def test_a_run_page_shows_diagram_timeline_and_blockers(watcher: Client):
     saga = shop.waiting_for_payment("o-1")
     delivery = shop.delivery("o-1", "inventory.reserved", "PendingRetry", "http_503")
 
@@ -200,7 +200,7 @@ def test_a_page_shows_the_diagram_the_timeline_and_what_stands_in_the_way(watche
     assert "deliver again" not in shown
 
 
-def test_who_may_not_see_events_or_deliveries_gets_no_links_to_them(staff: Callable[..., Client]):
+def test_links_to_events_and_deliveries_need_their_permissions(staff: Callable[..., Client]):
     saga = shop.waiting_for_payment("o-1")
     shop.delivery("o-1", "inventory.reserved", "PendingRetry", "http_503")
 
@@ -211,7 +211,7 @@ def test_who_may_not_see_events_or_deliveries_gets_no_links_to_them(staff: Calla
     assert "/admin/sagas/saga/" not in shown
 
 
-def test_every_state_can_be_shown(watcher: Client):
+def test_runs_of_every_status_can_be_shown(watcher: Client):
     sagas = [shop.completed("o-1"), shop.declined("o-2"), shop.failed("o-3")]
     listing = text_of(watcher, rows.listing(NAME))
 
@@ -234,7 +234,7 @@ def test_hostile_content_stays_text(operator: Client):
     assert escape("<script>alert(1)</script>") in text_of(operator, page(saga))
 
 
-def test_nobody_adds_changes_or_deletes_a_workflow(superuser: Client):
+def test_runs_cannot_be_added_changed_or_deleted(superuser: Client):
     saga = shop.declined("o-1")
     before = list(Instance.objects.values())
 
@@ -247,7 +247,7 @@ def test_nobody_adds_changes_or_deletes_a_workflow(superuser: Client):
     assert list(Instance.objects.values()) == before
 
 
-def test_without_the_permission_to_see_them_there_are_no_workflows(staff: Callable[..., Client], client: Client):
+def test_pages_need_the_view_permission(staff: Callable[..., Client], client: Client):
     saga = shop.declined("o-1")
     anna = staff("anna", "view_event", *ACTIONS.values())
     addresses = [
@@ -278,7 +278,7 @@ def test_each_action_has_a_permission_of_its_own(staff: Callable[..., Client], a
     assert Fact.objects.count() == before
 
 
-def test_an_operator_has_what_died_delivered_again(operator: Client):
+def test_retry_redelivers_dead_letters(operator: Client):
     from tests.api.test_sagas import buried
 
     saga = shop.waiting_for_payment("o-1")
@@ -297,7 +297,7 @@ def test_an_operator_has_what_died_delivered_again(operator: Client):
     assert "Reason: because" in shown
 
 
-def test_an_operator_has_one_delivery_repeated_that_had_arrived(operator: Client):
+def test_retry_repeats_one_completed_delivery(operator: Client):
     saga = shop.waiting_for_payment("o-1")
     arrived = shop.delivery("o-1", "inventory.reserved", "Completed", attempts=1)
     address = f"{act(saga, 'retry')}?delivery={arrived.pk}"
@@ -309,7 +309,7 @@ def test_an_operator_has_one_delivery_repeated_that_had_arrived(operator: Client
     assert Saga.objects.filter(generation=1, event=arrived.event_id).count() == 1
 
 
-def test_an_operator_marks_steps_as_compensated_and_closes_the_rest(operator: Client):
+def test_mark_as_compensated_and_close(operator: Client):
     saga = shop.failed("o-1")
     assert saga.needs_operator
 
@@ -324,8 +324,8 @@ def test_an_operator_marks_steps_as_compensated_and_closes_the_rest(operator: Cl
     assert "closed" in text_of(operator, page(other))
 
 
-def test_a_step_that_was_undone_meanwhile_is_not_taken_for_the_whole(operator: Client):
-    """Somebody opened the page when a step waited; before they sent it, that step was undone."""
+def test_a_step_that_was_undone_meanwhile_is_an_error(operator: Client):
+    """The step was undone after the page was opened."""
     saga = shop.failed("o-1")
     send(operator, saga, "mark", step="inventory", token="1" * 32)
     catch_up()
@@ -337,7 +337,7 @@ def test_a_step_that_was_undone_meanwhile_is_not_taken_for_the_whole(operator: C
     assert Fact.objects.count() == before
 
 
-def test_marking_is_not_offered_before_anything_has_failed(operator: Client):
+def test_mark_as_compensated_is_not_offered_before_a_failure(operator: Client):
     saga = shop.order("o-1", "order.submitted", "inventory.reserved", "inventory.release_failed")
     assert saga.status == "IN_PROGRESS"
 
@@ -346,7 +346,7 @@ def test_marking_is_not_offered_before_anything_has_failed(operator: Client):
     assert act(declined, "mark") in text_of(operator, page(declined))
 
 
-def test_a_form_that_is_sent_twice_says_that_it_was_done(operator: Client):
+def test_a_form_that_is_sent_twice_acts_once(operator: Client):
     saga = shop.failed("o-1")
     send(operator, saga, "mark", step="inventory")
     catch_up()
@@ -359,7 +359,7 @@ def test_a_form_that_is_sent_twice_says_that_it_was_done(operator: Client):
     assert Fact.objects.count() == before
 
 
-def test_who_goes_back_and_chooses_otherwise_can_send_it_after_all(operator: Client):
+def test_a_used_form_with_other_values_can_be_sent_again(operator: Client):
     saga = shop.declined("o-1")
     send(operator, saga, "mark", step="inventory")
     before = Fact.objects.count()
@@ -388,7 +388,7 @@ IMPOSSIBLE: list[tuple[str, dict[str, str], str]] = [
 ]
 
 
-def test_what_cannot_be_done_is_said_and_nothing_is_stored(operator: Client):
+def test_invalid_actions_show_an_error_and_store_nothing(operator: Client):
     saga = shop.declined("o-1")
     before = Fact.objects.count()
 
@@ -400,7 +400,7 @@ def test_what_cannot_be_done_is_said_and_nothing_is_stored(operator: Client):
     assert Fact.objects.count() == before
 
 
-def test_a_workflow_that_went_well_is_not_closed_by_its_address_either(operator: Client):
+def test_a_completed_run_cannot_be_closed(operator: Client):
     saga = shop.completed("o-1")
     before = Fact.objects.count()
     assert act(saga, "close") not in text_of(operator, page(saga))
@@ -412,7 +412,7 @@ def test_a_workflow_that_went_well_is_not_closed_by_its_address_either(operator:
     assert (Fact.objects.count(), instance("o-1").by_hand) == (before, False)
 
 
-def test_an_action_or_a_workflow_that_does_not_exist_is_not_found(superuser: Client):
+def test_an_unknown_action_or_run_is_a_404(superuser: Client):
     saga = shop.declined("o-1")
 
     assert superuser.get(act(saga, "explode")).status_code == 404
@@ -422,7 +422,7 @@ def test_an_action_or_a_workflow_that_does_not_exist_is_not_found(superuser: Cli
         assert superuser.get(page(saga).replace(f"/{saga.pk}/", f"/{pk}/")).status_code == 302
 
 
-def test_a_definition_shows_its_steps_and_how_it_fares_against_the_targets(watcher: Client):
+def test_a_definition_page_shows_steps_and_targets(watcher: Client):
     for number in range(3):
         shop.completed(f"o-{number}")
     shop.order("o-3", *shop.DONE[:2], "payment.failed", "order.failed", "inventory.released")
@@ -447,16 +447,14 @@ def test_a_definition_shows_its_steps_and_how_it_fares_against_the_targets(watch
     assert cells[at + 2].endswith("60.0 %")
 
 
-def test_a_definition_that_has_never_run_says_so(watcher: Client):
+def test_a_definition_page_without_runs(watcher: Client):
     shown = text_of(watcher, reverse("admin:workflows_instance_definition", args=["order_cancellation"]))
 
     assert "There are no runs yet" in shown
     assert "Order cancellation" in text_of(watcher, reverse("admin:workflows_instance_definitions"))
 
 
-def test_a_definition_that_is_no_longer_offered_is_still_shown_with_its_runs(
-    watcher: Client, tmp_path: Path, hub_settings: Any
-):
+def test_a_retired_definition_is_still_shown_with_its_runs(watcher: Client, tmp_path: Path, hub_settings: Any):
     saga = shop.waiting_for_payment("o-1")
     hub_settings(workflow_definitions=(tmp_path,))
     load.cache_clear()
@@ -471,7 +469,7 @@ def test_a_definition_that_is_no_longer_offered_is_still_shown_with_its_runs(
 
 @pytest.fixture
 def changed_file(tmp_path: Path, hub_settings: Any) -> Callable[[], str]:
-    """Changes a definition that is used; says what is wrong then."""
+    """Changes a used definition; returns the error."""
 
     def change() -> str:
         text = (SHIPPED / "order_submission_1.toml").read_text()
@@ -484,9 +482,7 @@ def changed_file(tmp_path: Path, hub_settings: Any) -> Callable[[], str]:
     return change
 
 
-def test_a_definition_that_was_changed_although_it_is_used_is_named_on_every_page(
-    operator: Client, changed_file: Callable[[], str]
-):
+def test_every_page_names_a_used_definition_that_changed(operator: Client, changed_file: Callable[[], str]):
     saga = shop.declined("o-1")
     error = changed_file()
     before = Fact.objects.count()
@@ -511,7 +507,7 @@ def test_a_definition_that_was_changed_although_it_is_used_is_named_on_every_pag
     assert Fact.objects.count() == before
 
 
-def test_a_definition_at_fault_is_named_to_nobody_who_may_not_see_workflows(
+def test_an_invalid_definition_is_not_shown_without_the_view_permission(
     staff: Callable[..., Client], client: Client, changed_file: Callable[[], str]
 ):
     saga = shop.declined("o-1")
@@ -523,7 +519,7 @@ def test_a_definition_at_fault_is_named_to_nobody_who_may_not_see_workflows(
         assert client.get(address)["Location"].startswith("/admin/login/")
 
 
-def test_whoever_asks_for_chinese_reads_no_english_sentence(operator: Client):
+def test_pages_in_chinese_have_no_english_sentences(operator: Client):
     saga = shop.waiting_for_payment("o-1")
     shop.delivery("o-1", "inventory.reserved", "PendingRetry", "http_503")
     failed = shop.failed("o-2")
@@ -577,7 +573,7 @@ def test_whoever_asks_for_chinese_reads_no_english_sentence(operator: Client):
     assert wrong.status_code == 400
 
 
-def test_no_page_asks_more_because_there_is_more_to_show(watcher: Client):
+def test_pages_need_a_constant_number_of_queries(watcher: Client):
     sagas = [shop.waiting_for_payment(f"o-{number}") for number in range(8)]
     for saga in sagas:
         shop.delivery(saga.correlation_key, "inventory.reserved", "PendingRetry", "http_503")

@@ -82,7 +82,7 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-def test_the_three_sagas_of_the_decision_record_are_shipped():
+def test_the_three_workflows_of_the_adr_are_shipped():
     assert sorted(load((SHIPPED,)).latest) == ["customer_registration", "order_cancellation", "order_submission"]
 
 
@@ -108,7 +108,7 @@ def test_the_three_sagas_of_the_decision_record_are_shipped():
         ({"timeout_seconds": True}, "timeout_seconds", "a number of seconds"),
         ({"compensation_timeout_seconds": "9"}, "compensation_timeout_seconds", "a number of seconds"),
         ({"title": 1}, "title", "must be a text"),
-        # Which characters a text must not hold: tests/webhookhub/test_reasons.py.
+        # Forbidden characters are tested in tests/webhookhub/test_reasons.py.
         ({"title": "Fast \x9b one"}, "title", "must not contain control characters"),
         ({"description": "to \u202e fro"}, "description", "U+202E is one"),
         ({"steps": step(title="One\x1b[2J")}, "steps.one.title", "U+001B is one"),
@@ -136,7 +136,7 @@ def test_the_three_sagas_of_the_decision_record_are_shipped():
         ({"steps": step(timeout_seconds=9999)}, "steps.one.timeout_seconds", "longer than the timeout of"),
     ],
 )
-def test_what_is_wrong_is_said_with_the_field(changes: dict[str, Any], field: str, why: str):
+def test_an_error_names_definition_and_field(changes: dict[str, Any], field: str, why: str):
     with pytest.raises(InvalidDefinition) as raised:
         parse(document(**changes), "sample.toml")
 
@@ -147,7 +147,7 @@ def test_what_is_wrong_is_said_with_the_field(changes: dict[str, Any], field: st
 
 
 def undone_by(event_type: str, **changes: Any) -> list[dict[str, Any]]:
-    """Steps the first of which is undone by what says something of the second."""
+    """Two steps; the type that undoes the first also reports on the second."""
     return [*step(compensated=[event_type]), {"key": "two", "done": ["two.done"], **changes}]
 
 
@@ -161,7 +161,7 @@ def undone_by(event_type: str, **changes: Any) -> list[dict[str, Any]]:
         ([*step(key="hold", compensated=["x"], optional=True), {"key": "two", "done": ["x"]}], ["one.done", "x"]),
     ],
 )
-def test_a_type_that_undoes_one_step_may_say_of_another_what_leaves_a_way_to_go_well(
+def test_a_compensation_type_may_have_a_second_meaning_if_the_run_can_still_complete(
     steps: list[dict[str, Any]], happy: list[str]
 ):
     definition = parse(document(steps=steps), "test")
@@ -173,7 +173,7 @@ def test_a_type_that_undoes_one_step_may_say_of_another_what_leaves_a_way_to_go_
     assert state.next.status == "COMPLETED"
 
 
-def test_a_circle_of_steps_is_found():
+def test_a_cycle_of_steps_is_refused():
     circle = [
         {"key": "a", "done": ["a"], "after": ["c"]},
         {"key": "b", "done": ["b"], "after": ["a"]},
@@ -183,7 +183,7 @@ def test_a_circle_of_steps_is_found():
         parse(document(steps=circle), "test")
 
 
-def test_what_is_optional_may_come_after_what_is_optional():
+def test_an_optional_step_may_come_after_an_optional_step():
     steps = [*step(), {"key": "gift", "done": ["g"], "after": ["one"], "optional": True}]
     card = {"key": "card", "done": ["c"], "after": ["gift"], "optional": True}
 
@@ -200,7 +200,7 @@ def test_what_is_optional_may_come_after_what_is_optional():
     ],
     ids=["needs an optional step", "contradicts itself", "listens to the hub"],
 )
-def test_what_was_stored_before_it_was_refused_is_still_followed(changes: dict[str, Any]):
+def test_a_stored_definition_is_exempt_from_newer_rules(changes: dict[str, Any]):
     stored = json.dumps(document(**changes))
     UsedDefinition.objects.create(name="sample", version=1, fingerprint="f", document=stored)
 
@@ -213,13 +213,13 @@ def test_the_same_version_twice_is_refused_with_both_files():
         Registry([parse(document(), "a.toml"), parse(document(), "b.toml")])
 
 
-def test_new_sagas_are_born_with_the_newest_version():
+def test_new_runs_get_the_newest_version():
     both = Registry([parse(document(version=number), "a") for number in (2, 10, 1)])
 
     assert both.latest["sample"].version == 10
 
 
-def test_words_may_be_put_right_and_rules_may_not():
+def test_texts_are_not_part_of_the_fingerprint():
     assert parse(document(title="Other"), "a").fingerprint == parse(document(), "a").fingerprint
     assert parse(document(timeout_seconds=5), "a").fingerprint != parse(document(), "a").fingerprint
 
@@ -237,7 +237,7 @@ def write(folder: Path, version: int = 1, timeout: int = 60, done: str = "one.do
     load.cache_clear()
 
 
-def test_a_bad_file_is_an_error_of_the_system_checks(folder: Path):
+def test_an_invalid_file_fails_the_system_check(folder: Path):
     (folder / "broken.toml").write_text("name = ")
 
     [error] = definitions_are_valid()
@@ -248,7 +248,7 @@ def test_a_bad_file_is_an_error_of_the_system_checks(folder: Path):
         call_command("check")
 
 
-def test_a_file_that_is_nested_too_deeply_is_explained_like_any_other(folder: Path):
+def test_a_deeply_nested_file_is_refused(folder: Path):
     (folder / "deep.toml").write_text(f"title = {'[' * 3000}{']' * 3000}")
 
     [error] = definitions_are_valid()
@@ -256,13 +256,13 @@ def test_a_file_that_is_nested_too_deeply_is_explained_like_any_other(folder: Pa
     assert "deep.toml: file is nested too deeply" in error.msg
 
 
-def test_texts_have_lines_and_any_language():
+def test_texts_may_have_lines_and_any_language():
     definition = parse(document(title="快速 🦊", description="one\ntwo"), "a")
 
     assert (definition.title, definition.description) == ("快速 🦊", "one\ntwo")
 
 
-def test_a_stored_text_that_would_be_refused_today_is_shown_without_what_is_wrong_with_it():
+def test_invalid_characters_are_removed_from_stored_texts():
     given = document(title="Fast\x08 \u202eone", steps=step(title="\x1b"))
 
     definition = parse(given, "sample version 1", stored=True)
@@ -270,7 +270,7 @@ def test_a_stored_text_that_would_be_refused_today_is_shown_without_what_is_wron
     assert (definition.title, definition.steps[0].title) == ("Fast one", "One")
 
 
-def test_files_of_the_same_name_are_told_apart_by_their_folders(tmp_path: Path):
+def test_files_of_the_same_name_are_named_with_their_folders(tmp_path: Path):
     folders = (tmp_path / "ours", tmp_path / "theirs" / "more")
     for each in folders:
         each.mkdir(parents=True)
@@ -280,7 +280,7 @@ def test_files_of_the_same_name_are_told_apart_by_their_folders(tmp_path: Path):
         load(folders)
 
 
-def test_a_folder_without_definitions_is_warned_of(folder: Path):
+def test_an_empty_folder_is_a_warning(folder: Path):
     [warning] = definitions_are_valid()
 
     assert warning.id == "workflows.W002"
@@ -289,7 +289,7 @@ def test_a_folder_without_definitions_is_warned_of(folder: Path):
     assert definitions_are_valid() == []
 
 
-def test_a_type_that_undoes_one_saga_and_moves_another_is_warned_of(folder: Path):
+def test_a_type_that_compensates_one_workflow_and_starts_another_is_a_warning(folder: Path):
     write(folder, done="stock.returned")
     (folder / "other.toml").write_text(
         'name = "other"\nversion = 1\nstarts = ["a"]\n[[steps]]\nkey = "one"\ndone = ["a"]\n'
@@ -303,7 +303,7 @@ def test_a_type_that_undoes_one_saga_and_moves_another_is_warned_of(folder: Path
 
 
 @pytest.mark.django_db
-def test_a_version_that_was_used_can_no_longer_change(folder: Path):
+def test_a_used_version_cannot_change(folder: Path):
     write(folder)
     versions.remember(load((folder,)).all())
     assert used_definitions_are_unchanged(databases=["default"]) == []
@@ -324,7 +324,7 @@ def test_a_version_that_was_used_can_no_longer_change(folder: Path):
 
 
 @pytest.mark.django_db
-def test_a_version_whose_file_is_gone_is_still_known_to_its_sagas(folder: Path):
+def test_a_used_version_is_known_without_its_file(folder: Path):
     write(folder)
     versions.remember(load((folder,)).all())
     (folder / "sample_1.toml").unlink()
@@ -345,5 +345,5 @@ def test_a_used_definition_is_stored_once(folder: Path):
     assert UsedDefinition.objects.count() == 1
 
 
-def test_a_tab_in_a_text_is_a_blank():
+def test_a_tab_in_a_text_becomes_a_space():
     assert parse(document(description="first\tthen\nlast"), "x").description == "first then\nlast"

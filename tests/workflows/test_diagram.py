@@ -1,4 +1,4 @@
-"""The drawing of a workflow: every step in its place, in its colour, and whatever it is called only text."""
+"""The diagram of a workflow: layout, colours, escaping."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def test_there_is_a_colour_for_every_state():
     assert len(set(COLOURS.values())) == len(COLOURS)
 
 
-def test_a_step_stands_right_of_all_that_it_comes_after():
+def test_a_step_is_right_of_all_its_predecessors():
     given = [Box("d", "d", ("b", "c")), Box("a", "a", ()), Box("b", "b", ("a",)), Box("c", "c", ()), Box("e", "e", "d")]
 
     assert [[box.key for box in column] for column in layers(given)] == [["a", "c"], ["b"], ["d"], ["e"]]
 
 
-def test_what_is_written_there_stays_text_and_is_cut_to_its_box():
+def test_texts_are_escaped_and_truncated():
     drawing = svg(HOSTILE, [Box("a", HOSTILE, (), note=HOSTILE * 10)])
 
     assert "<script" not in drawing
@@ -48,7 +48,7 @@ def test_what_is_written_there_stays_text_and_is_cut_to_its_box():
     assert all(len(text) <= 27 for text in texts(drawing))
 
 
-def test_nothing_in_it_is_loaded_from_elsewhere_or_runs():
+def test_the_svg_has_no_scripts_and_no_external_resources():
     drawing = svg("x", [Box("a", "a", ())])
 
     assert "href" not in drawing

@@ -1,4 +1,4 @@
-"""docs/workflows.md names what there is, and its example can be used."""
+"""docs/workflows.md is complete, and its example is valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What trackers and monitors ask for again and again goes by an index, however many sagas there are."""
+"""Polling queries of trackers and monitors use an index."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workflows.registry import registry
 from workflows.services import new_run
 from workflows.tracker import Tracker
 
-# Committed: to have a table analyzed ends a transaction.
+# Committed: ANALYZE TABLE ends a transaction.
 pytestmark = [pytest.mark.every_engine, pytest.mark.mysql_family, pytest.mark.usefixtures("committed")]
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 SAGAS = 2_000
@@ -40,7 +40,7 @@ def _many(committed: None) -> None:
 
 
 @pytest.mark.usefixtures("_many")
-def test_no_question_reads_more_than_it_needs():
+def test_polling_queries_use_their_indexes():
     tracked()
     for number in range(3):
         tell(ORDER, ("order", "done"), f"new-{number}")
@@ -61,7 +61,7 @@ def test_no_question_reads_more_than_it_needs():
 
 
 @pytest.mark.usefixtures("_many")
-def test_sagas_that_began_in_a_time_are_read_along_the_index_by_time(monkeypatch: pytest.MonkeyPatch):
+def test_runs_of_a_period_are_read_along_the_index_by_time(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(backtest, "CHUNK", 50)
     now = clock.now()
 

@@ -1,4 +1,4 @@
-"""The shop's workflows, as a newcomer watches them: real services, real time-outs, and every story as it must end."""
+"""The demo of workflows: real services, real time-outs, and the expected outcome of every story."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.processes.support import Processes
 
 
-def test_every_story_of_the_shop_ends_as_it_must(processes: Processes, tmp_path: Path):
+def test_every_story_of_the_shop_ends_as_expected(processes: Processes, tmp_path: Path):
     processes.environment = {
         name: value
         for name, value in processes.environment.items()
