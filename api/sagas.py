@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Path, Query, Router
+from pydantic import BaseModel
 
 from webhookhub.db import clock
 from workflows import diagram, queries, versions
@@ -44,9 +45,18 @@ TIMELINE = "sagas-timeline"
 MAY_READ = ApiKeyAuth(READ, hub_wide="workflows")
 SVG = "image/svg+xml"
 NO_SUCH = "There is no such run."
+View = TypeVar("View", bound=Callable[..., Any])
 
 
-@router.get("", auth=MAY_READ, response=Sagas, summary="Runs, newest first", openapi_extra=problems.documented())
+def get(path: str, response: type[BaseModel], summary: str, *errors: int) -> Callable[[View], View]:
+    documented = problems.documented(*errors)
+    register: Callable[[View], View] = router.get(
+        path, auth=MAY_READ, response=response, summary=summary, openapi_extra=documented
+    )
+    return register
+
+
+@get("", Sagas, "Runs, newest first")
 def list_sagas(request: HttpRequest, filters: Query[SagaFilters]) -> Sagas:
     """A page may have fewer than `limit` items, or none, and still a `next`. The list ends when `next` is null."""
     pagination.require_known(request, SagaFilters)
@@ -58,25 +68,13 @@ def list_sagas(request: HttpRequest, filters: Query[SagaFilters]) -> Sagas:
     return _page(LIST, conditions, filters.limit, filters.cursor)
 
 
-@router.get(
-    "/failed",
-    auth=MAY_READ,
-    response=Sagas,
-    summary="Failed runs, newest first",
-    openapi_extra=problems.documented(),
-)
+@get("/failed", Sagas, "Failed runs, newest first")
 def failed(request: HttpRequest, page: Query[pagination.PageRequest]) -> Sagas:
     pagination.require_known(request, pagination.PageRequest)
     return _page(FAILURES, {"status": FAILED}, page.limit, page.cursor)
 
 
-@router.get(
-    "/stuck",
-    auth=MAY_READ,
-    response=StuckSagas,
-    summary="Open runs without progress",
-    openapi_extra=problems.documented(),
-)
+@get("/stuck", StuckSagas, "Open runs without progress")
 def stuck(request: HttpRequest, filters: Query[StuckFilters]) -> StuckSagas:
     """In the order of their deadlines, each with the steps and deliveries that it waits for."""
     pagination.require_known(request, StuckFilters)
@@ -96,13 +94,7 @@ def stuck(request: HttpRequest, filters: Query[StuckFilters]) -> StuckSagas:
     return StuckSagas(items=_stuck([rows[row.id] for row in found.rows]), next=following)
 
 
-@router.get(
-    "/aggregate/{path:aggregate_id}",
-    auth=MAY_READ,
-    response=Sagas,
-    summary="The runs of one aggregate, newest first",
-    openapi_extra=problems.documented(),
-)
+@get("/aggregate/{path:aggregate_id}", Sagas, "The runs of one aggregate, newest first")
 def of_aggregate(
     request: HttpRequest, aggregate_id: Annotated[Name, Path()], page: Query[pagination.PageRequest]
 ) -> Sagas:
@@ -118,18 +110,12 @@ def of_aggregate(
     return Sagas(items=[described(row) for row in found.rows], next=following)
 
 
-@router.get("/{saga_id}", auth=MAY_READ, response=SagaOut, summary="A run", openapi_extra=problems.documented(404))
+@get("/{saga_id}", SagaOut, "A run", 404)
 def show(request: HttpRequest, saga_id: UUID) -> SagaOut:
     return described(get_or_404(saga_id))
 
 
-@router.get(
-    "/{saga_id}/timeline",
-    auth=MAY_READ,
-    response=TimelineOut,
-    summary="The timeline of a run",
-    openapi_extra=problems.documented(404),
-)
+@get("/{saga_id}/timeline", TimelineOut, "The timeline of a run", 404)
 def show_timeline(request: HttpRequest, saga_id: UUID, page: Query[TimelineRequest]) -> TimelineOut:
     """Each fact with its event and the deliveries of that event."""
     pagination.require_known(request, TimelineRequest)

@@ -6,22 +6,24 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypeVar
 
-from django.db.models import Q
+from django.db.models import Model, Q, QuerySet
 
 from events.models import Event
 
 from .definition import Definition
-from .matching import Document
+from .matching import Document, reports
 from .models import Fact as StoredFact
 from .models import Instance
 from .simulation import simulate
-from .state import EVENT, FAILURE, OPERATOR, UNDO_FAILED, VERB, Fact
+from .state import EVENT, OPERATOR, VERB, Fact
 
 MAX_EVENTS = 1_000_000
 MAX_SHOWN = 20
 CHUNK = 500
 NOT_TRACKED = "not tracked"
+Row = TypeVar("Row", bound=Model)
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ def backtest(
         document = Document(event.correlation_id, event.payload)
         key = document.key(definition.correlation)
         if key is not None:
-            facts[key] += _observed(definition, event, document)
+            for step, role, reason, aggregate_id in reports(definition, event.event_type, document):
+                facts[key].append(Fact(role, step, event.created_at, EVENT, reason, aggregate_id))
             event_ids[key].add(event.id)
         else:
             result.without_key += 1
@@ -133,13 +136,6 @@ def _compare(
             result.first.append(Difference(key, " at ".join(filter(None, before)), " at ".join(filter(None, after))))
 
 
-def _observed(definition: Definition, event: Event, document: Document) -> Iterator[Fact]:
-    aggregate_id = document.key(definition.aggregate)
-    for step, role in definition.roles[event.event_type]:
-        reason = document.text(definition.error, 500) if role in (FAILURE, UNDO_FAILED) else ""
-        yield Fact(role, step, event.created_at, EVENT, reason, aggregate_id)
-
-
 def _stored_facts(
     result: Backtest,
     definition: Definition,
@@ -176,26 +172,26 @@ def _stored_facts(
     return found, incomplete
 
 
-def _events(definition: Definition, since: datetime, until: datetime) -> Iterator[Event]:
-    """In the order of time, a chunk at a time along the index."""
-    rows = Event.objects.filter(event_type__in=list(definition.roles), created_at__gte=since, created_at__lte=until)
-    rows = rows.order_by("created_at", "id")
+def _chunks(rows: QuerySet[Row], column: str, since: datetime, until: datetime) -> Iterator[list[Row]]:
+    """The rows of the period in the order of time, along the index of `column`."""
+    rows = rows.filter(**{f"{column}__gte": since, f"{column}__lte": until}).order_by(column, "id")
     chunk = list(rows[:CHUNK])
     while chunk:
+        yield chunk
+        at, pk = getattr(chunk[-1], column), chunk[-1].pk
+        later = Q(**{f"{column}__gt": at}) | Q(**{column: at, "id__gt": pk})
+        chunk = list(rows.filter(later, **{f"{column}__gte": at})[:CHUNK]) if len(chunk) == CHUNK else []
+
+
+def _events(definition: Definition, since: datetime, until: datetime) -> Iterator[Event]:
+    rows = Event.objects.filter(event_type__in=list(definition.roles))
+    for chunk in _chunks(rows, "created_at", since, until):
         yield from chunk
-        last = chunk[-1]
-        later = Q(created_at__gt=last.created_at) | Q(created_at=last.created_at, id__gt=last.id)
-        chunk = list(rows.filter(later, created_at__gte=last.created_at)[:CHUNK]) if len(chunk) == CHUNK else []
 
 
 def _started(name: str, since: datetime, until: datetime) -> Iterator[list[Instance]]:
-    """The runs of a workflow that started in the period, a chunk at a time along the index by time."""
+    """The runs of a workflow that started in the period, in chunks."""
     # Filtered by name here: with the name in SQL, an engine may choose an index that is not ordered by time.
-    rows = Instance.objects.filter(started_at__gte=since, started_at__lte=until).order_by("started_at", "id")
-    rows = rows.only("id", "saga_type", "correlation_key", "status", "current_step", "started_at")
-    chunk = list(rows[:CHUNK])
-    while chunk:
+    rows = Instance.objects.only("id", "saga_type", "correlation_key", "status", "current_step", "started_at")
+    for chunk in _chunks(rows, "started_at", since, until):
         yield [row for row in chunk if row.saga_type == name]
-        last = chunk[-1]
-        later = Q(started_at__gt=last.started_at) | Q(started_at=last.started_at, id__gt=last.id)
-        chunk = list(rows.filter(later, started_at__gte=last.started_at)[:CHUNK]) if len(chunk) == CHUNK else []

@@ -19,7 +19,7 @@ from .state import EMITTED, EVENT, HUB, Decision, Effect
 MAX_REPEATS = 20
 
 # Run, step and role.
-Said = tuple[int, str, str]
+Key = tuple[int, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,31 +108,31 @@ def without_repeats(observations: Sequence[Observation]) -> list[Observation]:
 
     Otherwise a producer that repeats itself under one correlation id would make each fold longer.
     """
-    given: dict[Said, list[Observation]] = defaultdict(list)
+    given: dict[Key, list[Observation]] = defaultdict(list)
     for each in observations:
         given[each.instance_id, each.step, each.role].append(each)
     largest = max(map(len, given.values()), default=0)
     stored = _stored(_repeated({each.instance_id for each in observations}, MAX_REPEATS - largest + 1))
     kept: list[Observation] = []
-    for said, group in given.items():
-        known = stored.get(said, set())
+    for key, group in given.items():
+        known = stored.get(key, set())
         new = sorted((each for each in group if each.event_id not in known), key=lambda each: each.event_id)
         kept += new[: max(0, MAX_REPEATS - len(known))]
     return kept
 
 
-def _repeated(instance_ids: Collection[int], times: int) -> set[Said]:
+def _repeated(instance_ids: Collection[int], times: int) -> set[Key]:
     """What events have reported at least so often; usually nothing."""
     rows = Fact.objects.filter(instance_id__in=instance_ids, event__isnull=False).order_by()
     repeated = rows.values_list("instance_id", "step", "role").annotate(times=Count("id")).filter(times__gte=times)
     return {(instance_id, step, role) for instance_id, step, role, _ in repeated}
 
 
-def _stored(repeated: Collection[Said]) -> dict[Said, set[int]]:
+def _stored(repeated: Collection[Key]) -> dict[Key, set[int]]:
     """(run, step, role) → the events that are stored for it."""
     if not repeated:
         return {}
-    found: dict[Said, set[int]] = defaultdict(set)
+    found: dict[Key, set[int]] = defaultdict(set)
     rows = Fact.objects.filter(instance_id__in={instance_id for instance_id, _, _ in repeated}, event__isnull=False)
     for instance_id, step, role, event_id in rows.values_list("instance_id", "step", "role", "event_id"):
         if event_id is not None and (instance_id, step, role) in repeated:

@@ -49,9 +49,7 @@ class Match(NamedTuple):
 
     def observations(self, run_id: int, definition: Definition) -> Iterator[Observation]:
         """What the run's own version reads from the event; nothing if it does not know the type."""
-        for step, role in definition.roles.get(self.event_type, ()):
-            reason = self.document.text(definition.error, 500) if role in (FAILURE, UNDO_FAILED) else ""
-            aggregate_id = self.document.key(definition.aggregate)
+        for step, role, reason, aggregate_id in reports(definition, self.event_type, self.document):
             yield Observation(run_id, self.event_id, step, role, self.at, reason, aggregate_id)
 
 
@@ -90,6 +88,13 @@ class Document:
                 return None
             value = value.get(name)
         return value
+
+
+def reports(definition: Definition, event_type: str, document: Document) -> Iterator[tuple[str, str, str, str | None]]:
+    """(step, role, reason, aggregate id) of what a definition reads from an event."""
+    for step, role in definition.roles.get(event_type, ()):
+        reason = document.text(definition.error, 500) if role in (FAILURE, UNDO_FAILED) else ""
+        yield step, role, reason, document.key(definition.aggregate)
 
 
 def _parse(payload: str) -> Any:

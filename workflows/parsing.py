@@ -24,30 +24,10 @@ MAX_TIMEOUT = 366 * 86400.0
 Contradiction = tuple[str, str]
 UNDO_PHRASES = {UNDONE: "was undone", UNDO_FAILED: "could not be undone"}
 
-FIELDS = {
-    "name",
-    "version",
-    "title",
-    "description",
-    "starts",
-    "correlation",
-    "aggregate",
-    "error",
-    "timeout_seconds",
-    "compensation_timeout_seconds",
-    "steps",
-}
-STEP_FIELDS = {
-    "key",
-    "title",
-    "after",
-    "done",
-    "failed",
-    "compensated",
-    "compensation_failed",
-    "timeout_seconds",
-    "optional",
-}
+FIELDS = {"name", "version", "title", "description", "starts", "steps", "correlation", "aggregate", "error"}
+FIELDS |= {"timeout_seconds", "compensation_timeout_seconds"}
+STEP_FIELDS = {"key", "title", "after", "done", "failed", "compensated", "compensation_failed", "optional"}
+STEP_FIELDS |= {"timeout_seconds"}
 
 
 class InvalidDefinition(ValueError):
