@@ -23,7 +23,7 @@ class InstanceAdmin(ReadOnlyAdmin):
         urls = [
             path("definitions/", wrap(self.definitions_view), name="workflows_instance_definitions"),
             path("definitions/<str:name>/", wrap(self.definition_view), name="workflows_instance_definition"),
-            path("<int:number_>/act/<str:name>/", wrap(views.action_view), name="workflows_instance_act"),
+            path("<int:pk>/act/<str:name>/", wrap(views.action_view), name="workflows_instance_act"),
             *super().get_urls(),
         ]
         for each in urls:

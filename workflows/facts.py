@@ -108,13 +108,13 @@ def without_repeats(observations: Sequence[Observation]) -> list[Observation]:
 
     Otherwise a producer that repeats itself under one correlation id would make each fold longer.
     """
-    given: dict[Key, list[Observation]] = defaultdict(list)
+    groups: dict[Key, list[Observation]] = defaultdict(list)
     for each in observations:
-        given[each.instance_id, each.step, each.role].append(each)
-    largest = max(map(len, given.values()), default=0)
+        groups[each.instance_id, each.step, each.role].append(each)
+    largest = max(map(len, groups.values()), default=0)
     stored = _stored(_repeated({each.instance_id for each in observations}, MAX_REPEATS - largest + 1))
     kept: list[Observation] = []
-    for key, group in given.items():
+    for key, group in groups.items():
         known = stored.get(key, set())
         new = sorted((each for each in group if each.event_id not in known), key=lambda each: each.event_id)
         kept += new[: max(0, MAX_REPEATS - len(known))]

@@ -232,8 +232,8 @@ def _late(known: FactSet, ended: Decision) -> list[str]:
     for step, role in sorted(known.seen):
         if f"{step}:{role}" in ended.basis or role in (STARTED, CLOSED, RETRIED):
             continue
-        given = known.definition.by_key.get(step)
-        if given is not None and given.optional and ended.status == COMPLETED:
+        declared = known.definition.by_key.get(step)
+        if declared is not None and declared.optional and ended.status == COMPLETED:
             continue
         # A service may declare a run complete before its last steps are reported.
         if role in (DONE, FINISHED) and ended.status == COMPLETED:

@@ -86,10 +86,10 @@ class _Parser:
                 )
         return definition
 
-    def _steps(self, given: Any) -> tuple[Step, ...]:
-        if not isinstance(given, list) or not 1 <= len(given) <= MAX_STEPS:
+    def _steps(self, table: Any) -> tuple[Step, ...]:
+        if not isinstance(table, list) or not 1 <= len(table) <= MAX_STEPS:
             self._refuse("steps", f"must be 1 to {MAX_STEPS} tables [[steps]]")
-        steps = [self._step(each, position) for position, each in enumerate(given, 1)]
+        steps = [self._step(each, position) for position, each in enumerate(table, 1)]
         keys = [step.key for step in steps]
         for key in keys:
             if keys.count(key) > 1:
@@ -107,29 +107,29 @@ class _Parser:
             self._refuse("steps", "are all optional; at least one must be required")
         return tuple(steps)
 
-    def _step(self, given: Any, position: int) -> Step:
+    def _step(self, table: Any, position: int) -> Step:
         place = f"steps[{position}]"
-        if not isinstance(given, dict):
+        if not isinstance(table, dict):
             self._refuse(place, "must be a table")
-        key = self._key(given.get("key"), f"{place}.key", STEP_LENGTH)
+        key = self._key(table.get("key"), f"{place}.key", STEP_LENGTH)
         place = f"steps.{key}"
-        self._known(given, STEP_FIELDS, f"{place}.")
-        optional = given.get("optional", False)
+        self._known(table, STEP_FIELDS, f"{place}.")
+        optional = table.get("optional", False)
         if not isinstance(optional, bool):
             self._refuse(f"{place}.optional", "must be true or false")
-        after = given.get("after", [])
+        after = table.get("after", [])
         if not isinstance(after, list) or not all(isinstance(each, str) for each in after):
             self._refuse(f"{place}.after", "must be a list of step keys")
         step = Step(
             key=key,
-            done=self._types(given, "done", f"{place}.done", required=True),
-            failed=self._types(given, "failed", f"{place}.failed"),
-            compensated=self._types(given, "compensated", f"{place}.compensated"),
-            compensation_failed=self._types(given, "compensation_failed", f"{place}.compensation_failed"),
+            done=self._types(table, "done", f"{place}.done", required=True),
+            failed=self._types(table, "failed", f"{place}.failed"),
+            compensated=self._types(table, "compensated", f"{place}.compensated"),
+            compensation_failed=self._types(table, "compensation_failed", f"{place}.compensation_failed"),
             after=tuple(after),
-            timeout=self._seconds(given, "timeout_seconds", f"{place}.timeout_seconds"),
+            timeout=self._seconds(table, "timeout_seconds", f"{place}.timeout_seconds"),
             optional=optional,
-            title=self._text(given, "title", f"{place}.title") or key.replace("_", " ").capitalize(),
+            title=self._text(table, "title", f"{place}.title") or key.replace("_", " ").capitalize(),
         )
         if step.compensation_failed and not step.compensated:
             self._refuse(f"{place}.compensation_failed", "needs compensated as well")
@@ -162,8 +162,8 @@ class _Parser:
                         f"contains {other!r}, which is optional; a required step can only come after required steps",
                     )
 
-    def _types(self, given: Mapping[str, Any], name: str, place: str, *, required: bool = False) -> tuple[str, ...]:
-        types = given.get(name, [])
+    def _types(self, table: Mapping[str, Any], name: str, place: str, *, required: bool = False) -> tuple[str, ...]:
+        types = table.get(name, [])
         if not isinstance(types, list) or not all(isinstance(each, str) for each in types):
             self._refuse(place, "must be a list of event types")
         if required and not types:
@@ -180,18 +180,18 @@ class _Parser:
                 self._refuse(place, f"contains {each!r} twice")
         return tuple(types)
 
-    def _seconds(self, given: Mapping[str, Any], name: str, place: str) -> timedelta | None:
-        if name not in given:
+    def _seconds(self, table: Mapping[str, Any], name: str, place: str) -> timedelta | None:
+        if name not in table:
             return None
-        value = given[name]
+        value = table[name]
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0.001 <= value <= MAX_TIMEOUT:
             self._refuse(place, f"must be a number of seconds from 0.001 to {MAX_TIMEOUT:.0f}")
         return timedelta(seconds=value)
 
-    def _path(self, given: Mapping[str, Any], name: str, *also: str) -> str | None:
-        if name not in given:
+    def _path(self, table: Mapping[str, Any], name: str, *also: str) -> str | None:
+        if name not in table:
             return None
-        value = given[name]
+        value = table[name]
         if not isinstance(value, str) or (value not in also and not PATH.match(value)):
             others = "".join(f"{each!r} or " for each in also)
             self._refuse(name, f"must be {others}a path into the payload such as 'payload.order_id'")
@@ -202,8 +202,8 @@ class _Parser:
             self._refuse(place, f"must be a lowercase letter and up to {limit - 1} of a-z, 0-9 and _")
         return value
 
-    def _text(self, given: Mapping[str, Any], name: str, place: str) -> str:
-        value = given.get(name, "")
+    def _text(self, table: Mapping[str, Any], name: str, place: str) -> str:
+        value = table.get(name, "")
         if not isinstance(value, str) or len(value) > 2000:
             self._refuse(place, "must be a text of at most 2000 characters")
         value = value.strip().replace("\t", " ")
@@ -216,8 +216,8 @@ class _Parser:
             )
         return value
 
-    def _known(self, given: Mapping[str, Any], fields: set[str], place: str) -> None:
-        for name in given:
+    def _known(self, table: Mapping[str, Any], fields: set[str], place: str) -> None:
+        for name in table:
             if name not in fields:
                 self._refuse(f"{place}{name}", f"does not exist; the fields are {', '.join(sorted(fields))}")
 

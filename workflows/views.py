@@ -291,14 +291,14 @@ ACTIONS = {
 }
 
 
-def action_view(request: HttpRequest, number_: int, name: str) -> HttpResponse:
+def action_view(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     """GET shows the form, POST acts."""
     action = ACTIONS.get(name)
     if action is None:
         raise Http404
     if not request.user.has_perm(MAY_VIEW) or not request.user.has_perm(action.permission):
         raise PermissionDenied
-    instance = get_object_or_404(Instance, pk=number_)
+    instance = get_object_or_404(Instance, pk=pk)
     form = ActionForm(
         request.POST if request.method == "POST" else None,
         _step_choices(instance, name) if action.per_step else None,
