@@ -9,7 +9,7 @@ from ninja.openapi.schema import OpenAPISchema
 
 from webhookhub import __version__
 
-from . import deadletters, deliveries, events, problems, saga_actions, saga_facts, sagas, subscriptions
+from . import deadletters, deliveries, events, problems, saga_facts, sagas, subscriptions
 from .problems import ProblemDocument
 from .views import documentation
 
@@ -40,6 +40,6 @@ api.add_router("/v1/events", events.router)
 api.add_router("/v1/deliveries", deliveries.router)
 api.add_router("/v1/dead-letters", deadletters.router)
 api.add_router("/v1/subscriptions", subscriptions.router)
-# These modules add to the router of `sagas`, because a path belongs to one router.
-SAGA_OPERATIONS = (saga_facts, saga_actions)
+# saga_facts adds to the router of `sagas`, because a path belongs to one router.
+SAGA_OPERATIONS = (saga_facts,)
 api.add_router("/v1/sagas", sagas.router)

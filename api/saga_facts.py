@@ -1,167 +1,227 @@
-"""What services tell of a workflow when they would rather call than publish: the tracker's verbs, as facts."""
+"""Facts about runs: reports of services that call the hub instead of publishing events, and operators' actions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.http import HttpRequest
 from ninja import Header, Status
+from pydantic import BaseModel
 
-from workflows import services
-from workflows.compensation import NotCompensating
-from workflows.models import Instance
-from workflows.services import InvalidFact, KeyConflict, NothingToClose, Recorded, ToldTooOften
-from workflows.words import DONE, FAILURE, FINISHED, UNDO_FAILED, UNDONE
+from workflows import redelivery, services
+from workflows.redelivery import NothingToRetry
+from workflows.services import InvalidFact, KeyConflict, NotCompensating, NothingToClose, Recorded, TooManyRepeats
+from workflows.state import CLOSED, DONE, FAILURE, FINISHED, UNDO_FAILED, UNDONE
 
 from . import parsing, problems
 from .auth import ApiKeyAuth, caller_of
 from .problems import Problem
-from .sagas import found_or_problem, router
-from .schemas.sagas import FailIn, StartIn, StepIn, Told, ToldOut, UndoFailedIn, UndoneIn
-from .scopes import SAGAS_WRITE
+from .sagas import get_or_404, router
+from .schemas.sagas import (
+    CloseIn,
+    FactRecorded,
+    FactRequest,
+    FailIn,
+    MarkIn,
+    RetryIn,
+    RetryOut,
+    StartIn,
+    StepIn,
+    UndoFailedIn,
+    UndoneIn,
+)
+from .scopes import SAGAS_OPERATE, SAGAS_WRITE
 
-MAY_TELL = ApiKeyAuth(SAGAS_WRITE)
+MAY_REPORT = ApiKeyAuth(SAGAS_WRITE)
+MAY_ACT = ApiKeyAuth(SAGAS_OPERATE, hub_wide="workflows")
 ACTOR_LENGTH = 150
-ANSWERS = {201: ToldOut, 200: ToldOut}
-ERRORS = (409, 411, 413, 415)
+# Fields with another name in the service.
+FIELDS = {"correlation_key": "correlation_id"}
 
+View = TypeVar("View", bound=Callable[..., Any])
+Result = TypeVar("Result")
 IdempotencyKey: Any = Header(  # type: ignore[type-arg]
     None, alias="Idempotency-Key", max_length=200, description="The same as idempotency_key."
 )
 
 
-@router.post(
-    "",
-    auth=MAY_TELL,
-    response=ANSWERS,
-    summary="Tell that a workflow starts",
-    openapi_extra=problems.documented(*ERRORS) | parsing.documented(StartIn),
-)
-def start(request: HttpRequest, idempotency_key: str | None = IdempotencyKey) -> Status[ToldOut]:
-    """There is one workflow for each type and correlation id: one that has begun already is the one meant."""
-    given = parsing.read(request, StartIn)
-    return told(
+def post(
+    path: str,
+    summary: str,
+    body: type[BaseModel],
+    *,
+    auth: ApiKeyAuth = MAY_REPORT,
+    required: bool = True,
+    response: type[BaseModel] = FactRecorded,
+) -> Callable[[View], View]:
+    """Register an operation: 201 for a new fact, 200 for a repetition."""
+    errors = (409, 411, 413, 415) if not path else (404, 409, 411, 413, 415)
+    register: Callable[[View], View] = router.post(
+        path,
+        auth=auth,
+        response={201: response, 200: response},
+        summary=summary,
+        openapi_extra=problems.documented(*errors) | parsing.documented(body, required=required),
+    )
+    return register
+
+
+@post("", "Start a run", StartIn)
+def start(request: HttpRequest, idempotency_key: str | None = IdempotencyKey) -> Status[FactRecorded]:
+    """There is one run for each type and correlation id; if it exists, the fact is recorded for it."""
+    body = parsing.read(request, StartIn)
+    return _respond(
         lambda: services.start(
-            given.saga_type,
-            given.correlation_id,
-            idempotency_key=key_of(given, idempotency_key),
-            actor=actor_of(request),
-            aggregate_id=given.aggregate_id,
+            body.saga_type,
+            body.correlation_id,
+            idempotency_key=_key(body, idempotency_key),
+            actor=_actor(request),
+            aggregate_id=body.aggregate_id,
         )
     )
 
 
-@router.post(
-    "/{saga_id}/step",
-    auth=MAY_TELL,
-    response=ANSWERS,
-    summary="Tell that a step is done",
-    openapi_extra=problems.documented(404, *ERRORS) | parsing.documented(StepIn),
-)
-def step(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = IdempotencyKey) -> Status[ToldOut]:
-    given = parsing.read(request, StepIn)
-    return _said(request, saga_id, DONE, given, idempotency_key, given.step)
+@post("/{saga_id}/step", "Report that a step is done", StepIn)
+def step(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = IdempotencyKey) -> Status[FactRecorded]:
+    body = parsing.read(request, StepIn)
+    return _report(request, saga_id, DONE, body, idempotency_key, body.step)
 
 
-@router.post(
-    "/{saga_id}/complete",
-    auth=MAY_TELL,
-    response=ANSWERS,
-    summary="Tell that a workflow is complete",
-    openapi_extra=problems.documented(404, *ERRORS) | parsing.documented(Told, required=False),
-)
-def complete(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = IdempotencyKey) -> Status[ToldOut]:
-    """Whatever is known of its steps; unless one of them has failed."""
-    return _said(request, saga_id, FINISHED, parsing.read_if_given(request, Told), idempotency_key)
+@post("/{saga_id}/complete", "Report that a run is complete", FactRequest, required=False)
+def complete(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = IdempotencyKey) -> Status[FactRecorded]:
+    """Completes the run whatever the state of its steps, unless one has failed."""
+    return _report(request, saga_id, FINISHED, parsing.read_if_given(request, FactRequest), idempotency_key)
 
 
-@router.post(
-    "/{saga_id}/fail",
-    auth=MAY_TELL,
-    response=ANSWERS,
-    summary="Tell that a step, or the whole, has failed",
-    openapi_extra=problems.documented(404, *ERRORS) | parsing.documented(FailIn, required=False),
-)
-def fail(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = IdempotencyKey) -> Status[ToldOut]:
-    """What was done will be asked to be undone."""
-    given = parsing.read_if_given(request, FailIn)
-    return _said(request, saga_id, FAILURE, given, idempotency_key, given.step or "", given.error)
+@post("/{saga_id}/fail", "Report that a step or the run has failed", FailIn, required=False)
+def fail(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = IdempotencyKey) -> Status[FactRecorded]:
+    """The hub requests the compensation of all done steps."""
+    body = parsing.read_if_given(request, FailIn)
+    return _report(request, saga_id, FAILURE, body, idempotency_key, body.step or "", body.error)
 
 
-@router.post(
-    "/{saga_id}/compensated",
-    auth=MAY_TELL,
-    response=ANSWERS,
-    summary="Tell that a step, or everything, is undone",
-    openapi_extra=problems.documented(404, *ERRORS) | parsing.documented(UndoneIn, required=False),
-)
-def compensated(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = IdempotencyKey) -> Status[ToldOut]:
-    """Everything, if no step is named: of a workflow that has failed. Of one that goes well it is a 409."""
-    given = parsing.read_if_given(request, UndoneIn)
-    return _said(request, saga_id, UNDONE, given, idempotency_key, given.step or "")
+@post("/{saga_id}/compensated", "Report that a step or everything is undone", UndoneIn, required=False)
+def compensated(
+    request: HttpRequest, saga_id: UUID, idempotency_key: str | None = IdempotencyKey
+) -> Status[FactRecorded]:
+    """Without a step, everything is undone. This needs a failed run; otherwise the response is 409."""
+    body = parsing.read_if_given(request, UndoneIn)
+    return _report(request, saga_id, UNDONE, body, idempotency_key, body.step or "")
 
 
-@router.post(
-    "/{saga_id}/compensation-failed",
-    auth=MAY_TELL,
-    response=ANSWERS,
-    summary="Tell that a step cannot be undone",
-    openapi_extra=problems.documented(404, *ERRORS) | parsing.documented(UndoFailedIn),
-)
+@post("/{saga_id}/compensation-failed", "Report that a step cannot be undone", UndoFailedIn)
 def compensation_failed(
     request: HttpRequest, saga_id: UUID, idempotency_key: str | None = IdempotencyKey
-) -> Status[ToldOut]:
-    """An operator will have to see to it."""
-    given = parsing.read(request, UndoFailedIn)
-    return _said(request, saga_id, UNDO_FAILED, given, idempotency_key, given.step, given.error)
+) -> Status[FactRecorded]:
+    """The run then needs an operator."""
+    body = parsing.read(request, UndoFailedIn)
+    return _report(request, saga_id, UNDO_FAILED, body, idempotency_key, body.step, body.error)
 
 
-def told(record: Callable[[], Recorded]) -> Status[ToldOut]:
-    recorded = written(record)
-    answer = ToldOut(saga=recorded.instance.saga_id, fact=recorded.fact_id, created=recorded.created)
-    return Status(201 if recorded.created else 200, answer)
+@post("/{saga_id}/retry", "Deliver again the events that a step reacts to", RetryIn, auth=MAY_ACT, response=RetryOut)
+def retry(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = IdempotencyKey) -> Status[RetryOut]:
+    """All dead letters, or the given delivery, which may be completed."""
+    body = parsing.read(request, RetryIn)
+    instance = get_or_404(saga_id)
+    key, by = _key(body, idempotency_key), _Program(_actor(request))
+    try:
+        retried = _or_problem(
+            lambda: redelivery.retry(
+                instance, body.step, by=by, reason=body.reason, idempotency_key=key, delivery=body.delivery
+            )
+        )
+    except NothingToRetry as error:
+        raise Problem(409, f"Nothing was done: {error}.") from None
+    recorded = retried.recorded
+    result = RetryOut(
+        saga=instance.saga_id, fact=recorded.fact_id, created=recorded.created, deliveries=retried.deliveries
+    )
+    return Status(201 if recorded.created else 200, result)
 
 
-def written(record: Callable[[], Recorded]) -> Recorded:
-    """What was recorded; a Problem if it was not."""
+@post("/{saga_id}/mark-compensated", "Record that a step or everything was undone by hand", MarkIn, auth=MAY_ACT)
+def mark_compensated(
+    request: HttpRequest, saga_id: UUID, idempotency_key: str | None = IdempotencyKey
+) -> Status[FactRecorded]:
+    """Without a step, everything is undone. This needs a failed run; otherwise the response is 409."""
+    body = parsing.read(request, MarkIn)
+    return _act(request, saga_id, UNDONE, body, idempotency_key, body.step or "")
+
+
+@post("/{saga_id}/close", "Close a run", CloseIn, auth=MAY_ACT)
+def close(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = IdempotencyKey) -> Status[FactRecorded]:
+    """An open run ends as FAILED. The hub requests nothing more, and the run no longer needs an operator.
+
+    If the run has ended and needs no operator, the response is 409.
+    """
+    return _act(request, saga_id, CLOSED, parsing.read(request, CloseIn), idempotency_key)
+
+
+class _Program:
+    """An API key as an operator."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def get_username(self) -> str:
+        return self._name
+
+
+def _report(
+    request: HttpRequest,
+    saga_id: UUID,
+    role: str,
+    body: FactRequest,
+    header: str | None,
+    step: str = "",
+    error: str = "",
+) -> Status[FactRecorded]:
+    instance = get_or_404(saga_id)
+    key, actor = _key(body, header), _actor(request)
+    return _respond(lambda: services.report(instance, role, step, idempotency_key=key, actor=actor, error=error))
+
+
+def _act(
+    request: HttpRequest, saga_id: UUID, action: str, body: CloseIn, header: str | None, step: str = ""
+) -> Status[FactRecorded]:
+    instance = get_or_404(saga_id)
+    key, actor = _key(body, header), _actor(request)
+    return _respond(lambda: services.act(instance, action, step, idempotency_key=key, actor=actor, reason=body.reason))
+
+
+def _respond(record: Callable[[], Recorded]) -> Status[FactRecorded]:
+    recorded = _or_problem(record)
+    result = FactRecorded(saga=recorded.instance.saga_id, fact=recorded.fact_id, created=recorded.created)
+    return Status(201 if recorded.created else 200, result)
+
+
+def _or_problem(record: Callable[[], Result]) -> Result:
     try:
         return record()
     except InvalidFact as error:
         raise problems.invalid(FIELDS.get(error.field, error.field), error.why) from None
     except KeyConflict as error:
-        why = "stands for something else that was told of this workflow"
+        why = "belongs to another fact of this run"
         raise Problem(409, f"idempotency_key {error.key!r} {why}.", [("idempotency_key", why)]) from None
     except NotCompensating as error:
         raise Problem(409, f"Nothing was recorded: {error}.", [("step", error.remedy)]) from None
     except NothingToClose as error:
         raise Problem(409, f"Nothing was recorded: {error}.") from None
-    except ToldTooOften as error:
+    except TooManyRepeats as error:
         raise Problem(409, f"{error}.", [("idempotency_key", error.why)]) from None
 
 
-# What the layer below calls otherwise.
-FIELDS = {"correlation_key": "correlation_id"}
-
-
-def key_of(given: Told, header: str | None) -> str:
+def _key(body: FactRequest, header: str | None) -> str:
     header = parsing.idempotency_key(header, "idempotency_key")
-    if given.idempotency_key is not None and header is not None and given.idempotency_key != header:
-        raise problems.invalid("idempotency_key", "differs from the header Idempotency-Key; give one of them")
-    key = given.idempotency_key or header
+    if body.idempotency_key is not None and header is not None and body.idempotency_key != header:
+        raise problems.invalid("idempotency_key", "differs from the header Idempotency-Key; give only one")
+    key = body.idempotency_key or header
     if not key:
-        raise problems.invalid("idempotency_key", "is missing; give one, here or in the header Idempotency-Key")
+        raise problems.invalid("idempotency_key", "is missing; give it here or in the header Idempotency-Key")
     return key
 
 
-def actor_of(request: HttpRequest) -> str:
+def _actor(request: HttpRequest) -> str:
     return f"API key {caller_of(request).key.name}"[:ACTOR_LENGTH]
-
-
-def _said(
-    request: HttpRequest, saga_id: UUID, role: str, given: Told, header: str | None, step: str = "", error: str = ""
-) -> Status[ToldOut]:
-    instance: Instance = found_or_problem(saga_id)
-    key, actor = key_of(given, header), actor_of(request)
-    return told(lambda: services.tell(instance, role, step, idempotency_key=key, actor=actor, error=error))

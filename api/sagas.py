@@ -1,30 +1,32 @@
-"""Business workflows: how far they are, what happened in them, and what they wait for. For keys of the whole hub."""
+"""Workflow runs: status, timeline and blockers. For keys of the whole hub."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Path, Query, Router
+from pydantic import BaseModel
 
 from webhookhub.db import clock
-from workflows import blockers, diagram, queries, timeline, versions
-from workflows import filters as choices
-from workflows.filters import Choice
+from workflows import diagram, queries, versions
+from workflows import filters as run_filters
+from workflows.blockers import blockers
+from workflows.filters import RunFilter
 from workflows.models import Instance
-from workflows.timeline import Delivery, Entry
-from workflows.words import FAILED
+from workflows.state import FAILED
+from workflows.timeline import Delivery, Entry, timeline
 
 from . import pagination, problems
 from .auth import ApiKeyAuth
 from .schemas.common import Name
 from .schemas.sagas import (
+    BlockerOut,
     FactOut,
-    ObstacleOut,
     SagaDelivery,
     SagaFilters,
     SagaOut,
@@ -42,49 +44,46 @@ LIST, AGGREGATE, FAILURES, STUCK = "sagas", "sagas-aggregate", "sagas-failed", "
 TIMELINE = "sagas-timeline"
 MAY_READ = ApiKeyAuth(READ, hub_wide="workflows")
 SVG = "image/svg+xml"
-NO_SUCH = "There is no such workflow."
+NO_SUCH = "There is no such run."
+View = TypeVar("View", bound=Callable[..., Any])
 
 
-@router.get("", auth=MAY_READ, response=Sagas, summary="Workflows, newest first", openapi_extra=problems.documented())
+def get(path: str, response: type[BaseModel], summary: str, *errors: int) -> Callable[[View], View]:
+    documented = problems.documented(*errors)
+    register: Callable[[View], View] = router.get(
+        path, auth=MAY_READ, response=response, summary=summary, openapi_extra=documented
+    )
+    return register
+
+
+@get("", Sagas, "Runs, newest first")
 def list_sagas(request: HttpRequest, filters: Query[SagaFilters]) -> Sagas:
-    """A page may hold fewer than `limit`, or none, and still have a `next`: it ends when `next` is null."""
+    """A page may have fewer than `limit` items, or none, and still a `next`. The list ends when `next` is null."""
     pagination.require_known(request, SagaFilters)
     if filters.step is not None and filters.saga_type is None:
-        raise problems.invalid("step", "is one of a saga_type; give that too")
+        raise problems.invalid("step", "needs saga_type")
     if filters.saga_type is not None:
         _require_known(filters.saga_type, filters.step)
     conditions = filters.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
     return _page(LIST, conditions, filters.limit, filters.cursor)
 
 
-@router.get(
-    "/failed",
-    auth=MAY_READ,
-    response=Sagas,
-    summary="Workflows that failed, newest first",
-    openapi_extra=problems.documented(),
-)
+@get("/failed", Sagas, "Failed runs, newest first")
 def failed(request: HttpRequest, page: Query[pagination.PageRequest]) -> Sagas:
     pagination.require_known(request, pagination.PageRequest)
     return _page(FAILURES, {"status": FAILED}, page.limit, page.cursor)
 
 
-@router.get(
-    "/stuck",
-    auth=MAY_READ,
-    response=StuckSagas,
-    summary="Open workflows in which nothing happens",
-    openapi_extra=problems.documented(),
-)
+@get("/stuck", StuckSagas, "Open runs without progress")
 def stuck(request: HttpRequest, filters: Query[StuckFilters]) -> StuckSagas:
-    """Those that will time out first come first, each with what it waits for and what stands in its way."""
+    """In the order of their deadlines, each with the steps and deliveries that it waits for."""
     pagination.require_known(request, StuckFilters)
     conditions = {"quiet_seconds": filters.quiet_seconds}
     position = pagination.read(STUCK, conditions, filters.cursor)
     after = None if position is None else (datetime.fromisoformat(position[0]), int(position[1]))
     quiet_since = clock.now() - timedelta(seconds=filters.quiet_seconds)
     found = pagination.page(
-        lambda most: choices.soonest_due(after, most),
+        lambda limit: run_filters.soonest_due(after, limit),
         filters.limit,
         lambda rows: [row for row in rows if row.updated_at <= quiet_since],
     )
@@ -95,68 +94,57 @@ def stuck(request: HttpRequest, filters: Query[StuckFilters]) -> StuckSagas:
     return StuckSagas(items=_stuck([rows[row.id] for row in found.rows]), next=following)
 
 
-@router.get(
-    "/aggregate/{path:aggregate_id}",
-    auth=MAY_READ,
-    response=Sagas,
-    summary="The workflows of one aggregate, newest first",
-    openapi_extra=problems.documented(),
-)
+@get("/aggregate/{path:aggregate_id}", Sagas, "The runs of one aggregate, newest first")
 def of_aggregate(
     request: HttpRequest, aggregate_id: Annotated[Name, Path()], page: Query[pagination.PageRequest]
 ) -> Sagas:
-    """Of an order, for instance: its submission, and perhaps its cancellation."""
+    """For example all runs of an order: its submission, and perhaps its cancellation."""
     pagination.require_known(request, pagination.PageRequest)
     conditions = {"aggregate_id": aggregate_id}
     position = pagination.read(AGGREGATE, conditions, page.cursor)
     rows = Instance.objects.filter(aggregate_id=aggregate_id).order_by("-id")
     if position is not None:
         rows = rows.filter(id__lt=position[0])
-    found = pagination.page(lambda most: rows[:most], page.limit)
+    found = pagination.page(lambda limit: rows[:limit], page.limit)
     following = pagination.sign(AGGREGATE, conditions, [found.last.id]) if found.last else None
     return Sagas(items=[described(row) for row in found.rows], next=following)
 
 
-@router.get("/{saga_id}", auth=MAY_READ, response=SagaOut, summary="A workflow", openapi_extra=problems.documented(404))
+@get("/{saga_id}", SagaOut, "A run", 404)
 def show(request: HttpRequest, saga_id: UUID) -> SagaOut:
-    return described(found_or_problem(saga_id))
+    return described(get_or_404(saga_id))
 
 
-@router.get(
-    "/{saga_id}/timeline",
-    auth=MAY_READ,
-    response=TimelineOut,
-    summary="What happened in a workflow",
-    openapi_extra=problems.documented(404),
-)
+@get("/{saga_id}/timeline", TimelineOut, "The timeline of a run", 404)
 def show_timeline(request: HttpRequest, saga_id: UUID, page: Query[TimelineRequest]) -> TimelineOut:
-    """Each fact with its event, and with what became of that event's deliveries."""
+    """Each fact with its event and the deliveries of that event."""
     pagination.require_known(request, TimelineRequest)
-    instance = found_or_problem(saga_id)
+    instance = get_or_404(saga_id)
     conditions = {"saga": saga_id}
     position = pagination.read(TIMELINE, conditions, page.cursor)
     after = None if position is None else (datetime.fromisoformat(position[0]), int(position[1]))
-    found = pagination.page(lambda most: timeline.facts_of(instance, after, most), page.limit)
+    found = pagination.page(lambda limit: timeline(instance, after, limit), page.limit)
     following = None
     if found.last:
-        following = pagination.sign(TIMELINE, conditions, [found.last.occurred_at.isoformat(), found.last.id])
-    return TimelineOut(items=[_fact(entry) for entry in timeline.entries(found.rows)], next=following)
+        last = found.last.fact
+        following = pagination.sign(TIMELINE, conditions, [last.occurred_at.isoformat(), last.id])
+    return TimelineOut(items=[_fact(entry) for entry in found.rows], next=following)
 
 
 def _drawn() -> dict[str, Any]:
     documented = problems.documented(404)
     content = {SVG: {"schema": {"type": "string"}}}
-    documented["responses"][200] = {"description": "A drawing in SVG, without scripts.", "content": content}
+    documented["responses"][200] = {"description": "An SVG image without scripts.", "content": content}
     return documented
 
 
-@router.get("/{saga_id}/diagram", auth=MAY_READ, summary="A workflow, drawn", openapi_extra=_drawn())
+@router.get("/{saga_id}/diagram", auth=MAY_READ, summary="A diagram of a run", openapi_extra=_drawn())
 def show_diagram(request: HttpRequest, saga_id: UUID) -> HttpResponse:
-    """Its steps as boxes and arrows, coloured by how far each is."""
-    return HttpResponse(diagram.of(found_or_problem(saga_id)), content_type=SVG)
+    """The steps as boxes and arrows, coloured by their state."""
+    return HttpResponse(diagram.of(get_or_404(saga_id)), content_type=SVG)
 
 
-def found_or_problem(saga_id: UUID) -> Instance:
+def get_or_404(saga_id: UUID) -> Instance:
     instance = queries.get(saga_id)
     if instance is None:
         raise problems.not_found(NO_SUCH)
@@ -186,7 +174,7 @@ def described(row: Instance) -> SagaOut:
 
 
 def _require_known(saga_type: str, step: str | None) -> None:
-    """A name that is misspelt must not look like a workflow in which all is well."""
+    """A misspelt name must not look like an empty list."""
     steps: dict[str, dict[str, Any]] = {}
     for each in versions.every_version():
         if each.name == saga_type and (step is None or step in each.by_key):
@@ -194,32 +182,32 @@ def _require_known(saga_type: str, step: str | None) -> None:
         steps.setdefault(each.name, {}).update(each.by_key)
     if saga_type not in steps:
         known = ", ".join(sorted(steps)) or "none"
-        raise problems.invalid("saga_type", f"{saga_type!r} is no workflow; there are {known}")
+        raise problems.invalid("saga_type", f"{saga_type!r} is not a workflow; the workflows are {known}")
     known = ", ".join(steps[saga_type])
-    raise problems.invalid("step", f"{step!r} is no step of {saga_type}; there are {known}")
+    raise problems.invalid("step", f"{step!r} is not a step of {saga_type}; the steps are {known}")
 
 
 def _page(name: str, conditions: dict[str, Any], limit: int, cursor: str | None) -> Sagas:
     position = pagination.read(name, conditions, cursor)
-    choice = Choice(**conditions)
-    # Found once and carried along in the cursor.
-    lowest, before = position if position else choices.bounds(choice)
+    filter = RunFilter(**conditions)
+    # Computed once and kept in the cursor.
+    lowest, before = position if position else run_filters.bounds(filter)
     found = pagination.page(
-        lambda most: choices.newest_first(choice, lowest, before, most),
+        lambda limit: run_filters.newest_first(filter, lowest, before, limit),
         limit,
-        None if choice.is_indexed else choice.keep,
+        None if filter.is_indexed else filter.keep,
     )
     following = pagination.sign(name, conditions, [lowest, found.last.id]) if found.last else None
     return Sagas(items=[described(row) for row in found.rows], next=following)
 
 
 def _stuck(rows: Sequence[Instance]) -> list[StuckSaga]:
-    found = blockers.obstacles(rows)
+    found = blockers(rows)
     return [
         StuckSaga(
             **described(row).model_dump(),
             waits_for=[
-                ObstacleOut(
+                BlockerOut(
                     step=each.step,
                     state=each.state,
                     summary=str(each),

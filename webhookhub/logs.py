@@ -42,7 +42,6 @@ class Fact(Enum):
     WORKFLOW_MOVED = ("workflow_moved", logging.INFO)
     WORKFLOW_ENDED = ("workflow_ended", logging.INFO)
     WORKFLOW_OVERTAKEN = ("workflow_overtaken", logging.WARNING)
-    WORKFLOW_KEY_TAKEN = ("workflow_key_taken", logging.WARNING)
     WORKFLOW_DEFINITION_UNUSABLE = ("workflow_definition_unusable", logging.ERROR)
     WORKFLOW_EVENT_UNUSABLE = ("workflow_event_unusable", logging.WARNING)
     WORKFLOW_EVENT_FORGED = ("workflow_event_forged", logging.ERROR)

@@ -1,28 +1,29 @@
-"""A definition tried on events of the past: what would have become of its sagas, and what did. Writes nothing."""
+"""Try a definition on past events: what would have become of its runs, compared with what did. Writes nothing."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypeVar
 
-from django.db.models import Q
+from django.db.models import Model, Q, QuerySet
 
 from events.models import Event
 
 from .definition import Definition
-from .histories import histories, said_by
-from .models import Fact as Said
-from .paths import Document
+from .matching import Document, reports
+from .models import Fact as StoredFact
+from .models import Instance
 from .simulation import simulate
-from .state import Fact, State
-from .unfound import Stored, begun, begun_by_word, unfound
-from .words import EVENT
+from .state import EVENT, OPERATOR, VERB, Fact
 
-MOST_EVENTS = 1_000_000
-MOST_SHOWN = 20
-PIECE = 500
+MAX_EVENTS = 1_000_000
+MAX_SHOWN = 20
+CHUNK = 500
+NOT_TRACKED = "not tracked"
+Row = TypeVar("Row", bound=Model)
 
 
 @dataclass(frozen=True)
@@ -37,31 +38,28 @@ class Difference:
 
 @dataclass
 class Backtest:
-    """`before` counts what the database says of the same sagas; `after` what the definition makes of their events."""
+    """`before` counts the statuses in the database, `after` those that the definition would lead to."""
 
     events: int = 0
-    sagas: int = 0
+    runs: int = 0
     before: Counter[str] = field(default_factory=Counter)
     after: Counter[str] = field(default_factory=Counter)
     differing: int = 0
     first: list[Difference] = field(default_factory=list)
-    # The events or the sagas were more than are looked at: the latest are not in it.
+    # There were more events or runs than the limit: the latest are missing.
     cut_short: bool = False
-    # Of sagas of the database: their events from before, and what services and operators told of them.
-    earlier: int = 0
-    told: int = 0
-    # What could not be taken along: what was told of steps that the definition has not, or of sagas of which it makes
-    # several; events that are there no more; of sagas that the database has not, whatever happened before.
+    # Stored facts of these runs besides the events of the period: from other events, and from services and operators.
+    other_events: int = 0
+    reported: int = 0
+    # Not used: facts about steps that the definition does not have, and events that are no longer stored.
     left_out: int = 0
     missing: int = 0
-    beginnings_unseen: int = 0
-    # Events that have no usable key where the definition looks for it, and so are of no saga.
+    # Runs that are not in the database and whose start is not among the events.
+    starts_unseen: int = 0
+    # Events without a usable correlation key.
     without_key: int = 0
-    # Sagas of the database, begun in that time, that the definition does not find by any of their events.
+    # Runs of the database that started in the period and of whose events the definition uses none.
     not_found: int = 0
-
-
-UNTRACKED = "not tracked"
 
 
 def backtest(
@@ -69,130 +67,131 @@ def backtest(
     since: datetime,
     until: datetime,
     *,
-    most: int = MOST_EVENTS,
+    limit: int = MAX_EVENTS,
     progress: Callable[[int], None] = lambda events: None,
 ) -> Backtest:
-    """Each saga with an event since then, over all that it has heard until the end if the database has it, otherwise
-    over those of its events; time-outs pass as they would have. And each saga of the database that began since then and
-    that the definition would not have."""
+    """Simulate each run that has an event in the period or started in it, with all facts that the database has of it;
+    time-outs pass as they would have."""
     result = Backtest()
-    lives: dict[str, list[Fact]] = defaultdict(list)
-    told: dict[str, list[int]] = defaultdict(list)
+    facts: dict[str, list[Fact]] = defaultdict(list)
+    event_ids: dict[str, set[int]] = defaultdict(set)
     read_until = until
     for event in _events(definition, since, until):
-        if result.events == most:
+        if result.events == limit:
             result.cut_short, read_until = True, event.created_at
             break
         result.events += 1
         document = Document(event.correlation_id, event.payload)
         key = document.key(definition.correlation)
         if key is not None:
-            lives[key] += said_by(definition, event, document, event.created_at)
-            told[key].append(event.id)
+            for step, role, reason, aggregate_id in reports(definition, event.event_type, document):
+                facts[key].append(Fact(role, step, event.created_at, EVENT, reason, aggregate_id))
+            event_ids[key].add(event.id)
         else:
             result.without_key += 1
-        if not result.events % PIECE:
+        if not result.events % CHUNK:
             progress(result.events)
-    counted: set[int] = set()
-    keys = sorted(lives)
-    for start in range(0, len(keys), PIECE):
-        piece = keys[start : start + PIECE]
-        events = {event_id: key for key in piece for event_id in told.pop(key)}
-        stored = _stored(definition, events)
-        more = _more(result, definition, stored, events, until)
-        for key in piece:
-            life = sorted([*more.get(key, ()), *lives.pop(key)], key=lambda fact: fact.at)
-            if not stored[key] and definition.start_facts.isdisjoint((fact.step, fact.role) for fact in life):
-                result.beginnings_unseen += 1
-            _compare(result, key, stored[key], simulate(definition, life, until).state, counted)
-    looked_at = 0
-    for begun_then in begun(definition.name, since, read_until):
-        if looked_at >= most:
+    keys = sorted(facts)
+    for start in range(0, len(keys), CHUNK):
+        chunk = keys[start : start + CHUNK]
+        rows = Instance.objects.filter(saga_type=definition.name, correlation_key__in=chunk)
+        stored = {row.correlation_key: row for row in rows}
+        more, _ = _stored_facts(result, definition, stored.values(), event_ids, until)
+        for key in chunk:
+            _compare(result, definition, key, stored.get(key), [*more.get(key, ()), *facts[key]], until)
+    read = 0
+    for runs in _started(definition.name, since, read_until):
+        if read >= limit:
             result.cut_short = True
             break
-        looked_at += len(begun_then)
-        _add_unfound(result, definition, {saga.id: saga for saga in begun_then if saga.id not in counted}, until)
+        read += len(runs)
+        others = [run for run in runs if run.correlation_key not in facts]
+        more, incomplete = _stored_facts(result, definition, others, {}, until)
+        for run in others:
+            key = run.correlation_key
+            # Without facts and with missing events, nothing can be said about the run.
+            if more.get(key) or key not in incomplete:
+                _compare(result, definition, key, run, more.get(key, []), until)
     return result
 
 
-def _add_unfound(result: Backtest, definition: Definition, sagas: Mapping[int, Stored], until: datetime) -> None:
-    """`sagas`: those of the database that have none of the events that were looked at."""
-    lost = unfound(definition, sagas)
-    told_to_begin = begun_by_word(lost) if lost else set()
-    stored = {sagas[id].correlation_key: {sagas[id]} for id in told_to_begin}
-    more = _more(result, definition, stored, (), until)
-    for id in sorted(lost):
-        key = sagas[id].correlation_key
-        if more.get(key):
-            life = sorted(more[key], key=lambda fact: fact.at)
-            _compare(result, key, stored[key], simulate(definition, life, until).state, set())
-        else:
-            result.sagas += 1
-            result.not_found += 1
-            result.before[sagas[id].status] += 1
-            result.after[UNTRACKED] += 1
-            _differ(result, Difference(key, sagas[id].told(key), UNTRACKED))
+def _compare(
+    result: Backtest, definition: Definition, key: str, stored: Instance | None, facts: Sequence[Fact], until: datetime
+) -> None:
+    after = (NOT_TRACKED, "")
+    if facts:
+        state = simulate(definition, sorted(facts, key=lambda fact: fact.at), until).state
+        after = (state.status, state.current_step)
+    else:
+        result.not_found += 1
+    before = (stored.status, stored.current_step) if stored else (NOT_TRACKED, "")
+    result.runs += 1
+    result.before[before[0]] += 1
+    result.after[after[0]] += 1
+    if stored is None and definition.start_facts.isdisjoint((fact.step, fact.role) for fact in facts):
+        result.starts_unseen += 1
+    if before != after:
+        result.differing += 1
+        if len(result.first) < MAX_SHOWN:
+            result.first.append(Difference(key, " at ".join(filter(None, before)), " at ".join(filter(None, after))))
 
 
-def _differ(result: Backtest, difference: Difference) -> None:
-    result.differing += 1
-    if len(result.first) < MOST_SHOWN:
-        result.first.append(difference)
-
-
-def _more(
+def _stored_facts(
     result: Backtest,
     definition: Definition,
-    stored: Mapping[str, set[Stored]],
-    events: Collection[int],
+    runs: Iterable[Instance],
+    known: Mapping[str, set[int]],
     until: datetime,
-) -> dict[str, list[Fact]]:
-    """Key → what the sagas of the database have heard besides these events."""
-    keys: dict[int, set[str]] = defaultdict(set)
-    for key, sagas in stored.items():
-        for saga in sagas:
-            keys[saga.id].add(key)
-    found = histories(definition, keys, events, until)
-    result.earlier += found.events
-    result.told += found.told
-    result.left_out += found.left_out
-    result.missing += found.missing
-    return found.facts
+) -> tuple[dict[str, list[Fact]], set[str]]:
+    """Correlation key → the stored facts that the definition uses, except those of `known` events; and the keys of runs
+    with missing events."""
+    keys = {run.pk: run.correlation_key for run in runs}
+    rows = StoredFact.objects.filter(
+        instance_id__in=list(keys), origin__in=(EVENT, VERB, OPERATOR), occurred_at__lte=until
+    ).order_by("id")
+    columns = ("event_id", "event__event_type", "step", "role", "occurred_at", "origin", "detail", "aggregate_id")
+    found: dict[str, list[Fact]] = defaultdict(list)
+    events, incomplete = set[int](), set[str]()
+    for run_id, event_id, event_type, step, role, at, *rest in rows.values_list("instance_id", *columns):
+        key = keys[run_id]
+        if event_id is None:
+            if step and step not in definition.by_key:
+                result.left_out += 1
+            else:
+                result.reported += 1
+                found[key].append(Fact(role, step, at, *rest))
+        elif event_id in known.get(key, ()) or event_id in events:
+            continue
+        elif event_type is None:
+            result.missing += 1
+            incomplete.add(key)
+        elif event_type in definition.roles:
+            events.add(event_id)
+            result.other_events += 1
+            found[key] += [Fact(role, step, at, *rest) for step, role in definition.roles[event_type]]
+    return found, incomplete
 
 
-def _compare(result: Backtest, key: str, stored: set[Stored], state: State, counted: set[int]) -> None:
-    """A saga of the database that would be several is counted once."""
-    after = (state.status, state.current_step)
-    result.sagas += 1
-    result.before.update([each.status for each in stored if each.id not in counted] if stored else [UNTRACKED])
-    counted |= {each.id for each in stored}
-    result.after[after[0]] += 1
-    if [(each.status, each.step) for each in stored] != [after]:
-        before = " and ".join(each.told(key) for each in sorted(stored)) or UNTRACKED
-        _differ(result, Difference(key, before, " at ".join(filter(None, after))))
-
-
-def _stored(definition: Definition, keys: dict[int, str]) -> dict[str, set[Stored]]:
-    """Key → the sagas of the database that have its events, whatever key these were found by."""
-    found: dict[str, set[Stored]] = defaultdict(set)
-    event_ids = sorted(keys)
-    for start in range(0, len(event_ids), PIECE):
-        rows = Said.objects.filter(
-            event_id__in=event_ids[start : start + PIECE], origin=EVENT, instance__saga_type=definition.name
-        )
-        columns = ("instance_id", "instance__correlation_key", "instance__status", "instance__current_step")
-        for event_id, *columns_of_saga in rows.values_list("event_id", *columns):
-            found[keys[event_id or 0]].add(Stored(*columns_of_saga))
-    return found
+def _chunks(rows: QuerySet[Row], column: str, since: datetime, until: datetime) -> Iterator[list[Row]]:
+    """The rows of the period in the order of time, along the index of `column`."""
+    rows = rows.filter(**{f"{column}__gte": since, f"{column}__lte": until}).order_by(column, "id")
+    chunk = list(rows[:CHUNK])
+    while chunk:
+        yield chunk
+        at, pk = getattr(chunk[-1], column), chunk[-1].pk
+        later = Q(**{f"{column}__gt": at}) | Q(**{column: at, "id__gt": pk})
+        chunk = list(rows.filter(later, **{f"{column}__gte": at})[:CHUNK]) if len(chunk) == CHUNK else []
 
 
 def _events(definition: Definition, since: datetime, until: datetime) -> Iterator[Event]:
-    """In the order of their time, a piece at a time along the index by time."""
-    rows = Event.objects.filter(event_type__in=list(definition.roles), created_at__gte=since, created_at__lte=until)
-    rows = rows.order_by("created_at", "id")
-    piece = list(rows[:PIECE])
-    while piece:
-        yield from piece
-        last = piece[-1]
-        later = Q(created_at__gt=last.created_at) | Q(created_at=last.created_at, id__gt=last.id)
-        piece = list(rows.filter(later, created_at__gte=last.created_at)[:PIECE]) if len(piece) == PIECE else []
+    rows = Event.objects.filter(event_type__in=list(definition.roles))
+    for chunk in _chunks(rows, "created_at", since, until):
+        yield from chunk
+
+
+def _started(name: str, since: datetime, until: datetime) -> Iterator[list[Instance]]:
+    """The runs of a workflow that started in the period, in chunks."""
+    # Filtered by name here: with the name in SQL, an engine may choose an index that is not ordered by time.
+    rows = Instance.objects.only("id", "saga_type", "correlation_key", "status", "current_step", "started_at")
+    for chunk in _chunks(rows, "started_at", since, until):
+        yield [row for row in chunk if row.saga_type == name]

@@ -1,4 +1,4 @@
-"""Django system checks of the definitions: what is wrong is said before anything starts."""
+"""Django system checks of the workflow definitions."""
 
 from __future__ import annotations
 
@@ -15,46 +15,42 @@ from . import versions
 from .definition import Definition
 from .parsing import InvalidDefinition
 from .registry import Registry, registry
-from .words import DONE, STARTED, UNDO_FAILED, UNDONE
+from .state import DONE, STARTED, UNDO_FAILED, UNDONE
 
 
 @register(HUB)
-def definitions_can_be_used(**kwargs: Any) -> list[CheckMessage]:
+def definitions_are_valid(**kwargs: Any) -> list[CheckMessage]:
     try:
         loaded = registry()
     except InvalidDefinition as error:
-        return [
-            Error(
-                f"{error}.",
-                hint="Put the file right; the format is described in docs/workflows.md.",
-                id="workflows.E001",
-            )
-        ]
-    return [*_empty_folders(), *_mistaken_for_another(loaded)]
+        return [Error(f"{error}.", hint="docs/workflows.md describes the format.", id="workflows.E001")]
+    return [*_empty_folders(), *_ambiguous_types(loaded)]
 
 
 @register(Tags.database)
-def used_definitions_are_as_they_were(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """A saga goes by the rules it was born with."""
+def used_definitions_are_unchanged(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Compares the files with the versions stored in the database: content, and correlation."""
     if not databases or "default" not in databases:
         return []
     try:
         loaded = registry()
-        found = list(versions.changed(loaded))
+    except InvalidDefinition:
+        return []  # reported by the other check
+    try:
+        changed: list[CheckMessage] = [Error(f"{error}.", id="workflows.E002") for error in versions.changed(loaded)]
         overtaken = loaded.with_stored(versions.stored()).overtaken
-    except (InvalidDefinition, DatabaseError):
-        return []  # said by the other check; or not migrated yet, and nothing was used
-    return [
-        *(Error(f"{error}.", id="workflows.E002") for error in found),
-        *(_overtaken(newest, current) for newest, current in overtaken),
-    ]
+    except DatabaseError:
+        return []  # not migrated yet
+    except InvalidDefinition as error:
+        return [Error(f"{error}.", id="workflows.E003")]
+    return [*changed, *(_overtaken(newest, current) for newest, current in overtaken)]
 
 
 def _overtaken(newest: Definition, current: Definition) -> CheckMessage:
     return Warning(
-        f"{current.label} is in force, and the newest file is of {newest.label_with_file}.",
-        hint="A version that was used stays in force until there is a newer one. If this process is to be replaced by "
-        f"one that has the file, all is well. To go back to the older rules, put them into a file with version = "
+        f"{current.label} is in force, but the newest file is {newest.label_with_file}.",
+        hint="A version that was used stays in force until there is a newer one. This is normal while processes with "
+        f"newer files are being deployed. To return to the older rules, put them into a file with version = "
         f"{current.version + 1}.",
         id="workflows.W003",
     )
@@ -65,28 +61,28 @@ def _empty_folders() -> Iterator[CheckMessage]:
         if not any(folder.glob("*.toml")):
             yield Warning(
                 f"{variable('workflow_definitions')}: there is no definition (*.toml) in {folder}.",
-                hint="Put one there, or take the folder out of the setting; without the setting the shipped ones hold. "
-                "No workflow begins with a folder that is empty.",
+                hint="Add a definition, or remove the folder from the setting; without the setting, the shipped "
+                "definitions are used. With an empty folder no run starts.",
                 id="workflows.W002",
             )
 
 
-def _mistaken_for_another(loaded: Registry) -> Iterator[CheckMessage]:
-    """Any event of a saga may be the first that is seen of it: one saga's undoing must not look like another's step."""
+def _ambiguous_types(loaded: Registry) -> Iterator[CheckMessage]:
+    """Any event of a run may arrive first: the compensation of one workflow must not look like a step of another."""
     for one in loaded.latest.values():
-        undoing = {event_type for event_type in one.roles if _says(one, event_type, (UNDONE, UNDO_FAILED))}
+        undoing = {event_type for event_type in one.roles if _reports(one, event_type, (UNDONE, UNDO_FAILED))}
         for other in loaded.latest.values():
             if other is one:
                 continue
             for event_type in sorted(undoing & set(other.roles)):
-                if _says(other, event_type, (DONE, STARTED)):
+                if _reports(other, event_type, (DONE, STARTED)):
                     yield Warning(
-                        f"{event_type!r} tells that {one.label} undoes a step and that {other.label} does one: "
-                        f"whenever a {one.name} is compensated, a {other.name} would begin.",
-                        hint="Give the two happenings event types of their own.",
+                        f"{event_type!r} reports a compensation in {one.label} and progress in {other.label}: "
+                        f"each compensation of {one.name} would start a run of {other.name}.",
+                        hint="Use different event types.",
                         id="workflows.W001",
                     )
 
 
-def _says(definition: Any, event_type: str, roles: tuple[str, ...]) -> bool:
+def _reports(definition: Definition, event_type: str, roles: tuple[str, ...]) -> bool:
     return any(role in roles for _, role in definition.roles.get(event_type, []))

@@ -1,4 +1,4 @@
-"""What a workflow is: its steps, what events say of them, and how long everything may take. Immutable."""
+"""A version of a workflow: its steps, the event types that report on them, and time limits. Immutable."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
-from .words import DONE, FAILURE, STARTED, UNDO_FAILED, UNDONE
+from .state import DONE, FAILURE, STARTED, UNDO_FAILED, UNDONE
 
 CORRELATION_ID = "correlation_id"
 
 
 @dataclass(frozen=True)
 class Step:
-    """`done`, `failed` and so on are the event types that say so. A step without `compensated` cannot be undone."""
+    """`done`, `failed` and so on are event types. A step without `compensated` cannot be undone."""
 
     key: str
     done: tuple[str, ...]
@@ -27,7 +27,7 @@ class Step:
     compensation_failed: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     timeout: timedelta | None = None
-    # Neither needed for the saga to complete nor able to make it fail.
+    # The run completes without it, and does not fail with it.
     optional: bool = False
     title: str = ""
 
@@ -45,14 +45,6 @@ class Step:
         }
 
 
-class Reading(NamedTuple):
-    """Where a definition finds what it takes from an event. Versions that agree on it read each event once."""
-
-    correlation: str
-    aggregate: str | None
-    error: str
-
-
 @dataclass(frozen=True)
 class Definition:
     """`correlation` and `aggregate` are paths: `correlation_id`, or `payload.order_id`."""
@@ -68,9 +60,9 @@ class Definition:
     error: str = "payload.reason"
     title: str = ""
     description: str = ""
-    # As it was written, for the fingerprint and for whoever keeps it.
+    # The parsed TOML, for the fingerprint and for storage.
     document: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    # Empty of what was read from the database.
+    # Empty for a definition read from the database.
     file: str = field(default="", compare=False)
 
     @property
@@ -82,10 +74,6 @@ class Definition:
         return label(self.name, self.version, self.file)
 
     @cached_property
-    def reading(self) -> Reading:
-        return Reading(self.correlation, self.aggregate, self.error)
-
-    @cached_property
     def by_key(self) -> dict[str, Step]:
         return {step.key: step for step in self.steps}
 
@@ -95,27 +83,27 @@ class Definition:
 
     @cached_property
     def roles(self) -> dict[str, list[tuple[str, str]]]:
-        """Event type → the (step, role) pairs that an event of this type is a fact of."""
-        found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        """Event type → the (step, role) pairs that an event of this type reports."""
+        roles: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for step in self.steps:
             for role, types in step.types().items():
                 for event_type in types:
-                    found[event_type].append((step.key, role))
+                    roles[event_type].append((step.key, role))
         for event_type in self.starts:
-            # The first step's own event mostly starts the saga: one fact says it.
-            if event_type not in found:
-                found[event_type].append(("", STARTED))
-        return dict(found)
+            # If a step reports the start event, that fact also marks the start.
+            if event_type not in roles:
+                roles[event_type].append(("", STARTED))
+        return dict(roles)
 
     @cached_property
     def start_facts(self) -> frozenset[tuple[str, str]]:
-        """The (step, role) pairs any of which tells that the saga began while the hub was watching."""
-        said = {pair for event_type in self.starts for pair in self.roles[event_type]}
-        return frozenset(said | {("", STARTED)})
+        """The (step, role) pairs any of which shows that the start of the run was seen."""
+        pairs = {pair for event_type in self.starts for pair in self.roles[event_type]}
+        return frozenset(pairs | {("", STARTED)})
 
     @cached_property
     def ancestors(self) -> dict[str, frozenset[str]]:
-        """Step → all steps that must have been done before it could begin."""
+        """Step → all steps that must be done before it."""
         found: dict[str, frozenset[str]] = {}
         for step in self.in_order:
             direct = set(step.after)
@@ -124,7 +112,7 @@ class Definition:
 
     @cached_property
     def in_order(self) -> tuple[Step, ...]:
-        """Each step behind those it comes after; otherwise as they are written."""
+        """Steps in topological order; ties keep the order of the file."""
         left, ordered, passed = list(self.steps), [], set[str]()
         while left:
             step = next(step for step in left if passed.issuperset(step.after))
@@ -135,17 +123,17 @@ class Definition:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of everything that decides; titles and descriptions may be put right at any time."""
-        decisive = _without_words(dict(self.document))
-        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+        """A hash of all rules. Titles and descriptions are left out: they may change at any time."""
+        rules = _without_texts(dict(self.document))
+        return hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()
 
 
 def label(name: str, version: int, file: str = "") -> str:
-    """How people are told of a definition; where its file is at fault, with that."""
+    """The name in messages; with the file if that has to be fixed."""
     return f"{name} version {version} ({file})" if file else f"{name} version {version}"
 
 
-def _without_words(document: dict[str, Any]) -> dict[str, Any]:
+def _without_texts(document: dict[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in document.items() if name not in ("title", "description")}
     kept["steps"] = [
         {name: value for name, value in step.items() if name != "title"} for step in document.get("steps", [])

@@ -1,7 +1,6 @@
-"""A definition drawn as boxes and arrows, coloured by how far an instance is: SVG made here, without any script.
+"""A definition drawn as SVG, coloured by the state of a run.
 
-Colours are attributes and not styles, so that no content security policy stands in their way; what a colour means is
-written in the box as well.
+Colours are attributes, not styles: the content security policy allows them. The state is also written in the box.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-from . import labels, queries, words
+from . import labels, queries
+from . import state as states
 from .definition import Definition
 from .models import Instance
 
@@ -21,16 +21,16 @@ MARGIN = 16
 DOT = 9
 # state: fill, stroke
 COLOURS = {
-    words.WAITING: ("#f3f4f6", "#9ca3af"),
-    words.RUNNING: ("#dbeafe", "#2563eb"),
-    words.STEP_DONE: ("#dcfce7", "#16a34a"),
-    words.STEP_FAILED: ("#fee2e2", "#dc2626"),
-    words.STEP_TIMED_OUT: ("#ffedd5", "#ea580c"),
-    words.UNDOING: ("#fef9c3", "#ca8a04"),
-    words.STEP_UNDONE: ("#ede9fe", "#7c3aed"),
-    words.STEP_UNDO_FAILED: ("#fecaca", "#7f1d1d"),
+    states.WAITING: ("#f3f4f6", "#9ca3af"),
+    states.RUNNING: ("#dbeafe", "#2563eb"),
+    states.STEP_DONE: ("#dcfce7", "#16a34a"),
+    states.STEP_FAILED: ("#fee2e2", "#dc2626"),
+    states.STEP_TIMED_OUT: ("#ffedd5", "#ea580c"),
+    states.UNDOING: ("#fef9c3", "#ca8a04"),
+    states.STEP_UNDONE: ("#ede9fe", "#7c3aed"),
+    states.STEP_UNDO_FAILED: ("#fecaca", "#7f1d1d"),
 }
-# The lines lie on whatever ground the page has, light or dark.
+# Readable on light and dark pages.
 TEXT, FAINT, LINE = "#111827", "#4b5563", "#7c8493"
 ARROW = (
     '<defs><marker id="arrow" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" orient="auto">'
@@ -39,17 +39,17 @@ ARROW = (
 
 
 class Box(NamedTuple):
-    """A step: which steps it comes after, its state, and what is said of it instead of that state."""
+    """A step; `note` is shown instead of the state."""
 
     key: str
     title: str
     after: Sequence[str]
-    state: str = words.WAITING
+    state: str = states.WAITING
     note: str = ""
     optional: bool = False
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         return self.note or labels.state(self.state)
 
 
@@ -67,22 +67,22 @@ class Place(NamedTuple):
 
 
 def of(instance: Instance) -> str:
-    """An instance's definition, coloured by its state."""
+    """A run's definition, coloured by its state."""
     definition = queries.definition_of(instance)
-    states: dict[str, str] = json.loads(instance.steps)
-    return svg(f"{definition.title}: {instance.status}", boxes(definition, states))
+    step_states: dict[str, str] = json.loads(instance.steps)
+    return svg(f"{definition.title}: {instance.status}", boxes(definition, step_states))
 
 
-def boxes(definition: Definition, states: Mapping[str, str], notes: Mapping[str, str] | None = None) -> list[Box]:
-    """`notes`: what is said of a step instead of its state."""
-    said = notes or {}
+def boxes(definition: Definition, step_states: Mapping[str, str], notes: Mapping[str, str] | None = None) -> list[Box]:
+    """`notes`: step → a text to show instead of its state."""
+    notes = notes or {}
     return [
         Box(
             step.key,
             step.title,
             step.after,
-            states.get(step.key, words.WAITING),
-            said.get(step.key, ""),
+            step_states.get(step.key, states.WAITING),
+            notes.get(step.key, ""),
             step.optional,
         )
         for step in definition.steps
@@ -90,7 +90,7 @@ def boxes(definition: Definition, states: Mapping[str, str], notes: Mapping[str,
 
 
 def svg(title: str, boxes: Sequence[Box]) -> str:
-    """The whole drawing; any text in it is escaped."""
+    """The whole drawing, with all text escaped."""
     columns = layers(boxes)
     tallest = max((len(column) for column in columns), default=1)
     height = 2 * MARGIN + tallest * HEIGHT + (tallest - 1) * GAP_Y
@@ -102,11 +102,11 @@ def svg(title: str, boxes: Sequence[Box]) -> str:
     lines += [_arrow(places[key].right, places[box.key].left) for box in boxes for key in box.after]
     lines += [_arrow(places[box.key].right, (end[0] - DOT, end[1])) for box in boxes if box.key not in followed]
     width = end[0] + DOT + MARGIN
-    told = "; ".join(f"{box.title}: {box.told}" for box in boxes)
+    summary = "; ".join(f"{box.title}: {box.text}" for box in boxes)
     return "".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-            f'height="{height}" role="img" aria-label={quoteattr(f"{title}. {told}")} font-family="sans-serif">',
+            f'height="{height}" role="img" aria-label={quoteattr(f"{title}. {summary}")} font-family="sans-serif">',
             f"<title>{escape(title)}</title>",
             ARROW,
             *lines,
@@ -119,7 +119,7 @@ def svg(title: str, boxes: Sequence[Box]) -> str:
 
 
 def layers(boxes: Sequence[Box]) -> list[list[Box]]:
-    """Columns from left to right: each step stands right of all that it comes after."""
+    """Columns from left to right: each step is to the right of all its predecessors."""
     by_key = {box.key: box for box in boxes}
     depths: dict[str, int] = {}
 
@@ -155,15 +155,15 @@ def _box(box: Box, place: Place) -> str:
     centre = place.x + WIDTH // 2
     dashes = ' stroke-dasharray="5 4"' if box.optional else ""
     return (
-        f"<g><title>{escape(f'{box.title}: {box.told}')}</title>"
+        f"<g><title>{escape(f'{box.title}: {box.text}')}</title>"
         f'<rect x="{place.x}" y="{place.y}" width="{WIDTH}" height="{HEIGHT}" rx="8" fill="{fill}" stroke="{stroke}" '
-        f'stroke-width="{1.5 if box.state == words.WAITING else 2.5}"{dashes}/>'
+        f'stroke-width="{1.5 if box.state == states.WAITING else 2.5}"{dashes}/>'
         f'<text x="{centre}" y="{place.y + 22}" text-anchor="middle" font-size="14" font-weight="600" fill="{TEXT}">'
         f"{escape(_cut(box.title, 20))}</text>"
         f'<text x="{centre}" y="{place.y + 40}" text-anchor="middle" font-size="11" fill="{FAINT}">'
-        f"{escape(_cut(box.told, 27))}</text></g>"
+        f"{escape(_cut(box.text, 27))}</text></g>"
     )
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,13 +1,13 @@
-"""The facts of one saga, and what follows from them before anything is decided."""
+"""The facts of one run as a set, and what follows from them without a decision."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from .definition import Definition, Step
-from .state import TEXT_LENGTH, Decision, Effect, Fact
-from .words import (
+from .state import (
     COMPLETED,
     DECIDED,
     DONE,
@@ -18,15 +18,17 @@ from .words import (
     OBSERVED,
     OPERATOR,
     STEP_ROLES,
+    TEXT_LENGTH,
     UNDO_FAILED,
     UNDONE,
+    Decision,
+    Effect,
+    Fact,
 )
 
 
 @dataclass
-class Known:
-    """The facts, sorted into what is asked of them."""
-
+class FactSet:
     definition: Definition
     # (step, role) → when it was first observed.
     seen: dict[tuple[str, str], datetime] = field(default_factory=dict)
@@ -34,11 +36,18 @@ class Known:
     decided: dict[int, tuple[Decision, datetime]] = field(default_factory=dict)
     emitted: set[Effect] = field(default_factory=set)
     aggregates: list[tuple[datetime, str]] = field(default_factory=list)
-    # When it was last said that everything is undone.
+    # The last time that a fact reported everything as undone.
     all_undone_at: datetime | None = None
     by_hand: bool = False
 
-    def add(self, fact: Fact) -> None:
+    @classmethod
+    def of(cls, definition: Definition, facts: Iterable[Fact]) -> FactSet:
+        result = cls(definition)
+        for fact in facts:
+            result._add(fact)
+        return result
+
+    def _add(self, fact: Fact) -> None:
         if fact.role == EMITTED:
             self.emitted.add(Effect(fact.detail, fact.step))
         elif fact.role in DECIDED:
@@ -63,9 +72,9 @@ class Known:
         return self.seen.get((step, DONE))
 
     def presumed(self) -> set[str]:
-        """Steps that must have been done though nobody said so yet: a later step, which needs them, was tried.
+        """Steps that must have been done although no fact says so yet: a later step, which needs them, has facts.
 
-        Events come in any order; what a failure undoes must not depend on it.
+        Events arrive in any order, and what a failure undoes must not depend on it.
         """
         tried = {step for step, role in self.seen if step and role in (DONE, FAILURE, UNDONE, UNDO_FAILED)}
         implied = set[str]().union(*(self.definition.ancestors[step] for step in tried if self._known_step(step)))
@@ -79,28 +88,27 @@ class Known:
         return self.has(step, UNDONE) or self._is_undone_with_all(step)
 
     def _is_undone_with_all(self, step: str) -> bool:
-        """ "All is compensated", said of the saga as a whole, is said of each step that was done by then.
+        """A "compensated" fact about the whole run covers each step that was done by then.
 
-        It is not said of what was done afterwards, nor of what came to be known only after the end: nobody was asked to
-        undo that.
+        It does not cover steps done later, nor steps that became known only after the end: these were not requested.
         """
-        said_at = self.all_undone_at
-        if said_at is None or not self.all_can_be_undone():
+        undone_at = self.all_undone_at
+        if undone_at is None or not self.all_can_be_undone():
             return False
         done_by = self._done_by(step)
-        if done_by is None or said_at < done_by:
+        if done_by is None or undone_at < done_by:
             return False
         ended = self.ended()
-        return ended is None or f"{step}:{DONE}" in ended[0].basis or said_at > ended[1]
+        return ended is None or f"{step}:{DONE}" in ended[0].basis or undone_at > ended[1]
 
     def all_can_be_undone(self) -> bool:
-        """Whether it had failed when everything was last said to be undone. Of one that goes well it means nothing."""
+        """Whether the run had failed when everything was last reported as undone."""
         failed = [at for at, _ in self.failures()]
         decided = [at for decision, at in self.decided.values() if decision.status != COMPLETED]
         return self.all_undone_at is not None and any(at <= self.all_undone_at for at in (*failed, *decided))
 
     def _done_by(self, step: str) -> datetime | None:
-        """When it had been done: the first fact that says so, or that could not be without it."""
+        """When the step was done at the latest: the first fact that says or implies it."""
         own, later = (DONE, UNDONE, UNDO_FAILED), self.definition.ancestors
         times = (
             at
@@ -113,7 +121,7 @@ class Known:
         return next((each for _, each in sorted(self.decided.items()) if each[0].role == ENDED), None)
 
     def to_undo(self) -> list[Step]:
-        """Steps that were done and can be undone, whether they have been or not; the last one first."""
+        """Steps that were done and can be undone, including those already undone; the last step first."""
         done = {step for step, role in self.seen if role == DONE} | self.presumed()
         return [step for step in reversed(self.definition.in_order) if step.key in done and step.can_be_undone]
 
@@ -121,7 +129,7 @@ class Known:
         return [step for step in self.to_undo() if not self.is_undone(step.key)]
 
     def failures(self) -> list[tuple[datetime, str]]:
-        """(when, step) of what made it fail, the first first; a failure of the saga as a whole has no step."""
+        """(time, step) of each failure, the earliest first. A failure of the whole run has no step."""
         needed = {step.key for step in self.definition.required} | {""}
         return sorted((at, step) for (step, role), at in self.seen.items() if role == FAILURE and step in needed)
 
@@ -129,11 +137,10 @@ class Known:
         if self.has("", FINISHED):
             return True
         needed = (step.key for step in self.definition.required)
-        return all(self.has(step, DONE) and not self._is_on_its_way_back(step) for step in needed)
-
-    def _is_on_its_way_back(self, step: str) -> bool:
-        """What made it so may be yet to be told."""
-        return self.is_undone(step) or self.has(step, UNDO_FAILED)
+        # A step that was undone, or could not be, means that a failure is still to be reported.
+        return all(
+            self.has(step, DONE) and not self.is_undone(step) and not self.has(step, UNDO_FAILED) for step in needed
+        )
 
     def reason(self, step: str, role: str) -> str:
         reasons = self.reasons.get((step, role))

@@ -1,4 +1,4 @@
-"""Choosing workflows by what they have in common, the latest first, a bounded stretch of the table at a time."""
+"""Filtering runs, newest first, with a bounded number of rows read at a time."""
 
 from __future__ import annotations
 
@@ -15,19 +15,16 @@ from django.db.models import QuerySet
 from webhookhub.db import vendors
 
 from .models import Instance
-from .words import OPEN, STATUSES
+from .state import OPEN, STATUSES
 
-# Numbers are given out nearly in the order of time: a saga's first event may be tracked late, or after another one.
+# Ids follow the start times except for runs whose first event was tracked late.
 DISORDER = timedelta(hours=1)
 LARGEST_ID = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Those for which everything that is not None holds; a step is one of a type, so it needs one.
-
-    Times are those of the beginning.
-    """
+class RunFilter:
+    """All conditions that are not None must hold. `step` needs `saga_type`; times are those of the start."""
 
     saga_type: str | None = None
     status: str | None = None
@@ -38,12 +35,12 @@ class Choice:
 
     @property
     def is_indexed(self) -> bool:
-        """Whether an index finds exactly these, so that none has to be looked at in vain."""
+        """Whether an index finds exactly these rows, so that `keep` is not needed."""
         others = self.saga_type or self.status
         return self.since is None and self.until is None and not (self.needs_operator and others)
 
     def keep(self, rows: Sequence[Instance]) -> list[Instance]:
-        """Those of the looked at for which the other conditions hold too."""
+        """The rows for which all conditions hold."""
         return [row for row in rows if self._holds(row)]
 
     def _holds(self, row: Instance) -> bool:
@@ -57,7 +54,7 @@ class Choice:
         )
 
     def _walks(self) -> list[tuple[str, dict[str, Any]]]:
-        """The indexes to walk, each in the order of the primary key, and where; together they hold all of these."""
+        """The indexes to read in the order of the primary key, and their conditions; together they find all rows."""
         if self.needs_operator:
             return [("idx_instance_operator", {"needs_operator": True})]
         statuses = STATUSES if self.status is None else (self.status,)
@@ -69,14 +66,14 @@ class Choice:
         return [("", {})] if self.status is None else [("idx_instance_status", {"status": self.status})]
 
 
-def newest_first(choice: Choice, lowest: int, before: int | None, most: int) -> list[Instance]:
-    """The next of them below the id `before`, down to `lowest`; some may not be wanted, see Choice.keep."""
-    walks = choice._walks()
+def newest_first(filter: RunFilter, lowest: int, before: int | None, limit: int) -> list[Instance]:
+    """The next rows below the id `before`, down to `lowest`. Unless is_indexed, filter them with RunFilter.keep."""
+    walks = filter._walks()
     if len(walks) == 1:
-        return list(Instance.objects.raw(*_walk("*", *walks[0], lowest, before, most)))
-    # The ids alone stand in the index; of the rows themselves no more are read than are wanted.
-    ids = [_ids(*_walk("id", *walk, lowest, before, most)) for walk in walks]
-    wanted = list(islice(merge(*ids, reverse=True), most))
+        return list(Instance.objects.raw(*_walk("*", *walks[0], lowest, before, limit)))
+    # Read the ids from the indexes first, then only the rows of this page.
+    ids = [_ids(*_walk("id", *walk, lowest, before, limit)) for walk in walks]
+    wanted = list(islice(merge(*ids, reverse=True), limit))
     return sorted(Instance.objects.filter(id__in=wanted), key=lambda row: -row.id)
 
 
@@ -87,36 +84,35 @@ def _ids(sql: str, values: list[Any]) -> list[int]:
 
 
 def _walk(
-    columns: str, index: str, named: dict[str, Any], lowest: int, before: int | None, most: int
+    columns: str, index: str, named: dict[str, Any], lowest: int, before: int | None, limit: int
 ) -> tuple[str, list[Any]]:
-    # In SQL, because the index must be named: a server may prefer one that has to be sorted, or the primary key, and
-    # then reads the whole table for one page.
+    # In SQL to name the index: otherwise a server may choose one that needs a sort, or scan the primary key.
     table = Instance._meta.db_table
     table = vendors.by_index(connection, table, index) if index else table
     conditions = [*(f"{column} = %s" for column in named), "id >= %s", *([] if before is None else ["id < %s"])]
-    values = [*named.values(), lowest, *([] if before is None else [before]), most]
+    values = [*named.values(), lowest, *([] if before is None else [before]), limit]
     sql = f"SELECT {columns} FROM {table} WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT %s"  # noqa: S608
     return sql, values
 
 
-def bounds(choice: Choice) -> tuple[int, int | None]:
-    """The lowest id that can be among the chosen, and one that is above them all."""
-    lowest = 1 if choice.since is None else first_id_at(choice.since - DISORDER) or LARGEST_ID
-    return lowest, None if choice.until is None else first_id_at(choice.until + DISORDER)
+def bounds(filter: RunFilter) -> tuple[int, int | None]:
+    """The lowest id that can match, and one above all matches."""
+    lowest = 1 if filter.since is None else first_id_at(filter.since - DISORDER) or LARGEST_ID
+    return lowest, None if filter.until is None else first_id_at(filter.until + DISORDER)
 
 
-def first_id_at(moment: datetime) -> int | None:
-    rows = Instance.objects.filter(started_at__gte=moment).order_by("started_at", "id")
+def first_id_at(at: datetime) -> int | None:
+    rows = Instance.objects.filter(started_at__gte=at).order_by("started_at", "id")
     return rows.values_list("id", flat=True).first()
 
 
-def soonest_due(after: tuple[datetime, int] | None, most: int) -> list[Instance]:
-    """Open ones in the order in which they will time out; `after` is the deadline and id of the last one before.
+def soonest_due(after: tuple[datetime, int] | None, limit: int) -> list[Instance]:
+    """Open runs in the order of their deadlines; `after`: deadline and id of the last run of the previous page.
 
-    Of each no more than its times, for most are only looked at.
+    Only id, deadline and updated_at are read.
     """
-    walks = [_due(status, after)[:most] for status in OPEN]
-    return list(islice(merge(*walks, key=lambda row: (row.deadline, row.id)), most))
+    walks = [_due(status, after)[:limit] for status in OPEN]
+    return list(islice(merge(*walks, key=lambda row: (row.deadline, row.id)), limit))
 
 
 def _due(status: str, after: tuple[datetime, int] | None) -> QuerySet[Instance]:

@@ -1,7 +1,7 @@
-"""What has become of a saga: a pure function of its facts, in whatever order and however often they are given.
+"""The state of a run: a pure function of the set of its facts. Order and repetition do not matter.
 
-The hub's own decisions are facts too, numbered 1, 2 in the order in which they were taken: the first either ends the
-saga or makes it fail, the second ends one that failed. Everything else is a set, and a set has no order.
+The hub's decisions are facts too, numbered 1 and 2: the first ends the run or makes it fail, the second ends a failed
+run.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from .definition import Definition
-from .fact_set import Known
-from .state import TEXT_LENGTH, Decision, Due, Effect, Fact, State
-from .words import (
+from .fact_set import FactSet
+from .state import (
     CAUSE_CLOSED,
     CAUSE_FAILED,
     CAUSE_TIMED_OUT,
@@ -43,18 +42,22 @@ from .words import (
     STEP_TIMED_OUT,
     STEP_UNDO_FAILED,
     STEP_UNDONE,
+    TEXT_LENGTH,
     UNDO_FAILED,
     UNDOING,
     UNDONE,
     WAITING,
+    Decision,
+    Due,
+    Effect,
+    Fact,
+    State,
 )
 
 
 def fold(definition: Definition, facts: Iterable[Fact]) -> State:
-    """There must be at least one fact that was observed."""
-    known = Known(definition)
-    for fact in facts:
-        known.add(fact)
+    """There must be at least one observed fact."""
+    known = FactSet.of(definition, facts)
     decided = [known.decided[no] for no in sorted(known.decided)]
     failing = next((each for each in decided if each[0].role == FAILING), None)
     ended = known.ended()
@@ -87,10 +90,8 @@ def fold(definition: Definition, facts: Iterable[Fact]) -> State:
 
 
 def expire(definition: Definition, facts: Iterable[Fact], now: datetime) -> Decision | None:
-    """The decision that the passing of time calls for, if nothing else does and it has passed."""
-    known = Known(definition)
-    for fact in facts:
-        known.add(fact)
+    """The decision to take when the deadline has passed; None if it has not, or another decision is due first."""
+    known = FactSet.of(definition, facts)
     state = fold(definition, facts)
     due = state.due
     if due is None or state.next is not None or now < due.at:
@@ -99,14 +100,14 @@ def expire(definition: Definition, facts: Iterable[Fact], now: datetime) -> Deci
         left = ", ".join(step.key for step in known.outstanding())
         return known.decide(ENDED, due.step, due.cause, FAILED, f"compensation is overdue: {left}")
     if due.cause == CAUSE_UNSEEN:
-        # What was seen of it may be the tail of a saga that went well: nobody is told to undo anything.
-        error = "its start was never seen; nothing was asked to be undone"
+        # These facts may be the end of a successful run, so nothing is compensated.
+        error = "its start was never seen; no compensation was requested"
         return known.decide(ENDED, "", CAUSE_UNSEEN, FAILED, error)
-    what = f"step {due.step}" if due.step else "the saga"
+    what = f"step {due.step}" if due.step else "the run"
     return _failing(known, due.step, CAUSE_TIMED_OUT, f"{what} has timed out")
 
 
-def _next(known: Known, failing: bool, ended: bool) -> Decision | None:
+def _next(known: FactSet, failing: bool, ended: bool) -> Decision | None:
     if ended:
         return None
     if known.has("", CLOSED):
@@ -116,25 +117,25 @@ def _next(known: Known, failing: bool, ended: bool) -> Decision | None:
         failures = known.failures()
         if failures:
             step = failures[0][1]
-            said = known.reason(step, FAILURE) or (f"step {step} failed" if step else "the saga failed")
-            return _failing(known, step, CAUSE_FAILED, said)
+            error = known.reason(step, FAILURE) or (f"step {step} failed" if step else "the run failed")
+            return _failing(known, step, CAUSE_FAILED, error)
         return known.decide(ENDED, "", "", COMPLETED, "") if known.is_complete() else None
     outstanding = known.outstanding()
     refused = [step.key for step in outstanding if known.has(step.key, UNDO_FAILED)]
     if refused:
-        said = known.reason(refused[0], UNDO_FAILED)
-        error = f"compensation of step {refused[0]} failed" + (f": {said}" if said else "")
+        reason = known.reason(refused[0], UNDO_FAILED)
+        error = f"compensation of step {refused[0]} failed" + (f": {reason}" if reason else "")
         return known.decide(ENDED, refused[0], CAUSE_UNDO_FAILED, FAILED, error)
     return None if outstanding else known.decide(ENDED, "", "", COMPENSATED, "")
 
 
-def _failing(known: Known, step: str, cause: str, error: str) -> Decision:
+def _failing(known: FactSet, step: str, cause: str, error: str) -> Decision:
     if known.to_undo():
         return known.decide(FAILING, step, cause, "", error)
     return known.decide(ENDED, step, cause, FAILED, error)
 
 
-def _due(known: Known, started_at: datetime, failing_at: datetime | None, steps: Mapping[str, str]) -> Due | None:
+def _due(known: FactSet, started_at: datetime, failing_at: datetime | None, steps: Mapping[str, str]) -> Due | None:
     definition = known.definition
     if failing_at is not None:
         return Due(failing_at + definition.compensation_timeout, CAUSE_UNDO_OVERDUE)
@@ -144,13 +145,13 @@ def _due(known: Known, started_at: datetime, failing_at: datetime | None, steps:
     for step in definition.required:
         if step.timeout is None or steps[step.key] != RUNNING:
             continue
-        # Its time runs from the moment at which the last of those before it was done.
+        # Its time runs from when the last of its predecessors was done.
         ready_at = max((at for key in step.after if (at := known.done_at(key))), default=started_at)
         dues.append(Due(ready_at + step.timeout, CAUSE_TIMED_OUT, step.key))
     return min(dues, key=lambda due: (due.at, due.step))
 
 
-def _steps(known: Known, status: str, decided: list[Decision]) -> dict[str, str]:
+def _steps(known: FactSet, status: str, decided: list[Decision]) -> dict[str, str]:
     timed_out = {decision.step for decision in decided if decision.cause == CAUSE_TIMED_OUT}
     undo = {step.key for step in known.to_undo()} if _is_undoing(status, decided) else set[str]()
     found = {}
@@ -176,14 +177,13 @@ def _steps(known: Known, status: str, decided: list[Decision]) -> dict[str, str]
 
 
 def _is_undoing(status: str, decided: list[Decision]) -> bool:
-    """Whether what was done is asked to be undone: not after a success, not once a person has taken over, nor where
-    too little is known."""
+    """Whether done steps are compensated: not after success, after an operator closed the run, or without a start."""
     return status not in (IN_PROGRESS, COMPLETED) and all(
         each.cause not in (CAUSE_CLOSED, CAUSE_UNSEEN) for each in decided
     )
 
 
-def _effects(known: Known, decided: list[tuple[Decision, datetime]], status: str) -> Iterable[Effect]:
+def _effects(known: FactSet, decided: list[tuple[Decision, datetime]], status: str) -> Iterable[Effect]:
     decisions = [decision for decision, _ in decided]
     for decision in decisions:
         if decision.cause == CAUSE_TIMED_OUT:
@@ -197,13 +197,13 @@ def _effects(known: Known, decided: list[tuple[Decision, datetime]], status: str
         yield Effect(SAGA_FAILED, "")
 
 
-def _current(known: Known, status: str, steps: Mapping[str, str], at_fault: Decision | None) -> str:
-    """The step that is waited for, or at which it ended."""
+def _current(known: FactSet, status: str, steps: Mapping[str, str], at_fault: Decision | None) -> str:
+    """The step that the run waits for, or at which it ended."""
     ordered = known.definition.in_order
     if status == IN_PROGRESS:
         needed = [step.key for step in ordered if not step.optional]
         awaited = [step for step in needed if steps[step] in (RUNNING, WAITING)]
-        # Or what was undone before anything is known to have failed.
+        # Or a step that was undone before any failure was reported.
         undone = [step for step in needed if steps[step] != STEP_DONE]
         return (awaited or undone or needed[-1:])[0]
     if status == COMPENSATING:
@@ -214,32 +214,32 @@ def _current(known: Known, status: str, steps: Mapping[str, str], at_fault: Deci
     return at_fault.step if at_fault else ""
 
 
-def _needs_operator(known: Known, ended: Decision) -> bool:
+def _needs_operator(known: FactSet, ended: Decision) -> bool:
     if ended.status == COMPLETED or known.has("", CLOSED):
         return False
     return ended.cause == CAUSE_UNSEEN or bool(known.outstanding())
 
 
-def _anomaly(known: Known, ended: Decision | None) -> str:
+def _anomaly(known: FactSet, ended: Decision | None) -> str:
     late = _late(known, ended) if ended else []
     if known.has("", UNDONE) and not known.all_can_be_undone() and (not ended or f":{UNDONE}" in ended.basis):
-        late.append(f"saga {UNDONE} before anything had failed")
+        late.append(f"run {UNDONE} before anything had failed")
     return "; ".join(late)[:TEXT_LENGTH]
 
 
-def _late(known: Known, ended: Decision) -> list[str]:
+def _late(known: FactSet, ended: Decision) -> list[str]:
     late = []
     for step, role in sorted(known.seen):
         if f"{step}:{role}" in ended.basis or role in (STARTED, CLOSED, RETRIED):
             continue
-        given = known.definition.by_key.get(step)
-        if given is not None and given.optional and ended.status == COMPLETED:
+        declared = known.definition.by_key.get(step)
+        if declared is not None and declared.optional and ended.status == COMPLETED:
             continue
-        # A success told late of a saga that a service has declared complete is what everybody expected.
+        # A service may declare a run complete before its last steps are reported.
         if role in (DONE, FINISHED) and ended.status == COMPLETED:
             continue
-        # The answer to a request that a late success called for.
+        # The reply to a request that a late success caused.
         if role in STEP_ROLES[2:] and f"{step}:{DONE}" not in ended.basis and known.has(step, DONE):
             continue
-        late.append(f"{step or 'saga'} {role} after the end")
+        late.append(f"{step or 'run'} {role} after the end")
     return late

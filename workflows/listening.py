@@ -1,9 +1,9 @@
-"""Which event types the trigger on `events` copies into the inbox, and what it could not copy yet.
+"""Which event types the trigger on `events` copies into the inbox, and events that it missed.
 
-A type begins to be tracked when its row commits. An event that was inserted before that is not in the inbox, even if
-its own transaction commits later. So for an hour from then on the events of the hour before are looked for, again and
-again, and put into the inbox: nothing is missed unless a producer keeps a transaction open for longer than that.
-Of a workflow that was retired and is put back, only what is published from then on counts.
+A type is tracked from the commit of its row. An event inserted before that is not in the inbox, even if its own
+transaction commits later. So for one hour, the events of the hour before are searched again and again and put into the
+inbox. A producer that keeps a transaction open for longer than that loses events. A workflow that was retired and is
+put back only tracks events published from then on.
 """
 
 from __future__ import annotations
@@ -20,19 +20,18 @@ from . import versions
 from .definition import Definition
 from .models import Fact, Instance, TrackedType, WorkflowInbox
 from .registry import Registry
-from .words import OPEN
+from .state import OPEN
 
-# How long before it is tracked a type's events are fetched, and for how long they are looked for.
+# How far back a newly tracked type's events are fetched, and for how long they are searched.
 REACH = timedelta(hours=1)
-# The producer's statement and the tracker's may have begun in another order than they have ended.
+# Statements of producer and tracker may commit in another order than they started.
 SLACK = timedelta(minutes=1)
-LOOK_SECONDS = 60.0
-MOMENT = timedelta(milliseconds=2)
+SEARCH_SECONDS = 60.0
+OVERLAP = timedelta(milliseconds=2)
 
 
 def listen(registry: Registry) -> None:
-    """Track the types that are needed, besides those that are tracked already: other processes, with newer definitions
-    or older ones, may need these."""
+    """Track the needed types. Types that are already tracked stay: other processes may need them."""
     track(needed(registry))
 
 
@@ -46,22 +45,22 @@ def track(event_types: Collection[str]) -> None:
 
 
 def needed(registry: Registry) -> set[str]:
-    """The types of what is offered, and of what was if a saga of it is still open."""
-    return {kind for each in registry.all() if registry.offers(each) or _is_open(each) for kind in each.roles}
+    """The types of offered definitions, and of retired ones that have open runs."""
+    return {kind for each in registry.all() if registry.offers(each) or _has_open_runs(each) for kind in each.roles}
 
 
 def not_needed(registry: Registry) -> list[str]:
-    """Tracked types that no definition known here has a use for."""
+    """Tracked types that no definition known here needs."""
     wanted = needed(registry)
     return sorted(set(TrackedType.objects.values_list("event_type", flat=True)) - wanted)
 
 
 def untrack(event_types: Sequence[str]) -> int:
-    """Only on a person's word, who knows that no other process needs them."""
+    """Only on a person's request: this process cannot know what others need."""
     return delete_each(TrackedType, event_types)
 
 
-def _is_open(definition: Definition) -> bool:
+def _has_open_runs(definition: Definition) -> bool:
     rows = Instance.objects.filter(saga_type=definition.name, definition_version=definition.version, status__in=OPEN)
     return rows.exists()
 
@@ -75,10 +74,10 @@ class CatchUp:
         return time.monotonic() >= self._next
 
     def catch_up(self, batch_size: int) -> int:
-        """Once a minute while there is something to look for; returns how many events were put into the inbox."""
+        """Search once a minute while a type is new; returns how many events were put into the inbox."""
         if not self.is_due:
             return 0
-        self._next = time.monotonic() + LOOK_SECONDS
+        self._next = time.monotonic() + SEARCH_SECONDS
         now = clock.now()
         added = 0
         behind = list(TrackedType.objects.filter(caught_up=False).values_list("event_type", "tracked_since"))
@@ -92,40 +91,38 @@ class CatchUp:
 
 
 def _put_back(behind: Iterable[tuple[str, datetime]]) -> set[str]:
-    """The types that every workflow which is offered and listens to them had in use before they were tracked: in
-    between it was retired, and what happened then begins nothing now."""
+    """Types whose workflows were all in use before the tracking started: they were retired in between."""
     known, first_used = versions.in_force(), versions.first_used()
     back = set()
     for event_type, since in behind:
         listening = [each for each in known.all() if event_type in each.roles]
         offered = {each.name for each in listening if known.offers(each)}
         before = {each.name for each in listening if first_used.get((each.name, each.version), since) < since}
-        # A process that does not offer it goes by those that have used it, too.
+        # `offered` may be empty here: another process offers the workflow.
         if before and offered <= before:
             back.add(event_type)
     return back
 
 
 def _events(event_type: str, since: datetime, until: datetime, batch_size: int) -> Iterator[list[int]]:
-    """Ids of the type's events of that time, in its order."""
+    """Ids of the type's events in this period, in the order of time."""
     rows = Event.objects.filter(event_type=event_type, created_at__gte=since, created_at__lte=until)
     rows = rows.order_by("created_at", "id")
-    found = list(rows.values_list("id", "created_at")[:batch_size])
+    batch = list(rows.values_list("id", "created_at")[:batch_size])
     seen: dict[int, datetime] = {}
-    while found:
-        yield [id for id, _ in found]
-        if len(found) < batch_size:
+    while batch:
+        yield [id for id, _ in batch]
+        if len(batch) < batch_size:
             return
-        # From a moment before the last one, without those of that moment: an engine that keeps times as text keeps the
-        # same time in more than one form.
-        since = found[-1][1] - MOMENT
-        seen = {id: at for id, at in [*seen.items(), *found] if at >= since}
+        # With an overlap, without the ids already seen: an engine that stores times as text has several forms of one.
+        since = batch[-1][1] - OVERLAP
+        seen = {id: at for id, at in [*seen.items(), *batch] if at >= since}
         following = rows.filter(created_at__gte=since).exclude(id__in=seen)
-        found = list(following.values_list("id", "created_at")[:batch_size])
+        batch = list(following.values_list("id", "created_at")[:batch_size])
 
 
 def _add(event_ids: list[int]) -> int:
-    """Those that no saga has heard of. One that was heard of by another is looked at in vain, and no harm done."""
+    """Put events without facts into the inbox. Tracking an event twice changes nothing."""
     known = set(Fact.objects.filter(event_id__in=event_ids).values_list("event_id", flat=True))
     rows = [{"event_id": id, "lease_until": None} for id in event_ids if id not in known]
     return insert_new(WorkflowInbox, rows, key=("event_id",), look_first=True) if rows else 0

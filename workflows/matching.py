@@ -1,153 +1,171 @@
-"""To which sagas the events at hand belong: to every one whose own version finds them.
-
-Versions of a definition may tell sagas apart by different keys. What a saga finds that is open, or that goes by the
-same key as the version in force, is its own. One that has ended under another key still hears what comes late; but only
-what is nobody else's, and not for ever: that key may mean less than the new one, and stand for other cases by then.
-What has the very key, by the version in force, that the saga's own beginning has is of the same case, at any time.
-"""
+"""Which run an event belongs to: the one with the event's correlation key, whatever version that run has."""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
-from .definition import Definition
+from django.db.models import F, Window
+from django.db.models.functions import RowNumber
+
+from events.models import Event
+from webhookhub.logs import Fact as Log
+from webhookhub.logs import log
+
+from .definition import CORRELATION_ID, Definition
+from .facts import MAX_REPEATS, Observation
 from .models import Instance
 from .registry import Registry
-from .sightings import Key, Seen, heard
-from .words import OPEN
+from .state import FAILURE, UNDO_FAILED
 
-# Type of the saga and number of the event.
-Belongs = tuple[str, int]
+KEY_LENGTH = 200
+# Times outside of this range are not plausible; only SQL can store them.
+EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+AHEAD = timedelta(days=1)
+# Earlier events that are read for new runs; beyond it, only the first of each type.
+MAX_HISTORY = 1000
+
+# Name of the workflow and correlation key.
+Key = tuple[str, str]
 
 
-class Known(NamedTuple):
-    """A saga that exists."""
+class Run(NamedTuple):
+    """A stored run. `is_new`: its facts were never folded, so its creator may have crashed."""
 
     id: int
     version: int
-    status: str
-    ended_at: datetime | None
-    # Its facts were never folded: whoever gave birth to it may have died before all of them were written.
     is_new: bool
 
 
-class Finding(NamedTuple):
-    """A saga finds an event; `late` if it has ended and goes by another key than the version in force, and then `same`
-    if the event is known to be of the same case."""
-
+class Match(NamedTuple):
     key: Key
-    saga: Known
-    seen: Seen
-    late: bool
-    same: bool
+    event_id: int
+    event_type: str
+    at: datetime
+    document: Document
 
-    @property
-    def belongs(self) -> Belongs:
-        return self.key[0], self.seen.event_id
+    def observations(self, run_id: int, definition: Definition) -> Iterator[Observation]:
+        """What the run's own version reads from the event; nothing if it does not know the type."""
+        for step, role, reason, aggregate_id in reports(definition, self.event_type, self.document):
+            yield Observation(run_id, self.event_id, step, role, self.at, reason, aggregate_id)
 
 
-def existing(keys: Iterable[Key]) -> dict[Key, Known]:
+class Document:
+    """An event's payload, parsed on first use."""
+
+    def __init__(self, correlation_id: str, payload: str) -> None:
+        self._correlation_id = correlation_id
+        self._payload = payload
+        self._value: Any = None
+        self._is_read = False
+
+    def key(self, path: str | None) -> str | None:
+        """An identifier at this path; None if there is no usable one."""
+        value = self._correlation_id if path == CORRELATION_ID else self._find(path)
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        if not isinstance(value, str) or not 1 <= len(value) <= KEY_LENGTH:
+            return None
+        return value if value.isprintable() and value == value.strip() else None
+
+    def text(self, path: str, limit: int) -> str:
+        value = self._find(path)
+        if value is None or isinstance(value, dict | list):
+            return ""
+        return printable(str(value), limit)
+
+    def _find(self, path: str | None) -> Any:
+        if path is None:
+            return None
+        if not self._is_read:
+            self._value, self._is_read = _parse(self._payload), True
+        value = self._value
+        for name in path.split(".")[1:]:
+            if not isinstance(value, dict):
+                return None
+            value = value.get(name)
+        return value
+
+
+def reports(definition: Definition, event_type: str, document: Document) -> Iterator[tuple[str, str, str, str | None]]:
+    """(step, role, reason, aggregate id) of what a definition reads from an event."""
+    for step, role in definition.roles.get(event_type, ()):
+        reason = document.text(definition.error, 500) if role in (FAILURE, UNDO_FAILED) else ""
+        yield step, role, reason, document.key(definition.aggregate)
+
+
+def _parse(payload: str) -> Any:
+    """None if it is not JSON: SQL may store any text."""
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+
+
+def printable(text: str, limit: int) -> str:
+    """Without control characters: the text is shown on pages and terminals."""
+    return "".join(sign if sign.isprintable() else " " for sign in text[:limit]).strip()
+
+
+def plausible(at: datetime | None, now: datetime) -> datetime:
+    """The event's own time, or `now` if that is missing or impossible.
+
+    The fact keeps the result, so that the same facts always fold to the same state.
+    """
+    return at if at is not None and EARLIEST <= at <= now + AHEAD else now
+
+
+def match(registry: Registry, event_ids: Sequence[int], now: datetime) -> list[Match]:
+    """One match for each workflow that listens to an event and finds a key in it."""
+    matches = []
+    for event in Event.objects.filter(id__in=event_ids):
+        document = Document(event.correlation_id, event.payload)
+        for name in registry.listeners.get(event.event_type, ()):
+            key = document.key(registry.shown[name].correlation)
+            if key is not None:
+                at = plausible(event.created_at, now)
+                matches.append(Match((name, key), event.id, event.event_type, at, document))
+            elif creates(registry, name, event.event_type):
+                log(Log.WORKFLOW_EVENT_UNUSABLE, event_uid=str(event.uid), saga_type=name)
+    return matches
+
+
+def creates(registry: Registry, name: str, event_type: str) -> bool:
+    """Whether an event of this type may create a run: the version in force knows it."""
+    return name in registry.latest and event_type in registry.latest[name].roles
+
+
+def existing(keys: Iterable[Key]) -> dict[Key, Run]:
     by_name: dict[str, list[str]] = defaultdict(list)
     for name, key in keys:
         by_name[name].append(key)
-    found: dict[Key, Known] = {}
+    runs: dict[Key, Run] = {}
     for name, wanted in by_name.items():
         rows = Instance.objects.filter(saga_type=name, correlation_key__in=wanted)
-        columns = rows.values_list("correlation_key", "id", "definition_version", "status", "completed_at", "version")
-        for key, id, version, status, ended_at, writes in columns:
-            found[name, key] = Known(id, version, status, ended_at, writes == 0)
-    return found
+        for key, id, version, writes in rows.values_list("correlation_key", "id", "definition_version", "version"):
+            runs[name, key] = Run(id, version, writes == 0)
+    return runs
 
 
-def is_late(registry: Registry, name: str, saga: Known) -> bool:
-    """Whether it has ended and goes by another key than the version in force."""
-    definition, current = registry.get(name, saga.version), registry.latest.get(name)
-    if definition is None or current is None:
-        return False
-    return saga.status not in OPEN and current.correlation != definition.correlation
+def history(registry: Registry, keys: Collection[Key], before: int) -> list[int]:
+    """Ids of events of these new runs from before the hub listened to their types.
 
-
-def findings(
-    registry: Registry,
-    seen: Mapping[Key, Sequence[Seen]],
-    sagas: Mapping[Key, Known],
-    began: Mapping[int, Collection[str]],
-) -> list[Finding]:
-    """`began`: saga → the keys, by the version in force, of what it began with; of those that are late."""
-    found = []
-    keys = _current_keys(registry, seen) if began else {}
-    for key, saga in sagas.items():
-        definition = registry.get(key[0], saga.version)
-        if definition is None:
-            continue  # of a newer program, and first used a moment ago: the tracker looks again
-        late = is_late(registry, key[0], saga)
-        for each in seen[key]:
-            if each.reading != definition.reading or each.event_type not in definition.roles:
-                continue
-            same = late and keys.get((key[0], each.event_id)) in began.get(saga.id, ())
-            if not late or same or _is_in_time(each, saga, definition):
-                found.append(Finding(key, saga, each, late, same))
-    return found
-
-
-def _is_in_time(seen: Seen, saga: Known, definition: Definition) -> bool:
-    return seen.at - (saga.ended_at or seen.at) <= definition.timeout + definition.compensation_timeout
-
-
-def _current_keys(registry: Registry, seen: Mapping[Key, Sequence[Seen]]) -> dict[Belongs, str]:
-    """The key of each event by the version in force."""
-    return {
-        (name, each.event_id): key
-        for (name, key), said in seen.items()
-        if name in registry.latest
-        for each in said
-        if each.reading.correlation == registry.latest[name].correlation
-    }
-
-
-def settled(found: Iterable[Finding]) -> list[Finding]:
-    """Without those of sagas that have ended, where the event is another's own."""
-    found = list(found)
-    own = {each.belongs for each in found if not each.late}
-    return [each for each in found if not each.late or each.belongs not in own]
-
-
-def just_born(registry: Registry, sagas: Mapping[Key, Known]) -> list[Key]:
-    """Those that began in the version in force, and of which no more is known than that."""
-    latest = registry.latest
-    return [
-        (name, key)
-        for (name, key), saga in sagas.items()
-        if saga.is_new and name in latest and saga.version == latest[name].version
-    ]
-
-
-def unborn(
-    registry: Registry, seen: Mapping[Key, Sequence[Seen]], sagas: Mapping[Key, Known], found: Iterable[Finding]
-) -> list[Key]:
-    """Those of the keys with which a saga begins, in the version in force: its events belong to none.
-
-    One that has ended under another version lets the next begin with an event that begins one; but not if that is of
-    the same case and told again, nor if it had this very event before it ended, and it is looked at again.
+    Only events older than the batch in hand: the others arrive by the inbox. Only workflows that correlate by
+    correlation_id: there is no index on payloads.
     """
-    missing = {key: said for key, said in seen.items() if key not in sagas and key[0] in registry.latest}
-    wanted = {(name, each.event_id) for (name, _), said in missing.items() for each in said}
-    taken, passed_on = set[Belongs](), set[Belongs]()
-    for each in found:
-        if each.belongs in wanted:
-            starts = registry.latest[each.key[0]].starts
-            (passed_on if each.late and not each.same and each.seen.event_type in starts else taken).add(each.belongs)
-    taken |= passed_on & heard({event_id for _, event_id in passed_on})
-    return [
-        (name, key)
-        for (name, key), said in missing.items()
-        if any(
-            each.reading == registry.latest[name].reading
-            and each.event_type in registry.latest[name].roles
-            and (name, each.event_id) not in taken
-            for each in said
-        )
-    ]
+    latest = registry.latest
+    keys = {key for key in keys if latest[key[0]].correlation == CORRELATION_ID}
+    if not keys:
+        return []
+    types = {event_type for name, _ in keys for event_type in latest[name].roles}
+    past = Event.objects.filter(correlation_id__in={key for _, key in keys}, event_type__in=types, id__lt=before)
+    ids = list(past.order_by("id").values_list("id", flat=True)[: MAX_HISTORY + 1])
+    if len(ids) <= MAX_HISTORY:
+        return ids
+    # One key with a very long history must not push out the others.
+    place = Window(RowNumber(), partition_by=[F("correlation_id"), F("event_type")], order_by=F("id").asc())
+    first = past.annotate(place=place).filter(place__lte=MAX_REPEATS)
+    return sorted(first.values_list("id", flat=True))

@@ -1,4 +1,4 @@
-"""Business sagas, the facts that they are a fold of, and what is still to be looked at."""
+"""Workflow runs, their facts, and the queues of the tracker."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from webhookhub.db.clock import UtcNow
 from webhookhub.db.fields import ExactTextField, WordField
 from webhookhub.ids import new_uid
 
-from . import words
-from .words import IN_PROGRESS
+from . import state
+from .state import IN_PROGRESS
 
 EVENT_TYPE_LENGTH = 100
 
 
 class InstanceQuerySet(models.QuerySet["Instance"]):
     def due(self, status: str, now: datetime) -> InstanceQuerySet:
-        """Those of one open status whose deadline has passed, the longest overdue first."""
+        """Runs of an open status whose deadline has passed, the longest overdue first."""
         return self.filter(status=status, deadline__lte=now).order_by("deadline", "id")
 
 
 class Instance(models.Model):
-    """One run of a workflow. The row is what its facts fold to, kept so that it can be asked for; nothing else."""
+    """A run of a workflow. The row stores what its facts fold to."""
 
     id = models.BigAutoField(primary_key=True)
     saga_id = models.UUIDField(unique=True, default=new_uid, editable=False)
@@ -33,18 +33,18 @@ class Instance(models.Model):
     correlation_key = ExactTextField(max_length=200)
     aggregate_id = ExactTextField(max_length=200, null=True, blank=True)
     current_step = ExactTextField(max_length=28, blank=True, default="")
-    status = WordField(words=words.STATUSES, default=IN_PROGRESS)
+    status = WordField(words=state.STATUSES, default=IN_PROGRESS)
     started_at = models.DateTimeField(db_default=UtcNow())
     completed_at = models.DateTimeField(null=True, blank=True)
     error_message = ExactTextField(max_length=500, blank=True, default="")
     compensation_started_at = models.DateTimeField(null=True, blank=True)
     deadline = models.DateTimeField(null=True, blank=True)
-    # What each step has come to, as JSON: {"payment": "done", …}.
+    # The state of each step as JSON: {"payment": "done", …}.
     steps = models.TextField(default="{}")
     anomaly = ExactTextField(max_length=500, blank=True, default="")
     needs_operator = models.BooleanField(default=False)
     by_hand = models.BooleanField(default=False)
-    # Raised by each write: whoever folded older facts is refused.
+    # Incremented by each write: a write based on older facts is refused.
     version = models.PositiveIntegerField(default=0)
     updated_at = models.DateTimeField(db_default=UtcNow())
 
@@ -60,7 +60,7 @@ class Instance(models.Model):
         indexes = [
             models.Index(fields=["status", "deadline"], name="idx_instance_due"),
             models.Index(fields=["aggregate_id"], name="idx_instance_aggregate"),
-            # Lists, the latest first: each filter with the key behind it, so that a page is read and not sorted.
+            # Lists, newest first: with the id at the end, a page is read without a sort.
             models.Index(fields=["status", "id"], name="idx_instance_status"),
             models.Index(fields=["saga_type", "status", "id"], name="idx_instance_type"),
             models.Index(fields=["saga_type", "current_step", "status", "id"], name="idx_instance_step"),
@@ -78,14 +78,14 @@ class Instance(models.Model):
 
     @property
     def can_be_closed(self) -> bool:
-        """Whether the hub still asks something of anybody, or it waits for a person."""
-        return self.status in words.OPEN or self.needs_operator
+        """Whether the run is open or needs an operator."""
+        return self.status in state.OPEN or self.needs_operator
 
 
 class Fact(models.Model):
-    """Something that was observed, decided or published about a saga. Append-only.
+    """Something observed, decided or published about a run. Append-only.
 
-    Also the record of which events were processed: the same event again is the same fact.
+    Also the record of processed events: the same event again is the same fact.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -94,11 +94,11 @@ class Fact(models.Model):
         "events.Event", models.DO_NOTHING, db_constraint=False, db_index=False, null=True, related_name="+"
     )
     step = ExactTextField(max_length=28, blank=True, default="")
-    role = WordField(words=words.ROLES)
-    origin = WordField(words=words.ORIGINS)
-    # Of facts that are told and not read from an event: the same key again is the same fact.
+    role = WordField(words=state.ROLES)
+    origin = WordField(words=state.ORIGINS)
+    # For facts from services and operators: the same key again is the same fact.
     idempotency_key = ExactTextField(max_length=200, null=True, blank=True)
-    # Of decisions: of two who take the next decision at once, one is refused.
+    # For decisions: of two concurrent decisions, one is refused.
     decision_no = models.PositiveSmallIntegerField(null=True, blank=True)
     actor = ExactTextField(max_length=150, blank=True, default="")
     reason = ExactTextField(max_length=500, blank=True, default="")
@@ -118,14 +118,14 @@ class Fact(models.Model):
         indexes = [models.Index(fields=["event"], name="idx_fact_event")]
 
     def __str__(self) -> str:
-        return f"{self.step or 'saga'} {self.role}"
+        return f"{self.step or 'run'} {self.role}"
 
 
 class WorkflowInbox(models.Model):
-    """Events that some workflow listens to and no tracker has seen yet. Filled by a trigger on `events`."""
+    """Events of tracked types that no tracker has processed. Filled by a trigger on `events`."""
 
     event_id = models.BigIntegerField(primary_key=True)
-    # Until then a tracker is at work on it; afterwards it has died, and another takes over.
+    # Until then a tracker works on it; after that, another tracker takes over.
     lease_until = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -136,7 +136,7 @@ class WorkflowInbox(models.Model):
 
 
 class WorkflowTouched(models.Model):
-    """Facts that were told and not read from an event, whose saga is to be folded anew. Filled by a trigger."""
+    """Facts from services and operators whose run has to be folded. Filled by a trigger."""
 
     fact_id = models.BigIntegerField(primary_key=True)
     instance_id = models.BigIntegerField()
@@ -149,11 +149,11 @@ class WorkflowTouched(models.Model):
 
 
 class TrackedType(models.Model):
-    """An event type that some definition listens to. The trigger on `events` asks here."""
+    """An event type that a definition listens to. The trigger on `events` reads this table."""
 
     event_type = ExactTextField(max_length=EVENT_TYPE_LENGTH, primary_key=True)
     tracked_since = models.DateTimeField(db_default=UtcNow())
-    # Events from before, and those whose transaction was open at that moment, have been fetched.
+    # Earlier events, and those whose transaction was open at that time, have been fetched.
     caught_up = models.BooleanField(default=False)
 
     class Meta:
@@ -164,7 +164,7 @@ class TrackedType(models.Model):
 
 
 class UsedDefinition(models.Model):
-    """A version of a definition that sagas were born with: it can no longer change."""
+    """A version that runs were created with: it can no longer change."""
 
     id = models.BigAutoField(primary_key=True)
     name = ExactTextField(max_length=30)

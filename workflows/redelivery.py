@@ -1,7 +1,7 @@
-"""Delivering events of a saga again: what died on its way to a step, or what a service has taken in and lost.
+"""Deliver events of a run again: dead letters on the way to a step, or a delivery that its receiver lost.
 
-The operator's fact is written first, and says why. The new deliveries are made under the delivery's own keys, so that
-a request that was cut short is completed by whoever asks again, and two who ask at once make one delivery.
+The operator's fact is written first. New deliveries have the unique keys of deliveries: repeating an interrupted
+request completes it, and two concurrent requests make one delivery.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from sagas.redeliver import repeat
 from sagas.transitions import COMPLETED, DEAD_LETTERED
 
 from . import queries, services
-from .blockers import causes, reacted_to
+from .blockers import causes, sources_of
 from .models import Fact, Instance
 from .services import InvalidFact, KeyConflict, Recorded
+from .state import RETRIED
 from .timeline import Delivery, deliveries_of
-from .words import RETRIED
 
 PERMISSION = "workflows.retry_step"
 
@@ -39,24 +39,23 @@ class Retried:
 
 
 class NothingToRetry(Exception):
-    """No delivery is there that could be made again; the message says why."""
+    """There is no delivery to repeat; the message says why."""
 
 
 def retry(
     instance: Instance, step: str, *, by: Operator, reason: str, idempotency_key: str, delivery: int | None = None
 ) -> Retried:
-    """Deliver again what the step reacts to: one delivery if it is named, else all that died.
+    """Deliver again what the step reacts to: the given delivery, or all dead ones.
 
-    The caller has seen to the permission. Raises InvalidFact, KeyConflict or NothingToRetry before anything is written.
+    The caller has checked the permission. Raises InvalidFact, KeyConflict or NothingToRetry before writing anything.
     """
     before = Fact.objects.filter(instance_id=instance.pk, idempotency_key=idempotency_key, role=RETRIED).first()
-    # Asked again: exactly what was asked for the first time, whatever has become of it since.
-    asked = (
-        json.loads(before.detail) if before else {"deliveries": _chosen(instance, step, delivery), "named": delivery}
+    # A repeated request does exactly what the first one chose.
+    request = (
+        json.loads(before.detail) if before else {"deliveries": _choose(instance, step, delivery), "named": delivery}
     )
-    if asked.get("named") != delivery:
+    if request.get("named") != delivery:
         raise KeyConflict(idempotency_key)
-    ids = asked["deliveries"]
     recorded = services.act(
         instance,
         RETRIED,
@@ -64,44 +63,42 @@ def retry(
         idempotency_key=idempotency_key,
         actor=by.get_username(),
         reason=reason,
-        detail=json.dumps(asked),
+        detail=json.dumps(request),
     )
-    return Retried(recorded, [_again(saga, by, reason) for saga in Saga.objects.filter(pk__in=ids).order_by("pk")])
+    sagas = Saga.objects.filter(pk__in=request["deliveries"]).order_by("pk")
+    return Retried(recorded, [_redeliver(saga, by, reason) for saga in sagas])
 
 
 def retriable(instance: Instance, step: str, state: str) -> list[Delivery]:
-    """The latest deliveries of what the step reacts to."""
-    said = reacted_to([instance.pk]).get(instance.pk, {})
-    events = causes(queries.definition_of(instance), step, state, said)
-    return [each for found in deliveries_of(events).values() for each in found]
+    """The latest deliveries of the events that the step reacts to."""
+    sources = sources_of([instance.pk]).get(instance.pk, {})
+    events = causes(queries.definition_of(instance), step, state, sources)
+    return [each for deliveries in deliveries_of(events).values() for each in deliveries]
 
 
-def _chosen(instance: Instance, step: str, delivery: int | None) -> list[int]:
-    keys = queries.definition_of(instance).by_key
-    if step not in keys:
-        raise InvalidFact("step", f"{step!r} is no step of {instance.saga_type}; there are {', '.join(keys)}")
+def _choose(instance: Instance, step: str, delivery: int | None) -> list[int]:
+    steps = queries.definition_of(instance).by_key
+    if step not in steps:
+        raise InvalidFact("step", f"{step!r} is not a step of {instance.saga_type}; the steps are {', '.join(steps)}")
     if delivery is None:
         state = json.loads(instance.steps).get(step, "")
-        found = [each.id for each in retriable(instance, step, state) if each.is_dead]
-        if not found:
-            why = _(
-                "no delivery of what %(step)s reacts to has died; to repeat one that arrived, name it by its number"
-            )
+        dead = [each.id for each in retriable(instance, step, state) if each.is_dead]
+        if not dead:
+            why = _("step %(step)s waits for no dead letter; to repeat a completed delivery, give its number")
             raise NothingToRetry(why % {"step": step})
-        return found
+        return dead
     events = set(Fact.objects.filter(instance_id=instance.pk, event_id__isnull=False).values_list("event", flat=True))
-    latest = {each.id: each for found in deliveries_of(events).values() for each in found}
+    latest = {each.id: each for deliveries in deliveries_of(events).values() for each in deliveries}
     if delivery not in latest:
-        raise InvalidFact(
-            "delivery", _("%(number)s is not the latest of any event of this workflow") % {"number": delivery}
-        )
+        why = _("%(number)s is not the latest delivery of an event of this run") % {"number": delivery}
+        raise InvalidFact("delivery", why)
     if not latest[delivery].is_settled:
-        given = {"number": delivery, "status": latest[delivery].status}
-        raise NothingToRetry(_("delivery %(number)s is %(status)s: it is still under way") % given)
+        values = {"number": delivery, "status": latest[delivery].status}
+        raise NothingToRetry(_("delivery %(number)s is %(status)s: it has not ended yet") % values)
     return [delivery]
 
 
-def _again(saga: Saga, by: Operator, reason: str) -> int:
+def _redeliver(saga: Saga, by: Operator, reason: str) -> int:
     if saga.status == COMPLETED:
         return repeat(saga)
     assert saga.status == DEAD_LETTERED
@@ -111,7 +108,7 @@ def _again(saga: Saga, by: Operator, reason: str) -> int:
 
 
 class _Permitted:
-    """Who may retry a step may requeue what died on its way there."""
+    """An operator who may retry a step may also requeue its dead letters."""
 
     def __init__(self, by: Operator) -> None:
         self._by = by

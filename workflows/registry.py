@@ -1,8 +1,9 @@
-"""The definitions there are: read from their files once, and again when the setting names other folders."""
+"""The workflow definitions of this process: read from their files, and completed with those stored in the database."""
 
 from __future__ import annotations
 
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
 from os.path import commonpath
@@ -10,16 +11,19 @@ from pathlib import Path
 
 from webhookhub.conf import hub
 
-from .definition import Definition, Reading
+from .definition import Definition
 from .parsing import InvalidDefinition, parse
 
 SHIPPED = Path(__file__).parent / "shipped"
 
 
 class Registry:
-    """The definitions that are offered, and those that were: sagas still need the version they were born with."""
+    """`offered` have a file here. `stored` have runs; their files may be gone.
 
-    def __init__(self, offered: Iterable[Definition], retired: Iterable[Definition] = ()) -> None:
+    Raises InvalidDefinition if a version has two files, or if versions of a workflow differ in their correlation.
+    """
+
+    def __init__(self, offered: Iterable[Definition], stored: Iterable[Definition] = ()) -> None:
         self._offered: dict[tuple[str, int], Definition] = {}
         for definition in offered:
             same = self._offered.setdefault((definition.name, definition.version), definition)
@@ -29,13 +33,29 @@ class Registry:
                     "version",
                     f"is there twice, in {same.file} and in {definition.file}; give one of them another number",
                 )
-        self._all = {(each.name, each.version): each for each in retired} | self._offered
+        self._stored = {(each.name, each.version): each for each in stored}
+        self._all = self._stored | self._offered
+        self._require_same_correlation()
+
+    def _require_same_correlation(self) -> None:
+        """An event belongs to one run, found by its key. So the key must not depend on the run's version."""
+        by_version = sorted(self._offered.values(), key=lambda each: -each.version)
+        reference = {each.name: each for each in by_version}
+        reference |= {name: self._stored[name, version] for name, version in sorted(self._stored)}
+        for each in self._offered.values():
+            other = reference[each.name]
+            if each.correlation != other.correlation:
+                raise InvalidDefinition(
+                    each.label_with_file,
+                    "correlation",
+                    f"is {each.correlation!r}, and version {other.version} has {other.correlation!r}; all versions of "
+                    "a workflow must have the same correlation, so give the new workflow a new name",
+                )
 
     def get(self, name: str, version: int) -> Definition | None:
         return self._all.get((name, version))
 
     def of_file(self, name: str, version: int) -> Definition | None:
-        """As it stands in a file here, whatever is stored."""
         return self._offered.get((name, version))
 
     def all(self) -> list[Definition]:
@@ -43,60 +63,59 @@ class Registry:
         return sorted(self._all.values(), key=lambda each: (each.name, -each.version))
 
     def offers(self, definition: Definition) -> bool:
-        """Whether its file is here, or it is in force whether its file is here or not."""
+        """Whether it has a file here or is in force."""
         current = self.latest.get(definition.name)
         has_file = (definition.name, definition.version) in self._offered
         return has_file or (current is not None and current.version == definition.version)
 
     @cached_property
     def latest(self) -> dict[str, Definition]:
-        """Name → the version in force, with which new sagas are born: the newest that is here or was ever used.
+        """Name → the version in force: the newest that has a file here or was ever used. New runs get it.
 
-        That it was used the database tells everybody: processes with other files begin with the same version.
+        Used versions are stored, so processes with different files agree on it.
         """
         offered = {name for name, _ in self._offered}
         return {each.name: each for each in reversed(self.all()) if each.name in offered}
 
     @cached_property
     def overtaken(self) -> list[tuple[Definition, Definition]]:
-        """(newest file, version in force) of what a newer version is in force of than there is a file of."""
+        """(newest file, version in force) for each workflow whose version in force has no file here."""
         newest = {each.name: each for each in sorted(self._offered.values(), key=lambda each: each.version)}
         return [(each, self.latest[name]) for name, each in sorted(newest.items()) if self.latest[name] is not each]
 
     @cached_property
     def shown(self) -> dict[str, Definition]:
-        """Name → the version to be shown of it: of what is no longer offered, the newest there was."""
+        """Name → the version in force, or the newest known version of a retired workflow."""
         return {each.name: each for each in reversed(self.all())} | self.latest
 
     @cached_property
-    def readings(self) -> dict[str, list[tuple[str, Reading]]]:
-        """Event type → the definitions of which some version listens to it, and the ways in which these read it."""
-        found: dict[str, dict[tuple[str, Reading], None]] = {}
+    def listeners(self) -> dict[str, list[str]]:
+        """Event type → the names of the workflows that listen to it in any version."""
+        names: dict[str, dict[str, None]] = defaultdict(dict)
         for each in self.all():
             for event_type in each.roles:
-                found.setdefault(event_type, {})[each.name, each.reading] = None
-        return {event_type: list(ways) for event_type, ways in found.items()}
+                names[event_type][each.name] = None
+        return {event_type: list(found) for event_type, found in names.items()}
 
     def with_stored(self, stored: Iterable[Definition]) -> Registry:
-        """These and the stored ones whose files are gone, which their sagas still need."""
-        return Registry(self._offered.values(), [*self._all.values(), *stored])
+        return Registry(self._offered.values(), [*self._stored.values(), *stored])
 
 
 def registry() -> Registry:
-    """The definitions in force: those of the folders of the setting, or the shipped ones."""
+    """The definitions in the folders of the setting, or the shipped ones."""
     return load(hub().workflow_definitions or (SHIPPED,))
 
 
 @lru_cache(maxsize=8)
 def load(folders: tuple[Path, ...]) -> Registry:
-    # As short as it can be and still say which of the folders: two may have a file of the same name.
+    # Relative to the common folder: two folders may have a file of the same name.
     top = Path(commonpath(folders))
     files = [file for folder in folders for file in sorted(folder.glob("*.toml"))]
     return Registry(read(file, str(file.relative_to(top))) for file in files)
 
 
 def read(file: Path, called: str = "") -> Definition:
-    """`called` is how errors name the file, if not by its name alone."""
+    """`called`: the file's name in errors, if not its own."""
     called = called or file.name
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))

@@ -1,11 +1,11 @@
-"""The stored facts folded again and held against the rows and against what was published: they must agree."""
+"""Fold the stored facts again and compare with the rows and the published events: they must agree."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from threading import Event as Moment
+from threading import Event as Timer
 
 from . import events, facts
 from .events import Identity
@@ -13,11 +13,10 @@ from .fold import fold
 from .models import Fact, Instance
 from .progress import PROJECTED, projection
 from .registry import Registry
-from .state import Effect
-from .words import EMITTED, OBSERVED
+from .state import EMITTED, OBSERVED, Effect
 
-MOMENT_SECONDS = 0.5
-MOST_SHOWN = 300
+RECHECK_SECONDS = 0.5
+MAX_SHOWN = 300
 
 
 @dataclass(frozen=True)
@@ -33,19 +32,19 @@ class Difference:
 
 @dataclass(frozen=True)
 class Batch:
-    looked_at: int
+    runs: int
     last_id: int
     differences: list[Difference]
 
 
 def replay(registry: Registry, batch_size: int) -> Iterator[Batch]:
-    """Every saga there is, batch by batch. Trackers may be at work: what differs is looked at again a moment later."""
+    """Every run, batch by batch. Differences are checked again after a moment: trackers may be at work."""
     last = 0
     while ids := list(Instance.objects.filter(id__gt=last).order_by("id").values_list("id", flat=True)[:batch_size]):
         last = ids[-1]
         found = list(_differences(ids, registry))
         if found:
-            Moment().wait(MOMENT_SECONDS)
+            Timer().wait(RECHECK_SECONDS)
             found = list(_differences({each.instance.pk for each in found}, registry))
         yield Batch(len(ids), last, found)
 
@@ -57,12 +56,12 @@ def _differences(ids: Collection[int], registry: Registry) -> Iterator[Differenc
         its = known[row.pk]
         definition = registry.get(row.saga_type, row.definition_version)
         if definition is None:
-            yield Difference(row, "definition_version", row.definition_version, "one that is known")
+            yield Difference(row, "definition_version", row.definition_version, "a known version")
         elif any(fact.role in OBSERVED for fact in its):
             state = fold(definition, its)
             folded = dict(zip(PROJECTED, projection(state), strict=True))
             if state.next is not None or state.effects:
-                yield Difference(row, "decisions", "not all taken and published", state.next or state.effects)
+                yield Difference(row, "decisions", "incomplete", state.next or state.effects)
             for column, value in folded.items():
                 if getattr(row, column) != value:
                     yield Difference(row, column, getattr(row, column), value)
@@ -70,13 +69,13 @@ def _differences(ids: Collection[int], registry: Registry) -> Iterator[Differenc
             for event_id, kind, step, stored in published[row.pk]:
                 wanted = events.payload(_identity(row), state, Effect(kind, step))
                 if not events.agrees(stored, wanted, aggregates):
-                    yield Difference(row, f"event {event_id}", stored[:MOST_SHOWN], wanted)
+                    yield Difference(row, f"event {event_id}", stored[:MAX_SHOWN], wanted)
         elif row.version:
             yield Difference(row, "facts", "none", "at least one")
 
 
 def _published(ids: Collection[int]) -> dict[int, list[tuple[int, str, str, str]]]:
-    """Saga → (event, type, step, payload) of what counts as said by the hub."""
+    """Run → (event, type, step, payload) of what the hub has published about it."""
     found: dict[int, list[tuple[int, str, str, str]]] = defaultdict(list)
     rows = Fact.objects.filter(instance_id__in=ids, role=EMITTED).order_by("id")
     for id, event_id, kind, step, payload in rows.values_list(

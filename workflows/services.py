@@ -1,16 +1,17 @@
-"""What services and operators tell of a saga, as facts: the verbs of ADR-025's tracker, and the operators' actions.
+"""What services and operators record about runs: the verbs of ADR-025's tracker, and the operators' actions.
 
-Each carries an idempotency key: the same again changes nothing. A tracker folds what was told within a moment.
+Each is a fact with an idempotency key: the same again changes nothing. A tracker folds it soon after.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.utils.translation import gettext as _
 
 from webhookhub.auditlog import actions
-from webhookhub.auditlog import record as trail
+from webhookhub.auditlog import record as auditlog
 from webhookhub.db import clock
 from webhookhub.db.bulk import insert_new
 from webhookhub.db.retry import in_transaction
@@ -18,37 +19,44 @@ from webhookhub.ids import new_uid
 from webhookhub.reasons import UnacceptableReason, checked
 from webhookhub.runner.notifier import notify
 
-from . import compensation, listening, versions
+from . import facts, listening, versions
 from .definition import Definition
-from .facts import MOST_REPEATS
-from .models import Fact, Instance
-from .paths import printable
-from .state import TEXT_LENGTH
-from .words import (
+from .facts import MAX_REPEATS, fact_row
+from .fold import fold
+from .matching import printable
+from .models import Fact, Instance, WorkflowInbox
+from .state import (
     CLOSED,
+    COMPENSATED,
+    COMPENSATING,
+    COMPLETED,
     DONE,
+    FAILED,
     FAILURE,
     FINISHED,
     IN_PROGRESS,
+    OBSERVED,
     OPERATOR,
     RETRIED,
     STARTED,
+    TEXT_LENGTH,
     UNDO_FAILED,
     UNDONE,
     VERB,
 )
 
-# What may be said, and whether of a step (True), of the saga as a whole (False) or of either (None).
+# Role → whether it is about a step (True), about the whole run (False) or either (None).
 VERBS = {STARTED: False, DONE: True, FAILURE: None, UNDONE: None, UNDO_FAILED: True, FINISHED: False}
 ACTIONS = {RETRIED: True, UNDONE: None, CLOSED: False}
-# What is said, as against by whom and when: under the same key it must be the same.
+# Must be the same under the same idempotency key.
 CONTENT = ("role", "step", "origin", "reason", "detail", "aggregate_id")
-# What the trail of what people did calls them.
-TOLD = {RETRIED: actions.RETRY_STEP, UNDONE: actions.MARK_COMPENSATED, CLOSED: actions.CLOSE_WORKFLOW}
+AUDITED = {RETRIED: actions.RETRY_STEP, UNDONE: actions.MARK_COMPENSATED, CLOSED: actions.CLOSE_WORKFLOW}
+REPORT_FAILURE_FIRST = "report the failure first"
+OR_NAME_THE_STEP = f"{REPORT_FAILURE_FIRST}, or name the step that was undone"
 
 
 class InvalidFact(ValueError):
-    """A field is not acceptable; nothing was recorded."""
+    """A field is not valid; nothing was recorded."""
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field} {why}")
@@ -57,32 +65,43 @@ class InvalidFact(ValueError):
 
 
 class KeyConflict(Exception):
-    """The idempotency key was used before for another fact of this saga; nothing was recorded."""
+    """The idempotency key belongs to another fact of this run; nothing was recorded."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(_("idempotency_key %(key)s stands for another fact of this saga") % {"key": repr(key)})
+        super().__init__(_("idempotency_key %(key)s belongs to another fact of this run") % {"key": repr(key)})
         self.key = key
 
 
 class NothingToClose(Exception):
-    """The saga has ended and waits for nobody; nothing was recorded."""
+    """The run has ended and needs no operator; nothing was recorded."""
 
     def __init__(self) -> None:
-        super().__init__(_("the workflow has ended and waits for nobody, so there is nothing to close"))
+        super().__init__(_("the run has ended and needs no operator, so there is nothing to close"))
 
 
-class ToldTooOften(Exception):
-    """The same was told under other keys so often that it is not kept once more; nothing was recorded."""
+class NotCompensating(Exception):
+    """Nothing of this run is to be undone; nothing was recorded."""
+
+    def __init__(self, status: str, remedy: str) -> None:
+        super().__init__(
+            f"the run is {status}, and only a run that is {COMPENSATING}, {COMPENSATED} or {FAILED} can be marked as "
+            f"compensated; {remedy}"
+        )
+        self.remedy = remedy
+
+
+class TooManyRepeats(Exception):
+    """The same fact is stored under MAX_REPEATS other keys; nothing was recorded."""
 
     def __init__(self, role: str, step: str) -> None:
-        what = f"{role!r} of {f'step {step}' if step else 'the saga'}"
-        self.why = f"is new, and {what} was told under {MOST_REPEATS} others; tell it under one of these"
+        what = f"{role!r} of {f'step {step}' if step else 'the run'}"
+        self.why = f"is new, and {what} was reported under {MAX_REPEATS} other keys; use one of these"
         super().__init__(f"idempotency_key {self.why}")
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """`created` is False when it was told before."""
+    """`created` is False for a repetition."""
 
     instance: Instance
     fact_id: int
@@ -92,57 +111,61 @@ class Recorded:
 def start(
     saga_type: str, correlation_key: str, *, idempotency_key: str, actor: str, aggregate_id: str | None = None
 ) -> Recorded:
-    """A saga begins, or began already: there is one for each type and correlation key."""
+    """Record the start of a run, and create it unless it exists: there is one for each type and correlation key."""
+    # Validate everything first: a refused start creates nothing.
     correlation_key = _text("correlation_key", correlation_key, 200)
     if aggregate_id is not None:
         aggregate_id = _text("aggregate_id", aggregate_id, 200)
-    # All of it before the saga is born: what is refused leaves nothing behind.
     idempotency_key, actor = _text("idempotency_key", idempotency_key, 200), _text("actor", actor, 150)
     instance = Instance.objects.filter(saga_type=saga_type, correlation_key=correlation_key).first()
 
     def record(instance: Instance) -> Recorded:
-        return _record(instance, STARTED, "", VERB, idempotency_key, actor, aggregate_id=aggregate_id)
+        return _record(instance, STARTED, "", VERB, idempotency_key, actor=actor, aggregate_id=aggregate_id)
 
     if instance is not None:
         return record(instance)
     definition = _offered(saga_type)
-    # A web server may have a definition that no tracker has seen yet: what comes for this saga is kept for them.
+    # A web server may know a definition that no tracker has loaded yet: keep its events in the inbox.
     listening.track(definition.roles)
     versions.remember([definition])
-    # Both or neither: nothing would ever call for a saga without a fact, and it has no deadline.
-    return in_transaction(lambda: record(_born(definition, correlation_key)))
+    # In one transaction: a run without a fact would never be folded, and it has no deadline.
+    return in_transaction(lambda: record(_create(definition, correlation_key)))
 
 
-def tell(
+def report(
     instance: Instance, role: str, step: str = "", *, idempotency_key: str, actor: str, error: str = ""
 ) -> Recorded:
-    """A service says how far it is: one of VERBS. `error` is why something failed."""
-    _allowed(instance, role, step, VERBS)
-    key = _text("idempotency_key", idempotency_key, 200)
-    # A service may be the first to know that something has failed, and say of its step that it is undone.
+    """Record the report of a service: one of VERBS. `error` is the reason of a failure."""
+    _require_allowed(instance, role, step, VERBS)
+    key, actor = _text("idempotency_key", idempotency_key, 200), _text("actor", actor, 150)
+    # Of a single step a service may report it at any time: it may be the first to know of a failure.
     if role == UNDONE and not step:
-        compensation.require(instance, step, key, compensation.OR_NAME_THE_STEP)
-    return _record(instance, role, step, VERB, idempotency_key, actor, detail=printable(error, TEXT_LENGTH))
+        _require_compensating(instance, step, key, OR_NAME_THE_STEP)
+    return _record(instance, role, step, VERB, key, actor=actor, detail=printable(error, TEXT_LENGTH))
 
 
 def act(
     instance: Instance, action: str, step: str = "", *, idempotency_key: str, actor: str, reason: str, detail: str = ""
 ) -> Recorded:
-    """An operator steps in: one of ACTIONS. The caller has seen to the permission."""
-    _allowed(instance, action, step, ACTIONS)
-    reason = _reason(reason)
+    """Record the action of an operator: one of ACTIONS. The caller has checked the permission."""
+    _require_allowed(instance, action, step, ACTIONS)
+    try:
+        reason = checked(reason)
+    except UnacceptableReason as error:
+        raise InvalidFact("reason", error.why) from None
     key, actor = _text("idempotency_key", idempotency_key, 200), _text("actor", actor, 150)
     if action == UNDONE:
-        compensation.require(instance, step, key)
-    if action == CLOSED:
-        _require_closable(instance, key)
+        _require_compensating(instance, step, key, REPORT_FAILURE_FIRST)
+    # Otherwise it would count as resolved by hand where nothing was wrong.
+    if action == CLOSED and not instance.can_be_closed and not _is_stored(instance, key):
+        raise NothingToClose
 
     def record() -> Recorded:
-        recorded = _record(instance, action, step, OPERATOR, key, actor, reason, detail or reason)
+        recorded = _record(instance, action, step, OPERATOR, key, actor=actor, reason=reason, detail=detail or reason)
         if recorded.created:
             details = {"saga": str(instance.saga_id), "step": step}
-            trail.record(
-                TOLD[action],
+            auditlog.record(
+                AUDITED[action],
                 kind="workflow",
                 id=instance.pk,
                 name=str(instance),
@@ -152,25 +175,12 @@ def act(
             )
         return recorded
 
-    # Both or neither; and of two who send the same at one moment, one is told of.
+    # Fact and audit entry together; of two equal concurrent requests, one is audited.
     return in_transaction(record)
 
 
-def _offered(saga_type: str) -> Definition:
-    known = versions.in_force()
-    if saga_type in known.latest:
-        return known.latest[saga_type]
-    what = "is no longer offered: no new one begins" if saga_type in known.shown else "is no workflow"
-    raise InvalidFact("saga_type", f"{saga_type!r} {what}; there are {', '.join(sorted(known.latest)) or 'none'}")
-
-
-def _born(definition: Definition, correlation_key: str) -> Instance:
-    insert_new(Instance, [row(definition, correlation_key)], key=("saga_type", "correlation_key"), look_first=True)
-    return Instance.objects.get(saga_type=definition.name, correlation_key=correlation_key)
-
-
-def row(definition: Definition, correlation_key: str) -> dict[str, object]:
-    """A saga of which nothing is known yet but that it exists."""
+def new_run(definition: Definition, correlation_key: str) -> dict[str, object]:
+    """The row of a run without facts."""
     return {
         "saga_id": new_uid(),
         "saga_type": definition.name,
@@ -187,62 +197,68 @@ def row(definition: Definition, correlation_key: str) -> dict[str, object]:
     }
 
 
-def _allowed(instance: Instance, role: str, step: str, table: dict[str, bool | None]) -> None:
+def _create(definition: Definition, correlation_key: str) -> Instance:
+    rows = [new_run(definition, correlation_key)]
+    insert_new(Instance, rows, key=("saga_type", "correlation_key"), look_first=True)
+    return Instance.objects.get(saga_type=definition.name, correlation_key=correlation_key)
+
+
+def _offered(saga_type: str) -> Definition:
+    known = versions.in_force()
+    if saga_type in known.latest:
+        return known.latest[saga_type]
+    what = "is no longer offered and starts no new runs" if saga_type in known.shown else "is not a workflow"
+    names = ", ".join(sorted(known.latest)) or "none"
+    raise InvalidFact("saga_type", f"{saga_type!r} {what}; the workflows are {names}")
+
+
+def _require_allowed(instance: Instance, role: str, step: str, table: dict[str, bool | None]) -> None:
     if role not in table:
-        raise InvalidFact("role", f"{role!r} is none of {', '.join(table)}")
+        raise InvalidFact("role", f"{role!r} is not one of {', '.join(table)}")
     of_step = table[role]
     definition = versions.in_force().get(instance.saga_type, instance.definition_version)
-    keys = definition.by_key if definition else {}
-    if step and step not in keys:
-        raise InvalidFact("step", f"{step!r} is no step of {instance.saga_type}; there are {', '.join(keys)}")
-    if step and role in (UNDONE, UNDO_FAILED) and not keys[step].can_be_undone:
-        raise InvalidFact("step", f"{step!r} is not one that is undone: its definition names no event that says so")
+    steps = definition.by_key if definition else {}
+    if step and step not in steps:
+        raise InvalidFact("step", f"{step!r} is not a step of {instance.saga_type}; the steps are {', '.join(steps)}")
+    if step and role in (UNDONE, UNDO_FAILED) and not steps[step].can_be_undone:
+        raise InvalidFact("step", f"{step!r} cannot be undone: its definition has no event type for that")
     if of_step is True and not step:
-        raise InvalidFact("step", f"is missing; there are {', '.join(keys)}")
+        raise InvalidFact("step", f"is missing; the steps are {', '.join(steps)}")
     if of_step is False and step:
-        raise InvalidFact("step", f"must be left out: {role!r} is said of the saga as a whole")
+        raise InvalidFact("step", f"must be left out: {role!r} is about the whole run")
 
 
-def _require_closable(instance: Instance, key: str) -> None:
-    """It would count as put right by hand where nothing was wrong. What was told before is not refused."""
-    if not instance.can_be_closed and not _was_told(instance, key):
-        raise NothingToClose
+def _require_compensating(instance: Instance, step: str, key: str, remedy: str) -> None:
+    """Raises NotCompensating if the run has not failed, as far as is known; a repetition is always accepted."""
+    if _is_stored(instance, key):
+        return
+    status = _current_status(instance)
+    if status == IN_PROGRESS and not step and WorkflowInbox.objects.exists():
+        return  # the failure may still be in the inbox; the fold judges by the time of each fact
+    if status in (IN_PROGRESS, COMPLETED):
+        raise NotCompensating(status, remedy)
 
 
-def _was_told(instance: Instance, key: str) -> bool:
+def _current_status(instance: Instance) -> str:
+    """The status after all stored facts, including those that no tracker has folded yet."""
+    definition = versions.in_force().get(instance.saga_type, instance.definition_version)
+    known = facts.of([instance.pk])[instance.pk]
+    if definition is None or not any(fact.role in OBSERVED for fact in known):
+        return str(instance.status)
+    state = fold(definition, known)
+    if state.next is None:
+        return state.status
+    return state.next.status or COMPENSATING
+
+
+def _is_stored(instance: Instance, key: str) -> bool:
     return Fact.objects.filter(instance_id=instance.pk, idempotency_key=key).exists()
 
 
-def _record(
-    instance: Instance,
-    role: str,
-    step: str,
-    origin: str,
-    idempotency_key: str,
-    actor: str,
-    reason: str = "",
-    detail: str = "",
-    aggregate_id: str | None = None,
-) -> Recorded:
-    key = _text("idempotency_key", idempotency_key, 200)
-    now = clock.now()
-    fact = {
-        "instance_id": instance.pk,
-        "event_id": None,
-        "step": step,
-        "role": role,
-        "origin": origin,
-        "idempotency_key": key,
-        "decision_no": None,
-        "actor": _text("actor", actor, 150),
-        "reason": reason,
-        "detail": detail,
-        "aggregate_id": aggregate_id,
-        "occurred_at": now,
-        "recorded_at": now,
-    }
+def _record(instance: Instance, role: str, step: str, origin: str, key: str, **columns: Any) -> Recorded:
+    fact = fact_row(instance.pk, step, role, origin, clock.now(), idempotency_key=key, **columns)
     if origin == VERB:
-        _refuse_repetition(instance, role, step, key)
+        _refuse_repeats(instance, role, step, key)
     created = insert_new(Fact, [fact], key=("instance_id", "idempotency_key"))
     notify("workflows")
     stored = Fact.objects.get(instance_id=instance.pk, idempotency_key=key)
@@ -251,26 +267,16 @@ def _record(
     return Recorded(instance, stored.pk, bool(created))
 
 
-def _refuse_repetition(instance: Instance, role: str, step: str, key: str) -> None:
-    """As of events, see facts.without_repeats; but whoever tells it hears so. Of several who tell it at the same time,
-    each may still be heard."""
-    told = Fact.objects.filter(instance_id=instance.pk, event=None, step=step, role=role, origin=VERB)
-    if len(told.values_list("pk")[:MOST_REPEATS]) < MOST_REPEATS:
-        return
-    if not _was_told(instance, key):
-        raise ToldTooOften(role, step)
-
-
-def _reason(given: str) -> str:
-    try:
-        return checked(given)
-    except UnacceptableReason as error:
-        raise InvalidFact("reason", error.why) from None
+def _refuse_repeats(instance: Instance, role: str, step: str, key: str) -> None:
+    """The limit of facts.without_repeats, with an error. Concurrent requests may exceed it by a few."""
+    same = Fact.objects.filter(instance_id=instance.pk, event=None, step=step, role=role, origin=VERB)
+    if len(same.values_list("pk")[:MAX_REPEATS]) == MAX_REPEATS and not _is_stored(instance, key):
+        raise TooManyRepeats(role, step)
 
 
 def _text(field: str, value: object, limit: int) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= limit:
         raise InvalidFact(field, _("must be a text of 1 to %(limit)s characters") % {"limit": limit})
     if not value.isprintable() or value != value.strip():
-        raise InvalidFact(field, _("must not hold control characters, or begin or end with a blank"))
+        raise InvalidFact(field, _("must not contain control characters, or start or end with a space"))
     return value

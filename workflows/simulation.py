@@ -1,7 +1,6 @@
-"""A saga lived through again without a database: observations as they come, time-outs as they pass.
+"""A run simulated without a database: observations arrive, time-outs pass.
 
-The decisions are taken by the same rules as the tracker's and the monitor's; used to try a definition on past events,
-and to test every definition.
+Decisions follow the same fold as the tracker's. Used by the backtest and by the generated tests.
 """
 
 from __future__ import annotations
@@ -12,25 +11,24 @@ from datetime import datetime
 
 from .definition import Definition
 from .fold import expire, fold
-from .state import Decision, Effect, Fact, State
-from .words import EMITTED, HUB
+from .state import EMITTED, HUB, Decision, Effect, Fact, State
 
 
 @dataclass
 class Simulation:
     definition: Definition
     facts: list[Fact] = field(default_factory=list)
-    # In the order in which they were published.
+    # In the order of publication.
     published: list[Effect] = field(default_factory=list)
 
     def observe(self, fact: Fact) -> None:
-        """A fact comes in at its own time; what was due before that has happened before."""
+        """Add a fact at its own time, after all deadlines before it."""
         self.pass_time(fact.at)
         self.facts.append(fact)
         self._settle(fact.at)
 
     def pass_time(self, now: datetime) -> None:
-        while self.facts and (decision := self._expired(now)) is not None:
+        while self.facts and (decision := expire(self.definition, self.facts, now)) is not None:
             due = self.state.due
             assert due is not None
             self._decide(decision, due.at)
@@ -39,9 +37,6 @@ class Simulation:
     @property
     def state(self) -> State:
         return fold(self.definition, self.facts)
-
-    def _expired(self, now: datetime) -> Decision | None:
-        return expire(self.definition, self.facts, now)
 
     def _settle(self, now: datetime) -> None:
         while (decision := self.state.next) is not None:

@@ -1,4 +1,4 @@
-"""What is known of a saga, what is to be decided, and what it comes to: the words of the fold."""
+"""Vocabulary of workflow runs, and the values that the fold takes and returns. Pure: no database, no Django."""
 
 from __future__ import annotations
 
@@ -10,11 +10,81 @@ from typing import Any
 
 TEXT_LENGTH = 500
 
+# Statuses of a run, as ADR-025 spells them.
+IN_PROGRESS = "IN_PROGRESS"
+COMPLETED = "COMPLETED"
+COMPENSATING = "COMPENSATING"
+COMPENSATED = "COMPENSATED"
+FAILED = "FAILED"
+STATUSES = (IN_PROGRESS, COMPLETED, COMPENSATING, COMPENSATED, FAILED)
+OPEN = (IN_PROGRESS, COMPENSATING)
+TERMINAL = (COMPLETED, COMPENSATED, FAILED)
+
+# Roles of observed facts: from an event, a service or an operator. Without a step, the fact is about the whole run.
+STARTED = "started"
+DONE = "done"
+FAILURE = "failed"
+UNDONE = "compensated"
+UNDO_FAILED = "compensation_failed"
+FINISHED = "completed"
+CLOSED = "closed"
+RETRIED = "retried"
+# Roles of the hub's decisions. They are numbered, so that one of two concurrent decisions is refused.
+FAILING = "failing"
+ENDED = "ended"
+# The hub published an event.
+EMITTED = "emitted"
+STEP_ROLES = (DONE, FAILURE, UNDONE, UNDO_FAILED)
+OBSERVED = (STARTED, *STEP_ROLES, FINISHED, CLOSED, RETRIED)
+DECIDED = (FAILING, ENDED)
+ROLES = (*OBSERVED, *DECIDED, EMITTED)
+
+# Origins of facts.
+EVENT = "event"
+VERB = "verb"
+OPERATOR = "operator"
+HUB = "hub"
+ORIGINS = (EVENT, VERB, OPERATOR, HUB)
+
+# Why a run fails, or its compensation does.
+CAUSE_FAILED = "failed"
+CAUSE_TIMED_OUT = "timed_out"
+CAUSE_UNDO_FAILED = "compensation_failed"
+CAUSE_UNDO_OVERDUE = "compensation_overdue"
+CAUSE_CLOSED = "closed"
+CAUSE_UNSEEN = "start_not_seen"
+
+# States of a step.
+WAITING = "waiting"
+RUNNING = "running"
+STEP_DONE = "done"
+STEP_FAILED = "failed"
+STEP_TIMED_OUT = "timed_out"
+UNDOING = "compensating"
+STEP_UNDONE = "compensated"
+STEP_UNDO_FAILED = "compensation_failed"
+STEP_STATES = (
+    WAITING,
+    RUNNING,
+    STEP_DONE,
+    STEP_FAILED,
+    STEP_TIMED_OUT,
+    UNDOING,
+    STEP_UNDONE,
+    STEP_UNDO_FAILED,
+)
+
+# Event types that the hub publishes about runs.
+SAGA_TIMED_OUT = "saga.timed_out"
+SAGA_COMPENSATION_REQUESTED = "saga.compensation_requested"
+SAGA_COMPLETED = "saga.completed"
+SAGA_FAILED = "saga.failed"
+EMISSIONS = (SAGA_TIMED_OUT, SAGA_COMPENSATION_REQUESTED, SAGA_COMPLETED, SAGA_FAILED)
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """`at` is when it happened. `detail` is the reason of a failure, the content of a decision as JSON, or the type of
-    what was published."""
+    """`at`: when it happened. `detail`: the reason of a failure, a decision as JSON, or a published event's type."""
 
     role: str
     step: str
@@ -27,21 +97,21 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the hub has to decide next, and on what grounds."""
+    """A decision of the hub, and the facts it is based on."""
 
     role: str
     step: str
     cause: str = ""
     status: str = ""
     error: str = ""
-    # The (step, role) pairs that were known: what else is observed came late.
+    # The "step:role" pairs known at the time: every other pair is late.
     basis: tuple[str, ...] = ()
-    # What a fact that comes late must not change any more.
+    # Frozen by the decision: late facts do not change these.
     started_at: datetime | None = None
     aggregate_id: str | None = None
 
     def detail(self) -> str:
-        said = {
+        content = {
             "cause": self.cause,
             "status": self.status,
             "error": self.error,
@@ -49,26 +119,26 @@ class Decision:
             "started_at": self.started_at and self.started_at.isoformat(),
             "aggregate_id": self.aggregate_id,
         }
-        return json.dumps(said, ensure_ascii=False)
+        return json.dumps(content, ensure_ascii=False)
 
     @classmethod
     def of(cls, fact: Fact) -> Decision:
-        said: dict[str, Any] = json.loads(fact.detail)
+        content: dict[str, Any] = json.loads(fact.detail)
         return cls(
             fact.role,
             fact.step,
-            said["cause"],
-            said["status"],
-            said["error"],
-            tuple(said["basis"]),
-            datetime.fromisoformat(said["started_at"]),
-            said["aggregate_id"],
+            content["cause"],
+            content["status"],
+            content["error"],
+            tuple(content["basis"]),
+            datetime.fromisoformat(content["started_at"]),
+            content["aggregate_id"],
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """An event to be published, once."""
+    """An event to publish once."""
 
     kind: str
     step: str
@@ -76,7 +146,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What will be decided when the deadline has passed and nothing else has happened."""
+    """The deadline, and what is decided when it passes."""
 
     at: datetime
     cause: str
@@ -93,21 +163,21 @@ class State:
     compensation_started_at: datetime | None = None
     error_message: str = ""
     aggregate_id: str | None = None
-    # Why it began to fail; the error message may be about what came of that.
+    # Why compensation started; error_message may describe a later failure.
     failing_error: str = ""
-    # A fact came when the saga had ended, or was said of one of which it cannot be true.
+    # Facts that arrived after the end, or contradict the state.
     anomaly: str = ""
-    # Something is left that only a person can put right.
+    # Something is left that only an operator can resolve.
     needs_operator: bool = False
-    # A person has had a hand in it.
+    # An operator has intervened.
     by_hand: bool = False
-    # When the failing was observed; decided when compensation_started_at or completed_at says.
+    # When the failure was observed.
     failed_at: datetime | None = None
     due: Due | None = None
-    # To be decided now.
+    # The decision to take now.
     next: Decision | None = None
     decisions: int = 0
-    # To be published, in this order; those that were are no longer here.
+    # Events still to publish, in this order.
     effects: tuple[Effect, ...] = ()
 
     @property

@@ -1,4 +1,4 @@
-"""How a workflow fares: the newest of its runs, counted when somebody asks, whatever else the table holds."""
+"""Statistics of a workflow over a sample of its newest runs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from django.utils.translation import gettext_noop as _
 
 from . import filters
 from .definition import Definition
-from .filters import Choice
+from .filters import RunFilter
 from .fold import fold
 from .models import Fact, Instance
-from .state import Fact as Said
-from .words import (
+from .progress import WERE_DONE
+from .state import (
     COMPENSATED,
     COMPLETED,
     DECIDED,
@@ -25,23 +25,18 @@ from .words import (
     FAILURE,
     OBSERVED,
     STATUSES,
-    STEP_DONE,
-    STEP_UNDO_FAILED,
-    STEP_UNDONE,
     TERMINAL,
-    UNDOING,
 )
+from .state import Fact as FoldFact
 
 SAMPLE = 1000
-# Runs that failed whose facts are read for how soon that was noticed.
+# Failed runs whose facts are read for the detection time.
 FAILURES = 200
-# A step in one of these states was done, whatever came of it later.
-REACHED = (STEP_DONE, STEP_UNDONE, STEP_UNDO_FAILED, UNDOING)
 
 
 @dataclass(frozen=True)
 class Target:
-    """One of the ADR's figures, and whether it is met; None while there is nothing to measure."""
+    """One of the ADR's targets; `value` and `is_met` are None without data."""
 
     name: str
     value: float | None
@@ -66,7 +61,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class StepFigures:
+class StepStats:
     key: str
     title: str
     reached: int
@@ -80,14 +75,14 @@ class Statistics:
     sample: int
     since: datetime | None
     statuses: dict[str, int]
-    steps: list[StepFigures]
+    steps: list[StepStats]
     p50: float | None
     p95: float | None
     targets: list[Target]
 
 
 def statistics(definition: Definition) -> Statistics:
-    rows = filters.newest_first(Choice(saga_type=definition.name), 1, None, SAMPLE)
+    rows = filters.newest_first(RunFilter(saga_type=definition.name), 1, None, SAMPLE)
     statuses = Counter(row.status for row in rows)
     seconds = [
         (row.completed_at - row.started_at).total_seconds()
@@ -113,16 +108,16 @@ def _targets(definition: Definition, rows: Sequence[Instance], seconds: Sequence
     compensated = sum(row.status == COMPENSATED for row in undone)
     by_hand = sum(row.by_hand for row in ended)
     return [
-        Target(_("sagas that succeed"), _share(completed, len(ended)), 99.0, True, "%", len(ended)),
+        Target(_("runs that succeed"), _share(completed, len(ended)), 99.0, True, "%", len(ended)),
         Target(_("compensations that succeed"), _share(compensated, len(undone)), 99.9, True, "%", len(undone)),
         Target(_("mean duration"), _mean(seconds), 5.0, False, "s", len(seconds)),
-        Target(_("failure found within"), max(delays, default=None), 60.0, False, "s", len(delays)),
-        Target(_("put right by hand"), _share(by_hand, len(ended)), 0.1, False, "%", len(ended)),
+        Target(_("time to detect a failure"), max(delays, default=None), 60.0, False, "s", len(delays)),
+        Target(_("resolved by hand"), _share(by_hand, len(ended)), 0.1, False, "%", len(ended)),
     ]
 
 
 def _delays(definition: Definition, rows: Sequence[Instance]) -> list[float]:
-    """Seconds from each failure, or from the deadline that passed, to the moment at which the hub took note."""
+    """Seconds from each failure, or from the missed deadline, to the decision of the hub."""
     facts: dict[int, list[Fact]] = defaultdict(list)
     wanted = [row.id for row in rows if row.definition_version == definition.version]
     for fact in Fact.objects.filter(instance_id__in=wanted, role__in=(*OBSERVED, *DECIDED)).order_by("id"):
@@ -142,18 +137,18 @@ def _delay(definition: Definition, facts: Sequence[Fact]) -> float | None:
         return max(0.0, (noticed_at - min(failures)).total_seconds())
     if not known:
         return None
-    due = fold(definition, [Said(fact.role, fact.step, fact.occurred_at, fact.origin) for fact in known]).due
+    due = fold(definition, [FoldFact(fact.role, fact.step, fact.occurred_at, fact.origin) for fact in known]).due
     return None if due is None else max(0.0, (noticed_at - due.at).total_seconds())
 
 
-def _steps(definition: Definition, rows: Sequence[Instance]) -> list[StepFigures]:
+def _steps(definition: Definition, rows: Sequence[Instance]) -> list[StepStats]:
     reached: Counter[str] = Counter()
     for row in rows:
         states: dict[str, str] = json.loads(row.steps)
-        reached.update(step for step, state in states.items() if state in REACHED)
+        reached.update(step for step, state in states.items() if state in WERE_DONE)
     durations = _durations(definition, rows)
     return [
-        StepFigures(
+        StepStats(
             step.key,
             step.title,
             reached[step.key],
@@ -166,7 +161,7 @@ def _steps(definition: Definition, rows: Sequence[Instance]) -> list[StepFigures
 
 
 def _durations(definition: Definition, rows: Sequence[Instance]) -> dict[str, list[float]]:
-    """Step → seconds from the moment at which all before it was done until it was done itself."""
+    """Step → seconds from when all its predecessors were done until it was done."""
     done: dict[int, dict[str, datetime]] = defaultdict(dict)
     facts = Fact.objects.filter(instance_id__in=[row.id for row in rows], role=DONE)
     for instance_id, key, at in facts.values_list("instance_id", "step", "occurred_at"):
@@ -182,7 +177,7 @@ def _durations(definition: Definition, rows: Sequence[Instance]) -> dict[str, li
 
 
 def quantile(values: Iterable[float], share: float) -> float | None:
-    """The smallest value that `share` of them do not exceed."""
+    """The smallest value that `share` of the values do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, -(-len(ordered) * int(share * 100) // 100) - 1)] if ordered else None
 

@@ -1,4 +1,4 @@
-"""Sagas whose time has passed. The decision is a fact, stored before anything is published."""
+"""Runs whose deadline has passed. The decision is stored as a fact before anything is published."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from events.models import Event
 from webhookhub.db import clock
 
 from . import versions
+from .matching import plausible
 from .models import Instance, WorkflowInbox
-from .moments import believed
 from .progress import advance
 from .registry import Registry
-from .words import OPEN
+from .state import OPEN
 
 
 class Monitor:
@@ -20,7 +20,7 @@ class Monitor:
         self._registry = registry
 
     def expire(self, batch_size: int) -> int:
-        """One batch of each open status; returns how many rows changed."""
+        """Process one batch of each open status; returns how many rows changed."""
         horizon = _horizon()
         ids = [
             id
@@ -34,10 +34,10 @@ class Monitor:
 
 
 def _horizon() -> datetime:
-    """Until when all is known: nobody has timed out because the event that says otherwise is still in the inbox."""
+    """The time up to which all events are tracked: no run times out while its event waits in the inbox."""
     now = clock.now()
     first = WorkflowInbox.objects.order_by("event_id").values_list("event_id", flat=True).first()
     if first is None:
         return now
     created_at = Event.objects.filter(id=first).values_list("created_at", flat=True).first()
-    return min(now, believed(created_at, now))
+    return min(now, plausible(created_at, now))

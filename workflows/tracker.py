@@ -1,103 +1,123 @@
-"""One tracking step: events from the inbox become facts of sagas, and these are brought up to date."""
+"""One tracking step: events from the inbox become facts of runs, and these runs are brought up to date."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from django.db.models import Q
 
 from webhookhub.db import clock
-from webhookhub.db.bulk import delete_each, update_each
+from webhookhub.db.bulk import delete_each, insert_new, update_each
+from webhookhub.db.exists import Question, any_row
 from webhookhub.db.retry import in_transaction
 from webhookhub.stats import counters
 
-from . import beginnings, collisions, facts, versions
-from .create import Births, TakingOver
-from .facts import Observation
-from .matching import Finding, existing, findings, just_born, settled, unborn
-from .models import WorkflowInbox, WorkflowTouched
+from . import facts, matching, versions
+from .matching import Key
+from .models import Instance, WorkflowInbox, WorkflowTouched
 from .progress import UnknownDefinition, advance, require
 from .registry import Registry
-from .sightings import Seen, Sightings
-from .words import FAILURE, UNDO_FAILED
+from .services import new_run
+from .state import OPEN
 
-# Longer than a batch takes. A tracker that was killed leaves its events to others after this.
+# Longer than a batch takes. Another tracker takes over the events of a killed one after this time.
 LEASE = timedelta(seconds=10)
+# Payloads in memory at a time.
+CHUNK = 200
+ROWS = 1000
 
 
 class Tracker:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._births = Births()
+        self._stored: set[tuple[str, int]] = set()
 
     def track(self, batch_size: int) -> int:
-        """One batch of events; returns how many. Leased first, removed last: a crash in between repeats it."""
+        """Track one batch of events; returns their number. Leased first, removed last: a crash repeats the batch."""
         leased = _lease(batch_size)
         if leased:
             self._registry = versions.up_to_date(self._registry)
             try:
-                sagas = self._recorded(leased)
-            except TakingOver:
-                return len(leased)  # they come back when the lease has ended
-            advance(sagas, self._registry)
+                runs = self._record(leased)
+            except UnknownDefinition:
+                # Another process created a run in a newer version after the refresh above. That version is stored.
+                self._registry = versions.up_to_date(self._registry)
+                runs = self._record(leased)
+            advance(runs, self._registry)
             in_transaction(lambda: _remove(leased))
         return len(leased)
 
     def touch(self, batch_size: int) -> int:
-        """One batch of facts that were told; returns how many."""
-        told = list(WorkflowTouched.objects.order_by("fact_id").values_list("fact_id", "instance_id")[:batch_size])
-        if told:
+        """Fold one batch of facts that services and operators recorded; returns their number."""
+        rows = list(WorkflowTouched.objects.order_by("fact_id").values_list("fact_id", "instance_id")[:batch_size])
+        if rows:
             self._registry = versions.up_to_date(self._registry)
-            advance([instance_id for _, instance_id in told], self._registry)
-            delete_each(WorkflowTouched, [fact_id for fact_id, _ in told])
-        return len(told)
-
-    def _recorded(self, event_ids: Sequence[int]) -> set[int]:
-        try:
-            return self._record(event_ids)
-        except UnknownDefinition:
-            # Begun by another process since that look, in a version that it has stored before.
-            self._registry = versions.up_to_date(self._registry)
-            return self._record(event_ids)
+            advance([instance_id for _, instance_id in rows], self._registry)
+            delete_each(WorkflowTouched, [fact_id for fact_id, _ in rows])
+        return len(rows)
 
     def _record(self, event_ids: Sequence[int]) -> set[int]:
-        """Facts from events; returns the sagas concerned."""
-        sightings = Sightings(self._registry)
-        sightings.look(event_ids)
-        sagas = existing(sightings.seen)
-        began = beginnings.keys(self._registry, sagas)
-        new = unborn(self._registry, sightings.seen, sagas, findings(self._registry, sightings.seen, sagas, began))
-        # Also for those whose birth was cut short: the past that was read for them then may not have been written.
-        if young := [*new, *just_born(self._registry, sagas)]:
-            sightings.look_back(young, min(event_ids))
+        """Write the facts of these events; returns the ids of their runs."""
+        ids: set[int] = set()
+        for start in range(0, len(event_ids), CHUNK):
+            ids |= self._record_chunk(event_ids[start : start + CHUNK], min(event_ids))
+        return ids
+
+    def _record_chunk(self, event_ids: Sequence[int], first: int) -> set[int]:
+        now = clock.now()
+        matches = matching.match(self._registry, event_ids, now)
+        runs = matching.existing({each.key for each in matches})
+        new = {
+            each.key
+            for each in matches
+            if each.key not in runs and matching.creates(self._registry, each.key[0], each.event_type)
+        }
+        # Also runs whose creation was interrupted: their history may not have been written.
+        young = new | {key for key, run in runs.items() if run.is_new and key[0] in self._registry.latest}
+        past = matching.history(self._registry, young, first) if young else []
         if new:
-            self._births.give(self._registry, new)
-            sagas |= existing(new)
-        for (name, _), saga in sagas.items():
-            # Before anything is removed: what a saga of an unknown version would have found is not lost.
-            require(self._registry, name, saga.version)
-        belonging = settled(findings(self._registry, sightings.seen, sagas, began))
-        collisions.tell(self._registry, sightings.seen, sagas, belonging)
+            self._create(new)
+            runs |= matching.existing(new)
+        # Before anything is written: an unknown version means that this process has to refresh its definitions.
+        definitions = {key: require(self._registry, key[0], run.version) for key, run in runs.items()}
         observations = [
-            Observation(saga.id, seen.event_id, step, role, seen.at, _reason(seen, role), seen.aggregate_id)
-            for found in belonging
-            for saga, seen in [(found.saga, found.seen)]
-            for step, role in self._roles(found)
+            observation
+            for chunk in (past[start : start + CHUNK] for start in range(0, len(past), CHUNK))
+            for each in matching.match(self._registry, chunk, now)
+            if each.key in young
+            for observation in each.observations(runs[each.key].id, definitions[each.key])
         ]
-        new_ones = facts.without_repeats(observations)
-        for start in range(0, len(new_ones), 1000):
-            facts.observe(new_ones[start : start + 1000], clock.now())
-        return {saga.id for saga in sagas.values()}
+        observations += [
+            observation
+            for each in matches
+            if each.key in runs
+            for observation in each.observations(runs[each.key].id, definitions[each.key])
+        ]
+        rows = facts.without_repeats(observations)
+        for start in range(0, len(rows), ROWS):
+            facts.observe(rows[start : start + ROWS], clock.now())
+        return {run.id for run in runs.values()}
 
-    def _roles(self, found: Finding) -> list[tuple[str, str]]:
-        """By the version that the saga was born with."""
-        definition = require(self._registry, found.key[0], found.saga.version)
-        return definition.roles[found.seen.event_type]
+    def _create(self, keys: Collection[Key]) -> None:
+        """Insert the runs in the version in force, which is stored first."""
+        latest = self._registry.latest
+        unstored = {latest[name] for name, _ in keys if (name, latest[name].version) not in self._stored}
+        if unstored:
+            versions.remember(unstored)
+            self._stored |= {(each.name, each.version) for each in unstored}
+        rows = [new_run(latest[name], key) for name, key in sorted(keys)]
+        for start in range(0, len(rows), ROWS):
+            insert_new(Instance, rows[start : start + ROWS], key=("saga_type", "correlation_key"))
 
 
-def _reason(seen: Seen, role: str) -> str:
-    return seen.reason if role in (FAILURE, UNDO_FAILED) else ""
+def has_work() -> bool:
+    """Whether there is an event or a fact to track, or a run whose deadline has passed."""
+    return any_row(
+        Question(WorkflowInbox),
+        Question(WorkflowTouched),
+        *(Question(Instance, "status = %s AND deadline <= {now}", status) for status in OPEN),
+    )
 
 
 def _lease(batch_size: int) -> list[int]:
@@ -113,6 +133,6 @@ def _lease(batch_size: int) -> list[int]:
 
 
 def _remove(event_ids: Sequence[int]) -> None:
-    """Counted with their removal, and so once, however often they were looked at."""
+    """Counted with their removal, and so once, however often they were read."""
     removed = delete_each(WorkflowInbox, event_ids)
     counters.add({(counters.WORKFLOW_EVENTS, ""): removed})

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from api.pagination import MAX_LIMIT, PageRequest
 from webhookhub.reasons import REASON_LENGTH
-from workflows.facts import MOST_REPEATS
+from workflows.facts import MAX_REPEATS
 
 from .common import Body, Moment, Name, Number
 
@@ -20,46 +20,46 @@ Key = Annotated[
     Field(
         min_length=1,
         max_length=200,
-        description="Told again under this key it is stored once; the same thing under more than "
-        f"{MOST_REPEATS} keys is refused with 409.",
+        description="FactRequest again under this key it is stored once; the same thing under more than "
+        f"{MAX_REPEATS} keys is refused with 409.",
     ),
 ]
 Reason = Annotated[
-    str, Field(min_length=1, max_length=REASON_LENGTH, description="Kept with the workflow, and with your name.")
+    str, Field(min_length=1, max_length=REASON_LENGTH, description="Stored with the run, with your name.")
 ]
-LONGEST_QUIET = 366 * 86400
+MAX_QUIET = 366 * 86400
 
 
 class SagaFilters(PageRequest):
     saga_type: SagaType | None = None
     status: SagaStatus | None = None
-    step: Step | None = Field(None, description="The step that it is at; needs saga_type.")
-    needs_operator: bool = Field(False, description="True: only those that wait for a person.")
-    since: Moment | None = Field(None, description="Begun then or later, such as 2026-01-31T00:00:00Z.")
-    until: Moment | None = Field(None, description="Begun then or earlier.")
+    step: Step | None = Field(None, description="The current step; needs saga_type.")
+    needs_operator: bool = Field(False, description="True: only runs that need an operator.")
+    since: Moment | None = Field(None, description="Started then or later, such as 2026-01-31T00:00:00Z.")
+    until: Moment | None = Field(None, description="Started then or earlier.")
 
 
 class StuckFilters(PageRequest):
-    quiet_seconds: int = Field(60, ge=0, le=LONGEST_QUIET, description="How long nothing has happened in it, at least.")
+    quiet_seconds: int = Field(60, ge=0, le=MAX_QUIET, description="Minimum time without a change.")
 
 
 class SagaOut(BaseModel):
     id: UUID
     saga_type: str
-    version: int = Field(description="Of the definition that it was born with.")
+    version: int = Field(description="The version of the definition that the run was created with.")
     correlation_key: str
     aggregate_id: str | None
     current_step: str
     status: SagaStatus
-    steps: dict[str, str] = Field(description="How far each step is, such as done or compensated.")
+    steps: dict[str, str] = Field(description="The state of each step, such as done or compensated.")
     started_at: datetime
     completed_at: datetime | None
-    deadline: datetime | None = Field(description="When it, or the step that it is at, will have timed out.")
+    deadline: datetime | None = Field(description="When the run or its current step times out.")
     error_message: str | None
     compensation_started_at: datetime | None
-    anomaly: str | None = Field(description="What does not fit: a payment that succeeded after the end, for one.")
-    needs_operator: bool = Field(description="Something is left that only a person can put right.")
-    by_hand: bool = Field(description="A person has had a hand in it.")
+    anomaly: str | None = Field(description="Facts that do not fit the state, such as a success after the end.")
+    needs_operator: bool = Field(description="An operator has to resolve what is left.")
+    by_hand: bool = Field(description="An operator has intervened.")
     updated_at: datetime
 
 
@@ -78,15 +78,15 @@ class SagaDelivery(BaseModel):
     error_code: str | None
 
 
-class ObstacleOut(BaseModel):
+class BlockerOut(BaseModel):
     step: str
     state: str
     summary: str = Field(description="Such as: stuck at payment: inventory.reserved → payment service, 5 attempts …")
-    deliveries: list[SagaDelivery] = Field(description="Of what the step reacts to: those that have not arrived.")
+    deliveries: list[SagaDelivery] = Field(description="Undelivered events that the step reacts to.")
 
 
 class StuckSaga(SagaOut):
-    waits_for: list[ObstacleOut]
+    waits_for: list[BlockerOut]
 
 
 class StuckSagas(BaseModel):
@@ -96,8 +96,8 @@ class StuckSagas(BaseModel):
 
 class FactOut(BaseModel):
     id: int
-    step: str | None = Field(description="None: it is said of the workflow as a whole.")
-    role: str = Field(description="What it says: done, failed, compensated, emitted, …")
+    step: str | None = Field(description="None: the fact is about the whole run.")
+    role: str = Field(description="What the fact says: done, failed, compensated, emitted, …")
     origin: Literal["event", "verb", "operator", "hub"]
     occurred_at: datetime
     recorded_at: datetime
@@ -106,7 +106,7 @@ class FactOut(BaseModel):
     detail: str | None
     event: UUID | None
     event_type: str | None
-    deliveries: list[SagaDelivery] = Field(description="What became of that event: the latest to each subscription.")
+    deliveries: list[SagaDelivery] = Field(description="The event's latest delivery to each subscription.")
 
 
 class TimelineRequest(PageRequest):
@@ -118,22 +118,22 @@ class TimelineOut(BaseModel):
     next: str | None = Field(description="The cursor of the next page.")
 
 
-class Told(Body):
+class FactRequest(Body):
     idempotency_key: Key = None
 
 
-class StartIn(Told):
+class StartIn(FactRequest):
     saga_type: SagaType
-    correlation_id: Name = Field(description="What ties its events together: there is one workflow for each.")
-    aggregate_id: Name | None = Field(None, description="What it is about, such as the order's number.")
+    correlation_id: Name = Field(description="Common to all events of the run; there is one run for each.")
+    aggregate_id: Name | None = Field(None, description="The business object, such as the order number.")
 
 
-class StepIn(Told):
+class StepIn(FactRequest):
     step: Step
 
 
-class FailIn(Told):
-    step: Step | None = Field(None, description="None: the workflow as a whole has failed.")
+class FailIn(FactRequest):
+    step: Step | None = Field(None, description="None: the whole run has failed.")
     error: str = Field("", max_length=500, description="Why.")
 
 
@@ -141,30 +141,30 @@ class UndoFailedIn(StepIn):
     error: str = Field("", max_length=500, description="Why.")
 
 
-class UndoneIn(Told):
-    step: Step | None = Field(None, description="None: all that was done is undone.")
+class UndoneIn(FactRequest):
+    step: Step | None = Field(None, description="None: everything is undone.")
 
 
-class ToldOut(BaseModel):
+class FactRecorded(BaseModel):
     saga: UUID
     fact: int
-    created: bool = Field(description="False if it was told before.")
+    created: bool = Field(description="False for a repetition.")
 
 
-class CloseIn(Told):
+class CloseIn(FactRequest):
     reason: Reason
 
 
 class MarkIn(CloseIn):
-    step: Step | None = Field(None, description="None: all that was done is undone.")
+    step: Step | None = Field(None, description="None: everything is undone.")
 
 
 class RetryIn(CloseIn):
     step: Step
     delivery: Number | None = Field(
-        None, description="One delivery of the workflow's events. None: the dead ones of what the step reacts to."
+        None, description="A delivery of an event of the run. None: all dead letters that the step waits for."
     )
 
 
-class RetryOut(ToldOut):
+class RetryOut(FactRecorded):
     deliveries: list[int] = Field(description="The new deliveries.")

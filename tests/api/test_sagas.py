@@ -1,4 +1,4 @@
-"""Workflows by the API: how far they are, what happened in them, and what programs and operators tell of them."""
+"""The API of workflow runs: reading them, and facts of services and operators."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.workflows import shop
 from tests.workflows.support import catch_up, instance, tracked
 from webhookhub.auditlog.models import Entry
 from webhookhub.db import clock
-from workflows.checks import used_definitions_are_as_they_were
-from workflows.facts import MOST_REPEATS
+from workflows.checks import used_definitions_are_unchanged
+from workflows.facts import MAX_REPEATS
 from workflows.models import Fact, Instance
 from workflows.registry import SHIPPED, load
 
@@ -39,7 +39,7 @@ def buried(saga: Saga) -> DeadLetter:
     )
 
 
-def test_a_workflow_is_shown_with_everything_that_is_known_of_it(hub_wide: Program):
+def test_get_returns_all_fields_of_a_run(hub_wide: Program):
     saga = shop.declined("o-1")
 
     shown = hub_wide.get(f"/sagas/{saga.saga_id}").json()
@@ -55,9 +55,7 @@ def test_a_workflow_is_shown_with_everything_that_is_known_of_it(hub_wide: Progr
     assert shown["anomaly"] is None
 
 
-def test_a_definition_that_was_changed_although_it_is_used_is_named_with_what_to_do(
-    hub_wide: Program, tmp_path: Path, hub_settings: Any
-):
+def test_a_used_definition_that_changed_is_a_503(hub_wide: Program, tmp_path: Path, hub_settings: Any):
     saga = shop.waiting_for_payment("o-1")
     text = (SHIPPED / "order_submission_1.toml").read_text()
     (tmp_path / "mine.toml").write_text(text.replace("timeout_seconds = 300", "timeout_seconds = 301"))
@@ -72,16 +70,16 @@ def test_a_definition_that_was_changed_although_it_is_used_is_named_with_what_to
         hub_wide.get(f"/sagas/{saga.saga_id}/diagram"),
     ]
 
-    [error] = used_definitions_are_as_they_were(databases=["default"])
+    [error] = used_definitions_are_unchanged(databases=["default"])
     for answer in answers:
         assert (answer.status_code, answer["Content-Type"]) == (503, "application/problem+json")
         assert answer.json()["detail"] == f"Workflows are unavailable: {error.msg}"
-        assert "order_submission version 1 (mine.toml): version has sagas and was changed since" in error.msg
+        assert "order_submission version 1 (mine.toml): version has runs and was changed since" in error.msg
         assert answer["Retry-After"] == "5"
     assert (Instance.objects.count(), Fact.objects.count()) == (1, before)
 
 
-def test_a_workflow_that_is_not_there_is_a_404(hub_wide: Program):
+def test_an_unknown_run_is_a_404(hub_wide: Program):
     nobody = "00000000-0000-7000-8000-000000000000"
 
     for path in ("", "/timeline", "/diagram"):
@@ -92,7 +90,7 @@ def test_a_workflow_that_is_not_there_is_a_404(hub_wide: Program):
         assert hub_wide.post(f"/sagas/{nobody}/{name}", {"idempotency_key": "k", **body}).status_code == 404
 
 
-def test_an_aggregate_has_its_workflows_newest_first_and_page_by_page(hub_wide: Program):
+def test_runs_of_an_aggregate_are_paged_newest_first(hub_wide: Program):
     for number in range(3):
         shop.order(f"c-{number}", "order.submitted")
     tracked()
@@ -108,7 +106,7 @@ def test_an_aggregate_has_its_workflows_newest_first_and_page_by_page(hub_wide: 
     assert hub_wide.get("/sagas/aggregate/nobody").json() == {"items": [], "next": None}
 
 
-def test_failed_ones_are_listed_newest_first_and_page_by_page(hub_wide: Program):
+def test_failed_runs_are_paged_newest_first(hub_wide: Program):
     shop.completed("o-0")
     for number in range(1, 4):
         shop.failed(f"o-{number}")
@@ -138,7 +136,7 @@ NARROWED: list[tuple[dict[str, str], list[str]]] = [
 ]
 
 
-def test_a_list_is_narrowed_by_what_is_asked(hub_wide: Program):
+def test_list_filters(hub_wide: Program):
     shop.completed("o-1")
     shop.waiting_for_payment("o-2")
     shop.declined("o-3")
@@ -174,26 +172,24 @@ def test_a_list_is_narrowed_by_what_is_asked(hub_wide: Program):
         ("/sagas/abc", {}, "saga_id"),
     ],
 )
-def test_what_is_asked_wrongly_is_named(hub_wide: Program, path: str, parameters: dict[str, Any], field: str):
+def test_an_invalid_filter_names_the_field(hub_wide: Program, path: str, parameters: dict[str, Any], field: str):
     answer = hub_wide.get(path, **parameters)
 
     assert answer.status_code == 422
     assert [error["field"] for error in answer.json()["errors"]] == [field]
 
 
-def test_a_name_that_is_none_is_told_with_those_there_are(hub_wide: Program):
+def test_an_unknown_type_or_step_is_a_422_with_the_known_ones(hub_wide: Program):
     [no_type] = hub_wide.get("/sagas", saga_type="order_submision").json()["errors"]
     [no_step] = hub_wide.get("/sagas", saga_type="order_cancellation", step="payment").json()["errors"]
 
     types = "customer_registration, order_cancellation, order_submission"
-    assert no_type["message"] == f"'order_submision' is no workflow; there are {types}"
+    assert no_type["message"] == f"'order_submision' is not a workflow; the workflows are {types}"
     steps = "order, refund, inventory, notification"
-    assert no_step["message"] == f"'payment' is no step of order_cancellation; there are {steps}"
+    assert no_step["message"] == f"'payment' is not a step of order_cancellation; the steps are {steps}"
 
 
-def test_workflows_of_a_definition_that_is_no_longer_there_are_listed_by_its_name_and_its_steps(
-    hub_wide: Program, tmp_path: Path, hub_settings: Any
-):
+def test_runs_of_a_retired_workflow_can_be_filtered(hub_wide: Program, tmp_path: Path, hub_settings: Any):
     shop.waiting_for_payment("o-1")
     hub_settings(workflow_definitions=(tmp_path,))
     load.cache_clear()
@@ -205,7 +201,7 @@ def test_workflows_of_a_definition_that_is_no_longer_there_are_listed_by_its_nam
 
 
 @pytest.mark.parametrize("fault", ["timeout_seconds = 301", "timeout_seconds = oops"], ids=["changed", "unreadable"])
-def test_workflows_are_listed_by_their_type_although_a_definition_is_at_fault(
+def test_runs_are_listed_despite_an_invalid_definition(
     hub_wide: Program, tmp_path: Path, hub_settings: Any, fault: str
 ):
     shop.waiting_for_payment("o-1")
@@ -219,7 +215,7 @@ def test_workflows_are_listed_by_their_type_although_a_definition_is_at_fault(
     assert found["aggregate_id"] == "o-1"
 
 
-def test_a_stuck_workflow_tells_what_it_waits_for_and_which_delivery_stands_in_its_way(hub_wide: Program):
+def test_a_stuck_run_shows_its_blockers(hub_wide: Program):
     shop.completed("o-0")
     shop.waiting_for_payment("o-1")
     shop.waiting_for_payment("o-2")
@@ -240,7 +236,7 @@ def test_a_stuck_workflow_tells_what_it_waits_for_and_which_delivery_stands_in_i
     assert (delivery["id"], delivery["error_code"], delivery["attempt_count"]) == (stuck.pk, "http_503", 5)
 
 
-def test_stuck_ones_come_page_by_page_whatever_their_state(hub_wide: Program):
+def test_stuck_runs_are_paged(hub_wide: Program):
     for number in range(3):
         shop.waiting_for_payment(f"o-{number}")
     shop.declined("o-3")
@@ -257,7 +253,7 @@ def test_stuck_ones_come_page_by_page_whatever_their_state(hub_wide: Program):
     assert len(found) == 4
 
 
-def test_the_timeline_tells_each_fact_with_its_event_and_its_deliveries(hub_wide: Program):
+def test_the_timeline_has_facts_events_and_deliveries(hub_wide: Program):
     saga = shop.declined("o-1")
     dead = shop.delivery("o-1", "payment.failed", "DeadLettered", "timeout")
 
@@ -276,7 +272,7 @@ def test_the_timeline_tells_each_fact_with_its_event_and_its_deliveries(hub_wide
     assert [(each["id"], each["error_code"]) for each in failure["deliveries"]] == [(dead.pk, "timeout")]
 
 
-def test_a_long_timeline_is_read_to_its_end_page_by_page(hub_wide: Program):
+def test_a_long_timeline_is_paged(hub_wide: Program):
     saga = shop.declined("o-1")
     whole = hub_wide.get(f"/sagas/{saga.saga_id}/timeline").json()
     assert (len(whole["items"]), whole["next"]) == (Fact.objects.filter(instance=saga).count(), None)
@@ -293,7 +289,7 @@ def test_a_long_timeline_is_read_to_its_end_page_by_page(hub_wide: Program):
         assert items == whole["items"]
 
 
-def test_a_cursor_of_another_workflows_timeline_is_refused(hub_wide: Program):
+def test_a_cursor_of_another_timeline_is_refused(hub_wide: Program):
     saga, other = shop.declined("o-1"), shop.declined("o-2")
     cursor = hub_wide.get(f"/sagas/{saga.saga_id}/timeline", limit=1).json()["next"]
 
@@ -303,7 +299,7 @@ def test_a_cursor_of_another_workflows_timeline_is_refused(hub_wide: Program):
         assert answer.json()["errors"][0]["field"] == name
 
 
-def test_the_diagram_is_a_drawing_that_says_how_far_each_step_is(hub_wide: Program):
+def test_the_diagram_shows_the_state_of_each_step(hub_wide: Program):
     saga = shop.declined("o-1")
 
     answer = hub_wide._client.get(
@@ -323,7 +319,7 @@ def verb(program: Program, saga: Instance, name: str, key: str, **body: Any) -> 
     return program.post(f"/sagas/{saga.saga_id}/{name}", {"idempotency_key": key, **body})
 
 
-def test_a_saga_can_be_told_from_its_start_to_its_end_without_an_event(hub_wide: Program):
+def test_a_run_can_be_reported_from_start_to_end(hub_wide: Program):
     tracked()
     started = hub_wide.post(
         "/sagas",
@@ -348,7 +344,7 @@ def test_a_saga_can_be_told_from_its_start_to_its_end_without_an_event(hub_wide:
     assert {each["actor"] for each in facts if each["origin"] == "verb"} == {"API key everything"}
 
 
-def test_what_is_told_twice_is_one_fact_and_another_thing_under_its_key_is_a_conflict(hub_wide: Program):
+def test_a_repetition_is_one_fact_and_other_content_is_a_conflict(hub_wide: Program):
     saga = shop.waiting_for_payment("o-1")
 
     first = verb(hub_wide, saga, "step", "k-1", step="payment")
@@ -365,7 +361,7 @@ def test_what_is_told_twice_is_one_fact_and_another_thing_under_its_key_is_a_con
     ("name", "body"),
     [("step", {"step": "payment"}), ("close", {"reason": "r"}), ("retry", {"step": "payment", "reason": "r"})],
 )
-def test_a_header_that_is_not_ascii_is_told_the_field_that_takes_it(hub_wide: Program, name: str, body: dict[str, str]):
+def test_a_non_ascii_header_is_refused_with_the_field_to_use(hub_wide: Program, name: str, body: dict[str, str]):
     saga = shop.waiting_for_payment("o-1")
 
     refused = hub_wide.post(f"/sagas/{saga.saga_id}/{name}", body, Idempotency_Key="schlüssel")
@@ -377,32 +373,32 @@ def test_a_header_that_is_not_ascii_is_told_the_field_that_takes_it(hub_wide: Pr
     assert verb(hub_wide, saga, "step", "schlüssel", step="payment").status_code == 201
 
 
-def test_what_is_told_without_end_under_new_keys_is_refused_and_under_the_old_ones_is_not(hub_wide: Program):
+def test_repeats_under_new_keys_are_limited(hub_wide: Program):
     saga = shop.waiting_for_payment("o-1")
-    for number in range(MOST_REPEATS):
+    for number in range(MAX_REPEATS):
         assert verb(hub_wide, saga, "step", f"k-{number}", step="payment").status_code == 201
 
     answer = verb(hub_wide, saga, "step", "one more", step="payment")
 
     assert answer.status_code == 409
-    why = "is new, and 'done' of step payment was told under 20 others; tell it under one of these"
+    why = "is new, and 'done' of step payment was reported under 20 other keys; use one of these"
     assert answer.json()["detail"] == f"idempotency_key {why}."
     assert answer.json()["errors"] == [{"field": "idempotency_key", "message": why}]
-    assert Fact.objects.filter(instance=saga, origin="verb").count() == MOST_REPEATS
+    assert Fact.objects.filter(instance=saga, origin="verb").count() == MAX_REPEATS
     assert verb(hub_wide, saga, "step", "k-7", step="payment").status_code == 200
     assert verb(hub_wide, saga, "step", "k-7", step="shipping").status_code == 409
     assert verb(hub_wide, saga, "step", "another step", step="shipping").status_code == 201
     assert verb(hub_wide, saga, "fail", "another thing", step="payment").status_code == 201
 
 
-def test_a_start_that_is_told_without_end_is_refused(hub_wide: Program):
+def test_repeated_starts_under_new_keys_are_limited(hub_wide: Program):
     tracked()
     start = {"saga_type": "order_submission", "correlation_id": "o-1"}
 
-    answers = [hub_wide.post("/sagas", {**start, "idempotency_key": f"k-{n}"}) for n in range(MOST_REPEATS + 1)]
+    answers = [hub_wide.post("/sagas", {**start, "idempotency_key": f"k-{n}"}) for n in range(MAX_REPEATS + 1)]
 
-    assert [answer.status_code for answer in answers] == [201] * MOST_REPEATS + [409]
-    assert "'started' of the saga was told under 20 others" in answers[-1].json()["detail"]
+    assert [answer.status_code for answer in answers] == [201] * MAX_REPEATS + [409]
+    assert "'started' of the run was reported under 20 other keys" in answers[-1].json()["detail"]
     assert Instance.objects.count() == 1
 
 
@@ -452,7 +448,7 @@ def test_another_delivery_under_the_same_key_is_a_conflict(hub_wide: Program):
     assert Saga.objects.filter(generation=1).count() == 1
 
 
-def test_the_idempotency_key_may_be_a_header_and_must_be_there(hub_wide: Program):
+def test_the_idempotency_key_is_required_and_may_be_a_header(hub_wide: Program):
     saga = shop.waiting_for_payment("o-1")
     path = f"/sagas/{saga.saga_id}/complete"
 
@@ -462,13 +458,13 @@ def test_the_idempotency_key_may_be_a_header_and_must_be_there(hub_wide: Program
     missing = hub_wide.post(path)
     assert missing.status_code == 422
     assert missing.json()["errors"] == [
-        {"field": "idempotency_key", "message": "is missing; give one, here or in the header Idempotency-Key"}
+        {"field": "idempotency_key", "message": "is missing; give it here or in the header Idempotency-Key"}
     ]
     catch_up()
     assert instance("o-1").status == "COMPLETED"
 
 
-def test_a_failure_that_is_told_is_compensated_as_any_other(hub_wide: Program):
+def test_a_reported_failure_is_compensated(hub_wide: Program):
     saga = shop.waiting_for_payment("o-1")
 
     assert verb(hub_wide, saga, "fail", "f", step="payment", error="the bank is closed").status_code == 201
@@ -485,21 +481,21 @@ def test_a_failure_that_is_told_is_compensated_as_any_other(hub_wide: Program):
 @pytest.mark.parametrize(
     ("name", "body"), [("compensated", {}), ("mark-compensated", {"reason": "by hand"})], ids=["service", "operator"]
 )
-def test_what_goes_well_cannot_be_said_to_be_compensated_as_a_whole(hub_wide: Program, name: str, body: dict[str, Any]):
+def test_a_run_that_has_not_failed_cannot_be_compensated(hub_wide: Program, name: str, body: dict[str, Any]):
     for saga, status in ((shop.waiting_for_payment("o-1"), "IN_PROGRESS"), (shop.completed("o-2"), "COMPLETED")):
         before = Fact.objects.count()
 
         refused = verb(hub_wide, saga, name, "all", **body)
 
         assert refused.status_code == 409
-        assert f"the workflow is {status}, and only one that is COMPENSATING" in refused.json()["detail"]
-        assert "tell first that it has failed" in refused.json()["detail"]
+        assert f"the run is {status}, and only a run that is COMPENSATING" in refused.json()["detail"]
+        assert "report the failure first" in refused.json()["detail"]
         assert [error["field"] for error in refused.json()["errors"]] == ["step"]
         assert Fact.objects.count() == before
     saga = instance("o-1")
     assert not Entry.objects.filter(action="workflow.mark_compensated").exists()
 
-    # What was told a moment ago counts, though no tracker has seen it yet.
+    # A fact counts before a tracker has folded it.
     verb(hub_wide, saga, "fail", "f", step="payment")
     answers = [verb(hub_wide, saga, name, "all", **body).status_code for _ in range(2)]
 
@@ -508,12 +504,12 @@ def test_what_goes_well_cannot_be_said_to_be_compensated_as_a_whole(hub_wide: Pr
     assert instance("o-1").status == "COMPENSATED"
 
 
-def test_an_operator_cannot_undo_a_step_of_what_goes_well_but_a_service_may_be_the_first_to_know(hub_wide: Program):
+def test_a_service_but_not_an_operator_may_report_a_step_as_undone_before_the_failure(hub_wide: Program):
     for saga in (shop.waiting_for_payment("o-1"), shop.completed("o-2")):
         before = Fact.objects.count()
         refused = verb(hub_wide, saga, "mark-compensated", "m", step="inventory", reason="by hand")
         assert refused.status_code == 409
-        assert "and only one that is COMPENSATING" in refused.json()["detail"]
+        assert "and only a run that is COMPENSATING" in refused.json()["detail"]
         assert Fact.objects.count() == before
     assert verb(hub_wide, instance("o-1"), "compensated", "s", step="inventory").status_code == 201
 
@@ -523,16 +519,16 @@ def test_an_operator_cannot_undo_a_step_of_what_goes_well_but_a_service_may_be_t
     assert (instance("o-1").status, instance("o-1").current_step) == ("IN_PROGRESS", "inventory")
 
 
-def test_a_step_that_is_never_undone_cannot_be_said_to_be(hub_wide: Program):
+def test_a_step_without_compensation_cannot_be_marked(hub_wide: Program):
     saga = shop.declined("o-1")
     for name, body in (("mark-compensated", {"reason": "by hand"}), ("compensated", {}), ("compensation-failed", {})):
         refused = verb(hub_wide, saga, name, f"k-{name}", step="confirmation", **body)
         assert refused.status_code == 422
         assert [error["field"] for error in refused.json()["errors"]] == ["step"]
-        assert "'confirmation' is not one that is undone" in refused.json()["detail"]
+        assert "'confirmation' cannot be undone" in refused.json()["detail"]
 
 
-def test_a_compensation_that_is_told_to_have_failed_waits_for_an_operator_who_may_mark_it(hub_wide: Program):
+def test_a_reported_failure_of_compensation_needs_an_operator(hub_wide: Program):
     saga = shop.declined("o-1")
     verb(hub_wide, saga, "compensation-failed", "x", step="inventory", error="the shelf is gone")
     catch_up()
@@ -549,7 +545,7 @@ def test_a_compensation_that_is_told_to_have_failed_waits_for_an_operator_who_ma
     assert (fact.actor, fact.reason, fact.origin) == ("API key everything", "put back by hand", "operator")
 
 
-def test_an_operator_closes_a_workflow(hub_wide: Program):
+def test_an_operator_closes_a_run(hub_wide: Program):
     saga = shop.waiting_for_payment("o-1")
 
     assert verb(hub_wide, saga, "close", "k", reason="the customer called").status_code == 201
@@ -568,14 +564,14 @@ def test_an_operator_closes_a_workflow(hub_wide: Program):
     ],
     ids=["completed", "compensated"],
 )
-def test_a_workflow_that_has_ended_and_waits_for_nobody_cannot_be_closed(hub_wide: Program, events: list[str]):
+def test_an_ended_run_cannot_be_closed(hub_wide: Program, events: list[str]):
     saga = shop.order("o-1", *events)
     before = list(Fact.objects.values_list("pk", flat=True))
 
     answer = verb(hub_wide, saga, "close", "k", reason="to be sure")
 
     assert answer.status_code == 409
-    said = "the workflow has ended and waits for nobody, so there is nothing to close"
+    said = "the run has ended and needs no operator, so there is nothing to close"
     assert answer.json()["detail"] == f"Nothing was recorded: {said}."
     catch_up()
     assert list(Fact.objects.values_list("pk", flat=True)) == before
@@ -597,7 +593,7 @@ TOLD_WRONGLY: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-def test_what_is_told_wrongly_is_named_and_nothing_is_stored(hub_wide: Program):
+def test_an_invalid_report_names_the_field_and_stores_nothing(hub_wide: Program):
     saga = shop.waiting_for_payment("o-1")
     before = Fact.objects.count()
 
@@ -608,7 +604,7 @@ def test_what_is_told_wrongly_is_named_and_nothing_is_stored(hub_wide: Program):
     assert Fact.objects.count() == before
 
 
-def test_a_workflow_that_does_not_exist_cannot_be_started(hub_wide: Program):
+def test_an_unknown_workflow_cannot_be_started(hub_wide: Program):
     answer = hub_wide.post("/sagas", {"saga_type": "nonsense", "correlation_id": "x", "idempotency_key": "k"})
 
     assert answer.status_code == 422
@@ -618,7 +614,7 @@ def test_a_workflow_that_does_not_exist_cannot_be_started(hub_wide: Program):
     assert not Instance.objects.exists()
 
 
-def test_what_died_on_its_way_to_a_step_is_delivered_again_and_asking_again_makes_no_second(hub_wide: Program):
+def test_retry_redelivers_dead_letters_once(hub_wide: Program):
     saga = shop.waiting_for_payment("o-1")
     dead = shop.delivery("o-1", "inventory.reserved", "DeadLettered", "http_503")
     buried(dead)
@@ -636,10 +632,10 @@ def test_what_died_on_its_way_to_a_step_is_delivered_again_and_asking_again_make
     assert instance("o-1").status == "IN_PROGRESS"
     third = verb(hub_wide, saga, "retry", "k-2", step="payment", reason="once more")
     assert third.status_code == 409
-    assert "has died" in third.json()["detail"]
+    assert "waits for no dead letter" in third.json()["detail"]
 
 
-def test_an_event_that_arrived_is_delivered_again_if_it_is_named(hub_wide: Program):
+def test_retry_repeats_a_completed_delivery_if_given(hub_wide: Program):
     saga = shop.waiting_for_payment("o-1")
     arrived = shop.delivery("o-1", "inventory.reserved", "Completed", attempts=1)
 
@@ -653,11 +649,11 @@ def test_an_event_that_arrived_is_delivered_again_if_it_is_named(hub_wide: Progr
     assert stale.status_code == 422, "there is a later one"
     under_way = verb(hub_wide, saga, "retry", "k-4", step="payment", reason="they lost it", delivery=new.pk)
     assert under_way.status_code == 409
-    assert "still under way" in under_way.json()["detail"]
+    assert "it has not ended yet" in under_way.json()["detail"]
     assert Saga.objects.count() == 2
 
 
-def test_a_key_of_a_producer_tells_but_does_not_look_nor_operate(program: Callable[..., Program], hub_wide: Program):
+def test_a_key_of_a_source_may_report_but_not_read_or_operate(program: Callable[..., Program], hub_wide: Program):
     saga = shop.waiting_for_payment("o-1")
     service = program("payment key", "read", "sagas:write", source="payment")
 
@@ -668,7 +664,7 @@ def test_a_key_of_a_producer_tells_but_does_not_look_nor_operate(program: Callab
     assert verb(service, saga, "close", "k2", reason="r").status_code == 403
 
 
-def test_a_key_of_a_producer_reads_of_no_workflow_by_any_way(program: Callable[..., Program]):
+def test_a_key_of_a_source_cannot_read_runs(program: Callable[..., Program]):
     saga = shop.waiting_for_payment("o-1")
     service = program("payment key", "read", "sagas:write", source="payment")
     paths = [
@@ -695,7 +691,7 @@ def test_a_late_success_shows_as_an_anomaly(hub_wide: Program):
     assert shown["steps"]["payment"] == "compensating", "it is asked to be undone all the same"
 
 
-def test_what_operators_do_is_in_the_trail_once(hub_wide: Program):
+def test_operators_actions_are_in_the_audit_log_once(hub_wide: Program):
     saga = shop.declined("o-1")
     for _ in range(2):
         verb(hub_wide, saga, "mark-compensated", "m", step="inventory", reason="put back by hand")
@@ -713,7 +709,7 @@ def test_what_operators_do_is_in_the_trail_once(hub_wide: Program):
     ]
 
 
-def test_the_audit_accepts_what_an_operator_had_delivered_again(hub_wide: Program):
+def test_the_integrity_check_accepts_redeliveries(hub_wide: Program):
     saga = shop.waiting_for_payment("o-1")
     arrived = shop.delivery("o-1", "inventory.reserved", "Completed", attempts=1)
     verb(hub_wide, saga, "retry", "k", step="payment", reason="they lost it", delivery=arrived.pk)

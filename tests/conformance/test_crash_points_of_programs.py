@@ -88,13 +88,13 @@ def test_the_types_of_the_definitions_are_listened_to_besides_those_of_others_wh
     for point, work in cut_short(to_listen):
         work()
         tracked = set(TrackedType.objects.values_list("event_type", flat=True))
-        assert tracked == {"nobody.listens", *registry().readings}, point
+        assert tracked == {"nobody.listens", *registry().listeners}, point
 
 
 def test_what_is_untracked_is_what_nobody_needs_wherever_it_was_cut_short():
     for point, work in cut_short(to_untrack):
         work()
-        assert set(TrackedType.objects.values_list("event_type", flat=True)) == set(registry().readings), point
+        assert set(TrackedType.objects.values_list("event_type", flat=True)) == set(registry().listeners), point
 
 
 def test_no_type_counts_as_caught_up_before_its_early_events_are_in_the_inbox():

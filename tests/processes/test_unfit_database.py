@@ -92,7 +92,7 @@ def test_a_definition_that_was_changed_after_it_was_used_is_named_and_the_databa
     refused = processes.start("run_workflows", WEBHOOKHUB_WORKFLOW_DEFINITIONS=str(tmp_path))
 
     assert refused.wait() == UNFIT
-    assert "A definition is at fault: workflow definition mine version 1 (mine.toml): version has" in refused.errors
+    assert "A definition is not valid: workflow definition mine version 1 (mine.toml): version has" in refused.errors
     assert "The database is not fit" not in refused.errors
     assert "Traceback" not in refused.errors
     assert not Process.objects.filter(kind="workflows").exists(), "a process that did not start is not listed"

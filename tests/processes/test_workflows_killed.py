@@ -1,4 +1,4 @@
-"""run_workflows killed (-9) again and again, two of them side by side: every saga ends as its events say, once."""
+"""Two run_workflows processes, killed (-9) repeatedly: every run ends once, with the right outcome."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.workflows.support import instance, published, tell, told_before, trac
 from workflows.models import Instance, WorkflowInbox
 from workflows.registry import registry
 from workflows.replay import replay
-from workflows.words import COMPENSATED, DONE, FAILURE, UNDONE
+from workflows.state import COMPENSATED, DONE, FAILURE, UNDONE
 
 from .support import Processes, Running, until
 
@@ -30,12 +30,12 @@ COMPLETE = happy(ORDER)
 COMPENSATE = [("order", DONE), ("inventory", DONE), ("payment", FAILURE), ("inventory", UNDONE), ("order", UNDONE)]
 
 
-# Of each three sagas, one completes, one is compensated and one has timed out.
+# Of three runs, one completes, one is compensated and one times out.
 OVERDUE = [f"{round}-{number}" for round in range(KILLS) for number in range(SAGAS) if number % 3 == 2]
 
 
 def begin(round: int) -> None:
-    """Those that end by themselves; their events come in any order."""
+    """Runs that end without a time-out; their events arrive in random order."""
     numbers = [number for number in range(SAGAS) if number % 3 != 2]
     told = [(said, f"{round}-{number}") for number in numbers for said in (COMPLETE, COMPENSATE)[number % 3]]
     random.shuffle(told)
@@ -56,9 +56,9 @@ def some_work_of(victim: Running) -> Callable[[], bool]:
     return lambda: victim.lines >= lines or not WorkflowInbox.objects.exists()
 
 
-def test_trackers_killed_again_and_again_neither_lose_nor_repeat(processes: Processes):
+def test_killed_trackers_neither_lose_nor_repeat(processes: Processes):
     tracked()
-    # Before all others, as old events are: an event is never older than one that came in before it.
+    # First, because old events are: an event is never older than an earlier one.
     for done in COMPLETE[:2]:
         for key in OVERDUE:
             told_before(ORDER, done, key, timedelta(minutes=11))

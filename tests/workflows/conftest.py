@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.workflows.trips import Write, definition, restart
-from workflows import create
 from workflows.registry import load
 
 
 @pytest.fixture
-def folder(tmp_path: Path, hub_settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No other process is about to begin anything, so a new version need not wait before it takes over."""
-    monkeypatch.setattr(create, "SETTLING", timedelta(0))
+def folder(tmp_path: Path, hub_settings: Any) -> Path:
     hub_settings(workflow_definitions=(tmp_path,))
     load.cache_clear()
     return tmp_path
@@ -24,10 +20,10 @@ def folder(tmp_path: Path, hub_settings: Any, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def write(folder: Path) -> Write:
-    """A version goes into the folder, and the processes are started anew."""
+    """Writes a version into the folder and restarts the processes."""
 
-    def into(version: int, correlation: str = "correlation_id", **changes: str) -> None:
-        (folder / f"trip_{version}.toml").write_text(definition(version, correlation, **changes))
+    def into(version: int, **changes: str) -> None:
+        (folder / f"trip_{version}.toml").write_text(definition(version, **changes))
         restart()
 
     return into

@@ -1,4 +1,4 @@
-"""Lives of a saga, made from its definition: what services would say, in the order in which they would say it."""
+"""Scenarios generated from a definition: what services would publish, in order."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 from workflows.definition import Definition, Step
 from workflows.registry import SHIPPED, load
-from workflows.state import Fact
-from workflows.words import DONE, EVENT, FAILURE, UNDO_FAILED, UNDONE
+from workflows.state import DONE, EVENT, FAILURE, UNDO_FAILED, UNDONE, Fact
 
 DEFINITIONS = load((SHIPPED,)).all()
 BEGIN = datetime(2026, 1, 31, tzinfo=UTC)
 MOMENT = timedelta(milliseconds=200)
 
-# What is said: a step and a role.
+# A step and a role.
 Said = tuple[str, str]
 
 
@@ -41,7 +40,7 @@ def at(number: float) -> datetime:
 
 
 def facts(said: list[Said], first: int = 0) -> list[Fact]:
-    """A moment apart."""
+    """MOMENT apart."""
     return [fact(each, at(number)) for number, each in enumerate(said, first)]
 
 
@@ -55,12 +54,12 @@ def happy(definition: Definition) -> list[Said]:
 
 
 def before(definition: Definition, step: Step) -> list[Said]:
-    """All that must have been done before the step can begin."""
+    """Everything that must be done before the step."""
     return [(key, DONE) for key in ordered(definition) if key in definition.ancestors[step.key]]
 
 
 def undone(definition: Definition, said: list[Said]) -> list[Said]:
-    """The compensations of what was done, in reverse order."""
+    """The compensations of done steps, in reverse order."""
     done = {step for step, role in said if role == DONE}
     return [(step.key, UNDONE) for step in reversed(definition.in_order) if step.key in done and step.can_be_undone]
 
@@ -70,6 +69,6 @@ def ordered(definition: Definition) -> list[str]:
 
 
 def event_type(definition: Definition, said: Said) -> str:
-    """An event that says it."""
+    """An event type that reports this."""
     step, role = said
     return definition.by_key[step].types()[role][0]

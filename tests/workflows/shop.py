@@ -1,4 +1,4 @@
-"""Orders of a shop, told as its services would tell them, and the deliveries of what they say."""
+"""Order runs for tests, and deliveries of their events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DONE = ["order.submitted", "inventory.reserved", "payment.processed", "shipping.
 
 
 def order(key: str, *event_types: str, **payload: Any) -> Instance:
-    """The saga of an order of which these were published."""
+    """The run of an order after these events."""
     tracked()
     for event_type in event_types:
         publish(event_type, {"order_id": key, **payload}, source="shop", correlation_id=key)
@@ -32,12 +32,12 @@ def waiting_for_payment(key: str) -> Instance:
 
 
 def declined(key: str) -> Instance:
-    """Failed at the payment, and being undone."""
+    """Failed at the payment and compensating."""
     return order(key, *DONE[:2], "payment.failed", reason="the card was declined")
 
 
 def failed(key: str) -> Instance:
-    """What was reserved could not be released: it waits for an operator."""
+    """The compensation failed: the run needs an operator."""
     return order(key, *DONE[:2], "payment.failed", "order.failed", "inventory.release_failed", reason="no way back")
 
 

@@ -1,4 +1,4 @@
-"""Sagas driven through the database, step by step."""
+"""Helpers that drive runs through the database."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from webhookhub.db import clock
 from workflows.definition import Definition
 from workflows.listening import listen
 from workflows.models import Fact, Instance, WorkflowInbox, WorkflowTouched
+from workflows.state import EMISSIONS
 from workflows.timeouts import Monitor
 from workflows.tracker import Tracker
 from workflows.versions import in_force
-from workflows.words import EMISSIONS
 
 
 def tracked() -> Tracker:
-    """As a process does that starts."""
+    """As at the start of a process."""
     listen(in_force())
     return Tracker(in_force())
 
 
 def tell(definition: Definition, said: Said, key: str, **payload: Any) -> Published:
-    """What a service would publish."""
+    """Publish what a service would publish."""
     return publish(event_type(definition, said), payload or {"order_id": key}, correlation_id=key)
 
 
 def told_before(definition: Definition, said: Said, key: str, ago: timedelta) -> int:
-    """What a service published some time ago; returns the event's number."""
+    """Insert an older event; returns its id."""
     event = EventFactory(event_type=event_type(definition, said), correlation_id=key, created_at=clock.now() - ago)
     return int(event.pk)  # type: ignore[attr-defined]
 
 
 def catch_up(batch_size: int = 500) -> None:
-    """Until nothing is left to be looked at."""
+    """Track until there is no more work."""
     tracker = Tracker(in_force())
     while tracker.track(batch_size) or tracker.touch(batch_size):
         pass
@@ -55,7 +55,7 @@ def instance(key: str, name: str = "order_submission") -> Instance:
 
 
 def published(key: str) -> list[tuple[str, str | None]]:
-    """(type, step) of what the hub has published about a saga, in order."""
+    """(type, step) of the hub's events about a run, in order."""
     events = Event.objects.filter(source="hub", correlation_id=key, event_type__in=EMISSIONS).order_by("id")
     return [(event.event_type, json.loads(event.payload).get("step")) for event in events]
 

@@ -1,4 +1,4 @@
-"""Workflows in the console: found by what people know, shown with what stands in their way, put right by hand."""
+"""Runs in the console: list, search, page, operators' actions, definitions."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from sagas.models import Saga
 from tests.support import rows
 from tests.workflows import shop
 from tests.workflows.support import catch_up, instance, tracked
-from workflows import lists
-from workflows.checks import used_definitions_are_as_they_were
+from workflows import views
+from workflows.checks import used_definitions_are_unchanged
 from workflows.models import Fact, Instance
 from workflows.registry import SHIPPED, load
 
@@ -65,7 +65,7 @@ def send(client: Client, saga: Instance, action: str, **given: Any) -> Any:
     return client.post(act(saga, action), {"token": "0" * 32, "reason": "because", **given})
 
 
-# A query of the list → the workflows that it shows.
+# Query of the list → the runs that it shows.
 NARROWED = {
     "": ["c-5", "o-4", "o-3", "o-2", "o-1"],
     "?saga_type=order_submission": ["o-4", "o-3", "o-2", "o-1"],
@@ -87,7 +87,7 @@ NARROWED = {
 }
 
 
-def test_the_list_is_narrowed_by_what_is_chosen(watcher: Client):
+def test_list_filters(watcher: Client):
     shop.completed("o-1")
     shop.waiting_for_payment("o-2")
     shop.declined("o-3")
@@ -98,7 +98,7 @@ def test_the_list_is_narrowed_by_what_is_chosen(watcher: Client):
     assert {query: listed(watcher, query) for query in NARROWED} == NARROWED
 
 
-def test_a_workflow_is_found_by_its_saga_id_within_what_is_chosen(watcher: Client):
+def test_search_by_id_respects_the_filters(watcher: Client):
     saga = shop.completed("o-1")
 
     assert listed(watcher, f"?q={saga.saga_id}") == ["o-1"]
@@ -106,10 +106,10 @@ def test_a_workflow_is_found_by_its_saga_id_within_what_is_chosen(watcher: Clien
     assert listed(watcher, f"?q={saga.saga_id}&status=COMPLETED") == ["o-1"]
 
 
-def test_what_is_chosen_of_an_aggregate_is_found_behind_many_others_of_it(
+def test_search_finds_a_filtered_run_behind_many_others_of_its_aggregate(
     watcher: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(lists, "PAGE", 2)
+    monkeypatch.setattr(views, "PAGE", 2)
     for number in range(4):
         shop.order(f"o-{number}", "order.submitted")
     Instance.objects.update(aggregate_id="c-1")
@@ -119,13 +119,13 @@ def test_what_is_chosen_of_an_aggregate_is_found_behind_many_others_of_it(
     shown = text_of(watcher, rows.listing(NAME, "?q=c-1&status=FAILED"))
 
     assert (shown.count("<td>c-1</td>"), oldest in shown) == (1, True)
-    monkeypatch.setattr(lists, "WINDOW", 3)
+    monkeypatch.setattr(views, "WINDOW", 3)
     shown = text_of(watcher, rows.listing(NAME, "?q=c-1&status=FAILED"))
-    assert "None of the newest that were looked at; there may be older ones." in shown
+    assert "None of the newest runs match; older ones may." in shown
 
 
-def test_the_list_goes_on_where_the_page_before_ended(watcher: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lists, "PAGE", 2)
+def test_list_pages_continue_where_the_previous_ended(watcher: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(views, "PAGE", 2)
     for number in range(5):
         shop.order(f"o-{number}", "order.submitted")
 
@@ -142,8 +142,8 @@ def test_the_list_goes_on_where_the_page_before_ended(watcher: Client, monkeypat
         assert found == ["o-4", "o-3", "o-2", "o-1", "o-0"]
 
 
-def test_a_page_that_has_looked_at_enough_says_so_and_leads_on(watcher: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lists, "WINDOW", 2)
+def test_a_page_that_stops_at_its_read_limit_says_so_and_links_on(watcher: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(views, "WINDOW", 2)
     for number in range(3):
         shop.order(f"o-{number}", "order.submitted")
     shop.order("o-3", "order.submitted")
@@ -158,11 +158,11 @@ def test_a_page_that_has_looked_at_enough_says_so_and_leads_on(watcher: Client, 
 
 
 @pytest.mark.parametrize("query", ["?status=nonsense", "?colour=red", "?before=x"])
-def test_a_filter_that_makes_no_sense_is_a_bad_request(watcher: Client, query: str):
+def test_an_invalid_filter_is_a_bad_request(watcher: Client, query: str):
     assert watcher.get(rows.listing(NAME, query)).status_code == 400
 
 
-# A query with a step that the chosen workflow does not have → the workflows that the list shows.
+# Query with a step of another workflow → the runs that the list shows.
 STEP_OF_ANOTHER = {
     "?saga_type=customer_registration&step=payment": ["c-2"],
     "?saga_type=&step=payment": ["c-2", "o-1"],
@@ -170,7 +170,7 @@ STEP_OF_ANOTHER = {
 }
 
 
-def test_the_step_of_the_workflow_that_was_chosen_before_is_forgotten_with_it(watcher: Client):
+def test_changing_the_workflow_filter_drops_the_step_filter(watcher: Client):
     shop.waiting_for_payment("o-1")
     publish("customer.registered", {"customer_id": "c-2"}, correlation_id="c-2")
     catch_up()
@@ -181,11 +181,11 @@ def test_the_step_of_the_workflow_that_was_chosen_before_is_forgotten_with_it(wa
         assert not re.search(r'<option value="payment"[^>]*selected', shown)
 
 
-def test_an_empty_list_says_how_a_workflow_begins(watcher: Client):
-    assert "One begins when an event arrives" in text_of(watcher, rows.listing(NAME))
+def test_an_empty_list_explains_how_a_run_starts(watcher: Client):
+    assert "A run starts when an event arrives" in text_of(watcher, rows.listing(NAME))
 
 
-def test_a_page_shows_the_diagram_the_timeline_and_what_stands_in_the_way(watcher: Client):
+def test_a_run_page_shows_diagram_timeline_and_blockers(watcher: Client):
     saga = shop.waiting_for_payment("o-1")
     delivery = shop.delivery("o-1", "inventory.reserved", "PendingRetry", "http_503")
 
@@ -200,7 +200,7 @@ def test_a_page_shows_the_diagram_the_timeline_and_what_stands_in_the_way(watche
     assert "deliver again" not in shown
 
 
-def test_who_may_not_see_events_or_deliveries_gets_no_links_to_them(staff: Callable[..., Client]):
+def test_links_to_events_and_deliveries_need_their_permissions(staff: Callable[..., Client]):
     saga = shop.waiting_for_payment("o-1")
     shop.delivery("o-1", "inventory.reserved", "PendingRetry", "http_503")
 
@@ -211,7 +211,7 @@ def test_who_may_not_see_events_or_deliveries_gets_no_links_to_them(staff: Calla
     assert "/admin/sagas/saga/" not in shown
 
 
-def test_every_state_can_be_shown(watcher: Client):
+def test_runs_of_every_status_can_be_shown(watcher: Client):
     sagas = [shop.completed("o-1"), shop.declined("o-2"), shop.failed("o-3")]
     listing = text_of(watcher, rows.listing(NAME))
 
@@ -234,7 +234,7 @@ def test_hostile_content_stays_text(operator: Client):
     assert escape("<script>alert(1)</script>") in text_of(operator, page(saga))
 
 
-def test_nobody_adds_changes_or_deletes_a_workflow(superuser: Client):
+def test_runs_cannot_be_added_changed_or_deleted(superuser: Client):
     saga = shop.declined("o-1")
     before = list(Instance.objects.values())
 
@@ -247,7 +247,7 @@ def test_nobody_adds_changes_or_deletes_a_workflow(superuser: Client):
     assert list(Instance.objects.values()) == before
 
 
-def test_without_the_permission_to_see_them_there_are_no_workflows(staff: Callable[..., Client], client: Client):
+def test_pages_need_the_view_permission(staff: Callable[..., Client], client: Client):
     saga = shop.declined("o-1")
     anna = staff("anna", "view_event", *ACTIONS.values())
     addresses = [
@@ -278,7 +278,7 @@ def test_each_action_has_a_permission_of_its_own(staff: Callable[..., Client], a
     assert Fact.objects.count() == before
 
 
-def test_an_operator_has_what_died_delivered_again(operator: Client):
+def test_retry_redelivers_dead_letters(operator: Client):
     from tests.api.test_sagas import buried
 
     saga = shop.waiting_for_payment("o-1")
@@ -293,11 +293,11 @@ def test_an_operator_has_what_died_delivered_again(operator: Client):
     fact = Fact.objects.get(role="retried")
     assert (fact.actor, fact.reason, fact.step) == ("operator", "because", "payment")
     shown = text_of(operator, page(saga))
-    assert f"On its way again: delivery {new.pk}." in shown
+    assert f"Delivering again: delivery {new.pk}." in shown
     assert "Reason: because" in shown
 
 
-def test_an_operator_has_one_delivery_repeated_that_had_arrived(operator: Client):
+def test_retry_repeats_one_completed_delivery(operator: Client):
     saga = shop.waiting_for_payment("o-1")
     arrived = shop.delivery("o-1", "inventory.reserved", "Completed", attempts=1)
     address = f"{act(saga, 'retry')}?delivery={arrived.pk}"
@@ -309,7 +309,7 @@ def test_an_operator_has_one_delivery_repeated_that_had_arrived(operator: Client
     assert Saga.objects.filter(generation=1, event=arrived.event_id).count() == 1
 
 
-def test_an_operator_marks_steps_as_compensated_and_closes_the_rest(operator: Client):
+def test_mark_as_compensated_and_close(operator: Client):
     saga = shop.failed("o-1")
     assert saga.needs_operator
 
@@ -324,8 +324,8 @@ def test_an_operator_marks_steps_as_compensated_and_closes_the_rest(operator: Cl
     assert "closed" in text_of(operator, page(other))
 
 
-def test_a_step_that_was_undone_meanwhile_is_not_taken_for_the_whole(operator: Client):
-    """Somebody opened the page when a step waited; before they sent it, that step was undone."""
+def test_a_step_that_was_undone_meanwhile_is_an_error(operator: Client):
+    """The step was undone after the page was opened."""
     saga = shop.failed("o-1")
     send(operator, saga, "mark", step="inventory", token="1" * 32)
     catch_up()
@@ -333,11 +333,11 @@ def test_a_step_that_was_undone_meanwhile_is_not_taken_for_the_whole(operator: C
 
     answer = send(operator, saga, "mark", step="inventory", token="2" * 32)
 
-    assert "inventory cannot be chosen, or no longer." in answer.content.decode()
+    assert "inventory cannot be chosen any more." in answer.content.decode()
     assert Fact.objects.count() == before
 
 
-def test_marking_is_not_offered_before_anything_has_failed(operator: Client):
+def test_mark_as_compensated_is_not_offered_before_a_failure(operator: Client):
     saga = shop.order("o-1", "order.submitted", "inventory.reserved", "inventory.release_failed")
     assert saga.status == "IN_PROGRESS"
 
@@ -346,7 +346,7 @@ def test_marking_is_not_offered_before_anything_has_failed(operator: Client):
     assert act(declined, "mark") in text_of(operator, page(declined))
 
 
-def test_a_form_that_is_sent_twice_says_that_it_was_done(operator: Client):
+def test_a_form_that_is_sent_twice_acts_once(operator: Client):
     saga = shop.failed("o-1")
     send(operator, saga, "mark", step="inventory")
     catch_up()
@@ -355,17 +355,17 @@ def test_a_form_that_is_sent_twice_says_that_it_was_done(operator: Client):
     again = send(operator, saga, "mark", step="inventory")
 
     assert again.status_code == 302
-    assert "This was done already, and was not done again." in text_of(operator, page(saga))
+    assert "This was done before, and was not done again." in text_of(operator, page(saga))
     assert Fact.objects.count() == before
 
 
-def test_who_goes_back_and_chooses_otherwise_can_send_it_after_all(operator: Client):
+def test_a_used_form_with_other_values_can_be_sent_again(operator: Client):
     saga = shop.declined("o-1")
     send(operator, saga, "mark", step="inventory")
     before = Fact.objects.count()
 
     asked = send(operator, saga, "mark", step="order")
-    assert "This page was used already, for something else." in asked.content.decode()
+    assert "This form was used before with other values." in asked.content.decode()
     assert Fact.objects.count() == before
     found = re.search(r'name="token" value="([0-9a-f]{32})"', asked.content.decode())
     assert found is not None
@@ -379,16 +379,16 @@ IMPOSSIBLE: list[tuple[str, dict[str, str], str]] = [
     ("close", {"reason": ""}, "Say why."),
     ("close", {"reason": "\u202e"}, "as U+202E is"),
     ("close", {"token": "x"}, "Nothing has been done"),
-    ("close", {"token": ""}, "Look at it once more, and send it again."),
-    ("retry", {"step": "payment", "delivery": "x"}, "Look at it once more, and send it again."),
-    ("mark", {"step": "nonsense"}, "nonsense cannot be chosen, or no longer."),
+    ("close", {"token": ""}, "Check it and send it again."),
+    ("retry", {"step": "payment", "delivery": "x"}, "Check it and send it again."),
+    ("mark", {"step": "nonsense"}, "nonsense cannot be chosen any more."),
     ("retry", {"step": ""}, "This field is required"),
-    ("retry", {"step": "payment"}, "no delivery of what payment reacts to has died"),
-    ("retry", {"step": "payment", "delivery": "4711"}, "4711 is not the latest of any event of this workflow"),
+    ("retry", {"step": "payment"}, "step payment waits for no dead letter"),
+    ("retry", {"step": "payment", "delivery": "4711"}, "4711 is not the latest delivery of an event of this run"),
 ]
 
 
-def test_what_cannot_be_done_is_said_and_nothing_is_stored(operator: Client):
+def test_invalid_actions_show_an_error_and_store_nothing(operator: Client):
     saga = shop.declined("o-1")
     before = Fact.objects.count()
 
@@ -400,19 +400,19 @@ def test_what_cannot_be_done_is_said_and_nothing_is_stored(operator: Client):
     assert Fact.objects.count() == before
 
 
-def test_a_workflow_that_went_well_is_not_closed_by_its_address_either(operator: Client):
+def test_a_completed_run_cannot_be_closed(operator: Client):
     saga = shop.completed("o-1")
     before = Fact.objects.count()
     assert act(saga, "close") not in text_of(operator, page(saga))
 
     answer = send(operator, saga, "close")
 
-    said = "Nothing was done: the workflow has ended and waits for nobody, so there is nothing to close."
+    said = "Nothing was done: the run has ended and needs no operator, so there is nothing to close."
     assert said in answer.content.decode()
     assert (Fact.objects.count(), instance("o-1").by_hand) == (before, False)
 
 
-def test_an_action_or_a_workflow_that_does_not_exist_is_not_found(superuser: Client):
+def test_an_unknown_action_or_run_is_a_404(superuser: Client):
     saga = shop.declined("o-1")
 
     assert superuser.get(act(saga, "explode")).status_code == 404
@@ -422,7 +422,7 @@ def test_an_action_or_a_workflow_that_does_not_exist_is_not_found(superuser: Cli
         assert superuser.get(page(saga).replace(f"/{saga.pk}/", f"/{pk}/")).status_code == 302
 
 
-def test_a_definition_shows_its_steps_and_how_it_fares_against_the_targets(watcher: Client):
+def test_a_definition_page_shows_steps_and_targets(watcher: Client):
     for number in range(3):
         shop.completed(f"o-{number}")
     shop.order("o-3", *shop.DONE[:2], "payment.failed", "order.failed", "inventory.released")
@@ -430,40 +430,38 @@ def test_a_definition_shows_its_steps_and_how_it_fares_against_the_targets(watch
 
     shown = text_of(watcher, reverse("admin:workflows_instance_definition", args=["order_submission"]))
 
-    assert "Of the newest 5 runs, which are all there are" in shown
+    assert "All 5 runs, since" in shown
     cells = [re.sub(r"<[^>]*>", "", cell).strip() for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", shown, re.S)]
-    at = cells.index("sagas that succeed")
-    assert cells[at : at + 5] == ["sagas that succeed", "&gt; 99 %", "60 %", "no", "5"]
+    at = cells.index("runs that succeed")
+    assert cells[at : at + 5] == ["runs that succeed", "&gt; 99 %", "60 %", "no", "5"]
     at = cells.index("compensations that succeed")
     assert cells[at : at + 5] == ["compensations that succeed", "&gt; 99.9 %", "50 %", "no", "2"]
     at = cells.index("mean duration")
     assert (cells[at + 1], cells[at + 3], cells[at + 4]) == ("&lt; 5 s", "yes", "3")
-    at = cells.index("failure found within")
+    at = cells.index("time to detect a failure")
     assert (cells[at + 1], cells[at + 3], cells[at + 4]) == ("&lt; 60 s", "yes", "2")
-    at = cells.index("put right by hand")
-    assert cells[at : at + 5] == ["put right by hand", "&lt; 0.1 %", "0 %", "yes", "5"]
+    at = cells.index("resolved by hand")
+    assert cells[at : at + 5] == ["resolved by hand", "&lt; 0.1 %", "0 %", "yes", "5"]
     at = cells.index("Process payment")
     assert cells[at + 1] == "3"
     assert cells[at + 2].endswith("60.0 %")
 
 
-def test_a_definition_that_has_never_run_says_so(watcher: Client):
+def test_a_definition_page_without_runs(watcher: Client):
     shown = text_of(watcher, reverse("admin:workflows_instance_definition", args=["order_cancellation"]))
 
-    assert "It has not run yet" in shown
+    assert "There are no runs yet" in shown
     assert "Order cancellation" in text_of(watcher, reverse("admin:workflows_instance_definitions"))
 
 
-def test_a_definition_that_is_no_longer_offered_is_still_shown_with_its_runs(
-    watcher: Client, tmp_path: Path, hub_settings: Any
-):
+def test_a_retired_definition_is_still_shown_with_its_runs(watcher: Client, tmp_path: Path, hub_settings: Any):
     saga = shop.waiting_for_payment("o-1")
     hub_settings(workflow_definitions=(tmp_path,))
     load.cache_clear()
 
     assert "(no longer offered)" in text_of(watcher, reverse("admin:workflows_instance_definitions"))
     shown = text_of(watcher, reverse("admin:workflows_instance_definition", args=["order_submission"]))
-    assert "no new runs begin" in shown
+    assert "no new runs start" in shown
     assert listed(watcher, "?saga_type=order_submission") == ["o-1"]
     assert listed(watcher, "?q=o-1") == ["o-1"]
     assert "Reserve inventory" in text_of(watcher, page(saga))
@@ -471,22 +469,20 @@ def test_a_definition_that_is_no_longer_offered_is_still_shown_with_its_runs(
 
 @pytest.fixture
 def changed_file(tmp_path: Path, hub_settings: Any) -> Callable[[], str]:
-    """Changes a definition that is used; says what is wrong then."""
+    """Changes a used definition; returns the error."""
 
     def change() -> str:
         text = (SHIPPED / "order_submission_1.toml").read_text()
         (tmp_path / "mine.toml").write_text(text.replace("timeout_seconds = 300", "timeout_seconds = 301"))
         hub_settings(workflow_definitions=(tmp_path,))
         load.cache_clear()
-        [error] = used_definitions_are_as_they_were(databases=["default"])
+        [error] = used_definitions_are_unchanged(databases=["default"])
         return str(error.msg)
 
     return change
 
 
-def test_a_definition_that_was_changed_although_it_is_used_is_named_on_every_page(
-    operator: Client, changed_file: Callable[[], str]
-):
+def test_every_page_names_a_used_definition_that_changed(operator: Client, changed_file: Callable[[], str]):
     saga = shop.declined("o-1")
     error = changed_file()
     before = Fact.objects.count()
@@ -501,16 +497,16 @@ def test_a_definition_that_was_changed_although_it_is_used_is_named_on_every_pag
         *(send(operator, saga, action, step="inventory") for action in ACTIONS),
     ]
 
-    assert "order_submission version 1 (mine.toml): version has sagas and was changed since" in error
+    assert "order_submission version 1 (mine.toml): version has runs and was changed since" in error
     for answer in answers:
         assert (answer.status_code, answer["Retry-After"]) == (503, "5")
         shown = answer.content.decode()
-        assert escape(f"Workflows cannot be followed at the moment: {error}") in shown
+        assert escape(f"Workflows are not available at the moment: {error}") in shown
         assert "Temporarily unavailable" in shown
     assert Fact.objects.count() == before
 
 
-def test_a_definition_at_fault_is_named_to_nobody_who_may_not_see_workflows(
+def test_an_invalid_definition_is_not_shown_without_the_view_permission(
     staff: Callable[..., Client], client: Client, changed_file: Callable[[], str]
 ):
     saga = shop.declined("o-1")
@@ -522,7 +518,7 @@ def test_a_definition_at_fault_is_named_to_nobody_who_may_not_see_workflows(
         assert client.get(address)["Location"].startswith("/admin/login/")
 
 
-def test_whoever_asks_for_chinese_reads_no_english_sentence(operator: Client):
+def test_pages_in_chinese_have_no_english_sentences(operator: Client):
     saga = shop.waiting_for_payment("o-1")
     shop.delivery("o-1", "inventory.reserved", "PendingRetry", "http_503")
     failed = shop.failed("o-2")
@@ -554,11 +550,11 @@ def test_whoever_asks_for_chinese_reads_no_english_sentence(operator: Client):
         "stuck at",
         "waits for",
         "attempts",
-        "begins with",
+        "starts with",
         "done by",
     ):
         assert english not in shown, english
-    for english in ("Of the newest", "Completed in", "sagas that succeed", ">done<", ">waiting<", "has died"):
+    for english in ("newest", "Completed in", "runs that succeed", ">done<", ">waiting<", "dead letter"):
         assert english not in shown, english
     for status, said in (("IN_PROGRESS", "進行中"), ("FAILED", "失敗"), ("COMPLETED", "已完成")):
         assert f'title="{status}">{said}</span>' in shown
@@ -568,7 +564,7 @@ def test_whoever_asks_for_chinese_reads_no_english_sentence(operator: Client):
         "系統決定：失敗",
         "停在 payment：inventory.reserved",
         "5 次嘗試",
-        "最新 3 次執行",
+        "全部 3 次執行",
         "成功的補償",
         "已完成",
     ):
@@ -576,7 +572,7 @@ def test_whoever_asks_for_chinese_reads_no_english_sentence(operator: Client):
     assert wrong.status_code == 400
 
 
-def test_no_page_asks_more_because_there_is_more_to_show(watcher: Client):
+def test_pages_need_a_constant_number_of_queries(watcher: Client):
     sagas = [shop.waiting_for_payment(f"o-{number}") for number in range(8)]
     for saga in sagas:
         shop.delivery(saga.correlation_key, "inventory.reserved", "PendingRetry", "http_503")

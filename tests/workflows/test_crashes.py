@@ -1,4 +1,4 @@
-"""A tracker or a monitor that dies before or after any of its statements is made up for by going on."""
+"""A crash of a tracker or monitor before or after any statement is repaired by the next run of the step."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from workflows import services
 from workflows.models import Fact, Instance, WorkflowInbox
 from workflows.registry import registry
 from workflows.replay import replay
+from workflows.state import DONE, FAILURE, STARTED
 from workflows.tracker import Tracker
-from workflows.words import DONE, FAILURE, STARTED
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
@@ -51,7 +51,7 @@ def to_be_told(key: str) -> Work:
 
 
 def to_begin_with_a_past(key: str) -> Work:
-    """All but the last of its events are from before the hub listened."""
+    """All events but the last were published before the hub listened."""
     past = [tell(ORDER, said, key).id for said in happy(ORDER)[:-1]]
     WorkflowInbox.objects.filter(event_id__in=past).delete()
     tell(ORDER, happy(ORDER)[-1], key)
@@ -59,14 +59,14 @@ def to_begin_with_a_past(key: str) -> Work:
 
 
 def seen(key: str) -> object:
-    """What there is of a saga, without what differs from one to the next: numbers and times."""
+    """All data of a run except ids and times."""
     found = instance(key)
     facts = sorted(Fact.objects.filter(instance=found).values_list("step", "role", "origin", "decision_no"), key=str)
     return found.status, found.current_step, found.steps, found.error_message, facts, published(key)
 
 
 @pytest.mark.parametrize("prepare", [to_complete, to_fail, to_time_out, to_be_told, to_begin_with_a_past])
-def test_a_step_cut_short_at_any_statement_and_gone_on_with_ends_as_if_undisturbed(prepare: Callable[[str], Work]):
+def test_a_crash_at_any_statement_does_not_change_the_outcome(prepare: Callable[[str], Work]):
     tracked()
     prepare("first")()  # from now on the definition is in use
     key = f"k-{next(numbers)}"
@@ -84,7 +84,7 @@ def test_a_step_cut_short_at_any_statement_and_gone_on_with_ends_as_if_undisturb
     assert [each for batch in replay(registry(), 500) for each in batch.differences] == []
 
 
-def test_a_start_that_is_told_and_cut_short_leaves_no_saga_without_a_fact():
+def test_a_crash_while_starting_a_run_leaves_no_run_without_a_fact():
     tracked()
     keys = (f"k-{number}" for number in count(1))
 
@@ -95,7 +95,7 @@ def test_a_start_that_is_told_and_cut_short_leaves_no_saga_without_a_fact():
     prepare()()  # from now on the definition is in use
     for point, work in cut_short(prepare):
         assert not Instance.objects.exclude(facts__role=STARTED).exists(), point
-        work()  # its caller, who got no answer, asks again
+        work()  # the caller got no response and repeats the request
     catch_up()
 
     assert Instance.objects.count() == Fact.objects.filter(role=STARTED).count()

@@ -12,13 +12,12 @@ from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 
 from workflows import versions
-from workflows.checks import definitions_can_be_used, used_definitions_are_as_they_were
+from workflows.checks import definitions_are_valid, used_definitions_are_unchanged
 from workflows.fold import fold
 from workflows.models import UsedDefinition
 from workflows.parsing import InvalidDefinition, parse
 from workflows.registry import SHIPPED, Registry, load
-from workflows.state import Fact
-from workflows.words import EVENT
+from workflows.state import EVENT, Fact
 
 
 def document(**changes: Any) -> dict[str, Any]:
@@ -38,68 +37,68 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str, str]] = [
     (
         {"starts": ["one.begun", "one.ended"], "steps": step(compensated=["one.ended"])},
         "steps.one.compensated",
-        "holds 'one.ended', which is in starts",
+        "contains 'one.ended', which is in starts",
     ),
     (
         {"starts": ["one.begun", "one.ended"], "steps": step(failed=["one.ended"])},
         "steps.one.failed",
-        "holds 'one.ended', which is in starts",
+        "contains 'one.ended', which is in starts",
     ),
     (
         {"starts": ["x"], "steps": step(compensated=["one.undone"], compensation_failed=["x"])},
         "steps.one.compensation_failed",
-        "holds 'x', which is in starts",
+        "contains 'x', which is in starts",
     ),
     (
         {"steps": [*step(failed=["x"]), {"key": "two", "done": ["x"]}]},
         "steps.two.done",
-        "holds 'x', which says that step 'one' has failed; give each a type of its own",
+        "contains 'x', which also means that step 'one' failed; use different event types",
     ),
     (
         {"steps": [*step(), {"key": "two", "done": ["two.done", "one.done"]}]},
         "steps.two.done",
-        "holds 'one.done', which says that step 'one' is done; each step needs a type of its own",
+        "contains 'one.done', which also means that step 'one' is done; use different",
     ),
     (
         {"steps": [*step(compensated=["x"]), {"key": "two", "done": ["x"], "after": ["one"]}]},
         "steps.two.done",
-        "holds 'x', which says that step 'one' was undone: the workflow could go well only by being undone; give each",
+        "contains 'x', which also means that step 'one' was undone: the run could complete only by a compensation",
     ),
     (
         {"steps": [*step(compensated=["y"], compensation_failed=["x"]), {"key": "two", "done": ["x"]}]},
         "steps.two.done",
-        "holds 'x', which says that step 'one' could not be undone: the workflow could go well only by being undone",
+        "contains 'x', which also means that step 'one' could not be undone: the run could complete",
     ),
     (
         {"steps": [*step(compensated=["x", "y"]), {"key": "two", "done": ["y", "x"]}]},
         "steps.two.done",
-        "holds 'y', which says that step 'one' was undone",
+        "contains 'y', which also means that step 'one' was undone",
     ),
     (
         {"steps": [*step(), {"key": "two", "done": ["two.done"], "after": ["one", "one"]}]},
         "steps.two.after",
-        "names 'one' twice; name it once",
+        "contains 'one' twice",
     ),
 ]
 
 
-def test_the_three_sagas_of_the_decision_record_are_shipped():
+def test_the_three_workflows_of_the_adr_are_shipped():
     assert sorted(load((SHIPPED,)).latest) == ["customer_registration", "order_cancellation", "order_submission"]
 
 
 @pytest.mark.parametrize(
     ("changes", "field", "why"),
     [
-        ({"name": None}, "name", "small letters"),
-        ({"name": "Sample"}, "name", "small letters"),
-        ({"name": "s" * 31}, "name", "1 to 30"),
+        ({"name": None}, "name", "a lowercase letter"),
+        ({"name": "Sample"}, "name", "a lowercase letter"),
+        ({"name": "s" * 31}, "name", "up to 29 of"),
         ({"version": None}, "version", "whole number"),
         ({"version": True}, "version", "whole number"),
         ({"version": 0}, "version", "whole number"),
-        ({"colour": "red"}, "colour", "does not exist; there are aggregate"),
+        ({"colour": "red"}, "colour", "does not exist; the fields are aggregate"),
         ({"starts": []}, "starts", "is missing"),
         ({"starts": "one.done"}, "starts", "must be a list"),
-        ({"starts": ["one done"]}, "starts", "holds 'one done'"),
+        ({"starts": ["one done"]}, "starts", "contains 'one done'"),
         ({"starts": ["one.done", "one.done"]}, "starts", "twice"),
         *(({"starts": [name]}, "starts", "only the hub publishes") for name in ("saga.completed", "Saga.x", "saga")),
         ({"correlation": "order_id"}, "correlation", "must be 'correlation_id' or a path"),
@@ -109,35 +108,35 @@ def test_the_three_sagas_of_the_decision_record_are_shipped():
         ({"timeout_seconds": True}, "timeout_seconds", "a number of seconds"),
         ({"compensation_timeout_seconds": "9"}, "compensation_timeout_seconds", "a number of seconds"),
         ({"title": 1}, "title", "must be a text"),
-        # Which characters a text must not hold: tests/webhookhub/test_reasons.py.
-        ({"title": "Fast \x9b one"}, "title", "must hold no control characters"),
-        ({"description": "to \u202e fro"}, "description", "as U+202E is"),
-        ({"steps": step(title="One\x1b[2J")}, "steps.one.title", "as U+001B is"),
+        # Forbidden characters are tested in tests/webhookhub/test_reasons.py.
+        ({"title": "Fast \x9b one"}, "title", "must not contain control characters"),
+        ({"description": "to \u202e fro"}, "description", "U+202E is one"),
+        ({"steps": step(title="One\x1b[2J")}, "steps.one.title", "U+001B is one"),
         ({"steps": None}, "steps", "must be 1 to"),
         ({"steps": []}, "steps", "must be 1 to"),
         ({"steps": ["one"]}, "steps[1]", "must be a table"),
-        ({"steps": step(key="ONE")}, "steps[1].key", "small letters"),
+        ({"steps": step(key="ONE")}, "steps[1].key", "a lowercase letter"),
         ({"steps": [*step(), *step()]}, "steps", "two steps with the key 'one'"),
-        ({"steps": step(wait=1)}, "steps.one.wait", "does not exist; there are after"),
+        ({"steps": step(wait=1)}, "steps.one.wait", "does not exist; the fields are after"),
         ({"steps": step(done=[])}, "steps.one.done", "is missing"),
         ({"steps": step(failed=["saga.failed"])}, "steps.one.failed", "only the hub publishes"),
-        ({"steps": step(failed=["one.done"])}, "steps.one", "both for done and for failed"),
+        ({"steps": step(failed=["one.done"])}, "steps.one", "both in done and in failed"),
         ({"steps": step(compensation_failed=["x"])}, "steps.one.compensation_failed", "needs compensated"),
         ({"steps": step(optional="yes")}, "steps.one.optional", "true or false"),
         ({"steps": step(optional=True)}, "steps", "all optional"),
         ({"steps": step(after="one")}, "steps.one.after", "must be a list"),
-        ({"steps": step(after=["three"])}, "steps.one.after", "names 'three', which is no step; there are one"),
-        ({"steps": step(after=["one"])}, "steps", "in a circle: one"),
+        ({"steps": step(after=["three"])}, "steps.one.after", "contains 'three', which is not a step; the"),
+        ({"steps": step(after=["one"])}, "steps", "in a cycle: one"),
         (
             {"steps": [{"key": "gift", "done": ["g"], "optional": True}, *step(after=["gift"])]},
             "steps.one.after",
-            "names 'gift', which is optional; a step that is needed comes after steps that are needed",
+            "contains 'gift', which is optional; a required step can only come after",
         ),
         *CONTRADICTIONS,
-        ({"steps": step(timeout_seconds=9999)}, "steps.one.timeout_seconds", "longer than the whole saga's"),
+        ({"steps": step(timeout_seconds=9999)}, "steps.one.timeout_seconds", "longer than the timeout of"),
     ],
 )
-def test_what_is_wrong_is_said_with_the_field(changes: dict[str, Any], field: str, why: str):
+def test_an_error_names_definition_and_field(changes: dict[str, Any], field: str, why: str):
     with pytest.raises(InvalidDefinition) as raised:
         parse(document(**changes), "sample.toml")
 
@@ -148,7 +147,7 @@ def test_what_is_wrong_is_said_with_the_field(changes: dict[str, Any], field: st
 
 
 def undone_by(event_type: str, **changes: Any) -> list[dict[str, Any]]:
-    """Steps the first of which is undone by what says something of the second."""
+    """Two steps; the type that undoes the first also reports on the second."""
     return [*step(compensated=[event_type]), {"key": "two", "done": ["two.done"], **changes}]
 
 
@@ -162,7 +161,7 @@ def undone_by(event_type: str, **changes: Any) -> list[dict[str, Any]]:
         ([*step(key="hold", compensated=["x"], optional=True), {"key": "two", "done": ["x"]}], ["one.done", "x"]),
     ],
 )
-def test_a_type_that_undoes_one_step_may_say_of_another_what_leaves_a_way_to_go_well(
+def test_a_compensation_type_may_have_a_second_meaning_if_the_run_can_still_complete(
     steps: list[dict[str, Any]], happy: list[str]
 ):
     definition = parse(document(steps=steps), "test")
@@ -174,17 +173,17 @@ def test_a_type_that_undoes_one_step_may_say_of_another_what_leaves_a_way_to_go_
     assert state.next.status == "COMPLETED"
 
 
-def test_a_circle_of_steps_is_found():
+def test_a_cycle_of_steps_is_refused():
     circle = [
         {"key": "a", "done": ["a"], "after": ["c"]},
         {"key": "b", "done": ["b"], "after": ["a"]},
         {"key": "c", "done": ["c"], "after": ["b"]},
     ]
-    with pytest.raises(InvalidDefinition, match="in a circle: a, b, c"):
+    with pytest.raises(InvalidDefinition, match="in a cycle: a, b, c"):
         parse(document(steps=circle), "test")
 
 
-def test_what_is_optional_may_come_after_what_is_optional():
+def test_an_optional_step_may_come_after_an_optional_step():
     steps = [*step(), {"key": "gift", "done": ["g"], "after": ["one"], "optional": True}]
     card = {"key": "card", "done": ["c"], "after": ["gift"], "optional": True}
 
@@ -201,7 +200,7 @@ def test_what_is_optional_may_come_after_what_is_optional():
     ],
     ids=["needs an optional step", "contradicts itself", "listens to the hub"],
 )
-def test_what_was_stored_before_it_was_refused_is_still_followed(changes: dict[str, Any]):
+def test_a_stored_definition_is_exempt_from_newer_rules(changes: dict[str, Any]):
     stored = json.dumps(document(**changes))
     UsedDefinition.objects.create(name="sample", version=1, fingerprint="f", document=stored)
 
@@ -214,13 +213,13 @@ def test_the_same_version_twice_is_refused_with_both_files():
         Registry([parse(document(), "a.toml"), parse(document(), "b.toml")])
 
 
-def test_new_sagas_are_born_with_the_newest_version():
+def test_new_runs_get_the_newest_version():
     both = Registry([parse(document(version=number), "a") for number in (2, 10, 1)])
 
     assert both.latest["sample"].version == 10
 
 
-def test_words_may_be_put_right_and_rules_may_not():
+def test_texts_are_not_part_of_the_fingerprint():
     assert parse(document(title="Other"), "a").fingerprint == parse(document(), "a").fingerprint
     assert parse(document(timeout_seconds=5), "a").fingerprint != parse(document(), "a").fingerprint
 
@@ -238,10 +237,10 @@ def write(folder: Path, version: int = 1, timeout: int = 60, done: str = "one.do
     load.cache_clear()
 
 
-def test_a_bad_file_is_an_error_of_the_system_checks(folder: Path):
+def test_an_invalid_file_fails_the_system_check(folder: Path):
     (folder / "broken.toml").write_text("name = ")
 
-    [error] = definitions_can_be_used()
+    [error] = definitions_are_valid()
 
     assert error.id == "workflows.E001"
     assert "broken.toml: file is not TOML" in error.msg
@@ -249,21 +248,21 @@ def test_a_bad_file_is_an_error_of_the_system_checks(folder: Path):
         call_command("check")
 
 
-def test_a_file_that_is_nested_too_deeply_is_explained_like_any_other(folder: Path):
+def test_a_deeply_nested_file_is_refused(folder: Path):
     (folder / "deep.toml").write_text(f"title = {'[' * 3000}{']' * 3000}")
 
-    [error] = definitions_can_be_used()
+    [error] = definitions_are_valid()
 
     assert "deep.toml: file is nested too deeply" in error.msg
 
 
-def test_texts_have_lines_and_any_language():
+def test_texts_may_have_lines_and_any_language():
     definition = parse(document(title="快速 🦊", description="one\ntwo"), "a")
 
     assert (definition.title, definition.description) == ("快速 🦊", "one\ntwo")
 
 
-def test_a_stored_text_that_would_be_refused_today_is_shown_without_what_is_wrong_with_it():
+def test_invalid_characters_are_removed_from_stored_texts():
     given = document(title="Fast\x08 \u202eone", steps=step(title="\x1b"))
 
     definition = parse(given, "sample version 1", stored=True)
@@ -271,7 +270,7 @@ def test_a_stored_text_that_would_be_refused_today_is_shown_without_what_is_wron
     assert (definition.title, definition.steps[0].title) == ("Fast one", "One")
 
 
-def test_files_of_the_same_name_are_told_apart_by_their_folders(tmp_path: Path):
+def test_files_of_the_same_name_are_named_with_their_folders(tmp_path: Path):
     folders = (tmp_path / "ours", tmp_path / "theirs" / "more")
     for each in folders:
         each.mkdir(parents=True)
@@ -281,43 +280,43 @@ def test_files_of_the_same_name_are_told_apart_by_their_folders(tmp_path: Path):
         load(folders)
 
 
-def test_a_folder_without_definitions_is_warned_of(folder: Path):
-    [warning] = definitions_can_be_used()
+def test_an_empty_folder_is_a_warning(folder: Path):
+    [warning] = definitions_are_valid()
 
     assert warning.id == "workflows.W002"
     assert f"WEBHOOKHUB_WORKFLOW_DEFINITIONS: there is no definition (*.toml) in {folder}" in warning.msg
     write(folder)
-    assert definitions_can_be_used() == []
+    assert definitions_are_valid() == []
 
 
-def test_a_type_that_undoes_one_saga_and_moves_another_is_warned_of(folder: Path):
+def test_a_type_that_compensates_one_workflow_and_starts_another_is_a_warning(folder: Path):
     write(folder, done="stock.returned")
     (folder / "other.toml").write_text(
         'name = "other"\nversion = 1\nstarts = ["a"]\n[[steps]]\nkey = "one"\ndone = ["a"]\n'
         'compensated = ["stock.returned"]\n'
     )
 
-    [warning] = definitions_can_be_used()
+    [warning] = definitions_are_valid()
 
     assert warning.id == "workflows.W001"
-    assert "whenever a other is compensated, a sample would begin" in warning.msg
+    assert "each compensation of other would start a run of sample" in warning.msg
 
 
 @pytest.mark.django_db
-def test_a_version_that_was_used_can_no_longer_change(folder: Path):
+def test_a_used_version_cannot_change(folder: Path):
     write(folder)
     versions.remember(load((folder,)).all())
-    assert used_definitions_are_as_they_were(databases=["default"]) == []
+    assert used_definitions_are_unchanged(databases=["default"]) == []
 
     write(folder, timeout=61)
 
-    [error] = used_definitions_are_as_they_were(databases=["default"])
+    [error] = used_definitions_are_unchanged(databases=["default"])
     assert error.id == "workflows.E002"
-    assert "sample version 1 (sample_1.toml): version has sagas and was changed since" in error.msg
-    assert "make a new version, 2" in error.msg
+    assert "sample version 1 (sample_1.toml): version has runs and was changed since" in error.msg
+    assert "into a new version, 2" in error.msg
     write(folder, version=7)
-    [error] = used_definitions_are_as_they_were(databases=["default"])
-    assert "make a new version, 8" in error.msg
+    [error] = used_definitions_are_unchanged(databases=["default"])
+    assert "into a new version, 8" in error.msg
     with pytest.raises(InvalidDefinition):
         versions.in_force()
     with pytest.raises(InvalidDefinition):
@@ -325,7 +324,7 @@ def test_a_version_that_was_used_can_no_longer_change(folder: Path):
 
 
 @pytest.mark.django_db
-def test_a_version_whose_file_is_gone_is_still_known_to_its_sagas(folder: Path):
+def test_a_used_version_is_known_without_its_file(folder: Path):
     write(folder)
     versions.remember(load((folder,)).all())
     (folder / "sample_1.toml").unlink()
@@ -346,5 +345,5 @@ def test_a_used_definition_is_stored_once(folder: Path):
     assert UsedDefinition.objects.count() == 1
 
 
-def test_a_tab_in_a_text_is_a_blank():
+def test_a_tab_in_a_text_becomes_a_space():
     assert parse(document(description="first\tthen\nlast"), "x").description == "first then\nlast"

@@ -1,4 +1,4 @@
-"""The drawing of a workflow: every step in its place, in its colour, and whatever it is called only text."""
+"""The diagram of a workflow: layout, colours, escaping."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.workflows.lives import DEFINITIONS, named
-from workflows import words
+from workflows import state
 from workflows.definition import Definition
 from workflows.diagram import COLOURS, Box, boxes, layers, svg
 
@@ -21,7 +21,7 @@ def texts(drawing: str) -> list[str]:
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=named)
 def test_every_step_is_drawn_with_its_title_and_state(definition: Definition):
-    states = dict.fromkeys(definition.by_key, words.STEP_DONE)
+    states = dict.fromkeys(definition.by_key, state.STEP_DONE)
 
     drawn = texts(svg("x", boxes(definition, states)))
 
@@ -30,17 +30,17 @@ def test_every_step_is_drawn_with_its_title_and_state(definition: Definition):
 
 
 def test_there_is_a_colour_for_every_state():
-    assert set(COLOURS) == set(words.STEP_STATES)
+    assert set(COLOURS) == set(state.STEP_STATES)
     assert len(set(COLOURS.values())) == len(COLOURS)
 
 
-def test_a_step_stands_right_of_all_that_it_comes_after():
+def test_a_step_is_right_of_all_its_predecessors():
     given = [Box("d", "d", ("b", "c")), Box("a", "a", ()), Box("b", "b", ("a",)), Box("c", "c", ()), Box("e", "e", "d")]
 
     assert [[box.key for box in column] for column in layers(given)] == [["a", "c"], ["b"], ["d"], ["e"]]
 
 
-def test_what_is_written_there_stays_text_and_is_cut_to_its_box():
+def test_texts_are_escaped_and_truncated():
     drawing = svg(HOSTILE, [Box("a", HOSTILE, (), note=HOSTILE * 10)])
 
     assert "<script" not in drawing
@@ -48,7 +48,7 @@ def test_what_is_written_there_stays_text_and_is_cut_to_its_box():
     assert all(len(text) <= 27 for text in texts(drawing))
 
 
-def test_nothing_in_it_is_loaded_from_elsewhere_or_runs():
+def test_the_svg_has_no_scripts_and_no_external_resources():
     drawing = svg("x", [Box("a", "a", ())])
 
     assert "href" not in drawing

@@ -1,4 +1,4 @@
-"""The fold is a function of a set: no order and no number of repetitions of the facts makes a difference."""
+"""The fold is a function of the set of facts: order and repetition make no difference."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from tests.workflows.lives import BEGIN, DEFINITIONS, MOMENT, at, facts, happy
 from workflows.definition import Definition
 from workflows.fold import fold
 from workflows.simulation import Simulation
-from workflows.state import Effect, Fact
-from workflows.words import (
+from workflows.state import (
     CLOSED,
     COMPENSATED,
     COMPENSATING,
@@ -33,6 +32,8 @@ from workflows.words import (
     UNDO_FAILED,
     UNDONE,
     VERB,
+    Effect,
+    Fact,
 )
 
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
@@ -40,7 +41,7 @@ ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 
 @st.composite
 def lives(draw: st.DrawFn) -> Simulation:
-    """Anything may be said of any step at any time, sense or no sense, and time may pass in between."""
+    """Random facts about random steps, with time passing in between."""
     definition = draw(st.sampled_from(DEFINITIONS))
     run = Simulation(definition)
     moment = BEGIN
@@ -54,7 +55,7 @@ def lives(draw: st.DrawFn) -> Simulation:
         step, role, origin = draw(st.one_of(of_step, of_step, of_step, of_saga))
         reason, aggregate = draw(st.sampled_from(["", "x", "y"])), draw(st.sampled_from([None, "a", "b"]))
         told = Fact(role, step, moment, origin, reason, aggregate)
-        # Late in being told: events arrive behind others that happened after them.
+        # Arrives late: after events that happened later.
         run.observe(told) if draw(st.booleans()) else _belated(run, told, draw(st.integers(0, 900)))
     return run
 
@@ -70,7 +71,7 @@ def _rest(told: Fact) -> tuple[str, str, str | None]:
 
 
 @given(lives(), st.data())
-def test_any_order_and_any_number_of_repeats_fold_to_the_same_state(run: Simulation, data: st.DataObject):
+def test_order_and_repetition_do_not_change_the_state(run: Simulation, data: st.DataObject):
     again = data.draw(st.lists(st.sampled_from(run.facts), max_size=10))
     shuffled = data.draw(st.permutations([*run.facts, *again]))
 
@@ -78,7 +79,7 @@ def test_any_order_and_any_number_of_repeats_fold_to_the_same_state(run: Simulat
 
 
 @given(lives())
-def test_whatever_is_said_the_rules_hold(run: Simulation):
+def test_invariants_hold_for_random_facts(run: Simulation):
     state = run.state
     kinds = [effect.kind for effect in run.published]
 
@@ -92,16 +93,16 @@ def test_whatever_is_said_the_rules_hold(run: Simulation):
         assert SAGA_COMPENSATION_REQUESTED not in kinds
     if state.status == COMPENSATING:
         assert "compensating" in state.steps.values()
-    # What was seen of a saga without its start may be the end of one that went well: a person has to look.
+    # A run without a start may be the end of a successful one: an operator has to check.
     unseen = "its start was never seen" in state.error_message
     if unseen and not state.by_hand:
         assert SAGA_COMPENSATION_REQUESTED not in kinds
         assert state.needs_operator
-    # What was done in a saga that failed is undone, or has been asked to be, unless a person has taken over.
+    # Done steps of a failed run are undone or requested to be, unless an operator closed it.
     if state.status in (COMPENSATED, COMPENSATING, FAILED) and not state.by_hand and not unseen:
         for step in run.definition.steps:
             done = any((fact.step, fact.role) == (step.key, DONE) for fact in run.facts)
-            # "Everything is undone" is said of what was done by then: what says so of a step, or of one after it.
+            # "Everything is undone" covers steps that were done by then, by their own fact or a later step's.
             told = [
                 fact.at
                 for fact in run.facts
@@ -117,13 +118,13 @@ def test_whatever_is_said_the_rules_hold(run: Simulation):
 
 
 @given(lives(), st.lists(st.tuples(st.sampled_from(range(4)), st.sampled_from(STEP_ROLES)), min_size=1, max_size=5))
-def test_an_end_is_an_end(run: Simulation, late: list[tuple[int, str]]):
+def test_an_ended_run_never_changes_its_status(run: Simulation, late: list[tuple[int, str]]):
     run.pass_time(BEGIN + timedelta(days=900))
     before = run.state
     assert before.status in TERMINAL
 
     for step, role in late:
-        # Happened long ago and told only now.
+        # Happened long ago and arrives now.
         run.facts.append(Fact(role, run.definition.steps[step].key, BEGIN - timedelta(days=1), EVENT, "late", "z"))
         run._settle(BEGIN + timedelta(days=901))
 
@@ -141,7 +142,7 @@ def test_an_end_is_an_end(run: Simulation, late: list[tuple[int, str]]):
     assert [getattr(before, name) for name in kept] == [getattr(after, name) for name in kept]
 
 
-def test_a_service_may_declare_a_saga_complete():
+def test_a_service_may_report_a_run_as_complete():
     run = Simulation(ORDER)
     for told in facts([("order", DONE)]):
         run.observe(told)
@@ -152,7 +153,7 @@ def test_a_service_may_declare_a_saga_complete():
     assert not run.state.anomaly
 
 
-def test_a_service_may_declare_all_compensated_at_once():
+def test_a_service_may_report_everything_as_compensated():
     run = Simulation(ORDER)
     for told in facts([("order", DONE), ("inventory", DONE), ("payment", FAILURE)]):
         run.observe(told)
@@ -163,7 +164,7 @@ def test_a_service_may_declare_all_compensated_at_once():
 
 
 def all_undone_after_a_time_out(origin: str = VERB) -> Simulation:
-    """The payment has timed out, and everything was declared undone."""
+    """The payment timed out, and everything was reported as undone."""
     run = Simulation(ORDER)
     for told in facts([("order", DONE), ("inventory", DONE)]):
         run.observe(told)
@@ -177,7 +178,7 @@ REQUESTED = Effect(SAGA_COMPENSATION_REQUESTED, "payment")
 
 
 @pytest.mark.parametrize("origin", [VERB, OPERATOR])
-def test_what_succeeds_after_all_was_declared_undone_is_still_asked_to_be_undone(origin: str):
+def test_a_success_after_everything_was_undone_is_compensated(origin: str):
     run = all_undone_after_a_time_out(origin)
     run.observe(Fact(DONE, "payment", TIMED_OUT + MOMENT, EVENT))
 
@@ -188,7 +189,7 @@ def test_what_succeeds_after_all_was_declared_undone_is_still_asked_to_be_undone
     assert run.state.anomaly == "payment done after the end"
 
 
-def test_what_had_succeeded_and_was_known_only_after_the_end_is_asked_to_be_undone_too():
+def test_a_success_that_becomes_known_after_the_end_is_compensated():
     run = all_undone_after_a_time_out()
     _belated(run, Fact(DONE, "payment", TIMED_OUT + MOMENT, EVENT), 60)
 
@@ -196,7 +197,7 @@ def test_what_had_succeeded_and_was_known_only_after_the_end_is_asked_to_be_undo
     assert run.state.needs_operator
 
 
-def test_all_may_be_declared_undone_again_when_a_late_success_was_undone_too():
+def test_everything_may_be_reported_as_undone_again_after_a_late_success():
     run = all_undone_after_a_time_out()
     run.observe(Fact(DONE, "payment", TIMED_OUT + MOMENT, EVENT))
     run.observe(Fact(UNDONE, "", TIMED_OUT + 2 * MOMENT, OPERATOR))
@@ -205,7 +206,7 @@ def test_all_may_be_declared_undone_again_when_a_late_success_was_undone_too():
     assert not run.state.needs_operator
 
 
-def test_what_succeeds_while_all_is_declared_undone_keeps_the_saga_open():
+def test_a_success_during_compensation_keeps_the_run_open():
     run = Simulation(ORDER)
     for told in facts([("order", DONE), ("inventory", DONE), ("payment", FAILURE)]):
         run.observe(told)
@@ -215,22 +216,22 @@ def test_what_succeeds_while_all_is_declared_undone_keeps_the_saga_open():
     assert (run.state.status, run.state.current_step) == (COMPENSATING, "payment")
 
 
-def test_a_saga_that_goes_well_completes_though_all_was_declared_undone():
+def test_an_unfounded_report_of_compensation_does_not_stop_a_run():
     run = Simulation(ORDER)
     for told in [*facts([("order", DONE), ("inventory", DONE)]), Fact(UNDONE, "", at(2), OPERATOR)]:
         run.observe(told)
-    assert run.state.anomaly == "saga compensated before anything had failed"
+    assert run.state.anomaly == "run compensated before anything had failed"
 
     for told in facts(happy(ORDER)[2:], 3):
         run.observe(told)
 
     assert run.state.status == COMPLETED
     assert set(run.state.steps.values()) == {"done"}
-    assert run.state.anomaly == "saga compensated before anything had failed"
+    assert run.state.anomaly == "run compensated before anything had failed"
 
 
 @pytest.mark.parametrize("failure", [True, False], ids=["a failure", "a time-out"])
-def test_what_was_declared_undone_before_anything_failed_is_asked_to_be_undone(failure: bool):
+def test_a_report_of_compensation_before_the_failure_does_not_count(failure: bool):
     run = Simulation(ORDER)
     for told in [*facts([("order", DONE), ("inventory", DONE)]), Fact(UNDONE, "", at(2), VERB)]:
         run.observe(told)
@@ -244,7 +245,7 @@ def test_what_was_declared_undone_before_anything_failed_is_asked_to_be_undone(f
     assert run.state.status == COMPENSATED
 
 
-def test_what_was_presumed_done_is_undone_with_all_whenever_it_is_told():
+def test_a_presumed_step_is_covered_by_a_report_of_full_compensation():
     run = Simulation(ORDER)
     for told in facts([("order", DONE), ("payment", FAILURE)]):
         run.observe(told)
@@ -256,7 +257,7 @@ def test_what_was_presumed_done_is_undone_with_all_whenever_it_is_told():
     assert not run.state.anomaly
 
 
-def test_a_failure_that_arrives_before_what_it_came_after_undoes_that_too():
+def test_a_failure_that_arrives_first_compensates_the_steps_before_it():
     run = Simulation(ORDER)
     for told in facts([("payment", FAILURE)]):
         run.observe(told)
@@ -265,7 +266,7 @@ def test_a_failure_that_arrives_before_what_it_came_after_undoes_that_too():
     assert [effect.step for effect in run.published] == ["inventory", "order"]
 
 
-def test_an_optional_step_neither_holds_up_nor_fails_a_saga():
+def test_an_optional_step_neither_delays_nor_fails_a_run():
     registration = next(each for each in DEFINITIONS if each.name == "customer_registration")
     run = Simulation(registration)
     for told in facts([*happy(registration)[:-1], ("gift", FAILURE)]):
@@ -276,7 +277,7 @@ def test_an_optional_step_neither_holds_up_nor_fails_a_saga():
 
 
 @pytest.mark.parametrize("role", [DONE, FAILURE])
-def test_an_operator_who_closes_a_saga_has_taken_over(role: str):
+def test_a_closed_run_is_not_compensated(role: str):
     run = Simulation(ORDER)
     for told in facts([("order", DONE), ("inventory", DONE)]):
         run.observe(told)
@@ -290,7 +291,7 @@ def test_an_operator_who_closes_a_saga_has_taken_over(role: str):
     assert [effect.kind for effect in run.published] == [SAGA_FAILED]
 
 
-def test_an_operator_who_marks_the_last_step_compensated_ends_the_saga():
+def test_marking_the_last_step_as_compensated_ends_the_run():
     run = Simulation(ORDER)
     for told in facts([("order", DONE), ("inventory", FAILURE)]):
         run.observe(told)
@@ -300,7 +301,7 @@ def test_an_operator_who_marks_the_last_step_compensated_ends_the_saga():
     assert run.state.by_hand
 
 
-def test_an_operator_can_answer_for_a_failed_compensation():
+def test_an_operator_can_resolve_a_failed_compensation():
     run = Simulation(ORDER)
     for told in facts([("order", DONE), ("inventory", DONE), ("payment", FAILURE), ("inventory", UNDO_FAILED)]):
         run.observe(told)
@@ -312,7 +313,7 @@ def test_an_operator_can_answer_for_a_failed_compensation():
     assert not run.state.needs_operator
 
 
-def test_steps_side_by_side_are_each_timed_from_when_they_could_begin(parallel: Definition):
+def test_parallel_steps_are_each_timed_from_their_own_start(parallel: Definition):
     run = Simulation(parallel)
     for told in facts([("a", DONE), ("b", DONE)]):
         run.observe(told)
@@ -338,8 +339,8 @@ def parallel() -> Definition:
 
 
 @pytest.mark.parametrize("role", [UNDONE, UNDO_FAILED])
-def test_what_is_on_its_way_back_has_not_gone_well(role: str):
-    """The service that undoes knows of a failure of which the hub has not heard yet."""
+def test_a_run_with_an_undone_step_does_not_complete(role: str):
+    """The service that compensates knows of a failure before the hub does."""
     run = Simulation(ORDER)
     for number, step in enumerate(ORDER.in_order):
         if step is ORDER.in_order[-1]:

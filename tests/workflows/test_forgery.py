@@ -1,4 +1,4 @@
-"""Whoever may insert events by SQL can use the hub's name: it keeps nothing from being said, and does not go unseen."""
+"""Events forged by SQL in the hub's name do not prevent real ones, and are detected."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from tests.workflows.support import catch_up, instance, tell, tracked
 from workflows import events, facts, versions
 from workflows.models import Fact, Instance, WorkflowInbox
 from workflows.replay import replay
-from workflows.state import Effect
-from workflows.words import DONE, FAILURE
+from workflows.state import DONE, FAILURE, Effect
 
 pytestmark = pytest.mark.django_db
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
@@ -36,7 +35,7 @@ def forge(external_id: str, kind: str = REQUEST.kind, case: str = "another", **p
 
 
 def request_for(saga: Instance, aggregate_id: str | None) -> dict[str, Any]:
-    """What the hub will say when the stock of this order fails."""
+    """The payload that the hub will publish when the inventory step fails."""
     return {
         "saga_id": str(saga.saga_id),
         "saga_type": "order_submission",
@@ -54,7 +53,7 @@ def fail(key: str) -> None:
 
 
 def said(key: str) -> list[Event]:
-    """What counts as the request, by the saga's own facts."""
+    """The events that the run's facts name as the request."""
     noted = Fact.objects.filter(instance=instance(key), role="emitted", detail=REQUEST.kind)
     return [fact.event for fact in noted if fact.event is not None]
 
@@ -68,9 +67,7 @@ def order() -> Any:
 
 
 @pytest.mark.parametrize("kind", [REQUEST.kind, "saga.completed"])
-def test_a_forged_event_does_not_keep_the_real_one_from_being_published(
-    order: Any, kind: str, caplog: pytest.LogCaptureFixture
-):
+def test_a_forged_event_does_not_prevent_the_real_one(order: Any, kind: str, caplog: pytest.LogCaptureFixture):
     forged = forge(events.external_id(order.saga_id, REQUEST), kind, saga_id=str(order.saga_id))
     fail("k-1")
 
@@ -82,7 +79,7 @@ def test_a_forged_event_does_not_keep_the_real_one_from_being_published(
 
 
 @pytest.mark.parametrize("with_aggregate", [True, False])
-def test_an_event_with_the_right_content_about_another_case_is_not_taken_for_the_hubs_own(
+def test_a_forged_event_with_another_correlation_id_is_not_accepted(
     order: Any, with_aggregate: bool, caplog: pytest.LogCaptureFixture
 ):
     wanted = request_for(order, "k-1" if with_aggregate else None)
@@ -96,10 +93,10 @@ def test_an_event_with_the_right_content_about_another_case_is_not_taken_for_the
     assert "workflow_event_forged" in caplog.text
 
 
-def test_one_who_knows_what_will_be_said_does_not_keep_it_from_being_said_either(order: Any):
+def test_forging_both_external_ids_does_not_prevent_the_real_event(order: Any):
     wanted = request_for(order, "k-1")
     forge(events.external_id(order.saga_id, REQUEST))
-    forge(events.other_external_id(order.saga_id, REQUEST, wanted))
+    forge(events.alternative_external_id(order.saga_id, REQUEST, wanted))
     fail("k-1")
 
     [request] = said("k-1")
@@ -107,7 +104,7 @@ def test_one_who_knows_what_will_be_said_does_not_keep_it_from_being_said_either
     assert request.external_id is None
 
 
-def test_the_real_one_is_published_once_though_its_publisher_is_cut_short(order: Any, monkeypatch: pytest.MonkeyPatch):
+def test_the_real_event_is_published_once_despite_a_crash(order: Any, monkeypatch: pytest.MonkeyPatch):
     forge(events.external_id(order.saga_id, REQUEST))
     with monkeypatch.context() as patch:
         patch.setattr(facts, "note_published", lambda *given: 1 / 0)
@@ -120,7 +117,7 @@ def test_the_real_one_is_published_once_though_its_publisher_is_cut_short(order:
     assert [json.loads(event.payload)["reason"] for event in said("k-1")] == ["no stock"]
 
 
-def test_what_the_hub_said_before_it_knew_the_aggregate_stays_as_it_was_said(order: Any):
+def test_an_event_published_before_the_aggregate_was_known_is_accepted(order: Any):
     tell(ORDER, ("order", DONE), "k-2", nothing="yet")
     catch_up()
     saga = instance("k-2")
@@ -131,7 +128,7 @@ def test_what_the_hub_said_before_it_knew_the_aggregate_stays_as_it_was_said(ord
     assert differences() == []
 
 
-def test_a_replay_tells_of_an_event_that_does_not_say_what_the_facts_say(order: Any):
+def test_replay_reports_an_event_that_disagrees_with_the_facts(order: Any):
     fail("k-1")
     forged = forge("forged", saga_id=str(order.saga_id), step="payment")
     facts.note_published([(order.pk, forged.id, Effect(REQUEST.kind, "payment"))], order.updated_at)
@@ -141,7 +138,7 @@ def test_a_replay_tells_of_an_event_that_does_not_say_what_the_facts_say(order: 
     assert "no stock" in found
 
 
-def test_whatever_becomes_of_a_saga_its_events_go_on_saying_what_the_facts_say():
+def test_published_events_agree_with_the_facts_of_every_outcome():
     shop.completed("o-1")
     shop.failed("o-2")
     shop.declined("o-3")

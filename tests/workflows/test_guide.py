@@ -1,4 +1,4 @@
-"""docs/workflows.md names what there is, and its example can be used."""
+"""docs/workflows.md is complete, and its example is valid."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import tomllib
 from pathlib import Path
 
 from api.application import api
-from workflows.action_views import ACTIONS
 from workflows.parsing import FIELDS, STEP_FIELDS, parse
-from workflows.words import EMISSIONS, STATUSES
+from workflows.state import EMISSIONS, STATUSES
+from workflows.views import ACTIONS
 
 GUIDE = (Path(__file__).resolve().parent.parent.parent / "docs" / "workflows.md").read_text()
 

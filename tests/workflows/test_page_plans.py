@@ -1,4 +1,4 @@
-"""Every list of workflows goes by an index, with forty thousand of them: a page reads what it takes."""
+"""Every list uses an index: with forty thousand runs, a page reads a bounded number of rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workflows.registry import SHIPPED, load
 
 pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db]
 
-# What a page looks at, at most, where a condition has to be held against each; and the facts of a thousand.
+# The read limit of a page, and the facts of a thousand runs.
 MOST_READ = 15_000
 GROWING = ("saga_instances", "saga_facts", "events", "webhook_delivery_sagas")
 
@@ -65,17 +65,17 @@ def check(client: Client, address: str) -> None:
 
 
 @pytest.mark.parametrize("path", PROGRAMS)
-def test_a_list_of_the_api_reads_what_it_takes(program: Client, path: str):
+def test_lists_of_the_api_read_a_bounded_number_of_rows(program: Client, path: str):
     check(program, f"/api/v1/sagas{path}")
 
 
 @pytest.mark.parametrize("path", PEOPLE)
-def test_a_list_of_the_console_reads_what_it_takes(person: Client, path: str):
+def test_lists_of_the_console_read_a_bounded_number_of_rows(person: Client, path: str):
     check(person, f"/admin/workflows/instance/{path}")
 
 
 @pytest.mark.parametrize("address", ["/admin/workflows/instance/", "/admin/find/"])
-def test_a_search_reads_what_it_takes(person: Client, address: str):
+def test_searches_read_a_bounded_number_of_rows(person: Client, address: str):
     saga = Instance.objects.order_by("id")[777]
     versions.remember([load((SHIPPED,)).latest[saga.saga_type]])
 

@@ -1,4 +1,4 @@
-"""What trackers and monitors ask for again and again goes by an index, however many sagas there are."""
+"""Polling queries of trackers and monitors use an index."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from tests.conformance.test_plans import plans
 from tests.workflows.lives import DEFINITIONS
 from tests.workflows.support import catch_up, expire, tell, tracked
 from webhookhub.db import clock
-from workflows import queries, unfound
+from workflows import backtest, queries
+from workflows.filters import RunFilter, newest_first, soonest_due
 from workflows.models import Instance
 from workflows.registry import registry
-from workflows.services import row
+from workflows.services import new_run
 from workflows.tracker import Tracker
 
-# Committed: to have a table analyzed ends a transaction.
+# Committed: ANALYZE TABLE ends a transaction.
 pytestmark = [pytest.mark.every_engine, pytest.mark.mysql_family, pytest.mark.usefixtures("committed")]
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 SAGAS = 2_000
@@ -28,7 +29,7 @@ FEW = 200
 def _many(committed: None) -> None:
     later = clock.now() + timedelta(hours=1)
     keys = [f"k-{number}" for number in range(SAGAS)]
-    rows = [Instance(**row(ORDER, key), deadline=later, aggregate_id=key) for key in keys]
+    rows = [Instance(**new_run(ORDER, key), deadline=later, aggregate_id=key) for key in keys]
     for number, each in enumerate(rows):
         if number % 10:
             each.status, each.deadline = ("FAILED" if number % 10 == 1 else "COMPLETED"), None
@@ -39,7 +40,7 @@ def _many(committed: None) -> None:
 
 
 @pytest.mark.usefixtures("_many")
-def test_no_question_reads_more_than_it_needs():
+def test_polling_queries_use_their_indexes():
     tracked()
     for number in range(3):
         tell(ORDER, ("order", "done"), f"new-{number}")
@@ -47,10 +48,10 @@ def test_no_question_reads_more_than_it_needs():
     questions = [
         lambda: Tracker(registry()).track(50),
         expire,
-        lambda: queries.failed(50),
-        lambda: queries.failed(50, before=saga.pk),
-        lambda: queries.stuck(50),
-        lambda: queries.of_aggregate("k-5", 50),
+        lambda: newest_first(RunFilter(status="FAILED"), 1, None, 50),
+        lambda: newest_first(RunFilter(status="FAILED"), 1, saga.pk, 50),
+        lambda: soonest_due(None, 50),
+        lambda: queries.find("k-5", ["order_submission"], 50),
         lambda: queries.get(saga.saga_id),
     ]
     for question in questions:
@@ -60,12 +61,12 @@ def test_no_question_reads_more_than_it_needs():
 
 
 @pytest.mark.usefixtures("_many")
-def test_sagas_that_began_in_a_time_are_read_along_the_index_by_time(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(unfound, "PIECE", 50)
+def test_runs_of_a_period_are_read_along_the_index_by_time(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(backtest, "CHUNK", 50)
     now = clock.now()
 
     def two_pieces() -> None:
-        pieces = unfound.begun("order_submission", now - timedelta(hours=1), now + timedelta(hours=1))
+        pieces = backtest._started("order_submission", now - timedelta(hours=1), now + timedelta(hours=1))
         assert [len(next(pieces)) for _ in range(2)] == [50, 50]
 
     found = plans(two_pieces, lambda sql: "saga_instances" in sql)

@@ -1,4 +1,4 @@
-"""Two trackers, or a tracker and a monitor, at the same saga: each decision is taken once, and no row goes back."""
+"""Concurrent trackers and monitors on one run: each decision is taken once, and no row goes back."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from webhookhub.stats import counters
 from workflows.models import Fact, Instance, WorkflowInbox
 from workflows.registry import registry
 from workflows.replay import replay
+from workflows.state import DONE, FAILURE
 from workflows.tracker import Tracker
-from workflows.words import DONE, FAILURE
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
@@ -30,13 +30,13 @@ def agree() -> None:
     assert [each for batch in replay(registry(), 500) for each in batch.differences] == []
 
 
-def test_a_saga_that_completes_while_it_times_out_does_one_or_the_other():
+def test_completion_during_a_time_out_has_one_outcome():
     tracked()
     for said in happy(ORDER)[:4]:
         told_before(ORDER, said, "k", timedelta(minutes=8))
     catch_up()
     with Rival(expire, before=INSERT_FACTS) as monitor:
-        monitor.reached()  # it has read that the last step is overdue, and is about to say so
+        monitor.reached()  # it has read that the last step is overdue, and is about to decide
         tell(ORDER, ("confirmation", DONE), "k")
         track()
         assert instance("k").status == "COMPLETED"
@@ -47,7 +47,7 @@ def test_a_saga_that_completes_while_it_times_out_does_one_or_the_other():
     agree()
 
 
-def test_a_saga_that_times_out_while_it_completes_does_one_or_the_other():
+def test_a_time_out_during_completion_has_one_outcome():
     tracked()
     for said in happy(ORDER)[:4]:
         told_before(ORDER, said, "k", timedelta(minutes=8))
@@ -55,17 +55,17 @@ def test_a_saga_that_times_out_while_it_completes_does_one_or_the_other():
     told_before(ORDER, ("confirmation", DONE), "k", timedelta(minutes=2))
     with Rival(lambda: (track(), track()), before=READ_FACTS) as tracker:
         tracker.reached()  # the last fact is written, and not yet folded
-        WorkflowInbox.objects.all().delete()  # as if it were not known to wait
+        WorkflowInbox.objects.all().delete()  # so that the monitor does not wait for it
         expire()
         tracker.result()
 
-    # The monitor has seen the fact as well: whoever looks at all that is known completes the saga.
+    # The monitor has read the fact too, so it completes the run.
     assert instance("k").status == "COMPLETED"
     assert published("k") == [("saga.completed", None)]
     agree()
 
 
-def test_two_trackers_with_an_event_each_of_one_saga_miss_none():
+def test_two_trackers_with_events_of_one_run_miss_none():
     tracked()
     tell(ORDER, ("order", DONE), "k")
     catch_up()
@@ -81,7 +81,7 @@ def test_two_trackers_with_an_event_each_of_one_saga_miss_none():
     agree()
 
 
-def test_a_row_that_another_has_written_meanwhile_is_folded_anew_and_counted_once():
+def test_a_lost_write_is_folded_again_and_counted_once():
     tracked()
     tell(ORDER, ("order", DONE), "k")
     catch_up()
@@ -92,7 +92,7 @@ def test_a_row_that_another_has_written_meanwhile_is_folded_anew_and_counted_onc
         with Rival(lambda: track(1), after=READ_FACTS) as second:
             second.reached()  # it knows of both, and has read the same row
             first.result()
-            second.result()  # loses the row, and must not leave it behind: its event is gone from the inbox
+            second.result()  # loses the write and must fold again: its event has left the inbox
 
     assert not WorkflowInbox.objects.exists()
     assert instance("k").current_step == "shipping"
@@ -102,7 +102,7 @@ def test_a_row_that_another_has_written_meanwhile_is_folded_anew_and_counted_onc
     agree()
 
 
-def test_many_trackers_at_once_track_each_event_once():
+def test_concurrent_trackers_track_each_event_once():
     tracked()
     for number in range(30):
         story = happy(ORDER) if number % 2 else [("order", DONE), ("inventory", DONE), ("payment", FAILURE)]

@@ -1,4 +1,4 @@
-"""Services that would rather call than publish, and operators: what they tell are facts like any other."""
+"""Facts recorded by services and operators."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from events.intake import publish
 from events.models import Event
 from tests.workflows.support import catch_up, facts, instance, published, tracked
 from webhookhub.auditlog.models import Entry
-from workflows import queries, services
+from workflows import services
 from workflows.models import Fact, Instance, WorkflowTouched
 from workflows.replay import replay
 from workflows.services import InvalidFact, KeyConflict
+from workflows.timeline import timeline
 from workflows.versions import in_force
 
 pytestmark = pytest.mark.django_db
@@ -28,37 +29,37 @@ def started() -> Instance:
     return instance("k-1")
 
 
-def test_a_saga_can_be_told_from_its_start_to_its_end(started: Instance):
+def test_a_run_can_be_reported_from_start_to_end(started: Instance):
     assert (started.status, started.current_step, started.aggregate_id) == ("IN_PROGRESS", "order", "o-7")
     for step in ("order", "inventory", "payment"):
-        services.tell(started, "done", step, idempotency_key=step, actor="shop")
+        services.report(started, "done", step, idempotency_key=step, actor="shop")
     catch_up()
     assert instance("k-1").current_step == "shipping"
 
-    services.tell(started, "completed", idempotency_key="c", actor="shop")
+    services.report(started, "completed", idempotency_key="c", actor="shop")
     catch_up()
 
     assert instance("k-1").status == "COMPLETED"
     assert published("k-1") == [("saga.completed", None)]
 
 
-def test_a_saga_can_be_told_to_have_failed_and_been_compensated(started: Instance):
-    services.tell(started, "done", "order", idempotency_key="1", actor="shop")
-    services.tell(started, "failed", idempotency_key="2", actor="shop", error="no stock")
+def test_failure_and_compensation_can_be_reported(started: Instance):
+    services.report(started, "done", "order", idempotency_key="1", actor="shop")
+    services.report(started, "failed", idempotency_key="2", actor="shop", error="no stock")
     catch_up()
     assert (instance("k-1").status, instance("k-1").error_message) == ("COMPENSATING", "no stock")
 
-    services.tell(started, "compensated", idempotency_key="3", actor="shop")
+    services.report(started, "compensated", idempotency_key="3", actor="shop")
     catch_up()
     assert instance("k-1").status == "COMPENSATED"
 
 
-def test_an_error_that_is_told_acts_upon_no_terminal_and_turns_no_text_round(started: Instance):
+def test_control_characters_are_removed_from_reported_errors(started: Instance):
     hostile = " the \x1b[31mcard\u202e\nwas declined\x00"
-    services.tell(started, "done", "order", idempotency_key="1", actor="shop")
-    services.tell(started, "failed", "payment", idempotency_key="2", actor="shop", error=hostile)
+    services.report(started, "done", "order", idempotency_key="1", actor="shop")
+    services.report(started, "failed", "payment", idempotency_key="2", actor="shop", error=hostile)
     told = [
-        services.tell(started, "compensation_failed", "order", idempotency_key="3", actor="shop", error=hostile)
+        services.report(started, "compensation_failed", "order", idempotency_key="3", actor="shop", error=hostile)
         for _ in range(2)
     ]
     catch_up()
@@ -72,12 +73,12 @@ def test_an_error_that_is_told_acts_upon_no_terminal_and_turns_no_text_round(sta
         assert all(str(value).isprintable() for value in json.loads(event.payload).values())
 
 
-def test_a_success_after_all_was_told_to_be_compensated_is_asked_to_be_undone(started: Instance):
+def test_a_success_after_reported_compensation_is_compensated(started: Instance):
     for step in ("order", "inventory"):
-        services.tell(started, "done", step, idempotency_key=step, actor="shop")
-    services.tell(started, "failed", idempotency_key="f", actor="shop")
+        services.report(started, "done", step, idempotency_key=step, actor="shop")
+    services.report(started, "failed", idempotency_key="f", actor="shop")
     catch_up()
-    services.tell(started, "compensated", idempotency_key="all", actor="shop")
+    services.report(started, "compensated", idempotency_key="all", actor="shop")
     catch_up()
     assert instance("k-1").status == "COMPENSATED"
 
@@ -91,9 +92,9 @@ def test_a_success_after_all_was_told_to_be_compensated_is_asked_to_be_undone(st
     assert [batch.differences for batch in replay(in_force(), 10)] == [[]]
 
 
-def test_the_same_key_again_is_the_same_fact(started: Instance):
-    first = services.tell(started, "done", "order", idempotency_key="1", actor="shop")
-    again = services.tell(started, "done", "order", idempotency_key="1", actor="shop")
+def test_the_same_key_is_the_same_fact(started: Instance):
+    first = services.report(started, "done", "order", idempotency_key="1", actor="shop")
+    again = services.report(started, "done", "order", idempotency_key="1", actor="shop")
 
     assert (first.created, again.created) == (True, False)
     assert first.fact_id == again.fact_id
@@ -102,28 +103,28 @@ def test_the_same_key_again_is_the_same_fact(started: Instance):
     assert restarted.instance.pk == started.pk
 
 
-def test_the_same_key_with_other_content_is_refused_and_changes_nothing(started: Instance):
-    services.tell(started, "failed", "order", idempotency_key="1", actor="shop", error="no stock")
+def test_a_key_conflict_changes_nothing(started: Instance):
+    services.report(started, "failed", "order", idempotency_key="1", actor="shop", error="no stock")
     services.act(started, "closed", idempotency_key="2", actor="olga", reason="done by hand")
     before = list(Fact.objects.order_by("id").values())
     others: list[Callable[[], object]] = [
-        lambda: services.tell(started, "done", "order", idempotency_key="1", actor="shop"),
-        lambda: services.tell(started, "failed", "payment", idempotency_key="1", actor="shop", error="no stock"),
-        lambda: services.tell(started, "failed", "order", idempotency_key="1", actor="shop", error="no money"),
-        lambda: services.tell(started, "failed", "order", idempotency_key="1", actor="shop"),
+        lambda: services.report(started, "done", "order", idempotency_key="1", actor="shop"),
+        lambda: services.report(started, "failed", "payment", idempotency_key="1", actor="shop", error="no stock"),
+        lambda: services.report(started, "failed", "order", idempotency_key="1", actor="shop", error="no money"),
+        lambda: services.report(started, "failed", "order", idempotency_key="1", actor="shop"),
         lambda: services.act(started, "closed", idempotency_key="2", actor="olga", reason="done by somebody"),
         lambda: services.start("order_submission", "k-1", idempotency_key="s", actor="shop", aggregate_id="o-8"),
         lambda: services.start("order_submission", "k-1", idempotency_key="s", actor="shop"),
     ]
     for other in others:
-        with pytest.raises(KeyConflict, match="stands for another fact"):
+        with pytest.raises(KeyConflict, match="belongs to another fact"):
             other()
 
     assert list(Fact.objects.order_by("id").values()) == before
 
 
-def test_what_was_told_waits_for_a_tracker(started: Instance):
-    services.tell(started, "done", "order", idempotency_key="1", actor="shop")
+def test_a_reported_fact_waits_for_a_tracker(started: Instance):
+    services.report(started, "done", "order", idempotency_key="1", actor="shop")
 
     assert WorkflowTouched.objects.filter(instance_id=started.pk).count() == 1
     assert instance("k-1").version == started.version
@@ -141,22 +142,22 @@ def test_what_was_told_waits_for_a_tracker(started: Instance):
         ("done", "order", "k" * 201, "idempotency_key"),
     ],
 )
-def test_what_cannot_be_told_is_refused_with_the_field(started: Instance, role: str, step: str, key: str, field: str):
+def test_an_invalid_report_names_the_field(started: Instance, role: str, step: str, key: str, field: str):
     before = Fact.objects.count()
 
     with pytest.raises(InvalidFact) as raised:
-        services.tell(started, role, step, idempotency_key=key, actor="shop")
+        services.report(started, role, step, idempotency_key=key, actor="shop")
 
     assert raised.value.field == field
     assert Fact.objects.count() == before
 
 
 def test_an_unknown_workflow_cannot_be_started():
-    with pytest.raises(InvalidFact, match="'nothing' is no workflow; there are customer_registration"):
+    with pytest.raises(InvalidFact, match="'nothing' is not a workflow; the workflows are customer_registration"):
         services.start("nothing", "k", idempotency_key="k", actor="a")
 
 
-def test_an_operator_gives_a_name_and_a_reason(started: Instance):
+def test_an_action_stores_actor_and_reason(started: Instance):
     with pytest.raises(InvalidFact) as raised:
         services.act(started, "closed", idempotency_key="k", actor="olga", reason="")
     assert raised.value.field == "reason"
@@ -168,11 +169,11 @@ def test_an_operator_gives_a_name_and_a_reason(started: Instance):
     found = instance("k-1")
     assert (found.status, found.by_hand, found.error_message) == ("FAILED", True, "done by hand")
     assert facts("k-1")[:3] == [("", "started"), ("order", "retried"), ("", "closed")]
-    entry = next(each for each in queries.timeline(found) if each.fact.role == "closed")
+    entry = next(each for each in timeline(found) if each.fact.role == "closed")
     assert (entry.fact.actor, entry.fact.reason) == ("olga", "done by hand")
 
 
-def test_what_an_operator_did_is_in_the_trail_once_however_often_it_is_sent(started: Instance):
+def test_an_action_is_in_the_audit_log_once(started: Instance):
     for _ in range(2):
         services.act(started, "closed", idempotency_key="k", actor="olga", reason="done by hand")
     with pytest.raises(KeyConflict):
@@ -181,34 +182,18 @@ def test_what_an_operator_did_is_in_the_trail_once_however_often_it_is_sent(star
     assert list(Entry.objects.filter(actor="olga").values_list("reason", flat=True)) == ["done by hand"]
 
 
-def test_that_all_is_compensated_is_taken_where_the_failure_is_still_to_be_tracked(started: Instance):
+def test_compensation_may_be_reported_while_the_failure_is_in_the_inbox(started: Instance):
     publish("payment.failed", {"order_id": "o-1"}, correlation_id="k-1")
 
-    services.tell(started, "compensated", idempotency_key="all", actor="shop")
+    services.report(started, "compensated", idempotency_key="all", actor="shop")
     catch_up()
 
     assert instance("k-1").status == "COMPENSATED"
     assert instance("k-1").anomaly == ""
 
 
-def test_sagas_are_found_by_what_people_know(started: Instance):
-    assert queries.get(started.saga_id) == started
-    assert queries.of_aggregate("o-7", 10) == [started]
-    assert queries.failed(10) == []
-    assert queries.stuck(10) == []
-    services.act(started, "closed", idempotency_key="k", actor="olga", reason="done by hand")
-    catch_up()
-
-    assert queries.failed(10) == [started]
-    assert queries.failed(10, before=started.pk) == []
-    state = queries.state_of(started)
-    assert state is not None
-    assert state.status == "FAILED"
-    assert list(queries.awaited_types(queries.definition_of(started), "payment")) == ["inventory.reserved"]
-
-
 @pytest.mark.parametrize(("key", "actor"), [(" x", "shop"), ("k", "")])
-def test_a_start_that_is_refused_leaves_no_saga_behind(key: str, actor: str):
+def test_a_refused_start_creates_no_run(key: str, actor: str):
     tracked()
     with pytest.raises(InvalidFact):
         services.start("order_submission", "ghost", idempotency_key=key, actor=actor)

@@ -1,4 +1,4 @@
-"""Events become facts, facts become states, and states are published: on every database, however often it is done."""
+"""Events become facts, facts fold to states, and effects are published; repeating it changes nothing."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tests.workflows.lives import DEFINITIONS, before, event_type, happy, named,
 from tests.workflows.support import catch_up, expire, facts, instance, published, tell, told_before, tracked
 from webhookhub.db import clock
 from webhookhub.stats import counters
-from workflows import listening, sightings
+from workflows import listening, matching
 from workflows.definition import Definition
-from workflows.facts import MOST_REPEATS, Observation, without_repeats
+from workflows.facts import MAX_REPEATS, Observation, without_repeats
 from workflows.listening import CatchUp
 from workflows.models import Fact, Instance, TrackedType, UsedDefinition, WorkflowInbox
 from workflows.progress import UnknownDefinition, advance
 from workflows.registry import Registry, load, registry
-from workflows.words import DONE, FAILURE, UNDONE
+from workflows.state import DONE, FAILURE, UNDONE
 
 pytestmark = pytest.mark.django_db
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=named)
-def test_a_saga_is_followed_from_its_first_event_to_its_last(definition: Definition):
+def test_a_run_is_tracked_from_its_first_event_to_its_last(definition: Definition):
     tracked()
     for said in happy(definition):
         tell(definition, said, "k-1", order_id="o-7", customer_id="o-7")
@@ -48,8 +48,8 @@ def test_a_saga_is_followed_from_its_first_event_to_its_last(definition: Definit
     assert not WorkflowInbox.objects.exists(), "the hub does not listen to itself"
 
 
-def test_a_failure_is_compensated_though_its_events_come_all_at_once_and_backwards():
-    """Every step of every definition goes through the same fold in test_lives.py."""
+def test_a_failure_is_compensated_with_events_in_reverse_order():
+    """Every step of every definition is tested in test_compensation.py."""
     tracked()
     done = before(ORDER, ORDER.by_key["payment"])
     for said in reversed([*done, ("payment", FAILURE)]):
@@ -68,14 +68,14 @@ def test_a_failure_is_compensated_though_its_events_come_all_at_once_and_backwar
     assert len(published("k-1")) == len(back) + 1
 
 
-def test_an_event_nobody_tracks_goes_nowhere_near_the_inbox():
+def test_an_untracked_event_is_not_in_the_inbox():
     tracked()
     publish("cart.opened", {})
 
     assert not WorkflowInbox.objects.exists()
 
 
-def test_the_same_event_looked_at_twice_is_one_fact():
+def test_an_event_tracked_twice_is_one_fact():
     tracker = tracked()
     stored = tell(ORDER, ("order", DONE), "k-1")
     tracker.track(500)
@@ -88,29 +88,29 @@ def test_the_same_event_looked_at_twice_is_one_fact():
 
 
 @pytest.mark.parametrize("batch_size", [7, 500])
-def test_which_repeats_are_kept_depends_on_no_batch(batch_size: int):
+def test_the_batch_size_does_not_decide_which_repeats_are_stored(batch_size: int):
     tracker = tracked()
-    said = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MOST_REPEATS + 10)]
+    said = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MAX_REPEATS + 10)]
     for _ in range(2):
         while tracker.track(batch_size):
             pass
-        # Looked at again, as after a crash, and the other way round.
+        # Tracked again, as after a crash, in reverse order.
         WorkflowInbox.objects.bulk_create(WorkflowInbox(event_id=id) for id in reversed(said))
 
     kept = Fact.objects.filter(instance=instance("k-1"), role=DONE).values_list("event_id", flat=True)
-    assert sorted(id for id in kept if id) == said[:MOST_REPEATS]
+    assert sorted(id for id in kept if id) == said[:MAX_REPEATS]
 
 
-def test_observations_are_kept_in_the_order_of_their_events_in_whatever_order_they_are_given():
+def test_repeats_with_the_lowest_event_ids_are_stored():
     tracked()
-    said = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MOST_REPEATS + 10)]
+    said = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MAX_REPEATS + 10)]
     given = [Observation(1, id, "order", DONE, clock.now()) for id in reversed(said)]
 
-    assert [each.event_id for each in without_repeats(given)] == said[:MOST_REPEATS]
+    assert [each.event_id for each in without_repeats(given)] == said[:MAX_REPEATS]
 
 
-def test_a_producer_that_repeats_itself_without_end_makes_no_fold_without_end(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("workflows.facts.MOST_REPEATS", 3)
+def test_repeats_are_limited(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("workflows.facts.MAX_REPEATS", 3)
     tracked()
     for _ in range(6):
         tell(ORDER, ("order", DONE), "k-1")
@@ -122,7 +122,7 @@ def test_a_producer_that_repeats_itself_without_end_makes_no_fold_without_end(mo
     assert instance("k-1").current_step == "payment"
 
 
-def test_each_correlation_id_is_a_saga_of_its_own_and_so_is_each_type():
+def test_each_workflow_and_correlation_id_has_its_own_run():
     tracked()
     for key in ("a", "b", "A"):
         tell(ORDER, ("order", DONE), key)
@@ -134,7 +134,7 @@ def test_each_correlation_id_is_a_saga_of_its_own_and_so_is_each_type():
     assert keys == submissions | {("order_cancellation", "a")}
 
 
-def test_many_events_take_few_statements(django_assert_max_num_queries: Any):
+def test_a_batch_needs_few_statements(django_assert_max_num_queries: Any):
     tracker = tracked()
     for number in range(30):
         for said in happy(ORDER):
@@ -171,7 +171,7 @@ def test_a_time_out_is_decided_published_and_compensated_in_this_order():
     assert expire() == 0
 
 
-def test_a_late_success_after_a_time_out_is_undone_too():
+def test_a_late_success_after_a_time_out_is_compensated():
     tracked()
     for said in happy(ORDER)[:2]:
         told_before(ORDER, said, "k-1", timedelta(minutes=11))
@@ -191,12 +191,12 @@ def test_a_late_success_after_a_time_out_is_undone_too():
     assert not instance("k-1").needs_operator
 
 
-def test_nobody_times_out_while_the_event_that_says_otherwise_waits_in_the_inbox():
+def test_no_run_times_out_while_its_event_waits_in_the_inbox():
     tracked()
     for said in happy(ORDER)[:2]:
         told_before(ORDER, said, "k-1", timedelta(minutes=11))
     catch_up()
-    # Told in time, and looked at late.
+    # Published in time, tracked late.
     told_before(ORDER, ("payment", DONE), "k-1", timedelta(minutes=9))
 
     assert expire() == 0
@@ -205,7 +205,7 @@ def test_nobody_times_out_while_the_event_that_says_otherwise_waits_in_the_inbox
     assert instance("k-1").current_step == "shipping"
 
 
-def test_a_saga_of_which_only_the_end_was_seen_is_left_to_a_person():
+def test_a_run_without_a_start_needs_an_operator():
     tracked()
     for step in ("shipping", "confirmation"):
         told_before(ORDER, (step, DONE), "k-1", timedelta(minutes=31))
@@ -217,7 +217,7 @@ def test_a_saga_of_which_only_the_end_was_seen_is_left_to_a_person():
     assert published("k-1") == [("saga.failed", None)]
 
 
-def test_what_happened_before_the_hub_listened_belongs_to_the_saga():
+def test_a_new_run_includes_its_earlier_events():
     for said in happy(ORDER)[:4]:
         tell(ORDER, said, "k-1")
     tracked()
@@ -227,9 +227,9 @@ def test_what_happened_before_the_hub_listened_belongs_to_the_saga():
     assert instance("k-1").status == "COMPLETED"
 
 
-def test_a_case_with_a_past_beyond_measure_does_not_hide_the_past_of_another(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sightings, "MOST_HISTORY", 10)
-    for _ in range(2 * MOST_REPEATS):
+def test_a_long_history_does_not_hide_that_of_another_run(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(matching, "MAX_HISTORY", 10)
+    for _ in range(2 * MAX_REPEATS):
         tell(ORDER, ("order", DONE), "k-1")
     for said in happy(ORDER)[1:4]:
         tell(ORDER, said, "k-1")
@@ -241,10 +241,10 @@ def test_a_case_with_a_past_beyond_measure_does_not_hide_the_past_of_another(mon
     catch_up()
 
     assert (instance("k-1").status, instance("k-2").status) == ("COMPLETED", "COMPLETED")
-    assert facts("k-1").count(("order", DONE)) == MOST_REPEATS
+    assert facts("k-1").count(("order", DONE)) == MAX_REPEATS
 
 
-def test_an_event_that_was_stored_just_before_its_type_was_tracked_is_fetched():
+def test_an_event_stored_just_before_its_type_was_tracked_is_fetched():
     stored = tell(ORDER, ("order", DONE), "k-1")
     tracker = tracked()
     assert tracker.track(500) == 0
@@ -258,7 +258,7 @@ def test_an_event_that_was_stored_just_before_its_type_was_tracked_is_fetched():
 
 def test_catching_up_ends_after_an_hour_and_not_before():
     tracked()
-    assert TrackedType.objects.filter(caught_up=False).count() == len(registry().readings)
+    assert TrackedType.objects.filter(caught_up=False).count() == len(registry().listeners)
     CatchUp().catch_up(500)
     assert not TrackedType.objects.filter(caught_up=True).exists()
 
@@ -268,8 +268,8 @@ def test_catching_up_ends_after_an_hour_and_not_before():
 
 
 @pytest.mark.parametrize("payload", ["not json", "[" * 5000, f'{{"order_id": {"9" * 5000}}}', '"text"'], ids=range(4))
-def test_an_event_that_cannot_be_read_is_no_obstacle_to_others(payload: str):
-    """Whoever writes events by SQL may store any text that the engine takes."""
+def test_an_unreadable_payload_does_not_stop_other_events(payload: str):
+    """SQL may store any text that the engine accepts."""
     tracked()
     submitted = event_type(ORDER, ("order", DONE))
     try:
@@ -282,7 +282,7 @@ def test_an_event_that_cannot_be_read_is_no_obstacle_to_others(payload: str):
     assert {each.correlation_key for each in Instance.objects.all()} == {"k-bad", "k-good"}
 
 
-def test_fetching_goes_along_the_events_in_batches():
+def test_events_are_fetched_in_batches():
     for number in range(7):
         tell(ORDER, ("order", DONE), f"k-{number}")
     tracked()
@@ -326,7 +326,7 @@ def test_a_definition_may_correlate_by_the_payload(trips: Path):
 
 
 @pytest.mark.parametrize("payload", [{}, {"trip": 7}, {"trip": {"id": None}}, {"trip": {"id": "x" * 201}}, [1], None])
-def test_an_event_without_a_usable_key_is_passed_over(trips: Path, payload: Any):
+def test_an_event_without_a_usable_key_is_ignored(trips: Path, payload: Any):
     tracked()
     publish("trip.booked", payload)
     catch_up()
@@ -334,7 +334,7 @@ def test_an_event_without_a_usable_key_is_passed_over(trips: Path, payload: Any)
     assert not Instance.objects.exists()
 
 
-def test_a_saga_keeps_the_version_it_was_born_with(trips: Path):
+def test_a_run_keeps_its_version(trips: Path):
     tracked()
     publish("trip.booked", {"trip": {"id": 1}})
     catch_up()
@@ -351,7 +351,7 @@ def test_a_saga_keeps_the_version_it_was_born_with(trips: Path):
     assert {(each.name, each.version) for each in UsedDefinition.objects.all()} == {("trip", 1), ("trip", 2)}
 
 
-def test_what_becomes_of_sagas_is_counted_once():
+def test_counters_count_each_run_once():
     tracker = tracked()
     for said in happy(ORDER):
         stored = tell(ORDER, said, "k-1")
@@ -382,7 +382,7 @@ HISTORY_CHANGES = (
 )
 
 
-def test_the_database_itself_refuses_to_rewrite_history():
+def test_the_database_refuses_to_rewrite_history():
     tracked()
     for said in happy(ORDER):
         tell(ORDER, said, "k-1")
@@ -393,7 +393,7 @@ def test_the_database_itself_refuses_to_rewrite_history():
             cursor.execute(change)
 
 
-def test_a_tracker_of_an_older_program_is_told_so(trips: Path):
+def test_an_unknown_version_is_an_error(trips: Path):
     tracked()
     publish("trip.booked", {"trip": {"id": 1}})
     catch_up()

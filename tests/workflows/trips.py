@@ -1,4 +1,4 @@
-"""Trips: a workflow of which there are versions, in a folder of its own."""
+"""A workflow with several versions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ key = "payment"
 after = ["booking"]
 done = ["trip.paid"{more}]
 failed = ["trip.refused"]
-{undo}
 [[steps]]
 key = "ticket"
 after = ["payment"]
@@ -40,12 +39,12 @@ optional = true
 Write = Callable[..., None]
 
 
-def definition(version: int, correlation: str = "correlation_id", **changes: str) -> str:
-    given = {"aggregate": "payload.trip", "error": "payload.reason", "more": "", "undo": "", **changes}
-    return TEXT.format(version=version, correlation=correlation, **given)
+def definition(version: int, **changes: str) -> str:
+    values = {"correlation": "correlation_id", "aggregate": "payload.trip", "error": "payload.reason", "more": ""}
+    return TEXT.format(version=version, **{**values, **changes})
 
 
-def take_away(folder: Path, version: int) -> None:
+def remove_file(folder: Path, version: int) -> None:
     (folder / f"trip_{version}.toml").unlink()
     restart()
 
@@ -60,7 +59,7 @@ def say(event_type: str, case: str, trip: str, **payload: Any) -> None:
     catch_up()
 
 
-def kept() -> dict[str, tuple[int, str]]:
+def runs() -> dict[str, tuple[int, str]]:
     """Correlation key → version and status."""
     rows = Instance.objects.values_list("correlation_key", "definition_version", "status")
     return {key: (version, status) for key, version, status in rows}

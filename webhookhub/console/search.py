@@ -16,7 +16,7 @@ from events.models import Event
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from webhookhub.search_terms import parse_error_code, parse_host, parse_id
-from workflows import lookup as lookup_of_workflows
+from workflows import queries as workflow_queries
 from workflows.models import Instance
 
 MOST = 20
@@ -58,7 +58,7 @@ def find(term: str, user: Any) -> Found:
     if may("sagas.view_saga"):
         found.deliveries = _deliveries(event_ids, parse_id(term))
     if may("workflows.view_instance"):
-        found.workflows = lookup_of_workflows.find(term, lookup_of_workflows.types_in_use(), MOST)
+        found.workflows = workflow_queries.find(term, workflow_queries.types_in_use(), MOST)
     return found
 
 

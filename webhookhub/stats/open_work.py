@@ -17,7 +17,7 @@ from webhookhub.conf import KINDS
 from webhookhub.db import clock
 from webhookhub.models import Process
 from webhookhub.runner.silence import silence
-from workflows import words
+from workflows import state
 from workflows.models import Instance, WorkflowInbox
 
 LIMIT = 100_000
@@ -63,8 +63,8 @@ def read() -> Open:
         jobs=_jobs(),
         expired_leases=_count(Job.objects.expired(now).order_by()),
         workflow_events_waiting=_count(WorkflowInbox.objects.order_by()),
-        workflows={status: _count(Instance.objects.filter(status=status)) for status in words.OPEN},
-        workflows_overdue=sum(_count(Instance.objects.due(status, now - GRACE).order_by()) for status in words.OPEN),
+        workflows={status: _count(Instance.objects.filter(status=status)) for status in state.OPEN},
+        workflows_overdue=sum(_count(Instance.objects.due(status, now - GRACE).order_by()) for status in state.OPEN),
         workflows_for_operators=_count(Instance.objects.filter(needs_operator=True)),
         processes={kind: sum(age <= alive for age in ages) for kind, ages in beats.items()},
         heartbeat_ages={kind: max(0.0, min(ages)) for kind, ages in beats.items() if ages},

@@ -1,4 +1,4 @@
-"""The shop's workflows, as a newcomer watches them: real services, real time-outs, and every story as it must end."""
+"""The demo of workflows: real services, real time-outs, and the expected outcome of every story."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from jobs import states
 from sagas import transitions
 from tests.browser.visitor import Visitor
 from workflows import versions
-from workflows.words import STATUSES
+from workflows.state import STATUSES
 
 from .test_every_page import addresses
 

@@ -15,9 +15,9 @@ from sagas.models import Saga
 from tests.conformance import world
 from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import catch_up, tell, tracked
-from workflows import words
+from workflows import state
 from workflows.models import Instance
-from workflows.words import DONE, FAILURE, UNDO_FAILED, UNDONE
+from workflows.state import DONE, FAILURE, UNDO_FAILED, UNDONE
 
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 
@@ -61,7 +61,7 @@ def _run_workflows() -> None:
     tell(ORDER, ("order", DONE), "open")
     catch_up()
     tell(ORDER, ("order", DONE), "waiting")  # still to be tracked
-    assert set(Instance.objects.values_list("status", flat=True)) == set(words.STATUSES)
+    assert set(Instance.objects.values_list("status", flat=True)) == set(state.STATUSES)
 
 
 def _lose_leases() -> None:

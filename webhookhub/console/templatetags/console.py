@@ -16,7 +16,7 @@ from webhookhub.console import format
 from webhookhub.db import clock
 from webhookhub.stats import queries
 from webhookhub.stats.queries import Summary
-from workflows.badges import badge as workflow_badge
+from workflows.labels import badge as workflow_badge
 
 register = template.Library()
 register.filter("moment", format.moment)

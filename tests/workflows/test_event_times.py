@@ -1,4 +1,4 @@
-"""An event inserted by SQL may have any time, or none: no workflow is led astray or held up by it."""
+"""An event inserted by SQL may have any time. It must not distort or delay runs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.workflows.lives import DEFINITIONS, event_type
 from tests.workflows.support import catch_up, expire, instance, tell, told_before, tracked
 from webhookhub.db import clock
 from workflows import versions
+from workflows.matching import AHEAD, EARLIEST, plausible
 from workflows.models import Fact
-from workflows.moments import AHEAD, EARLIEST, believed
 from workflows.replay import replay
+from workflows.state import DONE, FAILURE, UNDONE
 from workflows.statistics import statistics
-from workflows.words import DONE, FAILURE, UNDONE
 
 pytestmark = pytest.mark.django_db
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
@@ -33,7 +33,7 @@ def insert(kind: str, key: str, created_at: str) -> None:
 
 
 def followed_from_now(key: str) -> None:
-    """As if it had happened when the hub looked; and another one's time-out is noticed, which comes after it."""
+    """The run counts from now, and time-outs of other runs are still detected."""
     before = clock.now()
     told_before(ORDER, ("order", DONE), "overdue", ORDER.timeout + timedelta(minutes=1))
     tell(ORDER, ("order", DONE), "other")
@@ -51,7 +51,7 @@ def followed_from_now(key: str) -> None:
 
 
 @pytest.mark.parametrize("created_at", ["9999-12-31 23:59:59", "0001-01-01 00:00:00"])
-def test_an_event_with_an_impossible_time_counts_from_when_the_hub_has_seen_it(created_at: str):
+def test_an_event_with_an_implausible_time_counts_from_now(created_at: str):
     tracked()
     insert("order.submitted", "odd", created_at)
 
@@ -59,7 +59,7 @@ def test_an_event_with_an_impossible_time_counts_from_when_the_hub_has_seen_it(c
 
 
 @pytest.mark.mysql_family
-def test_an_event_with_a_time_that_is_none_counts_from_when_the_hub_has_seen_it():
+def test_an_event_with_the_zero_date_counts_from_now():
     tracked()
     with connection.cursor() as cursor:
         cursor.execute("SELECT @@SESSION.sql_mode")
@@ -73,7 +73,7 @@ def test_an_event_with_a_time_that_is_none_counts_from_when_the_hub_has_seen_it(
     followed_from_now("odd")
 
 
-def test_while_an_event_with_an_impossible_time_waits_others_time_out():
+def test_an_implausible_time_in_the_inbox_does_not_delay_time_outs():
     tracked()
     told_before(ORDER, ("order", DONE), "overdue", ORDER.timeout + timedelta(minutes=1))
     catch_up()
@@ -82,7 +82,7 @@ def test_while_an_event_with_an_impossible_time_waits_others_time_out():
     assert expire() == 1
 
 
-def test_a_failure_of_the_year_one_does_not_count_as_noticed_late():
+def test_an_implausible_time_does_not_distort_the_detection_time():
     tracked()
     tell(ORDER, ("order", DONE), "odd")
     insert(event_type(ORDER, ("inventory", FAILURE)), "odd", "0001-01-01 00:00:00")
@@ -91,15 +91,15 @@ def test_a_failure_of_the_year_one_does_not_count_as_noticed_late():
     catch_up()
 
     assert instance("odd").status == "COMPENSATED"
-    [found] = [each for each in statistics(ORDER).targets if each.name == "failure found within"]
+    [found] = [each for each in statistics(ORDER).targets if each.name == "time to detect a failure"]
     assert (found.is_met, found.basis) == (True, 1)
 
 
 @pytest.mark.parametrize("at", [NOW, NOW - timedelta(days=400), NOW + AHEAD, EARLIEST])
-def test_a_time_that_is_possible_is_believed(at: datetime):
-    assert believed(at, NOW) == at
+def test_a_plausible_time_is_used(at: datetime):
+    assert plausible(at, NOW) == at
 
 
 @pytest.mark.parametrize("at", [None, NOW + AHEAD + MOMENT, EARLIEST - MOMENT, datetime.max.replace(tzinfo=UTC)])
-def test_a_time_that_is_impossible_is_taken_for_the_present(at: datetime | None):
-    assert believed(at, NOW) == NOW
+def test_an_implausible_time_is_replaced_by_now(at: datetime | None):
+    assert plausible(at, NOW) == NOW

@@ -1,5 +1,5 @@
-"""Every definition through its happy path, and through failure, time-out, failed compensation and late success at
-every step; with every event doubled, and in every order of up to five events. Made from the definitions alone."""
+"""Generated for every definition: happy path; failure, time-out, failed compensation and late success at every step;
+every event doubled; every order of up to five events."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from tests.workflows.lives import DEFINITIONS, MOMENT, Said, at, before, cases, facts, happy, named, undone
 from workflows.definition import Definition, Step
 from workflows.simulation import Simulation, simulate
-from workflows.state import Effect
-from workflows.words import (
+from workflows.state import (
     COMPENSATED,
     COMPENSATING,
     COMPLETED,
@@ -25,10 +24,11 @@ from workflows.words import (
     SAGA_FAILED,
     SAGA_TIMED_OUT,
     UNDO_FAILED,
+    Effect,
 )
 
 LONG = timedelta(days=400)
-# Each step that begins after another: of one without ancestors nothing was heard before it is done.
+# Steps with ancestors: without one, there is no fact before the step is done.
 LATER = [case for case in cases() if before(*case)]
 LATER_UNDOABLE = [case for case in cases("compensated") if before(*case)]
 each_definition = pytest.mark.parametrize("definition", DEFINITIONS, ids=named)
@@ -39,12 +39,12 @@ def requested(run: Simulation) -> list[str]:
 
 
 def live(definition: Definition, said: list[Said], until: timedelta = timedelta()) -> Simulation:
-    """Just until the last of it was said, unless told otherwise."""
+    """Simulates until `until` after the last fact."""
     return simulate(definition, facts(said), at(len(said)) + until)
 
 
 @each_definition
-def test_when_all_is_done_the_saga_is_complete_and_stays_so(definition: Definition):
+def test_a_run_with_all_steps_done_is_complete_and_stays_so(definition: Definition):
     run = live(definition, happy(definition), LONG)
 
     assert run.state.status == COMPLETED
@@ -54,7 +54,7 @@ def test_when_all_is_done_the_saga_is_complete_and_stays_so(definition: Definiti
 
 
 @each_definition
-def test_until_the_last_needed_step_is_done_it_is_in_progress(definition: Definition):
+def test_a_run_is_in_progress_until_the_last_required_step_is_done(definition: Definition):
     needed = [(step.key, DONE) for step in definition.in_order if not step.optional]
 
     for done in range(1, len(needed)):
@@ -66,7 +66,7 @@ def test_until_the_last_needed_step_is_done_it_is_in_progress(definition: Defini
 
 
 @pytest.mark.parametrize(("definition", "step"), cases("failed"), ids=named)
-def test_a_failure_asks_for_what_was_done_to_be_undone_in_reverse_order(definition: Definition, step: Step):
+def test_a_failure_compensates_done_steps_in_reverse_order(definition: Definition, step: Step):
     done = before(definition, step)
     back = undone(definition, done)
     said = [*done, (step.key, FAILURE)]
@@ -84,7 +84,7 @@ def test_a_failure_asks_for_what_was_done_to_be_undone_in_reverse_order(definiti
 
 
 @pytest.mark.parametrize(("definition", "step"), LATER, ids=named)
-def test_a_step_that_is_never_heard_of_again_times_out(definition: Definition, step: Step):
+def test_a_step_without_a_result_times_out(definition: Definition, step: Step):
     done = before(definition, step)
     back = undone(definition, done)
 
@@ -96,7 +96,7 @@ def test_a_step_that_is_never_heard_of_again_times_out(definition: Definition, s
 
 
 @pytest.mark.parametrize(("definition", "step"), LATER, ids=named)
-def test_a_step_has_all_of_its_time(definition: Definition, step: Step):
+def test_a_step_does_not_time_out_early(definition: Definition, step: Step):
     done = before(definition, step)
 
     almost = at(len(done) - 1) + (step.timeout or definition.timeout - len(done) * MOMENT) - timedelta(microseconds=1)
@@ -125,7 +125,7 @@ def test_a_compensation_that_fails_or_is_overdue_needs_an_operator(definition: D
 
 
 @pytest.mark.parametrize(("definition", "step"), LATER_UNDOABLE, ids=named)
-def test_a_late_success_after_the_end_is_still_undone_and_changes_the_end_no_more(definition: Definition, step: Step):
+def test_a_late_success_is_compensated_and_does_not_change_the_end(definition: Definition, step: Step):
     done = before(definition, step)
     back = undone(definition, done)
     run = simulate(definition, facts(done), at(len(done) - 1) + (step.timeout or definition.timeout))
@@ -145,7 +145,7 @@ def test_a_late_success_after_the_end_is_still_undone_and_changes_the_end_no_mor
 
 
 @pytest.mark.parametrize(("definition", "step"), cases("failed"), ids=named)
-def test_a_completed_saga_is_never_told_to_compensate(definition: Definition, step: Step):
+def test_a_completed_run_is_never_compensated(definition: Definition, step: Step):
     run = live(definition, [*happy(definition), (step.key, FAILURE)], LONG)
 
     assert run.state.status == COMPLETED
@@ -154,7 +154,7 @@ def test_a_completed_saga_is_never_told_to_compensate(definition: Definition, st
 
 
 def stories(definition: Definition) -> list[list[Said]]:
-    """What may be said of a saga that completes, and of one that fails at each step and is undone."""
+    """Facts of a run that completes, and of runs that fail at each step and are compensated."""
     found = [happy(definition)]
     for step in definition.required:
         if step.failed:

@@ -1,4 +1,4 @@
-"""In a lull run_workflows asks one question a turn, and misses nothing by it."""
+"""Without work, run_workflows needs one query per turn, and it misses no work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 
 
 @pytest.fixture
-def in_a_lull() -> Step:
+def idle_step() -> Step:
     step = Command().make_step("workflows")
     settle_down(step)
     return step
@@ -35,25 +35,25 @@ def settle_down(step: Step) -> None:
     assert len(captured) == 1
 
 
-def test_an_event_ends_the_lull(in_a_lull: Step):
+def test_an_event_is_work(idle_step: Step):
     tell(ORDER, happy(ORDER)[0], "k-1")
-    assert in_a_lull.run(100)
+    assert idle_step.run(100)
     assert instance("k-1", ORDER.name).status == "IN_PROGRESS"
 
 
-def test_a_fact_that_is_told_ends_the_lull(in_a_lull: Step):
+def test_a_reported_fact_is_work(idle_step: Step):
     services.start(ORDER.name, "k-1", idempotency_key="1", actor="shop")
-    assert in_a_lull.run(100)
+    assert idle_step.run(100)
     assert instance("k-1", ORDER.name).deadline is not None
 
 
-def test_a_deadline_that_passes_ends_the_lull(in_a_lull: Step):
+def test_a_passed_deadline_is_work(idle_step: Step):
     tell(ORDER, happy(ORDER)[0], "k-1")
-    settle_down(in_a_lull)
+    settle_down(idle_step)
     later = Instance.objects.get().deadline
     assert later is not None
     Instance.objects.update(deadline=clock.now() - timedelta(seconds=1))
-    # By the facts it has not passed yet: it is looked at, and put right.
+    # By the facts the deadline has not passed: the row is corrected.
     with CaptureQueriesContext(connection) as captured:
-        in_a_lull.run(100)
+        idle_step.run(100)
     assert len(captured) > 1
