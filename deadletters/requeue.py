@@ -19,8 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from django.core.exceptions import PermissionDenied
 from django.utils.translation import gettext as _
 
-from sagas import create
-from sagas.create import NewSaga
+from sagas.create import NewSaga, create_sagas
 from sagas.models import Saga
 from sagas.policy import RetryPolicy
 from webhookhub.auditlog import actions
@@ -230,7 +229,7 @@ def _deliver(letters: Sequence[DeadLetter], token: str, completed: AbstractSet[i
 def _bear(letters: Sequence[DeadLetter]) -> set[int]:
     """Those whose saga was made here."""
     of_letters = {letter.id: _birth(letter) for letter in letters}
-    born = create.insert(list(of_letters.values()), BATCH)
+    born = create_sagas(list(of_letters.values()), BATCH)
     return {id for id, birth in of_letters.items() if birth.key in born}
 
 

@@ -17,7 +17,7 @@ from webhookhub.console.readonly import ReadOnlyAdmin
 from . import states
 from .models import Job
 
-MOST_FOUND = 10_000
+MAX_RESULTS = 10_000
 
 
 @admin.register(Job)
@@ -46,7 +46,7 @@ class JobAdmin(ExactSearch, ReadOnlyAdmin):
         if id is not None:
             saga_ids.add(id)
         rows = Job.objects.filter(saga_id__in=saga_ids).order_by("saga_id", "attempt_no")
-        found = set(rows.values_list("id", flat=True)[:MOST_FOUND]) if saga_ids else set()
+        found = set(rows.values_list("id", flat=True)[:MAX_RESULTS]) if saga_ids else set()
         return found if id is None else found | {id}
 
     @admin.display(description=_("delivery"))

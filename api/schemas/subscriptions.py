@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from api.pagination import PageRequest
-from events.backfill import MOST_AT_ONCE
+from events.backfill import MAX_EVENTS
 
 from .common import Body, EventType, Moment
 
@@ -102,7 +102,7 @@ class TrialOut(BaseModel):
 class BackfillIn(Body):
     since: Moment = Field(description="Events stored at or after this time, such as 2026-01-31T00:00:00Z.")
     until: Moment | None = Field(None, description="Events stored at or before this time. None: now.")
-    limit: int = Field(MOST_AT_ONCE, ge=1, le=MOST_AT_ONCE, description="How many events to look at, at most.")
+    limit: int = Field(MAX_EVENTS, ge=1, le=MAX_EVENTS, description="How many events to look at, at most.")
     cursor: str | None = Field(None, max_length=1000, description="`next` of the answer before, to go on from there.")
 
 

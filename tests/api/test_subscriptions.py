@@ -315,7 +315,7 @@ def test_a_backfill_that_makes_no_sense_is_refused(hub_wide: Program, body: dict
 def test_a_new_endpoint_receives_what_was_published_before_it(
     hub_wide: Program, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(backfilling, "MOST_AT_ONCE", 3)
+    monkeypatch.setattr(backfilling, "MAX_EVENTS", 3)
     past(4)
     made = hub_wide.post("/subscriptions", NEW | {"callback_url": receiver.url()}).json()
     hub_wide.post(f"/subscriptions/{made['id']}/verify")
@@ -347,7 +347,7 @@ def test_headers_do_not_follow_a_subscription_to_another_host(hub_wide: Program)
 def test_a_backfill_counts_only_what_it_has_made_itself(hub_wide: Program, monkeypatch: pytest.MonkeyPatch):
     events = past(3)
     subscription: Any = SubscriptionFactory()
-    looked = create.routed_to
+    looked = create.routed_events
 
     def overtaken(*args: Any) -> set[int]:
         found = looked(*args)

@@ -9,9 +9,9 @@ from datetime import timedelta
 from deadletters.models import DeadLetter
 from deadletters.requeue import requeue
 from events.intake import NewEvent, publish_many
-from jobs import create as job_births
 from jobs.cleaner import clean
-from jobs.release import release
+from jobs.create import create_jobs
+from jobs.lease import release
 from jobs.report import report
 from jobs.states import FINISHED
 from sagas import settle as settling
@@ -66,7 +66,7 @@ def to_dispatch(event_type: str) -> Work:
     off = Subscription.objects.filter(event_type=event_type, callback_url__regex="off|begun")
     off.update(active=False)
     begun = Saga.objects.filter(subscription__in=off.filter(callback_url__contains="begun"))
-    job_births.insert([(saga.id, 1, saga.next_attempt_at) for saga in begun], clock.now())
+    create_jobs([(saga.id, 1, saga.next_attempt_at) for saga in begun], clock.now())
     world.let_time_pass()
     return lambda: dispatch(BATCH)
 
@@ -140,9 +140,9 @@ STEPS = [
     Step("lease", to_lease, recover=give_up_leases, ignoring=frozenset({"lease_resets"})),
     Step("report", to_report),
     Step("release", to_release),
-    Step("settle Complete", to_settle("ok")),
-    Step("settle Retry", to_settle("retry")),
-    Step("settle Bury", to_settle("bury")),
+    Step("settle Completed", to_settle("ok")),
+    Step("settle PendingRetry", to_settle("retry")),
+    Step("settle DeadLettered", to_settle("bury")),
     Step("settle all three", to_settle("ok", "retry", "bury")),
     Step("settle beside another", to_settle_beside_another),
     Step("clean", to_clean),

@@ -24,7 +24,7 @@ from webhookhub.runner.registry import Registration, forget_silent
 from webhookhub.stats import attempts
 from webhookhub.stats.attempts import AttemptResult
 from webhookhub.stats.models import HOUR, Period
-from webhookhub.stats.rollup import tidy
+from webhookhub.stats.rollup import roll_up
 
 from .crashes import cut_short
 
@@ -95,17 +95,17 @@ def to_reencrypt() -> Work:
     return reencrypt
 
 
-def to_tidy() -> Work:
+def to_roll_up() -> Work:
     """A minute that becomes part of an hour, and an hour that nobody looks at any more."""
     Period.objects.all().delete()
     minute = clock.now() - hub().figures_by_minute - timedelta(hours=1)
     attempts.add([AttemptResult(1, attempts.COMPLETED, None, minute, minute, 5)])
     hour = (clock.now() - hub().figures_by_hour - timedelta(hours=2)).replace(minute=0, second=0, microsecond=0)
     Period.objects.create(period=HOUR, starts_at=hour, subscription_id=1, shard=0, attempts=3)
-    return lambda: tidy(100)
+    return lambda: roll_up(100)
 
 
-ELSEWHERE = [to_tidy, to_rotate, to_save, to_create, to_change, to_beat, to_remove, to_forget, to_reencrypt]
+ELSEWHERE = [to_roll_up, to_rotate, to_save, to_create, to_change, to_beat, to_remove, to_forget, to_reencrypt]
 
 
 def test_a_verification_cut_short_proves_nothing_or_all_and_can_be_made_again(receiver):
@@ -186,7 +186,7 @@ def test_a_process_is_listed_once_or_not_at_all_wherever_its_word_is_cut_short(p
 
 
 def test_every_result_stays_counted_once_wherever_the_figures_are_cut_short_in_tidying_up():
-    for point, work in cut_short(to_tidy):
+    for point, work in cut_short(to_roll_up):
         kept = Period.objects.exclude(attempts=3)
         assert [period.attempts for period in kept] == [1], point
         work()

@@ -8,9 +8,8 @@ from datetime import timedelta
 import pytest
 
 from jobs.cleaner import clean
-from jobs.lease import LeasedJob, lease
+from jobs.lease import LeasedJob, lease, release
 from jobs.models import Job
-from jobs.release import release
 from jobs.report import Report, report
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
 from webhookhub.db import clock

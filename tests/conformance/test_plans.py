@@ -15,7 +15,7 @@ from jobs.cleaner import clean
 from jobs.lease import lease
 from jobs.report import report
 from sagas.dispatch import dispatch
-from sagas.pending_work import todo
+from sagas.orchestrator import pending_work
 from sagas.settle import Settler
 from subscriptions.models import Subscription
 from tests.conftest import empty_tables
@@ -189,7 +189,7 @@ def test_unsettled_results_are_found_by_the_mark_and_the_status():
 
 
 def test_what_there_is_to_do_is_known_from_four_entries_of_indexes():
-    [plan] = plans(todo, lambda sql: sql.startswith("SELECT EXISTS"))
+    [plan] = plans(pending_work, lambda sql: sql.startswith("SELECT EXISTS"))
     assert {row["key"] for row in plan.rows} <= {None, "idx_job_settled", "idx_saga_status_retry"}, plan
     assert plan.rows_read <= 10, plan
 

@@ -70,7 +70,7 @@ def test_a_batch_takes_no_more_events_than_it_was_told_to_and_the_oldest_first()
 
 
 def test_one_transaction_makes_no_more_sagas_than_its_bound_but_routes_at_least_one_event(monkeypatch):
-    monkeypatch.setattr(routing, "MAX_BIRTHS", 5)
+    monkeypatch.setattr(routing, "MAX_NEW_SAGAS", 5)
     for _ in range(3):
         SubscriptionFactory.create()
     for _ in range(7):
@@ -88,7 +88,7 @@ def test_one_transaction_makes_no_more_sagas_than_its_bound_but_routes_at_least_
 
 
 def test_events_that_nobody_wants_do_not_count_against_the_bound(monkeypatch):
-    monkeypatch.setattr(routing, "MAX_BIRTHS", 1)
+    monkeypatch.setattr(routing, "MAX_NEW_SAGAS", 1)
     SubscriptionFactory.create()
     publish_many([NewEvent("nobody.wants", n) for n in range(5)])
     publish("order.created", {})

@@ -15,7 +15,7 @@ from jobs.worker import Worker
 from tests.factories import JobFactory
 from tests.support.hostile import CASES, Misbehaviour
 from tests.support.raw_endpoint import RawEndpoint
-from webhookhub.egress.snippets import SNIPPET_LENGTH
+from webhookhub.egress.messages import SNIPPET_LENGTH
 
 pytestmark = pytest.mark.django_db
 

@@ -212,9 +212,9 @@ def test_the_longest_waiting_jobs_are_taken_first(receiver: Receiver):
 
 
 def test_jobs_beyond_a_receivers_share_are_given_back_and_not_counted(receiver: Receiver, hub_settings, monkeypatch):
-    monkeypatch.setattr("jobs.worker.PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr("webhookhub.egress.hosts.SHORTEST_WAIT_SECONDS", 0.02)
-    monkeypatch.setattr("webhookhub.egress.hosts.LONGEST_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("jobs.worker.MAX_QUEUED_SECONDS", 0.0)
+    monkeypatch.setattr("webhookhub.egress.hosts.MIN_DEFER_SECONDS", 0.02)
+    monkeypatch.setattr("webhookhub.egress.hosts.MAX_DEFER_SECONDS", 0.05)
     hub_settings(requests_per_host=1)
     answer_now = held_back(receiver)
     jobs_at(receiver, 3)
@@ -241,7 +241,7 @@ def test_a_worker_that_winds_up_takes_nothing_new_and_finishes_what_it_has(recei
         late = JobFactory.create(saga__subscription__callback_url=receiver.url("/late"))
         answer_now.set()
         for _ in range(600):
-            worker.wind_up(100)
+            worker.drain(100)
             if not worker.open_jobs:
                 break
     finally:
@@ -262,7 +262,7 @@ def test_winding_up_waits_for_the_answer_and_does_not_ask_for_it_again_and_again
         turn_until(worker, lambda: len(receiver.received) == 1)
         turns, until = 0, time.monotonic() + 10 * POLL_SECONDS
         while time.monotonic() < until:
-            worker.wind_up(100)
+            worker.drain(100)
             turns += 1
     finally:
         answer_now.set()
@@ -295,7 +295,7 @@ def test_an_idle_worker_says_so():
 
 
 def test_one_slow_receiver_does_not_keep_the_others_waiting(receiver: Receiver, certificate_files, monkeypatch):
-    monkeypatch.setattr("jobs.worker.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("jobs.worker.MAX_QUEUED_SECONDS", 0.2)
     answer_now = threading.Event()
 
     def take_time() -> None:
@@ -369,7 +369,7 @@ def test_what_has_waited_too_long_is_not_sent_while_the_database_is_lost(receive
     worker = Worker("w", concurrency=10)
     try:
         turn_until(worker, lambda: len(receiver.received) == 1)
-        monkeypatch.setattr("jobs.worker.PATIENCE_SECONDS", 0.0)
+        monkeypatch.setattr("jobs.worker.MAX_QUEUED_SECONDS", 0.0)
         answer_now.set()
         while worker._engine.in_flight:
             worker.collect(0.05)  # as the loop does while the database is lost
@@ -395,7 +395,7 @@ def test_a_receiver_that_stops_answering_holds_up_others_for_a_moment_only(
 
     monkeypatch.setattr(Engine, "submit", counted)
     hub_settings(requests_per_host=5)
-    monkeypatch.setattr("jobs.worker.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("jobs.worker.MAX_QUEUED_SECONDS", 0.2)
     answer_now = threading.Event()
     answer_now.set()
 

@@ -70,7 +70,7 @@ def test_the_database_refuses_to_change_what_a_saga_was_born_with():
 def test_the_same_birth_again_changes_nothing():
     event, subscription = _insert(limit=3)
 
-    create.insert([NewSaga(event.id, subscription.id, 0, RetryPolicy(9, timedelta(hours=1)))], 10)
+    create.create_sagas([NewSaga(event.id, subscription.id, 0, RetryPolicy(9, timedelta(hours=1)))], 10)
 
     saga = Saga.objects.get()
     assert (saga.max_retry_limit, saga.base_delay) == (3, timedelta(seconds=1))
@@ -81,7 +81,7 @@ def test_births_beyond_one_batch_are_all_made():
     policy = RetryPolicy(3, timedelta(seconds=1))
     subscriptions = [SubscriptionFactory.create() for _ in range(7)]
 
-    create.insert([NewSaga(event.id, subscription.id, 0, policy) for subscription in subscriptions], 3)
+    create.create_sagas([NewSaga(event.id, subscription.id, 0, policy) for subscription in subscriptions], 3)
 
     assert Saga.objects.count() == 7
     assert set(Saga.objects.values_list("status", "attempt_count", "generation")) == {("Pending", 0, 0)}
@@ -89,5 +89,5 @@ def test_births_beyond_one_batch_are_all_made():
 
 def _insert(limit: int = 3):
     event, subscription = EventFactory.create(), SubscriptionFactory.create()
-    create.insert([NewSaga(event.id, subscription.id, 0, RetryPolicy(limit, timedelta(seconds=1)))], 10)
+    create.create_sagas([NewSaga(event.id, subscription.id, 0, RetryPolicy(limit, timedelta(seconds=1)))], 10)
     return event, subscription

@@ -192,7 +192,7 @@ def test_what_is_refused_is_not_told():
 
 
 def test_a_backfill_that_finds_nothing_to_do_is_not_told(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("events.management.commands.backfill.MOST_AT_ONCE", 1)
+    monkeypatch.setattr("events.management.commands.backfill.MAX_EVENTS", 1)
     subscription = SubscriptionFactory.create()
     since = "2026-01-31T00:00:00Z"
     for minutes in (3, 2, 1):

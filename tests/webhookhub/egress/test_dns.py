@@ -1,4 +1,4 @@
-"""Names are judged by what they lead to, at every connection: a resolver under the test's control, listeners that
+"""Resolver are judged by what they lead to, at every connection: a resolver under the test's control, listeners that
 would notice."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.raw_endpoint import RawEndpoint, answering
 from tests.support.tls import Authority
 from tests.webhookhub.egress.conftest import collect, post
 from tools.demo.receiver import Receiver
-from webhookhub.egress.dns import Names
+from webhookhub.egress.dns import Resolver
 from webhookhub.egress.engine import Engine, send
 from webhookhub.egress.messages import Response
 
@@ -75,7 +75,7 @@ def sockets_opened(monkeypatch: pytest.MonkeyPatch, listeners: Listeners) -> lis
 
 def resolved(port: int, addresses: str, name: str = NAME) -> Response:
     found = [each.strip("[]") for each in addresses.split(",")]
-    return send(post(f"https://{name}:{port}/"), resolver=Names(lambda host: found))
+    return send(post(f"https://{name}:{port}/"), resolver=Resolver(lambda host: found))
 
 
 def assert_blocked(answer: Response) -> None:
@@ -139,7 +139,7 @@ def test_a_forbidden_address_is_not_made_good_by_another(
 
 def test_requests_that_wait_behind_a_blocked_one_are_blocked_too(hub_settings, listeners: Listeners):
     hub_settings(allowed_networks=(), requests_per_host=1)
-    engine: Engine[int] = Engine(10, resolver=Names(lambda host: ["127.0.0.1"]))
+    engine: Engine[int] = Engine(10, resolver=Resolver(lambda host: ["127.0.0.1"]))
     for number in range(5):
         engine.submit(number, post(f"https://{NAME}:{listeners.port}/"))
 
@@ -181,7 +181,7 @@ def test_a_name_that_leads_elsewhere_after_the_check_gains_nothing(tmp_path: Pat
     authority = Authority(tmp_path)
     hub_settings(ca_bundle=str(authority.file), allowed_networks=(ip_network("127.0.0.1/32"),))
     leads_to: list[str] = []
-    engine: Engine[int] = Engine(1, resolver=Names(lambda host: list(leads_to), fresh_seconds=0))
+    engine: Engine[int] = Engine(1, resolver=Resolver(lambda host: list(leads_to), fresh_seconds=0))
     with RawEndpoint(authority.certificate(NAME), answering(CLOSING)) as endpoint:
         port = int(endpoint.url.split(":")[2].split("/")[0])
         with socket.create_server(("127.0.0.9", port)) as forbidden:
@@ -223,7 +223,7 @@ def test_a_name_without_an_address_is_a_dns_error(trusted: Path):
 
 @pytest.mark.django_db
 def test_a_delivery_to_a_name_on_loopback_fails_and_nobody_hears_of_it(hub_settings, receiver: Receiver):
-    """Names under .localhost lead to loopback by definition: no name service is needed to show it."""
+    """Resolver under .localhost lead to loopback by definition: no name service is needed to show it."""
     JobFactory(saga__subscription__callback_url=f"https://hooks.localhost:{receiver.port}/")
     hub_settings(allowed_networks=())
     worker = Worker("w")

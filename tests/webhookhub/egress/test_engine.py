@@ -32,7 +32,7 @@ def test_hundreds_of_requests_share_a_few_connections(trusted: Path, hub_setting
     with RawEndpoint(trusted, keep_alive) as endpoint:
         for number in range(400):
             engine.submit(number, post(endpoint.url, b"%d" % number))
-        assert (engine.in_flight, engine.free, engine.waiting) == (400, 0, 398)
+        assert (engine.in_flight, engine.free, engine._queued) == (400, 0, 398)
         answers = collect(engine, 400)
         engine.close()
 
@@ -121,7 +121,7 @@ def test_waiting_for_what_only_waits_is_no_error(trusted: Path, receiver: Receiv
     """All that is left waits for a slow receiver's turn: whoever asks gets nothing, and may take it back."""
     engine: Engine[str] = Engine(1)
     with RawEndpoint(trusted, keep_alive) as slow:
-        engine._receivers.at(slow.url).note(Response(None, 5000, 200))
+        engine._hosts.at(slow.url).note_response(Response(None, 5000, 200))
         engine.submit("quick", post(receiver.url("/")))
         engine.submit("slow", post(slow.url))
         assert set(collect(engine, 1)) == {"quick"}
@@ -172,7 +172,7 @@ def test_slow_receivers_together_leave_room_for_quick_ones(trusted: Path, receiv
     with contextlib.ExitStack() as stack:
         slow = [stack.enter_context(RawEndpoint(trusted, lambda connection: slow[0].hold())) for _ in range(5)]
         for endpoint in slow:
-            engine._receivers.at(endpoint.url).note(Response(None, 5000, 200))  # as if it had answered slowly before
+            engine._hosts.at(endpoint.url).note_response(Response(None, 5000, 200))
         taken = 0
         for endpoint in slow * 4:
             if engine.accepts(endpoint.url):

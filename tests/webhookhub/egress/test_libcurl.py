@@ -17,7 +17,7 @@ from tests.webhookhub.egress.conftest import post
 from tools.demo.receiver import Receiver, Reply
 from webhookhub.conf import hub
 from webhookhub.egress.engine import send
-from webhookhub.egress.transfer import KEPT_BODY_BYTES, MAX_RESPONSE_BYTES, Slot
+from webhookhub.egress.transfer import KEPT_BODY_BYTES, MAX_RESPONSE_BYTES, Transfer
 from webhookhub.egress.watchdog import Watchdog
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -223,7 +223,7 @@ def test_a_port_that_is_not_allowed_any_more_is_not_sent_to(receiver: Receiver, 
 
 def test_libcurl_refuses_another_scheme_by_itself(trusted: Path):
     """Whatever the rules for URLs may become."""
-    slot: Slot[None] = Slot(hub(), Watchdog())
+    slot: Transfer[None] = Transfer(hub(), Watchdog())
     for url in ("http://127.0.0.1/", "file:///etc/passwd"):
         slot.handle.setopt(pycurl.URL, url)
         with pytest.raises(pycurl.error) as refused:

@@ -13,7 +13,7 @@ import pytest
 from tests.support.raw_endpoint import RawEndpoint, answering
 from tests.support.tls import DAY, Authority
 from tests.webhookhub.egress.conftest import post
-from webhookhub.egress.dns import Names
+from webhookhub.egress.dns import Resolver
 from webhookhub.egress.engine import send
 from webhookhub.egress.messages import Response
 
@@ -34,7 +34,7 @@ def call(endpoint: RawEndpoint, host: str = "") -> Response:
     if not host:
         return send(post(endpoint.url))
     port = urlsplit(endpoint.url).port
-    return send(post(f"https://{host}:{port}/"), resolver=Names(lambda name: ["127.0.0.1"]))
+    return send(post(f"https://{host}:{port}/"), resolver=Resolver(lambda name: ["127.0.0.1"]))
 
 
 def assert_refused(answer: Response) -> None:

@@ -7,7 +7,7 @@ from ipaddress import ip_network
 import pytest
 from django.test import RequestFactory
 
-from webhookhub.stats.access import may_read_metrics
+from webhookhub.stats.probes import may_read_metrics
 
 TOKEN = "a-token-of-some-length"
 

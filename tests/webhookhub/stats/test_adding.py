@@ -13,10 +13,10 @@ from tests.conformance import world
 from tests.conformance.rivals import together
 from webhookhub.db.bulk import add_up
 from webhookhub.stats import counters
+from webhookhub.stats.counters import SHARDS, own_shard
 from webhookhub.stats.models import Counter
-from webhookhub.stats.shards import SHARDS, own_shard
 
-from .agreement import assert_figures_agree
+from .agreement import assert_counters_agree
 
 pytestmark = pytest.mark.every_engine
 
@@ -71,13 +71,13 @@ def test_a_delivery_that_was_there_before_its_event_was_routed_is_counted_once()
     [event_id] = RoutingInbox.objects.values_list("event_id", flat=True)
     first = Saga.objects.earliest("id")
     policy = RetryPolicy(first.max_retry_limit, first.base_delay)
-    create.insert([NewSaga(event_id, first.subscription_id, 0, policy)], 100)
-    create.insert([NewSaga(event_id, first.subscription_id, 0, policy)], 100)
-    assert_figures_counted(5)
+    create.create_sagas([NewSaga(event_id, first.subscription_id, 0, policy)], 100)
+    create.create_sagas([NewSaga(event_id, first.subscription_id, 0, policy)], 100)
+    assert_counted(5)
     world.route()
-    assert_figures_counted(6)
-    assert_figures_agree()
+    assert_counted(6)
+    assert_counters_agree()
 
 
-def assert_figures_counted(deliveries: int) -> None:
+def assert_counted(deliveries: int) -> None:
     assert counters.read()["deliveries", "routed"] == Saga.objects.count() == deliveries

@@ -60,7 +60,7 @@ def test_each_kind_of_loop_that_is_silent_is_named(committed: None):
         beat(kind, timedelta(seconds=60) if kind in silent else timedelta(0))
     answer = get("/readyz")
     assert answer.status_code == 503
-    missing = [f"no {kind}: none was heard of in the last 30 s" for kind in silent]
+    missing = [f"no {kind}: no heartbeat in the last 30 s" for kind in silent]
     assert answer.json() == {"status": "not ready", "missing": missing}
 
     for kind in silent:

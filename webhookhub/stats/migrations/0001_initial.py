@@ -72,7 +72,7 @@ class Migration(migrations.Migration):
             options={
                 "db_table": "stats_periods",
                 "indexes": [
-                    models.Index(fields=["subscription_id", "period", "starts_at"], name="idx_figure_subscription")
+                    models.Index(fields=["subscription_id", "period", "starts_at"], name="idx_period_subscription")
                 ],
             },
         ),
