@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from functools import partial
 
 from jobs.create import create_jobs, find_jobs
 from subscriptions.models import Subscription
@@ -77,7 +76,8 @@ def _start(sagas: Sequence[DueSaga], now: datetime) -> None:
     for saga in sagas:
         groups[saga.status, saga.attempt_count].append(saga.id)
     for (status, attempt_count), ids in groups.items():
-        one_statement(partial(_to_in_progress, ids=ids, status=status, attempt_count=attempt_count, now=now))
+        values = {"ids": ids, "status": status, "attempt_count": attempt_count, "now": now}
+        one_statement(lambda values=values: _to_in_progress(**values))  # type: ignore[misc]
 
 
 _to_in_progress = CompiledUpdate(

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
-from functools import partial
 
 from deadletters.create import NewDeadLetter, create_dead_letters
 from jobs.models import Job
@@ -225,10 +224,11 @@ def _complete(settlements: Sequence[Settlement], now: datetime) -> int:
     by_attempt: dict[int, list[int]] = defaultdict(list)
     for item in settlements:
         by_attempt[item.job.attempt_no].append(item.saga.id)
-    return sum(
-        one_statement(partial(_to_completed, ids=ids, awaited=attempt_no - 1, attempt_no=attempt_no, now=now))
-        for attempt_no, ids in by_attempt.items()
-    )
+    changed = 0
+    for attempt_no, ids in by_attempt.items():
+        values = {"ids": ids, "awaited": attempt_no - 1, "attempt_no": attempt_no, "now": now}
+        changed += one_statement(lambda values=values: _to_completed(**values))  # type: ignore[misc]
+    return changed
 
 
 _to_completed = CompiledUpdate(
@@ -277,7 +277,7 @@ def _dead_letter(settlements: Sequence[Settlement], now: datetime) -> None:
             id__in=[saga.id for saga in sagas], status=IN_PROGRESS, attempt_count=attempt_no - 1
         )
         values = {"attempt_count": attempt_no, "final_error_code": error_code, "updated_at": now}
-        one_statement(partial(awaiting.update, status=DEAD_LETTERED, **values))
+        one_statement(lambda rows=awaiting, values=values: rows.update(status=DEAD_LETTERED, **values))  # type: ignore[misc]
 
 
 FACTS = {

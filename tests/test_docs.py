@@ -30,7 +30,7 @@ def test_every_error_code_is_documented_with_its_meaning():
 def test_every_check_of_the_audit_is_documented_with_its_invariant():
     section = OPERATIONS.partition("## Audit\n")[2].partition("\n## ")[0]
     documented = re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", section, re.MULTILINE)
-    assert documented == [(check.name, check.invariant + (" (warning)" if check.warns else "")) for check in ALL]
+    assert documented == [(check.name, check.invariant + (" (warning)" if check.is_warning else "")) for check in ALL]
 
 
 def test_every_metric_is_documented_with_kind_labels_and_meaning():

@@ -33,7 +33,7 @@ class Migration(migrations.Migration):
                 (
                     "retry_after",
                     models.DateTimeField(
-                        blank=True, help_text="The earliest moment the receiver asked for.", null=True
+                        blank=True, help_text="The earliest time the endpoint asked for.", null=True
                     ),
                 ),
                 ("duration_ms", models.PositiveIntegerField(blank=True, null=True)),

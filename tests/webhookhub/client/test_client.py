@@ -25,7 +25,7 @@ from webhookhub.client import (
     TooLarge,
     Unauthorized,
     Unavailable,
-    UnexpectedAnswer,
+    UnexpectedResponse,
     raise_for_failures,
 )
 
@@ -147,8 +147,8 @@ def test_a_hub_that_is_not_there_is_unavailable():
         (409, Conflict),
         (413, TooLarge),
         (422, Invalid),
-        (404, UnexpectedAnswer),
-        (302, UnexpectedAnswer),
+        (404, UnexpectedResponse),
+        (302, UnexpectedResponse),
         (500, Unavailable),
     ],
 )
@@ -165,7 +165,7 @@ def test_what_does_not_pass_is_raised_at_once_by_its_name(status: int, kind: typ
 
 @pytest.mark.parametrize("text", ["<html>welcome</html>", "[]", "{}", ""])
 def test_an_answer_that_is_not_a_hubs_is_no_success(text: str):
-    with ScriptedHub(Response(200, text=text)) as hub, client(hub) as producer, pytest.raises(UnexpectedAnswer):
+    with ScriptedHub(Response(200, text=text)) as hub, client(hub) as producer, pytest.raises(UnexpectedResponse):
         producer.publish("a", 1)
 
 
@@ -269,4 +269,4 @@ def test_after_a_wrong_key_nothing_more_is_tried():
 def test_an_answer_with_too_few_results_is_not_believed():
     with ScriptedHub(Response(200, {"results": [{"status": 201, "uid": "u"}]})) as hub, client(hub) as producer:
         found = producer.publish_many(events(2))
-    assert [type(result.error) for result in found if isinstance(result, Failed)] == [UnexpectedAnswer] * 2
+    assert [type(result.error) for result in found if isinstance(result, Failed)] == [UnexpectedResponse] * 2

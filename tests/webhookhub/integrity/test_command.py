@@ -67,7 +67,7 @@ def test_a_violation_is_named_and_exit_code_1(processes: Processes):
     assert lines[4:] == [
         "leased-jobs: A Leased job has a token, a worker and an end of its lease.",
         *(
-            f"  webhook_delivery_jobs {job.id}: Leased for saga {job.saga_id}, without a token, a worker or an end"
+            f"  webhook_delivery_jobs {job.id}: Leased for saga {job.saga_id}, without a token, a worker or an expiry"
             for job in jobs[:2]
         ),
         "  and 1 more",
@@ -108,7 +108,7 @@ def test_machines_get_one_json_document():
         {
             "table": "webhook_delivery_jobs",
             "key": job.id,
-            "what": f"Leased for saga {job.saga_id}, without a token, a worker or an end",
+            "what": f"Leased for saga {job.saga_id}, without a token, a worker or an expiry",
         }
     ]
 
@@ -120,7 +120,7 @@ def test_the_checks_are_listed_with_their_sentences():
     for check, line in zip(ALL, output.splitlines(), strict=True):
         assert line.split()[0] == check.name
         assert check.invariant in line
-        assert line.endswith("(warning)") == check.warns
+        assert line.endswith("(warning)") == check.is_warning
 
 
 BAD: dict[tuple[str, ...], str] = {

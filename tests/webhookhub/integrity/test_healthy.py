@@ -17,7 +17,7 @@ from tests.factories import JobFactory
 from webhookhub.db import vendors
 from webhookhub.integrity.check import RowCheck
 from webhookhub.integrity.checks import ALL
-from webhookhub.integrity.walk import EVENTS, INBOX, JOBS, LETTERS, REQUEUES, SAGAS
+from webhookhub.integrity.tables import EVENTS, INBOX, JOBS, LETTERS, REQUEUES, SAGAS
 
 from .population import populate
 from .support import audit
@@ -90,7 +90,7 @@ def test_a_row_that_is_well_again_at_the_second_look_is_not_reported(monkeypatch
             Job.objects.filter(id=job.id).update(lease_token="t", worker_id="w", lease_until="2999-01-01T00:00:00Z")
 
     assert audit("leased-jobs")["leased-jobs"].found == 1
-    monkeypatch.setattr("webhookhub.integrity.check.Moment", Healing)
+    monkeypatch.setattr("webhookhub.integrity.check.Event", Healing)
     assert audit("leased-jobs") == {}
     assert len(looks) == 1
 

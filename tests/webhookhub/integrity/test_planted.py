@@ -41,7 +41,7 @@ def population(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
 @pytest.fixture
 def planting(population: None, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody else writes here: there is nothing to be waited for before a second look."""
-    monkeypatch.setattr("webhookhub.integrity.check.MOMENT_SECONDS", 0)
+    monkeypatch.setattr("webhookhub.integrity.check.RECHECK_SECONDS", 0)
 
 
 def pick(table: str, where: str) -> int:
