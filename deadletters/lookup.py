@@ -27,7 +27,7 @@ def find(term: str) -> Named:
     """Those with this number, of the delivery with this number, or of the events that this names."""
     event_ids = sorted(events.find(term))
     found = _newest_of(event_ids)
-    more = len(found) > MOST_FOUND or len(event_ids) >= events.MOST_FOUND
+    more = len(found) > MOST_FOUND or len(event_ids) >= events.MAX_RESULTS
     ids = set(found[:MOST_FOUND])
     id = number(term)
     if id is not None:

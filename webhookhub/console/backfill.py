@@ -102,7 +102,7 @@ def view(request: HttpRequest, number: int) -> HttpResponse:
 def _go_on(request: HttpRequest, subscription: Subscription, run: Run) -> HttpResponse:
     try:
         with because(run.reason):
-            done = backfill(subscription.pk, run.since, run.until, after=run.after, limit=PORTION, told=run.told)
+            done = backfill(subscription.pk, run.since, run.until, after=run.after, limit=PORTION, recorded=run.told)
     except NotRoutable as error:
         return _page(request, subscription, run=run, refused=str(error))
     run = replace(
@@ -110,7 +110,7 @@ def _go_on(request: HttpRequest, subscription: Subscription, run: Run) -> HttpRe
         examined=run.examined + done.examined,
         created=run.created + done.created,
         after=done.after,
-        told=done.told,
+        told=done.recorded,
     )
     return _page(request, subscription, run=run)
 
