@@ -88,7 +88,7 @@ def _is_write(call: ast.Call, helpers: set[str]) -> bool:
 
 
 @pytest.mark.usefixtures("committed")
-def test_every_write_of_the_product_is_cut_short_by_a_test(receiver):
+def test_every_write_of_the_product_is_interrupted_by_a_test(receiver):
     numbers = count(1)
     statements = []
     for step in STEPS:

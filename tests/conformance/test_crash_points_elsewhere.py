@@ -108,7 +108,7 @@ def to_roll_up() -> Work:
 ELSEWHERE = [to_roll_up, to_rotate, to_save, to_create, to_change, to_beat, to_remove, to_forget, to_reencrypt]
 
 
-def test_a_verification_cut_short_proves_nothing_or_all_and_can_be_made_again(receiver):
+def test_an_interrupted_verification_is_complete_or_not_recorded_and_can_be_repeated(receiver):
     for point, work in cut_short(to_verify(receiver)):
         row = Subscription.objects.latest("id")
         assert row.verified == bool(row.verification_at) == bool(row.verification_result), point
@@ -116,7 +116,7 @@ def test_a_verification_cut_short_proves_nothing_or_all_and_can_be_made_again(re
         assert Subscription.objects.latest("id").verified, point
 
 
-def test_the_secret_a_receiver_knows_signs_on_wherever_a_rotation_is_cut_short():
+def test_the_known_secret_signs_wherever_a_rotation_is_interrupted():
     known = dict[int, str]()
 
     def prepare() -> Work:
@@ -134,7 +134,7 @@ def test_the_secret_a_receiver_knows_signs_on_wherever_a_rotation_is_cut_short()
         assert row.previous_secret == known[row.id], point
 
 
-def test_a_subscription_is_made_once_wherever_its_making_is_cut_short():
+def test_a_subscription_is_created_once_wherever_its_creation_is_interrupted():
     def alone() -> Work:
         empty_tables()
         return to_create()
@@ -148,14 +148,14 @@ def test_a_subscription_is_made_once_wherever_its_making_is_cut_short():
 
 
 @pytest.mark.parametrize("prepare", [to_save, to_change])
-def test_a_change_cut_short_is_made_or_not_and_can_be_made_again(prepare: Callable[[], Work]):
+def test_an_interrupted_change_is_complete_or_not_made_and_can_be_repeated(prepare: Callable[[], Work]):
     for point, work in cut_short(prepare):
         assert Subscription.objects.latest("id").description in ("old", "new"), point
         work()
         assert Subscription.objects.latest("id").description == "new", point
 
 
-def test_whatever_is_encrypted_anew_and_cut_short_is_finished_by_the_next_run(hub_settings):
+def test_an_interrupted_reencryption_is_finished_by_the_next_run(hub_settings):
     old = hub().encryption_keys
 
     def prepare() -> Work:
@@ -174,7 +174,9 @@ def test_whatever_is_encrypted_anew_and_cut_short_is_finished_by_the_next_run(hu
 
 
 @pytest.mark.parametrize(("prepare", "left"), [(to_beat, 1), (to_remove, 0), (to_forget, 0)])
-def test_a_process_is_listed_once_or_not_at_all_wherever_its_word_is_cut_short(prepare: Callable[[], Work], left: int):
+def test_a_process_is_registered_once_or_not_at_all_wherever_its_heartbeat_is_interrupted(
+    prepare: Callable[[], Work], left: int
+):
     def alone() -> Work:
         Process.objects.all().delete()
         return prepare()
@@ -185,7 +187,7 @@ def test_a_process_is_listed_once_or_not_at_all_wherever_its_word_is_cut_short(p
         assert Process.objects.count() == left, point
 
 
-def test_every_result_stays_counted_once_wherever_the_figures_are_cut_short_in_tidying_up():
+def test_every_result_stays_counted_once_wherever_the_rollup_is_interrupted():
     for point, work in cut_short(to_roll_up):
         kept = Period.objects.exclude(attempts=3)
         assert [period.attempts for period in kept] == [1], point

@@ -188,7 +188,7 @@ def test_unsettled_results_are_found_by_the_mark_and_the_status():
             assert_no_scan(plan)
 
 
-def test_what_there_is_to_do_is_known_from_four_entries_of_indexes():
+def test_pending_work_is_found_with_four_index_entries():
     [plan] = plans(pending_work, lambda sql: sql.startswith("SELECT EXISTS"))
     assert {row["key"] for row in plan.rows} <= {None, "idx_job_settled", "idx_saga_status_retry"}, plan
     assert plan.rows_read <= 10, plan
@@ -209,7 +209,7 @@ def all_steps() -> None:
     clean(BATCH)
 
 
-def test_every_write_goes_straight_to_its_own_rows():
+def test_every_write_accesses_only_its_own_rows():
     writes = plans(all_steps, lambda sql: sql.startswith(("UPDATE", "DELETE")))
     assert len(writes) >= 8
     for plan in writes:

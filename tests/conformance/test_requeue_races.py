@@ -58,7 +58,7 @@ def test_a_requeue_adds_the_next_generation(letter):
         assert list(Saga.objects.order_by("id").values_list("generation", flat=True)) == [0, 1]
 
 
-def test_a_second_requeue_of_a_dead_letter_says_who_was_first_and_names_the_delivery(letter):
+def test_a_second_requeue_of_a_dead_letter_names_the_first_author_and_the_delivery(letter):
     first = ask(letter, "ada")
     second = elsewhere(lambda: ask(letter, "bob"))
 
@@ -72,7 +72,7 @@ def test_a_second_requeue_of_a_dead_letter_says_who_was_first_and_names_the_deli
     [{"before": "SELECT webhook_delivery_sagas"}, {"after": "SELECT webhook_delivery_sagas"}],
     ids=["before-look", "before-birth"],
 )
-def test_a_requeue_overtaken_before_its_delivery_is_made_remains_the_first(letter, moment):
+def test_a_requeue_overtaken_before_its_delivery_is_created_remains_the_first(letter, moment):
     with Rival(lambda: ask(letter, "ada"), **moment) as slow:
         slow.reached()  # it has recorded the request and not made the saga
         second = ask(letter, "bob")
@@ -82,13 +82,13 @@ def test_a_requeue_overtaken_before_its_delivery_is_made_remains_the_first(lette
     assert first.created
 
 
-def test_many_requeues_at_once_make_one_delivery_and_one_record(letter):
+def test_concurrent_requeues_create_one_delivery_and_one_record(letter):
     answers = together(*(lambda name=f"user{n}": ask(letter, name) for n in range(5)))
 
     assert_requeued_once(letter, answers, by=Requeue.objects.get().requested_by)
 
 
-def test_however_many_complete_a_request_that_was_cut_short_one_is_told_to_have_done_so(letter):
+def test_of_many_that_complete_an_interrupted_requeue_one_is_reported_as_creator(letter):
     long_ago = clock.now() - CUT_SHORT_AFTER - timedelta(seconds=1)
     given = {"requested_by": "ada", "requested_at": long_ago, "reason": "r", "request_token": "t"}
     Requeue.objects.create(dead_letter=letter, **given)
@@ -102,7 +102,7 @@ def test_however_many_complete_a_request_that_was_cut_short_one_is_told_to_have_
     assert list(Entry.objects.values_list("actor", "details")) == [(f"user{own}", '{"completed": 1}')]
 
 
-def test_of_two_who_requeue_the_same_many_at_once_only_those_who_did_are_in_the_trail(letter):
+def test_of_two_concurrent_bulk_requeues_the_audit_log_names_the_author_of_each(letter):
     world.publish_some("b", "c")
     world.run_to_end()
     ids = list(DeadLetter.objects.values_list("id", flat=True))
@@ -120,7 +120,7 @@ def test_of_two_who_requeue_the_same_many_at_once_only_those_who_did_are_in_the_
     assert list(Entry.objects.values_list("actor", flat=True)) == ["ada"]
 
 
-def test_a_requeued_delivery_that_dies_again_can_be_requeued_again(letter):
+def test_a_requeued_delivery_that_fails_again_can_be_requeued_again(letter):
     ask(letter, "ada")
     world.run_to_end()
     again = DeadLetter.objects.get(saga__generation=1)

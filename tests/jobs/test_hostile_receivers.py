@@ -39,7 +39,7 @@ CHOSEN = [
 ]
 
 
-def test_each_costs_one_failed_attempt_and_none_holds_up_another(
+def test_each_costs_one_failed_attempt_and_none_delays_another(
     certificate_files: tuple[Path, Path], hub_settings: Callable[..., None]
 ):
     authority, server = certificate_files

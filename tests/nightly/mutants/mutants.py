@@ -11,7 +11,7 @@ LEASES = "tests/conformance/test_lease_races.py"
 SAGAS = "tests/conformance/test_saga_races.py"
 INTAKE = "tests/conformance/test_intake_races.py"
 REQUEUES = "tests/conformance/test_requeue_races.py"
-CRASHES = "tests/conformance/test_crash_points.py::test_a_step_cut_short_at_any_statement_and_run_again_ends_as_if_"
+CRASHES = "tests/conformance/test_crash_points.py::test_a_step_interrupted_at_any_statement_and_run_again_ends_as_if_"
 DATABASE = "tests/conformance/test_database_rules.py"
 
 

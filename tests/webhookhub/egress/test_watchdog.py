@@ -29,7 +29,7 @@ OVER = {"connection_lost", "timeout"}
 PIECE = b"x" * 65536
 
 
-def test_tickets_without_end_cost_one_attempt_and_others_go_on(certificate_files: tuple[Path, Path]):
+def test_endless_tickets_cost_one_attempt_and_others_continue(certificate_files: tuple[Path, Path]):
     authority, server = certificate_files
     settings = {"WEBHOOKHUB_CA_BUNDLE": str(authority), "WEBHOOKHUB_REQUEST_TIMEOUT": str(DEADLINE)}
     with ExitStack() as stack:
@@ -113,7 +113,7 @@ def dog(connections: list[Connection]) -> Iterator[Watchdog]:
     dog.close()
 
 
-def test_what_is_read_without_end_in_one_piece_of_work_is_cut_off(dog: Watchdog, connections: list[Connection]):
+def test_a_connection_read_without_end_in_one_call_is_closed(dog: Watchdog, connections: list[Connection]):
     busy, quiet = connections
     dog.turn += 1
 
@@ -122,7 +122,7 @@ def test_what_is_read_without_end_in_one_piece_of_work_is_cut_off(dog: Watchdog,
     quiet.bring(10)
 
 
-def test_what_is_read_in_many_pieces_of_work_is_left_alone(dog: Watchdog, connections: list[Connection]):
+def test_a_connection_read_in_many_calls_is_left_alone(dog: Watchdog, connections: list[Connection]):
     until = time.monotonic() + 4 * CHECK_SECONDS
     while time.monotonic() < until:
         dog.turn += 1
@@ -130,7 +130,7 @@ def test_what_is_read_in_many_pieces_of_work_is_left_alone(dog: Watchdog, connec
         dog.turn += 1
 
 
-def test_what_arrives_while_libcurl_is_busy_elsewhere_is_left_alone(dog: Watchdog, connections: list[Connection]):
+def test_unread_data_while_libcurl_is_busy_elsewhere_is_left_alone(dog: Watchdog, connections: list[Connection]):
     """As much as there is room for, and nobody reads it."""
     waiting, busy = connections
     waiting.other.settimeout(0)
@@ -162,7 +162,7 @@ def test_sockets_of_others_are_left_alone(connections: list[Connection]):
     dog.close()
 
 
-def test_connections_that_are_closed_are_forgotten(monkeypatch: pytest.MonkeyPatch, connections: list[Connection]):
+def test_closed_connections_are_removed(monkeypatch: pytest.MonkeyPatch, connections: list[Connection]):
     monkeypatch.setattr(watchdog, "PRUNE_AT", 10)
     dog = Watchdog()
     dog.watch(connections[0].made)

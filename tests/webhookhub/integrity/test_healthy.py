@@ -80,7 +80,7 @@ def test_nothing_is_found_between_the_statements_of_a_settlement(committed: None
     assert not Job.objects.filter(settled_at__isnull=True).exists()
 
 
-def test_a_row_that_is_well_again_at_the_second_look_is_not_reported(monkeypatch: pytest.MonkeyPatch):
+def test_a_row_that_is_valid_when_read_again_is_not_reported(monkeypatch: pytest.MonkeyPatch):
     job = JobFactory.create(status="Leased")
     looks: list[float] = []
 

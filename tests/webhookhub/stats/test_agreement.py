@@ -30,7 +30,7 @@ COUNTING = [step for step in STEPS if step.name in ("route", "settle all three",
 
 
 @pytest.mark.django_db
-def test_the_figures_agree_in_every_state_of_deliveries():
+def test_the_counters_agree_in_every_state_of_deliveries():
     populate()
     assert_counters_agree()
     world.run_to_end()
@@ -38,7 +38,7 @@ def test_the_figures_agree_in_every_state_of_deliveries():
 
 
 @pytest.mark.django_db
-def test_an_event_that_nobody_wants_is_counted_as_such():
+def test_an_event_without_subscription_is_counted_as_unmatched():
     world.publish_some("a", "b")
     world.route()
     assert_counters_agree()
@@ -61,7 +61,7 @@ def test_two_orchestrators_with_the_same_results_count_each_once(committed: None
     assert_counters_agree()
 
 
-def test_an_orchestrator_counts_only_those_that_another_has_left(committed: None):
+def test_an_orchestrator_counts_only_the_results_that_another_has_not_counted(committed: None):
     finished("ok", events=6)
     with Rival(world.settle, after=APPLIED) as slow:
         slow.reached()  # the sagas have applied all six
@@ -103,7 +103,7 @@ def test_many_cleaners_at_once_count_each_reset_once(committed: None):
     assert_counters_agree()
 
 
-def test_many_who_requeue_the_same_dead_letters_are_counted_once(committed: None):
+def test_concurrent_requeues_of_the_same_dead_letters_are_counted_once(committed: None):
     finished("bury1", "bury2", events=10)
     world.settle()
     letters = list(DeadLetter.objects.values_list("id", flat=True))
@@ -123,7 +123,7 @@ def test_results_are_not_counted_before_they_are_marked(committed: None):
 
 
 @pytest.mark.parametrize("step", COUNTING, ids=str)
-def test_a_step_cut_short_at_any_statement_and_run_again_counts_each_once(committed: None, step):
+def test_a_step_interrupted_at_any_statement_and_run_again_counts_each_once(committed: None, step):
     statements = statements_of(step.prepare(fresh_type()))
     assert_counters_agree()
     for point in points_of_change(statements):

@@ -79,7 +79,7 @@ def test_results_add_up_by_minute_and_subscription():
 
 
 @pytest.mark.django_db
-def test_nothing_counted_writes_nothing():
+def test_zero_counts_write_nothing():
     attempts.add([])
     counters.add({("attempts", "completed"): 0})
     assert counters.read() == {}

@@ -47,7 +47,7 @@ def _short(hub_settings):
 
 
 @pytest.mark.django_db
-def test_minutes_that_are_long_past_become_their_hour():
+def test_old_minutes_are_rolled_up_into_hours():
     hour = minutes_ago(60 * 24).replace(minute=0, second=0, microsecond=0)
     for minute, subscription in ((0, 1), (1, 1), (59, 1), (59, 2), (60, 1)):
         count(hour + timedelta(minutes=minute, seconds=30), subscription, 3)
@@ -65,7 +65,7 @@ def test_minutes_that_are_long_past_become_their_hour():
 
 
 @pytest.mark.django_db
-def test_a_late_result_joins_its_hour():
+def test_a_late_result_is_added_to_its_hour():
     old = minutes_ago(60 * 24)
     count(old)
     all_tidied()
@@ -76,7 +76,7 @@ def test_a_late_result_joins_its_hour():
 
 
 @pytest.mark.django_db
-def test_hours_that_nobody_looks_at_any_more_go():
+def test_old_hours_are_deleted():
     count(minutes_ago(60 * 24 * 11))
     count(minutes_ago(60 * 24 * 9))
     all_tidied()
@@ -95,7 +95,7 @@ def test_a_batch_is_bounded_by_its_subscriptions():
     assert [row[0] for row in stored_periods()] == ["hour"] * 7
 
 
-def test_many_cleaners_at_once_move_each_minute_once(committed: None):
+def test_concurrent_cleaners_roll_up_each_minute_once(committed: None):
     old = minutes_ago(60 * 24)
     for minute in range(20):
         for subscription in (1, 2, 3):
@@ -108,7 +108,7 @@ def test_many_cleaners_at_once_move_each_minute_once(committed: None):
     assert sum(row["attempts"] for row in periods().values()) == 120
 
 
-def test_a_result_that_is_counted_while_its_minute_is_moved_is_not_lost(committed: None):
+def test_a_result_counted_during_the_rollup_of_its_minute_is_not_lost(committed: None):
     if not rows_are_locked_one_by_one():
         pytest.skip("here nobody writes while a transaction is open")
     old = minutes_ago(60 * 24)
@@ -122,7 +122,7 @@ def test_a_result_that_is_counted_while_its_minute_is_moved_is_not_lost(committe
     assert sorted(row[:1] + row[2:] for row in stored_periods()) == [("hour", 1, 1), ("hour", 2, 1)]
 
 
-def test_a_minute_that_another_cleaner_has_moved_meanwhile_is_left_alone(committed: None):
+def test_a_minute_that_another_cleaner_has_rolled_up_is_left_alone(committed: None):
     if not rows_are_locked_one_by_one():
         pytest.skip("here nobody writes while a transaction is open")
     count(minutes_ago(60 * 24), 1)
@@ -135,7 +135,7 @@ def test_a_minute_that_another_cleaner_has_moved_meanwhile_is_left_alone(committ
 
 
 @pytest.mark.django_db
-def test_moving_a_minute_takes_few_statements():
+def test_rolling_up_a_minute_takes_few_statements():
     old = minutes_ago(60 * 24)
     for subscription in range(50):
         count(old, subscription)
@@ -145,7 +145,7 @@ def test_moving_a_minute_takes_few_statements():
 
 
 @pytest.mark.django_db
-def test_the_cleaner_does_it():
+def test_the_cleaner_rolls_up():
     count(minutes_ago(60 * 24))
     step = CleanerStep()
     assert step.run(100) == 1
