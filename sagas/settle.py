@@ -128,8 +128,10 @@ def _settle(jobs: Sequence[FinishedJob]) -> int:
         by_status[item.decision.status].append(item)
     completed = by_status[COMPLETED]
     changed = _complete(completed, now)
-    _retry(by_status[PENDING_RETRY], now)
-    _dead_letter(by_status[DEAD_LETTERED], now)
+    if failed := by_status[PENDING_RETRY]:
+        _retry(failed, now)
+    if exhausted := by_status[DEAD_LETTERED]:
+        _dead_letter(exhausted, now)
     if changed == len(settlements):
         applied = sagas | {item.saga.id: item.saga.completed_by(item.job) for item in completed}
     else:

@@ -26,7 +26,7 @@ from webhookhub.stats.attempts import AttemptResult
 from webhookhub.stats.models import HOUR, Period
 from webhookhub.stats.rollup import roll_up
 
-from .crashes import cut_short
+from .crashes import interrupted
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 Work = Callable[[], object]
@@ -109,7 +109,7 @@ ELSEWHERE = [to_roll_up, to_rotate, to_save, to_create, to_change, to_beat, to_r
 
 
 def test_an_interrupted_verification_is_complete_or_not_recorded_and_can_be_repeated(receiver):
-    for point, work in cut_short(to_verify(receiver)):
+    for point, work in interrupted(to_verify(receiver)):
         row = Subscription.objects.latest("id")
         assert row.verified == bool(row.verification_at) == bool(row.verification_result), point
         work()
@@ -125,7 +125,7 @@ def test_the_known_secret_signs_wherever_a_rotation_is_interrupted():
         known[row.id] = row.secret
         return work
 
-    for point, work in cut_short(prepare):
+    for point, work in interrupted(prepare):
         for _ in range(2):
             row = Subscription.objects.latest("id")
             assert known[row.id] in (row.secret, row.previous_secret), point
@@ -139,7 +139,7 @@ def test_a_subscription_is_created_once_wherever_its_creation_is_interrupted():
         empty_tables()
         return to_create()
 
-    for point, work in cut_short(alone):
+    for point, work in interrupted(alone):
         assert Subscription.objects.count() in (0, 1), point
         work()
         row = Subscription.objects.get()
@@ -149,7 +149,7 @@ def test_a_subscription_is_created_once_wherever_its_creation_is_interrupted():
 
 @pytest.mark.parametrize("prepare", [to_save, to_change])
 def test_an_interrupted_change_is_complete_or_not_made_and_can_be_repeated(prepare: Callable[[], Work]):
-    for point, work in cut_short(prepare):
+    for point, work in interrupted(prepare):
         assert Subscription.objects.latest("id").description in ("old", "new"), point
         work()
         assert Subscription.objects.latest("id").description == "new", point
@@ -165,7 +165,7 @@ def test_an_interrupted_reencryption_is_finished_by_the_next_run(hub_settings):
         return work
 
     new = crypto.new_key()
-    for _, work in cut_short(prepare):
+    for _, work in interrupted(prepare):
         work()
         hub_settings(encryption_keys=(new,))
         for row in Subscription.objects.all():
@@ -181,14 +181,14 @@ def test_a_process_is_registered_once_or_not_at_all_wherever_its_heartbeat_is_in
         Process.objects.all().delete()
         return prepare()
 
-    for point, work in cut_short(alone):
+    for point, work in interrupted(alone):
         assert Process.objects.count() in (0, 1), point
         work()
         assert Process.objects.count() == left, point
 
 
 def test_every_result_stays_counted_once_wherever_the_rollup_is_interrupted():
-    for point, work in cut_short(to_roll_up):
+    for point, work in interrupted(to_roll_up):
         kept = Period.objects.exclude(attempts=3)
         assert [period.attempts for period in kept] == [1], point
         work()

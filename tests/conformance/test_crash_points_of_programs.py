@@ -18,7 +18,7 @@ from workflows.listening import CatchUp, listen, not_needed, untrack
 from workflows.models import Fact, Instance, TrackedType, WorkflowInbox
 from workflows.registry import registry
 
-from .crashes import cut_short
+from .crashes import interrupted
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 Work = Callable[[], object]
@@ -77,7 +77,7 @@ def test_a_workflow_is_started_once_wherever_its_start_is_interrupted():
         empty_tables()  # of the definitions in use, too
         return to_start_a_workflow()
 
-    for point, work in cut_short(alone):
+    for point, work in interrupted(alone):
         work()
         work()
         assert Instance.objects.count() == 1, point
@@ -85,20 +85,20 @@ def test_a_workflow_is_started_once_wherever_its_start_is_interrupted():
 
 
 def test_the_event_types_of_all_definitions_are_tracked_wherever_it_was_interrupted():
-    for point, work in cut_short(to_listen):
+    for point, work in interrupted(to_listen):
         work()
         tracked = set(TrackedType.objects.values_list("event_type", flat=True))
         assert tracked == {"nobody.listens", *registry().readings}, point
 
 
 def test_only_unused_event_types_are_untracked_wherever_it_was_interrupted():
-    for point, work in cut_short(to_untrack):
+    for point, work in interrupted(to_untrack):
         work()
         assert set(TrackedType.objects.values_list("event_type", flat=True)) == set(registry().readings), point
 
 
 def test_a_type_is_not_caught_up_before_its_early_events_are_in_the_inbox():
-    for point, work in cut_short(to_catch_up):
+    for point, work in interrupted(to_catch_up):
         waiting = WorkflowInbox.objects.exists()
         assert waiting or not TrackedType.objects.get().caught_up, point
         work()
@@ -107,12 +107,12 @@ def test_a_type_is_not_caught_up_before_its_early_events_are_in_the_inbox():
 
 
 def test_a_key_works_and_its_use_is_recorded_wherever_that_was_interrupted():
-    for point, work in cut_short(to_use_a_key):
+    for point, work in interrupted(to_use_a_key):
         assert work() is not None, point
         assert ApiKey.objects.latest("id").last_used_at is not None, point
 
 
 def test_an_interrupted_count_of_events_blocks_nothing():
-    for _, work in cut_short(to_spend):
+    for _, work in interrupted(to_spend):
         work()  # it would raise Problem
         assert ApiKey.objects.latest("id").spent_until > 0

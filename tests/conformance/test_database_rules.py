@@ -169,7 +169,7 @@ def test_an_event_inserted_by_another_program_is_complete_and_routed():
 
 def end_of_everything() -> None:
     """One row of every kind that may not change any more."""
-    world.subscribe("ok", "bury")
+    world.subscribe("ok", "dead")
     world.publish_some("a")
     world.route()
     world.run_to_end()
@@ -334,7 +334,7 @@ def test_a_row_in_progress_cannot_be_deleted(make: Callable[[], models.Model]):
 @pytest.mark.parametrize("table", ["events", "webhook_delivery_sagas", "webhook_delivery_jobs", "dead_letters"])
 def test_replacing_a_row_is_deleting_it(table: str):
     """An INSERT that puts itself in the place of a stored row would otherwise pass for an insert on one engine."""
-    world.subscribe("ok", "bury")
+    world.subscribe("ok", "dead")
     world.publish_some("a")
     world.run_to_end()
     columns = [column.name for column in connection.introspection.get_table_description(connection.cursor(), table)]

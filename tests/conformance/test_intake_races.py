@@ -137,7 +137,7 @@ def test_a_router_neither_waits_for_nor_repeats_the_work_of_another():
 
 
 def test_concurrent_routers_create_each_saga_once():
-    world.subscribe("ok", "retry", "bury")
+    world.subscribe("ok", "retry", "dead")
     world.publish_some(*(f"e{n}" for n in range(60)))
 
     routed = together(*[route_all] * 4)

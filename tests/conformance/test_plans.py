@@ -22,7 +22,7 @@ from tests.conftest import empty_tables
 from webhookhub.db import vendors
 
 from .rivals import unquoted
-from .world import answers
+from .world import reports
 
 pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db]
 BATCH = 200
@@ -204,7 +204,7 @@ def test_the_inbox_is_read_from_its_beginning():
 def all_steps() -> None:
     Router().route(BATCH)
     dispatch(BATCH)
-    report("worker", answers(lease("worker", BATCH)))
+    report("worker", reports(lease("worker", BATCH)))
     Settler().settle(BATCH)
     clean(BATCH)
 

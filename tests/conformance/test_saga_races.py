@@ -54,7 +54,7 @@ def test_two_orchestrators_dispatching_one_saga_create_one_job():
 
 
 def test_concurrent_orchestrators_create_one_job_per_saga():
-    routed("ok", "retry", "bury", events=40)
+    routed("ok", "retry", "dead", events=40)
 
     together(*[lambda: dispatch(BATCH)] * 4)
 
@@ -102,7 +102,7 @@ def one_attempt() -> None:
     world.settle()
 
 
-@pytest.mark.parametrize(("name", "end"), [("ok", "Completed"), ("bury", "DeadLettered")])
+@pytest.mark.parametrize(("name", "end"), [("ok", "Completed"), ("dead", "DeadLettered")])
 def test_an_orchestrator_that_resumes_after_the_end_changes_nothing(name, end):
     routed(name)
     with Rival(lambda: dispatch(BATCH), before=INSERT_JOBS) as slow:
@@ -164,7 +164,7 @@ def finished(*names: str, events: int = 1, max_retry_limit: int = 2) -> None:
 
 
 def test_a_settled_result_applied_again_changes_nothing():
-    finished("ok", "retry", "bury")
+    finished("ok", "retry", "dead")
     assert world.settle() == 3
     settled = list(Job.objects.order_by("id").values())
     ended = list(Saga.objects.order_by("id").values())
@@ -177,7 +177,7 @@ def test_a_settled_result_applied_again_changes_nothing():
 
 
 def test_a_result_whose_settling_was_not_marked_is_applied_once_and_marked():
-    finished("ok", "retry", "bury")
+    finished("ok", "retry", "dead")
     with Rival(world.settle, after="UPDATE webhook_delivery_sagas") as slow:
         slow.reached()  # the sagas have applied the results, or some of them; no job is marked
         world.settle()
@@ -189,7 +189,7 @@ def test_a_result_whose_settling_was_not_marked_is_applied_once_and_marked():
 
 
 def test_concurrent_settlers_apply_each_result_once():
-    finished("ok", "retry", "bury", events=40)
+    finished("ok", "retry", "dead", events=40)
 
     together(*[world.settle] * 4)
 
@@ -210,7 +210,7 @@ def test_a_settler_that_resumes_during_the_next_attempt_does_not_end_it():
     assert (sagas(), jobs()) == ({("InProgress", 1): 1}, {(1, "Failed"): 1, (2, "Pending"): 1})
 
 
-@pytest.mark.parametrize("name", ["ok", "bury"])
+@pytest.mark.parametrize("name", ["ok", "dead"])
 def test_a_settler_that_resumes_after_the_end_changes_nothing(name):
     finished(name)
     with Rival(world.settle, before="UPDATE") as slow:
@@ -220,7 +220,7 @@ def test_a_settler_that_resumes_after_the_end_changes_nothing(name):
         slow.result()
 
     assert Saga.objects.values().get() == ended
-    assert DeadLetter.objects.count() == (name == "bury")
+    assert DeadLetter.objects.count() == (name == "dead")
 
 
 def test_a_result_that_precedes_its_saga_waits_until_it_is_in_progress():

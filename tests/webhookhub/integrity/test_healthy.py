@@ -67,7 +67,7 @@ def test_nothing_is_found_between_the_two_statements_of_a_dispatch(committed: No
 
 @pytest.mark.parametrize("step", ["INSERT INTO dead_letters", "UPDATE webhook_delivery_sagas"])
 def test_nothing_is_found_between_the_statements_of_a_settlement(committed: None, step: str):
-    world.subscribe("ok", "bury")
+    world.subscribe("ok", "dead")
     world.publish_some("a")
     world.route()
     dispatch(10)

@@ -53,7 +53,7 @@ def finished(*names: str, events: int = 1) -> None:
 
 
 def test_two_orchestrators_with_the_same_results_count_each_once(committed: None):
-    finished("ok", "retry", "bury", events=5)
+    finished("ok", "retry", "dead", events=5)
     with Rival(world.settle, after=APPLIED) as slow:
         slow.reached()
         world.settle()
@@ -73,7 +73,7 @@ def test_an_orchestrator_counts_only_the_results_that_another_has_not_counted(co
 
 
 def test_many_orchestrators_at_once_count_each_result_once(committed: None):
-    finished("ok", "retry", "bury", events=40)
+    finished("ok", "retry", "dead", events=40)
     together(*[world.settle] * 4)
     assert_counters_agree()
 
@@ -104,7 +104,7 @@ def test_many_cleaners_at_once_count_each_reset_once(committed: None):
 
 
 def test_concurrent_requeues_of_the_same_dead_letters_are_counted_once(committed: None):
-    finished("bury1", "bury2", events=10)
+    finished("dead1", "dead2", events=10)
     world.settle()
     letters = list(DeadLetter.objects.values_list("id", flat=True))
     together(*[lambda: requeue(letters, by=world.Staff(), reason="again")] * 4)

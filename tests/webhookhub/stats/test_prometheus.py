@@ -90,7 +90,7 @@ def test_workflow_metrics_from_the_first_event_to_the_end():
 
 
 def test_delivery_metrics_from_the_event_to_the_end():
-    world.subscribe("ok", "retry", "bury")
+    world.subscribe("ok", "retry", "dead")
     world.publish_some("a", "b")
     assert scrape()["webhookhub_events_waiting"] == {(): 2}
     world.route()
@@ -100,7 +100,7 @@ def test_delivery_metrics_from_the_event_to_the_end():
     assert scrape()["webhookhub_jobs"] == {("Pending",): 6, ("Leased",): 0, ("Unsettled",): 0}
     jobs = world.take()
     assert scrape()["webhookhub_jobs"] == {("Pending",): 0, ("Leased",): 6, ("Unsettled",): 0}
-    report(world.WORKER, world.answers(jobs))
+    report(world.WORKER, world.reports(jobs))
     assert scrape()["webhookhub_jobs"] == {("Pending",): 0, ("Leased",): 0, ("Unsettled",): 6}
     world.settle()
 
