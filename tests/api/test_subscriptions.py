@@ -11,7 +11,6 @@ import pytest
 from events import backfill as backfilling
 from events.models import Event, RoutingInbox
 from events.routing import Router
-from sagas import create
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from subscriptions.secrets import shown_to_the_receiver
@@ -347,14 +346,14 @@ def test_headers_do_not_follow_a_subscription_to_another_host(hub_wide: Program)
 def test_a_backfill_counts_only_what_it_has_made_itself(hub_wide: Program, monkeypatch: pytest.MonkeyPatch):
     events = past(3)
     subscription: Any = SubscriptionFactory()
-    looked = create.routed_events
+    looked = backfilling.routed_events
 
     def overtaken(*args: Any) -> set[int]:
         found = looked(*args)
         SagaFactory(event=events[0], subscription=subscription)  # as the router would, right after the look
         return found
 
-    monkeypatch.setattr(create, "routed_to", overtaken)
+    monkeypatch.setattr(backfilling, "routed_events", overtaken)
 
     assert fill(hub_wide, subscription, {"since": iso(events[0].created_at)})[0]["created"] == 2
 
