@@ -169,7 +169,7 @@ def find(term: str) -> Found:
     if event_ids:
         where = {"event_id__in": event_ids}
         found = keyset.ids(DeadLetter, index="idx_dead_event", where=where, limit=MAX_FOUND + 1)
-    more = len(found) > MAX_FOUND or len(event_ids) >= events.MOST_FOUND
+    more = len(found) > MAX_FOUND or len(event_ids) >= events.MAX_RESULTS
     ids = set(found[:MAX_FOUND])
     pk = parse_id(term)
     if pk is not None:

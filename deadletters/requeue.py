@@ -19,8 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from django.core.exceptions import PermissionDenied
 from django.utils.translation import gettext as _
 
-from sagas import create
-from sagas.create import NewSaga
+from sagas.create import NewSaga, create_sagas
 from sagas.models import Saga
 from sagas.policy import RetryPolicy
 from webhookhub.auditlog import actions
@@ -222,7 +221,7 @@ def _deliver(letters: Sequence[DeadLetter], token: str, completed: AbstractSet[i
 def _create_sagas(letters: Sequence[DeadLetter]) -> set[int]:
     """Insert the sagas of the next generation; the dead letters whose saga is new."""
     sagas = {letter.id: _new_saga(letter) for letter in letters}
-    new = create.insert(list(sagas.values()), BATCH)
+    new = create_sagas(list(sagas.values()), BATCH)
     return {id for id, saga in sagas.items() if saga.key in new}
 
 

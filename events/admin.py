@@ -20,7 +20,7 @@ class EventAdmin(ExactSearch, ReadOnlyAdmin):
     list_display = ("id", "event_type", "source", "external_id", "correlation_id", "uid", "created_at")
     list_defer = ("payload",)
     search_help_text = _("An event's number, uid, external id or correlation id, given whole.")
-    fields = ("uid",)  # the page itself is the console's
+    fields = ("uid",)  # the console has its own page
 
     def find(self, term: str) -> Iterable[int]:
         found = lookup.find(term)

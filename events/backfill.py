@@ -1,7 +1,7 @@
-"""Past events for a subscription that is new or was off: the sagas that routing would have made, made now.
+"""Delivers past events to a subscription that is new or was disabled.
 
-By routing's own key (generation 0): what was delivered or is under way is left alone, a repetition adds nothing, and
-an event that the router takes at the same moment gets one saga from the two of them.
+It creates the sagas that the router would have created, under the same key (generation 0): existing deliveries are left
+alone, repeating it adds nothing, and an event that the router handles at the same time gets one saga.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import NamedTuple
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from sagas import create
-from sagas.create import NewSaga
+from sagas.create import NewSaga, create_sagas, routed_events
 from subscriptions import cache
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
@@ -25,11 +24,11 @@ from webhookhub.db import clock
 from .models import Event
 from .routing import policy
 
-MOST_AT_ONCE = 10_000
+MAX_EVENTS = 10_000
 
 
 class NotRoutable(Exception):
-    """The subscription is switched off, not verified, or not there: it would not be delivered to."""
+    """The subscription is disabled, not verified, or does not exist."""
 
     def __init__(self, subscription_id: int) -> None:
         super().__init__(
@@ -42,7 +41,7 @@ class NotRoutable(Exception):
 
 
 class Position(NamedTuple):
-    """Where the walk along the events of a type, in the order of their time, has come to."""
+    """The last event examined, in order of time."""
 
     created_at: datetime
     id: int
@@ -50,16 +49,16 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True)
 class Backfill:
-    """`after` is where to go on; None when all events up to `until` have been looked at.
+    """`after` is where to continue; None when all events up to `until` were examined.
 
-    `told` says that the trail knows of it.
+    `recorded` is True when the audit log has an entry.
     """
 
     examined: int
     created: int
     until: datetime
     after: Position | None
-    told: bool
+    recorded: bool
 
 
 def backfill(
@@ -68,51 +67,51 @@ def backfill(
     until: datetime | None = None,
     *,
     after: Position | None = None,
-    limit: int = MOST_AT_ONCE,
-    told: bool = False,
+    limit: int = MAX_EVENTS,
+    recorded: bool = False,
     progress: Callable[[Position], None] = lambda position: None,
 ) -> Backfill:
-    """Make the missing sagas for at most `limit` events from `since` to `until` (now), the oldest first.
+    """Create the missing sagas for at most `limit` events from `since` to `until` (default: now), the oldest first.
 
-    The trail is told before the first is made, and of none if none is missing. `told` is for whoever goes on with what
-    they have begun: the trail knows of it already.
+    Writes an audit log entry before the first saga is created, unless `recorded` says that an earlier part of the same
+    backfill has done so.
     """
     until = until or clock.now()
     behind = {"after_event": after.id} if after else {}
     examined = created = 0
     while examined < limit:
-        # Asked for each batch: it may be switched off in the meantime.
-        found = cache.routable(subscription_id)
-        if found is None:
+        # For each batch: it may be disabled in the meantime.
+        routable = cache.routable(subscription_id)
+        if routable is None:
             raise NotRoutable(subscription_id)
-        event_type, subscription = found
+        event_type, subscription = routable
         size = min(hub().batch_size, limit - examined)
         batch = _events(event_type, since, until, after, size)
         ids = [position.id for position in batch]
-        missing = sorted(set(ids) - create.routed_to(subscription_id, ids))
-        if missing and not told:
+        missing = sorted(set(ids) - routed_events(subscription_id, ids))
+        if missing and not recorded:
             record(
                 actions.BACKFILL,
                 kind="subscription",
                 id=subscription_id,
                 details={"since": since, "until": until, **behind},
             )
-            told = True
-        # Others, such as the router, may make some of them at this moment: those are not counted here.
-        created += len(create.insert([NewSaga(id, subscription_id, 0, policy(subscription)) for id in missing], size))
+            recorded = True
+        # The router may create some of them at the same time: those are not counted here.
+        created += len(create_sagas([NewSaga(pk, subscription_id, 0, policy(subscription)) for pk in missing], size))
         examined += len(batch)
         if len(batch) < size:
-            return Backfill(examined, created, until, None, told)
+            return Backfill(examined, created, until, None, recorded)
         after = batch[-1]
         progress(after)
-    return Backfill(examined, created, until, after, told)
+    return Backfill(examined, created, until, after, recorded)
 
 
-def _events(event_type: str, since: datetime, until: datetime, after: Position | None, most: int) -> list[Position]:
+def _events(event_type: str, since: datetime, until: datetime, after: Position | None, limit: int) -> list[Position]:
     rows = Event.objects.filter(event_type=event_type, created_at__gte=since, created_at__lte=until)
     if after is not None:
         rows = rows.filter(created_at__gte=after.created_at).exclude(
             Q(created_at=after.created_at) & Q(id__lte=after.id)
         )
     rows = rows.order_by("created_at", "id")
-    return [Position(*row) for row in rows.values_list("created_at", "id")[:most]]
+    return [Position(*row) for row in rows.values_list("created_at", "id")[:limit]]

@@ -1,8 +1,8 @@
-"""What can be wrong with an event that a producer sends."""
+"""Why an event is refused."""
 
 
 class InvalidEvent(ValueError):
-    """A field is not acceptable; nothing was stored."""
+    """A field is invalid; nothing was stored."""
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field} {why}")
@@ -11,15 +11,15 @@ class InvalidEvent(ValueError):
 
 
 class PayloadTooLarge(InvalidEvent):
-    """More than an event may carry."""
+    """The payload is longer than allowed."""
 
 
 class ReservedEventType(InvalidEvent):
-    """A type that only the hub itself may use."""
+    """The event type is reserved for the hub."""
 
 
 class EventConflict(Exception):
-    """The same source and external id were used before for another event; nothing was stored."""
+    """The source and external id belong to another event; nothing was stored."""
 
     def __init__(self, source: str, external_id: str, uid: str) -> None:
         super().__init__(

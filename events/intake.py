@@ -1,4 +1,4 @@
-"""How events come in: checked, stored once, and answered with what is stored."""
+"""Publishing: events are checked, stored once, and returned as stored."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PIECE_CHARACTERS = 2_000_000
 
 @dataclass(frozen=True)
 class NewEvent:
-    """`payload` is a Python value, or a payloads.Document that is stored as it was written."""
+    """`payload` is a Python value, or a payloads.Document that is stored unchanged."""
 
     event_type: str
     payload: Any
@@ -41,7 +41,7 @@ class NewEvent:
 
 @dataclass(frozen=True)
 class Published:
-    """The stored event. `created` is False when it was there already."""
+    """The stored event. `created` is False when it was already stored."""
 
     id: int
     uid: uuid.UUID
@@ -57,10 +57,10 @@ def publish(
     external_id: str | None = None,
     correlation_id: str | None = None,
 ) -> Published:
-    """Append one event, once: the same source and external id again return the first event.
+    """Store one event, once: the same source and external id again return the first event.
 
-    Raises InvalidEvent, or EventConflict if the external id stands for another type or payload.
-    Inside a transaction of the caller's, the event is stored and routed if and when that transaction commits.
+    Raises InvalidEvent, or EventConflict if the external id belongs to another type or payload.
+    Inside a transaction of the caller, the event is stored and routed when that transaction commits.
     """
     [result] = publish_many([NewEvent(event_type, payload, source, external_id, correlation_id)])
     if isinstance(result, Published):
@@ -69,10 +69,9 @@ def publish(
 
 
 def publish_many(events: Sequence[NewEvent], *, by_hub: bool = False) -> list[Published | InvalidEvent | EventConflict]:
-    """Append many events, hundreds a statement; one result each, in order. A bad one does not sink the others.
+    """Store many events, hundreds per statement; one result each, in order. An invalid one does not affect the others.
 
-    `by_hub` is for the hub's own events, of types and under a name that no producer may use. All that are good are
-    stored together or, if the database fails in between, none of them.
+    `by_hub` allows the reserved source and event types. The valid events are stored in one transaction.
     """
     results: list[Published | InvalidEvent | EventConflict | None] = [None] * len(events)
     rows: dict[int, dict[str, Any]] = {}
@@ -88,20 +87,20 @@ def publish_many(events: Sequence[NewEvent], *, by_hub: bool = False) -> list[Pu
 
 
 def _store(rows: Sequence[dict[str, Any]]) -> dict[Any, Event]:
-    """Insert what is new; returns what is stored under each row's identity."""
-    # The same identity twice in one batch is one event; the second is held against the first, like any other repeat.
+    """Insert new events; returns the stored event of each row's identity."""
+    # The same identity twice in one batch is one event; the second is compared with the first, like any repeat.
     first = {_identity(row): row for row in reversed(rows)}
     pieces = list(_pieces([row for row in rows if first[_identity(row)] is row]))
 
     def store() -> dict[Any, Event]:
         stored: dict[Any, Event] = {}
         for piece in pieces:
-            # What a producer sends again, because it has not heard the answer, is there already.
+            # A producer that got no response sends the whole batch again.
             insert_new(Event, piece, key=("source", "external_id"), look_first=len(piece) > 1)
             stored |= _stored(piece)
         return stored
 
-    # A single statement is a transaction already.
+    # A single statement needs no transaction.
     stored = in_transaction(store) if len(pieces) > 1 else store()
     notify("router")
     _read_payloads_of_repeats(rows, stored)
@@ -109,12 +108,12 @@ def _store(rows: Sequence[dict[str, Any]]) -> dict[Any, Event]:
 
 
 def is_reserved(event_type: str) -> bool:
-    """Whether it is the hub's own, or could be taken for it: receivers, and databases, may not mind the case."""
+    """Whether only the hub may use this type. Case-insensitive, because receivers and databases may be."""
     return event_type.lower().partition(".")[0] == RESERVED
 
 
 def is_the_hub(source: str) -> bool:
-    """Whether it names the hub, or could be taken for it by whoever does not mind the case."""
+    """Whether this source is the hub, in any case."""
     return source.casefold() == HUB_SOURCE
 
 
@@ -122,10 +121,11 @@ def _row(event: NewEvent, by_hub: bool) -> dict[str, Any]:
     if not isinstance(event.event_type, str) or not EVENT_TYPE.match(event.event_type):
         raise InvalidEvent("event_type", "must be 1 to 100 letters, digits, dots, dashes and underscores")
     if not by_hub and is_reserved(event.event_type):
-        why = f"starts with {RESERVED + '.'!r}, or is {RESERVED!r}, in whatever case, which only the hub itself may use"
-        raise ReservedEventType("event_type", why)
+        raise ReservedEventType(
+            "event_type", f"is {RESERVED!r} or starts with {RESERVED + '.'!r}: reserved for the hub"
+        )
     if not by_hub and isinstance(event.source, str) and is_the_hub(event.source):
-        raise InvalidEvent("source", f"is {event.source!r}, the hub itself; choose another")
+        raise InvalidEvent("source", f"is {event.source!r}, which is reserved for the hub; choose another")
     uid = new_uid()
     return {
         "uid": uid,
@@ -140,7 +140,7 @@ def _row(event: NewEvent, by_hub: bool) -> dict[str, Any]:
 
 
 def _pieces(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Statements that no server finds too long: it would close the connection instead of saying so."""
+    """Rows per statement: a server closes the connection when a statement is too long."""
     piece: list[dict[str, Any]] = []
     size = 0
     for row in rows:
@@ -157,9 +157,9 @@ def _pieces(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 def _name(field: str, value: Any, limit: int) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= limit:
         raise InvalidEvent(field, f"must be a text of 1 to {limit} characters")
-    # Printable and trimmed: databases disagree on whether a trailing blank makes another key.
+    # Trimmed: databases disagree on whether a trailing space makes a different key.
     if not value.isprintable() or value != value.strip():
-        raise InvalidEvent(field, "must not hold control characters, or begin or end with a blank")
+        raise InvalidEvent(field, "must not contain control characters, or begin or end with a space")
     return value
 
 
@@ -173,17 +173,17 @@ def _stored(rows: Sequence[dict[str, Any]]) -> dict[Any, Event]:
     for row in rows:
         if row["external_id"] is not None:
             by_source[row["source"]].append(row["external_id"])
-    found: dict[Any, Event] = {}
+    stored: dict[Any, Event] = {}
     if uids:
         for event in map(_event, _by_uid(uids=uids)):
-            found[event.uid] = event
+            stored[event.uid] = event
     for source, external_ids in by_source.items():
         for event in map(_event, _by_external_id(source=source, external_ids=external_ids)):
-            found[source, event.external_id] = event
-    return found
+            stored[source, event.external_id] = event
+    return stored
 
 
-# What has just been inserted needs no comparison, so payloads are not read back.
+# Payloads are read back only for repeats: a new event needs no comparison.
 COLUMNS = columns_of(Event, without="payload")
 _by_uid = CompiledSelect(lambda uids: Event.objects.filter(uid__in=uids).values_list(*COLUMNS))
 _by_external_id = CompiledSelect(

@@ -1,4 +1,4 @@
-"""The append-only log of events, and the inbox of those that no router has seen yet."""
+"""The append-only log of events, and the inbox of events to be routed."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ EVENT_TYPE_LENGTH = 100
 
 class EventQuerySet(models.QuerySet["Event"]):
     def among(self, ids: Collection[int], *, event_type: str | None, source: str | None) -> set[int]:
-        """Those of the ids whose event is of this type and of this source, where these are given.
+        """The ids whose event has this type and this source; None matches any.
 
-        A query of its own for whoever looks at rows of another table: in a join the database may start from the
-        events, and then reads all of them.
+        A query of its own, because a join may make the database read all events.
         """
-        wanted = {"event_type": event_type, "source": source}
-        given = {name: value for name, value in wanted.items() if value is not None}
+        conditions = {"event_type": event_type, "source": source}
+        given = {name: value for name, value in conditions.items() if value is not None}
         return set(self.filter(id__in=ids, **given).values_list("id", flat=True))
 
 
 class Event(models.Model):
-    """Something that happened, as its producer said it. Never changed, never deleted."""
+    """Never changed, never deleted."""
 
     id = models.BigAutoField(_("ID"), primary_key=True)
-    # The public name and the webhook-id: a server may hand out an auto-increment twice after a crash, never a UUID.
+    # The public id and the webhook-id: a server may reuse an auto-increment after a crash.
     uid = models.UUIDField(_("uid"), unique=True, default=new_uid, db_default=NewUid(), editable=False)
     event_type = ExactTextField(_("event type"), max_length=EVENT_TYPE_LENGTH)
     source = ExactTextField(_("source"), max_length=100)
@@ -59,9 +58,9 @@ class Event(models.Model):
 
 
 class RoutingInbox(models.Model):
-    """Events still to be routed. Filled by a trigger on `events`, emptied by the router.
+    """Events to be routed. A trigger on `events` fills it, the router empties it.
 
-    A row appears with its event's own commit, so an event that commits late is late here too and never passed over.
+    A row is committed together with its event, so an event that commits late is never skipped.
     """
 
     event_id = models.BigIntegerField(primary_key=True)

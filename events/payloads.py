@@ -1,4 +1,4 @@
-"""What an event's payload may be: JSON that every receiver and every database reads as the same document."""
+"""Valid payloads: JSON that every receiver and every database reads as the same document."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from .errors import InvalidEvent, PayloadTooLarge
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 64
-# MySQL's JSON type counts the bytes of a key in 16 bits; what one database cannot hold is refused on all.
+# The limit of MySQL's JSON type, applied on all databases.
 MAX_KEY_BYTES = 2**16 - 1
 SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**64 - 1
 FIELD = "payload"
-HALF_A_PAIR = re.compile("[\ud800-\udfff]")
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
 class Document:
-    """A payload as its producer wrote it, read and found acceptable: it is stored letter for letter."""
+    """The valid JSON text of a payload, stored unchanged."""
 
     text: str
 
 
 def read(text: str | bytes) -> Document:
-    """The text as a payload; InvalidEvent if it is not acceptable."""
+    """The text as a payload; InvalidEvent if it is not valid."""
     parse(text)
     _check_size(len(text) if isinstance(text, bytes) else len(text.encode()))
     return Document(text.decode() if isinstance(text, bytes) else text)
 
 
 def encode(value: Any) -> str:
-    """A Python value as the JSON text that is stored; InvalidEvent if it is not JSON all the way down."""
+    """The JSON text of a Python value; InvalidEvent if it is not valid."""
     if isinstance(value, Document):
         return value.text
     _check(value, 1)
@@ -46,14 +46,14 @@ def encode(value: Any) -> str:
 
 
 def parse(text: str | bytes) -> Any:
-    """The value of a JSON text that holds nothing but what encode() would accept."""
+    """The value of a JSON text that encode() would accept."""
     value = decode(text)
     _check(value, 1)
     return value
 
 
 def decode(text: str | bytes) -> Any:
-    """The value of a JSON text, read strictly (RFC 8259, and RFC 7493 for numbers)."""
+    """The value of a JSON text, parsed strictly (RFC 8259, and RFC 7493 for numbers)."""
     if len(text) > 4 * MAX_BYTES:
         _check_size(len(text))
     try:
@@ -71,7 +71,7 @@ def decode(text: str | bytes) -> Any:
 
 
 def same_document(one: str, other: str) -> bool:
-    """Whether two JSON texts say the same; a database may order keys and write numbers in its own way."""
+    """Whether two JSON texts are equal as documents: a database may reorder keys and rewrite numbers."""
     return one == other or _canonical(one) == _canonical(other)
 
 
@@ -110,12 +110,12 @@ def _check(value: Any, depth: int) -> None:
 def _check_text(text: str) -> None:
     if "\0" in text:
         _refuse("holds a NUL character")
-    if not text.isascii() and HALF_A_PAIR.search(text):
+    if not text.isascii() and LONE_SURROGATE.search(text):
         _refuse("holds half of a surrogate pair")
 
 
 def _check_key(key: str) -> None:
-    # A character has at most four bytes: short keys, which are nearly all, need no encoding.
+    # A character has at most four bytes: a short key needs no encoding.
     if len(key) > MAX_KEY_BYTES // 4 and (size := len(key.encode())) > MAX_KEY_BYTES:
         _refuse(f"has a key of {size} bytes; at most {MAX_KEY_BYTES} are allowed")
 
@@ -128,7 +128,6 @@ def _check_size(size: int) -> None:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        # Counted once and not for each name: an object may have tens of thousands of them.
         [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
         _refuse(f"names the key {twice[:50]!r} twice in one object")
     return result
@@ -145,17 +144,17 @@ def _integer(digits: str) -> int:
 
 
 def _float(digits: str) -> float:
-    number = float(digits) if len(digits) <= 400 else math.inf
-    if not math.isfinite(number) or not _is_exactly(digits, number):
+    value = float(digits) if len(digits) <= 400 else math.inf
+    if not math.isfinite(value) or not _is_exactly(digits, value):
         _refuse("holds a number that does not survive double precision; send it as a string")
-    return number
+    return value
 
 
-def _is_exactly(digits: str, number: float) -> bool:
+def _is_exactly(digits: str, value: float) -> bool:
     try:
-        return Decimal(repr(number)) == Decimal(digits)
+        return Decimal(repr(value)) == Decimal(digits)
     except InvalidOperation:
-        return False  # an exponent beyond what even a decimal can hold
+        return False  # the exponent is too large for a Decimal
 
 
 def _refuse(why: str) -> NoReturn:

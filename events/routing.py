@@ -1,11 +1,10 @@
-"""One routing step: events from the inbox become one saga for each subscription that wants them."""
+"""Routes events from the inbox: creates one saga for each matching subscription."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sagas import create
-from sagas.create import NewSaga
+from sagas.create import NewSaga, create_sagas, routed_log_fields
 from sagas.policy import RetryPolicy
 from subscriptions.cache import RoutableSubscription, SubscriptionCache
 from webhookhub.db.bulk import delete_each
@@ -16,9 +15,8 @@ from webhookhub.stats import counters
 
 from .models import Event, RoutingInbox
 
-# Sagas made in one transaction, so that an event type with very many subscribers does not hold its locks for long.
-MAX_BIRTHS = 5000
-
+# Limits the sagas of one transaction, so that an event type with very many subscriptions does not hold locks for long.
+MAX_NEW_SAGAS = 5000
 
 _waiting = CompiledSelect(
     lambda limit: (
@@ -34,10 +32,10 @@ class Router:
         self._subscriptions = SubscriptionCache()
 
     def route(self, batch_size: int) -> int:
-        """Route one batch; returns how many events it was.
+        """Route one batch; returns the number of events.
 
-        The transaction holds the inbox rows against other routers, and counts them with their removal. Should it be
-        cut short, the sagas it made are made again under the same keys.
+        The transaction locks the inbox rows against other routers, and counts them when it deletes them. After a
+        rollback, the next run creates the same sagas under the same keys.
         """
         routed = in_transaction(lambda: self._route(batch_size))
         _log(routed)
@@ -47,12 +45,12 @@ class Router:
         waiting = [RoutingInbox(event_id, event_type) for event_id, event_type in _waiting(limit=Limit(batch_size))]
         if not waiting:
             return []
-        # After the events: a subscription that was there before an event must not be missed.
+        # Read after the events: a subscription that is older than an event must not be missed.
         taken, new = _within_bounds(waiting, self._subscriptions.by_event_type())
-        create.insert(new, batch_size)
-        # Each by its key: a producer that keeps its transaction open holds rows of this table.
+        create_sagas(new, batch_size)
+        # Row by row: a range delete would wait for producers with open transactions, who lock rows of this table.
         delete_each(RoutingInbox, [row.event_id for row in taken])
-        matched = len({birth.event_id for birth in new})
+        matched = len({saga.event_id for saga in new})
         counters.add(
             {(counters.EVENTS_ROUTED, "matched"): matched, (counters.EVENTS_ROUTED, "unmatched"): len(taken) - matched}
         )
@@ -62,12 +60,12 @@ class Router:
 def _within_bounds(
     inbox: Sequence[RoutingInbox], by_type: dict[str, list[RoutableSubscription]]
 ) -> tuple[list[RoutingInbox], list[NewSaga]]:
-    """As many events as make no more sagas than one transaction should, but at least one."""
+    """The first events whose sagas fit into one transaction, at least one, and their sagas."""
     taken: list[RoutingInbox] = []
     new: list[NewSaga] = []
     for row in inbox:
         matching = by_type.get(row.event_type, [])
-        if taken and len(new) + len(matching) > MAX_BIRTHS:
+        if taken and len(new) + len(matching) > MAX_NEW_SAGAS:
             break
         taken.append(row)
         new += [NewSaga(row.event_id, subscription.id, 0, policy(subscription)) for subscription in matching]
@@ -75,7 +73,6 @@ def _within_bounds(
 
 
 def policy(subscription: RoutableSubscription) -> RetryPolicy:
-    """What a saga for this subscription is born with."""
     return RetryPolicy.with_overrides(subscription.max_retry_limit, subscription.base_delay)
 
 
@@ -83,7 +80,7 @@ def _log(routed: Sequence[RoutingInbox]) -> None:
     if not routed or not enabled(Fact.EVENT_ROUTED):
         return
     unmatched = {row.event_id for row in routed}
-    for event_id, saga in create.of_events(unmatched):
+    for event_id, saga in routed_log_fields(unmatched):
         unmatched.discard(event_id)
         log(Fact.EVENT_ROUTED, **saga)
     for uid, event_type, correlation_id in Event.objects.filter(id__in=unmatched).values_list(

@@ -18,7 +18,7 @@ from webhookhub.search_terms import parse_id
 from . import states
 from .models import Job
 
-MOST_FOUND = 10_000
+MAX_RESULTS = 10_000
 
 
 @admin.register(Job)
@@ -40,15 +40,16 @@ class JobAdmin(ExactSearch, ReadOnlyAdmin):
     search_help_text = _(
         "An attempt's or its delivery's number, or the event's uid, external id or correlation id, given whole."
     )
-    fields = ("status",)  # the page itself is the console's
+    fields = ("status",)  # the console has its own page
 
     def find(self, term: str) -> Iterable[int]:
-        saga_ids, id = sagas.find(term), parse_id(term)
-        if id is not None:
-            saga_ids.add(id)
+        pk = parse_id(term)
+        named = set() if pk is None else {pk}
+        saga_ids = sagas.find(term) | named
+        if not saga_ids:
+            return set()
         rows = Job.objects.filter(saga_id__in=saga_ids).order_by("saga_id", "attempt_no")
-        found = set(rows.values_list("id", flat=True)[:MOST_FOUND]) if saga_ids else set()
-        return found if id is None else found | {id}
+        return named.union(rows.values_list("id", flat=True)[:MAX_RESULTS])
 
     @admin.display(description=_("delivery"))
     def delivery(self, job: Job) -> SafeString:

@@ -1,4 +1,4 @@
-"""Jobs whose worker has gone silent become ready again."""
+"""Resets expired leases: their jobs become ready again."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .states import LEASED, PENDING
 def clean(batch_size: int) -> int:
     """Reset one batch of expired leases; returns how many were found.
 
-    The token is compared and kept: a lease that was renewed in the meantime is left alone, and the next lease
-    replaces the token, so that the worker given up on cannot write its result any more.
+    The token is compared, so that a lease that was renewed in the meantime is left alone. It is kept until the next
+    lease replaces it; then the old worker can no longer write its result.
     """
     now = clock.now()
     expired = list(

@@ -1,4 +1,4 @@
-"""How jobs come into the world: one for each attempt of a saga, whoever asks for it and however often."""
+"""Creates jobs: one for each attempt of a saga, however often it is asked for."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .models import Job
 from .states import PENDING
 
 
-def insert(attempts: Sequence[tuple[int, int, datetime]], now: datetime) -> None:
-    """Insert a job for each (saga id, attempt number, due time) that has none, ready to be taken."""
+def create_jobs(attempts: Sequence[tuple[int, int, datetime]], now: datetime) -> None:
+    """Insert a ready job for each (saga id, attempt number, due time) that has none."""
     insert_new(
         Job,
         [
@@ -31,8 +31,8 @@ def insert(attempts: Sequence[tuple[int, int, datetime]], now: datetime) -> None
     notify("worker")
 
 
-def existing(attempts: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    """The job ids of those (saga id, attempt number) that have one."""
+def find_jobs(attempts: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """The job id of each (saga id, attempt number) that has a job."""
     wanted = set(attempts)
     rows = Job.objects.filter(
         saga_id__in={saga_id for saga_id, _ in wanted},

@@ -1,28 +1,30 @@
-"""A worker takes jobs: claimed in one short transaction, worked on outside it."""
+"""Leases: a worker takes jobs in one short transaction, and releases jobs that it will not send."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import NamedTuple
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from django.db.models import Expression, ExpressionWrapper, F, TextField
 
 from subscriptions.signed_request import Endpoint
 from webhookhub.conf import hub
 from webhookhub.db import clock
+from webhookhub.db.bulk import update_each
 from webhookhub.db.compiled import CompiledSelect, CompiledUpdate, Limit
 from webhookhub.db.retry import in_transaction
 from webhookhub.ids import new_token
 from webhookhub.logs import Fact, log
 
 from .models import Job
-from .states import LEASED
+from .states import LEASED, PENDING
 
 NO_TIME = "1970-01-01T00:00:00"
 
 
 class LeasedJob(NamedTuple):
-    """What a worker needs to know of a job, and the token that shows it is its own."""
+    """What a worker needs to send a job, and the token of its lease."""
 
     id: int
     saga_id: int
@@ -34,38 +36,60 @@ class LeasedJob(NamedTuple):
     subscription_id: int
     active: bool
     verified: bool
-    # Both as text, with dashes and with a T and a Z: a delivery only ever writes them down.
+    # Both as text, with dashes and with T and Z: they are only copied into the request.
     event_uid: str
     event_created_at: str
     endpoint: Endpoint
     lease_token: str
     lease_until: datetime
 
+    def log(self, fact: Fact, worker_id: str, status: str, *, error_code: str | None = None, **fields: Any) -> None:
+        log(
+            fact,
+            correlation_id=self.correlation_id,
+            saga_id=self.saga_id,
+            job_id=self.id,
+            attempt_no=self.attempt_no,
+            delivery_status=status,
+            worker_id=worker_id,
+            error_code=error_code,
+            lease_expiration=self.lease_until.isoformat(),
+            **fields,
+        )
 
-# The columns before it are taken as they are read.
+
+# The columns before this one are used unchanged.
 UID = LeasedJob._fields.index("event_uid")
 
 
 def lease(worker_id: str, limit: int) -> list[LeasedJob]:
-    """Take up to `limit` ready jobs that no other worker is taking."""
+    """Lease up to `limit` ready jobs, skipping those that another worker is leasing."""
     token = new_token()
     claimed, lease_until = in_transaction(lambda: _claim(worker_id, token, limit))
     if not claimed:
         return []
     leased = _read(claimed, token, lease_until)
     for job in leased:
-        log(
-            Fact.JOB_LEASED,
-            correlation_id=job.correlation_id,
-            saga_id=job.saga_id,
-            job_id=job.id,
-            attempt_no=job.attempt_no,
-            delivery_status=LEASED,
-            worker_id=worker_id,
-            error_code=None,
-            lease_expiration=lease_until.isoformat(),
-        )
+        job.log(Fact.JOB_LEASED, worker_id, LEASED)
     return leased
+
+
+def release(worker_id: str, jobs: Sequence[tuple[LeasedJob, timedelta]]) -> None:
+    """Make unsent jobs ready again, each after its delay, where the lease is still this worker's."""
+    if not jobs:
+        return
+    now = clock.now()
+    update_each(
+        Job,
+        [
+            {"id": job.id, "lease_token": job.lease_token, "status": PENDING, "lease_until": now + delay}
+            for job, delay in jobs
+        ],
+        match=["id", "lease_token"],
+        where=f"{Job._meta.db_table}.status = '{LEASED}'",
+    )
+    for job, _ in jobs:
+        job.log(Fact.JOB_RELEASED, worker_id, PENDING)
 
 
 def _claim(worker_id: str, token: str, limit: int) -> tuple[list[int], datetime]:
@@ -89,7 +113,7 @@ _to_leased = CompiledUpdate(
 
 
 def _as_read(column: str) -> Expression:
-    """The value as the driver gives it: making objects of a row's id and time takes longer than sending them."""
+    """The driver's value without conversion: parsing a row's uid and time costs more than sending them."""
     return ExpressionWrapper(F(column), output_field=TextField())
 
 
@@ -126,13 +150,12 @@ def _read(ids: list[int], token: str, lease_until: datetime) -> list[LeasedJob]:
 
 
 def _dashed(uid: str) -> str:
-    """Some engines keep it without dashes."""
+    """Some engines store a UUID without dashes."""
     if len(uid) != 32:
         return uid
     return f"{uid[:8]}-{uid[8:12]}-{uid[12:16]}-{uid[16:20]}-{uid[20:]}"
 
 
-def _iso(moment: datetime | str | None) -> str:
-    """Of a time in UTC: some drivers give an object, others the text that is stored; and nothing for a zero date, as
-    SQL can insert it."""
-    return str(moment or NO_TIME).replace(" ", "T") + "Z"
+def _iso(time: datetime | str | None) -> str:
+    """A UTC time; drivers return a datetime, the stored text, or None for a zero date."""
+    return str(time or NO_TIME).replace(" ", "T") + "Z"

@@ -1,4 +1,4 @@
-"""One attempt to deliver: leased by a worker, sent, reported, settled by the saga."""
+"""An attempt: leased by a worker, sent, reported, settled by the orchestrator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.db.models import Case, F, When
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.fields import ExactTextField, WordField
-from webhookhub.egress.snippets import SNIPPET_LENGTH
+from webhookhub.egress.messages import SNIPPET_LENGTH
 
 from . import states
 from .states import ACTIVE, LEASED, PENDING
@@ -17,15 +17,15 @@ from .states import ACTIVE, LEASED, PENDING
 
 class JobQuerySet(models.QuerySet["Job"]):
     def ready(self, now: datetime) -> JobQuerySet:
-        """Those a worker may take, the longest waiting first."""
+        """Jobs that a worker may lease, the longest waiting first."""
         return self.filter(status=PENDING, lease_until__lte=now).order_by("lease_until", "id")
 
     def expired(self, now: datetime) -> JobQuerySet:
-        """Those whose worker has had its time."""
+        """Jobs whose lease has expired."""
         return self.filter(status=LEASED, lease_until__lt=now).order_by("lease_until", "id")
 
     def unsettled(self, status: str, after_id: int = 0) -> JobQuerySet:
-        """Results of one finished status that no saga has applied yet."""
+        """Finished jobs of one status whose result no saga has applied yet."""
         return self.filter(settled_at__isnull=True, status=status, id__gt=after_id).order_by("id")
 
 
@@ -34,21 +34,21 @@ class Job(models.Model):
     saga = models.ForeignKey("sagas.Saga", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="jobs")
     attempt_no = models.PositiveIntegerField(_("attempt"), help_text="1 for the first attempt.")
     status = WordField(_("status"), words=states.STATUSES, default=PENDING)
-    # Leased: when the lease expires. Pending: when a worker may take it, so that what had to wait comes after others.
+    # Leased: when the lease expires. Pending: when a worker may lease it.
     lease_until = models.DateTimeField(null=True, blank=True)
     attempt_at = models.DateTimeField(_("due at"), help_text="When the attempt was due.")
     response_status = models.IntegerField(_("response status"), null=True, blank=True)
     error_code = ExactTextField(max_length=100, null=True, blank=True)
     worker_id = ExactTextField(max_length=150, default="", db_default="")
-    # Replaced by each lease and never cleared: a worker that was given up on finds that it is not its own any more.
+    # Replaced by each lease and never cleared: a worker that lost its lease finds another token.
     lease_token = ExactTextField(max_length=32, default="", db_default="")
     lease_resets = models.PositiveIntegerField(default=0, db_default=0)
-    retry_after = models.DateTimeField(null=True, blank=True, help_text="The earliest moment the receiver asked for.")
+    retry_after = models.DateTimeField(null=True, blank=True, help_text="The earliest time the endpoint asked for.")
     duration_ms = models.PositiveIntegerField(_("duration (ms)"), null=True, blank=True)
     response_snippet = ExactTextField(max_length=SNIPPET_LENGTH, default="", db_default="")
     finished_at = models.DateTimeField(null=True, blank=True)
     settled_at = models.DateTimeField(null=True, blank=True)
-    # The saga's id while the job is active, else NULL: unique, so the database allows one active job per saga.
+    # The saga's id while the job is active, else NULL. Unique, so a saga has at most one active job.
     active_saga_id = models.GeneratedField(
         expression=Case(When(status__in=ACTIVE, then=F("saga_id")), default=None),
         output_field=models.BigIntegerField(null=True),

@@ -1,4 +1,4 @@
-"""A worker says how its attempts ended, and is believed only where the lease is still its own."""
+"""Writes the results of a worker's attempts, where the lease is still its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from webhookhub.db import clock
 from webhookhub.db.bulk import update_each
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Fact
 from webhookhub.runner.notifier import notify
 
 from .lease import LeasedJob
@@ -18,7 +18,7 @@ from .states import COMPLETED, FAILED, LEASED
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How one attempt ended. `error_code` is None when the receiver answered 2xx."""
+    """The result of one attempt. `error_code` is None when the endpoint responded with 2xx."""
 
     job: LeasedJob
     error_code: str | None
@@ -33,7 +33,7 @@ class Report:
 
 
 def report(worker_id: str, reports: Sequence[Report]) -> int:
-    """Write results with one statement; returns how many were accepted. Those whose lease is lost are dropped."""
+    """Write results with one statement; returns how many were accepted. Results of lost leases are dropped."""
     if not reports:
         return 0
     now = clock.now()
@@ -59,16 +59,11 @@ def report(worker_id: str, reports: Sequence[Report]) -> int:
     notify("orchestrator")
     lost = _lost(reports) if accepted < len(reports) else set()
     for item in reports:
-        log(
+        item.job.log(
             Fact.LEASE_LOST if item.job.id in lost else Fact.JOB_REPORTED,
-            correlation_id=item.job.correlation_id,
-            saga_id=item.job.saga_id,
-            job_id=item.job.id,
-            attempt_no=item.job.attempt_no,
-            delivery_status=item.status,
-            worker_id=worker_id,
+            worker_id,
+            item.status,
             error_code=item.error_code,
-            lease_expiration=item.job.lease_until and item.job.lease_until.isoformat(),
             response_status=item.response_status,
             duration_ms=item.duration_ms,
         )
@@ -76,7 +71,7 @@ def report(worker_id: str, reports: Sequence[Report]) -> int:
 
 
 def _lost(reports: Sequence[Report]) -> set[int]:
-    """Whose row does not carry this very result: reset and taken by another, or reset and waiting."""
+    """Ids of the jobs whose row has another result or none: their lease was reset, and perhaps taken again."""
     tokens = {item.job.id: item.job.lease_token for item in reports}
     stored = dict(Job.objects.filter(id__in=tokens, status__in=(COMPLETED, FAILED)).values_list("id", "lease_token"))
     return {job_id for job_id, token in tokens.items() if stored.get(job_id) != token}

@@ -1,4 +1,4 @@
-"""What is sent for a job: a pure function of what is stored, so that every attempt sends the same bytes."""
+"""The request of a job: a pure function of the stored rows, so that every attempt sends the same bytes."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from webhookhub.egress.messages import Request
 
 from .lease import LeasedJob
 
-# A date near the end of the calendar must not carry later sums beyond it.
-LONGEST_RETRY_AFTER = timedelta(seconds=10**9)
+# Adding a longer delay to a date could overflow.
+MAX_RETRY_AFTER = timedelta(seconds=10**9)
 
 
 def build(job: LeasedJob, timestamp: int) -> Request:
-    """What is sent at `timestamp`, in seconds since 1970.
+    """The request as sent at `timestamp` (Unix time).
 
-    Raises subscriptions.signed_request.Unsendable if what is stored does not make a request.
+    Raises subscriptions.signed_request.Unsendable if the stored URL, headers or secret cannot be used.
     """
     uid = job.event_uid
-    # W3C trace context: all attempts of all deliveries of an event are one trace, each attempt a span of its own.
+    # W3C trace context: an event is one trace, each attempt a span.
     trace = f"traceparent: 00-{uid.replace('-', '')}-{job.id:016x}-01"
     return sign(job.endpoint, uid, body(job), timestamp, f"webhook-attempt: {job.attempt_no}", trace)
 
 
 def body(job: LeasedJob) -> bytes:
-    """Type, time and data; the payload's text goes in as it is stored, unparsed."""
+    """Type, timestamp and data; the stored payload text is inserted without parsing."""
     return f'{{"type":{_quoted(job.event_type)},"timestamp":"{job.event_created_at}","data":{job.payload}}}'.encode()
 
 
@@ -38,15 +38,15 @@ def _quoted(event_type: str) -> str:
 
 
 def retry_after(header: str | None, now: datetime) -> timedelta | None:
-    """How long a Retry-After header asks to wait: a number of seconds or a date; None if it is neither."""
+    """The delay that a Retry-After header asks for, as seconds or as a date; None if it is neither."""
     if header is None:
         return None
     if header.isascii() and header.isdigit():
-        return min(timedelta(seconds=int(header[:12])), LONGEST_RETRY_AFTER)
+        return min(timedelta(seconds=int(header[:12])), MAX_RETRY_AFTER)
     try:
-        moment = parsedate_to_datetime(header)
+        date = parsedate_to_datetime(header)
     except (TypeError, ValueError, OverflowError):
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return min(max(timedelta(0), moment - now), LONGEST_RETRY_AFTER)
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return min(max(timedelta(0), date - now), MAX_RETRY_AFTER)

@@ -1,4 +1,4 @@
-"""The states of one attempt."""
+"""The statuses of an attempt."""
 
 PENDING = "Pending"
 LEASED = "Leased"
@@ -9,10 +9,10 @@ STATUSES = (PENDING, LEASED, COMPLETED, FAILED)
 ACTIVE = (PENDING, LEASED)
 FINISHED = (COMPLETED, FAILED)
 
-# from → to: who does it
+# (from, to): the cause
 LEGAL = {
-    (PENDING, LEASED): "a worker takes it",
+    (PENDING, LEASED): "a worker leases it",
     (LEASED, COMPLETED): "the worker reports success",
     (LEASED, FAILED): "the worker reports failure",
-    (LEASED, PENDING): "the cleaner resets an expired lease, or the worker gives it back unsent",
+    (LEASED, PENDING): "the cleaner resets an expired lease, or the worker releases it unsent",
 }

@@ -9,20 +9,20 @@ from subscriptions.secrets import require_keys
 from webhookhub.conf import hub
 from webhookhub.runner.registry import forget_silent
 from webhookhub.runner.step import Step
-from webhookhub.stats.rollup import tidy
+from webhookhub.stats.rollup import roll_up
 
 from .cleaner import clean
 from .worker import Worker
 
-# How often it is worth looking whether a minute has become old.
-TIDY_SECONDS = 10.0
+# How often to look for minutes that are old enough to roll up.
+ROLL_UP_SECONDS = 10.0
 
 
 class WorkerStep(Step):
     def __init__(self, worker_id: str) -> None:
-        # As many sockets as the system grants; the check webhookhub.E004 has seen that it grants enough.
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        # As many sockets as the system allows; the check webhookhub.E004 makes sure that it allows enough.
+        _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
         require_keys()
         self._worker = Worker(worker_id)
 
@@ -34,7 +34,7 @@ class WorkerStep(Step):
 
     def pending(self) -> str:
         count = self._worker.open_jobs
-        return f"{count} {'delivery' if count == 1 else 'deliveries'} under way" if count else ""
+        return f"{count} {'delivery' if count == 1 else 'deliveries'} in flight" if count else ""
 
     def idle_for(self) -> float:
         return self._worker.idle_for()
@@ -43,29 +43,29 @@ class WorkerStep(Step):
         self._worker.collect(seconds)
 
     def finish(self, batch_size: int) -> None:
-        self._worker.wind_up(batch_size)
+        self._worker.drain(batch_size)
 
     def close(self) -> None:
         self._worker.close()
 
 
 class CleanerStep(Step):
-    """Expired leases at every turn, vanished processes and old figures now and then."""
+    """Resets expired leases at every turn; removes silent processes and rolls up stats from time to time."""
 
     def __init__(self) -> None:
         self._forget_at = 0.0
-        self._tidy_at = 0.0
+        self._roll_up_at = 0.0
 
     def run(self, batch_size: int) -> int:
         if time.monotonic() >= self._forget_at:
             forget_silent()
             self._forget_at = time.monotonic() + hub().heartbeat.total_seconds()
-        return clean(batch_size) + self._tidy(batch_size)
+        return clean(batch_size) + self._roll_up_stats(batch_size)
 
-    def _tidy(self, batch_size: int) -> int:
-        if time.monotonic() < self._tidy_at:
+    def _roll_up_stats(self, batch_size: int) -> int:
+        if time.monotonic() < self._roll_up_at:
             return 0
-        tidied = tidy(batch_size)
-        if not tidied:
-            self._tidy_at = time.monotonic() + TIDY_SECONDS
-        return tidied
+        count = roll_up(batch_size)
+        if not count:
+            self._roll_up_at = time.monotonic() + ROLL_UP_SECONDS
+        return count

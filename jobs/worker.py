@@ -1,4 +1,4 @@
-"""One turn of a worker: collect answers, report them, take new jobs for the free slots, send them."""
+"""One turn of a worker: lease jobs for the free slots, send them, collect responses, report results."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from webhookhub.egress.messages import Response
 from webhookhub.runner.backoff import Backoff
 
 from . import request
-from .lease import LeasedJob, lease
-from .release import release
+from .lease import LeasedJob, lease, release
 from .report import Report, report
 
-# How long an answer may wait for others to be reported with it.
+# How long a result may wait to be reported together with others.
 REPORT_DELAY_SECONDS = 0.02
-# How long a turn waits for the network at most.
+# The longest time a turn waits for the network.
 POLL_SECONDS = 0.05
-# How long a job may wait in the worker for its receiver to have fewer requests under way.
-PATIENCE_SECONDS = 1.0
+# How long a job may wait in the worker for a free slot of its host.
+MAX_QUEUED_SECONDS = 1.0
 
 
 class Worker:
@@ -32,64 +31,64 @@ class Worker:
         self._reports: list[Report] = []
         self._oldest_report = 0.0
         self._lease_again_at = 0.0
-        self._lease_at_soonest = 0.0
-        self._pauses = Backoff(hub().poll_interval.total_seconds())
+        self._lease_not_before = 0.0
+        self._backoff = Backoff(hub().poll_interval.total_seconds())
         self._unsent: list[tuple[LeasedJob, timedelta]] = []
 
     @property
     def open_jobs(self) -> int:
-        """Jobs taken and not reported yet."""
+        """Jobs leased and not reported yet."""
         return self._engine.in_flight + len(self._reports) + len(self._unsent)
 
     def turn(self, batch_size: int) -> int:
-        """Returns how much there was to do; 0 when there is nothing to send and nothing under way."""
-        leased = self._take(batch_size)
+        """Returns 0 when there is nothing to send and nothing in flight."""
+        leased = self._lease(batch_size)
         finished = self._finish(batch_size)
-        self._give_back()
+        self._release()
         return leased + finished + self.open_jobs
 
     def idle_for(self) -> float:
-        """For how many seconds there is nothing to listen to: results wait for others to be reported with them."""
-        return 0.0 if self._engine.in_flight else self._patience()
+        """For how many seconds no transfer needs attention; results may be waiting to be reported together."""
+        return 0.0 if self._engine.in_flight else self._poll_seconds()
 
     def lease_soon(self) -> None:
-        """There may be something to take again."""
-        self._lease_again_at = min(self._lease_again_at, self._lease_at_soonest)
+        """There may be new jobs."""
+        self._lease_again_at = min(self._lease_again_at, self._lease_not_before)
 
-    def wind_up(self, batch_size: int) -> int:
-        """Finish what has been taken, without taking new jobs; what cannot be sent soon is given back."""
-        finished = self._finish(batch_size, taking=False)
+    def drain(self, batch_size: int) -> int:
+        """Finish the leased jobs without leasing new ones; jobs that cannot be sent soon are released."""
+        finished = self._finish(batch_size, leasing=False)
         if not self._engine.in_flight:
-            finished += self._flush(batch_size)  # no others will come to be reported with them
-        self._give_back()
+            finished += self._flush(batch_size)  # no further results to report them with
+        self._release()
         return finished
 
     def collect(self, seconds: float) -> None:
-        """Move transfers on and keep what they bring, without touching the database."""
-        # However long the database is lost: a request that has waited must not be sent with its old timestamp.
-        for job in self._engine.withdraw(PATIENCE_SECONDS):
-            self._turn_away(job)
-        for job, answer in self._engine.poll(seconds):
-            self._add(_as_report(job, answer))
+        """Drive transfers and keep their results, without using the database."""
+        # Even while the database is lost: a request that has waited must not be sent with an old timestamp.
+        for job in self._engine.withdraw(MAX_QUEUED_SECONDS):
+            self._defer(job)
+        for job, response in self._engine.poll(seconds):
+            self._add(_as_report(job, response))
 
     def close(self) -> None:
         self._engine.close()
 
-    def _take(self, batch_size: int) -> int:
-        """Take no more jobs than there are free slots: a job that waits in a worker wastes its lease."""
+    def _lease(self, batch_size: int) -> int:
+        """Lease no more jobs than there are free slots: a job that waits in a worker wastes its lease."""
         free = min(batch_size, self._engine.free - len(self._reports))
         if free <= 0 or time.monotonic() < self._lease_again_at:
             return 0
-        asked_at = time.monotonic()
+        started = time.monotonic()
         jobs = lease(self.worker_id, free)
-        took = time.monotonic() - asked_at
-        # Nobody asks more than half of the time, however often it hears that there is something.
-        self._lease_at_soonest = asked_at + 2 * took
+        took = time.monotonic() - started
+        # At most half of the time is spent on this query, however many notifications arrive.
+        self._lease_not_before = started + 2 * took
         if jobs:
-            self._pauses.reset()
+            self._backoff.reset()
         if len(jobs) < free and (jobs or self.open_jobs):
-            # Nothing more is ready; while transfers keep this loop turning, do not ask at every turn.
-            self._lease_again_at = asked_at + took + self._pauses.after(took)
+            # Nothing more is ready: do not query at every turn while transfers keep this loop running.
+            self._lease_again_at = started + took + self._backoff.after(took)
         now = int(time.time())
         for job in jobs:
             self._send(job, now)
@@ -97,42 +96,41 @@ class Worker:
 
     def _send(self, job: LeasedJob, now: int) -> None:
         if not (job.active and job.verified):
-            # Switched off, or its address changed, since the job was made: it waits, as deliveries without a job do.
+            # Disabled or unverified since the job was created: postpone it, like a delivery without a job.
             self._unsent.append((job, hub().postpone))
         elif job.lease_resets > hub().max_lease_resets:
-            # Whoever took it before did not come back. Perhaps it is the job that does that.
+            # Its earlier workers did not come back; this job may be what stops them.
             self._add(Report(job, errors.LEASE_EXPIRED))
         elif not self._engine.accepts(job.endpoint.callback_url):
-            self._turn_away(job)
+            self._defer(job)
         else:
             try:
                 self._engine.submit(job, request.build(job, now))
-            except Unsendable as reason:
-                self._add(Report(job, reason.error_code))
+            except Unsendable as error:
+                self._add(Report(job, error.error_code))
 
-    def _turn_away(self, job: LeasedJob) -> None:
-        """Its receiver is busy: leave the way to others."""
-        self._unsent.append((job, timedelta(seconds=self._engine.wait_seconds(job.endpoint.callback_url))))
+    def _defer(self, job: LeasedJob) -> None:
+        """Release the job for a while, because its host is busy."""
+        self._unsent.append((job, timedelta(seconds=self._engine.defer_seconds(job.endpoint.callback_url))))
 
-    def _finish(self, batch_size: int, *, taking: bool = True) -> int:
-        """Move transfers on and report what is ready."""
-        self.collect(self._patience(taking))
+    def _finish(self, batch_size: int, *, leasing: bool = True) -> int:
+        """Drive transfers and report results that are due."""
+        self.collect(self._poll_seconds(leasing))
         return self._flush(batch_size) if self._due() or len(self._reports) >= batch_size else 0
 
-    def _patience(self, taking: bool = True) -> float:
-        """How long to wait for the network: until there is something to ask of the database, or to tell it."""
+    def _poll_seconds(self, leasing: bool = True) -> float:
+        """How long to wait for the network: until the next read from or write to the database."""
         if self._unsent or self._due():
-            return 0.0  # whoever has turned jobs away looks at once for others that can be sent
+            return 0.0  # after deferring jobs, look at once for others that can be sent
         now = time.monotonic()
         until = now + POLL_SECONDS
-        if taking and self._engine.free > len(self._reports):
+        if leasing and self._engine.free > len(self._reports):
             until = min(until, self._lease_again_at)
         if self._reports:
             until = min(until, self._oldest_report + REPORT_DELAY_SECONDS)
         return max(0.0, until - now)
 
-    def _give_back(self) -> None:
-        """Return what cannot be sent now, before it takes up room that others could use or its lease runs out."""
+    def _release(self) -> None:
         release(self.worker_id, self._unsent)
         self._unsent.clear()
 
@@ -145,23 +143,23 @@ class Worker:
         if not self._reports:
             return False
         if not self._engine.in_flight and 2 * len(self._reports) >= self._engine.free:
-            return True  # they are many already, and keep the slots from being used
+            return True  # unreported results occupy half of the slots
         return time.monotonic() - self._oldest_report >= REPORT_DELAY_SECONDS
 
     def _flush(self, batch_size: int) -> int:
         batch = self._reports[:batch_size]
         report(self.worker_id, batch)
-        # Only now: if the database was lost, the results are still here when it is back.
+        # After the write: if the database is lost, the results are kept until it is back.
         del self._reports[: len(batch)]
         return len(batch)
 
 
-def _as_report(job: LeasedJob, answer: Response) -> Report:
+def _as_report(job: LeasedJob, response: Response) -> Report:
     return Report(
         job,
-        error_code=answer.error_code,
-        response_status=answer.status,
-        duration_ms=answer.duration_ms,
-        retry_after=request.retry_after(answer.retry_after, datetime.now(UTC)),
-        response_snippet=response_snippet(job.endpoint, answer.body),
+        error_code=response.error_code,
+        response_status=response.status,
+        duration_ms=response.duration_ms,
+        retry_after=request.retry_after(response.retry_after, datetime.now(UTC)),
+        response_snippet=response_snippet(job.endpoint, response.body),
     )

@@ -1,4 +1,4 @@
-"""Deliveries in the console, each with its attempts."""
+"""Deliveries in the console."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
     references = ("event", "subscription")
     list_prefetch = (Prefetch("event", Event.objects.defer("payload")), "subscription")
     search_help_text = _("A delivery's number, or its event's uid, external id or correlation id, given whole.")
-    fields = ("status",)  # the page itself is the console's
+    fields = ("status",)  # the console has its own page
 
     def find(self, term: str) -> Iterable[int]:
         found = lookup.find(term)
@@ -56,9 +56,9 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
 
     @admin.display(description=_("next attempt"))
     def next_attempt(self, saga: Saga) -> str:
-        # Of one that is held back, it is only when that is looked at again.
-        waits = saga.status in transitions.WAITING and saga.subscription.is_routable
-        return format.moment(saga.next_attempt_at) if waits else format.NOTHING
+        # For a disabled subscription it is only the time of the next check.
+        is_waiting = saga.status in transitions.WAITING and saga.subscription.is_routable
+        return format.moment(saga.next_attempt_at) if is_waiting else format.NOTHING
 
     @admin.display(description=_("last error"))
     def short_error(self, saga: Saga) -> str:

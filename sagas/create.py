@@ -1,4 +1,4 @@
-"""How sagas come into the world: by routing (generation 0) and by requeueing (the next generation)."""
+"""Creates deliveries (sagas): routed ones of generation 0, and requeued or redelivered ones of the next generation."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .policy import RetryPolicy
 from .transitions import PENDING
 
 
-class Key(NamedTuple):
-    """What there is one saga of."""
+class SagaKey(NamedTuple):
+    """The unique key of a saga."""
 
     event_id: int
     subscription_id: int
@@ -33,52 +33,52 @@ class NewSaga:
     policy: RetryPolicy
 
     @property
-    def key(self) -> Key:
-        return Key(self.event_id, self.subscription_id, self.generation)
+    def key(self) -> SagaKey:
+        return SagaKey(self.event_id, self.subscription_id, self.generation)
 
 
-def insert(births: Sequence[NewSaga], batch_size: int) -> set[Key]:
-    """Insert sagas that wait for their first attempt and count them; one that exists already is left as it is.
+def create_sagas(new_sagas: Sequence[NewSaga], batch_size: int) -> set[SagaKey]:
+    """Insert Pending sagas and count them; an existing saga is left unchanged.
 
-    Returns the keys of those that are new: of many who insert one at once, exactly one is told that it is theirs.
+    Returns the keys that this call created. Of several concurrent callers, exactly one creates a saga.
     """
-    return in_transaction(lambda: _insert(births, batch_size)) if births else set()
+    return in_transaction(lambda: _create(new_sagas, batch_size)) if new_sagas else set()
 
 
-def _insert(births: Sequence[NewSaga], batch_size: int) -> set[Key]:
+def _create(new_sagas: Sequence[NewSaga], batch_size: int) -> set[SagaKey]:
     now = clock.now()
     rows = [
         {
-            "event_id": birth.event_id,
-            "subscription_id": birth.subscription_id,
-            "generation": birth.generation,
+            "event_id": new.event_id,
+            "subscription_id": new.subscription_id,
+            "generation": new.generation,
             "status": PENDING,
             "attempt_count": 0,
             "next_attempt_at": now,
-            "max_retry_limit": birth.policy.max_retry_limit,
-            "base_delay": birth.policy.base_delay,
+            "max_retry_limit": new.policy.max_retry_limit,
+            "base_delay": new.policy.base_delay,
             "created_at": now,
             "updated_at": now,
         }
-        for birth in births
+        for new in new_sagas
     ]
-    new: set[Key] = set()
+    created: set[SagaKey] = set()
     for start in range(0, len(rows), batch_size):
-        inserted = insert_which(Saga, rows[start : start + batch_size], key=Key._fields)
-        new |= {Key(*(row[name] for name in Key._fields)) for row in inserted}
+        inserted = insert_which(Saga, rows[start : start + batch_size], key=SagaKey._fields)
+        created |= {SagaKey(*(row[name] for name in SagaKey._fields)) for row in inserted}
     notify("orchestrator")
-    counters.add({(counters.DELIVERIES, "requeued" if births[0].generation else "routed"): len(new)})
-    return new
+    counters.add({(counters.DELIVERIES, "requeued" if new_sagas[0].generation else "routed"): len(created)})
+    return created
 
 
-def routed_to(subscription_id: int, event_ids: Collection[int]) -> set[int]:
-    """Those of the events that have their routed saga for this subscription."""
+def routed_events(subscription_id: int, event_ids: Collection[int]) -> set[int]:
+    """The events, out of `event_ids`, that have a routed saga for this subscription."""
     sagas = Saga.objects.filter(event_id__in=event_ids, subscription_id=subscription_id, generation=0)
     return set(sagas.values_list("event_id", flat=True))
 
 
-def of_events(event_ids: Collection[int]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The routed sagas of these events, each with its event's id, in the words of the log."""
+def routed_log_fields(event_ids: Collection[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The event id and the log fields of each routed saga of these events."""
     rows = Saga.objects.filter(event_id__in=event_ids, generation=0).values_list(
         "event_id", "id", "subscription_id", "status", "event__uid", "event__correlation_id"
     )

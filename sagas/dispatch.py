@@ -1,7 +1,7 @@
-"""Due sagas get the job of their next attempt.
+"""Creates the job of the next attempt for each due saga.
 
-The job is inserted first, under the attempt's number, and the saga set InProgress after it. Whoever runs this
-twice, or beside another orchestrator, or after a crash between the two, meets the keys and changes nothing twice.
+The job is inserted first, under the attempt's number; then the saga is set InProgress. The unique keys make this safe
+to repeat: after a crash between the two statements, or beside another orchestrator, nothing changes twice.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 
-from jobs import create as job_births
+from jobs.create import create_jobs, find_jobs
 from subscriptions.models import Subscription
 from webhookhub.conf import hub
 from webhookhub.db import clock
@@ -37,7 +37,7 @@ class DueSaga:
 
 
 def dispatch(batch_size: int, statuses: Collection[str] = WAITING) -> int:
-    """Dispatch one batch of each of these waiting statuses; returns how many sagas were looked at."""
+    """Dispatch one batch of each of these waiting statuses; returns how many due sagas were read."""
     if not statuses:
         return 0
     now = clock.now()
@@ -48,15 +48,17 @@ def _dispatch(status: str, batch_size: int, now: datetime) -> int:
     due = [DueSaga(*row) for row in _due(status=status, now=now, limit=Limit(batch_size))]
     if not due:
         return 0
-    go, wait = _by_subscription(due)
-    job_births.insert([(saga.id, saga.attempt_no, saga.next_attempt_at) for saga in go], now)
-    if wait:
-        # A job made before its subscription was switched off is on its way: its saga must follow it.
-        begun = job_births.existing([(saga.id, saga.attempt_no) for saga in wait])
-        go += [saga for saga in wait if (saga.id, saga.attempt_no) in begun]
-        _postpone([saga for saga in wait if (saga.id, saga.attempt_no) not in begun], now)
-    _start(go, now)
-    _log(go)
+    routable = {pk for (pk,) in _routable(ids=list({saga.subscription_id for saga in due}))}
+    started = [saga for saga in due if saga.subscription_id in routable]
+    held = [saga for saga in due if saga.subscription_id not in routable]
+    create_jobs([(saga.id, saga.attempt_no, saga.next_attempt_at) for saga in started], now)
+    if held:
+        # A job that was created before its subscription was disabled may be running: its saga must follow it.
+        existing = find_jobs([(saga.id, saga.attempt_no) for saga in held])
+        started += [saga for saga in held if (saga.id, saga.attempt_no) in existing]
+        _postpone([saga for saga in held if (saga.id, saga.attempt_no) not in existing], now)
+    _start(started, now)
+    _log(started)
     return len(due)
 
 
@@ -65,23 +67,17 @@ _due = CompiledSelect(
         :limit
     ]
 )
-_open_ones = CompiledSelect(lambda ids: Subscription.objects.routable().filter(id__in=ids).values_list("id"))
-
-
-def _by_subscription(due: Sequence[DueSaga]) -> tuple[list[DueSaga], list[DueSaga]]:
-    open_ids = {id for (id,) in _open_ones(ids=list({saga.subscription_id for saga in due}))}
-    go = [saga for saga in due if saga.subscription_id in open_ids]
-    return go, [saga for saga in due if saga.subscription_id not in open_ids]
+_routable = CompiledSelect(lambda ids: Subscription.objects.routable().filter(id__in=ids).values_list("id"))
 
 
 def _start(sagas: Sequence[DueSaga], now: datetime) -> None:
-    """Compare-and-set to InProgress: same status, same number of attempts."""
+    """Compare-and-set to InProgress: same status, same attempt_count."""
     groups: dict[tuple[str, int], list[int]] = defaultdict(list)
     for saga in sagas:
         groups[saga.status, saga.attempt_count].append(saga.id)
     for (status, attempt_count), ids in groups.items():
-        given = {"ids": ids, "status": status, "attempt_count": attempt_count, "now": now}
-        one_statement(lambda given=given: _to_in_progress(**given))  # type: ignore[misc]
+        values = {"ids": ids, "status": status, "attempt_count": attempt_count, "now": now}
+        one_statement(lambda values=values: _to_in_progress(**values))  # type: ignore[misc]
 
 
 _to_in_progress = CompiledUpdate(
@@ -93,37 +89,38 @@ _to_in_progress = CompiledUpdate(
 
 
 def _postpone(sagas: Sequence[DueSaga], now: datetime) -> None:
-    """Move sagas whose subscription is off away from the head of the index; no attempt is counted."""
+    """Move sagas of disabled subscriptions away from the head of the index; no attempt is counted."""
     if not sagas:
         return
     waiting = Saga.objects.filter(id__in=[saga.id for saga in sagas], status=sagas[0].status, next_attempt_at__lte=now)
     one_statement(lambda: waiting.update(next_attempt_at=now + hub().postpone, updated_at=now))
     if enabled(Fact.SAGA_POSTPONED):
-        for saga_id, subscription_id, correlation_id in waiting.model.objects.filter(
-            id__in=[saga.id for saga in sagas]
-        ).values_list("id", "subscription_id", "event__correlation_id"):
+        correlation_ids = _correlation_ids(sagas)
+        for saga in sagas:
             log(
                 Fact.SAGA_POSTPONED,
-                correlation_id=correlation_id,
-                saga_id=saga_id,
-                subscription_id=subscription_id,
-                delivery_status=sagas[0].status,
+                correlation_id=correlation_ids[saga.id],
+                saga_id=saga.id,
+                subscription_id=saga.subscription_id,
+                delivery_status=saga.status,
             )
 
 
 def _log(sagas: Sequence[DueSaga]) -> None:
     if not sagas or not enabled(Fact.SAGA_DISPATCHED):
         return
-    job_ids = job_births.existing([(saga.id, saga.attempt_no) for saga in sagas])
-    correlation = dict(
-        Saga.objects.filter(id__in=[saga.id for saga in sagas]).values_list("id", "event__correlation_id")
-    )
+    job_ids = find_jobs([(saga.id, saga.attempt_no) for saga in sagas])
+    correlation_ids = _correlation_ids(sagas)
     for saga in sagas:
         log(
             Fact.SAGA_DISPATCHED,
-            correlation_id=correlation[saga.id],
+            correlation_id=correlation_ids[saga.id],
             saga_id=saga.id,
             job_id=job_ids.get((saga.id, saga.attempt_no)),
             attempt_no=saga.attempt_no,
             delivery_status=IN_PROGRESS,
         )
+
+
+def _correlation_ids(sagas: Sequence[DueSaga]) -> dict[int, str]:
+    return dict(Saga.objects.filter(id__in=[saga.id for saga in sagas]).values_list("id", "event__correlation_id"))

@@ -1,4 +1,4 @@
-"""Finding deliveries by the event they deliver."""
+"""Finds deliveries by their event."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from events import lookup as events
 
 from .models import Saga
 
-MOST_FOUND = 1000
+MAX_RESULTS = 1000
 
 
 def find(term: str) -> set[int]:
-    """Ids of the deliveries of the events that the term names; at most MOST_FOUND."""
+    """Ids of the deliveries whose event has this uid, external id or correlation id; at most MAX_RESULTS."""
     event_ids = events.find(term)
     if not event_ids:
         return set()
     rows = Saga.objects.filter(event_id__in=event_ids).order_by("event_id", "subscription_id")
-    return set(rows.values_list("id", flat=True)[:MOST_FOUND])
+    return set(rows.values_list("id", flat=True)[:MAX_RESULTS])

@@ -1,4 +1,4 @@
-"""One delivery of one event to one subscription, from its birth to its end."""
+"""A delivery: one event to one subscription."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from .transitions import PENDING, PENDING_RETRY
 
 class SagaQuerySet(models.QuerySet["Saga"]):
     def due(self, status: str, now: datetime) -> SagaQuerySet:
-        """Those of one waiting status whose time has come, the longest waiting first."""
+        """Sagas of one waiting status whose next attempt is due, the longest waiting first."""
         return self.filter(status=status, next_attempt_at__lte=now).order_by("next_attempt_at", "id")
 
 
 class Saga(models.Model):
     id = models.BigAutoField(_("ID"), primary_key=True)
-    # References without database constraints: a constraint would lock the parent row at every insert of a child,
-    # and nothing that is referred to is ever deleted.
+    # No database constraints: they would lock the parent row at every insert, and parents are never deleted.
     event = models.ForeignKey(
         "events.Event", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="sagas"
     )
@@ -35,14 +34,14 @@ class Saga(models.Model):
         db_index=False,
         related_name="sagas",
     )
-    generation = models.PositiveIntegerField(default=0, help_text="0 as routed; each requeue adds one.")
+    generation = models.PositiveIntegerField(default=0, help_text="0 when routed; each requeue adds one.")
     status = WordField(_("status"), words=transitions.STATUSES, default=PENDING)
     attempt_count = models.PositiveIntegerField(default=0)
     next_attempt_at = models.DateTimeField(db_default=UtcNow())
-    # The policy it was born with: whoever repeats a decision must decide the same.
+    # Copied at creation: a decision that is repeated after a crash must be the same.
     max_retry_limit = models.PositiveIntegerField()
     base_delay = models.DurationField()
-    # Kept on success: it tells why the delivery was late.
+    # Kept on success: it explains why the delivery was late.
     final_error_code = ExactTextField(max_length=100, null=True, blank=True)
     created_at = models.DateTimeField(db_default=UtcNow())
     updated_at = models.DateTimeField(db_default=UtcNow())
@@ -57,7 +56,7 @@ class Saga(models.Model):
             models.Index(fields=["event", "subscription"], name="idx_saga_event"),
             models.Index(fields=["status", "next_attempt_at"], name="idx_saga_status_retry"),
             models.Index(fields=["status"], name="idx_saga_status"),
-            # For whoever asks what an endpoint got; its rows are never updated, so it costs an insert each.
+            # For the console's list by endpoint. The column never changes, so it costs one index insert per saga.
             models.Index(fields=["subscription"], name="idx_saga_subscription"),
         ]
         constraints = [

@@ -1,4 +1,4 @@
-"""When to try again and when to give up: pure decisions, persisted by somebody else."""
+"""When to retry and when to stop: pure decisions, without a database."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from datetime import datetime, timedelta
 
 from webhookhub.conf import hub
 
+from .transitions import COMPLETED, DEAD_LETTERED, PENDING_RETRY
+
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """What a saga is born with; a setting changed later holds for sagas born after it."""
+    """Copied to a saga when it is created; a setting changed later applies to new sagas only."""
 
     max_retry_limit: int
     base_delay: timedelta
 
     @classmethod
     def with_overrides(cls, max_retry_limit: int | None, base_delay: timedelta | None) -> RetryPolicy:
-        """The hub's defaults, but for what a subscription says otherwise."""
+        """A subscription's values, with the hub's defaults for None."""
         return cls(
             hub().max_retry_limit if max_retry_limit is None else max_retry_limit,
             hub().base_delay if base_delay is None else base_delay,
@@ -32,7 +34,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How an attempt ended. `error_code` is None when it succeeded."""
+    """The result of an attempt. `error_code` is None when it succeeded."""
 
     error_code: str | None
     finished_at: datetime
@@ -40,36 +42,28 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Complete:
-    pass
+class Decision:
+    """The saga's next status; `next_attempt_at` is set only for PendingRetry."""
+
+    status: str
+    next_attempt_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
-    at: datetime
-    error_code: str
+def decide(attempt_count: int, policy: RetryPolicy, result: Result, bounds: Bounds) -> Decision:
+    """What follows from the result of one more attempt for a saga with `attempt_count` attempts before it.
 
-
-@dataclass(frozen=True, slots=True)
-class GiveUp:
-    error_code: str
-
-
-def decide(attempt_count: int, policy: RetryPolicy, result: Result, bounds: Bounds) -> Complete | Retry | GiveUp:
-    """What the result of one more attempt means for a saga that had `attempt_count` before it.
-
-    Whether to go on depends on the saga and the result alone; `bounds` only shape the delay.
+    The status depends only on the saga and the result; `bounds` only limit the delay.
     """
     if result.error_code is None:
-        return Complete()
+        return Decision(COMPLETED)
     attempts = attempt_count + 1
     if attempts >= policy.max_retry_limit:
-        return GiveUp(result.error_code)
-    return Retry(next_attempt_at(attempts, policy, result, bounds), result.error_code)
+        return Decision(DEAD_LETTERED)
+    return Decision(PENDING_RETRY, next_attempt_at(attempts, policy, result, bounds))
 
 
 def next_attempt_at(attempts: int, policy: RetryPolicy, result: Result, bounds: Bounds) -> datetime:
-    """finished_at + min(base_delay × 2^(attempts − 1), max_delay), or later if the receiver asked for it."""
+    """finished_at + min(base_delay × 2^(attempts − 1), max_delay), or later if the endpoint sent Retry-After."""
     at = result.finished_at + backoff(attempts, policy.base_delay, bounds.max_delay)
     if result.retry_after is not None:
         at = max(at, min(result.retry_after, result.finished_at + bounds.retry_after_cap))
@@ -77,7 +71,7 @@ def next_attempt_at(attempts: int, policy: RetryPolicy, result: Result, bounds: 
 
 
 def backoff(attempts: int, base_delay: timedelta, max_delay: timedelta) -> timedelta:
-    # In whole microseconds, because a timedelta times 2^(attempts − 1) overflows long before it is cut off.
+    # In integer microseconds: a timedelta times 2^(attempts − 1) overflows before min() is applied.
     microsecond = timedelta(microseconds=1)
     doubled = (base_delay // microsecond) << min(attempts - 1, 70)
     return min(doubled, max_delay // microsecond) * microsecond

@@ -1,8 +1,8 @@
-"""Results of finished jobs are applied to their sagas, each exactly once.
+"""Applies the results of finished jobs to their sagas, each exactly once.
 
-A saga accepts only the result of the attempt it waits for, and a job is marked settled only after its saga has
-applied it. A crash in between leaves the job unsettled; doing it again changes nothing twice. The transaction that
-marks jobs counts them, too.
+A saga accepts only the result of its current attempt, and a job is marked settled only after its saga has applied the
+result. After a crash in between, the job is still unsettled and running this again changes nothing twice. The
+transaction that marks jobs also counts them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from webhookhub.stats import attempts
 from webhookhub.stats.attempts import AttemptResult
 
 from .models import Saga
-from .policy import Bounds, Complete, GiveUp, Result, Retry, RetryPolicy, decide
+from .policy import Bounds, Decision, Result, RetryPolicy, decide
 from .transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, PENDING_RETRY
 
 
@@ -43,7 +43,7 @@ class FinishedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class SagaView:
+class SagaRow:
     id: int
     status: str
     attempt_count: int
@@ -62,39 +62,37 @@ class SagaView:
     def has_applied(self, job: FinishedJob) -> bool:
         return self.attempt_count >= job.attempt_no
 
-    def completed_by(self, job: FinishedJob) -> SagaView:
+    def completed_by(self, job: FinishedJob) -> SagaRow:
         return replace(self, status=COMPLETED, attempt_count=job.attempt_no)
 
     def outcome(self, job: FinishedJob) -> str:
-        """What the result that it has applied meant for it."""
+        """The stats outcome of a result that this saga has applied."""
         if job.error_code is None:
             return attempts.COMPLETED
         ended = self.status == DEAD_LETTERED and self.attempt_count == job.attempt_no
         return attempts.DEAD_LETTERED if ended else attempts.RETRIED
 
     @property
-    def asked_at(self) -> datetime:
-        # An event that was inserted by SQL may have no time that can be read.
-        first = self.event_created_at
-        return self.created_at if self.generation or first is None else first
+    def requested_at(self) -> datetime:
+        # An event that was inserted by SQL may have a zero date, which is read as None.
+        return self.created_at if self.generation or self.event_created_at is None else self.event_created_at
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Settlement:
     job: FinishedJob
-    saga: SagaView
-    decision: Complete | Retry | GiveUp
+    saga: SagaRow
+    decision: Decision
 
 
 class Settler:
-    """Remembers how far it has read, so that results that cannot be applied yet do not hide those behind them."""
+    """Remembers how far it has read, so that results that cannot be applied yet do not block later ones."""
 
     def __init__(self) -> None:
         self._after = dict.fromkeys(FINISHED, 0)
 
     def settle(self, batch_size: int, statuses: Collection[str] = FINISHED) -> int:
-        """Settle one batch of each of these finished statuses; returns how many results were settled or are still to
-        be read."""
+        """Settle one batch of each of these finished statuses; returns how many were settled, or 1 if more remain."""
         for status in self._after.keys() - statuses:
             self._after[status] = 0
         return sum(self._settle(status, batch_size) for status in statuses)
@@ -124,39 +122,44 @@ def _settle(jobs: Sequence[FinishedJob]) -> int:
     now = clock.now()
     sagas = _sagas(jobs)
     jobs = [job for job in jobs if job.saga_id in sagas]
-    verdicts = _judge([job for job in jobs if sagas[job.saga_id].awaits(job)], sagas)
-    completed = [verdict for verdict in verdicts if isinstance(verdict.decision, Complete)]
+    settlements = _decide([job for job in jobs if sagas[job.saga_id].awaits(job)], sagas)
+    by_status: dict[str, list[Settlement]] = defaultdict(list)
+    for item in settlements:
+        by_status[item.decision.status].append(item)
+    completed = by_status[COMPLETED]
     changed = _complete(completed, now)
-    _retry([verdict for verdict in verdicts if isinstance(verdict.decision, Retry)], now)
-    _bury([verdict for verdict in verdicts if isinstance(verdict.decision, GiveUp)], now)
-    if changed == len(verdicts):
-        applied = sagas | {verdict.saga.id: verdict.saga.completed_by(verdict.job) for verdict in completed}
+    if failed := by_status[PENDING_RETRY]:
+        _retry(failed, now)
+    if exhausted := by_status[DEAD_LETTERED]:
+        _dead_letter(exhausted, now)
+    if changed == len(settlements):
+        applied = sagas | {item.saga.id: item.saga.completed_by(item.job) for item in completed}
     else:
-        # Read again rather than trusted: another orchestrator may have been faster, or slower.
+        # Read again: another orchestrator may have changed some of them.
         applied = _sagas(jobs)
-    settled = {job.id: _counted(job, applied[job.saga_id]) for job in jobs if applied[job.saga_id].has_applied(job)}
+    settled = {job.id: _attempt(job, applied[job.saga_id]) for job in jobs if applied[job.saga_id].has_applied(job)}
     _mark(settled, now)
-    _log(verdicts, applied)
+    _log(settlements, applied)
     return len(settled)
 
 
-def _counted(job: FinishedJob, saga: SagaView) -> AttemptResult:
+def _attempt(job: FinishedJob, saga: SagaRow) -> AttemptResult:
     return AttemptResult(
         saga.subscription_id,
         saga.outcome(job),
         job.error_code,
-        saga.asked_at,
+        saga.requested_at,
         job.finished_at,
         job.duration_ms or 0,
     )
 
 
 class _MarkedByAnother(Exception):
-    """Some of the jobs were marked, and counted, meanwhile."""
+    """Another orchestrator has marked and counted some of the jobs."""
 
 
 def _mark(settled: dict[int, AttemptResult], now: datetime) -> None:
-    """Mark jobs settled and count those that were not, in one transaction: whoever marks a job counts it."""
+    """Mark jobs settled and count the newly marked ones, in one transaction: the marker of a job counts it."""
     if not settled:
         return
     try:
@@ -167,7 +170,7 @@ def _mark(settled: dict[int, AttemptResult], now: datetime) -> None:
 
 def _mark_all(settled: dict[int, AttemptResult], now: datetime) -> None:
     if _to_settled(ids=list(settled), now=now) < len(settled):
-        raise _MarkedByAnother  # which undoes it: only now is it worth asking which ones
+        raise _MarkedByAnother  # roll back, then find out which ones
     attempts.add(list(settled.values()))
 
 
@@ -201,32 +204,32 @@ _saga_rows = CompiledSelect(
 )
 
 
-def _sagas(jobs: Sequence[FinishedJob]) -> dict[int, SagaView]:
+def _sagas(jobs: Sequence[FinishedJob]) -> dict[int, SagaRow]:
     if not jobs:
         return {}
-    return {row[0]: SagaView(*row) for row in _saga_rows(ids=list({job.saga_id for job in jobs}))}
+    return {row[0]: SagaRow(*row) for row in _saga_rows(ids=list({job.saga_id for job in jobs}))}
 
 
-def _judge(jobs: Sequence[FinishedJob], sagas: dict[int, SagaView]) -> list[Verdict]:
+def _decide(jobs: Sequence[FinishedJob], sagas: dict[int, SagaRow]) -> list[Settlement]:
     bounds = Bounds(hub().max_delay, hub().retry_after_cap)
-    verdicts = []
+    settlements = []
     for job in jobs:
         saga = sagas[job.saga_id]
         policy = RetryPolicy(saga.max_retry_limit, saga.base_delay)
         result = Result(job.error_code, job.finished_at, job.retry_after)
-        verdicts.append(Verdict(job, saga, decide(saga.attempt_count, policy, result, bounds)))
-    return verdicts
+        settlements.append(Settlement(job, saga, decide(saga.attempt_count, policy, result, bounds)))
+    return settlements
 
 
-def _complete(verdicts: Sequence[Verdict], now: datetime) -> int:
-    """Returns how many sagas that changed: as many as it was asked of, if nobody else was at it."""
+def _complete(settlements: Sequence[Settlement], now: datetime) -> int:
+    """Returns how many sagas changed: all of them, unless another orchestrator was faster."""
     by_attempt: dict[int, list[int]] = defaultdict(list)
-    for verdict in verdicts:
-        by_attempt[verdict.job.attempt_no].append(verdict.saga.id)
+    for item in settlements:
+        by_attempt[item.job.attempt_no].append(item.saga.id)
     changed = 0
     for attempt_no, ids in by_attempt.items():
-        given = {"ids": ids, "awaited": attempt_no - 1, "attempt_no": attempt_no, "now": now}
-        changed += one_statement(lambda given=given: _to_completed(**given))  # type: ignore[misc]
+        values = {"ids": ids, "awaited": attempt_no - 1, "attempt_no": attempt_no, "now": now}
+        changed += one_statement(lambda values=values: _to_completed(**values))  # type: ignore[misc]
     return changed
 
 
@@ -238,21 +241,20 @@ _to_completed = CompiledUpdate(
 )
 
 
-def _retry(verdicts: Sequence[Verdict], now: datetime) -> None:
+def _retry(settlements: Sequence[Settlement], now: datetime) -> None:
     table = Saga._meta.db_table
     update_each(
         Saga,
         [
             {
-                "id": verdict.saga.id,
-                "attempt_count": verdict.saga.attempt_count,
+                "id": item.saga.id,
+                "attempt_count": item.saga.attempt_count,
                 "status": PENDING_RETRY,
-                "next_attempt_at": verdict.decision.at,
-                "final_error_code": verdict.decision.error_code,
+                "next_attempt_at": item.decision.next_attempt_at,
+                "final_error_code": item.job.error_code,
                 "updated_at": now,
             }
-            for verdict in verdicts
-            if isinstance(verdict.decision, Retry)
+            for item in settlements
         ],
         match=["id", "attempt_count"],
         where=f"{table}.status = '{IN_PROGRESS}'",
@@ -260,47 +262,48 @@ def _retry(verdicts: Sequence[Verdict], now: datetime) -> None:
     )
 
 
-def _bury(verdicts: Sequence[Verdict], now: datetime) -> None:
+def _dead_letter(settlements: Sequence[Settlement], now: datetime) -> None:
     """The dead letter first, the saga second: a DeadLettered saga always has its dead letter."""
-    deaths: dict[tuple[int, str], list[Verdict]] = defaultdict(list)
-    for verdict in verdicts:
-        if isinstance(verdict.decision, GiveUp):
-            deaths[verdict.job.attempt_no, verdict.decision.error_code].append(verdict)
+    groups: dict[tuple[int, str], list[SagaRow]] = defaultdict(list)
+    for item in settlements:
+        groups[item.job.attempt_no, item.job.error_code or ""].append(item.saga)
     create_dead_letters(
         [
-            NewDeadLetter(verdict.saga.id, verdict.saga.event_id, verdict.saga.subscription_id, error_code, now)
-            for (_, error_code), group in deaths.items()
-            for verdict in group
+            NewDeadLetter(saga.id, saga.event_id, saga.subscription_id, error_code, now)
+            for (_, error_code), sagas in groups.items()
+            for saga in sagas
         ]
     )
-    for (attempt_no, error_code), group in deaths.items():
+    for (attempt_no, error_code), sagas in groups.items():
         awaiting = Saga.objects.filter(
-            id__in=[verdict.saga.id for verdict in group], status=IN_PROGRESS, attempt_count=attempt_no - 1
+            id__in=[saga.id for saga in sagas], status=IN_PROGRESS, attempt_count=attempt_no - 1
         )
-        one_statement(
-            lambda awaiting=awaiting, attempt_no=attempt_no, error_code=error_code: awaiting.update(  # type: ignore[misc]
-                status=DEAD_LETTERED, attempt_count=attempt_no, final_error_code=error_code, updated_at=now
-            )
-        )
+        values = {"attempt_count": attempt_no, "final_error_code": error_code, "updated_at": now}
+        one_statement(lambda rows=awaiting, values=values: rows.update(status=DEAD_LETTERED, **values))  # type: ignore[misc]
 
 
-FACTS = {Complete: Fact.SAGA_COMPLETED, Retry: Fact.SAGA_RETRIES, GiveUp: Fact.SAGA_DEAD_LETTERED}
+FACTS = {
+    COMPLETED: Fact.SAGA_COMPLETED,
+    PENDING_RETRY: Fact.SAGA_RETRIES,
+    DEAD_LETTERED: Fact.SAGA_DEAD_LETTERED,
+}
 
 
-def _log(verdicts: Sequence[Verdict], applied: dict[int, SagaView]) -> None:
-    for verdict in verdicts:
-        if not applied[verdict.saga.id].has_applied(verdict.job):
+def _log(settlements: Sequence[Settlement], applied: dict[int, SagaRow]) -> None:
+    for item in settlements:
+        job, saga, next_attempt_at = item.job, applied[item.saga.id], item.decision.next_attempt_at
+        if not saga.has_applied(job):
             continue
-        fields = {"next_attempt_at": verdict.decision.at.isoformat()} if isinstance(verdict.decision, Retry) else {}
+        fields = {} if next_attempt_at is None else {"next_attempt_at": next_attempt_at.isoformat()}
         log(
-            FACTS[type(verdict.decision)],
-            correlation_id=verdict.saga.correlation_id,
-            saga_id=verdict.saga.id,
-            job_id=verdict.job.id,
-            attempt_no=verdict.job.attempt_no,
-            delivery_status=applied[verdict.saga.id].status,
-            error_code=verdict.job.error_code,
-            worker_id=verdict.job.worker_id,
-            lease_expiration=verdict.job.lease_until and verdict.job.lease_until.isoformat(),
+            FACTS[item.decision.status],
+            correlation_id=saga.correlation_id,
+            saga_id=saga.id,
+            job_id=job.id,
+            attempt_no=job.attempt_no,
+            delivery_status=saga.status,
+            error_code=job.error_code,
+            worker_id=job.worker_id,
+            lease_expiration=job.lease_until and job.lease_until.isoformat(),
             **fields,
         )

@@ -1,4 +1,4 @@
-"""The states of a delivery and the legal ways between them, as one table.
+"""The statuses of a delivery and its legal transitions, as one table.
 
 `python -m sagas.transitions` prints it as a diagram for the documentation.
 """
@@ -15,8 +15,7 @@ STATUSES = (PENDING, IN_PROGRESS, PENDING_RETRY, COMPLETED, DEAD_LETTERED)
 WAITING = (PENDING, PENDING_RETRY)
 TERMINAL = (COMPLETED, DEAD_LETTERED)
 
-# from → to: what makes it happen. The specification's PendingRetry → DeadLettered is taken in the same write
-# as InProgress → PendingRetry when the limit is reached, so that no saga rests in between.
+# (from, to): the cause. At the limit, the specification's InProgress → PendingRetry → DeadLettered is one write.
 LEGAL = {
     (PENDING, IN_PROGRESS): "first job created",
     (IN_PROGRESS, COMPLETED): "job succeeded",
@@ -24,10 +23,6 @@ LEGAL = {
     (PENDING_RETRY, IN_PROGRESS): "retry due, next job created",
     (IN_PROGRESS, DEAD_LETTERED): "job failed, limit reached",
 }
-
-
-def is_legal(before: str, after: str) -> bool:
-    return (before, after) in LEGAL
 
 
 def diagram() -> str:

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from webhookhub import __version__, crypto
 from webhookhub.conf import hub
 from webhookhub.egress import errors
-from webhookhub.egress.messages import Request
-from webhookhub.egress.snippets import snippet
+from webhookhub.egress.messages import Request, snippet
 from webhookhub.egress.urls import query_values
 
 from . import headers, redaction

@@ -189,7 +189,7 @@ def go_through_everything(canaries: Canaries, receiver: Receiver, unwilling: Raw
 
 
 @pytest.mark.parametrize(("log", "debug"), [("json", True)], indirect=["log"])
-def test_no_canary_gets_out(
+def test_no_canary_leaks(
     log: io.StringIO,
     receiver: Receiver,
     certificate_files: tuple[Path, Path],

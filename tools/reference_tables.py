@@ -21,7 +21,7 @@ def error_codes() -> str:
 def checks() -> str:
     from webhookhub.integrity.checks import ALL
 
-    rows = [(check.name, check.invariant + (" (warning)" if check.warns else "")) for check in ALL]
+    rows = [(check.name, check.invariant + (" (warning)" if check.is_warning else "")) for check in ALL]
     return _table("check", "what must hold", rows=rows)
 
 

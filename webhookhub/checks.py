@@ -68,12 +68,12 @@ def files_for_all_requests(**kwargs: Any) -> list[CheckMessage]:
 @register(HUB)
 def libcurl_bounds_responses(**kwargs: Any) -> list[CheckMessage]:
     """Otherwise a receiver could fill a worker's memory."""
-    if libcurl.version() >= libcurl.LEAST_VERSION:
+    if libcurl.version() >= libcurl.MIN_VERSION:
         return []
     return [
         Error(
             f"libcurl {'.'.join(map(str, libcurl.version()))} does not bound what a receiver sends.",
-            hint=f"Use {'.'.join(map(str, libcurl.LEAST_VERSION))} or newer: pycurl's own wheels bring one.",
+            hint=f"Use {'.'.join(map(str, libcurl.MIN_VERSION))} or newer: pycurl's own wheels bring one.",
             id="webhookhub.E003",
         )
     ]

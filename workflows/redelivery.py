@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from deadletters.models import DeadLetter
 from deadletters.requeue import requeue
 from sagas.models import Saga
-from sagas.redeliver import repeat
+from sagas.redeliver import redeliver
 from sagas.transitions import COMPLETED, DEAD_LETTERED
 
 from . import queries, services
@@ -100,7 +100,7 @@ def _choose(instance: Instance, step: str, delivery: int | None) -> list[int]:
 
 def _redeliver(saga: Saga, by: Operator, reason: str) -> int:
     if saga.status == COMPLETED:
-        return repeat(saga)
+        return redeliver(saga)
     assert saga.status == DEAD_LETTERED
     letter = DeadLetter.objects.only("id").get(saga_id=saga.pk)
     [result] = requeue([letter.pk], by=_Permitted(by), reason=reason)

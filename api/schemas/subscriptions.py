@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from api.pagination import PageRequest
-from events.backfill import MOST_AT_ONCE
+from events.backfill import MAX_EVENTS
 
 from .common import Body, EventType, Moment
 
@@ -100,7 +100,7 @@ class TestOut(BaseModel):
 class BackfillIn(Body):
     since: Moment = Field(description="Events stored at or after this time, such as 2026-01-31T00:00:00Z.")
     until: Moment | None = Field(None, description="Events stored at or before this time. null: now.")
-    limit: int = Field(MOST_AT_ONCE, ge=1, le=MOST_AT_ONCE, description="The maximum number of events to examine.")
+    limit: int = Field(MAX_EVENTS, ge=1, le=MAX_EVENTS, description="The maximum number of events to examine.")
     cursor: str | None = Field(None, max_length=1000, description="The `next` of the previous response.")
 
 

@@ -35,9 +35,7 @@ class Migration(migrations.Migration):
                 ("lease_resets", models.PositiveIntegerField(db_default=0, default=0)),
                 (
                     "retry_after",
-                    models.DateTimeField(
-                        blank=True, help_text="The earliest moment the receiver asked for.", null=True
-                    ),
+                    models.DateTimeField(blank=True, help_text="The earliest time the endpoint asked for.", null=True),
                 ),
                 ("duration_ms", models.PositiveIntegerField(blank=True, null=True, verbose_name="duration (ms)")),
                 ("response_snippet", webhookhub.db.fields.ExactTextField(db_default="", default="", max_length=1000)),

@@ -11,7 +11,7 @@ import pytest
 from events import backfill as backfilling
 from events.models import Event, RoutingInbox
 from events.routing import Router
-from sagas import create
+from sagas.create import routed_events
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from subscriptions.secrets import reveal
@@ -313,7 +313,7 @@ def test_an_invalid_backfill_request_is_refused(hub_wide: Program, body: dict[st
 
 
 def test_a_new_endpoint_receives_earlier_events(hub_wide: Program, receiver: Receiver, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(backfilling, "MOST_AT_ONCE", 3)
+    monkeypatch.setattr(backfilling, "MAX_EVENTS", 3)
     past(4)
     made = hub_wide.post("/subscriptions", NEW | {"callback_url": receiver.url()}).json()
     hub_wide.post(f"/subscriptions/{made['id']}/verify")
@@ -345,14 +345,14 @@ def test_headers_are_dropped_when_the_host_changes(hub_wide: Program):
 def test_a_backfill_counts_only_its_own_deliveries(hub_wide: Program, monkeypatch: pytest.MonkeyPatch):
     events = past(3)
     subscription: Any = SubscriptionFactory()
-    looked = create.routed_to
+    looked = routed_events
 
     def overtaken(*args: Any) -> set[int]:
         found = looked(*args)
         SagaFactory(event=events[0], subscription=subscription)  # as the router would, right after the look
         return found
 
-    monkeypatch.setattr(create, "routed_to", overtaken)
+    monkeypatch.setattr(backfilling, "routed_events", overtaken)
 
     assert fill(hub_wide, subscription, {"since": iso(events[0].created_at)})[0]["created"] == 2
 

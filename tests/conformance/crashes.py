@@ -1,4 +1,4 @@
-"""A process that dies right before or right after its n-th statement."""
+"""Simulates a process that is killed before or after its n-th statement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Crash(BaseException):
-    """Not an Exception: what kills a process is not handled by it."""
+    """Not an Exception, so that the product does not handle it."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Point:
 class Statement:
     sql: str
     in_transaction: bool
-    places: tuple[tuple[str, int], ...]  # files and lines of the product's code that asked for it
+    places: tuple[tuple[str, int], ...]  # files and lines of the product on the call stack
 
     @property
     def writes(self) -> bool:
@@ -40,7 +40,7 @@ class Statement:
 
 
 def statements_of(work: Callable[[], object]) -> list[Statement]:
-    """The statements of an undisturbed run."""
+    """The statements of an uninterrupted run."""
     seen: list[Statement] = []
 
     def watch(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -53,7 +53,7 @@ def statements_of(work: Callable[[], object]) -> list[Statement]:
 
 
 def places_in_the_product() -> tuple[tuple[str, int], ...]:
-    """The lines of the product under way, the innermost first, not counting the database seam."""
+    """The lines of the product on the call stack, innermost first, without webhookhub/db."""
     found = []
     frame = sys._getframe()
     while frame := frame.f_back:  # type: ignore[assignment]
@@ -66,16 +66,16 @@ def places_in_the_product() -> tuple[tuple[str, int], ...]:
 
 
 def points(statements: list[Statement]) -> Iterator[Point]:
-    """Before and after every statement. What leaves the database in the same state is one point: after a statement
-    that commits by itself and before the next one. Within a transaction they differ if the commit lies between."""
-    for number, _ in enumerate(statements, 1):
-        if number == 1 or statements[number - 2].in_transaction:
-            yield Point(number, executed=False)
-        yield Point(number, executed=True)
+    """Before and after every statement. After an auto-committed statement and before the next one is the same point;
+    they differ when a commit lies between."""
+    for position, _ in enumerate(statements, 1):
+        if position == 1 or statements[position - 2].in_transaction:
+            yield Point(position, executed=False)
+        yield Point(position, executed=True)
 
 
 def points_of_change(statements: list[Statement]) -> Iterator[Point]:
-    """Only those that leave the database as no other point does: after a write, or after a transaction."""
+    """Only the points after a write or after a transaction, at which the database differs."""
     for point in points(statements):
         statement = statements[point.statement - 1]
         wrote = point.executed and not statement.in_transaction and statement.writes
@@ -83,8 +83,8 @@ def points_of_change(statements: list[Statement]) -> Iterator[Point]:
             yield point
 
 
-def cut_short(prepare: Callable[[], Callable[[], object]]) -> Iterator[tuple[Point, Callable[[], object]]]:
-    """Work prepared anew for each of its points, and ended there."""
+def interrupted(prepare: Callable[[], Callable[[], object]]) -> Iterator[tuple[Point, Callable[[], object]]]:
+    """For each point: the work, prepared again and interrupted there."""
     for point in points(statements_of(prepare())):
         work = prepare()
         crash(work, point)
@@ -92,7 +92,7 @@ def cut_short(prepare: Callable[[], Callable[[], object]]) -> Iterator[tuple[Poi
 
 
 def crash(work: Callable[[], object], point: Point) -> None:
-    """Run `work` until `point`. A transaction left open there is lost, what was committed is not."""
+    """Run `work` until `point`; an open transaction is lost."""
     seen = 0
 
     def watch(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -109,6 +109,6 @@ def crash(work: Callable[[], object], point: Point) -> None:
         with connection.execute_wrapper(watch):
             work()
     except Crash:
-        connection.close()  # a process that is gone holds no connection
+        connection.close()  # a killed process has no connection
         return
     raise AssertionError(f"the work ended before {point}")

@@ -1,4 +1,4 @@
-"""Work on a second real connection, in a thread of its own, ordered by statements and not by time."""
+"""Concurrent work on a second real connection, in a thread, ordered by statements and not by time."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ BOUND_SECONDS = 60.0
 
 
 class Rival(Generic[T]):
-    """Starts `work` at once. With `before` or `after` (the beginning of a statement, without quotes) it stops at the
-    first such statement until it is told to go on; `reached()` waits for that moment."""
+    """Runs `work` in a thread. With `before` or `after` (the beginning of a statement, without quotes) it stops at the
+    first such statement; `reached()` waits until then, `result()` lets it continue."""
 
     def __init__(self, work: Callable[[], T], *, before: str | None = None, after: str | None = None) -> None:
         self._work = work
         self._before = before
         self._after = after
         self._stopped = threading.Event()
-        self._came_to_it = False
+        self._reached = False
         self._go = threading.Event()
         self._result: Future[T] = Future()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -37,21 +37,21 @@ class Rival(Generic[T]):
         assert not self._thread.is_alive(), "a rival did not end"
 
     def reached(self) -> None:
-        assert self._stopped.wait(BOUND_SECONDS), "the rival did not come to its statement"
-        assert self._came_to_it, f"the rival ended before its statement: {self._result}"
+        assert self._stopped.wait(BOUND_SECONDS), "the rival did not reach its statement"
+        assert self._reached, f"the rival ended before its statement: {self._result}"
 
     def result(self) -> T:
-        """Lets it go on and waits for its end."""
+        """Let it continue, and wait for its result."""
         self._go.set()
         ended, _ = wait([self._result], BOUND_SECONDS)
-        assert ended, f"it waits for another, and has for {BOUND_SECONDS:g} s"
+        assert ended, f"the rival has been blocked for {BOUND_SECONDS:g} s"
         return self._result.result()
 
     def _run(self) -> None:
         try:
             with connection.execute_wrapper(self._watch):
                 result = self._work()
-        except BaseException as error:  # noqa: BLE001  # raised again where the result is asked for
+        except BaseException as error:  # noqa: BLE001  # raised by result()
             connections.close_all()
             self._result.set_exception(error)
         else:
@@ -70,13 +70,13 @@ class Rival(Generic[T]):
 
     def _stop(self) -> None:
         if not self._stopped.is_set():
-            self._came_to_it = True
+            self._reached = True
             self._stopped.set()
-            assert self._go.wait(BOUND_SECONDS), "nobody told the rival to go on"
+            assert self._go.wait(BOUND_SECONDS), "the rival was not continued"
 
 
 def together(*works: Callable[[], T]) -> list[T]:
-    """All at once, each on its own connection, started when all are connected; their results in order."""
+    """Run all concurrently, each on its own connection; returns their results in order."""
     barrier = threading.Barrier(len(works))
 
     def at_once(work: Callable[[], T]) -> Callable[[], T]:
@@ -98,7 +98,7 @@ def together(*works: Callable[[], T]) -> list[T]:
 
 
 def after(rival: Rival[Any], work: Callable[[], T]) -> Callable[[], T]:
-    """`work`, begun when `rival` has come to its statement."""
+    """`work`, started when `rival` has reached its statement."""
 
     def run() -> T:
         rival.reached()
@@ -108,13 +108,13 @@ def after(rival: Rival[Any], work: Callable[[], T]) -> Callable[[], T]:
 
 
 def elsewhere(work: Callable[[], T]) -> T:
-    """From beginning to end on another connection."""
+    """Run `work` to its end on another connection."""
     with Rival(work) as rival:
         return rival.result()
 
 
 def rows_are_locked_one_by_one() -> bool:
-    """Whether a second writer goes on beside an open transaction, or waits for its end."""
+    """Whether a second writer can work beside an open transaction."""
     return connection.features.has_select_for_update_skip_locked
 
 

@@ -1,7 +1,6 @@
-"""All that is stored about one event type, in a form in which two runs can be compared.
+"""Everything stored about one event type, in a form that can be compared between runs.
 
-Ids become names, times only tell whether they are set (and those that are waited for, whether they have come), and
-what is random only tells that it is there.
+Ids become names, times become "set" (or "due" and "ahead"), random values become True.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from webhookhub.db import clock
 
 State = dict[str, list[dict[str, Any]]]
 
-# The way from each table to the event type.
+# The lookup from each table to the event type.
 TABLES: dict[type[models.Model], str] = {
     Event: "event_type",
     RoutingInbox: "event_type",

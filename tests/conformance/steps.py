@@ -1,4 +1,4 @@
-"""The steps of the pipeline, each with something to work on."""
+"""The steps of the pipeline, each with rows to work on."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from datetime import timedelta
 from deadletters.models import DeadLetter
 from deadletters.requeue import requeue
 from events.intake import NewEvent, publish_many
-from jobs import create as job_births
 from jobs.cleaner import clean
-from jobs.release import release
+from jobs.create import create_jobs
+from jobs.lease import release
 from jobs.report import report
 from jobs.states import FINISHED
 from sagas import settle as settling
@@ -28,11 +28,11 @@ Work = Callable[[], object]
 
 @dataclass(frozen=True)
 class Step:
-    """`prepare` makes what the step works on, for one event type, and returns the step."""
+    """`prepare` creates the rows for one event type and returns the step."""
 
     name: str
     prepare: Callable[[str], Work]
-    # What must happen before the step can be repeated: a worker that dies keeps its leases until they expire.
+    # Needed before the step can be repeated: the leases of a killed worker must expire.
     recover: Work = lambda: None
     ignoring: frozenset[str] = frozenset()
 
@@ -41,21 +41,21 @@ class Step:
 
 
 def to_publish(event_type: str) -> Work:
-    world.subscribe("ok", "bury", event_type=event_type)
+    world.subscribe("ok", "dead", event_type=event_type)
     world.publish_some("a", event_type=event_type)
     new = [NewEvent(event_type, {"n": name}, external_id=f"{event_type}:{name}") for name in "abc"]
     return lambda: publish_many(new)
 
 
 def to_route(event_type: str) -> Work:
-    world.subscribe("ok", "retry", "bury", event_type=event_type)
+    world.subscribe("ok", "retry", "dead", event_type=event_type)
     world.publish_some("a", "b", event_type=event_type)
     publish_many([NewEvent(f"{event_type}.unmatched", {}, external_id=f"{event_type}:x")])
     return world.route
 
 
 def to_dispatch(event_type: str) -> Work:
-    """First attempts and retries, to subscriptions that are on, off, and switched off after the job was made."""
+    """First attempts and retries, to enabled and disabled subscriptions, and one disabled after its job was created."""
     to_route(event_type)()
     dispatch(BATCH)
     world.deliver()
@@ -65,8 +65,8 @@ def to_dispatch(event_type: str) -> Work:
     world.route()
     off = Subscription.objects.filter(event_type=event_type, callback_url__regex="off|begun")
     off.update(active=False)
-    begun = Saga.objects.filter(subscription__in=off.filter(callback_url__contains="begun"))
-    job_births.insert([(saga.id, 1, saga.next_attempt_at) for saga in begun], clock.now())
+    with_job = Saga.objects.filter(subscription__in=off.filter(callback_url__contains="begun"))
+    create_jobs([(saga.id, 1, saga.next_attempt_at) for saga in with_job], clock.now())
     world.let_time_pass()
     return lambda: dispatch(BATCH)
 
@@ -79,23 +79,23 @@ def dispatched(event_type: str, *names: str) -> None:
 
 
 def to_lease(event_type: str) -> Work:
-    dispatched(event_type, "ok", "retry", "bury")
+    dispatched(event_type, "ok", "retry", "dead")
     return lambda: world.take()
 
 
-def give_up_leases() -> None:
+def reset_leases() -> None:
     world.expire_leases()
     clean(BATCH)
 
 
 def to_report(event_type: str) -> Work:
-    dispatched(event_type, "ok", "retry", "bury")
-    reports = world.answers(world.take())
+    dispatched(event_type, "ok", "retry", "dead")
+    reports = world.reports(world.take())
     return lambda: report(WORKER, reports)
 
 
 def to_release(event_type: str) -> Work:
-    dispatched(event_type, "ok", "retry", "bury")
+    dispatched(event_type, "ok", "retry", "dead")
     jobs = world.take()
     return lambda: release(WORKER, [(job, timedelta(hours=1)) for job in jobs])
 
@@ -110,8 +110,8 @@ def to_settle(*names: str) -> Callable[[str], Work]:
 
 
 def to_settle_beside_another(event_type: str) -> Work:
-    """Of what this orchestrator has read, another has settled one of each status since."""
-    dispatched(event_type, "ok", "retry", "bury")
+    """Another orchestrator has settled one result of each status since this one has read them."""
+    dispatched(event_type, "ok", "retry", "dead")
     world.deliver()
     read = [job for status in FINISHED for job in settling._unsettled(status, 0, BATCH)]
     settling.Settler().settle(1)
@@ -119,14 +119,14 @@ def to_settle_beside_another(event_type: str) -> Work:
 
 
 def to_clean(event_type: str) -> Work:
-    dispatched(event_type, "ok", "retry", "bury")
+    dispatched(event_type, "ok", "retry", "dead")
     world.take()
     world.expire_leases()
     return lambda: clean(BATCH)
 
 
 def to_requeue(event_type: str) -> Work:
-    dispatched(event_type, "ok", "bury1", "bury2")
+    dispatched(event_type, "ok", "dead1", "dead2")
     world.run_to_end()
     letters = list(DeadLetter.objects.filter(event__event_type=event_type).values_list("id", flat=True))
     assert len(letters) == 4
@@ -137,13 +137,13 @@ STEPS = [
     Step("publish", to_publish),
     Step("route", to_route),
     Step("dispatch", to_dispatch),
-    Step("lease", to_lease, recover=give_up_leases, ignoring=frozenset({"lease_resets"})),
+    Step("lease", to_lease, recover=reset_leases, ignoring=frozenset({"lease_resets"})),
     Step("report", to_report),
     Step("release", to_release),
-    Step("settle Complete", to_settle("ok")),
-    Step("settle Retry", to_settle("retry")),
-    Step("settle Bury", to_settle("bury")),
-    Step("settle all three", to_settle("ok", "retry", "bury")),
+    Step("settle Completed", to_settle("ok")),
+    Step("settle PendingRetry", to_settle("retry")),
+    Step("settle DeadLettered", to_settle("dead")),
+    Step("settle all three", to_settle("ok", "retry", "dead")),
     Step("settle beside another", to_settle_beside_another),
     Step("clean", to_clean),
     Step("requeue", to_requeue),

@@ -43,7 +43,7 @@ def to_publish(count: int) -> Work:
 
 
 def to_route(count: int) -> Work:
-    world.subscribe("ok", "retry", "bury")
+    world.subscribe("ok", "retry", "dead")
     publish_many(new_events(count))
     return world.route
 
@@ -53,7 +53,7 @@ def to_dispatch(count: int) -> Work:
     to_route(count)()
     failed = Saga.objects.filter(subscription__callback_url__endswith="retry")
     failed.update(status="PendingRetry", attempt_count=1)
-    Subscription.objects.filter(callback_url__endswith="bury").update(active=False)
+    Subscription.objects.filter(callback_url__endswith="dead").update(active=False)
     world.let_time_pass()
     return lambda: dispatch(BATCH)
 
@@ -67,7 +67,7 @@ def to_lease(count: int) -> Work:
 def to_report(count: int) -> Work:
     """One of the results is lost."""
     to_lease(count)
-    reports = world.answers(world.take())
+    reports = world.reports(world.take())
     Job.objects.filter(id=reports[0].job.id).update(lease_token="another's")
     return lambda: report(WORKER, reports)
 

@@ -39,7 +39,7 @@ def fresh_type() -> str:
 
 
 @pytest.mark.parametrize("step", STEPS, ids=str)
-def test_a_step_cut_short_at_any_statement_and_run_again_ends_as_if_undisturbed(step):
+def test_a_step_interrupted_at_any_statement_and_run_again_ends_as_if_undisturbed(step):
     event_type = fresh_type()
     see = partial(state, ignoring=step.ignoring)
     statements = statements_of(step.prepare(event_type))
@@ -58,7 +58,7 @@ def test_a_step_cut_short_at_any_statement_and_run_again_ends_as_if_undisturbed(
 
 
 @pytest.mark.parametrize("step", STEPS, ids=str)
-def test_a_step_cut_short_at_any_write_while_the_others_go_on_ends_the_same(step):
+def test_a_step_interrupted_at_any_write_while_others_continue_ends_the_same(step):
     event_type = fresh_type()
     statements = statements_of(step.prepare(event_type))
     ended = end(event_type, step)

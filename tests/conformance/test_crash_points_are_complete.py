@@ -34,7 +34,7 @@ EXCEPT = {
     "api/management/commands/api_key.py": "calls keys.create, which is",
     "workflows/filters.py": "reads, in SQL because the index must be named",
     "webhookhub/integrity/check.py": "reads, in SQL of its own",
-    "webhookhub/integrity/walk.py": "reads, in SQL of its own",
+    "webhookhub/integrity/tables.py": "reads, in SQL of its own",
     "webhookhub/accounts/groups.py": "after a migration; adds what is missing, and does so again after the next one",
     "webhookhub/accounts/management/commands/create_staff.py": "one transaction; refuses existing users",
     "webhookhub/management/commands/grant_roles.py": "GRANTs, by hand, each of which may be repeated",
@@ -86,7 +86,7 @@ def _is_write(call: ast.Call, helpers: set[str]) -> bool:
 
 
 @pytest.mark.usefixtures("committed")
-def test_every_write_of_the_product_is_cut_short_by_a_test(receiver):
+def test_every_write_of_the_product_is_interrupted_by_a_test(receiver):
     numbers = count(1)
     statements = []
     for step in STEPS:

@@ -24,9 +24,9 @@ from webhookhub.runner.registry import Registration, forget_silent
 from webhookhub.stats import attempts
 from webhookhub.stats.attempts import AttemptResult
 from webhookhub.stats.models import HOUR, Period
-from webhookhub.stats.rollup import tidy
+from webhookhub.stats.rollup import roll_up
 
-from .crashes import cut_short
+from .crashes import interrupted
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 Work = Callable[[], object]
@@ -95,28 +95,28 @@ def to_reencrypt() -> Work:
     return reencrypt
 
 
-def to_tidy() -> Work:
+def to_roll_up() -> Work:
     """A minute that becomes part of an hour, and an hour that nobody looks at any more."""
     Period.objects.all().delete()
     minute = clock.now() - hub().figures_by_minute - timedelta(hours=1)
     attempts.add([AttemptResult(1, attempts.COMPLETED, None, minute, minute, 5)])
     hour = (clock.now() - hub().figures_by_hour - timedelta(hours=2)).replace(minute=0, second=0, microsecond=0)
     Period.objects.create(period=HOUR, starts_at=hour, subscription_id=1, shard=0, attempts=3)
-    return lambda: tidy(100)
+    return lambda: roll_up(100)
 
 
-ELSEWHERE = [to_tidy, to_rotate, to_save, to_create, to_change, to_beat, to_remove, to_forget, to_reencrypt]
+ELSEWHERE = [to_roll_up, to_rotate, to_save, to_create, to_change, to_beat, to_remove, to_forget, to_reencrypt]
 
 
-def test_a_verification_cut_short_proves_nothing_or_all_and_can_be_made_again(receiver):
-    for point, work in cut_short(to_verify(receiver)):
+def test_an_interrupted_verification_is_complete_or_not_recorded_and_can_be_repeated(receiver):
+    for point, work in interrupted(to_verify(receiver)):
         row = Subscription.objects.latest("id")
         assert row.verified == bool(row.verification_at) == bool(row.verification_result), point
         work()
         assert Subscription.objects.latest("id").verified, point
 
 
-def test_the_secret_a_receiver_knows_signs_on_wherever_a_rotation_is_cut_short():
+def test_the_known_secret_signs_wherever_a_rotation_is_interrupted():
     known = dict[int, str]()
 
     def prepare() -> Work:
@@ -125,7 +125,7 @@ def test_the_secret_a_receiver_knows_signs_on_wherever_a_rotation_is_cut_short()
         known[row.id] = row.secret
         return work
 
-    for point, work in cut_short(prepare):
+    for point, work in interrupted(prepare):
         for _ in range(2):
             row = Subscription.objects.latest("id")
             assert known[row.id] in (row.secret, row.previous_secret), point
@@ -134,12 +134,12 @@ def test_the_secret_a_receiver_knows_signs_on_wherever_a_rotation_is_cut_short()
         assert row.previous_secret == known[row.id], point
 
 
-def test_a_subscription_is_made_once_wherever_its_making_is_cut_short():
+def test_a_subscription_is_created_once_wherever_its_creation_is_interrupted():
     def alone() -> Work:
         empty_tables()
         return to_create()
 
-    for point, work in cut_short(alone):
+    for point, work in interrupted(alone):
         assert Subscription.objects.count() in (0, 1), point
         work()
         row = Subscription.objects.get()
@@ -148,14 +148,14 @@ def test_a_subscription_is_made_once_wherever_its_making_is_cut_short():
 
 
 @pytest.mark.parametrize("prepare", [to_save, to_change])
-def test_a_change_cut_short_is_made_or_not_and_can_be_made_again(prepare: Callable[[], Work]):
-    for point, work in cut_short(prepare):
+def test_an_interrupted_change_is_complete_or_not_made_and_can_be_repeated(prepare: Callable[[], Work]):
+    for point, work in interrupted(prepare):
         assert Subscription.objects.latest("id").description in ("old", "new"), point
         work()
         assert Subscription.objects.latest("id").description == "new", point
 
 
-def test_whatever_is_encrypted_anew_and_cut_short_is_finished_by_the_next_run(hub_settings):
+def test_an_interrupted_reencryption_is_finished_by_the_next_run(hub_settings):
     old = hub().encryption_keys
 
     def prepare() -> Work:
@@ -165,7 +165,7 @@ def test_whatever_is_encrypted_anew_and_cut_short_is_finished_by_the_next_run(hu
         return work
 
     new = crypto.new_key()
-    for _, work in cut_short(prepare):
+    for _, work in interrupted(prepare):
         work()
         hub_settings(encryption_keys=(new,))
         for row in Subscription.objects.all():
@@ -174,19 +174,21 @@ def test_whatever_is_encrypted_anew_and_cut_short_is_finished_by_the_next_run(hu
 
 
 @pytest.mark.parametrize(("prepare", "left"), [(to_beat, 1), (to_remove, 0), (to_forget, 0)])
-def test_a_process_is_listed_once_or_not_at_all_wherever_its_word_is_cut_short(prepare: Callable[[], Work], left: int):
+def test_a_process_is_registered_once_or_not_at_all_wherever_its_heartbeat_is_interrupted(
+    prepare: Callable[[], Work], left: int
+):
     def alone() -> Work:
         Process.objects.all().delete()
         return prepare()
 
-    for point, work in cut_short(alone):
+    for point, work in interrupted(alone):
         assert Process.objects.count() in (0, 1), point
         work()
         assert Process.objects.count() == left, point
 
 
-def test_every_result_stays_counted_once_wherever_the_figures_are_cut_short_in_tidying_up():
-    for point, work in cut_short(to_tidy):
+def test_every_result_stays_counted_once_wherever_the_rollup_is_interrupted():
+    for point, work in interrupted(to_roll_up):
         kept = Period.objects.exclude(attempts=3)
         assert [period.attempts for period in kept] == [1], point
         work()

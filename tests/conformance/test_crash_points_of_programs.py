@@ -18,7 +18,7 @@ from workflows.listening import CatchUp, listen, not_needed, untrack
 from workflows.models import Fact, Instance, TrackedType, WorkflowInbox
 from workflows.registry import registry
 
-from .crashes import cut_short
+from .crashes import interrupted
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 Work = Callable[[], object]
@@ -72,33 +72,33 @@ def to_spend() -> Work:
 OF_PROGRAMS = [to_start_a_workflow, to_listen, to_untrack, to_catch_up, to_use_a_key, to_spend]
 
 
-def test_a_workflow_is_started_once_wherever_its_start_is_cut_short():
+def test_a_workflow_is_started_once_wherever_its_start_is_interrupted():
     def alone() -> Work:
         empty_tables()  # of the definitions in use, too
         return to_start_a_workflow()
 
-    for point, work in cut_short(alone):
+    for point, work in interrupted(alone):
         work()
         work()
         assert Instance.objects.count() == 1, point
         assert Fact.objects.count() == 1, point
 
 
-def test_the_types_of_the_definitions_are_listened_to_besides_those_of_others_wherever_it_was_cut_short():
-    for point, work in cut_short(to_listen):
+def test_the_event_types_of_all_definitions_are_tracked_wherever_it_was_interrupted():
+    for point, work in interrupted(to_listen):
         work()
         tracked = set(TrackedType.objects.values_list("event_type", flat=True))
         assert tracked == {"nobody.listens", *registry().listeners}, point
 
 
-def test_what_is_untracked_is_what_nobody_needs_wherever_it_was_cut_short():
-    for point, work in cut_short(to_untrack):
+def test_only_unused_event_types_are_untracked_wherever_it_was_interrupted():
+    for point, work in interrupted(to_untrack):
         work()
         assert set(TrackedType.objects.values_list("event_type", flat=True)) == set(registry().listeners), point
 
 
-def test_no_type_counts_as_caught_up_before_its_early_events_are_in_the_inbox():
-    for point, work in cut_short(to_catch_up):
+def test_a_type_is_not_caught_up_before_its_early_events_are_in_the_inbox():
+    for point, work in interrupted(to_catch_up):
         waiting = WorkflowInbox.objects.exists()
         assert waiting or not TrackedType.objects.get().caught_up, point
         work()
@@ -106,13 +106,13 @@ def test_no_type_counts_as_caught_up_before_its_early_events_are_in_the_inbox():
         assert TrackedType.objects.get().caught_up, point
 
 
-def test_a_key_opens_and_has_its_use_noted_wherever_that_was_cut_short():
-    for point, work in cut_short(to_use_a_key):
+def test_a_key_works_and_its_use_is_recorded_wherever_that_was_interrupted():
+    for point, work in interrupted(to_use_a_key):
         assert work() is not None, point
         assert ApiKey.objects.latest("id").last_used_at is not None, point
 
 
-def test_a_count_of_events_that_was_cut_short_stands_in_nobodys_way():
-    for _, work in cut_short(to_spend):
+def test_an_interrupted_count_of_events_blocks_nothing():
+    for _, work in interrupted(to_spend):
         work()  # it would raise Problem
         assert ApiKey.objects.latest("id").spent_until > 0

@@ -62,7 +62,7 @@ def test_a_saga_has_one_active_job():
         ("Leased", {"status": "Completed", "error_code": "timeout", "finished_at": clock.now}),
     ],
 )
-def test_a_result_comes_from_a_lease_and_is_whole(before: str, result: dict[str, Any]):
+def test_a_result_comes_from_a_lease_and_is_complete(before: str, result: dict[str, Any]):
     job = JobFactory.create(status=before)
     values = {name: value() if callable(value) else value for name, value in result.items()}
 
@@ -169,7 +169,7 @@ def test_an_event_inserted_by_another_program_is_complete_and_routed():
 
 def end_of_everything() -> None:
     """One row of every kind that may not change any more."""
-    world.subscribe("ok", "bury")
+    world.subscribe("ok", "dead")
     world.publish_some("a")
     world.route()
     world.run_to_end()
@@ -227,7 +227,7 @@ def test_no_column_of_a_final_row_can_be_changed(model, where, message):
 
 
 @final_rows
-def test_a_final_row_is_refused_to_the_models_too(model, where, message):
+def test_the_models_cannot_change_a_final_row_either(model, where, message):
     end_of_everything()
     row = model.objects.get(**where)
     text = {Event: "payload", Saga: "final_error_code", DeadLetter: "final_error_code", Requeue: "reason"}
@@ -308,7 +308,7 @@ def test_a_settled_job_is_not_settled_again():
 @pytest.mark.parametrize(
     "column", ["id", "event_id", "subscription_id", "generation", "max_retry_limit", "base_delay", "created_at"]
 )
-def test_a_saga_keeps_what_it_is_about(status, column):
+def test_a_saga_keeps_its_event_subscription_and_generation(status, column):
     saga = SagaFactory.create(status=status)
     field = next(field for field in Saga._meta.concrete_fields if field.column == column)
     with refused(match="A saga keeps its event"):
@@ -325,7 +325,7 @@ def test_a_job_keeps_its_saga_and_attempt(status, column):
 
 
 @pytest.mark.parametrize("make", [SagaFactory, JobFactory])
-def test_a_row_that_is_under_way_cannot_be_deleted(make: Callable[[], models.Model]):
+def test_a_row_in_progress_cannot_be_deleted(make: Callable[[], models.Model]):
     row = make()
     with refused(match="DELETE refused"):
         execute(f"DELETE FROM {row._meta.db_table} WHERE id = %s", row.pk)
@@ -334,7 +334,7 @@ def test_a_row_that_is_under_way_cannot_be_deleted(make: Callable[[], models.Mod
 @pytest.mark.parametrize("table", ["events", "webhook_delivery_sagas", "webhook_delivery_jobs", "dead_letters"])
 def test_replacing_a_row_is_deleting_it(table: str):
     """An INSERT that puts itself in the place of a stored row would otherwise pass for an insert on one engine."""
-    world.subscribe("ok", "bury")
+    world.subscribe("ok", "dead")
     world.publish_some("a")
     world.run_to_end()
     columns = [column.name for column in connection.introspection.get_table_description(connection.cursor(), table)]

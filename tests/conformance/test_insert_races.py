@@ -45,7 +45,7 @@ def stored() -> list[int]:
     return list(Saga.objects.order_by("event_id").values_list("event_id", flat=True))
 
 
-def test_who_waits_for_the_same_rows_finds_them_and_inserts_the_rest():
+def test_an_insert_that_waits_for_the_same_rows_inserts_the_rest():
     def insert_slowly() -> None:
         with transaction.atomic():
             insert(2, 3)
@@ -80,7 +80,7 @@ def test_rows_that_appear_between_a_refused_insert_and_the_next_are_left_out_too
     assert next(new, None) is None
 
 
-def test_rows_of_a_transaction_that_is_rolled_back_are_inserted_by_who_has_waited():
+def test_rows_of_a_rolled_back_transaction_are_inserted_by_the_waiting_one():
     class Regret(Exception):
         pass
 

@@ -69,7 +69,7 @@ def test_an_external_id_whose_first_transaction_is_rolled_back_is_free_for_the_s
     assert RoutingInbox.objects.count() == 1
 
 
-def test_an_event_whose_transaction_commits_after_a_later_one_is_still_routed():
+def test_an_event_that_commits_after_a_later_one_is_routed():
     world.subscribe("ok")
 
     def publish_slowly() -> Published:
@@ -120,7 +120,7 @@ def test_a_router_does_not_wait_for_a_producer_that_keeps_its_transaction_open()
     assert world.route() == (1 if rows_are_locked_one_by_one() else 4)
 
 
-def test_a_router_does_not_wait_for_what_another_is_routing_nor_route_it_twice():
+def test_a_router_neither_waits_for_nor_repeats_the_work_of_another():
     world.subscribe("ok", "retry")
     world.publish_some("a", "b")
     with (
@@ -136,8 +136,8 @@ def test_a_router_does_not_wait_for_what_another_is_routing_nor_route_it_twice()
     assert not RoutingInbox.objects.exists()
 
 
-def test_many_routers_at_once_make_each_saga_once():
-    world.subscribe("ok", "retry", "bury")
+def test_concurrent_routers_create_each_saga_once():
+    world.subscribe("ok", "retry", "dead")
     world.publish_some(*(f"e{n}" for n in range(60)))
 
     routed = together(*[route_all] * 4)
@@ -154,7 +154,7 @@ def route_all() -> int:
     return total
 
 
-def test_an_idempotent_insert_racing_itself_makes_each_row_once_and_fails_nobody():
+def test_concurrent_idempotent_inserts_create_each_row_once_without_errors():
     now = clock.now()
     rows = [
         {

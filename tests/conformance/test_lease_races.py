@@ -8,9 +8,8 @@ from datetime import timedelta
 import pytest
 
 from jobs.cleaner import clean
-from jobs.lease import LeasedJob, lease
+from jobs.lease import LeasedJob, lease, release
 from jobs.models import Job
-from jobs.release import release
 from jobs.report import Report, report
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
 from webhookhub.db import clock
@@ -79,7 +78,7 @@ def test_a_worker_whose_lease_was_reset_cannot_write_its_result():
     assert Job.objects.values_list("status", "response_status", "lease_resets").get() == ("Pending", None, 1)
 
 
-def test_a_worker_whose_job_another_has_taken_cannot_write_its_result():
+def test_a_worker_whose_job_another_has_leased_cannot_write_its_result():
     make_jobs(1)
     slow = take_one("slow")
     elsewhere(give_up)
@@ -124,7 +123,7 @@ def test_a_late_result_that_comes_before_the_reset_is_kept():
     assert Job.objects.values_list("status", "lease_resets").get() == ("Completed", 0)
 
 
-def test_a_slow_cleaner_does_not_take_the_lease_of_the_next_worker():
+def test_a_slow_cleaner_does_not_reset_the_lease_of_the_next_worker():
     make_jobs(1)
     take_one("gone")
     expire_leases()
@@ -148,7 +147,7 @@ def test_several_cleaners_reset_a_lease_once():
     assert Counter(Job.objects.values_list("status", "lease_resets")) == {("Pending", 1): 20}
 
 
-def test_a_worker_whose_job_another_has_taken_cannot_give_it_back():
+def test_a_worker_whose_job_another_has_leased_cannot_release_it():
     make_jobs(1)
     slow = take_one("slow")
     elsewhere(give_up)
@@ -160,7 +159,7 @@ def test_a_worker_whose_job_another_has_taken_cannot_give_it_back():
     assert report("quick", [Report(quick, None, 204)]) == 1
 
 
-def test_a_job_that_is_reported_cannot_be_given_back():
+def test_a_reported_job_cannot_be_released():
     make_jobs(1)
     job = take_one("worker")
     report("worker", [Report(job, None, 204)])
@@ -171,7 +170,7 @@ def test_a_job_that_is_reported_cannot_be_given_back():
     assert Job.objects.values().get() == before
 
 
-def test_a_job_given_back_waits_its_time_and_is_then_taken_by_anyone():
+def test_a_released_job_waits_for_its_delay_and_is_then_leased_by_any_worker():
     make_jobs(1)
     job = take_one("first")
     release("first", [(job, timedelta(hours=1))])

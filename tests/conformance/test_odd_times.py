@@ -14,7 +14,7 @@ from webhookhub.console.request_preview import body
 pytestmark = [pytest.mark.django_db, pytest.mark.mysql_family]
 
 
-def test_an_event_without_a_time_is_delivered_and_those_behind_it_too():
+def test_an_event_without_a_time_and_those_behind_it_are_delivered():
     world.subscribe("ok")
     with connection.cursor() as cursor:
         cursor.execute("SELECT @@SESSION.sql_mode")

@@ -15,14 +15,14 @@ from jobs.cleaner import clean
 from jobs.lease import lease
 from jobs.report import report
 from sagas.dispatch import dispatch
-from sagas.pending_work import todo
+from sagas.orchestrator import pending_work
 from sagas.settle import Settler
 from subscriptions.models import Subscription
 from tests.conftest import empty_tables
 from webhookhub.db import vendors
 
 from .rivals import unquoted
-from .world import answers
+from .world import reports
 
 pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db]
 BATCH = 200
@@ -188,8 +188,8 @@ def test_unsettled_results_are_found_by_the_mark_and_the_status():
             assert_no_scan(plan)
 
 
-def test_what_there_is_to_do_is_known_from_four_entries_of_indexes():
-    [plan] = plans(todo, lambda sql: sql.startswith("SELECT EXISTS"))
+def test_pending_work_is_found_with_four_index_entries():
+    [plan] = plans(pending_work, lambda sql: sql.startswith("SELECT EXISTS"))
     assert {row["key"] for row in plan.rows} <= {None, "idx_job_settled", "idx_saga_status_retry"}, plan
     assert plan.rows_read <= 10, plan
 
@@ -204,12 +204,12 @@ def test_the_inbox_is_read_from_its_beginning():
 def all_steps() -> None:
     Router().route(BATCH)
     dispatch(BATCH)
-    report("worker", answers(lease("worker", BATCH)))
+    report("worker", reports(lease("worker", BATCH)))
     Settler().settle(BATCH)
     clean(BATCH)
 
 
-def test_every_write_goes_straight_to_its_own_rows():
+def test_every_write_accesses_only_its_own_rows():
     writes = plans(all_steps, lambda sql: sql.startswith(("UPDATE", "DELETE")))
     assert len(writes) >= 8
     for plan in writes:

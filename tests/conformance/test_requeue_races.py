@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 
 @pytest.fixture
 def letter(committed) -> DeadLetter:
-    world.subscribe("bury")
+    world.subscribe("dead")
     world.publish_some("a")
     world.run_to_end()
     return DeadLetter.objects.get()

@@ -43,7 +43,7 @@ def jobs() -> Counter[tuple[int, str]]:
     return Counter(Job.objects.values_list("attempt_no", "status"))
 
 
-def test_two_orchestrators_dispatching_one_saga_make_one_job():
+def test_two_orchestrators_dispatching_one_saga_create_one_job():
     routed("ok")
     with Rival(lambda: dispatch(BATCH), before=INSERT_JOBS) as slow:
         slow.reached()  # both have read the saga as due
@@ -53,8 +53,8 @@ def test_two_orchestrators_dispatching_one_saga_make_one_job():
     assert (sagas(), jobs()) == ({("InProgress", 0): 1}, {(1, "Pending"): 1})
 
 
-def test_many_orchestrators_at_once_make_one_job_per_saga():
-    routed("ok", "retry", "bury", events=40)
+def test_concurrent_orchestrators_create_one_job_per_saga():
+    routed("ok", "retry", "dead", events=40)
 
     together(*[lambda: dispatch(BATCH)] * 4)
 
@@ -62,7 +62,7 @@ def test_many_orchestrators_at_once_make_one_job_per_saga():
 
 
 @pytest.mark.parametrize("stop", [INSERT_JOBS, UPDATE_SAGAS])
-def test_an_orchestrator_that_wakes_up_attempts_later_changes_nothing(stop):
+def test_an_orchestrator_that_resumes_attempts_later_changes_nothing(stop):
     routed("retry")
     with Rival(lambda: dispatch(BATCH), before=stop) as slow:
         slow.reached()
@@ -79,7 +79,7 @@ def test_an_orchestrator_that_wakes_up_attempts_later_changes_nothing(stop):
 
 
 @pytest.mark.parametrize("attempts", [0, 1])
-def test_an_orchestrator_that_wakes_up_before_the_next_retry_does_not_start_it_without_a_job(attempts):
+def test_an_orchestrator_that_resumes_before_the_next_retry_does_not_start_it_without_a_job(attempts):
     routed("retry", max_retry_limit=5)
     for _ in range(attempts):
         one_attempt()
@@ -102,8 +102,8 @@ def one_attempt() -> None:
     world.settle()
 
 
-@pytest.mark.parametrize(("name", "end"), [("ok", "Completed"), ("bury", "DeadLettered")])
-def test_an_orchestrator_that_wakes_up_after_the_end_changes_nothing(name, end):
+@pytest.mark.parametrize(("name", "end"), [("ok", "Completed"), ("dead", "DeadLettered")])
+def test_an_orchestrator_that_resumes_after_the_end_changes_nothing(name, end):
     routed(name)
     with Rival(lambda: dispatch(BATCH), before=INSERT_JOBS) as slow:
         slow.reached()
@@ -114,7 +114,7 @@ def test_an_orchestrator_that_wakes_up_after_the_end_changes_nothing(name, end):
     assert Job.objects.count() == 1
 
 
-def test_a_job_made_before_its_subscription_was_switched_off_takes_its_saga_along():
+def test_a_saga_follows_a_job_created_before_its_subscription_was_disabled():
     routed("ok")
     with Rival(lambda: dispatch(BATCH), before=UPDATE_SAGAS) as slow:
         slow.reached()
@@ -140,7 +140,7 @@ def test_a_saga_postponed_under_an_orchestrator_still_gets_one_job():
 
 
 @pytest.mark.parametrize("end", ["InProgress", "Completed"])
-def test_a_postponement_that_comes_late_leaves_a_saga_that_has_gone_on_as_it_is(end):
+def test_a_late_postponement_does_not_change_a_saga_that_has_advanced(end):
     routed("ok")
     Subscription.objects.update(active=False)
     with Rival(lambda: dispatch(BATCH), before=UPDATE_SAGAS) as slow:
@@ -164,7 +164,7 @@ def finished(*names: str, events: int = 1, max_retry_limit: int = 2) -> None:
 
 
 def test_a_settled_result_applied_again_changes_nothing():
-    finished("ok", "retry", "bury")
+    finished("ok", "retry", "dead")
     assert world.settle() == 3
     settled = list(Job.objects.order_by("id").values())
     ended = list(Saga.objects.order_by("id").values())
@@ -177,7 +177,7 @@ def test_a_settled_result_applied_again_changes_nothing():
 
 
 def test_a_result_whose_settling_was_not_marked_is_applied_once_and_marked():
-    finished("ok", "retry", "bury")
+    finished("ok", "retry", "dead")
     with Rival(world.settle, after="UPDATE webhook_delivery_sagas") as slow:
         slow.reached()  # the sagas have applied the results, or some of them; no job is marked
         world.settle()
@@ -188,8 +188,8 @@ def test_a_result_whose_settling_was_not_marked_is_applied_once_and_marked():
     assert not Job.objects.filter(settled_at__isnull=True).exists()
 
 
-def test_many_settlers_at_once_apply_each_result_once():
-    finished("ok", "retry", "bury", events=40)
+def test_concurrent_settlers_apply_each_result_once():
+    finished("ok", "retry", "dead", events=40)
 
     together(*[world.settle] * 4)
 
@@ -198,7 +198,7 @@ def test_many_settlers_at_once_apply_each_result_once():
     assert not Job.objects.filter(settled_at__isnull=True).exists()
 
 
-def test_a_settler_that_wakes_up_during_the_next_attempt_does_not_end_it():
+def test_a_settler_that_resumes_during_the_next_attempt_does_not_end_it():
     finished("retry", max_retry_limit=5)  # far from the limit, of which the table itself would remind it
     with Rival(world.settle, before="UPDATE") as slow:
         slow.reached()
@@ -210,8 +210,8 @@ def test_a_settler_that_wakes_up_during_the_next_attempt_does_not_end_it():
     assert (sagas(), jobs()) == ({("InProgress", 1): 1}, {(1, "Failed"): 1, (2, "Pending"): 1})
 
 
-@pytest.mark.parametrize("name", ["ok", "bury"])
-def test_a_settler_that_wakes_up_after_the_end_leaves_it_as_it_is(name):
+@pytest.mark.parametrize("name", ["ok", "dead"])
+def test_a_settler_that_resumes_after_the_end_changes_nothing(name):
     finished(name)
     with Rival(world.settle, before="UPDATE") as slow:
         slow.reached()
@@ -220,10 +220,10 @@ def test_a_settler_that_wakes_up_after_the_end_leaves_it_as_it_is(name):
         slow.result()
 
     assert Saga.objects.values().get() == ended
-    assert DeadLetter.objects.count() == (name == "bury")
+    assert DeadLetter.objects.count() == (name == "dead")
 
 
-def test_a_result_that_is_there_before_its_saga_is_in_progress_waits_for_it():
+def test_a_result_that_precedes_its_saga_waits_until_it_is_in_progress():
     routed("ok")
     with Rival(lambda: dispatch(BATCH), before=UPDATE_SAGAS) as slow:
         slow.reached()

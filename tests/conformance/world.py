@@ -1,4 +1,4 @@
-"""The hub's steps with answers from the test instead of the network: the path of a callback decides its answer."""
+"""The hub's steps with simulated responses: the path of a callback URL decides the response."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORKER = "worker"
 
 
 class Staff:
-    """Somebody who may requeue."""
+    """A user who may requeue."""
 
     def __init__(self, name: str = "ada") -> None:
         self.name = name
@@ -42,12 +42,12 @@ def url(name: str, event_type: str = TYPE) -> str:
 
 
 def subscribe(*names: str, event_type: str = TYPE, max_retry_limit: int = 2) -> None:
-    """`ok…` answers 204; anything else fails, `bury…` at its only attempt."""
+    """`ok…` responds with 204; all others fail, `dead…` at their only attempt."""
     for name in names:
         SubscriptionFactory(
             event_type=event_type,
             callback_url=url(name, event_type),
-            max_retry_limit=1 if name.startswith("bury") else max_retry_limit,
+            max_retry_limit=1 if name.startswith("dead") else max_retry_limit,
         )
 
 
@@ -68,26 +68,26 @@ def take(worker_id: str = WORKER) -> list[LeasedJob]:
     return lease(worker_id, BATCH)
 
 
-def answers(jobs: Sequence[LeasedJob]) -> list[Report]:
+def reports(jobs: Sequence[LeasedJob]) -> list[Report]:
     urls = dict(
         Job.objects.filter(id__in=[job.id for job in jobs]).values_list("id", "saga__subscription__callback_url")
     )
-    return [_answer(job, urls[job.id].rpartition("/")[2]) for job in jobs]
+    return [_report(job, urls[job.id].rpartition("/")[2]) for job in jobs]
 
 
-def _answer(job: LeasedJob, name: str) -> Report:
+def _report(job: LeasedJob, name: str) -> Report:
     if name.startswith("ok"):
         return Report(job, None, response_status=204, duration_ms=1)
     return Report(job, "http_500", response_status=500, duration_ms=1)
 
 
 def deliver(worker_id: str = WORKER) -> int:
-    """What a worker does with all that is ready."""
-    return report(worker_id, answers(take(worker_id)))
+    """Lease and report all ready jobs."""
+    return report(worker_id, reports(take(worker_id)))
 
 
 def let_time_pass() -> None:
-    """Retries, postponed sagas and jobs given back are due, and leases have expired."""
+    """Make retries, postponed sagas and released jobs due, and let leases expire."""
     past = clock.now() - timedelta(seconds=1)
     Job.objects.filter(status="Pending").update(lease_until=past)
     Saga.objects.filter(status__in=("Pending", "PendingRetry")).update(next_attempt_at=past)
@@ -99,7 +99,7 @@ def expire_leases() -> None:
 
 
 def one_turn() -> None:
-    """Every process once."""
+    """One turn of every loop."""
     clean(BATCH)
     route()
     dispatch(BATCH)

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.django_db
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["saga.completed", "{}"], "event_type starts with 'saga.', or is 'saga', in whatever case, which only the"),
-        (["saga.completed", "{}", "--source", "hub"], "event_type starts with 'saga.'"),
-        (["order.created", "{}", "--source", "hub"], "source is 'hub', the hub itself; choose another"),
+        (["saga.completed", "{}"], "event_type is 'saga' or starts with 'saga.': reserved for the hub"),
+        (["saga.completed", "{}", "--source", "hub"], "event_type is 'saga' or starts with 'saga.'"),
+        (["order.created", "{}", "--source", "hub"], "source is 'hub', which is reserved for the hub; choose another"),
     ],
 )
 def test_a_command_cannot_publish_as_the_hub(arguments: list[str], why: str):

@@ -30,7 +30,7 @@ def test_each_matching_subscription_gets_one_saga_and_the_inbox_is_emptied():
     assert not RoutingInbox.objects.exists()
 
 
-def test_an_event_that_nobody_wants_is_kept_without_a_saga_and_leaves_the_inbox():
+def test_an_event_without_subscription_is_kept_without_a_saga_and_leaves_the_inbox():
     SubscriptionFactory.create()
     publish("nobody.wants", {})
 
@@ -41,11 +41,11 @@ def test_an_event_that_nobody_wants_is_kept_without_a_saga_and_leaves_the_inbox(
     assert not RoutingInbox.objects.exists()
 
 
-def test_an_empty_inbox_is_nothing_to_do():
+def test_an_empty_inbox_returns_0():
     assert Router().route(10) == 0
 
 
-def test_an_event_routed_again_makes_no_second_saga():
+def test_routing_an_event_again_creates_no_second_saga():
     SubscriptionFactory.create()
     published = publish("order.created", {})
     Router().route(10)
@@ -59,7 +59,7 @@ def test_an_event_routed_again_makes_no_second_saga():
     assert not RoutingInbox.objects.exists()
 
 
-def test_a_batch_takes_no_more_events_than_it_was_told_to_and_the_oldest_first():
+def test_a_batch_routes_at_most_its_size_and_the_oldest_first():
     SubscriptionFactory.create()
     ids = [result.id for result in publish_many([NewEvent("order.created", n) for n in range(5)])]  # type: ignore[union-attr]
 
@@ -69,8 +69,8 @@ def test_a_batch_takes_no_more_events_than_it_was_told_to_and_the_oldest_first()
     assert set(RoutingInbox.objects.values_list("event_id", flat=True)) == set(ids[2:])
 
 
-def test_one_transaction_makes_no_more_sagas_than_its_bound_but_routes_at_least_one_event(monkeypatch):
-    monkeypatch.setattr(routing, "MAX_BIRTHS", 5)
+def test_one_transaction_creates_a_limited_number_of_sagas_but_routes_at_least_one_event(monkeypatch):
+    monkeypatch.setattr(routing, "MAX_NEW_SAGAS", 5)
     for _ in range(3):
         SubscriptionFactory.create()
     for _ in range(7):
@@ -87,8 +87,8 @@ def test_one_transaction_makes_no_more_sagas_than_its_bound_but_routes_at_least_
     assert not RoutingInbox.objects.exists()
 
 
-def test_events_that_nobody_wants_do_not_count_against_the_bound(monkeypatch):
-    monkeypatch.setattr(routing, "MAX_BIRTHS", 1)
+def test_events_without_subscription_do_not_count_towards_the_limit(monkeypatch):
+    monkeypatch.setattr(routing, "MAX_NEW_SAGAS", 1)
     SubscriptionFactory.create()
     publish_many([NewEvent("nobody.wants", n) for n in range(5)])
     publish("order.created", {})
@@ -97,7 +97,7 @@ def test_events_that_nobody_wants_do_not_count_against_the_bound(monkeypatch):
     assert Saga.objects.count() == 1
 
 
-def test_a_subscription_that_was_there_before_the_event_is_never_missed():
+def test_a_subscription_older_than_the_event_is_never_missed():
     router = Router()
     publish("order.created", 0)
     router.route(10)
@@ -109,7 +109,7 @@ def test_a_subscription_that_was_there_before_the_event_is_never_missed():
     assert Saga.objects.count() == 1
 
 
-def test_a_change_of_a_subscription_is_followed_at_once():
+def test_a_change_of_a_subscription_takes_effect_at_once():
     router = Router()
     subscription = SubscriptionFactory.create(active=False)
     publish("order.created", 1)

@@ -45,7 +45,7 @@ def test_resetting_again_changes_nothing():
     assert job.lease_resets == 1
 
 
-def test_a_lease_that_still_runs_is_left_alone():
+def test_a_lease_that_has_not_expired_is_left_alone():
     job = leased(60)
 
     assert clean(10) == 0

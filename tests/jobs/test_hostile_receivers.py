@@ -15,7 +15,7 @@ from jobs.worker import Worker
 from tests.factories import JobFactory
 from tests.support.hostile import CASES, Misbehaviour
 from tests.support.raw_endpoint import RawEndpoint
-from webhookhub.egress.snippets import SNIPPET_LENGTH
+from webhookhub.egress.messages import SNIPPET_LENGTH
 
 pytestmark = pytest.mark.django_db
 
@@ -39,7 +39,7 @@ CHOSEN = [
 ]
 
 
-def test_each_costs_one_failed_attempt_and_none_holds_up_another(
+def test_each_costs_one_failed_attempt_and_none_delays_another(
     certificate_files: tuple[Path, Path], hub_settings: Callable[..., None]
 ):
     authority, server = certificate_files

@@ -25,7 +25,7 @@ NOW = datetime(2024, 2, 29, 12, 0, 0, tzinfo=UTC)
     ("microseconds", "written"), [(123456, "12:30:15.123456Z"), (120, "12:30:15.000120Z"), (0, "12:30:15Z")]
 )
 @pytest.mark.django_db
-def test_the_body_is_type_time_and_the_payload_as_it_is_stored(microseconds: int, written: str):
+def test_the_body_is_type_timestamp_and_the_stored_payload(microseconds: int, written: str):
     created = datetime(2024, 2, 29, 12, 30, 15, microseconds, tzinfo=UTC)
     made = JobFactory.create(
         saga__event__event_type="a.b-c_d", saga__event__created_at=created, saga__event__payload='{"k": 1.0}'

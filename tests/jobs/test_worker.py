@@ -54,7 +54,7 @@ def held_back(receiver: Receiver) -> threading.Event:
     return answer_now
 
 
-def test_a_success_is_reported_with_what_came_back(receiver: Receiver):
+def test_a_success_is_reported_with_its_response(receiver: Receiver):
     receiver.answer = lambda request: Reply(201, b"thank\0you \xff")
     [job] = jobs_at(receiver, 1)
 
@@ -85,7 +85,7 @@ def test_a_failure_is_reported_with_its_code(receiver: Receiver):
     assert timedelta(seconds=59) < job.retry_after - job.finished_at <= timedelta(seconds=60)
 
 
-def test_a_worker_takes_no_more_jobs_than_it_has_free_slots(receiver: Receiver):
+def test_a_worker_leases_no_more_jobs_than_it_has_free_slots(receiver: Receiver):
     answer_now = held_back(receiver)
     jobs_at(receiver, 5)
 
@@ -177,7 +177,7 @@ def test_a_result_whose_lease_was_lost_is_dropped(receiver: Receiver):
     assert (stored.status, stored.error_code, stored.worker_id) == ("Failed", "http_500", "second")
 
 
-def test_a_result_reported_twice_is_accepted_as_the_one_it_is(receiver: Receiver):
+def test_a_result_reported_twice_is_accepted_once(receiver: Receiver):
     jobs_at(receiver, 1)
     [job] = lease("w", 1)
 
@@ -203,7 +203,7 @@ def test_a_lease_is_timed_by_the_database_and_carries_the_workers_name(receiver:
         assert before + timedelta(seconds=77) <= job.lease_until <= after + timedelta(seconds=77)
 
 
-def test_the_longest_waiting_jobs_are_taken_first(receiver: Receiver):
+def test_the_longest_waiting_jobs_are_leased_first(receiver: Receiver):
     jobs = jobs_at(receiver, 4)
 
     assert [job.id for job in lease("w", 2)] == [job.id for job in jobs[:2]]
@@ -211,10 +211,10 @@ def test_the_longest_waiting_jobs_are_taken_first(receiver: Receiver):
     assert lease("w", 9) == []
 
 
-def test_jobs_beyond_a_receivers_share_are_given_back_and_not_counted(receiver: Receiver, hub_settings, monkeypatch):
-    monkeypatch.setattr("jobs.worker.PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr("webhookhub.egress.hosts.SHORTEST_WAIT_SECONDS", 0.02)
-    monkeypatch.setattr("webhookhub.egress.hosts.LONGEST_WAIT_SECONDS", 0.05)
+def test_jobs_beyond_the_limit_of_a_host_are_released_and_not_counted(receiver: Receiver, hub_settings, monkeypatch):
+    monkeypatch.setattr("jobs.worker.MAX_QUEUED_SECONDS", 0.0)
+    monkeypatch.setattr("webhookhub.egress.hosts.MIN_DEFER_SECONDS", 0.02)
+    monkeypatch.setattr("webhookhub.egress.hosts.MAX_DEFER_SECONDS", 0.05)
     hub_settings(requests_per_host=1)
     answer_now = held_back(receiver)
     jobs_at(receiver, 3)
@@ -232,7 +232,7 @@ def test_jobs_beyond_a_receivers_share_are_given_back_and_not_counted(receiver: 
     assert Job.objects.filter(status="Completed").count() == len(receiver.received) == 3
 
 
-def test_a_worker_that_winds_up_takes_nothing_new_and_finishes_what_it_has(receiver: Receiver):
+def test_a_draining_worker_leases_nothing_and_finishes_its_jobs(receiver: Receiver):
     answer_now = held_back(receiver)
     jobs_at(receiver, 1)
     worker = Worker("w")
@@ -241,7 +241,7 @@ def test_a_worker_that_winds_up_takes_nothing_new_and_finishes_what_it_has(recei
         late = JobFactory.create(saga__subscription__callback_url=receiver.url("/late"))
         answer_now.set()
         for _ in range(600):
-            worker.wind_up(100)
+            worker.drain(100)
             if not worker.open_jobs:
                 break
     finally:
@@ -254,7 +254,7 @@ def test_a_worker_that_winds_up_takes_nothing_new_and_finishes_what_it_has(recei
     assert Job.objects.filter(status="Completed").count() == 1
 
 
-def test_winding_up_waits_for_the_answer_and_does_not_ask_for_it_again_and_again(receiver: Receiver):
+def test_draining_waits_for_the_response_without_busy_polling(receiver: Receiver):
     answer_now = held_back(receiver)
     jobs_at(receiver, 1)
     worker = Worker("w")
@@ -262,7 +262,7 @@ def test_winding_up_waits_for_the_answer_and_does_not_ask_for_it_again_and_again
         turn_until(worker, lambda: len(receiver.received) == 1)
         turns, until = 0, time.monotonic() + 10 * POLL_SECONDS
         while time.monotonic() < until:
-            worker.wind_up(100)
+            worker.drain(100)
             turns += 1
     finally:
         answer_now.set()
@@ -271,7 +271,7 @@ def test_winding_up_waits_for_the_answer_and_does_not_ask_for_it_again_and_again
     assert turns < 50
 
 
-def test_results_wait_for_others_but_keep_no_slots_from_being_used(receiver: Receiver, monkeypatch):
+def test_results_are_reported_together_but_do_not_block_slots(receiver: Receiver, monkeypatch):
     monkeypatch.setattr(worker_module, "REPORT_DELAY_SECONDS", 60)
     jobs_at(receiver, 1)
     worker = Worker("w", concurrency=4)
@@ -286,7 +286,7 @@ def test_results_wait_for_others_but_keep_no_slots_from_being_used(receiver: Rec
     worker.close()
 
 
-def test_an_idle_worker_says_so():
+def test_an_idle_turn_returns_0():
     worker = Worker("w")
 
     assert worker.turn(100) == 0
@@ -294,8 +294,8 @@ def test_an_idle_worker_says_so():
     worker.close()
 
 
-def test_one_slow_receiver_does_not_keep_the_others_waiting(receiver: Receiver, certificate_files, monkeypatch):
-    monkeypatch.setattr("jobs.worker.PATIENCE_SECONDS", 0.2)
+def test_one_slow_endpoint_does_not_delay_the_others(receiver: Receiver, certificate_files, monkeypatch):
+    monkeypatch.setattr("jobs.worker.MAX_QUEUED_SECONDS", 0.2)
     answer_now = threading.Event()
 
     def take_time() -> None:
@@ -314,7 +314,7 @@ def test_one_slow_receiver_does_not_keep_the_others_waiting(receiver: Receiver, 
 
 
 @pytest.mark.parametrize("change", [{"active": False}, {"callback_url": "https://127.0.0.1:8443/never-verified"}])
-def test_a_job_made_before_its_subscription_was_switched_off_or_moved_waits(receiver: Receiver, change):
+def test_a_job_created_before_its_subscription_was_disabled_or_changed_waits(receiver: Receiver, change):
     [job] = jobs_at(receiver, 1)
     Subscription.objects.update(**change)
 
@@ -331,7 +331,7 @@ def test_a_job_made_before_its_subscription_was_switched_off_or_moved_waits(rece
     assert receiver.received == []
 
 
-def test_what_needs_no_time_takes_none():
+def test_a_turn_without_work_does_not_wait():
     [job] = [JobFactory.create(lease_resets=100)]
 
     worker = Worker("w")
@@ -344,7 +344,7 @@ def test_what_needs_no_time_takes_none():
     assert (job.error_code, job.duration_ms) == ("lease_expired", 0)
 
 
-def test_secrets_that_a_receiver_sends_back_are_not_kept(receiver: Receiver):
+def test_secrets_in_a_response_are_not_stored(receiver: Receiver):
     receiver.answer = lambda request: Reply(500, json.dumps(request.headers).encode())
     [job] = jobs_at(receiver, 1)
     Subscription.objects.update(custom_headers=crypto.encrypt("Authorization: Bearer canary-42"))
@@ -361,7 +361,9 @@ def test_secrets_that_a_receiver_sends_back_are_not_kept(receiver: Receiver):
     assert "canary" not in job.response_snippet
 
 
-def test_what_has_waited_too_long_is_not_sent_while_the_database_is_lost(receiver: Receiver, hub_settings, monkeypatch):
+def test_a_request_that_waited_too_long_is_not_sent_while_the_database_is_lost(
+    receiver: Receiver, hub_settings, monkeypatch
+):
     """It would be sent with the timestamp of when it was taken."""
     hub_settings(requests_per_host=1)
     answer_now = held_back(receiver)
@@ -369,7 +371,7 @@ def test_what_has_waited_too_long_is_not_sent_while_the_database_is_lost(receive
     worker = Worker("w", concurrency=10)
     try:
         turn_until(worker, lambda: len(receiver.received) == 1)
-        monkeypatch.setattr("jobs.worker.PATIENCE_SECONDS", 0.0)
+        monkeypatch.setattr("jobs.worker.MAX_QUEUED_SECONDS", 0.0)
         answer_now.set()
         while worker._engine.in_flight:
             worker.collect(0.05)  # as the loop does while the database is lost
@@ -381,7 +383,7 @@ def test_what_has_waited_too_long_is_not_sent_while_the_database_is_lost(receive
     assert Job.objects.filter(status="Pending", lease_resets=0).count() == 2
 
 
-def test_a_receiver_that_stops_answering_holds_up_others_for_a_moment_only(
+def test_an_endpoint_that_stops_responding_delays_others_only_briefly(
     receiver: Receiver, certificate_files, hub_settings, monkeypatch
 ):
     """However many jobs it has: they take up the worker's slots once, and after that go straight back."""
@@ -395,7 +397,7 @@ def test_a_receiver_that_stops_answering_holds_up_others_for_a_moment_only(
 
     monkeypatch.setattr(Engine, "submit", counted)
     hub_settings(requests_per_host=5)
-    monkeypatch.setattr("jobs.worker.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("jobs.worker.MAX_QUEUED_SECONDS", 0.2)
     answer_now = threading.Event()
     answer_now.set()
 

@@ -67,4 +67,4 @@ def test_probes_answer_in_bounded_time_when_the_database_does_not(processes: Pro
             answer = requests.get(f"{address}{path}", timeout=60)
             assert time.monotonic() - started < bound
             assert answer.status_code == (200 if path == "/healthz" else 503)
-        assert requests.get(f"{address}/readyz", timeout=60).json()["missing"] == ["the database does not answer"]
+        assert requests.get(f"{address}/readyz", timeout=60).json()["missing"] == ["the database does not respond"]

@@ -47,7 +47,7 @@ def test_a_worker_told_to_stop_waits_for_the_answer_and_reports_it(
 
     worker.signal(signal.SIGTERM)
     [draining] = worker.wait_for("process_draining")
-    assert draining["pending"] == "1 delivery under way"
+    assert draining["pending"] == "1 delivery in flight"
     assert draining["at_most_seconds"] == 600
     assert worker.is_alive
     gate.set()
@@ -83,7 +83,7 @@ def test_a_worker_whose_receiver_never_answers_leaves_at_the_bound(
 
     assert code == 0
     assert time.monotonic() - began >= 1
-    assert worker.facts("process_stopped")[0]["left_unfinished"] == "1 delivery under way"
+    assert worker.facts("process_stopped")[0]["left_unfinished"] == "1 delivery in flight"
     assert Job.objects.get().status == "Leased", "the job waits for its lease to end"
 
 

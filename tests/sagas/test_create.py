@@ -21,7 +21,7 @@ from tools.demo.receiver import Receiver, Reply
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
 
-def test_overrides_and_defaults_are_copied_when_the_saga_is_born(hub_settings):
+def test_overrides_and_defaults_are_copied_when_a_saga_is_created(hub_settings):
     hub_settings(max_retry_limit=7, base_delay=timedelta(seconds=11))
     plain = SubscriptionFactory.create()
     own = SubscriptionFactory.create(max_retry_limit=2, base_delay=timedelta(milliseconds=1500))
@@ -36,7 +36,7 @@ def test_overrides_and_defaults_are_copied_when_the_saga_is_born(hub_settings):
     }
 
 
-def test_a_changed_setting_or_override_holds_only_for_sagas_born_after_it(hub_settings, receiver: Receiver):
+def test_a_changed_setting_or_override_applies_to_new_sagas_only(hub_settings, receiver: Receiver):
     receiver.answer = lambda request: Reply(500)
     hub_settings(max_retry_limit=2, base_delay=timedelta(milliseconds=1))
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
@@ -54,7 +54,7 @@ def test_a_changed_setting_or_override_holds_only_for_sagas_born_after_it(hub_se
     assert (after.status, after.attempt_count, after.max_retry_limit) == ("DeadLettered", 1, 1)
 
 
-def test_the_database_refuses_to_change_what_a_saga_was_born_with():
+def test_the_database_refuses_to_change_the_policy_of_a_saga():
     _insert()
     changes: list[dict[str, Any]] = [
         {"max_retry_limit": 99},
@@ -67,21 +67,21 @@ def test_the_database_refuses_to_change_what_a_saga_was_born_with():
             Saga.objects.update(**change)
 
 
-def test_the_same_birth_again_changes_nothing():
+def test_creating_the_same_saga_again_changes_nothing():
     event, subscription = _insert(limit=3)
 
-    create.insert([NewSaga(event.id, subscription.id, 0, RetryPolicy(9, timedelta(hours=1)))], 10)
+    create.create_sagas([NewSaga(event.id, subscription.id, 0, RetryPolicy(9, timedelta(hours=1)))], 10)
 
     saga = Saga.objects.get()
     assert (saga.max_retry_limit, saga.base_delay) == (3, timedelta(seconds=1))
 
 
-def test_births_beyond_one_batch_are_all_made():
+def test_more_sagas_than_one_batch_are_all_created():
     event = EventFactory.create()
     policy = RetryPolicy(3, timedelta(seconds=1))
     subscriptions = [SubscriptionFactory.create() for _ in range(7)]
 
-    create.insert([NewSaga(event.id, subscription.id, 0, policy) for subscription in subscriptions], 3)
+    create.create_sagas([NewSaga(event.id, subscription.id, 0, policy) for subscription in subscriptions], 3)
 
     assert Saga.objects.count() == 7
     assert set(Saga.objects.values_list("status", "attempt_count", "generation")) == {("Pending", 0, 0)}
@@ -89,5 +89,5 @@ def test_births_beyond_one_batch_are_all_made():
 
 def _insert(limit: int = 3):
     event, subscription = EventFactory.create(), SubscriptionFactory.create()
-    create.insert([NewSaga(event.id, subscription.id, 0, RetryPolicy(limit, timedelta(seconds=1)))], 10)
+    create.create_sagas([NewSaga(event.id, subscription.id, 0, RetryPolicy(limit, timedelta(seconds=1)))], 10)
     return event, subscription

@@ -26,7 +26,7 @@ def test_a_due_saga_gets_one_job_numbered_after_its_attempts():
     assert Saga.objects.get().status == "InProgress"
 
 
-def test_a_saga_whose_time_has_not_come_gets_no_job():
+def test_a_saga_that_is_not_due_gets_no_job():
     SagaFactory.create(status="PendingRetry", attempt_count=1, next_attempt_at=clock.now() + timedelta(hours=1))
 
     assert dispatch(10) == 0
@@ -34,7 +34,7 @@ def test_a_saga_whose_time_has_not_come_gets_no_job():
 
 
 @pytest.mark.parametrize("off", [{"active": False}, {"verified": False}])
-def test_the_sagas_of_a_subscription_that_is_off_are_postponed_without_an_attempt(off, hub_settings):
+def test_sagas_of_a_disabled_subscription_are_postponed_without_an_attempt(off, hub_settings):
     hub_settings(postpone=timedelta(minutes=5))
     saga = SagaFactory.create(**{f"subscription__{name}": value for name, value in off.items()})
 
@@ -46,7 +46,7 @@ def test_the_sagas_of_a_subscription_that_is_off_are_postponed_without_an_attemp
     assert not Job.objects.exists()
 
 
-def test_a_postponed_saga_goes_on_when_its_subscription_is_back(hub_settings):
+def test_a_postponed_saga_continues_when_its_subscription_is_enabled(hub_settings):
     hub_settings(postpone=timedelta(0))
     saga = SagaFactory.create(subscription__active=False)
     dispatch(10)
@@ -59,7 +59,7 @@ def test_a_postponed_saga_goes_on_when_its_subscription_is_back(hub_settings):
     assert Saga.objects.get().status == "InProgress"
 
 
-def test_no_job_is_made_for_a_saga_that_is_not_waiting():
+def test_no_job_is_created_for_a_saga_that_is_not_waiting():
     for status in ("InProgress", "Completed", "DeadLettered"):
         SagaFactory.create(status=status)
 

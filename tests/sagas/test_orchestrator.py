@@ -26,7 +26,7 @@ def in_a_lull() -> Step:
     return orchestrator
 
 
-def test_a_turn_in_a_lull_is_one_statement(in_a_lull: Step):
+def test_an_idle_turn_is_one_statement(in_a_lull: Step):
     with CaptureQueriesContext(connection) as captured:
         assert in_a_lull.run(100) == 0
     assert len(captured) == 1
@@ -50,14 +50,14 @@ def finished(error_code: str | None) -> Callable[[], object]:
 @pytest.mark.parametrize(
     "make", [saga("Pending"), saga("PendingRetry"), finished(None), finished("http_500")], ids=range(4)
 )
-def test_whatever_there_is_to_do_ends_the_lull(in_a_lull: Step, make: Callable[[], object]):
+def test_every_kind_of_pending_work_is_found(in_a_lull: Step, make: Callable[[], object]):
     make()
     assert in_a_lull.run(100) == 1
     assert Saga.objects.exclude(attempt_count=0, status="Pending").count() == 1
     assert Job.objects.count() == 1
 
 
-def test_what_is_not_due_yet_does_not_end_it(in_a_lull: Step):
+def test_work_that_is_not_due_is_not_found(in_a_lull: Step):
     saga("PendingRetry", timedelta(hours=1))()
     with CaptureQueriesContext(connection) as captured:
         assert in_a_lull.run(100) == 0

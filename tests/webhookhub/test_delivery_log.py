@@ -16,9 +16,8 @@ from deadletters.requeue import requeue
 from events.intake import publish
 from events.routing import Router
 from jobs.cleaner import clean
-from jobs.lease import lease
+from jobs.lease import lease, release
 from jobs.models import Job
-from jobs.release import release
 from jobs.report import Report, report
 from sagas.dispatch import dispatch
 from sagas.models import Saga

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from tests.conformance.crashes import crash, cut_short, points_of_change, statements_of
+from tests.conformance.crashes import crash, interrupted, points_of_change, statements_of
 from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import catch_up, expire, instance, published, tell, told_before, tracked
 from workflows import services
@@ -93,7 +93,7 @@ def test_a_crash_while_starting_a_run_leaves_no_run_without_a_fact():
         return lambda: services.start("order_submission", key, idempotency_key="s", actor="shop")
 
     prepare()()  # from now on the definition is in use
-    for point, work in cut_short(prepare):
+    for point, work in interrupted(prepare):
         assert not Instance.objects.exclude(facts__role=STARTED).exists(), point
         work()  # the caller got no response and repeats the request
     catch_up()

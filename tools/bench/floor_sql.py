@@ -145,7 +145,7 @@ class Floor:
             ("durations", "10", count),
             ("latencies", "0.1", count),
             ("latency_us", "", count),
-            ("results", "completed", count),
+            ("attempts", "completed", count),
         )
         self._count_periods(now, Counter(row[6] for row in applied))
         self._do("COMMIT")

@@ -14,7 +14,7 @@ from .errors import (
     TooLarge,
     Unauthorized,
     Unavailable,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
 from .events import Event, Failed, Published, Result
 
@@ -33,6 +33,6 @@ __all__ = [
     "TooLarge",
     "Unauthorized",
     "Unavailable",
-    "UnexpectedAnswer",
+    "UnexpectedResponse",
     "raise_for_failures",
 ]

@@ -1,4 +1,4 @@
-"""What can go wrong between a producer and the hub, each by a name of its own."""
+"""The errors of the client."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class FieldError(NamedTuple):
 
 
 class HubError(Exception):
-    """Any of the below. `status` is that of the hub's answer, None if there was none; `external_id` tells which event
-    it was, so that it can be sent again under the same id."""
+    """The base class. `status` is the HTTP status, None without a response; `external_id` is that of the event, so that
+    it can be sent again under the same id."""
 
     def __init__(
         self,
@@ -34,33 +34,33 @@ class Unauthorized(HubError):
 
 
 class Forbidden(HubError):
-    """The key may not do this, or the event type is the hub's own (403)."""
+    """The key lacks the scope, or the event type is reserved (403)."""
 
 
 class Conflict(HubError):
-    """The external id stands for another event already (409); `uid` is that event's."""
+    """The external id belongs to another event (409), whose uid is `uid`."""
 
     uid: str | None = None
 
 
 class TooLarge(HubError):
-    """The event is longer than the hub accepts (413)."""
+    """The event is too large (413)."""
 
 
 class Invalid(HubError):
-    """The event is not acceptable (422); `errors` name the fields and say what would be right."""
+    """The event is invalid (422); `errors` lists the fields."""
 
 
 class RateLimited(HubError):
-    """More events than the key may send (429), and no time left to wait; `retry_after` is in seconds."""
+    """The key's rate limit is exceeded (429), with no time left to wait; `retry_after` is in seconds."""
 
     retry_after: float | None = None
 
 
 class Unavailable(HubError):
-    """The hub could not be reached, or could not answer, in the time given. The event may be stored all the same: send
-    it again with its `external_id`, and it is stored once."""
+    """The hub did not respond in time. The event may be stored: send it again with the same `external_id`, and it is
+    stored once."""
 
 
-class UnexpectedAnswer(HubError):
-    """What answered is not a hub, or not one that this client knows."""
+class UnexpectedResponse(HubError):
+    """The response is not one of a hub."""

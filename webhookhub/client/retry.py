@@ -1,4 +1,4 @@
-"""How long to go on trying, and how long to wait in between."""
+"""How long to retry, and how long to wait between attempts."""
 
 from __future__ import annotations
 
@@ -7,47 +7,47 @@ import time
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-FIRST_PAUSE_SECONDS = 0.2
-LONGEST_PAUSE_SECONDS = 10.0
+FIRST_DELAY_SECONDS = 0.2
+MAX_DELAY_SECONDS = 10.0
 
 
-class Patience:
-    """The time that one call may take, retries included."""
+class Deadline:
+    """The time that one call may take, including retries."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
-        self._tries = 0
+        self._retries = 0
 
     @property
     def left(self) -> float:
         return max(0.0, self._until - time.monotonic())
 
-    def wait(self, asked: float | None) -> bool:
-        """Wait before the next try, at least as long as the hub asked; False, at once, if there is no time for that."""
-        seconds = max(pause(self._tries), asked or 0.0)
-        self._tries += 1
+    def wait(self, retry_after: float | None) -> bool:
+        """Wait before the next attempt; returns False at once if there is not enough time left."""
+        seconds = max(backoff(self._retries), retry_after or 0.0)
+        self._retries += 1
         if seconds >= self.left:
             return False
         time.sleep(seconds)
         return True
 
 
-def pause(tries: int) -> float:
-    """Doubling, and with jitter: producers that failed together do not come back together."""
-    longest: float = min(FIRST_PAUSE_SECONDS * 2 ** min(tries, 30), LONGEST_PAUSE_SECONDS)
-    return longest * random.uniform(0.5, 1.0)  # noqa: S311
+def backoff(retries: int) -> float:
+    """Exponential, with jitter: producers that failed together do not return together."""
+    delay: float = min(FIRST_DELAY_SECONDS * 2 ** min(retries, 30), MAX_DELAY_SECONDS)
+    return delay * random.uniform(0.5, 1.0)  # noqa: S311
 
 
-def retry_after(header: str | None) -> float | None:
-    """The seconds that a Retry-After header asks for, which may also name a moment; None if it says nothing."""
+def parse_retry_after(header: str | None) -> float | None:
+    """The seconds of a Retry-After header, which may also be a date; None if it is neither."""
     if header is None:
         return None
     if header.strip().isdecimal():
         return float(header)
     try:
-        moment = parsedate_to_datetime(header)
+        date = parsedate_to_datetime(header)
     except ValueError:
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return max(0.0, (date - datetime.now(UTC)).total_seconds())

@@ -1,4 +1,4 @@
-"""One request to the hub, tried again while that can help and there is time."""
+"""One request to the hub, with retries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from requests.auth import AuthBase
 
 from . import errors
 from .errors import FieldError, HubError
-from .retry import Patience, retry_after
+from .retry import Deadline, parse_retry_after
 
 BY_STATUS: dict[int, type[HubError]] = {
     401: errors.Unauthorized,
@@ -21,12 +21,12 @@ BY_STATUS: dict[int, type[HubError]] = {
     422: errors.Invalid,
     429: errors.RateLimited,
 }
-# Whoever stands before the hub says these; the hub itself says 503 while its database is away.
-PASSING = {502, 503, 504}
+# 502 and 504 come from a proxy; the hub responds with 503 while its database is unreachable.
+RETRIED = {429, 502, 503, 504}
 
 
 class Bearer(AuthBase):
-    """Given as `auth`, because a .netrc file would silently replace a mere header."""
+    """Passed as `auth`: a .netrc file would silently replace a plain header."""
 
     def __init__(self, key: str) -> None:
         self._header = f"Bearer {key}"
@@ -49,79 +49,81 @@ class Transport:
         self._auth = Bearer(key.strip())
         self._session = requests.Session()
 
-    def post(self, path: str, body: bytes, patience: Patience) -> dict[str, Any]:
-        """The answer's document; a HubError unless the answer is a success."""
+    def post(self, path: str, body: bytes, deadline: Deadline) -> dict[str, Any]:
+        """The JSON document of a successful response; raises a HubError otherwise."""
         while True:
-            asked = None
+            retry_after = None
             try:
-                answer = self._session.post(
+                response = self._session.post(
                     self._url + path,
                     data=body,
                     headers={"Content-Type": "application/json"},
                     auth=self._auth,
-                    timeout=max(0.05, min(self._timeout, patience.left)),
+                    timeout=max(0.05, min(self._timeout, deadline.left)),
                     verify=self._verify,
-                    # Followed, a POST may become a GET, and the key go elsewhere.
+                    # A redirect could turn the POST into a GET and send the key elsewhere.
                     allow_redirects=False,
                 )
             except requests.RequestException as error:
                 failure: HubError = errors.Unavailable(f"the hub could not be reached: {error}")
-                if not _passes(error):
+                if not _is_transient(error):
                     raise failure from error
             else:
-                if answer.status_code < 300:
-                    return _document(answer)
-                failure = as_error(answer.status_code, _problem(answer))
-                if answer.status_code not in PASSING and answer.status_code != 429:
+                if response.status_code < 300:
+                    return _document(response)
+                failure = as_error(response.status_code, _problem(response))
+                if response.status_code not in RETRIED:
                     raise failure
-                asked = retry_after(answer.headers.get("Retry-After"))
+                retry_after = parse_retry_after(response.headers.get("Retry-After"))
                 if isinstance(failure, errors.RateLimited):
-                    failure.retry_after = asked
-            if not patience.wait(asked):
+                    failure.retry_after = retry_after
+            if not deadline.wait(retry_after):
                 raise failure
 
     def close(self) -> None:
         self._session.close()
 
 
-def _passes(error: requests.RequestException) -> bool:
-    """Whether another try may fare better. A certificate does not become trusted by asking again."""
-    passing = (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError)
-    return isinstance(error, passing) and not isinstance(error, requests.exceptions.SSLError)
+def _is_transient(error: requests.RequestException) -> bool:
+    """Whether a retry may help; it does not for an untrusted certificate."""
+    transient = (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError)
+    return isinstance(error, transient) and not isinstance(error, requests.exceptions.SSLError)
 
 
 def as_error(status: int, problem: Mapping[str, Any], place: str = "") -> HubError:
-    """The named error of a problem document, whether it is a whole answer or one item's result. `place` is that of the
-    item in a request of which the caller knows nothing: left out, as the error belongs to the item."""
-    kind = BY_STATUS.get(status, errors.Unavailable if status >= 500 else errors.UnexpectedAnswer)
+    """The error of a problem document, of a response or of one event in a batch. `place`, the position of the event in
+    the request, is removed from the messages."""
+    kind = BY_STATUS.get(status, errors.Unavailable if status >= 500 else errors.UnexpectedResponse)
     fields = [
-        FieldError(str(each.get("field", "")).removeprefix(place), str(each.get("message", "")))
-        for each in problem.get("errors") or ()
-        if isinstance(each, dict)
+        FieldError(str(item.get("field", "")).removeprefix(place), str(item.get("message", "")))
+        for item in problem.get("errors") or ()
+        if isinstance(item, dict)
     ]
-    message = problem.get("detail") or problem.get("title") or "no reason was given"
+    message = problem.get("detail") or problem.get("title") or "no reason given"
     error = kind(f"{str(message).removeprefix(place)} (status {status})", status=status, errors=fields)
     if isinstance(error, errors.Conflict):
         error.uid = problem.get("uid")
     return error
 
 
-def _document(answer: requests.Response) -> dict[str, Any]:
-    try:
-        document = answer.json()
-    except ValueError:
-        document = None
-    if not isinstance(document, dict):
-        raise errors.UnexpectedAnswer(
-            f"the answer of {answer.url} is not that of a hub; is the address right?", status=answer.status_code
+def _document(response: requests.Response) -> dict[str, Any]:
+    document = _json(response)
+    if document is None:
+        raise errors.UnexpectedResponse(
+            f"the response of {response.url} is not that of a hub; is the URL right?", status=response.status_code
         )
     return document
 
 
-def _problem(answer: requests.Response) -> dict[str, Any]:
-    """What the hub says is wrong; whatever stands before it may answer with anything at all."""
+def _problem(response: requests.Response) -> dict[str, Any]:
+    """The problem document; a proxy may respond with anything."""
+    document = _json(response)
+    return {"detail": f"{response.url} responded: {response.reason}"} if document is None else document
+
+
+def _json(response: requests.Response) -> dict[str, Any] | None:
     try:
-        document = answer.json()
+        document = response.json()
     except ValueError:
-        document = None
-    return document if isinstance(document, dict) else {"detail": f"{answer.url} answered: {answer.reason}"}
+        return None
+    return document if isinstance(document, dict) else None

@@ -99,11 +99,11 @@ def view(request: HttpRequest, number: int) -> HttpResponse:
 def _continue(request: HttpRequest, subscription: Subscription, run: Run) -> HttpResponse:
     try:
         with because(run.reason):
-            done = backfill(subscription.pk, run.since, run.until, after=run.after, limit=PORTION, told=run.told)
+            done = backfill(subscription.pk, run.since, run.until, after=run.after, limit=PORTION, recorded=run.told)
     except NotRoutable as error:
         return _page(request, subscription, run=run, refused=str(error))
     examined, created = run.examined + done.examined, run.created + done.created
-    run = replace(run, examined=examined, created=created, after=done.after, told=done.told)
+    run = replace(run, examined=examined, created=created, after=done.after, told=done.recorded)
     sealed = run.sealed(request.user.pk) if run.after is not None else ""
     return _page(request, subscription, run=run, sealed=sealed, finished=run.after is None)
 

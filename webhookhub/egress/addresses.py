@@ -1,4 +1,4 @@
-"""Which addresses may be reached: public ones, and networks the operator has named.
+"""Which addresses may be reached: public ones, and the networks that the operator allows.
 
 Python's `is_global` alone is not enough: it calls NAT64, 6to4 and IPv4-compatible forms of private addresses
 global, and some clouds' metadata services too.
@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 from webhookhub.conf import hub
 
-# Services that hand out a machine's own credentials. Never reachable, whatever the operator allows.
+# Services that return a machine's own credentials. Never reachable, not even in an allowed network.
 METADATA = {
     ip_address(text)
     for text in (
@@ -23,7 +23,7 @@ METADATA = {
         "169.254.42.42",
         "100.100.100.200",
         "100.96.0.96",
-        "168.63.129.16",  # a public address by its number
+        "168.63.129.16",  # although a public address
         "192.0.0.192",
         "fd00:42::42",
         "fd00:c1::a9fe:a9fe",
@@ -35,7 +35,7 @@ METADATA = {
     )
 }
 
-# IANA's special-purpose registries: what is not a host on the public internet.
+# IANA's special-purpose registries: not hosts on the public internet.
 SPECIAL_IPV4 = [
     IPv4Network(text)
     for text in (
@@ -65,7 +65,7 @@ SPECIAL_IPV6 = [
     for text in (
         "2001::/23",  # Teredo, benchmarking, ORCHID and the rest of the protocol assignments
         "2001:db8::/32",
-        "2002::/16",  # 6to4: an IPv4 address in disguise
+        "2002::/16",  # 6to4: contains an IPv4 address
         "2620:4f:8000::/48",
         "3fff::/20",
     )
@@ -79,9 +79,9 @@ def may_reach(address: IPv4Address | IPv6Address) -> bool:
         return False
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
-    if address in METADATA or _disguised(address) & METADATA:
+    if address in METADATA or _embedded_ipv4(address) & METADATA:
         return False
-    # An empty network of the other family contains nothing, so families need no separate lists.
+    # A network of the other family contains no address, so one list serves both.
     if any(address in network for network in hub().allowed_networks):
         return True
     if isinstance(address, IPv4Address):
@@ -96,8 +96,8 @@ def may_reach_text(text: str) -> bool:
         return False
 
 
-def _disguised(address: IPv4Address | IPv6Address) -> set[IPv4Address]:
-    """The IPv4 addresses that a gateway may make of an IPv6 address."""
+def _embedded_ipv4(address: IPv4Address | IPv6Address) -> set[IPv4Address]:
+    """The IPv4 addresses that a gateway may translate an IPv6 address to."""
     if isinstance(address, IPv4Address):
         return set()
     found = {address.sixtofour} if address.sixtofour is not None else set()

@@ -1,8 +1,7 @@
-"""What names lead to, looked up beside the transfers.
+"""Resolves host names in threads of its own.
 
-libcurl would look them up itself, in about twenty threads that stay taken for as long as the name service hangs:
-one name that hangs there would keep every other waiting. Here a name takes up one thread however many requests wait
-for it, and nobody has to wait for that thread to end.
+libcurl resolves names in about twenty threads, which one hanging name service can block for all hosts. Here a name uses
+one thread, however many requests wait for it, and a request stops waiting at its own timeout.
 """
 
 from __future__ import annotations
@@ -15,15 +14,13 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 FRESH_SECONDS = 30.0
-# Look-ups at once: as many names may hang before another has to wait for its turn.
-MOST_AT_ONCE = 64
-MOST_REMEMBERED = 10_000
-
-Resolver = Callable[[str], Sequence[str]]
+# Lookups at once: as many names may hang before another has to wait.
+MAX_THREADS = 64
+MAX_CACHED = 10_000
 
 
 class Lookup:
-    """What one look-up has found: no addresses until it is `finished`, and none if it has failed."""
+    """The result of one lookup: no addresses until it is `finished`, and none if it failed."""
 
     __slots__ = ("addresses", "finished", "host", "until")
 
@@ -31,23 +28,23 @@ class Lookup:
         self.host = host
         self.addresses: Sequence[str] = ()
         self.finished = threading.Event()
-        # On the monotonic clock; one that is not finished yet is as good as any that could be started now.
+        # Monotonic time until which the result is fresh; an unfinished lookup does not expire.
         self.until = inf
 
 
-def ask_the_system(host: str) -> Sequence[str]:
+def resolve(host: str) -> Sequence[str]:
     if host.endswith(".localhost"):
-        return ("127.0.0.1", "::1")  # by definition (RFC 6761), whatever the name service says
-    # In bytes: as text it would be judged by an older IDNA than the one it was stored by.
+        return ("127.0.0.1", "::1")  # by definition (RFC 6761)
+    # As bytes: Python would encode text with an older IDNA than the one used for storing URLs.
     found = socket.getaddrinfo(host.encode("ascii"), None, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(where[0]) for *_, where in found))
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-class Names:
-    """Looks names up, each once at a time, and remembers them for a while. May be shared by threads."""
+class Resolver:
+    """Resolves each name once at a time and caches the result. Thread-safe."""
 
-    def __init__(self, resolver: Resolver = ask_the_system, fresh_seconds: float = FRESH_SECONDS) -> None:
-        self._resolver = resolver
+    def __init__(self, resolve: Callable[[str], Sequence[str]] = resolve, fresh_seconds: float = FRESH_SECONDS) -> None:
+        self._resolve = resolve
         self._fresh_seconds = fresh_seconds
         self._lock = threading.Lock()
         self._lookups: dict[str, Lookup] = {}
@@ -55,20 +52,20 @@ class Names:
         self._threads = 0
 
     def lookup(self, host: str) -> Lookup:
-        """What is known of a name, or a look-up that has begun."""
+        """The cached lookup, or a new one that has been started."""
         with self._lock:
-            known = self._lookups.pop(host, None)
-            if known is None or known.until <= time.monotonic():
-                known = Lookup(host)
-                self._queue.append(known)
-                if self._threads < MOST_AT_ONCE:
+            lookup = self._lookups.pop(host, None)
+            if lookup is None or lookup.until <= time.monotonic():
+                lookup = Lookup(host)
+                self._queue.append(lookup)
+                if self._threads < MAX_THREADS:
                     self._threads += 1
-                    # Daemons: a process does not wait for a hanging name service to leave.
+                    # A daemon: the process does not wait for a hanging name service at exit.
                     threading.Thread(target=self._work, name=f"lookup {host}", daemon=True).start()
-            self._lookups[host] = known
-            if len(self._lookups) > MOST_REMEMBERED:
+            self._lookups[host] = lookup
+            if len(self._lookups) > MAX_CACHED:
                 del self._lookups[next(iter(self._lookups))]
-            return known
+            return lookup
 
     def _work(self) -> None:
         while True:
@@ -78,14 +75,14 @@ class Names:
                     return
                 lookup = self._queue.popleft()
             try:
-                lookup.addresses = self._resolver(lookup.host)
+                lookup.addresses = self._resolve(lookup.host)
             except (OSError, UnicodeError):
                 pass
             finally:
-                # What has failed is asked anew by the next request.
+                # A failed lookup is repeated by the next request.
                 lookup.until = time.monotonic() + self._fresh_seconds if lookup.addresses else 0.0
                 lookup.finished.set()
 
 
-# One for the process: the threads of a web server that verify endpoints share it.
-SHARED = Names()
+# One per process: the threads of a web server that verify endpoints share it.
+SHARED = Resolver()

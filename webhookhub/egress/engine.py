@@ -1,4 +1,4 @@
-"""Everything that leaves the hub leaves through here: one thread, many transfers, on libcurl's multi interface."""
+"""Sends all outgoing requests: one thread, many transfers, on libcurl's multi interface."""
 
 from __future__ import annotations
 
@@ -11,198 +11,192 @@ import pycurl
 from webhookhub.conf import HubSettings, hub
 
 from . import dns, errors
-from .dns import Lookup, Names
-from .hosts import FAST, UNKNOWN, Receiver, Receivers, Waiting
+from .dns import Lookup, Resolver
+from .hosts import FAST, UNKNOWN, Host, Hosts, QueuedRequest
 from .messages import Request, Response
-from .transfer import Slot
+from .transfer import Transfer
 from .watchdog import Watchdog
 
 T = TypeVar("T")
 
-# The part of a worker that receivers may take up together as long as they are not known to be quick.
-CAREFUL_SHARE = 0.75
-# Transfers that nobody has looked after for so long are spared: the answer may have been there for a while.
-LONG_SILENCE_SECONDS = 1.0
-# How often a look-up that others than libcurl see to is looked at.
+# The share of a worker's slots for all hosts that are not known to be fast.
+CAUTIOUS_SHARE = 0.75
+# After such a gap between polls, timeouts are extended: the response may have arrived long ago.
+LONG_GAP_SECONDS = 1.0
+# How often unfinished lookups are checked.
 LOOKUP_SECONDS = 0.005
 
 
 class Engine(Generic[T]):
-    """Sends requests, each with a tag of the caller's, and hands back tags with answers as they come in.
+    """Sends requests, each with a tag of the caller, and returns the tags with their responses.
 
-    Requests beyond what one receiver may have at once wait here and not in libcurl, whose clock would run for them.
+    Requests beyond a host's limit wait here and not in libcurl, whose timeout would already run.
     """
 
-    def __init__(self, concurrency: int, settings: HubSettings | None = None, resolver: Names | None = None) -> None:
+    def __init__(self, concurrency: int, settings: HubSettings | None = None, resolver: Resolver | None = None) -> None:
         self.concurrency = concurrency
-        self._names = resolver or dns.SHARED
+        self._resolver = resolver or dns.SHARED
         self._settings = settings or hub()
         self._watchdog = Watchdog()
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_MAXCONNECTS, concurrency)
-        self._under_way: dict[Any, Slot[T]] = {}
-        self._idle: list[Slot[T]] = []
-        self._receivers: Receivers[T] = Receivers(self._settings.requests_per_host)
-        self._crowded: dict[Receiver[T], None] = {}
+        self._running: dict[Any, Transfer[T]] = {}
+        self._idle: list[Transfer[T]] = []
+        self._hosts: Hosts[T] = Hosts(self._settings.requests_per_host)
+        self._hosts_with_queue: dict[Host[T], None] = {}
         self._unresolved: list[_Unresolved[T]] = []
-        self._ended: list[tuple[T, Response]] = []
-        self._waiting = 0
-        self._careful = 0
-        self._most_careful = ceil(concurrency * CAREFUL_SHARE)
-        self._tended_at = time.monotonic()
-
-    @property
-    def waiting(self) -> int:
-        """Requests that wait for their receiver to have fewer under way."""
-        return self._waiting
+        self._unsent: list[tuple[T, Response]] = []
+        self._queued = 0
+        self._cautious = 0
+        self._max_cautious = ceil(concurrency * CAUTIOUS_SHARE)
+        self._polled_at = time.monotonic()
 
     @property
     def in_flight(self) -> int:
-        return len(self._under_way) + len(self._unresolved) + len(self._ended) + self._waiting
+        return len(self._running) + len(self._unresolved) + len(self._unsent) + self._queued
 
     @property
     def free(self) -> int:
         return max(0, self.concurrency - self.in_flight)
 
     def accepts(self, url: str) -> bool:
-        """Whether a request would be sent soon: at once, or after others that its receiver is quick with."""
-        receiver = self._receivers.at(url)
-        return self._has_room(receiver) or receiver.may_queue
+        """Whether a request would be sent soon: at once, or after others to the same fast host."""
+        host = self._hosts.at(url)
+        return self._has_room(host) or host.may_queue
 
-    def wait_seconds(self, url: str) -> float:
-        """How long a request that is not accepted, or was withdrawn, should stay away."""
-        return self._receivers.at(url).wait_seconds()
+    def defer_seconds(self, url: str) -> float:
+        """How long to defer a request that is not accepted or was withdrawn."""
+        return self._hosts.at(url).defer_seconds()
 
     def submit(self, tag: T, request: Request) -> None:
-        receiver = self._receivers.at(request.url)
-        if self._has_room(receiver):
-            self._start(tag, request, receiver)
+        host = self._hosts.at(request.url)
+        if self._has_room(host):
+            self._start(tag, request, host)
         else:
-            receiver.waiting.append(Waiting(time.monotonic(), tag, request))
-            self._waiting += 1
-            self._crowded[receiver] = None
+            host.queue.append(QueuedRequest(time.monotonic(), tag, request))
+            self._queued += 1
+            self._hosts_with_queue[host] = None
 
     def poll(self, timeout: float) -> list[tuple[T, Response]]:
-        """Move every transfer on, waiting at most `timeout` seconds for something to happen."""
+        """Drive all transfers, waiting at most `timeout` seconds for a response."""
         if self._unresolved:
-            self._go_on_resolved()
-        self._spare_the_neglected()
-        finished = self._move() if self._under_way else []
-        if self._ended:
-            finished += self._ended
-            self._ended = []
+            self._start_resolved()
+        self._extend_after_gap()
+        finished = self._perform() if self._running else []
+        if self._unsent:
+            finished += self._unsent
+            self._unsent = []
         if finished or timeout <= 0 or not self.in_flight:
             return finished
         self._wait(timeout)
         return self.poll(0)
 
     def withdraw(self, seconds: float) -> list[T]:
-        """Take back the requests that have waited for longer than `seconds`, or would: they were not sent."""
+        """Remove the queued requests that have waited for `seconds`, or whose host is slow now; they were not sent."""
         before = time.monotonic() - seconds
         withdrawn = []
-        for receiver in list(self._crowded):
-            queue = receiver.waiting
+        for host in list(self._hosts_with_queue):
+            queue = host.queue
             if queue and queue[0].since <= before:
-                receiver.note_wait()
-            while queue and (queue[0].since <= before or not receiver.may_queue):
+                host.note_queue_timeout()
+            while queue and (queue[0].since <= before or not host.may_queue):
                 withdrawn.append(queue.popleft().tag)
-                self._waiting -= 1
+                self._queued -= 1
             if not queue:
-                del self._crowded[receiver]
+                del self._hosts_with_queue[host]
         return withdrawn
 
     def close(self) -> None:
-        self._watchdog.turn += 1  # libcurl takes its leave of connections, and may be kept from it
-        for slot in self._under_way.values():
-            self._multi.remove_handle(slot.handle)
-            slot.handle.close()
-        for slot in self._idle:
-            slot.handle.close()
-        self._under_way.clear()
+        self._watchdog.turn += 1  # libcurl reads from connections while it closes them
+        for transfer in self._running.values():
+            self._multi.remove_handle(transfer.handle)
+            transfer.handle.close()
+        for transfer in self._idle:
+            transfer.handle.close()
+        self._running.clear()
         self._idle.clear()
         self._multi.close()
         self._watchdog.close()
 
-    def _has_room(self, receiver: Receiver[T]) -> bool:
-        if receiver.under_way >= receiver.limit:
+    def _has_room(self, host: Host[T]) -> bool:
+        if host.in_flight >= host.limit:
             return False
-        if receiver.manner == FAST or self._careful < self._most_careful:
+        if host.speed == FAST or self._cautious < self._max_cautious:
             return True
-        return receiver.manner == UNKNOWN and not receiver.under_way  # how else would it become known?
+        return host.speed == UNKNOWN and not host.in_flight  # one request, to learn its speed
 
-    def _start(self, tag: T, request: Request, receiver: Receiver[T]) -> None:
-        receiver.under_way += 1
+    def _start(self, tag: T, request: Request, host: Host[T]) -> None:
+        host.in_flight += 1
         now = time.monotonic()
-        if not receiver.is_address and (receiver.lookup is None or receiver.lookup.until <= now):
-            lookup = self._names.lookup(receiver.host)
+        if not host.is_address and (host.lookup is None or host.lookup.until <= now):
+            lookup = self._resolver.lookup(host.name)
             if not lookup.addresses:
-                self._unresolved.append(_Unresolved(lookup, now, tag, request, receiver))
+                self._unresolved.append(_Unresolved(lookup, now, tag, request, host))
                 return
-            receiver.found(lookup)
-        self._begin(tag, request, receiver, now)
+            host.resolved(lookup)
+        self._transfer(tag, request, host, now)
 
-    def _begin(self, tag: T, request: Request, receiver: Receiver[T], since: float) -> None:
-        if receiver.refusal is not None:
-            self._give_up(tag, receiver, since, receiver.refusal)
+    def _transfer(self, tag: T, request: Request, host: Host[T], since: float) -> None:
+        if host.refusal is not None:
+            self._fail_unsent(tag, host, since, host.refusal)
             return
-        slot = self._idle.pop() if self._idle else Slot[T](self._settings, self._watchdog)
+        transfer = self._idle.pop() if self._idle else Transfer[T](self._settings, self._watchdog)
         try:
-            slot.load(tag, request, receiver, since)
+            transfer.load(tag, request, host, since)
         except (pycurl.error, ValueError):
-            slot.handle.close()
-            receiver.under_way -= 1
-            self._ended.append((tag, Response(errors.INVALID_REQUEST, 0)))
+            transfer.handle.close()
+            host.in_flight -= 1
+            self._unsent.append((tag, Response(errors.INVALID_REQUEST, 0)))
             return
-        if not self._under_way:
-            self._tended_at = since
-        slot.careful = receiver.manner != FAST
-        self._careful += slot.careful
-        self._under_way[slot.handle] = slot
-        self._multi.add_handle(slot.handle)
+        if not self._running:
+            self._polled_at = since
+        transfer.cautious = host.speed != FAST
+        self._cautious += transfer.cautious
+        self._running[transfer.handle] = transfer
+        self._multi.add_handle(transfer.handle)
 
-    def _go_on_resolved(self) -> None:
+    def _start_resolved(self) -> None:
         now = time.monotonic()
-        patience = self._settings.connect_timeout.total_seconds()
+        timeout = self._settings.connect_timeout.total_seconds()
         pending, self._unresolved = self._unresolved, []
         for item in pending:
             if item.lookup.addresses:
-                if item.receiver.lookup is not item.lookup:
-                    item.receiver.found(item.lookup)
-                self._begin(item.tag, item.request, item.receiver, item.since)
-            elif item.lookup.finished.is_set() or now - item.since >= patience:
-                self._give_up(item.tag, item.receiver, item.since, errors.DNS_ERROR)
+                if item.host.lookup is not item.lookup:
+                    item.host.resolved(item.lookup)
+                self._transfer(item.tag, item.request, item.host, item.since)
+            elif item.lookup.finished.is_set() or now - item.since >= timeout:
+                self._fail_unsent(item.tag, item.host, item.since, errors.DNS_ERROR)
             else:
                 self._unresolved.append(item)
                 continue
-            self._let_next(item.receiver)
+            self._start_queued(item.host)
 
-    def _give_up(self, tag: T, receiver: Receiver[T], since: float, code: str) -> None:
-        """Nothing has been sent."""
-        answer = Response(code, int((time.monotonic() - since) * 1000))
-        receiver.note(answer)
-        receiver.under_way -= 1
-        self._ended.append((tag, answer))
+    def _fail_unsent(self, tag: T, host: Host[T], since: float, code: str) -> None:
+        response = Response(code, int((time.monotonic() - since) * 1000))
+        host.note_response(response)
+        host.in_flight -= 1
+        self._unsent.append((tag, response))
 
-    def _spare_the_neglected(self) -> None:
+    def _extend_after_gap(self) -> None:
         now = time.monotonic()
-        if now - self._tended_at > LONG_SILENCE_SECONDS:
-            for slot in self._under_way.values():
-                slot.spare()
-        self._tended_at = now
+        if now - self._polled_at > LONG_GAP_SECONDS:
+            for transfer in self._running.values():
+                transfer.extend()
+        self._polled_at = now
 
     def _wait(self, timeout: float) -> None:
-        if not self._under_way:
-            # Names are being looked up; or only such requests are left as wait for their turn, which may not come.
+        if not self._running:
+            # Only lookups and queued requests are left; a queued request may never get its turn.
             if self._unresolved:
                 self._unresolved[0].lookup.finished.wait(min(timeout, LOOKUP_SECONDS))
             return
-        # Sooner when libcurl has something to do by itself, such as data it has read already.
+        # libcurl may have work of its own sooner, such as data it has already read.
         milliseconds = self._multi.timeout()
-        patience = timeout if milliseconds < 0 else min(timeout, milliseconds / 1000)
-        self._multi.select(min(patience, LOOKUP_SECONDS) if self._unresolved else patience)
-        self._tended_at = time.monotonic()
+        seconds = timeout if milliseconds < 0 else min(timeout, milliseconds / 1000)
+        self._multi.select(min(seconds, LOOKUP_SECONDS) if self._unresolved else seconds)
+        self._polled_at = time.monotonic()
 
-    def _move(self) -> list[tuple[T, Response]]:
+    def _perform(self) -> list[tuple[T, Response]]:
         self._watchdog.turn += 1
         while self._multi.perform()[0] == pycurl.E_CALL_MULTI_PERFORM:
             pass
@@ -218,29 +212,29 @@ class Engine(Generic[T]):
                 return finished
 
     def _finish(self, handle: Any, curl_code: int | None) -> tuple[T, Response]:
-        slot = self._under_way.pop(handle)
+        transfer = self._running.pop(handle)
         self._multi.remove_handle(handle)
-        answer = slot.answer(curl_code)
-        result = slot.tag, answer
-        receiver = slot.receiver
-        if slot.told is not None:
-            receiver.told = slot.told
-        receiver.note(answer)
-        self._careful -= slot.careful
-        self._idle.append(slot)
-        receiver.under_way -= 1
-        if receiver.waiting:
-            self._let_next(receiver)
+        response = transfer.response(curl_code)
+        result = transfer.tag, response
+        host = transfer.host
+        if transfer.lookup is not None:
+            host.libcurl_lookup = transfer.lookup
+        host.note_response(response)
+        self._cautious -= transfer.cautious
+        self._idle.append(transfer)
+        host.in_flight -= 1
+        if host.queue:
+            self._start_queued(host)
         return result
 
-    def _let_next(self, receiver: Receiver[T]) -> None:
-        # More than one when the next cannot even be started: nothing else would come back for those behind it.
-        while receiver.waiting and self._has_room(receiver):
-            following = receiver.waiting.popleft()
-            self._waiting -= 1
-            self._start(following.tag, following.request, receiver)
-        if not receiver.waiting:
-            self._crowded.pop(receiver, None)
+    def _start_queued(self, host: Host[T]) -> None:
+        # A loop: if a request fails to start, no response would come to start the next one.
+        while host.queue and self._has_room(host):
+            queued = host.queue.popleft()
+            self._queued -= 1
+            self._start(queued.tag, queued.request, host)
+        if not host.queue:
+            self._hosts_with_queue.pop(host, None)
 
 
 class _Unresolved(NamedTuple, Generic[T]):
@@ -248,16 +242,16 @@ class _Unresolved(NamedTuple, Generic[T]):
     since: float
     tag: T
     request: Request
-    receiver: Receiver[T]
+    host: Host[T]
 
 
-def send(request: Request, settings: HubSettings | None = None, resolver: Names | None = None) -> Response:
-    """One request, start to end: to verify or test an endpoint. Deliveries use an Engine of their own."""
+def send(request: Request, settings: HubSettings | None = None, resolver: Resolver | None = None) -> Response:
+    """Send one request and wait for its response, to verify or test an endpoint."""
     engine: Engine[None] = Engine(1, settings, resolver)
     try:
         engine.submit(None, request)
         while True:
-            for _, answer in engine.poll(0.1):
-                return answer
+            for _, response in engine.poll(0.1):
+                return response
     finally:
         engine.close()

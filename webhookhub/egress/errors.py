@@ -1,4 +1,4 @@
-"""The codes a failed attempt can carry: one list, for the tables, the logs, the console and the documentation."""
+"""The error codes of failed attempts, for the tables, the logs, the console and the documentation."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ MEANING = {
 
 
 def http_code(status: int) -> str | None:
-    """The error code of an answer's status; None when it is a success."""
+    """The error code of a response status; None for 2xx."""
     if 200 <= status < 300:
         return None
     return REDIRECT if 300 <= status < 400 else f"http_{status}"
 
 
 def in_words(code: str) -> str:
-    """A sentence for people."""
+    """The code as a sentence."""
     if code.startswith("http_"):
         return f"the endpoint answered {code.removeprefix('http_')}"
     return MEANING.get(code, code)

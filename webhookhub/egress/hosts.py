@@ -1,6 +1,6 @@
-"""How much of a worker a receiver may take up, by how it has answered of late.
+"""How many of a worker's slots a host may use, depending on how fast it has responded recently.
 
-A receiver that takes its time, or never answers, must not keep the others waiting.
+A host that is slow or does not respond must not delay the others.
 """
 
 from __future__ import annotations
@@ -20,131 +20,130 @@ from .messages import Request, Response
 T = TypeVar("T")
 
 SLOW_MILLISECONDS = 1000
-# Requests at once to a receiver that is not known yet, or that has let the last one run into the time-out.
+# Concurrent requests to a host that is not known yet, or whose last request timed out.
 FEW = 2
-MOST_REMEMBERED = 10_000
-# When a request that was turned away may be offered again.
-SHORTEST_WAIT_SECONDS = 2.0
-LONGEST_WAIT_SECONDS = 60.0
+MAX_CACHED = 10_000
+# When a deferred request may be tried again.
+MIN_DEFER_SECONDS = 2.0
+MAX_DEFER_SECONDS = 60.0
 
 UNKNOWN, FAST, SLOW, SILENT = "unknown", "fast", "slow", "silent"
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting(Generic[T]):
+class QueuedRequest(Generic[T]):
     since: float
     tag: T
     request: Request
 
 
 @dataclass(slots=True, eq=False)
-class Receiver(Generic[T]):
-    """Scheme, host and port; what is under way there, what waits for its turn, and how it has answered."""
+class Host(Generic[T]):
+    """A host name and port, with its requests in flight, its queue and its speed."""
 
-    host: str
+    name: str
     port: int
-    most: int
-    # Written as an address it needs no name service.
+    max_requests: int
+    # An IP address needs no name service.
     is_address: bool
-    manner: str = UNKNOWN
-    under_way: int = 0
-    waiting: deque[Waiting[T]] = field(default_factory=deque)
-    # What the name leads to, and which look-up libcurl has been told of.
+    speed: str = UNKNOWN
+    in_flight: int = 0
+    queue: deque[QueuedRequest[T]] = field(default_factory=deque)
+    # The current lookup of the name, and the one that libcurl uses.
     lookup: Lookup | None = None
-    told: Lookup | None = None
-    # Why nothing is sent there at all.
+    libcurl_lookup: Lookup | None = None
+    # The error code, when nothing may be sent to this host.
     refusal: str | None = None
-    # Requests that may be under way at once.
+    # Requests that may be in flight at once.
     limit: int = field(init=False)
     _milliseconds: int = SLOW_MILLISECONDS
     _next_turn: float = 0.0
 
     def __post_init__(self) -> None:
-        self._behaves(self.manner)
+        self._set_speed(self.speed)
 
     @property
     def may_queue(self) -> bool:
-        """Whether further requests may wait in the worker for their turn: not where that would take long."""
-        return self.manner in (FAST, UNKNOWN)
+        """Whether requests may wait in the worker for their turn: only where that is short."""
+        return self.speed in (FAST, UNKNOWN)
 
-    def found(self, lookup: Lookup) -> None:
-        """What its name leads to. Addresses are judged once for each look-up, whatever their order."""
+    def resolved(self, lookup: Lookup) -> None:
+        """Use these addresses; all of them must be allowed."""
         self.lookup = lookup
         self.refusal = None if all(map(may_reach_text, lookup.addresses)) else errors.BLOCKED_ADDRESS
 
-    def note(self, answer: Response) -> None:
-        self._milliseconds = answer.duration_ms
-        if answer.duration_ms > SLOW_MILLISECONDS:
-            self._behaves(SILENT if answer.status is None else SLOW)
+    def note_response(self, response: Response) -> None:
+        self._milliseconds = response.duration_ms
+        if response.duration_ms > SLOW_MILLISECONDS:
+            self._set_speed(SILENT if response.status is None else SLOW)
             return
         self._next_turn = 0.0
-        if self.manner != FAST:
-            self._behaves(FAST)  # a quick refusal takes up nothing either
+        if self.speed != FAST:
+            self._set_speed(FAST)  # a fast refusal uses no slot either
 
-    def note_wait(self) -> None:
-        """A request has waited for its turn in vain: until the receiver answers again, no other waits for it."""
-        self._behaves(SLOW if self.manner in (FAST, SLOW) else SILENT)
+    def note_queue_timeout(self) -> None:
+        """A request has waited too long in the queue: until the next fast response, none is queued."""
+        self._set_speed(SLOW if self.speed in (FAST, SLOW) else SILENT)
 
-    def _behaves(self, manner: str) -> None:
-        self.manner = manner
-        self.limit = self.most if manner in (FAST, SLOW) else min(FEW, self.most)
+    def _set_speed(self, speed: str) -> None:
+        self.speed = speed
+        self.limit = self.max_requests if speed in (FAST, SLOW) else min(FEW, self.max_requests)
 
-    def wait_seconds(self) -> float:
-        """How long a request that is turned away now should stay away: until after those turned away before it.
+    def defer_seconds(self) -> float:
+        """How long to defer a request: until after those deferred before it.
 
-        Of ten thousand that wait for a receiver that hardly answers, most would be offered and turned away in vain
-        again and again; the bound sees to it that they come soon after it has recovered.
+        Otherwise thousands of requests to a slow host would be tried in vain again and again. The upper bound makes
+        them return soon after the host has recovered.
         """
         now = time.monotonic()
         following = self._next_turn + self._milliseconds / 1000 / self.limit
-        self._next_turn = min(max(following, now + SHORTEST_WAIT_SECONDS), now + LONGEST_WAIT_SECONDS)
+        self._next_turn = min(max(following, now + MIN_DEFER_SECONDS), now + MAX_DEFER_SECONDS)
         return self._next_turn - now
 
 
-class Receivers(Generic[T]):
-    """All receivers that requests go to or have gone to of late, found by URL."""
+class Hosts(Generic[T]):
+    """The hosts of current and recent requests, by URL."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._by_url: dict[str, Receiver[T]] = {}
-        self._by_origin: dict[str, Receiver[T]] = {}
+    def __init__(self, max_requests: int) -> None:
+        self._max_requests = max_requests
+        self._by_url: dict[str, Host[T]] = {}
+        self._by_netloc: dict[str, Host[T]] = {}
 
-    def at(self, url: str) -> Receiver[T]:
-        return self._by_url.get(url) or self._remember(url)
+    def at(self, url: str) -> Host[T]:
+        host = self._by_url.get(url)
+        if host is None:
+            host = self._host(url) if _may_be_sent(url) else self._refused()
+            _make_room(self._by_url)
+            self._by_url[url] = host
+        return host
 
-    def _remember(self, url: str) -> Receiver[T]:
-        receiver = self._found(url) if _may_be_sent(url) else self._refused()
-        _bound(self._by_url)
-        self._by_url[url] = receiver
-        return receiver
-
-    def _found(self, url: str) -> Receiver[T]:
+    def _host(self, url: str) -> Host[T]:
         parts = urlsplit(url)
-        receiver = self._by_origin.get(parts.netloc)
-        if receiver is None:
-            host = parts.hostname or ""
-            receiver = Receiver(host, parts.port or 443, self._most, _is_address(host))
-            _bound(self._by_origin)
-            self._by_origin[parts.netloc] = receiver
-        return receiver
+        host = self._by_netloc.get(parts.netloc)
+        if host is None:
+            name = parts.hostname or ""
+            host = Host(name, parts.port or 443, self._max_requests, _is_address(name))
+            _make_room(self._by_netloc)
+            self._by_netloc[parts.netloc] = host
+        return host
 
-    def _refused(self) -> Receiver[T]:
-        return Receiver("", 443, self._most, is_address=True, refusal=errors.INVALID_REQUEST)
+    def _refused(self) -> Host[T]:
+        return Host("", 443, self._max_requests, is_address=True, refusal=errors.INVALID_REQUEST)
 
 
-def _bound(receivers: dict[str, Receiver[T]]) -> None:
-    if len(receivers) >= MOST_REMEMBERED:
-        idle = (key for key, receiver in receivers.items() if not receiver.under_way and not receiver.waiting)
+def _make_room(hosts: dict[str, Host[T]]) -> None:
+    if len(hosts) >= MAX_CACHED:
+        idle = (key for key, host in hosts.items() if not host.in_flight and not host.queue)
         if (oldest := next(idle, None)) is not None:
-            del receivers[oldest]
+            del hosts[oldest]
 
 
 def _may_be_sent(url: str) -> bool:
-    """By the rules it was stored by: the row may have come about in another way, and the rules have changed since."""
+    """Checked again before sending: the row may have been written by SQL, or under other rules."""
     try:
         urls.normalise(url)
     except urls.ForbiddenAddress:
-        return True  # judged when it is connected to, which has a code of its own
+        return True  # refused when connecting, with an error code of its own
     except urls.UnacceptableURL:
         return False
     return True

@@ -1,4 +1,4 @@
-"""Which libcurl is here, and what its errors mean for a delivery."""
+"""The required version of libcurl, and the error codes of its errors."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pycurl
 
 from . import errors
 
-# The first that bounds the headers of a response, all together, as they come in.
-LEAST_VERSION = (8, 4, 0)
+# The first version that limits the total size of response headers.
+MIN_VERSION = (8, 4, 0)
 
 CODES = {
     pycurl.E_OPERATION_TIMEDOUT: errors.TIMEOUT,
@@ -24,10 +24,10 @@ CODES = {
     pycurl.E_PARTIAL_FILE: errors.CONNECTION_LOST,
     pycurl.E_HTTP2: errors.PROTOCOL_ERROR,
     pycurl.E_FTP_WEIRD_SERVER_REPLY: errors.PROTOCOL_ERROR,
-    pycurl.E_UNSUPPORTED_PROTOCOL: errors.PROTOCOL_ERROR,  # of the answer; a URL of another scheme does not get so far
+    pycurl.E_UNSUPPORTED_PROTOCOL: errors.PROTOCOL_ERROR,  # of the response; a URL of another scheme is refused earlier
     pycurl.E_URL_MALFORMAT: errors.INVALID_REQUEST,
-    pycurl.E_WRITE_ERROR: errors.RESPONSE_TOO_LARGE,  # what is beyond the bound is not taken
-    100: errors.RESPONSE_TOO_LARGE,  # CURLE_TOO_LARGE, which pycurl does not name: a header line without end
+    pycurl.E_WRITE_ERROR: errors.RESPONSE_TOO_LARGE,  # _write() refuses bytes beyond the limit
+    100: errors.RESPONSE_TOO_LARGE,  # CURLE_TOO_LARGE, which pycurl does not name: an endless header line
 }
 
 

@@ -1,12 +1,14 @@
-"""What is sent, and what comes back."""
+"""Requests, responses, and the part of a response that is stored."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+SNIPPET_LENGTH = 1000
 
-# Tuples and not dataclasses: one of each is made for every delivery, and these are made in half the time.
+
+# Tuples and not dataclasses: each delivery creates one of each, and a tuple takes half the time.
 class Request(NamedTuple):
     url: str
     headers: Sequence[str]
@@ -14,10 +16,15 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """What came back. `error_code` is None exactly when the receiver answered 2xx."""
+    """`error_code` is None exactly when the endpoint responded with 2xx."""
 
     error_code: str | None
     duration_ms: int
     status: int | None = None
     retry_after: str | None = None
     body: bytes = b""
+
+
+def snippet(text: str) -> str:
+    """The text to store: bounded, and without control characters, which terminals and databases may interpret."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)[:SNIPPET_LENGTH]

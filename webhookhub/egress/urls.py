@@ -1,4 +1,4 @@
-"""Which callback URLs may be stored and sent to. What a name resolves to is judged later, at every connection."""
+"""Which callback URLs may be stored and sent to. Resolved addresses are checked at every connection."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from webhookhub.conf import hub
 from .addresses import may_reach
 
 MAX_LENGTH = 500
-LONGEST_HOST = 253
+MAX_HOST_LENGTH = 253
 MASK = "***"
 LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)\Z")
 IPV6_NETLOC = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?\Z")
-# A last label of digits or 0x… makes resolvers read the host as a number: 127.1, 0x7f.1, 2130706433.
-NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)\Z")
+# Resolvers read a host whose last label is a number as an address: 127.1, 0x7f.1, 2130706433.
+NUMERIC_LABEL = re.compile(r"(0x[0-9a-f]*|[0-9]+)\Z")
 
 
 class UnacceptableURL(ValueError):
-    """The message says what is wrong with the URL and what would be right."""
+    """The message says what is wrong and how to fix it."""
 
 
 class ForbiddenAddress(UnacceptableURL):
-    """The host is written as an address that may not be reached."""
+    """The host is an address that may not be reached."""
 
 
 def normalise(url: str) -> str:
-    """The URL in the one form that is stored, or UnacceptableURL."""
+    """The URL in its stored form; UnacceptableURL if it is not allowed."""
     if not isinstance(url, str) or not url:
         raise UnacceptableURL(_("The callback URL is empty; give an https:// address."))
     if len(url) > MAX_LENGTH:
@@ -53,13 +53,13 @@ def normalise(url: str) -> str:
     if "@" in parts.netloc:
         raise UnacceptableURL(_("The callback URL names a user or password; leave them out."))
     if ("[" in parts.netloc or "]" in parts.netloc) and not IPV6_NETLOC.match(parts.netloc):
-        # urlsplit would pass over what stands before and behind the brackets.
+        # urlsplit ignores text before and after the brackets.
         raise UnacceptableURL(_("The callback URL's host has brackets that do not enclose an IPv6 address."))
     if "#" in url:
         raise UnacceptableURL(_("The callback URL has a fragment (#…); leave it out."))
     host = _host(parts.hostname or "")
     port = _port(parts.netloc, port)
-    # Kept as given where it is plain ASCII; what is not, is encoded once, here.
+    # ASCII is kept; other characters are encoded once, here.
     path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
     query = "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~-._?") if parts.query else ""
     normal = f"https://{host}{'' if port == 443 else f':{port}'}{path}{query}"
@@ -72,25 +72,25 @@ def normalise(url: str) -> str:
 
 
 def masked(url: str) -> str:
-    """For people: the values of the query, and a user's name and password, may be what opens the endpoint."""
-    address, question, query = url.partition("?")
+    """The URL without query values, user name and password, which may be secrets."""
+    address, question_mark, query = url.partition("?")
     scheme, slashes, rest = address.partition("://")
     authority, slash, path = rest.partition("/")
     user, at, host = authority.rpartition("@")
-    shown = f"{scheme}{slashes}{MASK if at else user}{at}{host}{slash}{path}{question}"
+    shown = f"{scheme}{slashes}{MASK if at else user}{at}{host}{slash}{path}{question_mark}"
     return shown + "&".join(_without_value(part) for part in query.split("&"))
 
 
 def query_values(url: str) -> list[str]:
-    """What `masked` hides of the query, as it is written and as it is meant."""
+    """The query values that `masked` hides, as written and decoded."""
     parts = url.partition("?")[2].split("&")
     written = [part.partition("=")[2] if "=" in part else part for part in parts]
     return [*written, *(unquote_plus(value) for value in written)]
 
 
 def host_as_stored(host: str) -> str:
-    """How a stored URL writes this host, or a part of its name, for whoever looks for it; empty if none can have it."""
-    if len(host) > LONGEST_HOST:
+    """This host, or a part of its name, as stored URLs write it, for a search; empty if no URL can contain it."""
+    if len(host) > MAX_HOST_LENGTH:
         return ""
     try:
         return f"[{IPv6Address(host).compressed}]" if ":" in host else _in_ascii(host)
@@ -104,7 +104,7 @@ def _in_ascii(host: str) -> str:
 
 def _without_value(part: str) -> str:
     name, equals, _value = part.partition("=")
-    # Without a name it is all value.
+    # Without a name, all of it is the value.
     return f"{name}={MASK}" if equals else MASK if part else ""
 
 
@@ -132,7 +132,7 @@ def _host(host: str) -> str:
             address = IPv6Address(host)
         except AddressValueError:
             raise UnacceptableURL(_("The callback URL's host is not a valid IPv6 address.")) from None
-        _judge(address)
+        _require_reachable(address)
         return f"[{address.compressed}]"
     if host.endswith("."):
         raise UnacceptableURL(_("The callback URL's host ends in a dot; leave it out."))
@@ -140,16 +140,16 @@ def _host(host: str) -> str:
         host = _in_ascii(host)
     except idna.IDNAError:
         raise UnacceptableURL(_("The callback URL's host is not a valid international name.")) from None
-    if NUMBER.match(host.rsplit(".", 1)[-1]):
+    if NUMERIC_LABEL.match(host.rsplit(".", 1)[-1]):
         try:
             address4 = IPv4Address(host)
         except AddressValueError:
             raise UnacceptableURL(
                 _("The callback URL's host is a number but not an address of the form 203.0.113.7.")
             ) from None
-        _judge(address4)
+        _require_reachable(address4)
         return str(address4)
-    if len(host) > LONGEST_HOST:
+    if len(host) > MAX_HOST_LENGTH:
         raise UnacceptableURL(_("The callback URL's host is longer than 253 characters."))
     labels = host.split(".")
     if len(labels) < 2:
@@ -167,6 +167,6 @@ def _host(host: str) -> str:
     return host
 
 
-def _judge(address: IPv4Address | IPv6Address) -> None:
+def _require_reachable(address: IPv4Address | IPv6Address) -> None:
     if not may_reach(address):
         raise ForbiddenAddress(_("The callback URL's address may not be reached from this hub."))

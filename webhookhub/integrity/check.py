@@ -1,25 +1,25 @@
-"""What a check is: a name, the sentence that states the invariant, and a way to find the rows that break it."""
+"""A check: a name, the invariant in one sentence, and a way to find the rows that violate it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from threading import Event as Moment
+from threading import Event
 from typing import Any
 
 from django.db import connection
 
 from webhookhub.db import vendors
 
-from .walk import Batch, Table, Walk, walked, within
+from .tables import Batch, Batches, Table
 
-MOMENT_SECONDS = 0.25
+RECHECK_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
 class Violation:
-    """One row that breaks an invariant, and how."""
+    """A row that violates an invariant, and how."""
 
     table: str
     key: int | str
@@ -31,12 +31,13 @@ class Violation:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is asked of the live data: `now` is the database's, `grace` how long something may be under way."""
+    """`now` is the database's time, `grace` how long work may be in progress."""
 
     now: datetime
     grace: timedelta
 
 
+# The number of rows examined, and the violations.
 Found = tuple[int, list[Violation]]
 
 
@@ -44,77 +45,75 @@ Found = tuple[int, list[Violation]]
 class Check:
     name: str
     invariant: str
-    warns: bool = False  # worth a look, but no broken promise
+    is_warning: bool = False
 
-    def size(self, walk: Walk) -> int:
-        """How many parts it has, for the progress bar."""
+    def size(self, batches: Batches) -> int:
+        """The number of parts, for the progress bar."""
         raise NotImplementedError
 
-    def parts(self, walk: Walk, bounds: Bounds) -> Iterator[Found]:
-        """Part by part: how many rows were looked at, and those that break the invariant."""
+    def parts(self, batches: Batches, bounds: Bounds) -> Iterator[Found]:
         raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowCheck(Check):
-    """One statement per batch of a table that returns only the rows at fault, the key first.
+    """One statement per batch of a table, which returns only the rows that violate the invariant.
 
-    `sql` holds {walked} (the table with its alias), {within} (the condition of the batch) and, so that a batch costs
-    the same whatever an optimizer believes of the tables, {join} for an inner join (it keeps the tables' order) and
-    behind each joined table a name of hints.py (the index it is looked up by). It may hold %(before)s (the
-    moment before which whatever was begun should have ended) and the names of `terms`, expressions that the engines
-    spell differently. `says` is filled with the columns that the statement returns.
+    `sql` contains {table} (the table with its alias), {in_batch} (the condition of the batch), {join} for an inner join
+    in the given order, and a name of tables.HINTS behind each joined table. It may contain %(before)s (the time before
+    which work should have ended) and the names of `terms`, expressions that the engines spell differently. `message` is
+    formatted with the columns that the statement returns.
 
-    The system is being written while it is read. One statement sees one moment, of all tables alike, and every check
-    allows what the protocol allows at any single moment (a job whose saga is about to follow, a dead letter
-    whose saga is about to end). A row at fault is nevertheless read once more, a moment later: only what is wrong
-    both times is reported, so that an engine or a replica that shows two tables at two moments causes no false alarm.
+    The data changes while it is read. One statement sees a consistent snapshot, and every check allows the states that
+    the protocol passes through (a job whose saga follows, a dead letter whose saga follows). A violation is read again
+    after a short wait and reported only if it is still there, in case an engine or a replica shows two tables at
+    different times.
     """
 
     table: Table
     sql: str
-    says: str
+    message: str
     terms: Callable[[Bounds], dict[str, str]] = lambda bounds: {}
 
-    def size(self, walk: Walk) -> int:
-        return len(walk.batches(self.table))
+    def size(self, batches: Batches) -> int:
+        return len(batches.of(self.table))
 
-    def parts(self, walk: Walk, bounds: Bounds) -> Iterator[Found]:
-        for batch in walk.batches(self.table):
-            suspects = self._read(batch, walk, bounds)
-            if suspects:
-                Moment().wait(MOMENT_SECONDS)
-                suspected = {violation.key for violation in suspects}
-                suspects = [violation for violation in self._read(batch, walk, bounds) if violation.key in suspected]
-            yield batch.rows, suspects
+    def parts(self, batches: Batches, bounds: Bounds) -> Iterator[Found]:
+        for batch in batches.of(self.table):
+            violations = self._read(batch, batches.hints, bounds)
+            if violations:
+                Event().wait(RECHECK_SECONDS)
+                keys = {violation.key for violation in violations}
+                violations = [again for again in self._read(batch, batches.hints, bounds) if again.key in keys]
+            yield batch.rows, violations
 
-    def _read(self, batch: Batch, walk: Walk, bounds: Bounds) -> list[Violation]:
+    def _read(self, batch: Batch, hints: dict[str, str], bounds: Bounds) -> list[Violation]:
         sql = self.sql.format(
-            walked=walked(self.table),
-            within=within(self.table),
+            table=self.table.by_primary_key,
+            in_batch=self.table.in_batch,
             join=vendors.ordered_join(connection),
-            **walk.hints,
+            **hints,
             **self.terms(bounds),
         )
         before = connection.ops.adapt_datetimefield_value(bounds.now - bounds.grace)
         with connection.cursor() as cursor:
-            # One statement outside any transaction: no lock is taken and no old version of a row kept alive for long.
+            # Outside of a transaction: no locks, and no old row versions kept for long.
             cursor.execute(sql, {"low": batch.low, "high": batch.high, "before": before})
             columns = [column[0] for column in cursor.description]
             return [self._violation(dict(zip(columns, row, strict=True))) for row in cursor.fetchall()]
 
     def _violation(self, row: dict[str, Any]) -> Violation:
-        return Violation(self.table.name, row[self.table.key], self.says.format(**row))
+        return Violation(self.table.name, row[self.table.key], self.message.format(**row))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question(Check):
-    """A question about something other than rows by the million."""
+class FunctionCheck(Check):
+    """A check that is not about the rows of one table."""
 
-    ask: Callable[[Bounds], Found]
+    find: Callable[[Bounds], Found]
 
-    def size(self, walk: Walk) -> int:
+    def size(self, batches: Batches) -> int:
         return 1
 
-    def parts(self, walk: Walk, bounds: Bounds) -> Iterator[Found]:
-        yield self.ask(bounds)
+    def parts(self, batches: Batches, bounds: Bounds) -> Iterator[Found]:
+        yield self.find(bounds)

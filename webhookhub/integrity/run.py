@@ -1,4 +1,4 @@
-"""Runs checks one after the other and sums up what each has found."""
+"""Runs checks and sums up their results."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from datetime import timedelta
 from webhookhub.db import clock
 
 from .check import Bounds, Check, Violation
-from .walk import Walk
+from .tables import Batches
 
 Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
 class Result:
-    """`first` are the first rows at fault; `found` is how many there are."""
+    """`found` is the number of violations, `first` the first of them."""
 
     check: Check
     rows: int
@@ -27,23 +27,23 @@ class Result:
 
     @property
     def is_violation(self) -> bool:
-        return bool(self.found) and not self.check.warns
+        return bool(self.found) and not self.check.is_warning
 
 
 def run(
     checks: Sequence[Check], *, batch_size: int, grace: timedelta, limit: int, progress: Progress
 ) -> Iterator[Result]:
-    """One result for each check; `progress` hears of parts done, parts in all, and the check under way."""
-    walk = Walk(batch_size)
+    """One result per check. Calls `progress` with the parts done, the number of parts, and the current check."""
+    batches = Batches(batch_size)
     bounds = Bounds(clock.now(), grace)
-    total = sum(check.size(walk) for check in checks)
+    total = sum(check.size(batches) for check in checks)
     done = 0
     for check in checks:
         started = time.monotonic()
         rows = found = 0
         first: list[Violation] = []
-        for looked_at, violations in check.parts(walk, bounds):
-            rows += looked_at
+        for examined, violations in check.parts(batches, bounds):
+            rows += examined
             found += len(violations)
             first += violations[: limit - len(first)]
             done += 1

@@ -1,4 +1,4 @@
-"""The results of attempts, counted once for all time and once for their minute and subscription."""
+"""Counts the results of attempts: in the counters, and per minute and subscription."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from webhookhub.egress import errors
 from . import counters
 from .histogram import DURATION_MS, LATENCY_SECONDS, bucket
 from .models import COUNTED, DURATION_COLUMNS, FAILURES, MINUTE, Period
-from .shards import own_shard
 
 COMPLETED, RETRIED, DEAD_LETTERED = "completed", "retried", "dead_lettered"
 OUTCOMES = (COMPLETED, RETRIED, DEAD_LETTERED)
@@ -40,16 +39,16 @@ class AttemptResult(NamedTuple):
     subscription_id: int
     outcome: str
     error_code: str | None
-    # When the delivery was asked for: by its event, or by whoever requeued it.
-    asked_at: datetime
+    # When the event was created, or the delivery requeued.
+    requested_at: datetime
     finished_at: datetime
     duration_ms: int
 
 
 def add(results: Sequence[AttemptResult]) -> None:
-    """Count results. To be called in the transaction that marks them, at its end.
+    """Count results. Call it at the end of the transaction that marks them as settled.
 
-    Totals before periods, each in the order of its key: two who count at once never wait for each other in a circle.
+    Counters before periods, each in the order of its key, so that concurrent calls cannot deadlock.
     """
     if not results:
         return
@@ -57,16 +56,16 @@ def add(results: Sequence[AttemptResult]) -> None:
     ended: dict[tuple[str, str | None], int] = defaultdict(int)
     latencies = [0] * len(LATENCY_LABELS)
     latency_sum = 0.0
-    for subscription_id, outcome, error_code, asked_at, finished_at, duration_ms in results:
+    for subscription_id, outcome, error_code, requested_at, finished_at, duration_ms in results:
         row = minutes[_minute(finished_at), subscription_id]
         row[ATTEMPTS] += 1
         row[DURATION_MS_SUM] += duration_ms
         row[FIRST_BUCKET + bucket(DURATION_MS, duration_ms)] += 1
         ended[outcome, error_code] += 1
         if error_code is None:
-            taken = max(0.0, (finished_at - asked_at).total_seconds())
-            latencies[bucket(LATENCY_SECONDS, taken)] += 1
-            latency_sum += taken
+            latency = max(0.0, (finished_at - requested_at).total_seconds())
+            latencies[bucket(LATENCY_SECONDS, latency)] += 1
+            latency_sum += latency
         row[_column(outcome, error_code)] += 1
         if outcome == DEAD_LETTERED:
             row[POSITION[DEAD_LETTERED]] += 1
@@ -75,17 +74,17 @@ def add(results: Sequence[AttemptResult]) -> None:
     counts[counters.LATENCY_SUM, ""] = round(latency_sum * 1_000_000)
     counts.update({(counters.DURATIONS, name): n for name, n in zip(DURATION_LABELS, sums[FIRST_BUCKET:], strict=True)})
     counts.update({(counters.LATENCIES, name): n for name, n in zip(LATENCY_LABELS, latencies, strict=True)})
-    for (outcome, error_code), number in ended.items():
-        counts[counters.RESULTS, label(outcome, error_code)] += number
+    for (outcome, error_code), count in ended.items():
+        counts[counters.ATTEMPTS, label(outcome, error_code)] += count
     counters.add(counts)
-    shard = own_shard()
+    shard = counters.own_shard()
     rows = {(MINUTE, starts_at, subscription_id, shard): row for (starts_at, subscription_id), row in minutes.items()}
     add_up(Period, KEY, COUNTED, rows)
 
 
-@lru_cache(maxsize=16)  # results that were reported together share their time
-def _minute(moment: datetime) -> datetime:
-    return moment.replace(second=0, microsecond=0)
+@lru_cache(maxsize=16)  # results that were reported together have the same time
+def _minute(time: datetime) -> datetime:
+    return time.replace(second=0, microsecond=0)
 
 
 @cache
@@ -99,13 +98,13 @@ def label(outcome: str, error_code: str | None) -> str:
 
 
 def known(error_code: str) -> str:
-    """The code; of a status that nobody has defined its class, so that a receiver cannot make up figures at will."""
+    """The code, or the class of an unknown HTTP status, so that an endpoint cannot create counters at will."""
     status = error_code.removeprefix("http_")
     return f"http_{status[:1]}xx" if status != error_code and status not in KNOWN_STATUSES else error_code
 
 
 def failure(error_code: str) -> str:
-    """The column that a failed attempt is counted in."""
+    """The column of a failed attempt."""
     if error_code.startswith(("http_4", "http_5")):
         name = f"failed_{error_code[5]}xx"
     elif error_code == errors.TIMEOUT:

@@ -1,4 +1,4 @@
-"""Every metric there is: its name, kind, labels and meaning. The documentation is held to this list."""
+"""Every metric: its name, kind, labels and meaning. A test compares the documentation with this list."""
 
 from __future__ import annotations
 
@@ -96,31 +96,4 @@ COUNT_LIMIT = Metric(
     "webhookhub_count_limit", GAUGE, "Open things are counted up to this number only: it means at least as many."
 )
 
-ALL = (
-    EVENTS_ROUTED,
-    DELIVERIES_CREATED,
-    DELIVERIES_ENDED,
-    ATTEMPTS,
-    LEASE_RESETS,
-    LATENCY,
-    DURATION,
-    EVENTS_WAITING,
-    EVENTS_OLDEST,
-    DELIVERIES,
-    DUE,
-    PAST_DUE,
-    OLDEST_DUE,
-    JOBS,
-    EXPIRED_LEASES,
-    DEAD_LETTERS,
-    WORKFLOW_EVENTS,
-    WORKFLOWS_STARTED,
-    WORKFLOWS_ENDED,
-    WORKFLOW_EVENTS_WAITING,
-    WORKFLOWS,
-    WORKFLOWS_OVERDUE,
-    WORKFLOWS_FOR_OPERATORS,
-    PROCESSES,
-    HEARTBEAT,
-    COUNT_LIMIT,
-)
+ALL = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

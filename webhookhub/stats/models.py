@@ -1,4 +1,4 @@
-"""What has been counted so far, so that nobody has to count a growing table."""
+"""Stored counters, so that no page has to count a growing table."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .histogram import DURATION_MS
 
 MINUTE, HOUR = "minute", "hour"
 DURATION_COLUMNS = (*(f"within_{bound}_ms" for bound in DURATION_MS), "slower")
-# How attempts that failed did so.
+# Why attempts failed.
 FAILURES = ("failed_4xx", "failed_5xx", "failed_timeout", "failed_connection", "failed_other")
 COUNTED = ("attempts", "completed", "dead_lettered", *FAILURES, "duration_ms", *DURATION_COLUMNS)
 
 
 class Counter(models.Model):
-    """A running total since the beginning; the figure is the sum of its shards."""
+    """A counter since the installation: the sum of its shards."""
 
-    # No number of its own for a key: two unique keys on a table that many add to at once invite deadlocks.
+    # No id column: a second unique key would cause deadlocks between concurrent writers.
     pk = models.CompositePrimaryKey("name", "label", "shard")
     name = ExactTextField(max_length=40)
     label = ExactTextField(max_length=60)
@@ -33,12 +33,12 @@ class Counter(models.Model):
 
 
 class Period(models.Model):
-    """The attempts at one subscription whose results came in within a minute, or an hour once that is long past."""
+    """The attempts of one subscription that finished within a minute, or within an hour after the rollup."""
 
     pk = models.CompositePrimaryKey("period", "starts_at", "subscription_id", "shard")
     period = WordField(words=(MINUTE, HOUR))
     starts_at = models.DateTimeField()
-    # A number and no reference: what is counted here outlives every join.
+    # Not a foreign key: it is never joined.
     subscription_id = models.BigIntegerField()
     shard = models.SmallIntegerField()
     attempts = models.BigIntegerField(default=0, db_default=0)
@@ -49,8 +49,8 @@ class Period(models.Model):
     failed_timeout = models.BigIntegerField(default=0, db_default=0)
     failed_connection = models.BigIntegerField(default=0, db_default=0)
     failed_other = models.BigIntegerField(default=0, db_default=0)
-    duration_ms = models.BigIntegerField(default=0, db_default=0, help_text="of all requests together")
-    # How many requests took how long.
+    duration_ms = models.BigIntegerField(default=0, db_default=0, help_text="Sum over all requests.")
+    # Histogram of durations.
     within_10_ms = models.BigIntegerField(default=0, db_default=0)
     within_25_ms = models.BigIntegerField(default=0, db_default=0)
     within_50_ms = models.BigIntegerField(default=0, db_default=0)
@@ -67,7 +67,7 @@ class Period(models.Model):
     class Meta:
         db_table = "stats_periods"
         indexes = [
-            models.Index(fields=["subscription_id", "period", "starts_at"], name="idx_figure_subscription"),
+            models.Index(fields=["subscription_id", "period", "starts_at"], name="idx_period_subscription"),
         ]
 
     def __str__(self) -> str:

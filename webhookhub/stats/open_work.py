@@ -1,8 +1,7 @@
-"""What is open at this moment, counted along an index and only up to a limit: the same cost at any size of table."""
+"""Gauges of open work, counted along an index and only up to a limit: the same cost at any size of table."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,70 +19,55 @@ from webhookhub.runner.silence import silence
 from workflows import state
 from workflows.models import Instance, WorkflowInbox
 
+from . import catalogue
+from .catalogue import Metric
+
 LIMIT = 100_000
-# Due for longer than this is late, and not just about to be taken.
+# Work that has been due for longer is late.
 GRACE = timedelta(seconds=60)
 OPEN = tuple(status for status in STATUSES if status not in TERMINAL)
 UNSETTLED = "Unsettled"
 
 
-@dataclass(frozen=True)
-class Open:
-    """Numbers that have reached LIMIT mean: at least as many."""
-
-    events_waiting: int
-    oldest_event_seconds: float
-    deliveries: dict[str, int]
-    due: dict[str, int]
-    past_due: int
-    oldest_due_seconds: float
-    jobs: dict[str, int]
-    expired_leases: int
-    workflow_events_waiting: int
-    workflows: dict[str, int]
-    workflows_overdue: int
-    workflows_for_operators: int
-    processes: dict[str, int]
-    heartbeat_ages: dict[str, float]
-
-
-def read() -> Open:
+def read() -> dict[Metric, float | dict[str, float]]:
+    """The value of each gauge, or its values by label. A count that has reached LIMIT means: at least as many."""
     now = clock.now()
-    beats: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    ages: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for kind, heartbeat_at in Process.objects.values_list("kind", "heartbeat_at"):
-        beats.setdefault(kind, []).append((now - heartbeat_at).total_seconds())
+        ages.setdefault(kind, []).append((now - heartbeat_at).total_seconds())
     alive = silence().total_seconds()
-    return Open(
-        events_waiting=_count(RoutingInbox.objects.order_by()),
-        oldest_event_seconds=_oldest_event(now),
-        deliveries={status: _count(Saga.objects.filter(status=status)) for status in OPEN},
-        due={status: _count(Saga.objects.due(status, now).order_by()) for status in WAITING},
-        past_due=sum(_count(Saga.objects.due(status, now - GRACE).order_by()) for status in WAITING),
-        oldest_due_seconds=_oldest_due(now),
-        jobs=_jobs(),
-        expired_leases=_count(Job.objects.expired(now).order_by()),
-        workflow_events_waiting=_count(WorkflowInbox.objects.order_by()),
-        workflows={status: _count(Instance.objects.filter(status=status)) for status in state.OPEN},
-        workflows_overdue=sum(_count(Instance.objects.due(status, now - GRACE).order_by()) for status in state.OPEN),
-        workflows_for_operators=_count(Instance.objects.filter(needs_operator=True)),
-        processes={kind: sum(age <= alive for age in ages) for kind, ages in beats.items()},
-        heartbeat_ages={kind: max(0.0, min(ages)) for kind, ages in beats.items() if ages},
-    )
+    late = now - GRACE
+    return {
+        catalogue.EVENTS_WAITING: _count(RoutingInbox.objects.order_by()),
+        catalogue.EVENTS_OLDEST: _oldest_event(now),
+        catalogue.DELIVERIES: {status: _count(Saga.objects.filter(status=status)) for status in OPEN},
+        catalogue.DUE: {status: _count(Saga.objects.due(status, now).order_by()) for status in WAITING},
+        catalogue.PAST_DUE: sum(_count(Saga.objects.due(status, late).order_by()) for status in WAITING),
+        catalogue.OLDEST_DUE: _oldest_due(now),
+        catalogue.JOBS: {
+            **{status: _count(Job.objects.filter(status=status)) for status in ACTIVE},
+            UNSETTLED: sum(_count(Job.objects.unsettled(status).order_by()) for status in FINISHED),
+        },
+        catalogue.EXPIRED_LEASES: _count(Job.objects.expired(now).order_by()),
+        catalogue.WORKFLOW_EVENTS_WAITING: _count(WorkflowInbox.objects.order_by()),
+        catalogue.WORKFLOWS: {status: _count(Instance.objects.filter(status=status)) for status in state.OPEN},
+        catalogue.WORKFLOWS_OVERDUE: sum(
+            _count(Instance.objects.due(status, late).order_by()) for status in state.OPEN
+        ),
+        catalogue.WORKFLOWS_FOR_OPERATORS: _count(Instance.objects.filter(needs_operator=True)),
+        catalogue.PROCESSES: {kind: sum(age <= alive for age in of_kind) for kind, of_kind in ages.items()},
+        catalogue.HEARTBEAT: {kind: max(0.0, min(of_kind)) for kind, of_kind in ages.items() if of_kind},
+        catalogue.COUNT_LIMIT: LIMIT,
+    }
 
 
 def _count(rows: QuerySet[Any]) -> int:
     return rows.values("pk")[:LIMIT].count()
 
 
-def _jobs() -> dict[str, int]:
-    found = {status: _count(Job.objects.filter(status=status)) for status in ACTIVE}
-    found[UNSETTLED] = sum(_count(Job.objects.unsettled(status).order_by()) for status in FINISHED)
-    return found
-
-
 def _oldest_due(now: datetime) -> float:
-    heads = [Saga.objects.due(status, now).values_list("next_attempt_at", flat=True).first() for status in WAITING]
-    return _age(now, min((head for head in heads if head), default=None))
+    times = [Saga.objects.due(status, now).values_list("next_attempt_at", flat=True).first() for status in WAITING]
+    return _age(now, min((time for time in times if time), default=None))
 
 
 def _oldest_event(now: datetime) -> float:
@@ -93,5 +77,5 @@ def _oldest_event(now: datetime) -> float:
     return _age(now, Event.objects.filter(id=first).values_list("created_at", flat=True).first())
 
 
-def _age(now: datetime, moment: datetime | None) -> float:
-    return 0.0 if moment is None else max(0.0, (now - moment).total_seconds())
+def _age(now: datetime, time: datetime | None) -> float:
+    return 0.0 if time is None else max(0.0, (now - time).total_seconds())

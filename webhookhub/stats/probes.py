@@ -1,21 +1,39 @@
-"""The addresses that machines ask, answered before anything else looks at the request."""
+"""/healthz, /readyz and /metrics."""
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
 
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.db import DatabaseError, InterfaceError
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 from django.http.response import HttpResponseBase
 
-from . import views
+from webhookhub.conf import KINDS, hub, variable
+from webhookhub.db import clock, requirements
+from webhookhub.db.errors import UnfitDatabase
+from webhookhub.db.timeouts import impatient
+from webhookhub.logs import Fact, log
+from webhookhub.models import Process
+from webhookhub.runner.silence import silence
 
-VIEWS = {"/healthz": views.healthz, "/readyz": views.readyz, "/metrics": views.metrics}
+from . import prometheus
+
+# Less than the usual timeouts of load balancers and of Prometheus.
+READY_SECONDS = 2
+METRICS_SECONDS = 5
+NO_DATABASE = "the database does not respond"
+REFUSAL = (
+    f"Metrics are available to the networks in {variable('metrics_networks')} "
+    f"and with the token in {variable('metrics_token')} (Authorization: Bearer …)."
+)
 METHODS = ["GET", "HEAD"]
+TEXT = "text/plain; charset=utf-8"
 
 
 class Probes:
-    """Comes first of all: whoever probes knows an address and not a name, so that the names under which the hub is
-    served cannot be held against it, and needs neither session nor user."""
+    """The first middleware: probes use an IP address, which ALLOWED_HOSTS would refuse, and need no session."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self._get_response = get_response
@@ -24,11 +42,78 @@ class Probes:
         view = VIEWS.get(request.path_info)
         if view is None:
             return self._get_response(request)
-        answer = view(request) if request.method in METHODS else HttpResponseNotAllowed(METHODS)
-        return _uncached(answer)
+        response = view(request) if request.method in METHODS else HttpResponseNotAllowed(METHODS)
+        response["Cache-Control"] = "no-store"
+        response["X-Content-Type-Options"] = "nosniff"
+        return response
 
 
-def _uncached(answer: HttpResponse) -> HttpResponse:
-    answer["Cache-Control"] = "no-store"
-    answer["X-Content-Type-Options"] = "nosniff"
-    return answer
+def healthz(request: HttpRequest) -> HttpResponse:
+    """This process responds to requests."""
+    return JsonResponse({"status": "alive"})
+
+
+def readyz(request: HttpRequest) -> HttpResponse:
+    """The hub can work: the database is migrated, and every kind of loop is running."""
+    try:
+        with impatient(READY_SECONDS):
+            missing = _missing()
+    except (DatabaseError, InterfaceError) as error:
+        # Only the log has the error: it may name the server and its user.
+        log(Fact.DATABASE_LOST, process="web", error=str(error))
+        missing = [NO_DATABASE]
+    if missing:
+        return JsonResponse({"status": "not ready", "missing": missing}, status=503)
+    return JsonResponse({"status": "ready", "missing": []})
+
+
+def metrics(request: HttpRequest) -> HttpResponse:
+    if not may_read_metrics(request):
+        return HttpResponse(f"{REFUSAL}\n", status=403, content_type=TEXT)
+    try:
+        with impatient(METRICS_SECONDS):
+            text = prometheus.text()
+    except (DatabaseError, InterfaceError) as error:
+        log(Fact.DATABASE_LOST, process="web", error=str(error))
+        return HttpResponse(f"{NO_DATABASE}\n", status=503, content_type=TEXT)
+    return HttpResponse(text, content_type=prometheus.CONTENT_TYPE)
+
+
+VIEWS = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
+
+
+def _missing() -> list[str]:
+    try:
+        requirements.require_migrated()
+    except UnfitDatabase as error:
+        return [str(error)]
+    now = clock.now()
+    alive = {process.kind for process in Process.objects.all() if process.is_alive(now, silence())}
+    seconds = silence().total_seconds()
+    return [f"no {kind}: no heartbeat in the last {seconds:g} s" for kind in KINDS if kind not in alive]
+
+
+def may_read_metrics(request: HttpRequest) -> bool:
+    """By token, or by the address of the connection; headers such as X-Forwarded-For can be forged.
+
+    Not even the local machine is allowed by default: behind a local proxy every client looks local.
+    """
+    return _has_token(request.headers.get("Authorization", "")) or _is_in_network(request.META.get("REMOTE_ADDR", ""))
+
+
+def _has_token(header: str) -> bool:
+    scheme, _, token = header.partition(" ")
+    expected = hub().metrics_token
+    if not expected or scheme.lower() != "bearer":
+        return False
+    return hmac.compare_digest(token.strip().encode(errors="replace"), expected.encode())
+
+
+def _is_in_network(text: str) -> bool:
+    try:
+        address = ip_address(text)
+    except ValueError:  # a Unix socket has no address
+        return False
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    return any(address in network for network in hub().metrics_networks)

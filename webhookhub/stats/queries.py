@@ -1,4 +1,4 @@
-"""The figures as pages and people want them: over a span of time, in steps or by subscription."""
+"""Stats over a span of time, in steps or by subscription."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .models import COUNTED, DURATION_COLUMNS, FAILURES, HOUR, MINUTE, Period
 
 @dataclass(frozen=True)
 class Summary:
-    """What became of the attempts of some span of time."""
+    """The counts of the attempts within a span of time."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
 
@@ -30,66 +30,58 @@ class Summary:
 
     @property
     def success_rate(self) -> float | None:
-        """The share of attempts that succeeded; None if there was none."""
+        """The share of attempts that succeeded; None without attempts."""
         return self["completed"] / self["attempts"] if self["attempts"] else None
 
-    @property
-    def mean_ms(self) -> float | None:
-        return self["duration_ms"] / self["attempts"] if self["attempts"] else None
-
     def duration_ms(self, share: float) -> float | None:
-        """How long `share` of the requests took at most: 0.5 is the median, 0.95 the 95th percentile."""
+        """A quantile of the durations: 0.5 is the median, 0.95 the 95th percentile."""
         return quantile(DURATION_MS, [self[name] for name in DURATION_COLUMNS], share)
 
     def __add__(self, other: Summary) -> Summary:
         return Summary({column: self[column] + other[column] for column in COUNTED})
 
 
-def overall(since: datetime, until: datetime) -> Summary:
-    return sum((summary for _, summary in _grouped(_within(since, until), "period")), Summary())
-
-
 def of_subscription(
     subscription_id: int, since: datetime, middle: datetime, until: datetime
 ) -> tuple[Summary, Summary]:
-    """What became of one subscription's attempts up to the middle, and from there on: in one reading of the rows."""
+    """One subscription's stats before and after `middle`, with one query."""
     rows = _within(since, until).filter(subscription_id=subscription_id)
     later = ExpressionWrapper(Q(starts_at__gte=middle), BooleanField())
-    found = {bool(part): summary for part, summary in _grouped(rows.annotate(later=later), "later")}
-    return found.get(False, Summary()), found.get(True, Summary())
+    parts = {bool(part): summary for part, summary in _grouped(rows.annotate(later=later), "later")}
+    return parts.get(False, Summary()), parts.get(True, Summary())
 
 
 def last_success(subscription_id: int) -> datetime | None:
-    """When the latest minute began in which something was delivered, or the hour; None: longer ago than is kept."""
+    """The start of the last minute or hour with a successful delivery; None if there is none in the kept stats."""
     rows = Period.objects.filter(subscription_id=subscription_id, completed__gt=0)
-    for period in (MINUTE, HOUR):  # what is kept by the hour is older than what is kept by the minute
-        begun = rows.filter(period=period).order_by("-starts_at").values_list("starts_at", flat=True).first()
-        if begun is not None:
-            return begun
+    for period in (MINUTE, HOUR):  # hours are older than minutes
+        starts_at = rows.filter(period=period).order_by("-starts_at").values_list("starts_at", flat=True).first()
+        if starts_at is not None:
+            return starts_at
     return None
 
 
 def by_subscription(since: datetime, until: datetime) -> dict[int, Summary]:
     """Subscriptions with at least one attempt, the busiest first."""
-    found = dict(_grouped(_within(since, until), "subscription_id"))
-    return dict(sorted(found.items(), key=lambda item: (-item[1]["attempts"], item[0])))
+    summaries = dict(_grouped(_within(since, until), "subscription_id"))
+    return dict(sorted(summaries.items(), key=lambda item: (-item[1]["attempts"], item[0])))
 
 
-def worst(summaries: Mapping[int, Summary], most: int) -> list[tuple[int, Summary]]:
-    """Of those, the ones with most failed attempts; of equal ones, those whose attempts fail more often.
+def worst(summaries: Mapping[int, Summary], limit: int) -> list[tuple[int, Summary]]:
+    """The subscriptions with the most failed attempts, then with the lowest success rate.
 
-    Not by the rate first: a few idle ones, which failed once of once, would hide a large outage.
+    Not by rate first: idle endpoints with one failed attempt would hide a large outage.
     """
-    failing = [(id, summary) for id, summary in summaries.items() if summary.failed]
-    return sorted(failing, key=lambda item: (-item[1].failed, item[1].success_rate or 0.0, item[0]))[:most]
+    failing = [(pk, summary) for pk, summary in summaries.items() if summary.failed]
+    return sorted(failing, key=lambda item: (-item[1].failed, item[1].success_rate or 0.0, item[0]))[:limit]
 
 
 def series(
     since: datetime, until: datetime, step: timedelta, subscription_id: int | None = None
 ) -> list[tuple[datetime, Summary]]:
-    """One summary for each step from `since` on, empty ones included.
+    """One summary for each step from `since` on, including empty ones.
 
-    What is older than the minutes that are kept is known by the hour: it falls into the step in which its hour begins.
+    After the rollup only hours are known: they are counted in the step in which they begin.
     """
     rows = _within(since, until)
     if subscription_id is not None:
@@ -98,7 +90,7 @@ def series(
     for starts_at, summary in _grouped(rows, "starts_at"):
         steps[(starts_at - since) // step] += summary
     count = -((since - until) // step)
-    return [(since + number * step, steps[number]) for number in range(count)]
+    return [(since + index * step, steps[index]) for index in range(count)]
 
 
 def _within(since: datetime, until: datetime) -> QuerySet[Period]:

@@ -1,4 +1,4 @@
-"""Minutes that are long past become hours, and hours that nobody looks at any more go: a bounded batch at a time."""
+"""Rolls up old minutes into hours and deletes old hours, one bounded batch at a time."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from .attempts import KEY
 from .models import COUNTED, HOUR, MINUTE, Period
 
 
-class _Joined(Exception):
-    """A late result was counted in the minute that is being moved."""
+class _LateResult(Exception):
+    """A late result was added to the minute that is being rolled up."""
 
 
-def tidy(batch_size: int) -> int:
-    """One batch of each; returns how many subscriptions' periods it was."""
+def roll_up(batch_size: int) -> int:
+    """One batch of each; returns the number of periods that were rolled up or deleted."""
     now = clock.now()
     try:
-        rolled_up = in_transaction(lambda: _roll_up(now - hub().figures_by_minute, batch_size))
-    except _Joined:
-        rolled_up = 1  # moved at the next turn
-    return rolled_up + in_transaction(lambda: _drop(now - hub().figures_by_hour, batch_size))
+        rolled_up = in_transaction(lambda: _minutes_to_hours(now - hub().figures_by_minute, batch_size))
+    except _LateResult:
+        rolled_up = 1  # try again at the next turn
+    return rolled_up + in_transaction(lambda: _delete_hours(now - hub().figures_by_hour, batch_size))
 
 
-def _roll_up(before: datetime, batch_size: int) -> int:
-    """Added to the hour and removed in one transaction; a result that comes in later still makes a minute anew."""
+def _minutes_to_hours(before: datetime, batch_size: int) -> int:
+    """Add to the hour and delete in one transaction. A result that arrives later creates the minute again."""
     head = _head(MINUTE, before, batch_size)
     if head is None:
         return 0
     minute, last = head
-    chosen = Period.objects.filter(period=MINUTE, starts_at=minute, subscription_id__lte=last)
+    batch = Period.objects.filter(period=MINUTE, starts_at=minute, subscription_id__lte=last)
     hours: dict[tuple[str, datetime, int, int], list[int]] = defaultdict(lambda: [0] * len(COUNTED))
-    rows = list(chosen.select_for_update().values_list("subscription_id", *COUNTED))
+    rows = list(batch.select_for_update().values_list("subscription_id", *COUNTED))
     for subscription_id, *counts in rows:
         hour = hours[HOUR, minute.replace(minute=0), subscription_id, 0]
         hour[:] = [one + other for one, other in zip(hour, counts, strict=True)]
     add_up(Period, KEY, COUNTED, hours)
-    if chosen.delete()[0] != len(rows):
-        raise _Joined
+    if batch.delete()[0] != len(rows):
+        raise _LateResult
     return len(hours)
 
 
-def _drop(before: datetime, batch_size: int) -> int:
+def _delete_hours(before: datetime, batch_size: int) -> int:
     head = _head(HOUR, before, batch_size)
     if head is None:
         return 0
@@ -55,8 +55,8 @@ def _drop(before: datetime, batch_size: int) -> int:
 
 
 def _head(period: str, before: datetime, batch_size: int) -> tuple[datetime, int] | None:
-    """The oldest period that began before this, and the last of the subscriptions that make up a batch."""
-    # One read: between two, another cleaner may have moved what the first has seen.
+    """The oldest period before this time, and the last subscription of its first batch."""
+    # One read: between two, another cleaner may roll up the rows.
     old = Period.objects.filter(period=period, starts_at__lt=before).order_by("starts_at", "subscription_id", "shard")
     rows = list(old.values_list("starts_at", "subscription_id")[:batch_size])
     if not rows:

@@ -3,13 +3,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from events.backfill import MOST_AT_ONCE, NotRoutable, Position, backfill
+from events.backfill import MAX_EVENTS, NotRoutable, Position, backfill
 from webhookhub.db import clock
 from webhookhub.terminal import EXAMPLE, moment, progress
 
 
 class Command(BaseCommand):
-    help = "Delivers past events to a subscription that is new or was off. Safe to repeat: what it has, it keeps."
+    help = "Delivers past events to a subscription that is new or was disabled. Safe to repeat."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("subscription", type=int, help="the subscription's number")
@@ -25,9 +25,9 @@ class Command(BaseCommand):
         show = progress("backfill", 100)
         span = max((until - since).total_seconds(), 1e-6)
         examined = created = 0
-        told = False
+        recorded = False
 
-        def passed(position: Position) -> None:
+        def show_position(position: Position) -> None:
             part = (position.created_at - since).total_seconds() / span
             show(min(99, int(100 * part)), f"% · {position.created_at:%Y-%m-%d %H:%M}")
 
@@ -39,18 +39,19 @@ class Command(BaseCommand):
                     since,
                     until,
                     after=after,
-                    limit=MOST_AT_ONCE,
-                    told=told,
-                    progress=passed,
+                    limit=MAX_EVENTS,
+                    recorded=recorded,
+                    progress=show_position,
                 )
             except NotRoutable as error:
-                made = f" {created} deliveries had been made before." if created else ""
-                raise CommandError(f"{error}.{made}") from None
-            examined, created, after, told = examined + done.examined, created + done.created, done.after, done.told
+                before = f" {created} deliveries were created before." if created else ""
+                raise CommandError(f"{error}.{before}") from None
+            examined, created = examined + done.examined, created + done.created
+            after, recorded = done.after, done.recorded
             if after is None:
                 break
         show(100, f"% · {created} deliveries")
         if options["json"]:
             self.stdout.write(json.dumps({"examined": examined, "created": created}))
         else:
-            self.stdout.write(f"{created} deliveries are under way, for {examined} events looked at.")
+            self.stdout.write(f"{created} deliveries created, {examined} events examined.")

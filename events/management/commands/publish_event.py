@@ -11,14 +11,14 @@ from events.intake import DEFAULT_SOURCE, publish
 
 
 class Command(BaseCommand):
-    help = "Appends one event, as a producer would."
+    help = "Publishes one event."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("event_type", help="such as order.created")
         parser.add_argument("payload", help="JSON text; @FILE reads a file, - reads standard input")
         parser.add_argument("--source", default=DEFAULT_SOURCE, help="the producer's name")
-        parser.add_argument("--external-id", help="the producer's own id: the same again makes no second event")
-        parser.add_argument("--correlation-id", help="ties events of one business case together")
+        parser.add_argument("--external-id", help="the producer's own id: the same id is stored once")
+        parser.add_argument("--correlation-id", help="groups the events of one business case")
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -35,7 +35,7 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps({"uid": str(published.uid), "created": published.created}))
         else:
-            self.stdout.write(f"event {published.uid} {'stored' if published.created else 'was stored before'}")
+            self.stdout.write(f"event {published.uid} {'stored' if published.created else 'was already stored'}")
 
 
 def _text(argument: str) -> str | bytes:

@@ -14,11 +14,10 @@ from events.errors import EventConflict
 from events.intake import publish
 from events.routing import Router
 from jobs.cleaner import clean
-from jobs.lease import LeasedJob, lease
-from jobs.release import release
+from jobs.lease import LeasedJob, lease, release
 from jobs.report import Report, report
 from sagas.dispatch import dispatch
-from sagas.pending_work import todo
+from sagas.orchestrator import pending_work
 from sagas.settle import Settler
 from subscriptions.models import Subscription
 from tests.conformance.world import TYPE, Staff
@@ -144,7 +143,7 @@ class HubMachine(RuleBasedStateMachine):
     @precondition(may_write)
     @rule(batch=batches, dies=deaths)
     def dispatch(self, batch: int, dies: int | None) -> None:
-        died = dying_after(dies, lambda: dispatch(batch, todo()[0]))
+        died = dying_after(dies, lambda: dispatch(batch, pending_work()[0]))
         finish(self.model.dispatch(batch), dies if died else None)
 
     @precondition(may_write)
@@ -219,7 +218,7 @@ class HubMachine(RuleBasedStateMachine):
     @precondition(may_write)
     @rule(batch=batches, dies=deaths)
     def settle(self, batch: int, dies: int | None) -> None:
-        died = dying_after(dies, lambda: self.settler.settle(batch, todo()[1]))
+        died = dying_after(dies, lambda: self.settler.settle(batch, pending_work()[1]))
         finish(self.model.settle(batch, self.settler_has_read), dies if died else None)
         if died:
             self.settler, self.settler_has_read = Settler(), {}

@@ -64,7 +64,7 @@ def machine(committed, hub_settings, monkeypatch) -> Iterator[type[HubMachine]]:
 
 
 @pytest.mark.timeout(3600)
-def test_whatever_happens_in_whatever_order_the_tables_hold_what_the_model_says(machine):
+def test_after_any_sequence_of_steps_the_tables_equal_the_model(machine):
     number = random.randrange(2**32) if SEED == "random" else int(SEED)
     print(f"MACHINE_SEED={number} MACHINE_EXAMPLES={EXAMPLES} MACHINE_STEPS={STEPS}")  # noqa: T201  # shown when it fails
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sagas.transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, TERMINAL, is_legal
+from sagas.transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, LEGAL, TERMINAL
 
 from .protocol import INBOX, OPEN, ROLLED_BACK, ROUTED, UNMATCHED, UNPUBLISHED, Protocol, State
 
@@ -80,7 +80,7 @@ def of_a_step(before: State, after: State) -> str | None:
     for old, new in zip(before.sagas, after.sagas, strict=False):
         if old.status in TERMINAL and (old.status, old.attempts) != (new.status, new.attempts):
             return "an ended saga has changed"
-        if old.status != new.status and not is_legal(old.status, new.status):
+        if old.status != new.status and (old.status, new.status) not in LEGAL:
             return f"a saga goes from {old.status} to {new.status}"
     for earlier, later in zip(before.jobs, after.jobs, strict=False):
         if earlier.status in ("Completed", "Failed") and earlier.status != later.status:

@@ -19,7 +19,7 @@ def test_no_two_mutants_have_one_name():
     assert len(set(names)) == len(names)
 
 
-def test_a_source_that_has_moved_is_said_so():
+def test_a_snippet_that_is_gone_is_reported():
     with pytest.raises(ValueError, match="holds 0 times, and not once"):
         ALL[0].mutated("")
 

@@ -34,7 +34,7 @@ def cpu_seconds(pid: int) -> float:
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-def test_an_answer_that_comes_while_the_database_is_lost_counts(
+def test_a_response_that_arrives_while_the_database_is_lost_counts(
     processes: Processes, receiver: Receiver, gate: threading.Event, proxy: Proxy
 ):
     """Also when the outage outlasts the request's whole time."""
@@ -56,7 +56,7 @@ def test_an_answer_that_comes_while_the_database_is_lost_counts(
     assert len(receiver.received) == 1
 
 
-def test_a_second_signal_is_heard_while_the_database_does_not_answer(processes: Processes, proxy: Proxy):
+def test_a_second_signal_works_while_the_database_does_not_respond(processes: Processes, proxy: Proxy):
     router = processes.start("run_router")
     router.wait_for("process_started")
     proxy.freeze()
@@ -66,7 +66,7 @@ def test_a_second_signal_is_heard_while_the_database_does_not_answer(processes: 
     assert router.wait() in (128 + signal.SIGTERM, 128 + signal.SIGINT)
 
 
-def test_the_bound_holds_while_the_database_does_not_answer(processes: Processes, proxy: Proxy):
+def test_the_drain_limit_holds_while_the_database_does_not_respond(processes: Processes, proxy: Proxy):
     router = processes.start("run_router", WEBHOOKHUB_DRAIN="1")
     router.wait_for("process_started")
     proxy.freeze()

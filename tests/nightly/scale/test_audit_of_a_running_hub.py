@@ -13,7 +13,7 @@ from webhookhub.models import Process
 UNDER_WAY = [check.name for check in ALL if check.name not in {"server", "keys", "triggers", "triggers-seen"}]
 
 
-def test_nothing_is_found_while_a_hub_is_delivering(processes: Processes, receiver: Receiver):
+def test_the_integrity_check_finds_nothing_while_a_hub_is_delivering(processes: Processes, receiver: Receiver):
     traffic.subscribe(receiver)
     processes.start("run_hub", "--workers", "2", "--routers", "2", "--orchestrators", "2")
     until(lambda: Process.objects.count() == 8, "two of three kinds, one cleaner and one tracker of workflows register")

@@ -18,7 +18,7 @@ from deadletters.requeue import requeue
 from events.backfill import backfill
 from sagas.models import Saga
 from subscriptions.models import Subscription
-from tests.conformance.crashes import cut_short
+from tests.conformance.crashes import interrupted
 from tests.conformance.test_crash_points_elsewhere import to_change, to_create, to_rotate, to_verify
 from tests.conftest import empty_tables
 from tests.factories import EventFactory, SubscriptionFactory
@@ -38,7 +38,7 @@ def check(prepare: Callable[[], Work], action: str, done: Callable[[], bool]) ->
     """At each crash point the action is recorded or not done; without a crash it is both."""
     recorded = Entry.objects.filter(action=action)
     undone = 0
-    for point, _ in cut_short(prepare):
+    for point, _ in interrupted(prepare):
         assert recorded.exists() or not done(), point
         undone += not done()
     assert undone

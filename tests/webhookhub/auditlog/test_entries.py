@@ -186,7 +186,7 @@ def test_a_refused_action_writes_no_entry():
 
 
 def test_a_backfill_without_missing_deliveries_writes_no_entry(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("events.management.commands.backfill.MOST_AT_ONCE", 1)
+    monkeypatch.setattr("events.management.commands.backfill.MAX_EVENTS", 1)
     subscription = SubscriptionFactory.create()
     since = "2026-01-31T00:00:00Z"
     for minutes in (3, 2, 1):

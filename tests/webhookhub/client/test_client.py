@@ -25,7 +25,7 @@ from webhookhub.client import (
     TooLarge,
     Unauthorized,
     Unavailable,
-    UnexpectedAnswer,
+    UnexpectedResponse,
     raise_for_failures,
 )
 
@@ -79,7 +79,7 @@ PASSING = {
 
 
 @pytest.mark.parametrize("failure", PASSING.values(), ids=PASSING)
-def test_what_passes_is_tried_again_under_the_same_made_up_id(failure: Response):
+def test_a_transient_failure_is_retried_under_the_same_generated_id(failure: Response):
     success = Response(200, {"uid": "u", "created": False, "correlation_id": "c"})
     with ScriptedHub(failure, failure, success) as hub, client(hub) as producer:
         result = producer.publish("a", 1)
@@ -94,7 +94,7 @@ def test_two_events_without_an_id_get_two():
         assert producer.publish("a", 1).external_id != producer.publish("a", 1).external_id
 
 
-def test_a_hub_that_does_not_answer_in_time_is_tried_again():
+def test_a_timeout_is_retried():
     published = threading.Event()
     first = Response(before=lambda: published.wait(60), drop=True)
     with ScriptedHub(first, Response(201, {"uid": "u", "created": True})) as hub, client(hub, timeout=2) as producer:
@@ -103,7 +103,7 @@ def test_a_hub_that_does_not_answer_in_time_is_tried_again():
     assert len(hub.asked) == 2
 
 
-def test_the_hubs_wish_to_wait_is_respected():
+def test_retry_after_is_respected():
     waits = problem(429, headers={"Retry-After": "1"})
     with ScriptedHub(waits, Response(201, {"uid": "u"})) as hub, client(hub) as producer:
         started = time.monotonic()
@@ -121,7 +121,7 @@ def test_a_wait_beyond_the_deadline_is_an_error_at_once():
     assert len(hub.asked) == 1
 
 
-def test_it_gives_up_at_the_deadline_and_says_under_which_id():
+def test_it_stops_at_the_deadline_and_names_the_external_id():
     with ScriptedHub(problem(503, "The database is away.")) as hub, client(hub, deadline=3.0) as producer:
         started = time.monotonic()
         with pytest.raises(Unavailable, match="The database is away") as caught:
@@ -131,7 +131,7 @@ def test_it_gives_up_at_the_deadline_and_says_under_which_id():
     assert caught.value.external_id == hub.asked[0].document["external_id"]
 
 
-def test_a_hub_that_is_not_there_is_unavailable():
+def test_an_unreachable_hub_is_unavailable():
     with ScriptedHub(Response()) as hub:
         pass
     with Client(hub.url, KEY, deadline=0.5) as producer, pytest.raises(Unavailable) as caught:
@@ -147,12 +147,12 @@ def test_a_hub_that_is_not_there_is_unavailable():
         (409, Conflict),
         (413, TooLarge),
         (422, Invalid),
-        (404, UnexpectedAnswer),
-        (302, UnexpectedAnswer),
+        (404, UnexpectedResponse),
+        (302, UnexpectedResponse),
         (500, Unavailable),
     ],
 )
-def test_what_does_not_pass_is_raised_at_once_by_its_name(status: int, kind: type[HubError]):
+def test_a_permanent_error_is_raised_at_once(status: int, kind: type[HubError]):
     refusal = problem(status, "payload is wrong.", errors=[{"field": "payload", "message": "is wrong"}], uid="u-1")
     with ScriptedHub(refusal) as hub, client(hub) as producer, pytest.raises(HubError) as caught:
         producer.publish("a", 1)
@@ -164,13 +164,13 @@ def test_what_does_not_pass_is_raised_at_once_by_its_name(status: int, kind: typ
 
 
 @pytest.mark.parametrize("text", ["<html>welcome</html>", "[]", "{}", ""])
-def test_an_answer_that_is_not_a_hubs_is_no_success(text: str):
-    with ScriptedHub(Response(200, text=text)) as hub, client(hub) as producer, pytest.raises(UnexpectedAnswer):
+def test_a_response_that_is_not_from_a_hub_is_an_error(text: str):
+    with ScriptedHub(Response(200, text=text)) as hub, client(hub) as producer, pytest.raises(UnexpectedResponse):
         producer.publish("a", 1)
 
 
 @pytest.mark.parametrize("payload", [float("nan"), {1, 2}, "\ud800"])
-def test_a_payload_that_is_no_json_is_refused_before_it_is_sent(payload: Any):
+def test_a_payload_that_is_not_json_is_refused_before_it_is_sent(payload: Any):
     with ScriptedHub(answer=stored) as hub, client(hub) as producer, pytest.raises(Invalid) as caught:
         producer.publish("a", payload)
     assert caught.value.errors[0].field == "payload"
@@ -214,7 +214,7 @@ def test_no_events_are_no_request():
     assert hub.asked == []
 
 
-def test_a_batch_that_the_hub_finds_too_large_is_halved():
+def test_a_batch_that_is_too_large_for_the_hub_is_halved():
     def answer(asked: Asked) -> Response:
         return stored(asked) if len(asked.document["events"]) <= 3 else problem(413)
 
@@ -229,7 +229,7 @@ def test_a_batch_that_the_hub_finds_too_large_is_halved():
     assert isinstance(result.error, TooLarge)
 
 
-def test_one_that_is_refused_does_not_hold_up_the_others():
+def test_a_refused_event_does_not_affect_the_others():
     results = [
         {"status": 201, "uid": "u0", "correlation_id": "c"},
         {"status": 422, "problem": {"detail": "events[1].payload is bad.", "errors": [{"field": "f", "message": "m"}]}},
@@ -247,7 +247,7 @@ def test_one_that_is_refused_does_not_hold_up_the_others():
         raise_for_failures(found)
 
 
-def test_a_batch_that_fails_as_a_whole_leaves_a_result_for_each_and_the_next_is_tried():
+def test_a_failed_batch_has_a_result_for_each_event_and_the_next_is_sent():
     def answer(asked: Asked) -> Response:
         return problem(503) if asked.document["events"][0]["external_id"] == "e0" else stored(asked)
 
@@ -266,7 +266,7 @@ def test_after_a_wrong_key_nothing_more_is_tried():
     assert {type(result.error) for result in found if isinstance(result, Failed)} == {Unauthorized}
 
 
-def test_an_answer_with_too_few_results_is_not_believed():
+def test_a_response_with_too_few_results_is_an_error():
     with ScriptedHub(Response(200, {"results": [{"status": 201, "uid": "u"}]})) as hub, client(hub) as producer:
         found = producer.publish_many(events(2))
-    assert [type(result.error) for result in found if isinstance(result, Failed)] == [UnexpectedAnswer] * 2
+    assert [type(result.error) for result in found if isinstance(result, Failed)] == [UnexpectedResponse] * 2

@@ -52,7 +52,7 @@ def test_an_event_is_stored_once_however_often_it_is_sent(connect: Connect):
     assert first.correlation_id == "c-1"
 
 
-def test_what_the_hub_refuses_is_raised_by_its_name(connect: Connect):
+def test_each_refusal_raises_its_own_error(connect: Connect):
     producer = connect()
     stored = producer.publish("order.created", {"order": 1}, external_id="o-1")
     with pytest.raises(Conflict) as conflict:
@@ -106,7 +106,7 @@ def test_more_than_a_batch_is_stored(connect: Connect, hub_settings):
     assert StoredEvent.objects.count() == 1001
 
 
-def test_a_producer_that_is_too_quick_waits_or_is_told(connect: Connect, hub_settings):
+def test_a_rate_limited_producer_waits_or_gets_an_error(connect: Connect, hub_settings):
     hub_settings(api_events_per_second=1)
     producer = connect(deadline=0.9)
 

@@ -99,7 +99,7 @@ def test_the_same_external_id_of_two_producers_finds_both(viewer: Client):
 def test_an_external_id_is_searched_in_a_bounded_number_of_sources(
     monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
 ):
-    monkeypatch.setattr(lookup, "MOST_SOURCES", 3)
+    monkeypatch.setattr(lookup, "MAX_SOURCES", 3)
     for number in range(6):
         EventFactory(source=f"source-{number}", external_id="same")
 

@@ -1,4 +1,4 @@
-"""Names are judged by what they lead to, at every connection: a resolver under the test's control, listeners that
+"""Resolver are judged by what they lead to, at every connection: a resolver under the test's control, listeners that
 would notice."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.raw_endpoint import RawEndpoint, answering
 from tests.support.tls import Authority
 from tests.webhookhub.egress.conftest import collect, post
 from tools.demo.receiver import Receiver
-from webhookhub.egress.dns import Names
+from webhookhub.egress.dns import Resolver
 from webhookhub.egress.engine import Engine, send
 from webhookhub.egress.messages import Response
 
@@ -75,7 +75,7 @@ def sockets_opened(monkeypatch: pytest.MonkeyPatch, listeners: Listeners) -> lis
 
 def resolved(port: int, addresses: str, name: str = NAME) -> Response:
     found = [each.strip("[]") for each in addresses.split(",")]
-    return send(post(f"https://{name}:{port}/"), resolver=Names(lambda host: found))
+    return send(post(f"https://{name}:{port}/"), resolver=Resolver(lambda host: found))
 
 
 def assert_blocked(answer: Response) -> None:
@@ -93,7 +93,7 @@ def assert_blocked(answer: Response) -> None:
         "10.0.0.1,127.0.0.1,[::1],169.254.169.254",
     ],
 )
-def test_a_name_that_leads_to_a_forbidden_address_is_refused(
+def test_a_name_that_resolves_to_a_forbidden_address_is_refused(
     hub_settings, listeners: Listeners, sockets_opened: list[object], addresses: str
 ):
     hub_settings(allowed_networks=())
@@ -104,7 +104,7 @@ def test_a_name_that_leads_to_a_forbidden_address_is_refused(
     assert not listeners.touched
 
 
-def test_the_listeners_would_notice(hub_settings, listeners: Listeners, sockets_opened: list[object]):
+def test_the_listeners_notice_a_connection(hub_settings, listeners: Listeners, sockets_opened: list[object]):
     hub_settings(connect_timeout=timedelta(seconds=2))  # they accept and never answer
 
     resolved(listeners.port, "127.0.0.1")
@@ -113,7 +113,7 @@ def test_the_listeners_would_notice(hub_settings, listeners: Listeners, sockets_
     assert listeners.touched
 
 
-def test_a_metadata_service_is_refused_by_name_whatever_the_operator_allows(
+def test_a_metadata_service_is_refused_by_name_even_in_an_allowed_network(
     hub_settings, listeners: Listeners, sockets_opened: list[object]
 ):
     hub_settings(allowed_networks=(ip_network("0.0.0.0/0"), ip_network("::/0")))
@@ -125,7 +125,7 @@ def test_a_metadata_service_is_refused_by_name_whatever_the_operator_allows(
 
 
 @pytest.mark.parametrize("addresses", ["127.0.0.3,127.0.0.2", "127.0.0.2,127.0.0.3", "127.0.0.2,[fe80::1%lo]"])
-def test_a_forbidden_address_is_not_made_good_by_another(
+def test_one_forbidden_address_blocks_the_name(
     trusted: Path, hub_settings, listeners: Listeners, sockets_opened: list[object], addresses: str
 ):
     """127.0.0.2 may be reached and answers; beside an address that may not, it is not even tried."""
@@ -139,7 +139,7 @@ def test_a_forbidden_address_is_not_made_good_by_another(
 
 def test_requests_that_wait_behind_a_blocked_one_are_blocked_too(hub_settings, listeners: Listeners):
     hub_settings(allowed_networks=(), requests_per_host=1)
-    engine: Engine[int] = Engine(10, resolver=Names(lambda host: ["127.0.0.1"]))
+    engine: Engine[int] = Engine(10, resolver=Resolver(lambda host: ["127.0.0.1"]))
     for number in range(5):
         engine.submit(number, post(f"https://{NAME}:{listeners.port}/"))
 
@@ -165,7 +165,7 @@ def test_an_allowed_address_that_refuses_does_not_lead_to_a_forbidden_one(
             forbidden.accept()
 
 
-def test_what_is_said_does_not_depend_on_whether_anything_listens(hub_settings, listeners: Listeners):
+def test_the_error_does_not_depend_on_whether_anything_listens(hub_settings, listeners: Listeners):
     hub_settings(allowed_networks=())
     with socket.create_server(("127.0.0.1", 0)) as other:
         closed = other.getsockname()[1]
@@ -176,12 +176,12 @@ def test_what_is_said_does_not_depend_on_whether_anything_listens(hub_settings, 
     assert all(answer.duration_ms < 1000 for answer in answers)
 
 
-def test_a_name_that_leads_elsewhere_after_the_check_gains_nothing(tmp_path: Path, hub_settings):
+def test_a_name_that_resolves_differently_after_the_check_is_blocked(tmp_path: Path, hub_settings):
     """One engine, one name, two addresses: the first is allowed and answers, the second listens and is not."""
     authority = Authority(tmp_path)
     hub_settings(ca_bundle=str(authority.file), allowed_networks=(ip_network("127.0.0.1/32"),))
     leads_to: list[str] = []
-    engine: Engine[int] = Engine(1, resolver=Names(lambda host: list(leads_to), fresh_seconds=0))
+    engine: Engine[int] = Engine(1, resolver=Resolver(lambda host: list(leads_to), fresh_seconds=0))
     with RawEndpoint(authority.certificate(NAME), answering(CLOSING)) as endpoint:
         port = int(endpoint.url.split(":")[2].split("/")[0])
         with socket.create_server(("127.0.0.9", port)) as forbidden:
@@ -202,7 +202,7 @@ def test_a_name_that_leads_elsewhere_after_the_check_gains_nothing(tmp_path: Pat
     assert endpoint.accepted == 2
 
 
-def test_an_address_for_which_no_socket_can_be_had_is_a_connect_error(
+def test_an_address_without_a_socket_is_a_connect_error(
     hub_settings, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
     """As on a machine without IPv6, or when all file descriptors are taken."""
@@ -222,8 +222,8 @@ def test_a_name_without_an_address_is_a_dns_error(trusted: Path):
 
 
 @pytest.mark.django_db
-def test_a_delivery_to_a_name_on_loopback_fails_and_nobody_hears_of_it(hub_settings, receiver: Receiver):
-    """Names under .localhost lead to loopback by definition: no name service is needed to show it."""
+def test_a_delivery_to_a_loopback_name_fails_without_a_connection(hub_settings, receiver: Receiver):
+    """Resolver under .localhost lead to loopback by definition: no name service is needed to show it."""
     JobFactory(saga__subscription__callback_url=f"https://hooks.localhost:{receiver.port}/")
     hub_settings(allowed_networks=())
     worker = Worker("w")

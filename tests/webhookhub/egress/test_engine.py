@@ -32,7 +32,7 @@ def test_hundreds_of_requests_share_a_few_connections(trusted: Path, hub_setting
     with RawEndpoint(trusted, keep_alive) as endpoint:
         for number in range(400):
             engine.submit(number, post(endpoint.url, b"%d" % number))
-        assert (engine.in_flight, engine.free, engine.waiting) == (400, 0, 398)
+        assert (engine.in_flight, engine.free, engine._queued) == (400, 0, 398)
         answers = collect(engine, 400)
         engine.close()
 
@@ -41,7 +41,7 @@ def test_hundreds_of_requests_share_a_few_connections(trusted: Path, hub_setting
     assert endpoint.accepted <= 4
 
 
-def test_a_receiver_never_has_more_requests_under_way_than_its_share(receiver: Receiver, hub_settings):
+def test_a_host_never_has_more_requests_in_flight_than_its_limit(receiver: Receiver, hub_settings):
     hub_settings(requests_per_host=3)
     lock = threading.Lock()
     under_way = peak = 0
@@ -69,7 +69,7 @@ def test_a_receiver_never_has_more_requests_under_way_than_its_share(receiver: R
     assert 2 <= peak <= 3
 
 
-def test_a_slow_receiver_does_not_hold_up_another(trusted: Path, receiver: Receiver, hub_settings):
+def test_a_slow_host_does_not_delay_another(trusted: Path, receiver: Receiver, hub_settings):
     hub_settings(requests_per_host=2)
     engine: Engine[str] = Engine(20)
     with RawEndpoint(trusted, lambda connection: slow.hold()) as slow:
@@ -82,7 +82,7 @@ def test_a_slow_receiver_does_not_hold_up_another(trusted: Path, receiver: Recei
     assert set(answers) == {f"quick {number}" for number in range(10)}
 
 
-def test_the_clock_of_a_request_starts_when_it_is_sent(trusted: Path, hub_settings):
+def test_the_timeout_of_a_request_starts_when_it_is_sent(trusted: Path, hub_settings):
     hub_settings(requests_per_host=1, request_timeout=timedelta(seconds=0.5))
 
     def unhurried(connection: ssl.SSLSocket) -> None:
@@ -101,7 +101,7 @@ def test_the_clock_of_a_request_starts_when_it_is_sent(trusted: Path, hub_settin
     assert all(answer.duration_ms < 500 for answer in answers.values())
 
 
-def test_requests_that_wait_can_be_taken_back_and_are_never_sent(receiver: Receiver, hub_settings):
+def test_queued_requests_can_be_withdrawn_and_are_never_sent(receiver: Receiver, hub_settings):
     hub_settings(requests_per_host=1)
     engine: Engine[int] = Engine(5)
     for number in range(5):
@@ -117,11 +117,11 @@ def test_requests_that_wait_can_be_taken_back_and_are_never_sent(receiver: Recei
     engine.close()
 
 
-def test_waiting_for_what_only_waits_is_no_error(trusted: Path, receiver: Receiver):
+def test_polling_with_only_queued_requests_is_no_error(trusted: Path, receiver: Receiver):
     """All that is left waits for a slow receiver's turn: whoever asks gets nothing, and may take it back."""
     engine: Engine[str] = Engine(1)
     with RawEndpoint(trusted, keep_alive) as slow:
-        engine._receivers.at(slow.url).note(Response(None, 5000, 200))
+        engine._hosts.at(slow.url).note_response(Response(None, 5000, 200))
         engine.submit("quick", post(receiver.url("/")))
         engine.submit("slow", post(slow.url))
         assert set(collect(engine, 1)) == {"quick"}
@@ -130,7 +130,7 @@ def test_waiting_for_what_only_waits_is_no_error(trusted: Path, receiver: Receiv
     engine.close()
 
 
-def test_a_request_that_cannot_be_sent_does_not_hold_up_those_behind_it(receiver: Receiver, hub_settings):
+def test_a_request_that_cannot_be_sent_does_not_block_the_queue(receiver: Receiver, hub_settings):
     hub_settings(requests_per_host=1)
     engine: Engine[str] = Engine(5)
     engine.submit("first", post(receiver.url("/1")))
@@ -155,7 +155,7 @@ def test_an_engine_with_nothing_to_do_does_not_wait():
     engine.close()
 
 
-def test_an_engine_can_be_closed_in_the_middle_of_everything(trusted: Path, hub_settings):
+def test_an_engine_can_be_closed_with_requests_in_every_state(trusted: Path, hub_settings):
     hub_settings(requests_per_host=2)
     engine: Engine[int] = Engine(5)
     with RawEndpoint(trusted, lambda connection: endpoint.hold()) as endpoint:
@@ -165,14 +165,14 @@ def test_an_engine_can_be_closed_in_the_middle_of_everything(trusted: Path, hub_
         engine.close()
 
 
-def test_slow_receivers_together_leave_room_for_quick_ones(trusted: Path, receiver: Receiver, hub_settings):
+def test_slow_hosts_together_leave_slots_for_fast_ones(trusted: Path, receiver: Receiver, hub_settings):
     """Five that take their time could fill the worker with their shares; a part of it stays free of them."""
     hub_settings(requests_per_host=4)
     engine: Engine[str] = Engine(16)
     with contextlib.ExitStack() as stack:
         slow = [stack.enter_context(RawEndpoint(trusted, lambda connection: slow[0].hold())) for _ in range(5)]
         for endpoint in slow:
-            engine._receivers.at(endpoint.url).note(Response(None, 5000, 200))  # as if it had answered slowly before
+            engine._hosts.at(endpoint.url).note_response(Response(None, 5000, 200))
         taken = 0
         for endpoint in slow * 4:
             if engine.accepts(endpoint.url):
@@ -188,7 +188,7 @@ def test_slow_receivers_together_leave_room_for_quick_ones(trusted: Path, receiv
     assert set(answers) == {f"quick {number}" for number in range(8)}
 
 
-def test_an_answer_that_came_while_nobody_looked_is_no_timeout(trusted: Path, hub_settings):
+def test_a_response_during_a_gap_between_polls_is_no_timeout(trusted: Path, hub_settings):
     """As when the database hangs for longer than a request may take: the answer has been there all the while."""
     hub_settings(request_timeout=timedelta(seconds=3))
     asked, go, answered = threading.Event(), threading.Event(), threading.Event()
@@ -215,7 +215,7 @@ def test_an_answer_that_came_while_nobody_looked_is_no_timeout(trusted: Path, hu
     assert result.error_code is None
 
 
-def test_a_receiver_that_never_answers_is_a_timeout_even_if_nobody_looked(trusted: Path, hub_settings):
+def test_a_missing_response_is_a_timeout_even_after_a_gap_between_polls(trusted: Path, hub_settings):
     hub_settings(request_timeout=timedelta(seconds=0.3))
     engine: Engine[int] = Engine(1)
     with RawEndpoint(trusted, lambda connection: endpoint.hold()) as endpoint:

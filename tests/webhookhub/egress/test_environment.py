@@ -32,9 +32,7 @@ def call(authority: Path, *urls: str, **environment: str) -> list[dict[str, Any]
         return [answers[url] for url in urls]
 
 
-def test_proxies_are_not_used_nor_lead_around_the_judgement_of_addresses(
-    receiver: Receiver, listener, certificate_files
-):
+def test_proxies_are_ignored_and_do_not_bypass_the_address_check(receiver: Receiver, listener, certificate_files):
     proxy = f"http://user:{PASSWORD}@127.0.0.1:{listener.getsockname()[1]}"
     environment = dict.fromkeys(PROXIES, proxy) | {"no_proxy": "", "NO_PROXY": ""}
     urls = [receiver.url(), "https://10.0.0.1/", "https://169.254.169.254/"]
@@ -47,7 +45,7 @@ def test_proxies_are_not_used_nor_lead_around_the_judgement_of_addresses(
         listener.accept()
 
 
-def test_passwords_of_the_machine_are_not_sent(receiver: Receiver, certificate_files, tmp_path: Path):
+def test_netrc_passwords_are_not_sent(receiver: Receiver, certificate_files, tmp_path: Path):
     netrc = tmp_path / ".netrc"
     netrc.write_text(f"machine 127.0.0.1 login somebody password {PASSWORD}\ndefault login x password {PASSWORD}\n")
     netrc.chmod(0o600)
@@ -73,7 +71,7 @@ def test_authorities_of_the_environment_are_not_trusted(receiver: Receiver, cert
     assert not receiver.received
 
 
-def test_a_large_body_is_sent_without_asking_first(receiver: Receiver):
+def test_a_large_body_is_sent_without_expect_100(receiver: Receiver):
     """libcurl would ask (Expect: 100-continue) and wait a second for an answer that many servers never give."""
     body = b"x" * 3_000_000
 

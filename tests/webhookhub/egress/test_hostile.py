@@ -63,7 +63,7 @@ def ordeal(certificate_files: tuple[Path, Path]) -> Iterator[Ordeal]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_it_costs_one_attempt_with_the_right_code_and_is_over_in_time(ordeal: Ordeal, case: Case):
+def test_it_costs_one_attempt_with_the_right_code_in_bounded_time(ordeal: Ordeal, case: Case):
     codes = {answer["error_code"] for answer in ordeal.answers[case.name]}
 
     assert codes <= set(case.code.split("|") if case.code else [None])
@@ -75,7 +75,7 @@ def test_it_costs_one_attempt_with_the_right_code_and_is_over_in_time(ordeal: Or
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.code == "response_too_large"], ids=lambda c: c.name)
-def test_what_is_too_much_is_not_read_to_its_end(ordeal: Ordeal, case: Case):
+def test_a_response_that_is_too_large_is_not_read_to_its_end(ordeal: Ordeal, case: Case):
     assert MAX_HEADER_BYTES < MAX_RESPONSE_BYTES < UNREAD
     assert ordeal.behaviours[case.name].sent < ROUNDS * UNREAD
 

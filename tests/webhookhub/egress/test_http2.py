@@ -19,7 +19,7 @@ def ok(stream: Stream) -> None:
     stream.answer(200, b"ok")
 
 
-def test_a_request_is_sent_in_http2_with_all_that_belongs_to_it(trusted: Path):
+def test_a_request_is_sent_in_http2_with_headers_and_body(trusted: Path):
     with Http2Endpoint(trusted, ok) as endpoint:
         answer = send(post(endpoint.url, b'{"n":1}', ("X-One: 1", "webhook-id: msg_1")))
 
@@ -122,7 +122,9 @@ def silence(stream: Stream) -> None:
         (silence, {"timeout"}),
     ],
 )
-def test_misbehaviour_is_a_failed_attempt(trusted: Path, hub_settings, act: Callable[[Stream], None], codes: set[str]):
+def test_a_protocol_violation_is_a_failed_attempt(
+    trusted: Path, hub_settings, act: Callable[[Stream], None], codes: set[str]
+):
     hub_settings(request_timeout=timedelta(seconds=0.5 if act is silence else 3 if act is hints_without_end else 30))
     with Http2Endpoint(trusted, act) as endpoint:
         answer = send(post(endpoint.url))
@@ -132,7 +134,7 @@ def test_misbehaviour_is_a_failed_attempt(trusted: Path, hub_settings, act: Call
     assert len(answer.body) <= KEPT_BODY_BYTES
 
 
-def test_a_request_given_up_does_not_take_its_neighbours_along(trusted: Path):
+def test_a_timeout_does_not_affect_other_requests_of_the_connection(trusted: Path):
     def answer(stream: Stream) -> None:
         if stream.body == b"bad":
             stream.pour()
@@ -154,7 +156,7 @@ def test_a_request_given_up_does_not_take_its_neighbours_along(trusted: Path):
     assert codes == {"bad": "response_too_large", "good": None, "last": None}
 
 
-def test_what_has_been_read_already_is_not_waited_for(trusted: Path):
+def test_data_that_libcurl_has_read_is_processed_without_waiting(trusted: Path):
     """libcurl takes a long answer in several goes, and nothing more comes in that would wake the engine for them."""
 
     def answer(stream: Stream) -> None:

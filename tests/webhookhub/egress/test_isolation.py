@@ -36,7 +36,7 @@ def test_a_blocked_address_is_refused_before_a_socket_is_opened(hub_settings, li
     assert_untouched(listener)
 
 
-def test_a_blocked_address_does_not_tell_whether_anything_listens_there(hub_settings, listener: socket.socket):
+def test_a_blocked_address_does_not_reveal_whether_anything_listens_there(hub_settings, listener: socket.socket):
     hub_settings(allowed_networks=())
     with socket.create_server(("127.0.0.1", 0)) as other:
         closed = other.getsockname()[1]
@@ -46,14 +46,14 @@ def test_a_blocked_address_does_not_tell_whether_anything_listens_there(hub_sett
     assert {(answer.error_code, answer.status, answer.body) for answer in answers} == {("blocked_address", None, b"")}
 
 
-def test_a_metadata_address_is_blocked_whatever_the_operator_allows(hub_settings):
+def test_a_metadata_address_is_blocked_even_in_an_allowed_network(hub_settings):
     hub_settings(allowed_networks=(ip_network("0.0.0.0/0"), ip_network("::/0")))
 
     for host in ("169.254.169.254", "[::ffff:169.254.169.254]", "[fd00:ec2::254]"):
         assert send(post(f"https://{host}/latest/meta-data/")).error_code == "blocked_address"
 
 
-def test_a_connection_that_is_open_already_does_not_help_another_engine(receiver: Receiver, hub_settings):
+def test_an_open_connection_is_not_shared_with_another_engine(receiver: Receiver, hub_settings):
     assert send(post(receiver.url())).error_code is None
 
     hub_settings(allowed_networks=())

@@ -17,7 +17,7 @@ from tests.webhookhub.egress.conftest import post
 from tools.demo.receiver import Receiver, Reply
 from webhookhub.conf import hub
 from webhookhub.egress.engine import send
-from webhookhub.egress.transfer import KEPT_BODY_BYTES, MAX_RESPONSE_BYTES, Slot
+from webhookhub.egress.transfer import KEPT_BODY_BYTES, MAX_RESPONSE_BYTES, Transfer
 from webhookhub.egress.watchdog import Watchdog
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -57,7 +57,7 @@ def test_an_error_status_is_its_own_code(receiver: Receiver, status: int):
 
 
 @pytest.mark.parametrize(("own", "expected"), [(b"", None), (b"Retry-After: 5\r\n", "5")])
-def test_a_retry_after_counts_only_in_the_answer_itself(trusted: Path, own: bytes, expected: str | None):
+def test_retry_after_is_read_only_from_the_final_response(trusted: Path, own: bytes, expected: str | None):
     hints = b"HTTP/1.1 103 Early Hints\r\nRetry-After: 86400\r\n\r\n"
     refusal = b"HTTP/1.1 503 Not now\r\n" + own + b"Content-Length: 0\r\n\r\n"
     with RawEndpoint(trusted, answering(hints, refusal)) as endpoint:
@@ -90,7 +90,7 @@ def test_an_endpoint_that_speaks_no_tls_is_a_tls_error(trusted: Path):
         assert send(post(f"https://127.0.0.1:{listener.getsockname()[1]}/")).error_code == "tls_error"
 
 
-def test_an_endpoint_that_never_answers_is_given_up_at_the_deadline(trusted: Path, hub_settings):
+def test_an_endpoint_that_never_responds_is_a_timeout(trusted: Path, hub_settings):
     hub_settings(request_timeout=timedelta(seconds=0.3))
     with RawEndpoint(trusted, lambda connection: endpoint.hold()) as endpoint:
         began = time.monotonic()
@@ -104,7 +104,7 @@ def test_an_endpoint_that_never_answers_is_given_up_at_the_deadline(trusted: Pat
 @pytest.mark.parametrize(
     "head", [b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n", b"HTTP/1.1 200 OK\r\nX-Long: "], ids=["body", "head"]
 )
-def test_an_endpoint_that_drips_does_not_stretch_the_deadline(trusted: Path, hub_settings, head: bytes):
+def test_an_endpoint_that_drips_does_not_extend_the_timeout(trusted: Path, hub_settings, head: bytes):
     hub_settings(request_timeout=timedelta(seconds=0.4))
 
     def drip(connection: ssl.SSLSocket) -> None:
@@ -121,7 +121,7 @@ def test_an_endpoint_that_drips_does_not_stretch_the_deadline(trusted: Path, hub
     assert 0.35 < time.monotonic() - began < 30
 
 
-def test_an_endpoint_that_accepts_but_does_not_shake_hands_is_given_up_early(trusted: Path, hub_settings):
+def test_a_missing_tls_handshake_is_a_timeout_after_the_connect_timeout(trusted: Path, hub_settings):
     hub_settings(connect_timeout=timedelta(seconds=0.2), request_timeout=timedelta(seconds=300))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         began = time.monotonic()
@@ -131,26 +131,26 @@ def test_an_endpoint_that_accepts_but_does_not_shake_hands_is_given_up_early(tru
     assert time.monotonic() - began < 60
 
 
-def test_a_connection_dropped_before_the_answer_is_complete_is_an_error(trusted: Path):
+def test_a_connection_closed_before_the_response_is_complete_is_an_error(trusted: Path):
     half = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nten bytes."
     with RawEndpoint(trusted, answering(half)) as endpoint:
         assert send(post(endpoint.url)).error_code == "connection_lost"
 
 
-def test_a_receiver_that_closes_without_an_answer_is_an_error(receiver: Receiver):
+def test_a_connection_closed_without_a_response_is_an_error(receiver: Receiver):
     receiver.answer = lambda request: Reply(drop=True)
 
     assert send(post(receiver.url())).error_code == "connection_lost"
 
 
-def test_an_answer_of_an_unknown_version_of_http_is_an_error(trusted: Path):
+def test_a_response_of_an_unknown_http_version_is_an_error(trusted: Path):
     with RawEndpoint(trusted, answering(b"HTTP/9.9 200 OK\r\n\r\n")) as endpoint:
         answer = send(post(endpoint.url))
 
     assert answer.error_code == "protocol_error"
 
 
-def test_an_answer_of_the_largest_size_is_read_and_its_beginning_kept(receiver: Receiver):
+def test_a_response_of_the_maximum_size_is_read_and_its_beginning_kept(receiver: Receiver):
     body = bytes(range(256)) * (MAX_RESPONSE_BYTES // 256)
     receiver.answer = lambda request: Reply(200, body)
 
@@ -160,7 +160,7 @@ def test_an_answer_of_the_largest_size_is_read_and_its_beginning_kept(receiver: 
     assert answer.body == body[:KEPT_BODY_BYTES]
 
 
-def test_an_answer_that_is_too_large_is_an_error(receiver: Receiver):
+def test_a_response_that_is_too_large_is_an_error(receiver: Receiver):
     receiver.answer = lambda request: Reply(200, b"x" * (MAX_RESPONSE_BYTES + 1))
 
     answer = send(post(receiver.url()))
@@ -169,7 +169,7 @@ def test_an_answer_that_is_too_large_is_an_error(receiver: Receiver):
     assert len(answer.body) <= KEPT_BODY_BYTES
 
 
-def test_the_beginning_of_an_error_page_is_kept_however_long_it_is_announced(receiver: Receiver):
+def test_the_beginning_of_an_error_page_is_kept_whatever_its_content_length(receiver: Receiver):
     page = b"<h1>Traceback</h1>" + b"x" * 1_000_000
     receiver.answer = lambda request: Reply(500, page)
 
@@ -178,7 +178,7 @@ def test_the_beginning_of_an_error_page_is_kept_however_long_it_is_announced(rec
     assert (answer.error_code, answer.body) == ("http_500", page[:KEPT_BODY_BYTES])
 
 
-def test_a_compressed_answer_is_not_unpacked(receiver: Receiver):
+def test_a_compressed_response_is_not_decompressed(receiver: Receiver):
     packed = gzip.compress(b"\0" * 10_000_000)
     receiver.answer = lambda request: Reply(200, packed, (("Content-Encoding", "gzip"),))
 
@@ -202,7 +202,7 @@ def test_a_compressed_answer_is_not_unpacked(receiver: Receiver):
         "https://127.0.0.1:{port}\\@example.com/",
     ],
 )
-def test_a_url_that_should_never_have_been_stored_is_not_sent(trusted: Path, url: str):
+def test_an_invalid_stored_url_is_not_sent_to(trusted: Path, url: str):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
 
@@ -223,7 +223,7 @@ def test_a_port_that_is_not_allowed_any_more_is_not_sent_to(receiver: Receiver, 
 
 def test_libcurl_refuses_another_scheme_by_itself(trusted: Path):
     """Whatever the rules for URLs may become."""
-    slot: Slot[None] = Slot(hub(), Watchdog())
+    slot: Transfer[None] = Transfer(hub(), Watchdog())
     for url in ("http://127.0.0.1/", "file:///etc/passwd"):
         slot.handle.setopt(pycurl.URL, url)
         with pytest.raises(pycurl.error) as refused:
@@ -233,7 +233,7 @@ def test_libcurl_refuses_another_scheme_by_itself(trusted: Path):
 
 
 @pytest.mark.parametrize("trailer", [b"", b"X-One: 1\r\nX-Two: 2\r\n"])
-def test_an_answer_with_trailers_is_whole(trusted: Path, trailer: bytes):
+def test_a_response_with_trailers_is_complete(trusted: Path, trailer: bytes):
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     with RawEndpoint(trusted, answering(head + b"2\r\nok\r\n0\r\n" + trailer + b"\r\n")) as endpoint:
         answer = send(post(endpoint.url))

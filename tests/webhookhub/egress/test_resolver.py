@@ -1,4 +1,4 @@
-"""Names are looked up beside the transfers: one that hangs keeps nobody else waiting."""
+"""Resolver are looked up beside the transfers: one that hangs keeps nobody else waiting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.raw_endpoint import RawEndpoint
 from tests.webhookhub.egress.conftest import collect, post
 from tools.demo.receiver import Receiver
 from webhookhub.egress import dns
-from webhookhub.egress.dns import Names, ask_the_system
+from webhookhub.egress.dns import Resolver, resolve
 from webhookhub.egress.engine import Engine, send
 
 
@@ -45,11 +45,11 @@ def url(receiver: Receiver, host: str, path: str = "/") -> str:
     return f"https://{host}:{receiver.port}{path}"
 
 
-def test_a_hundred_requests_for_a_name_that_hangs_take_one_thread_and_others_go_on(
+def test_a_hundred_requests_for_a_hanging_name_use_one_thread_and_others_continue(
     receiver: Receiver, service: NameService, hub_settings
 ):
     hub_settings(connect_timeout=timedelta(seconds=30))
-    engine: Engine[str] = Engine(200, resolver=Names(service))
+    engine: Engine[str] = Engine(200, resolver=Resolver(service))
     for number in range(100):
         engine.submit(f"hanging {number}", post("https://hanging.example/"))
     engine.submit("healthy", post(url(receiver, "hooks.localhost")))
@@ -61,11 +61,11 @@ def test_a_hundred_requests_for_a_name_that_hangs_take_one_thread_and_others_go_
     assert service.asked.count("hanging.example") == 1
 
 
-def test_a_name_that_hangs_is_a_dns_error_within_the_time_to_connect(service: NameService, hub_settings):
+def test_a_hanging_name_is_a_dns_error_within_the_connect_timeout(service: NameService, hub_settings):
     hub_settings(connect_timeout=timedelta(seconds=0.3))
     began = time.monotonic()
 
-    answer = send(post("https://hanging.example/"), resolver=Names(service))
+    answer = send(post("https://hanging.example/"), resolver=Resolver(service))
 
     assert answer.error_code == "dns_error"
     assert 300 <= answer.duration_ms < 30_000
@@ -73,7 +73,7 @@ def test_a_name_that_hangs_is_a_dns_error_within_the_time_to_connect(service: Na
 
 
 def test_an_engine_closes_while_a_name_hangs(service: NameService):
-    engine: Engine[int] = Engine(1, resolver=Names(service))
+    engine: Engine[int] = Engine(1, resolver=Resolver(service))
     engine.submit(1, post("https://hanging.example/"))
     engine.poll(0.01)
     began = time.monotonic()
@@ -83,21 +83,21 @@ def test_an_engine_closes_while_a_name_hangs(service: NameService):
     assert time.monotonic() - began < 30
 
 
-def test_the_time_of_the_look_up_is_part_of_the_requests(trusted: Path, service: NameService, hub_settings):
+def test_the_lookup_counts_towards_the_timeout_of_the_request(trusted: Path, service: NameService, hub_settings):
     """The name hangs for a while, and then the receiver never answers: together not longer than one request may."""
     hub_settings(request_timeout=timedelta(seconds=3), connect_timeout=timedelta(seconds=2.9))
     threading.Timer(2, service.let_go.set).start()
     with RawEndpoint(trusted, lambda connection: endpoint.hold()) as endpoint:
         port = int(endpoint.url.split(":")[2].split("/")[0])
-        answer = send(post(f"https://hanging.example:{port}/"), resolver=Names(service))
+        answer = send(post(f"https://hanging.example:{port}/"), resolver=Resolver(service))
 
     assert answer.duration_ms < 4500
 
 
-def test_a_name_is_asked_for_once_while_it_is_fresh_and_again_after(receiver: Receiver, service: NameService):
+def test_a_name_is_resolved_once_while_it_is_fresh_and_again_after(receiver: Receiver, service: NameService):
     for fresh_seconds, times in ((60.0, 1), (0.0, 3)):
         service.asked.clear()
-        engine: Engine[int] = Engine(1, resolver=Names(service, fresh_seconds))
+        engine: Engine[int] = Engine(1, resolver=Resolver(service, fresh_seconds))
         for number in range(3):
             engine.submit(number, post(url(receiver, "hooks.localhost")))
             assert collect(engine, 1)[number].error_code is None
@@ -105,17 +105,17 @@ def test_a_name_is_asked_for_once_while_it_is_fresh_and_again_after(receiver: Re
         assert service.asked == ["hooks.localhost"] * times
 
 
-def test_a_name_that_was_not_found_is_asked_for_again(service: NameService):
-    found = Names(service)
+def test_a_failed_lookup_is_repeated(service: NameService):
+    found = Resolver(service)
     for _ in range(2):
         assert send(post("https://unknown.example/"), resolver=found).error_code == "dns_error"
 
     assert service.asked == ["unknown.example"] * 2
 
 
-def test_more_names_than_may_be_asked_for_at_once_wait_for_their_turn(service: NameService, monkeypatch):
-    monkeypatch.setattr(dns, "MOST_AT_ONCE", 2)
-    found = Names(service)
+def test_lookups_beyond_the_thread_limit_wait(service: NameService, monkeypatch):
+    monkeypatch.setattr(dns, "MAX_THREADS", 2)
+    found = Resolver(service)
     hanging = [found.lookup(f"hanging{number}.example") for number in range(2)]
     waiting = found.lookup("healthy.example")
 
@@ -127,9 +127,9 @@ def test_more_names_than_may_be_asked_for_at_once_wait_for_their_turn(service: N
     assert waiting.addresses == ["127.0.0.1"]
 
 
-def test_the_memory_of_names_is_bounded(service: NameService, monkeypatch):
-    monkeypatch.setattr(dns, "MOST_REMEMBERED", 3)
-    found = Names(service)
+def test_the_cache_of_names_is_bounded(service: NameService, monkeypatch):
+    monkeypatch.setattr(dns, "MAX_CACHED", 3)
+    found = Resolver(service)
 
     first = found.lookup("0.example")
     for number in range(1, 4):
@@ -139,15 +139,15 @@ def test_the_memory_of_names_is_bounded(service: NameService, monkeypatch):
     assert found.lookup("0.example") is not first
 
 
-def test_the_system_knows_loopback_and_no_invalid_name():
-    assert "127.0.0.1" in ask_the_system("localhost")
-    assert "127.0.0.1" in ask_the_system("anything.localhost")
+def test_localhost_resolves_and_invalid_names_do_not():
+    assert "127.0.0.1" in resolve("localhost")
+    assert "127.0.0.1" in resolve("anything.localhost")
     with pytest.raises(OSError, match=r"not known|resolution|No address"):
-        ask_the_system("nowhere.invalid")
+        resolve("nowhere.invalid")
 
 
-def test_a_name_that_no_service_could_know_leads_nowhere():
-    found = Names().lookup(f"{'a' * 70}.example")
+def test_a_name_that_cannot_be_resolved_has_no_addresses():
+    found = Resolver().lookup(f"{'a' * 70}.example")
 
     assert found.finished.wait(10)
     assert not found.addresses

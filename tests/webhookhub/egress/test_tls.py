@@ -13,7 +13,7 @@ import pytest
 from tests.support.raw_endpoint import RawEndpoint, answering
 from tests.support.tls import DAY, Authority
 from tests.webhookhub.egress.conftest import post
-from webhookhub.egress.dns import Names
+from webhookhub.egress.dns import Resolver
 from webhookhub.egress.engine import send
 from webhookhub.egress.messages import Response
 
@@ -34,7 +34,7 @@ def call(endpoint: RawEndpoint, host: str = "") -> Response:
     if not host:
         return send(post(endpoint.url))
     port = urlsplit(endpoint.url).port
-    return send(post(f"https://{host}:{port}/"), resolver=Names(lambda name: ["127.0.0.1"]))
+    return send(post(f"https://{host}:{port}/"), resolver=Resolver(lambda name: ["127.0.0.1"]))
 
 
 def assert_refused(answer: Response) -> None:
@@ -77,7 +77,7 @@ def test_a_certificate_for_another_host_is_refused(authority: Authority, names: 
 
 
 @pytest.mark.parametrize("valid", [(-2 * DAY, -HOUR), (HOUR, 2 * DAY)], ids=["expired", "not valid yet"])
-def test_a_certificate_outside_its_time_is_refused(authority: Authority, valid: tuple[timedelta, timedelta]):
+def test_an_expired_or_future_certificate_is_refused(authority: Authority, valid: tuple[timedelta, timedelta]):
     with RawEndpoint(authority.certificate(valid=valid), answering(OK)) as endpoint:
         assert_refused(call(endpoint))
 
@@ -103,7 +103,7 @@ def test_a_certificate_of_an_expired_authority_is_refused(tmp_path: Path, hub_se
         assert_refused(call(endpoint))
 
 
-def test_a_private_authority_is_not_trusted_unless_the_operator_names_it(tmp_path: Path, hub_settings):
+def test_a_private_authority_is_trusted_only_if_configured(tmp_path: Path, hub_settings):
     stranger = Authority(tmp_path)
     hub_settings(ca_bundle="")
 
@@ -111,7 +111,7 @@ def test_a_private_authority_is_not_trusted_unless_the_operator_names_it(tmp_pat
         assert_refused(call(endpoint))
 
 
-def test_nothing_is_sent_to_an_endpoint_that_is_not_believed(authority: Authority):
+def test_nothing_is_sent_to_an_untrusted_endpoint(authority: Authority):
     received: list[bytes] = []
 
     def listen(connection: ssl.SSLSocket) -> None:
@@ -131,7 +131,7 @@ def test_nothing_is_sent_to_an_endpoint_that_is_not_believed(authority: Authorit
         (ssl.TLSVersion.TLSv1_2, None),
     ],
 )
-def test_tls_before_1_2_is_not_spoken(authority: Authority, version: ssl.TLSVersion, code: str | None):
+def test_tls_before_1_2_is_refused(authority: Authority, version: ssl.TLSVersion, code: str | None):
     with RawEndpoint(authority.certificate(), answering(OK)) as endpoint:
         endpoint.context.set_ciphers("ALL:@SECLEVEL=0")
         endpoint.context.minimum_version = endpoint.context.maximum_version = version

@@ -92,7 +92,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("url", "message"), [pytest.param(*case, id=ascii(case[0])[1:60]) for case in BAD])
-def test_a_bad_url_is_refused_with_a_reason(hub_settings, url: str, message: str):
+def test_an_invalid_url_is_refused_with_a_reason(hub_settings, url: str, message: str):
     hub_settings(allowed_networks=())
 
     with pytest.raises(UnacceptableURL, match=message):
@@ -100,7 +100,7 @@ def test_a_bad_url_is_refused_with_a_reason(hub_settings, url: str, message: str
 
 
 @pytest.mark.parametrize("value", [None, 7, b"https://example.com/"])
-def test_what_is_not_text_is_refused(value):
+def test_a_url_that_is_not_a_string_is_refused(value):
     with pytest.raises(UnacceptableURL, match="is empty"):
         normalise(value)
 
@@ -132,7 +132,7 @@ GOOD = [
 
 
 @pytest.mark.parametrize(("url", "normal"), [pytest.param(*case, id=ascii(case[0])[1:60]) for case in GOOD])
-def test_a_good_url_is_stored_in_one_form(hub_settings, url: str, normal: str):
+def test_a_valid_url_is_normalised(hub_settings, url: str, normal: str):
     hub_settings(allowed_networks=())
 
     assert normalise(url) == normal

@@ -21,7 +21,7 @@ from tools.demo.receiver import Receiver
 from webhookhub.egress import watchdog
 from webhookhub.egress.engine import Engine, send
 from webhookhub.egress.messages import Response
-from webhookhub.egress.watchdog import LOOK_SECONDS, TOO_MUCH_BYTES, Watchdog
+from webhookhub.egress.watchdog import CHECK_SECONDS, MAX_BYTES, Watchdog
 
 DEADLINE = 3.0
 # Where the flood runs dry now and then, libcurl comes back by itself and keeps the time.
@@ -29,7 +29,7 @@ OVER = {"connection_lost", "timeout"}
 PIECE = b"x" * 65536
 
 
-def test_tickets_without_end_cost_one_attempt_and_others_go_on(certificate_files: tuple[Path, Path]):
+def test_endless_tickets_cost_one_attempt_and_others_continue(certificate_files: tuple[Path, Path]):
     authority, server = certificate_files
     settings = {"WEBHOOKHUB_CA_BUNDLE": str(authority), "WEBHOOKHUB_REQUEST_TIMEOUT": str(DEADLINE)}
     with ExitStack() as stack:
@@ -108,12 +108,12 @@ def connections() -> Iterator[list[Connection]]:
 def dog(connections: list[Connection]) -> Iterator[Watchdog]:
     dog = Watchdog()
     for each in connections:
-        dog.note(each.made)
+        dog.watch(each.made)
     yield dog
     dog.close()
 
 
-def test_what_is_read_without_end_in_one_piece_of_work_is_cut_off(dog: Watchdog, connections: list[Connection]):
+def test_a_connection_read_without_end_in_one_call_is_closed(dog: Watchdog, connections: list[Connection]):
     busy, quiet = connections
     dog.turn += 1
 
@@ -122,15 +122,15 @@ def test_what_is_read_without_end_in_one_piece_of_work_is_cut_off(dog: Watchdog,
     quiet.bring(10)
 
 
-def test_what_is_read_in_many_pieces_of_work_is_left_alone(dog: Watchdog, connections: list[Connection]):
-    until = time.monotonic() + 4 * LOOK_SECONDS
+def test_a_connection_read_in_many_calls_is_left_alone(dog: Watchdog, connections: list[Connection]):
+    until = time.monotonic() + 4 * CHECK_SECONDS
     while time.monotonic() < until:
         dog.turn += 1
         connections[0].bring(len(PIECE))
         dog.turn += 1
 
 
-def test_what_arrives_while_libcurl_is_busy_elsewhere_is_left_alone(dog: Watchdog, connections: list[Connection]):
+def test_unread_data_while_libcurl_is_busy_elsewhere_is_left_alone(dog: Watchdog, connections: list[Connection]):
     """As much as there is room for, and nobody reads it."""
     waiting, busy = connections
     waiting.other.settimeout(0)
@@ -142,7 +142,7 @@ def test_what_arrives_while_libcurl_is_busy_elsewhere_is_left_alone(dog: Watchdo
     except BlockingIOError:
         pass
 
-    assert sent > TOO_MUCH_BYTES
+    assert sent > MAX_BYTES
     assert busy.bring_until_cut_off(20)
     dog.turn += 1
     waiting.made.recv(len(PIECE))
@@ -154,22 +154,22 @@ def test_what_arrives_while_libcurl_is_busy_elsewhere_is_left_alone(dog: Watchdo
 def test_sockets_of_others_are_left_alone(connections: list[Connection]):
     noted, foreign = connections
     dog = Watchdog()
-    dog.note(noted.made)
+    dog.watch(noted.made)
     dog.turn += 1
 
-    assert not foreign.bring_until_cut_off(5 * LOOK_SECONDS)
+    assert not foreign.bring_until_cut_off(5 * CHECK_SECONDS)
 
     dog.close()
 
 
-def test_connections_that_are_closed_are_forgotten(monkeypatch: pytest.MonkeyPatch, connections: list[Connection]):
-    monkeypatch.setattr(watchdog, "FORGET_AT", 10)
+def test_closed_connections_are_removed(monkeypatch: pytest.MonkeyPatch, connections: list[Connection]):
+    monkeypatch.setattr(watchdog, "PRUNE_AT", 10)
     dog = Watchdog()
-    dog.note(connections[0].made)
+    dog.watch(connections[0].made)
     for _ in range(100):
         with socket.socket() as made:
-            dog.note(made)
-    assert len(dog._made) <= 11
+            dog.watch(made)
+    assert len(dog._inodes) <= 11
     dog.turn += 1
 
     assert connections[0].bring_until_cut_off(20)
@@ -195,7 +195,7 @@ def test_a_connection_does_not_stay_open_because_it_was_watched(receiver: Receiv
     with socket.create_server(("127.0.0.1", 0)) as listener:
         made = socket.create_connection(listener.getsockname())
         far, _ = listener.accept()
-        dog.note(made)
+        dog.watch(made)
         made.close()
         far.settimeout(10)
         with far:

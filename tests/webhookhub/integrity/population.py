@@ -23,7 +23,7 @@ ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 
 
 def populate() -> None:
-    world.subscribe("ok", "late", "fail", "bury", max_retry_limit=3)
+    world.subscribe("ok", "late", "fail", "dead", max_retry_limit=3)
     world.publish_some("a", "b")
     world.route()
     _lose_leases()

@@ -40,7 +40,7 @@ def leased_by_nobody(count: int) -> list[Job]:
 
 
 @pytest.mark.django_db
-def test_sound_data_gets_a_table_and_exit_code_0():
+def test_valid_data_prints_a_table_and_exits_0():
     populate()
     code, output = audited()
 
@@ -54,7 +54,7 @@ def test_sound_data_gets_a_table_and_exit_code_0():
     assert int(rows["one-job"]) == Job.objects.count()
 
 
-def test_a_violation_is_named_and_exit_code_1(processes: Processes):
+def test_a_violation_is_named_and_exits_1(processes: Processes):
     jobs = leased_by_nobody(3)
 
     found = processes.start("audit", "--limit", "2", "--only", "leased-jobs", "--only", "in-progress")
@@ -67,7 +67,7 @@ def test_a_violation_is_named_and_exit_code_1(processes: Processes):
     assert lines[4:] == [
         "leased-jobs: A Leased job has a token, a worker and an end of its lease.",
         *(
-            f"  webhook_delivery_jobs {job.id}: Leased for saga {job.saga_id}, without a token, a worker or an end"
+            f"  webhook_delivery_jobs {job.id}: Leased for saga {job.saga_id}, without a token, a worker or an expiry"
             for job in jobs[:2]
         ),
         "  and 1 more",
@@ -90,7 +90,7 @@ def test_a_warning_does_not_fail():
 
 
 @pytest.mark.django_db
-def test_machines_get_one_json_document():
+def test_json_output_is_one_document():
     [job] = leased_by_nobody(1)
     code, output = audited("--json")
 
@@ -108,19 +108,19 @@ def test_machines_get_one_json_document():
         {
             "table": "webhook_delivery_jobs",
             "key": job.id,
-            "what": f"Leased for saga {job.saga_id}, without a token, a worker or an end",
+            "what": f"Leased for saga {job.saga_id}, without a token, a worker or an expiry",
         }
     ]
 
 
-def test_the_checks_are_listed_with_their_sentences():
+def test_the_checks_are_listed_with_their_invariants():
     code, output = audited("--list")  # a test that may not use the database: a connection would be refused
 
     assert code == 0
     for check, line in zip(ALL, output.splitlines(), strict=True):
         assert line.split()[0] == check.name
         assert check.invariant in line
-        assert line.endswith("(warning)") == check.warns
+        assert line.endswith("(warning)") == check.is_warning
 
 
 BAD: dict[tuple[str, ...], str] = {
@@ -132,19 +132,19 @@ BAD: dict[tuple[str, ...], str] = {
 
 
 @pytest.mark.parametrize("options", BAD, ids=" ".join)
-def test_a_wrong_option_is_refused_with_what_would_be_right(options: tuple[str, ...]):
+def test_an_invalid_option_is_refused_with_its_range(options: tuple[str, ...]):
     with pytest.raises(CommandError, match=re.escape(BAD[options])):
         audited(*options)
 
 
-def test_a_wrong_option_ends_the_program_with_exit_code_2(processes: Processes):
+def test_an_unknown_option_exits_2(processes: Processes):
     refused = processes.start("audit", "--faster")
 
     assert refused.wait() == 2
     assert "unrecognized arguments: --faster" in refused.errors.splitlines()[-1]
 
 
-def test_a_database_that_is_not_migrated_or_not_there_is_told_from_a_violation(processes: Processes, tmp_path: Path):
+def test_an_unmigrated_or_unreachable_database_has_its_own_exit_code(processes: Processes, tmp_path: Path):
     nowhere = "sqlite:////nowhere/hub.sqlite3"
     if vendors.is_server(connection):
         nowhere = database_url().replace(f":{connection.settings_dict['PORT']}/", ":1/")

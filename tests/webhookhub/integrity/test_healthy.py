@@ -17,7 +17,7 @@ from tests.factories import JobFactory
 from webhookhub.db import vendors
 from webhookhub.integrity.check import RowCheck
 from webhookhub.integrity.checks import ALL
-from webhookhub.integrity.walk import EVENTS, INBOX, JOBS, LETTERS, REQUEUES, SAGAS
+from webhookhub.integrity.tables import EVENTS, INBOX, JOBS, LETTERS, REQUEUES, SAGAS
 
 from .population import populate
 from .support import audit
@@ -67,7 +67,7 @@ def test_nothing_is_found_between_the_two_statements_of_a_dispatch(committed: No
 
 @pytest.mark.parametrize("step", ["INSERT INTO dead_letters", "UPDATE webhook_delivery_sagas"])
 def test_nothing_is_found_between_the_statements_of_a_settlement(committed: None, step: str):
-    world.subscribe("ok", "bury")
+    world.subscribe("ok", "dead")
     world.publish_some("a")
     world.route()
     dispatch(10)
@@ -80,7 +80,7 @@ def test_nothing_is_found_between_the_statements_of_a_settlement(committed: None
     assert not Job.objects.filter(settled_at__isnull=True).exists()
 
 
-def test_a_row_that_is_well_again_at_the_second_look_is_not_reported(monkeypatch: pytest.MonkeyPatch):
+def test_a_row_that_is_valid_when_read_again_is_not_reported(monkeypatch: pytest.MonkeyPatch):
     job = JobFactory.create(status="Leased")
     looks: list[float] = []
 
@@ -90,7 +90,7 @@ def test_a_row_that_is_well_again_at_the_second_look_is_not_reported(monkeypatch
             Job.objects.filter(id=job.id).update(lease_token="t", worker_id="w", lease_until="2999-01-01T00:00:00Z")
 
     assert audit("leased-jobs")["leased-jobs"].found == 1
-    monkeypatch.setattr("webhookhub.integrity.check.Moment", Healing)
+    monkeypatch.setattr("webhookhub.integrity.check.Event", Healing)
     assert audit("leased-jobs") == {}
     assert len(looks) == 1
 

@@ -41,7 +41,7 @@ def population(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
 @pytest.fixture
 def planting(population: None, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody else writes here: there is nothing to be waited for before a second look."""
-    monkeypatch.setattr("webhookhub.integrity.check.MOMENT_SECONDS", 0)
+    monkeypatch.setattr("webhookhub.integrity.check.RECHECK_SECONDS", 0)
 
 
 def pick(table: str, where: str) -> int:
@@ -387,11 +387,11 @@ def test_a_planted_violation_is_found_and_named(planting: None, what: str):
     assert str(planted) in str(found[name].first[0])
 
 
-def test_every_check_has_been_planted_against():
+def test_every_check_has_a_planted_violation():
     assert {check.name for check in ALL} == {name for name, _ in PLANTED.values()} | ELSEWHERE
 
 
-def test_a_subscription_that_changed_since_is_not_held_against_an_event(planting: None):
+def test_a_subscription_that_changed_later_is_no_violation(planting: None):
     event = not_delivered_to_all()
     for change in ("updated_at", "verification_at"):
         with transaction.atomic():
@@ -406,7 +406,7 @@ def test_a_subscription_that_changed_since_is_not_held_against_an_event(planting
     assert keys(audit("deliveries")["deliveries"]) == [event]
 
 
-def test_what_is_under_way_is_reported_only_after_the_grace_period(planting: None):
+def test_work_in_progress_is_reported_only_after_the_grace_period(planting: None):
     """A dead letter whose saga is about to follow, and results whose saga has just applied them."""
     letter = letter_of("status = 'InProgress', attempt_count = attempt_count - 1")
     job = update(JOBS, of_saga("Completed"), "settled_at = NULL")

@@ -34,7 +34,7 @@ def test_a_missing_trigger_is_named():
     assert audit(*CHECKS) == {}
 
 
-def test_a_trigger_that_only_bears_the_name_of_one_is_named():
+def test_a_trigger_with_another_body_is_named():
     body = "BEGIN UPDATE hub_processes SET pid = pid WHERE 1 = 0; END"
     execute("DROP TRIGGER trg_job_finished")
     execute(f"CREATE TRIGGER trg_job_finished BEFORE UPDATE ON webhook_delivery_jobs FOR EACH ROW {body}")
@@ -90,7 +90,7 @@ def test_each_missing_index_is_named(only_of: Callable[[type[models.Model]], lis
     assert audit("keys") == {}
 
 
-def test_a_key_of_the_same_name_on_other_columns_is_no_substitute():
+def test_a_key_of_the_same_name_on_other_columns_is_named():
     declared = next(each for each in Job._meta.constraints if each.name == "uniq_job_saga_attempt")
     other = models.Index(fields=["saga", "attempt_no"], name=declared.name)
     if not vendors.is_server(connection):
@@ -131,7 +131,7 @@ def test_a_generated_column_that_became_a_plain_one_is_named():
 
 
 @pytest.mark.mysql_family
-def test_a_user_who_may_only_read_finds_nothing_wrong_and_is_told_that_triggers_are_hidden():
+def test_a_read_only_user_gets_a_warning_that_triggers_are_hidden():
     name = connection.settings_dict["NAME"]
     execute("DROP USER IF EXISTS 'hub_audit_reader'@'%'")
     execute("CREATE USER 'hub_audit_reader'@'%' IDENTIFIED BY 'reader'")

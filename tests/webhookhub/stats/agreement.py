@@ -18,9 +18,9 @@ Key = tuple[str, str]
 NOT_COUNTED_HERE = ("latencies", "latency_us", "workflow")
 
 
-def assert_figures_agree() -> None:
-    kept = {key: value for key, value in counters.read().items() if not key[0].startswith(NOT_COUNTED_HERE)}
-    assert kept == counted()
+def assert_counters_agree() -> None:
+    counts = {key: value for key, value in counters.read().items() if not key[0].startswith(NOT_COUNTED_HERE)}
+    assert counts == counted()
     latencies = [value for (name, _), value in counters.read().items() if name == "latencies"]
     assert sum(latencies) == sum(job.error_code is None for job in settled())
     assert periods() == counted_periods()
@@ -41,7 +41,7 @@ def counted() -> dict[Key, int]:
     found["deliveries", "requeued"] = Saga.objects.filter(generation__gt=0).count()
     found["lease_resets", ""] = sum(Job.objects.values_list("lease_resets", flat=True))
     for job in settled():
-        found["results", result(job)] += 1
+        found["attempts", result(job)] += 1
         found["durations", "10"] += 1  # all that these tests report is quick
         found["duration_ms", ""] += job.duration_ms or 0
     return {key: value for key, value in found.items() if value}

@@ -7,7 +7,7 @@ from ipaddress import ip_network
 import pytest
 from django.test import RequestFactory
 
-from webhookhub.stats.access import may_read_metrics
+from webhookhub.stats.probes import may_read_metrics
 
 TOKEN = "a-token-of-some-length"
 
@@ -17,7 +17,7 @@ def allowed(address: str = "203.0.113.7", **headers: str) -> bool:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "", "not an address"])
-def test_by_default_nobody_may_read_them(address: str):
+def test_metrics_are_refused_by_default(address: str):
     assert not allowed(address)
     assert not allowed(address, Authorization="Bearer ")
 
@@ -34,7 +34,7 @@ def test_by_default_nobody_may_read_them(address: str):
         ("", False),
     ],
 )
-def test_the_networks_of_the_setting_may(hub_settings, address: str, near: bool):
+def test_the_configured_networks_may_read_metrics(hub_settings, address: str, near: bool):
     hub_settings(metrics_networks=(ip_network("10.0.0.0/8"), ip_network("fd00::/8")))
     assert allowed(address) == near
 
@@ -57,6 +57,6 @@ def test_no_header_changes_the_address_that_is_checked(hub_settings):
         (TOKEN, False),
     ],
 )
-def test_whoever_has_the_token_may_from_anywhere(hub_settings, header: str, right: bool):
+def test_the_token_allows_metrics_from_any_address(hub_settings, header: str, right: bool):
     hub_settings(metrics_token=TOKEN)
     assert allowed(Authorization=header) == right

@@ -13,10 +13,10 @@ from tests.conformance import world
 from tests.conformance.rivals import together
 from webhookhub.db.bulk import add_up
 from webhookhub.stats import counters
+from webhookhub.stats.counters import SHARDS, own_shard
 from webhookhub.stats.models import Counter
-from webhookhub.stats.shards import SHARDS, own_shard
 
-from .agreement import assert_figures_agree
+from .agreement import assert_counters_agree
 
 pytestmark = pytest.mark.every_engine
 
@@ -28,14 +28,14 @@ def values() -> dict[str, int]:
 
 
 @pytest.mark.django_db
-def test_a_row_that_is_not_there_starts_with_what_is_added():
+def test_a_new_row_starts_with_the_added_value():
     add_up(Counter, KEY, ("value",), {("n", "b", 1): (5,), ("n", "a", 1): (3,)})
     add_up(Counter, KEY, ("value",), {("n", "a", 1): (4,), ("n", "c", 1): (1,)})
     assert values() == {"a": 7, "b": 5, "c": 1}
 
 
 @pytest.mark.django_db
-def test_labels_are_told_apart_by_letter_case_and_signs():
+def test_labels_differ_by_case_and_punctuation():
     label = """Ä' "%s" \\"""
     counters.add({("n", label): 1, ("n", "a"): 1, ("n", "A"): 2})
     counters.add({("n", label): 1})
@@ -43,14 +43,14 @@ def test_labels_are_told_apart_by_letter_case_and_signs():
 
 
 @pytest.mark.django_db
-def test_a_total_is_the_sum_of_its_shards():
+def test_a_counter_is_the_sum_of_its_shards():
     for shard in range(SHARDS):
         add_up(Counter, KEY, ("value",), {("n", "", shard): (shard,)})
     assert counters.read() == {("n", ""): sum(range(SHARDS))}
     assert 0 <= own_shard() < SHARDS
 
 
-def test_many_who_add_to_the_same_rows_in_any_order_lose_nothing(committed: None):
+def test_concurrent_additions_in_any_order_lose_nothing(committed: None):
     labels = [f"l{n}" for n in range(30)]
 
     def add(order: list[str]) -> None:
@@ -62,7 +62,7 @@ def test_many_who_add_to_the_same_rows_in_any_order_lose_nothing(committed: None
 
 
 @pytest.mark.django_db
-def test_a_delivery_that_was_there_before_its_event_was_routed_is_counted_once():
+def test_a_delivery_that_exists_before_its_event_is_routed_is_counted_once():
     """As a backfill makes it, when it comes before the router."""
     world.subscribe("ok", "retry")
     world.publish_some("a", "b")
@@ -71,13 +71,13 @@ def test_a_delivery_that_was_there_before_its_event_was_routed_is_counted_once()
     [event_id] = RoutingInbox.objects.values_list("event_id", flat=True)
     first = Saga.objects.earliest("id")
     policy = RetryPolicy(first.max_retry_limit, first.base_delay)
-    create.insert([NewSaga(event_id, first.subscription_id, 0, policy)], 100)
-    create.insert([NewSaga(event_id, first.subscription_id, 0, policy)], 100)
-    assert_figures_counted(5)
+    create.create_sagas([NewSaga(event_id, first.subscription_id, 0, policy)], 100)
+    create.create_sagas([NewSaga(event_id, first.subscription_id, 0, policy)], 100)
+    assert_counted(5)
     world.route()
-    assert_figures_counted(6)
-    assert_figures_agree()
+    assert_counted(6)
+    assert_counters_agree()
 
 
-def assert_figures_counted(deliveries: int) -> None:
+def assert_counted(deliveries: int) -> None:
     assert counters.read()["deliveries", "routed"] == Saga.objects.count() == deliveries

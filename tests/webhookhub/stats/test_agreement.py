@@ -19,7 +19,7 @@ from tests.conformance.steps import STEPS
 from tests.conformance.test_crash_points import fresh_type
 from tests.webhookhub.integrity.population import populate
 
-from .agreement import assert_figures_agree
+from .agreement import assert_counters_agree
 
 pytestmark = pytest.mark.every_engine
 
@@ -30,18 +30,18 @@ COUNTING = [step for step in STEPS if step.name in ("route", "settle all three",
 
 
 @pytest.mark.django_db
-def test_the_figures_agree_in_every_state_of_deliveries():
+def test_the_counters_agree_in_every_state_of_deliveries():
     populate()
-    assert_figures_agree()
+    assert_counters_agree()
     world.run_to_end()
-    assert_figures_agree()
+    assert_counters_agree()
 
 
 @pytest.mark.django_db
-def test_an_event_that_nobody_wants_is_counted_as_such():
+def test_an_event_without_subscription_is_counted_as_unmatched():
     world.publish_some("a", "b")
     world.route()
-    assert_figures_agree()
+    assert_counters_agree()
 
 
 def finished(*names: str, events: int = 1) -> None:
@@ -53,15 +53,15 @@ def finished(*names: str, events: int = 1) -> None:
 
 
 def test_two_orchestrators_with_the_same_results_count_each_once(committed: None):
-    finished("ok", "retry", "bury", events=5)
+    finished("ok", "retry", "dead", events=5)
     with Rival(world.settle, after=APPLIED) as slow:
         slow.reached()
         world.settle()
         slow.result()
-    assert_figures_agree()
+    assert_counters_agree()
 
 
-def test_an_orchestrator_counts_only_those_that_another_has_left(committed: None):
+def test_an_orchestrator_counts_only_the_results_that_another_has_not_counted(committed: None):
     finished("ok", events=6)
     with Rival(world.settle, after=APPLIED) as slow:
         slow.reached()  # the sagas have applied all six
@@ -69,13 +69,13 @@ def test_an_orchestrator_counts_only_those_that_another_has_left(committed: None
         assert Job.objects.filter(settled_at__isnull=True).count() == 4
         slow.result()
     assert not Job.objects.filter(settled_at__isnull=True).exists()
-    assert_figures_agree()
+    assert_counters_agree()
 
 
 def test_many_orchestrators_at_once_count_each_result_once(committed: None):
-    finished("ok", "retry", "bury", events=40)
+    finished("ok", "retry", "dead", events=40)
     together(*[world.settle] * 4)
-    assert_figures_agree()
+    assert_counters_agree()
 
 
 def test_many_routers_at_once_count_each_event_once(committed: None):
@@ -89,7 +89,7 @@ def test_many_routers_at_once_count_each_event_once(committed: None):
     together(*[route_all] * 4)
     while RoutingInbox.objects.exists():
         world.route()
-    assert_figures_agree()
+    assert_counters_agree()
 
 
 def test_many_cleaners_at_once_count_each_reset_once(committed: None):
@@ -100,15 +100,15 @@ def test_many_cleaners_at_once_count_each_reset_once(committed: None):
     world.take()
     world.expire_leases()
     together(*[lambda: clean(world.BATCH)] * 4)
-    assert_figures_agree()
+    assert_counters_agree()
 
 
-def test_many_who_requeue_the_same_dead_letters_are_counted_once(committed: None):
-    finished("bury1", "bury2", events=10)
+def test_concurrent_requeues_of_the_same_dead_letters_are_counted_once(committed: None):
+    finished("dead1", "dead2", events=10)
     world.settle()
     letters = list(DeadLetter.objects.values_list("id", flat=True))
     together(*[lambda: requeue(letters, by=world.Staff(), reason="again")] * 4)
-    assert_figures_agree()
+    assert_counters_agree()
 
 
 def test_results_are_not_counted_before_they_are_marked(committed: None):
@@ -117,19 +117,19 @@ def test_results_are_not_counted_before_they_are_marked(committed: None):
     finished("ok")
     with Rival(world.settle, after=MARK) as slow:
         slow.reached()
-        assert_figures_agree()
+        assert_counters_agree()
         slow.result()
-    assert_figures_agree()
+    assert_counters_agree()
 
 
 @pytest.mark.parametrize("step", COUNTING, ids=str)
-def test_a_step_cut_short_at_any_statement_and_run_again_counts_each_once(committed: None, step):
+def test_a_step_interrupted_at_any_statement_and_run_again_counts_each_once(committed: None, step):
     statements = statements_of(step.prepare(fresh_type()))
-    assert_figures_agree()
+    assert_counters_agree()
     for point in points_of_change(statements):
         work = step.prepare(fresh_type())
         crash(work, point)
-        assert_figures_agree()
+        assert_counters_agree()
         step.recover()
         work()
-        assert_figures_agree()
+        assert_counters_agree()

@@ -44,7 +44,7 @@ def test_a_failure_is_counted_by_its_code_and_its_class(code: str, column: str, 
         "duration_ms": 80,
         "within_50_ms": 2,
     }
-    ended = {label: value for (name, label), value in counters.read().items() if name == "results"}
+    ended = {label: value for (name, label), value in counters.read().items() if name == "attempts"}
     assert ended == {f"retried/{known}": 1, f"dead_lettered/{known}": 1}
 
 
@@ -57,14 +57,14 @@ def test_every_error_code_has_a_class():
 def test_a_success_is_counted_with_its_latency():
     attempts.add([result(took=0.2), result(took=0.25), result(took=90000, ms=31000), result(took=-5)])
 
-    kept = counters.read()
-    assert {label: value for (name, label), value in kept.items() if name == "latencies"} == {
+    counts = counters.read()
+    assert {label: value for (name, label), value in counts.items() if name == "latencies"} == {
         "0.1": 1,  # a clock that went back does not make a negative time
         "0.25": 2,
         "more": 1,
     }
-    assert kept["latency_us", ""] == 90_000_450_000
-    assert {label: value for (name, label), value in kept.items() if name == "durations"} == {"50": 3, "more": 1}
+    assert counts["latency_us", ""] == 90_000_450_000
+    assert {label: value for (name, label), value in counts.items() if name == "durations"} == {"50": 3, "more": 1}
 
 
 @pytest.mark.django_db
@@ -79,8 +79,8 @@ def test_results_add_up_by_minute_and_subscription():
 
 
 @pytest.mark.django_db
-def test_nothing_counted_writes_nothing():
+def test_zero_counts_write_nothing():
     attempts.add([])
-    counters.add({("results", "completed"): 0})
+    counters.add({("attempts", "completed"): 0})
     assert counters.read() == {}
     assert not Period.objects.exists()

@@ -9,7 +9,7 @@ from webhookhub.stats.models import COUNTED, DURATION_COLUMNS, Period
 
 
 @pytest.mark.parametrize(("value", "position"), [(0, 0), (10, 0), (11, 1), (30000, 10), (30001, 11), (10**9, 11)])
-def test_a_time_belongs_to_the_first_bound_that_it_does_not_exceed(value: int, position: int):
+def test_a_value_belongs_to_the_first_bound_that_it_does_not_exceed(value: int, position: int):
     assert bucket(DURATION_MS, value) == position
 
 
@@ -26,12 +26,12 @@ def test_a_time_belongs_to_the_first_bound_that_it_does_not_exceed(value: int, p
         ([1] + [0] * 10 + [99], 0.95, 30000.0),
     ],
 )
-def test_a_quantile_is_taken_from_within_its_bucket(counts: list[int], share: float, expected: float | None):
+def test_a_quantile_is_interpolated_within_its_bucket(counts: list[int], share: float, expected: float | None):
     found = quantile(DURATION_MS, counts, share)
     assert found == (expected if expected is None else pytest.approx(expected))
 
 
-def test_every_counted_number_has_its_column():
+def test_every_count_has_its_column():
     stored = {field.column for field in Period._meta.concrete_fields}
     assert stored == {"period", "starts_at", "subscription_id", "shard", *COUNTED}
     assert len(DURATION_COLUMNS) == len(DURATION_MS) + 1

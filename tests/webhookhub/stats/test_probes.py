@@ -30,7 +30,7 @@ def beat(kind: str, ago: timedelta = timedelta(0)) -> None:
     insert_new(Process, [row], key=("name",))
 
 
-def test_a_living_process_says_so_without_a_database():
+def test_healthz_needs_no_database():
     answer = get("/healthz")  # a test that may not use the database: a connection would be refused
     assert (answer.status_code, answer.json()) == (200, {"status": "alive"})
     assert answer["Cache-Control"] == "no-store"
@@ -42,7 +42,7 @@ def test_a_probe_only_reads(path: str):
     assert (answer.status_code, answer["Allow"]) == (405, "GET, HEAD")
 
 
-def test_other_addresses_are_still_held_to_the_hubs_names():
+def test_other_paths_still_check_allowed_hosts():
     assert get("/admin/login/").status_code == 400
     assert get("/healthz/").status_code == 400
 
@@ -54,13 +54,13 @@ def test_a_hub_with_all_its_loops_is_ready(committed: None):
     assert (answer.status_code, answer.json()) == (200, {"status": "ready", "missing": []})
 
 
-def test_each_kind_of_loop_that_is_silent_is_named(committed: None):
+def test_each_silent_kind_of_loop_is_named(committed: None):
     silent = KINDS[:2]
     for kind in KINDS:
         beat(kind, timedelta(seconds=60) if kind in silent else timedelta(0))
     answer = get("/readyz")
     assert answer.status_code == 503
-    missing = [f"no {kind}: none was heard of in the last 30 s" for kind in silent]
+    missing = [f"no {kind}: no heartbeat in the last 30 s" for kind in silent]
     assert answer.json() == {"status": "not ready", "missing": missing}
 
     for kind in silent:
@@ -80,14 +80,14 @@ def test_a_hub_that_is_not_migrated_is_not_ready(committed: None):
     assert missing == "1 migrations are not applied, stats.0001_initial the first of them (run manage.py migrate)"
 
 
-def test_a_probe_leaves_the_threads_own_connection_as_it_was(committed: None):
+def test_a_probe_does_not_change_the_connection_of_the_thread(committed: None):
     usual = connections["default"]
     get("/readyz")
     assert connections["default"] is usual
     assert "read_timeout" not in usual.settings_dict["OPTIONS"]
 
 
-def test_the_metrics_are_refused_with_what_would_be_right():
+def test_the_refusal_of_metrics_names_the_settings():
     answer = get("/metrics")
     assert answer.status_code == 403
     assert "WEBHOOKHUB_METRICS_NETWORKS" in answer.content.decode()

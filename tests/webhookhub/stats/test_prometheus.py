@@ -56,7 +56,7 @@ def test_names_and_helps_follow_the_conventions():
         assert not {"le", "quantile", "job", "instance"} & set(metric.labels), metric
 
 
-def test_a_hub_without_events_shows_noughts():
+def test_a_hub_without_events_shows_zeros():
     found = scrape()
     assert found["webhookhub_events_routed_total"] == {("matched",): 0, ("unmatched",): 0}
     assert found["webhookhub_deliveries_ended_total"] == {("Completed",): 0, ("DeadLettered",): 0}
@@ -66,7 +66,7 @@ def test_a_hub_without_events_shows_noughts():
     assert found["webhookhub_delivery_latency_seconds_count"] == {(): 0}
 
 
-def test_workflows_are_followed_from_their_first_event_to_their_end():
+def test_workflow_metrics_from_the_first_event_to_the_end():
     tracked()
     for number, step in enumerate(("order", "order", "inventory")):
         tell(ORDER, (step, "done"), f"k-{min(number, 1)}")
@@ -89,8 +89,8 @@ def test_workflows_are_followed_from_their_first_event_to_their_end():
     assert scrape()["webhookhub_workflows_need_operator"] == {(): 0}
 
 
-def test_deliveries_are_followed_from_the_event_to_their_end():
-    world.subscribe("ok", "retry", "bury")
+def test_delivery_metrics_from_the_event_to_the_end():
+    world.subscribe("ok", "retry", "dead")
     world.publish_some("a", "b")
     assert scrape()["webhookhub_events_waiting"] == {(): 2}
     world.route()
@@ -100,7 +100,7 @@ def test_deliveries_are_followed_from_the_event_to_their_end():
     assert scrape()["webhookhub_jobs"] == {("Pending",): 6, ("Leased",): 0, ("Unsettled",): 0}
     jobs = world.take()
     assert scrape()["webhookhub_jobs"] == {("Pending",): 0, ("Leased",): 6, ("Unsettled",): 0}
-    report(world.WORKER, world.answers(jobs))
+    report(world.WORKER, world.reports(jobs))
     assert scrape()["webhookhub_jobs"] == {("Pending",): 0, ("Leased",): 0, ("Unsettled",): 6}
     world.settle()
 
@@ -127,7 +127,7 @@ def test_deliveries_are_followed_from_the_event_to_their_end():
     assert scrape()["webhookhub_dead_letters"] == {(): 1}
 
 
-def test_what_is_late_is_told_from_what_is_due():
+def test_late_deliveries_are_distinguished_from_due_ones():
     world.subscribe("ok")
     world.publish_some("a", "b", "c")
     world.route()
@@ -155,7 +155,7 @@ def test_silent_workers_show_first_as_expired_leases_then_as_resets():
     assert (scrape()["webhookhub_expired_leases"], scrape()["webhookhub_lease_resets_total"]) == ({(): 0}, {(): 2})
 
 
-def test_processes_are_counted_while_they_are_heard_of():
+def test_processes_are_counted_while_they_send_heartbeats():
     beat("worker")
     beat("worker", timedelta(seconds=10))
     beat("worker", timedelta(seconds=100))

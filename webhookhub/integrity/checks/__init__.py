@@ -1,17 +1,15 @@
-"""Every invariant there is, in the order in which they are looked at."""
+"""All checks, in the order in which they run."""
 
 from __future__ import annotations
 
 from webhookhub.integrity.check import Check
 
-from . import attempts, deadletters, generations, jobs, processes, references, routing, schema, workflows
+from . import attempts, deadletters, deliveries, processes, references, schema, workflows
 
 ALL: tuple[Check, ...] = (
     *schema.CHECKS,
-    *routing.CHECKS,
-    *generations.CHECKS,
+    *deliveries.CHECKS,
     *attempts.CHECKS,
-    *jobs.CHECKS,
     *deadletters.CHECKS,
     *references.CHECKS,
     *workflows.CHECKS,

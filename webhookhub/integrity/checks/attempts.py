@@ -1,9 +1,9 @@
-"""What a saga says of its attempts, and what its jobs say."""
+"""Sagas and their jobs agree, and each job's columns agree with its status."""
 
 from __future__ import annotations
 
 from webhookhub.integrity.check import RowCheck
-from webhookhub.integrity.walk import JOBS, SAGAS
+from webhookhub.integrity.tables import JOBS, SAGAS
 
 CHECKS = (
     RowCheck(
@@ -15,8 +15,8 @@ CHECKS = (
         table=SAGAS,
         sql="""
             SELECT s.id, s.status, s.attempt_count, s.max_retry_limit
-            FROM {walked}
-            WHERE {within} AND NOT (CASE s.status
+            FROM {table}
+            WHERE {in_batch} AND NOT (CASE s.status
                 WHEN 'Pending' THEN s.attempt_count = 0
                 WHEN 'InProgress' THEN s.attempt_count < s.max_retry_limit
                 WHEN 'PendingRetry' THEN s.attempt_count >= 1 AND s.attempt_count < s.max_retry_limit
@@ -24,7 +24,7 @@ CHECKS = (
                 ELSE s.attempt_count >= 1 AND s.attempt_count >= s.max_retry_limit
             END)
         """,
-        says="{status} with attempt_count {attempt_count}, limit {max_retry_limit}",
+        message="{status} with attempt_count {attempt_count}, limit {max_retry_limit}",
     ),
     RowCheck(
         name="attempt-count",
@@ -39,12 +39,12 @@ CHECKS = (
                     THEN 1 ELSE 0 END) AS finished,
                 SUM(CASE WHEN j.attempt_no > s.attempt_count AND j.settled_at IS NOT NULL
                     THEN 1 ELSE 0 END) AS beyond
-            FROM {walked} LEFT JOIN webhook_delivery_jobs j {job_by_saga} ON j.saga_id = s.id
-            WHERE {within}
+            FROM {table} LEFT JOIN webhook_delivery_jobs j {job_by_saga} ON j.saga_id = s.id
+            WHERE {in_batch}
             GROUP BY s.id
             HAVING finished <> s.attempt_count OR beyond > 0
         """,
-        says="{status} with attempt_count {attempt_count}; finished up to there: {finished}, settled beyond: {beyond}",
+        message="{status} with attempt_count {attempt_count}; finished: {finished}, settled beyond: {beyond}",
     ),
     RowCheck(
         name="attempt-numbers",
@@ -52,11 +52,11 @@ CHECKS = (
         table=JOBS,
         sql="""
             SELECT j.id, j.saga_id, j.attempt_no
-            FROM {walked} LEFT JOIN webhook_delivery_jobs p {job_by_saga}
+            FROM {table} LEFT JOIN webhook_delivery_jobs p {job_by_saga}
                 ON p.saga_id = j.saga_id AND p.attempt_no + 1 = j.attempt_no
-            WHERE {within} AND j.attempt_no <> 1 AND (p.id IS NULL OR j.attempt_no = 0)
+            WHERE {in_batch} AND j.attempt_no <> 1 AND (p.id IS NULL OR j.attempt_no = 0)
         """,
-        says="attempt {attempt_no} of saga {saga_id}, and there is none before it",
+        message="attempt {attempt_no} of saga {saga_id}, without the attempt before it",
     ),
     RowCheck(
         name="one-job",
@@ -64,11 +64,11 @@ CHECKS = (
         table=JOBS,
         sql="""
             SELECT j.id, j.saga_id, j.attempt_no, o.id AS other
-            FROM {walked} {join} webhook_delivery_jobs o {job_by_saga}
+            FROM {table} {join} webhook_delivery_jobs o {job_by_saga}
                 ON o.saga_id = j.saga_id AND o.attempt_no = j.attempt_no AND o.id < j.id
-            WHERE {within}
+            WHERE {in_batch}
         """,
-        says="attempt {attempt_no} of saga {saga_id}, as job {other}",
+        message="attempt {attempt_no} of saga {saga_id}, like job {other}",
     ),
     RowCheck(
         name="one-active-job",
@@ -76,10 +76,10 @@ CHECKS = (
         table=JOBS,
         sql="""
             SELECT j.id, j.saga_id, o.id AS other
-            FROM {walked} {join} webhook_delivery_jobs o {job_by_saga} ON o.saga_id = j.saga_id AND o.id < j.id
-            WHERE {within} AND j.status IN ('Pending', 'Leased') AND o.status IN ('Pending', 'Leased')
+            FROM {table} {join} webhook_delivery_jobs o {job_by_saga} ON o.saga_id = j.saga_id AND o.id < j.id
+            WHERE {in_batch} AND j.status IN ('Pending', 'Leased') AND o.status IN ('Pending', 'Leased')
         """,
-        says="active for saga {saga_id}, as is job {other}",
+        message="active for saga {saga_id}, like job {other}",
     ),
     RowCheck(
         name="active-jobs",
@@ -87,11 +87,11 @@ CHECKS = (
         table=JOBS,
         sql="""
             SELECT j.id, j.status, j.attempt_no, j.saga_id, s.status AS saga_status, s.attempt_count
-            FROM {walked} {join} webhook_delivery_sagas s {saga_by_id} ON s.id = j.saga_id
-            WHERE {within} AND j.status IN ('Pending', 'Leased')
+            FROM {table} {join} webhook_delivery_sagas s {saga_by_id} ON s.id = j.saga_id
+            WHERE {in_batch} AND j.status IN ('Pending', 'Leased')
                 AND (s.status IN ('Completed', 'DeadLettered') OR j.attempt_no <> s.attempt_count + 1)
         """,
-        says="{status}, attempt {attempt_no} of saga {saga_id}, which is {saga_status} after {attempt_count}",
+        message="{status}, attempt {attempt_no} of saga {saga_id}, which is {saga_status} after {attempt_count}",
     ),
     RowCheck(
         name="in-progress",
@@ -99,11 +99,11 @@ CHECKS = (
         table=SAGAS,
         sql="""
             SELECT s.id, s.attempt_count
-            FROM {walked} LEFT JOIN webhook_delivery_jobs j {job_by_saga}
+            FROM {table} LEFT JOIN webhook_delivery_jobs j {job_by_saga}
                 ON j.saga_id = s.id AND j.attempt_no = s.attempt_count + 1 AND j.settled_at IS NULL
-            WHERE {within} AND s.status = 'InProgress' AND j.id IS NULL
+            WHERE {in_batch} AND s.status = 'InProgress' AND j.id IS NULL
         """,
-        says="InProgress after {attempt_count} attempts, and nothing is under way",
+        message="InProgress after {attempt_count} attempts, without an open job",
     ),
     RowCheck(
         name="settled",
@@ -113,12 +113,12 @@ CHECKS = (
         table=JOBS,
         sql="""
             SELECT j.id, j.attempt_no, j.saga_id, s.status AS saga_status, s.attempt_count
-            FROM {walked} {join} webhook_delivery_sagas s {saga_by_id} ON s.id = j.saga_id
-            WHERE {within} AND j.settled_at IS NULL AND j.status IN ('Completed', 'Failed')
+            FROM {table} {join} webhook_delivery_sagas s {saga_by_id} ON s.id = j.saga_id
+            WHERE {in_batch} AND j.settled_at IS NULL AND j.status IN ('Completed', 'Failed')
                 AND (j.attempt_no <= s.attempt_count AND s.updated_at < %(before)s
                     OR j.attempt_no > s.attempt_count AND s.status IN ('Completed', 'DeadLettered'))
         """,
-        says="not settled: attempt {attempt_no} of saga {saga_id}, which is {saga_status} after {attempt_count}",
+        message="not settled: attempt {attempt_no} of saga {saga_id}, which is {saga_status} after {attempt_count}",
     ),
     RowCheck(
         name="outcomes",
@@ -126,10 +126,51 @@ CHECKS = (
         table=JOBS,
         sql="""
             SELECT j.id, j.status, j.attempt_no, j.saga_id, s.status AS saga_status, s.attempt_count
-            FROM {walked} {join} webhook_delivery_sagas s {saga_by_id} ON s.id = j.saga_id
-            WHERE {within} AND j.attempt_no <= s.attempt_count
+            FROM {table} {join} webhook_delivery_sagas s {saga_by_id} ON s.id = j.saga_id
+            WHERE {in_batch} AND j.attempt_no <= s.attempt_count
                 AND (j.status = 'Completed') <> (s.status = 'Completed' AND j.attempt_no = s.attempt_count)
         """,
-        says="{status}, attempt {attempt_no} of saga {saga_id}, which is {saga_status} after {attempt_count}",
+        message="{status}, attempt {attempt_no} of saga {saga_id}, which is {saga_status} after {attempt_count}",
+    ),
+    RowCheck(
+        name="leased-jobs",
+        invariant="A Leased job has a token, a worker and an end of its lease.",
+        table=JOBS,
+        sql="""
+            SELECT j.id, j.saga_id
+            FROM {table}
+            WHERE {in_batch} AND j.status = 'Leased'
+                AND (j.lease_token = '' OR j.worker_id = '' OR j.lease_until IS NULL)
+        """,
+        message="Leased for saga {saga_id}, without a token, a worker or an expiry",
+    ),
+    RowCheck(
+        name="overdue-leases",
+        invariant="No lease is far past its time.",
+        table=JOBS,
+        sql="""
+            SELECT j.id, j.saga_id, j.worker_id, j.lease_until
+            FROM {table}
+            WHERE {in_batch} AND j.status = 'Leased' AND j.lease_until < %(before)s
+        """,
+        message="leased by {worker_id!r} for saga {saga_id} until {lease_until}, and not reset",
+    ),
+    RowCheck(
+        name="finished-jobs",
+        invariant=(
+            "A finished job has its time and its worker, and an error code exactly when it Failed; "
+            "an active one has no result."
+        ),
+        table=JOBS,
+        sql="""
+            SELECT j.id, j.status, j.saga_id
+            FROM {table}
+            WHERE {in_batch} AND CASE WHEN j.status IN ('Completed', 'Failed')
+                THEN j.finished_at IS NULL OR j.worker_id = '' OR j.lease_token = ''
+                    OR (j.error_code IS NULL) <> (j.status = 'Completed')
+                ELSE j.finished_at IS NOT NULL OR j.settled_at IS NOT NULL OR j.error_code IS NOT NULL
+            END
+        """,
+        message="{status} for saga {saga_id}, with a wrong time, worker, error code or settlement",
     ),
 )

@@ -1,4 +1,4 @@
-"""Dead letters, the sagas they stand for, and the requests to try them anew."""
+"""Dead letters, their sagas and their requeues agree."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.db import connection
 
 from webhookhub.db import vendors
 from webhookhub.integrity.check import RowCheck
-from webhookhub.integrity.walk import LETTERS, REQUEUES, SAGAS
+from webhookhub.integrity.tables import LETTERS, REQUEUES, SAGAS
 
 CHECKS = (
     RowCheck(
@@ -15,23 +15,23 @@ CHECKS = (
         table=SAGAS,
         sql="""
             SELECT s.id, s.event_id
-            FROM {walked} LEFT JOIN dead_letters d {letter_by_saga} ON d.saga_id = s.id
-            WHERE {within} AND s.status = 'DeadLettered' AND d.id IS NULL
+            FROM {table} LEFT JOIN dead_letters d {letter_by_saga} ON d.saga_id = s.id
+            WHERE {in_batch} AND s.status = 'DeadLettered' AND d.id IS NULL
         """,
-        says="DeadLettered, and event {event_id} has no dead letter for it",
+        message="DeadLettered, without a dead letter of event {event_id}",
     ),
     RowCheck(
         name="dead-letters",
         invariant="A dead letter's saga is DeadLettered, or about to be.",
         table=LETTERS,
-        # The letter is written before the saga: between the two the saga is InProgress, and only then.
+        # The dead letter is written before the saga: in between, the saga is InProgress.
         sql="""
             SELECT d.id, d.saga_id, s.status
-            FROM {walked} {join} webhook_delivery_sagas s {saga_by_id} ON s.id = d.saga_id
-            WHERE {within} AND s.status <> 'DeadLettered'
+            FROM {table} {join} webhook_delivery_sagas s {saga_by_id} ON s.id = d.saga_id
+            WHERE {in_batch} AND s.status <> 'DeadLettered'
                 AND (s.status <> 'InProgress' OR d.failed_at < %(before)s)
         """,
-        says="of saga {saga_id}, which is {status}",
+        message="of saga {saga_id}, which is {status}",
     ),
     RowCheck(
         name="one-dead-letter",
@@ -39,10 +39,10 @@ CHECKS = (
         table=LETTERS,
         sql="""
             SELECT d.id, d.saga_id, o.id AS other
-            FROM {walked} {join} dead_letters o {letter_by_saga} ON o.saga_id = d.saga_id AND o.id < d.id
-            WHERE {within}
+            FROM {table} {join} dead_letters o {letter_by_saga} ON o.saga_id = d.saga_id AND o.id < d.id
+            WHERE {in_batch}
         """,
-        says="of saga {saga_id}, as is dead letter {other}",
+        message="of saga {saga_id}, like dead letter {other}",
     ),
     RowCheck(
         name="dead-letter-facts",
@@ -50,13 +50,13 @@ CHECKS = (
         table=LETTERS,
         sql="""
             SELECT d.id, d.saga_id
-            FROM {walked} {join} webhook_delivery_sagas s {saga_by_id} ON s.id = d.saga_id
+            FROM {table} {join} webhook_delivery_sagas s {saga_by_id} ON s.id = d.saga_id
             LEFT JOIN webhook_delivery_jobs j {job_by_saga} ON j.saga_id = s.id AND j.attempt_no = s.attempt_count
-            WHERE {within} AND (d.event_id <> s.event_id OR d.subscription_id <> s.subscription_id
+            WHERE {in_batch} AND (d.event_id <> s.event_id OR d.subscription_id <> s.subscription_id
                 OR s.status = 'DeadLettered' AND (s.final_error_code IS NULL
                     OR d.final_error_code <> s.final_error_code OR d.final_error_code <> j.error_code))
         """,
-        says="another event, subscription or error code than saga {saga_id} and its last attempt",
+        message="event, subscription or error code differ from saga {saga_id} and its last attempt",
     ),
     RowCheck(
         name="dead-letter-payloads",
@@ -64,25 +64,25 @@ CHECKS = (
         table=LETTERS,
         sql="""
             SELECT d.id, d.saga_id, d.event_id
-            FROM {walked} {join} events e {event_by_id} ON e.id = d.event_id
-            WHERE {within} AND NOT ({same_payload})
+            FROM {table} {join} events e {event_by_id} ON e.id = d.event_id
+            WHERE {in_batch} AND NOT ({same_payload})
         """,
-        says="of saga {saga_id}, with another payload than event {event_id}",
+        message="of saga {saga_id}, payload differs from event {event_id}",
         terms=lambda bounds: {"same_payload": vendors.same_value(connection, "d.payload_snapshot", "e.payload")},
     ),
     RowCheck(
         name="requeues",
         invariant="A recorded requeue has made its saga; one that was cut short is completed by asking again.",
-        warns=True,
+        is_warning=True,
         table=REQUEUES,
         sql="""
             SELECT r.id, r.dead_letter_id, r.requested_by, r.requested_at
-            FROM {walked} {join} dead_letters d {letter_by_id} ON d.id = r.dead_letter_id
+            FROM {table} {join} dead_letters d {letter_by_id} ON d.id = r.dead_letter_id
             {join} webhook_delivery_sagas s {saga_by_id} ON s.id = d.saga_id
             LEFT JOIN webhook_delivery_sagas n {saga_by_event}
                 ON n.event_id = s.event_id AND n.subscription_id = s.subscription_id AND n.generation = s.generation + 1
-            WHERE {within} AND n.id IS NULL AND r.requested_at < %(before)s
+            WHERE {in_batch} AND n.id IS NULL AND r.requested_at < %(before)s
         """,
-        says="dead letter {dead_letter_id}, requeued by {requested_by!r} at {requested_at}, is not delivered anew",
+        message="dead letter {dead_letter_id}, requeued by {requested_by!r} at {requested_at}, has no new saga",
     ),
 )

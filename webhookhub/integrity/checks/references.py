@@ -1,9 +1,9 @@
-"""What a row refers to exists. The database has no constraints for that: they would lock the row referred to."""
+"""Referenced rows exist. The database has no foreign key constraints: they would lock the referenced row."""
 
 from __future__ import annotations
 
 from webhookhub.integrity.check import RowCheck
-from webhookhub.integrity.walk import JOBS, LETTERS, REQUEUES, SAGAS
+from webhookhub.integrity.tables import JOBS, LETTERS, REQUEUES, SAGAS
 
 CHECKS = (
     RowCheck(
@@ -12,11 +12,11 @@ CHECKS = (
         table=SAGAS,
         sql="""
             SELECT s.id, s.event_id, s.subscription_id
-            FROM {walked} LEFT JOIN events e {event_by_id} ON e.id = s.event_id
+            FROM {table} LEFT JOIN events e {event_by_id} ON e.id = s.event_id
             LEFT JOIN subscriptions u {subscription_by_id} ON u.id = s.subscription_id
-            WHERE {within} AND (e.id IS NULL OR u.id IS NULL)
+            WHERE {in_batch} AND (e.id IS NULL OR u.id IS NULL)
         """,
-        says="there is no event {event_id} or no subscription {subscription_id}",
+        message="there is no event {event_id} or no subscription {subscription_id}",
     ),
     RowCheck(
         name="job-references",
@@ -24,10 +24,10 @@ CHECKS = (
         table=JOBS,
         sql="""
             SELECT j.id, j.saga_id
-            FROM {walked} LEFT JOIN webhook_delivery_sagas s {saga_by_id} ON s.id = j.saga_id
-            WHERE {within} AND s.id IS NULL
+            FROM {table} LEFT JOIN webhook_delivery_sagas s {saga_by_id} ON s.id = j.saga_id
+            WHERE {in_batch} AND s.id IS NULL
         """,
-        says="there is no saga {saga_id}",
+        message="there is no saga {saga_id}",
     ),
     RowCheck(
         name="dead-letter-references",
@@ -35,12 +35,12 @@ CHECKS = (
         table=LETTERS,
         sql="""
             SELECT d.id, d.saga_id, d.event_id, d.subscription_id
-            FROM {walked} LEFT JOIN webhook_delivery_sagas s {saga_by_id} ON s.id = d.saga_id
+            FROM {table} LEFT JOIN webhook_delivery_sagas s {saga_by_id} ON s.id = d.saga_id
             LEFT JOIN events e {event_by_id} ON e.id = d.event_id
             LEFT JOIN subscriptions u {subscription_by_id} ON u.id = d.subscription_id
-            WHERE {within} AND (s.id IS NULL OR e.id IS NULL OR u.id IS NULL)
+            WHERE {in_batch} AND (s.id IS NULL OR e.id IS NULL OR u.id IS NULL)
         """,
-        says="there is no saga {saga_id}, no event {event_id} or no subscription {subscription_id}",
+        message="there is no saga {saga_id}, no event {event_id} or no subscription {subscription_id}",
     ),
     RowCheck(
         name="requeue-references",
@@ -48,9 +48,9 @@ CHECKS = (
         table=REQUEUES,
         sql="""
             SELECT r.id, r.dead_letter_id
-            FROM {walked} LEFT JOIN dead_letters d {letter_by_id} ON d.id = r.dead_letter_id
-            WHERE {within} AND d.id IS NULL
+            FROM {table} LEFT JOIN dead_letters d {letter_by_id} ON d.id = r.dead_letter_id
+            WHERE {in_batch} AND d.id IS NULL
         """,
-        says="there is no dead letter {dead_letter_id}",
+        message="there is no dead letter {dead_letter_id}",
     ),
 )

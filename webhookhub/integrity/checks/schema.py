@@ -1,4 +1,4 @@
-"""What protects the data is there: keys, checks, the generated column, triggers, and a fit server."""
+"""The schema and the server protect the data: keys, checks, generated columns, triggers, server settings."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from django.db import connection, models
 
 from webhookhub.db import requirements, trigger_check, vendors
 from webhookhub.db.triggers import declared
-from webhookhub.integrity.check import Bounds, Found, Question, Violation
+from webhookhub.integrity.check import Bounds, Found, FunctionCheck, Violation
 
 
 def own_models() -> list[type[models.Model]]:
-    labels = {name for name in settings.INSTALLED_APPS if "." not in name}
-    return [model for model in apps.get_models() if model._meta.app_label in labels]
+    packages = {name for name in settings.INSTALLED_APPS if "." not in name}
+    return [model for model in apps.get_models() if model.__module__.partition(".")[0] in packages]
 
 
 def keys(bounds: Bounds) -> Found:
-    looked_at, faults = 0, []
+    examined, violations = 0, []
     for model in own_models():
         table = model._meta.db_table
         with connection.cursor() as cursor:
             stored: dict[str, dict[str, Any]] = connection.introspection.get_constraints(cursor, table)
-        for name, what, there in [*_named(model, stored), *_unnamed(model, stored), *_generated(model)]:
-            looked_at += 1
-            if not there:
-                faults.append(Violation(table, name, f"the {what} is missing or is another one"))
-    return looked_at, faults
+        for name, what, exists in [*_named(model, stored), *_unnamed(model, stored), *_generated(model)]:
+            examined += 1
+            if not exists:
+                violations.append(Violation(table, name, f"the {what} is missing or different"))
+    return examined, violations
 
 
 Expectation = tuple[str, str, bool]
@@ -37,16 +37,16 @@ Expectation = tuple[str, str, bool]
 
 def _named(model: type[models.Model], stored: dict[str, dict[str, Any]]) -> Iterator[Expectation]:
     for index in model._meta.indexes:
-        found = stored.get(index.name, {})
-        yield index.name, "index", found.get("columns") == _columns(model, index.fields)
+        columns = stored.get(index.name, {}).get("columns")
+        yield index.name, "index", columns == _columns(model, index.fields)
     for constraint in model._meta.constraints:
         found = stored.get(constraint.name, {})
         if isinstance(constraint, models.UniqueConstraint):
-            there = bool(found.get("unique")) and found["columns"] == _columns(model, constraint.fields)
-            yield constraint.name, "unique key", there
+            exists = bool(found.get("unique")) and found["columns"] == _columns(model, constraint.fields)
+            yield constraint.name, "unique key", exists
         else:
-            there = bool(found.get("check")) or vendors.has_check(connection, model._meta.db_table, constraint.name)
-            yield constraint.name, "check", there
+            exists = bool(found.get("check")) or vendors.has_check(connection, model._meta.db_table, constraint.name)
+            yield constraint.name, "check", exists
 
 
 def _unnamed(model: type[models.Model], stored: dict[str, dict[str, Any]]) -> Iterator[Expectation]:
@@ -69,15 +69,15 @@ def _columns(model: type[models.Model], names: Any) -> list[str]:
 
 def triggers(bounds: Bounds) -> Found:
     return len(declared()), [
-        Violation(each.trigger.table, each.trigger.name, f"{each.message} ({each.remedy})")
-        for each in trigger_check.broken(connection)
+        Violation(broken.trigger.table, broken.trigger.name, f"{broken.message} ({broken.remedy})")
+        for broken in trigger_check.broken(connection)
     ]
 
 
 def unseen_triggers(bounds: Bounds) -> Found:
     if trigger_check.visible(connection):
         return 0, []
-    return 0, [Violation("information_schema", "triggers", "hidden from this user, who lacks the TRIGGER privilege")]
+    return 0, [Violation("information_schema", "triggers", "hidden: this user lacks the TRIGGER privilege")]
 
 
 def server(bounds: Bounds) -> Found:
@@ -85,25 +85,25 @@ def server(bounds: Bounds) -> Found:
 
 
 CHECKS = (
-    Question(
+    FunctionCheck(
         name="server",
         invariant="The server and this connection to it can hold what the hub promises.",
-        ask=server,
+        find=server,
     ),
-    Question(
+    FunctionCheck(
         name="keys",
         invariant="The keys, indexes, checks and generated columns that the models declare exist.",
-        ask=keys,
+        find=keys,
     ),
-    Question(
+    FunctionCheck(
         name="triggers",
         invariant="The triggers exist and are those that the migrations make, word for word.",
-        ask=triggers,
+        find=triggers,
     ),
-    Question(
+    FunctionCheck(
         name="triggers-seen",
         invariant="This user may see the triggers; otherwise nothing is known of them.",
-        warns=True,
-        ask=unseen_triggers,
+        is_warning=True,
+        find=unseen_triggers,
     ),
 )

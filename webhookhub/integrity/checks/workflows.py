@@ -1,7 +1,6 @@
-"""Business workflows: what their facts say, what their rows say and what was published go together.
+"""Workflow runs: their rows, their facts and the published events agree.
 
-Whether each row, and the content of each published event, is what the facts fold to is asked by `manage.py workflows
-replay`.
+`manage.py workflows replay` checks that each row and each published event is what the facts fold to.
 """
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ from django.db import connection
 
 from webhookhub.db import vendors
 from webhookhub.integrity.check import Bounds, RowCheck
-from webhookhub.integrity.walk import EVENTS, FACTS, INSTANCES, WORKFLOW_INBOX
+from webhookhub.integrity.tables import EVENTS, FACTS, INSTANCES, WORKFLOW_INBOX
 
 
 def _from_the_future(bounds: Bounds) -> dict[str, str]:
-    """The server's present as it is when it looks: what was published since the audit began is no forgery."""
+    """The server's current time: events published since the check began are not from the future."""
     return {
         "well_before": vendors.seconds_before(connection, "e.created_at", int(bounds.grace.total_seconds())),
         "now": vendors.utc_now_sql(connection).replace("%", "%%"),  # a statement with parameters takes %% for %
@@ -26,32 +25,31 @@ CHECKS = (
         name="workflow-inbox",
         invariant="An event of a workflow is tracked soon after it was published; the inbox holds nothing but events.",
         table=WORKFLOW_INBOX,
-        # Whatever its lease says: a tracker that fails at this event at each start renews that for ever. And no time in
-        # the future is an excuse.
+        # Regardless of its lease: a tracker that fails at this event at each start renews it for ever.
         sql="""
             SELECT i.event_id, COALESCE(e.created_at, 'never') AS created_at
-            FROM {walked} LEFT JOIN events e {event_by_id} ON e.id = i.event_id
-            WHERE {within} AND (e.id IS NULL OR e.created_at < %(before)s OR {well_before} > {now})
+            FROM {table} LEFT JOIN events e {event_by_id} ON e.id = i.event_id
+            WHERE {in_batch} AND (e.id IS NULL OR e.created_at < %(before)s OR {well_before} > {now})
         """,
-        says="still to be tracked; published: {created_at}",
+        message="not tracked; published: {created_at}",
         terms=_from_the_future,
     ),
     RowCheck(
         name="workflow-ends",
         invariant="A workflow that has ended was decided to end, and its end was published.",
         table=INSTANCES,
-        # The row is written last: at no moment is it ahead of its facts.
+        # The row is written last, so it is never ahead of its facts.
         sql="""
             SELECT w.id, w.status
-            FROM {walked} LEFT JOIN saga_facts f {fact_by_instance}
+            FROM {table} LEFT JOIN saga_facts f {fact_by_instance}
                 ON f.instance_id = w.id AND f.role IN ('ended', 'emitted')
-            WHERE {within} AND w.status IN ('COMPLETED', 'COMPENSATED', 'FAILED')
+            WHERE {in_batch} AND w.status IN ('COMPLETED', 'COMPENSATED', 'FAILED')
             GROUP BY w.id, w.status
             HAVING SUM(CASE WHEN f.role = 'ended' THEN 1 ELSE 0 END) = 0
                 OR SUM(CASE WHEN f.role = 'emitted' AND f.detail =
                     CASE w.status WHEN 'COMPLETED' THEN 'saga.completed' ELSE 'saga.failed' END THEN 1 ELSE 0 END) = 0
         """,
-        says="{status} without a decision, or without its event",
+        message="{status} without a decision, or without its event",
     ),
     RowCheck(
         name="workflow-compensation",
@@ -59,42 +57,43 @@ CHECKS = (
         table=INSTANCES,
         sql="""
             SELECT w.id, MIN(f.event_id) AS event_id
-            FROM {walked} {join} saga_facts f {fact_by_instance} ON f.instance_id = w.id
-            WHERE {within} AND w.status = 'COMPLETED' AND f.role = 'emitted'
+            FROM {table} {join} saga_facts f {fact_by_instance} ON f.instance_id = w.id
+            WHERE {in_batch} AND w.status = 'COMPLETED' AND f.role = 'emitted'
                 AND f.detail = 'saga.compensation_requested'
             GROUP BY w.id
         """,
-        says="COMPLETED, and event {event_id} asks for compensation",
+        message="COMPLETED, and event {event_id} asks for compensation",
     ),
     RowCheck(
         name="workflow-publications",
         invariant="What is published in the hub's name was published by the hub: a fact of that workflow says so.",
         table=EVENTS,
-        # The fact follows the event. A time in the future is nobody's excuse: only a forger can have set it.
+        # The fact follows the event. Only a forged event can have a time in the future.
         sql="""
             SELECT e.id, e.event_type, e.source
-            FROM {walked} LEFT JOIN saga_facts f {fact_by_event}
+            FROM {table} LEFT JOIN saga_facts f {fact_by_event}
                 ON f.event_id = e.id AND f.role = 'emitted' AND f.detail = e.event_type
             LEFT JOIN saga_instances w {instance_by_id}
                 ON w.id = f.instance_id AND w.correlation_key = e.correlation_id
-            WHERE {within} AND (e.source = 'hub' OR LOWER(e.event_type) = 'saga' OR LOWER(e.event_type) LIKE 'saga.%%')
+            WHERE {in_batch}
+                AND (e.source = 'hub' OR LOWER(e.event_type) = 'saga' OR LOWER(e.event_type) LIKE 'saga.%%')
                 AND (e.created_at < %(before)s OR {well_before} > {now})
                 AND (w.id IS NULL OR e.source <> 'hub')
         """,
-        says="{event_type} from {source}, which no workflow has published",
+        message="{event_type} from {source}, not published by a workflow run",
         terms=_from_the_future,
     ),
     RowCheck(
         name="workflow-deadlines",
         invariant="A workflow that is open has a deadline, and one that has passed is noticed soon.",
         table=INSTANCES,
-        # One that was just born has no facts yet; it gets its deadline with the first.
+        # A new run gets its deadline with its first fact.
         sql="""
-            SELECT w.id, COALESCE(w.deadline, 'never') AS deadline FROM {walked}
-            WHERE {within} AND w.status IN ('IN_PROGRESS', 'COMPENSATING')
+            SELECT w.id, COALESCE(w.deadline, 'never') AS deadline FROM {table}
+            WHERE {in_batch} AND w.status IN ('IN_PROGRESS', 'COMPENSATING')
                 AND ((w.deadline IS NULL AND (w.version > 0 OR w.started_at < %(before)s)) OR w.deadline < %(before)s)
         """,
-        says="its time was up: {deadline}",
+        message="the deadline has passed: {deadline}",
     ),
     RowCheck(
         name="workflow-references",
@@ -102,10 +101,10 @@ CHECKS = (
         table=FACTS,
         sql="""
             SELECT f.id, f.instance_id, COALESCE(f.event_id, 0) AS event_id
-            FROM {walked} LEFT JOIN saga_instances w {instance_by_id} ON w.id = f.instance_id
+            FROM {table} LEFT JOIN saga_instances w {instance_by_id} ON w.id = f.instance_id
             LEFT JOIN events e {event_by_id} ON e.id = f.event_id
-            WHERE {within} AND (w.id IS NULL OR (f.event_id IS NOT NULL AND e.id IS NULL))
+            WHERE {in_batch} AND (w.id IS NULL OR (f.event_id IS NOT NULL AND e.id IS NULL))
         """,
-        says="there is no workflow {instance_id} or no event {event_id}",
+        message="there is no workflow {instance_id} or no event {event_id}",
     ),
 )

@@ -55,7 +55,7 @@ class Migration(migrations.Migration):
                 ("failed_timeout", models.BigIntegerField(db_default=0, default=0)),
                 ("failed_connection", models.BigIntegerField(db_default=0, default=0)),
                 ("failed_other", models.BigIntegerField(db_default=0, default=0)),
-                ("duration_ms", models.BigIntegerField(db_default=0, default=0, help_text="of all requests together")),
+                ("duration_ms", models.BigIntegerField(db_default=0, default=0, help_text="Sum over all requests.")),
                 ("within_10_ms", models.BigIntegerField(db_default=0, default=0)),
                 ("within_25_ms", models.BigIntegerField(db_default=0, default=0)),
                 ("within_50_ms", models.BigIntegerField(db_default=0, default=0)),
@@ -72,7 +72,7 @@ class Migration(migrations.Migration):
             options={
                 "db_table": "stats_periods",
                 "indexes": [
-                    models.Index(fields=["subscription_id", "period", "starts_at"], name="idx_figure_subscription")
+                    models.Index(fields=["subscription_id", "period", "starts_at"], name="idx_period_subscription")
                 ],
             },
         ),

@@ -19,39 +19,39 @@ VIOLATED = 1
 
 class Command(BaseCommand):
     help = (
-        "Checks every invariant of the stored data, on a live system, without writing or locking anything. "
+        "Checks every invariant of the stored data on a live system, without writes or locks. "
         "Exits 1 on a violation, 0 otherwise (warnings included), 69 if the database cannot be reached."
     )
-    # Reading is allowed whatever the settings say; and a failed system check would look like a violation.
+    # A failed system check would look like a violation.
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--list", action="store_true", help="name the checks and leave")
+        parser.add_argument("--list", action="store_true", help="list the checks")
         parser.add_argument(
             "--only",
             action="append",
             choices=[check.name for check in ALL],
             metavar="NAME",
-            help="only this check; may be repeated",
+            help="run only this check; may be repeated",
         )
         parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
-        parser.add_argument("--limit", type=_whole(0, 100_000), default=10, help="rows at fault named per check (10)")
+        parser.add_argument("--limit", type=_integer(0, 100_000), default=10, help="violations shown per check (10)")
         parser.add_argument(
-            "--batch-size", type=_whole(1, 1_000_000), default=20_000, help="rows read by one statement (20000)"
+            "--batch-size", type=_integer(1, 1_000_000), default=20_000, help="rows per statement (20000)"
         )
         parser.add_argument(
             "--grace",
-            type=_whole(0, 86400),
+            type=_integer(0, 86400),
             default=300,
             metavar="SECONDS",
-            help="how long an event may wait to be routed, a lease be overdue or a step be half done (300)",
+            help="how long an event may wait to be routed, a lease be overdue or a step be incomplete (300)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["list"]:
             width = max(len(check.name) for check in ALL)
             for check in ALL:
-                self.stdout.write(f"{check.name:<{width}}  {check.invariant}{' (warning)' if check.warns else ''}")
+                self.stdout.write(f"{check.name:<{width}}  {check.invariant}{' (warning)' if check.is_warning else ''}")
             return
         try:
             requirements.require_migrated()
@@ -59,13 +59,9 @@ class Command(BaseCommand):
         except UnfitDatabase as error:
             raise CommandError(f"The database is not fit for the hub: {error}.", returncode=UNFIT) from None
         except (DatabaseError, InterfaceError) as error:
-            said = "cannot be reached" if vendors.is_lost(error) else "refused"
-            raise CommandError(f"The database {said}: {error}", returncode=UNREACHABLE) from None
-        if options["json"]:
-            self.stdout.write(report.as_json(results))
-        else:
-            paragraphs = [report.table(results), *report.faults(results), report.summary(results)]
-            self.stdout.write("\n\n".join(paragraphs))
+            failure = "cannot be reached" if vendors.is_lost(error) else "refused"
+            raise CommandError(f"The database {failure}: {error}", returncode=UNREACHABLE) from None
+        self.stdout.write(report.as_json(results) if options["json"] else report.as_text(results))
         if any(result.is_violation for result in results):
             raise SystemExit(VIOLATED)
 
@@ -83,18 +79,18 @@ class Command(BaseCommand):
 
 
 def _bar() -> Progress:
-    """Of how many parts there are it hears with the first of them."""
+    """The number of parts is known with the first one."""
     bars: list[Callable[[int, str], None]] = []
 
     def show(done: int, total: int, name: str) -> None:
         if not bars:
-            bars.append(terminal.progress("audited", total))
+            bars.append(terminal.progress("checked", total))
         bars[0](done, name)
 
     return show
 
 
-def _whole(minimum: int, maximum: int) -> Callable[[str], int]:
+def _integer(minimum: int, maximum: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         if not text.isdecimal() or not minimum <= int(text) <= maximum:
             raise ArgumentTypeError(f"{text!r} is not a whole number from {minimum} to {maximum}")

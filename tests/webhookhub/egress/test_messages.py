@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhookhub.egress.snippets import SNIPPET_LENGTH, snippet
+from webhookhub.egress.messages import SNIPPET_LENGTH, snippet
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,97 @@
+"""Every event is routed to one delivery per subscription and generation."""
+
+from __future__ import annotations
+
+from django.db import connection
+
+from webhookhub.db import vendors
+from webhookhub.integrity.check import Bounds, RowCheck
+from webhookhub.integrity.tables import EVENTS, INBOX, SAGAS
+
+
+def _well_before(bounds: Bounds) -> dict[str, str]:
+    return {"well_before": vendors.seconds_before(connection, "e.created_at", int(bounds.grace.total_seconds()))}
+
+
+CHECKS = (
+    RowCheck(
+        name="inbox",
+        invariant="An event leaves the inbox soon after it was published; the inbox holds nothing but events.",
+        table=INBOX,
+        sql="""
+            SELECT i.event_id, COALESCE(e.created_at, 'never') AS created_at
+            FROM {table} LEFT JOIN events e {event_by_id} ON e.id = i.event_id
+            WHERE {in_batch} AND (e.id IS NULL OR e.created_at < %(before)s)
+        """,
+        message="not routed; published: {created_at}",
+    ),
+    RowCheck(
+        name="deliveries",
+        invariant=(
+            "A routed event has a saga for each subscription to its type that was open before it and has not changed "
+            "since."
+        ),
+        table=EVENTS,
+        # It is unknown what the router saw of a subscription that changed later. Well before, because the router's
+        # cache may be some seconds old.
+        sql="""
+            SELECT e.id, u.id AS subscription_id
+            FROM {table} {join} subscriptions u {subscription_by_type} ON u.event_type = e.event_type
+            LEFT JOIN webhook_delivery_sagas s {saga_by_event}
+                ON s.event_id = e.id AND s.subscription_id = u.id AND s.generation = 0
+            LEFT JOIN routing_inbox i {inbox_by_event} ON i.event_id = e.id
+            WHERE {in_batch} AND e.created_at < %(before)s AND u.active = 1 AND u.verified = 1
+                AND u.updated_at < {well_before} AND u.verification_at < {well_before}
+                AND s.id IS NULL AND i.event_id IS NULL
+        """,
+        message="no saga for subscription {subscription_id}",
+        terms=_well_before,
+    ),
+    RowCheck(
+        name="one-saga",
+        invariant="An event, a subscription and a generation have one saga.",
+        table=SAGAS,
+        sql="""
+            SELECT s.id, s.event_id, s.subscription_id, s.generation, o.id AS other
+            FROM {table} {join} webhook_delivery_sagas o {saga_by_event}
+                ON o.event_id = s.event_id AND o.subscription_id = s.subscription_id
+                AND o.generation = s.generation AND o.id < s.id
+            WHERE {in_batch}
+        """,
+        message="generation {generation} of event {event_id} to subscription {subscription_id}, like saga {other}",
+    ),
+    RowCheck(
+        name="generations",
+        invariant="Generations count from 0 without gaps, and each begins after the one before it is DeadLettered, "
+        "or Completed and delivered again for a workflow.",
+        table=SAGAS,
+        # + 1 and not - 1: an unsigned 0 minus 1 is an error. COUNT: a server may start an EXISTS with all facts.
+        sql="""
+            SELECT s.id, s.generation, COALESCE(p.status, 'missing') AS before_it
+            FROM {table} LEFT JOIN webhook_delivery_sagas p {saga_by_event}
+                ON p.event_id = s.event_id AND p.subscription_id = s.subscription_id
+                AND p.generation + 1 = s.generation
+            WHERE {in_batch} AND s.generation <> 0 AND (p.id IS NULL OR p.status <> 'DeadLettered')
+                AND NOT (COALESCE(p.status, '') = 'Completed' AND 0 < (
+                    SELECT COUNT(*) FROM saga_facts f {fact_by_event}
+                    {join} saga_facts r {fact_by_instance} ON r.instance_id = f.instance_id
+                    WHERE f.event_id = s.event_id AND r.role = 'retried'))
+        """,
+        message="generation {generation}, and the previous one is {before_it}",
+    ),
+    RowCheck(
+        name="requeued-by",
+        invariant="A saga of a later generation has the record of who asked for it.",
+        table=SAGAS,
+        sql="""
+            SELECT s.id, s.generation, d.id AS letter
+            FROM {table} {join} webhook_delivery_sagas p {saga_by_event}
+                ON p.event_id = s.event_id AND p.subscription_id = s.subscription_id
+                AND p.generation + 1 = s.generation
+            {join} dead_letters d {letter_by_saga} ON d.saga_id = p.id
+            LEFT JOIN dead_letter_requeues r {requeue_by_letter} ON r.dead_letter_id = d.id
+            WHERE {in_batch} AND s.generation <> 0 AND r.id IS NULL
+        """,
+        message="generation {generation}, without a requeue record of dead letter {letter}",
+    ),
+)
