@@ -83,9 +83,12 @@ def libcurl_bounds_responses(**kwargs: Any) -> list[CheckMessage]:
 def database_is_fit(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
     if not databases or "default" not in databases:
         return []
-    found = [*requirements.faults(), *requirements.trigger_faults()]
+    errors = [*requirements.server_problems(), *requirements.migration_problems()]
     return [
-        *(Error(f"{fault.message}.", hint=fault.hint, id=fault.id) for fault in found),
-        # No errors here, as they are to a loop: an error would stop the `migrate` that puts them right.
-        *(Warning(f"{fault.message}.", hint=fault.hint, id=fault.id) for fault in requirements.broken_triggers()),
+        *(Error(f"{problem.message}.", hint=problem.hint, id=problem.id) for problem in errors),
+        # Only warnings: an error would stop the `migrate` that repairs the triggers.
+        *(
+            Warning(f"{problem.message}.", hint=problem.hint, id=problem.id)
+            for problem in requirements.trigger_problems()
+        ),
     ]

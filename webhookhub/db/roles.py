@@ -1,48 +1,25 @@
 """Which part of the hub may do what to which table. The grants, the documentation and the tests are made from this.
 
-What is not written here is denied. The words are SQL's own; `UPDATE (a, b)` is of these columns only.
-A new table goes into HUB, which the console and the auditor may read, and to whoever works on it; a new process or
-program gets a role of its own at the end of ROLES.
+Everything else is denied. The words are SQL's own; `UPDATE (a, b)` covers these columns only.
+A new table goes into HUB, which the console and the auditor may read, and into the roles that work on it; a new process
+or program gets a role of its own at the end of ROLES.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
-from webhookhub.db import grants
-from webhookhub.db.grants import Privilege
-
-WORDS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 EDIT = "SELECT, INSERT, UPDATE, DELETE"
 
 
-@dataclass(frozen=True)
-class Role:
-    """`tables`: table → what may be done to it. The names are those of the specification where it has one."""
+class Role(NamedTuple):
+    """`tables`: table → privileges. The names are the specification's where it has one."""
 
     name: str
     purpose: str
     tables: Mapping[str, str]
-
-    @cached_property
-    def _privileges(self) -> dict[str, list[Privilege]]:
-        return {table: list(grants.privileges(may, table)) for table, may in self.tables.items()}
-
-    def columns(self, word: str, table: str) -> set[str]:
-        """The columns to which `word` is allowed: {""} for the whole table, empty for none."""
-        return {each.column for each in self._privileges.get(table, []) if each.name == word}
-
-    def may(self, word: str, table: str, column: str = "") -> bool:
-        return bool(self.columns(word, table) & {"", column})
-
-    def privileges(self, database: str) -> frozenset[Privilege]:
-        return frozenset(
-            Privilege(grants.table(database, table), each.name, each.column)
-            for table, listed in self._privileges.items()
-            for each in listed
-        )
 
 
 # All but the (encrypted) secrets, which only those need who sign or show them, or who compare whole tables with what
@@ -217,3 +194,17 @@ ROLES = (
     ),
 )
 BY_NAME = {role.name: role for role in ROLES}
+
+
+def markdown() -> str:
+    """The table of privileges in docs/operations.md."""
+    lines = ["| role | table | may |", "|---|---|---|"]
+    for role in ROLES:
+        lines.append(f"| **`{role.name}`** | | {role.purpose} |")
+        for table, privileges in role.tables.items():
+            if privileges == SUBSCRIPTION_FACTS:
+                text = "SELECT (all but the secrets and the custom headers)"
+            else:
+                text = re.sub(r"\b[a-z_]+\b", r"`\g<0>`", privileges)
+            lines.append(f"| | `{table}` | {text} |")
+    return "\n".join(lines)

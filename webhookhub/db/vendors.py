@@ -5,8 +5,9 @@ MySQL and MariaDB share a driver and a dialect; where they differ, the reason st
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -36,8 +37,9 @@ REFUSED_CODES = {1044, 1045, 1049, 1698}
 
 # Refused for want of a privilege: on a table, a column, a routine, or for the statement as such.
 DENIED_CODES = {1142, 1143, 1227, 1370, 1410}
-UNKNOWN_ACCOUNT = 1141
 UNKNOWN_TABLE = 1146
+# A line of SHOW GRANTS about a whole database, or about all of them.
+_GRANT = re.compile(r"GRANT (?P<privileges>.+) ON (?:\*|`(?P<database>.+)`)\.\* TO ")
 # The longest name of an account that both servers take.
 ACCOUNT_LENGTH = 32
 
@@ -136,10 +138,6 @@ def is_duplicate(error: BaseException) -> bool:
 def is_denied(error: BaseException) -> bool:
     """The connected account lacks a privilege."""
     return isinstance(error, DatabaseError) and error_code(error) in DENIED_CODES
-
-
-def is_unknown_account(error: BaseException) -> bool:
-    return error_code(error) == UNKNOWN_ACCOUNT
 
 
 def _sqlite_busy(error: BaseException) -> bool:
@@ -356,15 +354,21 @@ def default_role_statement(connection: BaseDatabaseWrapper, role: str, user: str
     return f"SET DEFAULT ROLE {role} {'FOR' if is_mariadb(connection) else 'TO'} {user}"
 
 
-def default_roles(connection: BaseDatabaseWrapper, name: str, host: str) -> set[str]:
-    """The roles that a user has from its log-in on."""
+def role_host(connection: BaseDatabaseWrapper) -> str:
+    """The host that the server stores for a role."""
+    return "" if is_mariadb(connection) else "%"
+
+
+def roles_of(connection: BaseDatabaseWrapper, name: str, host: str) -> list[str]:
+    """The roles granted to a user or a role, as they are written in a statement."""
     if is_mariadb(connection):
-        sql = "SELECT default_role FROM mysql.user WHERE user = %s AND host = %s AND default_role <> ''"
+        sql = "SELECT CONCAT('`', role, '`') FROM mysql.roles_mapping WHERE user = %s AND host = %s"
     else:
-        sql = "SELECT default_role_user FROM mysql.default_roles WHERE user = %s AND host = %s"
+        sql = "SELECT CONCAT('`', from_user, '`@`', from_host, '`') FROM mysql.role_edges "
+        sql += "WHERE to_user = %s AND to_host = %s"
     with connection.cursor() as cursor:
         cursor.execute(sql, [name, host])
-        return {row[0] for row in cursor.fetchall()}
+        return sorted(row[0] for row in cursor.fetchall())
 
 
 def users_named(connection: BaseDatabaseWrapper, names: Sequence[str]) -> list[tuple[str, str]]:
@@ -380,10 +384,31 @@ def users_named(connection: BaseDatabaseWrapper, names: Sequence[str]) -> list[t
         return list(cursor.fetchall())
 
 
-def everybody(connection: BaseDatabaseWrapper) -> str | None:
-    """The name under which privileges are granted to all users at once, where there is one."""
-    can = is_mariadb(connection) and connection.mysql_version >= (10, 11)  # type: ignore[attr-defined]
-    return "PUBLIC" if can else None
+def public_grants(connection: BaseDatabaseWrapper) -> list[str]:
+    """The grants to PUBLIC, which every user has, where the server knows it."""
+    if not is_mariadb(connection) or connection.mysql_version < (10, 11):  # type: ignore[attr-defined]
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW GRANTS FOR PUBLIC")
+        return [line for (line,) in cursor.fetchall() if not line.startswith("GRANT USAGE ")]
+
+
+def held_privileges(connection: BaseDatabaseWrapper) -> set[str]:
+    """The privileges that this connection holds on its whole database, itself or through an active role."""
+    held: set[str] = set()
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW GRANTS")
+        grants = [_GRANT.match(line) for (line,) in cursor.fetchall()]
+        for grant in filter(None, grants):
+            if grant["database"]:
+                # The name of a database in a grant is a pattern.
+                cursor.execute("SELECT %s LIKE %s", [connection.settings_dict["NAME"], grant["database"]])
+                if not cursor.fetchone()[0]:
+                    continue
+            held |= set(grant["privileges"].split(", "))
+            if "ALL PRIVILEGES" in held:
+                held |= {"TRIGGER"} if grant["database"] else {"TRIGGER", "SUPER"}
+    return held
 
 
 def require_readable(connection: BaseDatabaseWrapper, table: str) -> None:
@@ -407,47 +432,38 @@ def distrusts_trigger_creators(connection: BaseDatabaseWrapper) -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def connection_faults(connection: BaseDatabaseWrapper, tables: Sequence[str]) -> list[Any]:
-    from .requirements import Fault
-
+def connection_problems(connection: BaseDatabaseWrapper, tables: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """(check id, message, hint) for each setting of the server or the session that the hub cannot work with."""
     if not is_server(connection):
-        return []
-    found = []
+        return
     minimum = (10, 6) if is_mariadb(connection) else (8, 0, 13)
     version = connection.mysql_version  # type: ignore[attr-defined]
     if version < minimum:
-        found.append(
-            Fault(
-                "webhookhub.E010",
-                f"the database server is version {'.'.join(map(str, version))}",
-                f"use {SUPPORTED}",
-            )
+        yield (
+            "webhookhub.E010",
+            f"the database server is version {'.'.join(map(str, version))}",
+            f"use {SUPPORTED}",
         )
     isolation_name = "tx_isolation" if is_mariadb(connection) else "transaction_isolation"
     placeholders = ", ".join(["%s"] * len(tables))
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT @@session.{isolation_name}, @@session.time_zone, @@session.sql_mode, @@version_comment")
-        isolation, time_zone, sql_mode, _ = cursor.fetchone()
+        cursor.execute(f"SELECT @@session.{isolation_name}, @@session.time_zone, @@session.sql_mode")
+        isolation, time_zone, sql_mode = cursor.fetchone()
         cursor.execute(
             f"SELECT table_name, engine FROM information_schema.tables "  # noqa: S608
             f"WHERE table_schema = DATABASE() AND table_name IN ({placeholders}) AND engine <> 'InnoDB'",
             list(tables),
         )
-        foreign = cursor.fetchall()
+        not_innodb = cursor.fetchall()
     if isolation != "READ-COMMITTED":
-        found.append(Fault("webhookhub.E011", f"transactions are {isolation}", "they must be READ COMMITTED"))
+        yield "webhookhub.E011", f"transactions are {isolation}", "they must be READ COMMITTED"
     if time_zone not in ("+00:00", "UTC"):
-        found.append(Fault("webhookhub.E012", f"the session's time zone is {time_zone}", "it must be +00:00"))
+        yield "webhookhub.E012", f"the session's time zone is {time_zone}", "it must be +00:00"
     if "STRICT_TRANS_TABLES" not in sql_mode and "STRICT_ALL_TABLES" not in sql_mode:
-        found.append(
-            Fault("webhookhub.E013", "the session's sql_mode is not strict", "it must hold STRICT_TRANS_TABLES")
+        yield "webhookhub.E013", "the session's sql_mode is not strict", "it must hold STRICT_TRANS_TABLES"
+    for table, engine in not_innodb:
+        yield (
+            "webhookhub.E016",
+            f"table {table} uses the engine {engine}",
+            "it must be InnoDB: ALTER TABLE … ENGINE=InnoDB",
         )
-    for table, engine in foreign:
-        found.append(
-            Fault(
-                "webhookhub.E016",
-                f"table {table} is kept by {engine}",
-                "it must be InnoDB: ALTER TABLE … ENGINE=InnoDB",
-            )
-        )
-    return found
