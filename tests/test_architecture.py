@@ -143,7 +143,6 @@ LAYERS = {room for room in ALLOWED if "." not in room} - {"webhookhub"}
 VENDOR = re.compile(r"mysql|mariadb|sqlite|innodb", re.IGNORECASE)
 KNOWS_VENDORS = {
     "webhookhub/db/vendors.py",
-    "webhookhub/settings.py",  # the URL of the embedded default
 }
 
 # How rows are written.

@@ -41,6 +41,8 @@ def test_a_hub_delivers_restarts_a_dead_child_and_stops_with_all_its_children(pr
     traffic.subscribe(receiver)
     hub = processes.start("run_hub", "--workers", "2")
     until(lambda: len(registered()) == 6, "all loops register")
+    [started] = [fact for fact in hub.facts("process_started") if fact["process"] == "hub"]
+    assert started["children"].startswith("router 1, orchestrator 1, worker 1, worker 2, ")
     assert Counter(registered().values()) == {kind: 2 if kind == "worker" else 1 for kind in KINDS}
     assert sorted(registered()) == sorted(children(hub))
 
@@ -105,11 +107,16 @@ BAD = {
     "--workers=-1": "--workers must be a number from 0 to 64, not -1.",
     "--routers=65": "--routers must be a number from 0 to 64, not 65.",
     "--cleaners=two": "invalid int value: 'two'",
+    "--web=127.0.0.1": "--web must be a host and a port, such as 127.0.0.1:8000, not '127.0.0.1'.",
+    "--web=localhost": "--web must be a host and a port",
+    "--web=:8000": "--web must be a host and a port",
+    "--web=localhost:65536": "--web must be a host and a port",
+    "--web=": "--web must be a host and a port",
 }
 
 
 @pytest.mark.parametrize("option", BAD)
-def test_a_bad_number_of_processes_is_refused(option: str):
+def test_a_bad_option_is_refused(option: str):
     with pytest.raises(CommandError, match=re.escape(BAD[option])):
         call_command("run_hub", option)
 
@@ -129,6 +136,6 @@ def test_a_hub_whose_processes_would_not_share_one_database_is_refused(processes
     )
 
     assert hub.wait() == 1
-    assert "Some processes have a database of their own and others none: set DATABASE_URL, or " in hub.errors
+    assert "Some processes have a database URL of their own and others none: set DATABASE_URL, or " in hub.errors
     assert "WEBHOOKHUB_ROUTER_DATABASE_URL" in hub.errors
     assert "WEBHOOKHUB_WORKER_DATABASE_URL" not in hub.errors

@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import DatabaseError
 
+URL_FORM = "mysql://user:password@host:port/name"
 SUPPORTED = "MySQL 8.0.13 or MariaDB 10.6, or newer"
 
 # Deadlock, lock wait time-out, MariaDB's "record has changed since last read", and a group's refusal at the commit.
@@ -68,6 +70,10 @@ MYSQL_OPTIONS: dict[str, Any] = {
         "optimizer_switch = 'index_merge_intersection=off'"
     ),
 }
+
+
+def embedded_url(folder: Path) -> str:
+    return f"sqlite:///{folder}/hub.sqlite3"
 
 
 def database_options(engine: str) -> dict[str, Any]:

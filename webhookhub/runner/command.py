@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentTypeError
 from typing import Any
 
@@ -12,7 +13,6 @@ from webhookhub.checks import HUB
 from webhookhub.conf import MAX_BATCH, hub
 from webhookhub.db import vendors
 from webhookhub.db.errors import UnfitDatabase
-from webhookhub.exit_codes import UNFIT
 from webhookhub.logs import Fact, log
 
 from .errors import CannotStart
@@ -44,17 +44,19 @@ class LoopCommand(BaseCommand):
         try:
             loop.run(once=options["once"])
         except UnfitDatabase as error:
-            raise CommandError(f"The database is not fit for the hub: {error}.", returncode=UNFIT) from None
+            raise CommandError(f"The database is not fit for the hub: {error}.", returncode=os.EX_CONFIG) from None
         except CannotStart as error:
-            raise CommandError(str(error), returncode=UNFIT) from None
+            raise CommandError(str(error), returncode=os.EX_CONFIG) from None
         except DatabaseError as error:
             if vendors.is_refused(error):
-                raise CommandError(f"The database refused: {error}. Look at DATABASE_URL.", returncode=UNFIT) from None
+                raise CommandError(
+                    f"The database refused: {error}. Look at DATABASE_URL.", returncode=os.EX_CONFIG
+                ) from None
             if vendors.is_denied(error):
                 raise CommandError(
                     f"The database user of this {self.kind} may not do its work: {error}. "
                     "Give it the role for it: manage.py grant_roles.",
-                    returncode=UNFIT,
+                    returncode=os.EX_CONFIG,
                 ) from None
             log(Fact.PROCESS_FAILED, kind=self.kind, error=str(error), exc_info=True)
             raise CommandError(f"The database refused: {error}") from None

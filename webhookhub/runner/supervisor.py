@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from webhookhub.exit_codes import UNFIT
 from webhookhub.logs import Fact, log
 
 from .signals import StopSignals
@@ -82,10 +81,10 @@ class Supervisor:
             code = child.exit_code()
             if code is None:
                 continue
-            if code == UNFIT:
+            if code == os.EX_CONFIG:
                 log(Fact.PROCESS_FAILED, child=child.name, exit_code=code)
                 child.process = None
-                return UNFIT
+                return os.EX_CONFIG
             pause = child.plan_restart()
             log(Fact.PROCESS_RESTARTED, child=child.name, exit_code=code, in_seconds=round(pause, 1))
         return 0
