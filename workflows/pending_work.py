@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webhookhub.db.exists import Question, any_row
+from webhookhub.db.exists import Condition, any_exists
 
 from .models import Instance, WorkflowInbox, WorkflowTouched
 from .words import OPEN
@@ -10,8 +10,8 @@ from .words import OPEN
 
 def anything_to_do() -> bool:
     """An event to look at, a fact that was told, or a saga whose time has passed."""
-    return any_row(
-        Question(WorkflowInbox),
-        Question(WorkflowTouched),
-        *(Question(Instance, "status = %s AND deadline <= {now}", status) for status in OPEN),
+    return any_exists(
+        Condition(WorkflowInbox),
+        Condition(WorkflowTouched),
+        *(Condition(Instance, "status = %s AND deadline <= {now}", status) for status in OPEN),
     )

@@ -15,8 +15,8 @@ from webhookhub.db import clock
 from webhookhub.db.bulk import insert_new
 from webhookhub.db.retry import in_transaction
 from webhookhub.ids import new_uid
-from webhookhub.reasons import UnacceptableReason, checked
 from webhookhub.runner.notifier import notify
+from webhookhub.validators import InvalidReason, clean_reason
 
 from . import compensation, listening, versions
 from .definition import Definition
@@ -263,8 +263,8 @@ def _refuse_repetition(instance: Instance, role: str, step: str, key: str) -> No
 
 def _reason(given: str) -> str:
     try:
-        return checked(given)
-    except UnacceptableReason as error:
+        return clean_reason(given)
+    except InvalidReason as error:
         raise InvalidFact("reason", error.why) from None
 
 

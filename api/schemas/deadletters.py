@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from api.pagination import PageRequest
 from deadletters.bulk_requeue import MOST_AT_ONCE, MOST_COUNTED
-from webhookhub.reasons import REASON_LENGTH
+from webhookhub.validators import REASON_LENGTH
 
 from .common import Body, ErrorCode, EventType, Moment, Number
 

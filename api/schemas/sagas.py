@@ -7,7 +7,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from api.pagination import MOST_LISTED, PageRequest
-from webhookhub.reasons import REASON_LENGTH
+from webhookhub.validators import REASON_LENGTH
 from workflows.facts import MOST_REPEATS
 
 from .common import Body, Moment, Name, Number

@@ -377,7 +377,7 @@ def test_who_goes_back_and_chooses_otherwise_can_send_it_after_all(operator: Cli
 # The rules of a reason: tests/webhookhub/test_reasons.py.
 IMPOSSIBLE: list[tuple[str, dict[str, str], str]] = [
     ("close", {"reason": ""}, "Say why."),
-    ("close", {"reason": "\u202e"}, "as U+202E is"),
+    ("close", {"reason": "\u202e"}, "such as U+202E"),
     ("close", {"token": "x"}, "Nothing has been done"),
     ("close", {"token": ""}, "Look at it once more, and send it again."),
     ("retry", {"step": "payment", "delivery": "x"}, "Look at it once more, and send it again."),

@@ -20,7 +20,7 @@ from subscriptions.models import Subscription
 from webhookhub.conf import KINDS
 from webhookhub.db import clock
 from webhookhub.models import Process
-from webhookhub.runner.silence import silence
+from webhookhub.runner.registry import silent_after
 from webhookhub.stats import queries
 from webhookhub.stats.queries import Summary
 
@@ -145,7 +145,7 @@ def unrouted() -> Waiting:
 
 def processes(now: datetime) -> list[Running]:
     rows = Process.objects.order_by("kind", "name")[:MOST_PROCESSES]
-    return [Running(process, process.is_alive(now, silence())) for process in rows]
+    return [Running(process, process.is_alive(now, silent_after())) for process in rows]
 
 
 def missing(running: list[Running]) -> list[str]:

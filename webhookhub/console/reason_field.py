@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from webhookhub.reasons import REASON_LENGTH, UnacceptableReason, checked
+from webhookhub.validators import REASON_LENGTH, InvalidReason, clean_reason
 
 from .sentences import capital
 
@@ -31,6 +31,6 @@ class ReasonField(forms.CharField):
         if not text:
             return ""
         try:
-            return checked(text)
-        except UnacceptableReason as error:
+            return clean_reason(text)
+        except InvalidReason as error:
             raise ValidationError(_("%(sentence)s.") % {"sentence": capital(str(error))}, code="invalid") from None

@@ -1,4 +1,4 @@
-"""What the run_* commands have in common: their options, and one clear line when they cannot start."""
+"""The common base of the run_* commands: their options, and one clear line when they cannot start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .step import Step
 
 
 class LoopCommand(BaseCommand):
-    """A subclass names its `kind` and makes its step."""
+    """A subclass sets `kind` and creates its step."""
 
     kind: str
     requires_system_checks = [HUB]
@@ -30,8 +30,8 @@ class LoopCommand(BaseCommand):
         raise NotImplementedError
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--once", action="store_true", help="do one batch and leave")
-        parser.add_argument("--batch-size", type=_positive, default=hub().batch_size, help="rows per statement")
+        parser.add_argument("--once", action="store_true", help="do one batch and exit")
+        parser.add_argument("--batch-size", type=_batch_size, default=hub().batch_size, help="rows per statement")
         parser.add_argument(
             "--interval",
             type=_seconds,
@@ -50,22 +50,22 @@ class LoopCommand(BaseCommand):
         except DatabaseError as error:
             if vendors.is_refused(error):
                 raise CommandError(
-                    f"The database refused: {error}. Look at DATABASE_URL.", returncode=os.EX_CONFIG
+                    f"The database refused: {error}. Check DATABASE_URL.", returncode=os.EX_CONFIG
                 ) from None
             if vendors.is_denied(error):
                 raise CommandError(
                     f"The database user of this {self.kind} may not do its work: {error}. "
-                    "Give it the role for it: manage.py grant_roles.",
+                    "Grant it its role: manage.py grant_roles.",
                     returncode=os.EX_CONFIG,
                 ) from None
             log(Fact.PROCESS_FAILED, kind=self.kind, error=str(error), exc_info=True)
             raise CommandError(f"The database refused: {error}") from None
-        except Exception as error:  # noqa: BLE001  # said in the log with its traceback, and the process ends
+        except Exception as error:  # noqa: BLE001  # logged with its traceback, and the process ends
             log(Fact.PROCESS_FAILED, kind=self.kind, error=str(error), exc_info=True)
             raise CommandError(f"{type(error).__name__}: {error}") from None
 
 
-def _positive(text: str) -> int:
+def _batch_size(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= MAX_BATCH:
         raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to {MAX_BATCH}")
     return int(text)

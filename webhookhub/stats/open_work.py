@@ -16,7 +16,7 @@ from sagas.transitions import STATUSES, TERMINAL, WAITING
 from webhookhub.conf import KINDS
 from webhookhub.db import clock
 from webhookhub.models import Process
-from webhookhub.runner.silence import silence
+from webhookhub.runner.registry import silent_after
 from workflows import words
 from workflows.models import Instance, WorkflowInbox
 
@@ -52,7 +52,7 @@ def read() -> Open:
     beats: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for kind, heartbeat_at in Process.objects.values_list("kind", "heartbeat_at"):
         beats.setdefault(kind, []).append((now - heartbeat_at).total_seconds())
-    alive = silence().total_seconds()
+    alive = silent_after().total_seconds()
     return Open(
         events_waiting=_count(RoutingInbox.objects.order_by()),
         oldest_event_seconds=_oldest_event(now),

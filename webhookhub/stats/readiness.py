@@ -6,7 +6,7 @@ from webhookhub.conf import KINDS
 from webhookhub.db import clock, requirements
 from webhookhub.db.errors import UnfitDatabase
 from webhookhub.models import Process
-from webhookhub.runner.silence import silence
+from webhookhub.runner.registry import silent_after
 
 
 def missing() -> list[str]:
@@ -16,6 +16,6 @@ def missing() -> list[str]:
     except UnfitDatabase as error:
         return [str(error)]  # without tables there is nothing more to ask
     now = clock.now()
-    alive = {process.kind for process in Process.objects.all() if process.is_alive(now, silence())}
-    seconds = silence().total_seconds()
+    alive = {process.kind for process in Process.objects.all() if process.is_alive(now, silent_after())}
+    seconds = silent_after().total_seconds()
     return [f"no {kind}: none was heard of in the last {seconds:g} s" for kind in KINDS if kind not in alive]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import DatabaseError, InterfaceError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
-from webhookhub.db.timeouts import impatient
+from webhookhub.db.timeouts import short_timeouts
 from webhookhub.logs import Fact, log
 
 from . import access, prometheus, readiness
@@ -23,7 +23,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 def readyz(request: HttpRequest) -> HttpResponse:
     try:
-        with impatient(READY_SECONDS):
+        with short_timeouts(READY_SECONDS):
             missing = readiness.missing()
     except (DatabaseError, InterfaceError) as error:
         # The log alone says more: an error may name the server and its user.
@@ -38,7 +38,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
     if not access.may_read_metrics(request):
         return HttpResponse(f"{access.REFUSAL}\n", status=403, content_type="text/plain; charset=utf-8")
     try:
-        with impatient(METRICS_SECONDS):
+        with short_timeouts(METRICS_SECONDS):
             text = prometheus.text()
     except (DatabaseError, InterfaceError) as error:
         log(Fact.DATABASE_LOST, process="web", error=str(error))

@@ -10,7 +10,7 @@ from api.models import ApiKey
 from api.scopes import SCOPES
 from webhookhub.console.exact_search import number
 from webhookhub.db import clock
-from webhookhub.terminal import EXAMPLE, Operator, moment, whole_number
+from webhookhub.terminal import EXAMPLE, Operator, parse_time, whole_number
 
 LISTED = 1000
 MOST_DAYS = 99_999
@@ -101,7 +101,7 @@ def _found(text: str) -> ApiKey | None:
 
 def _expiry(text: str | None) -> datetime | None:
     if text is None or not (text.isascii() and text.isdigit()):
-        return moment("--expires", text)
+        return parse_time("--expires", text)
     days = number(text)
     if days is None or days > MOST_DAYS:
         raise CommandError(f"--expires: give at most {MOST_DAYS} days, or a time such as {EXAMPLE}, or leave it out.")

@@ -10,7 +10,7 @@ from deadletters.bulk_requeue import MOST_AT_ONCE, Outcome, Preview, preview, re
 from deadletters.filters import ERROR_CODE, EVENT_TYPE, Choice
 from deadletters.requeue import InvalidRequeue
 from webhookhub.console.exact_search import LARGEST_ID
-from webhookhub.terminal import EXAMPLE, Operator, moment, progress, whole_number
+from webhookhub.terminal import EXAMPLE, Operator, parse_time, progress, whole_number
 
 USUALLY = 1000
 MOST = 1_000_000
@@ -47,8 +47,8 @@ class Command(BaseCommand):
             error_code=options["error_code"],
             subscription_id=options["subscription"],
             event_type=options["event_type"],
-            since=moment("--since", options["since"]),
-            until=moment("--until", options["until"]),
+            since=parse_time("--since", options["since"]),
+            until=parse_time("--until", options["until"]),
         )
         if choice.since and choice.until and choice.until < choice.since:
             raise CommandError("--until lies before --since.")

@@ -77,7 +77,7 @@ def test_every_page_that_asks_why_takes_and_refuses_the_same(superuser: Client, 
     hostile = {**given, "reason": "a\u202eb"}
     answer = superuser.post(address, hostile)
     assert answer.status_code == 200
-    assert form_in(answer).errors["reason"][0].startswith("Reason must hold no control characters")
+    assert form_in(answer).errors["reason"][0].startswith("Reason must not contain control characters")
     chinese = superuser.post(address, hostile, headers={"accept-language": "zh-TW"})
     translation.deactivate()  # a request leaves its language to the thread
     assert form_in(chinese).errors["reason"][0].startswith("原因")

@@ -40,7 +40,7 @@ class Command(BaseCommand):
             match = ADDRESS.fullmatch(address)
             if match is None or not 1 <= int(match["port"]) <= 65535:
                 raise CommandError(f"--web must be a host and a port, such as 127.0.0.1:8000, not {address!r}.")
-            children.append(_web(address))
+            children.append(web_server(address))
         _require_one_database({child.name.split()[0] for child in children})
         names = ", ".join(child.name for child in children)
         log(Fact.PROCESS_STARTED, process="hub", children=names, serves=address and f"http://{address}/")
@@ -55,7 +55,7 @@ def _loop(kind: str, index: int) -> Child:
     return Child(f"{kind} {index}", [sys.executable, *program, f"run_{kind}"], _environment(kind))
 
 
-def _web(address: str) -> Child:
+def web_server(address: str) -> Child:
     options = {
         "--bind": address,
         # Threads mostly wait: for the database, and for endpoints that are verified or tested.

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from webhookhub.conf import hub
 from webhookhub.db import clock
-from webhookhub.terminal import EXAMPLE, moment, progress
+from webhookhub.terminal import EXAMPLE, parse_time, progress
 from workflows import backtest, listening, versions
 from workflows.definition import Definition
 from workflows.models import Instance
@@ -99,7 +99,7 @@ class Command(BaseCommand):
             raise CommandError("Rows and facts do not agree.")
 
     def _backtest(self, options: dict[str, Any]) -> None:
-        since, until = moment("--since", options["since"]), moment("--until", options["until"]) or clock.now()
+        since, until = parse_time("--since", options["since"]), parse_time("--until", options["until"]) or clock.now()
         assert since is not None
         if until < since:
             raise CommandError("--until lies before --since.")

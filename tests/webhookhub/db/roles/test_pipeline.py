@@ -272,7 +272,7 @@ def test_a_process_with_the_user_of_another_says_what_it_lacks_in_one_line_and_d
     assert refused.wait() == 78
     [line] = [line for line in refused.errors.splitlines() if "CommandError" in line]
     assert re.match(rf"CommandError: The database user of this \w+ may not do its work: .*denied.*{denied}", line)
-    assert line.endswith("Give it the role for it: manage.py grant_roles.")
+    assert line.endswith("Grant it its role: manage.py grant_roles.")
     assert "Traceback" not in refused.errors
     assert refused.facts("process_failed") == []
     assert not Saga.objects.exists()
