@@ -22,14 +22,13 @@ class Role(NamedTuple):
     tables: Mapping[str, str]
 
 
-# All but the (encrypted) secrets, which only those need who sign or show them, or who compare whole tables with what
-# is declared.
+# Everything except the encrypted secrets, which only the worker, the console and the auditor need.
 SUBSCRIPTION_FACTS = (
     "SELECT (id, event_type, callback_url, active, verified, verification_result, verification_at, signing_scheme, "
     "previous_secret_until, description, max_retry_limit, base_delay, created_at, updated_at)"
 )
 
-# The hub's own tables, for those who look at everything.
+# The hub's own tables, for roles that read everything.
 HUB = {
     "events": "SELECT",
     "routing_inbox": "SELECT",
@@ -52,10 +51,10 @@ HUB = {
     "audit_log_entries": "SELECT",
 }
 
-# For whoever does something that is counted.
+# For roles that update counters.
 COUNTING = {"stats_counters": "SELECT, INSERT, UPDATE"}
 
-# What every loop does besides its work: see that the database is migrated, say that it is alive, sign off.
+# For every loop: check the migrations, register, send heartbeats, unregister.
 LOOP = {
     "django_migrations": "SELECT",
     "hub_processes": "SELECT, INSERT, UPDATE (heartbeat_at), DELETE",
@@ -116,7 +115,7 @@ ROLES = (
         {
             **LOOP,
             **COUNTING,
-            "stats_periods": EDIT,  # minutes become hours, and old hours go
+            "stats_periods": EDIT,  # rolls minutes up into hours and deletes old hours
             "events": "SELECT (id, correlation_id)",
             "webhook_delivery_sagas": "SELECT (id, event_id)",
             "webhook_delivery_jobs": "SELECT, UPDATE (status, lease_until, lease_resets)",
@@ -149,7 +148,7 @@ ROLES = (
             "subscriptions": "SELECT, INSERT, UPDATE",
             "webhook_delivery_sagas": "SELECT, INSERT",
             "dead_letter_requeues": "SELECT, INSERT",
-            # What services and operators tell of a workflow; a tracker draws the conclusions.
+            # Facts of services and operators; run_workflows evaluates them.
             "saga_instances": "SELECT, INSERT",
             "saga_facts": "SELECT, INSERT",
             "workflow_event_types": "SELECT, INSERT",
@@ -162,7 +161,7 @@ ROLES = (
             "auth_permission": "SELECT",
             "django_content_type": "SELECT",
             "django_session": EDIT,
-            "django_admin_log": "SELECT, INSERT, DELETE",  # deleted only with the user it is about
+            "django_admin_log": "SELECT, INSERT, DELETE",  # deleted only together with its user
         },
     ),
     Role(
@@ -179,7 +178,7 @@ ROLES = (
             "saga_facts": "SELECT, INSERT",
             "workflow_inbox": "SELECT, INSERT, UPDATE (lease_until), DELETE",
             "workflow_touched": "SELECT, DELETE",
-            # What is tracked no more is said by a person: `workflows untrack`.
+            # No DELETE: an operator ends tracking with `workflows untrack`.
             "workflow_event_types": "SELECT, INSERT, UPDATE (caught_up)",
             "workflow_definitions": "SELECT, INSERT",
         },

@@ -1,6 +1,6 @@
-"""What the hub needs to know of each database engine. No other file names one.
+"""Everything that depends on the database engine. No other file names one.
 
-MySQL and MariaDB share a driver and a dialect; where they differ, the reason stands at the difference.
+MySQL and MariaDB share a driver and a dialect; comments give the reason where they differ.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from django.db.utils import DatabaseError
 URL_FORM = "mysql://user:password@host:port/name"
 SUPPORTED = "MySQL 8.0.13 or MariaDB 10.6, or newer"
 
-# Deadlock, lock wait time-out, MariaDB's "record has changed since last read", and a group's refusal at the commit.
+# Deadlock, lock wait time-out, MariaDB's "record has changed since last read", and a group's rollback at the commit.
 CONFLICT_CODES = {1213, 1205, 1020, 3101}
 
 # The server is full, starting, stopping, unreachable or has closed this connection (1927: MariaDB, killed; 4031: MySQL,
 # idle for longer than wait_timeout).
-# Or it is there and not the one to write to: a node without its majority (1047; 1180 at the commit), a replica (1290,
-# 1836), a member that cannot reach its group (3100). Whoever connects anew finds the writer, as soon as there is one.
+# Or it is reachable but not writable: a node without a majority (1047; 1180 at the commit), a replica (1290, 1836), a
+# member that cannot reach its group (3100). A new connection finds the writer as soon as there is one.
 LOST_CODES = {
     *(1047, 1180, 1290, 1836, 3100),
     *(1040, 1053, 1077, 1079, 1080, 1129, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1317, 1927),
@@ -34,15 +34,15 @@ LOST_CODES = {
 DUPLICATE_CODES = {1062, 1586}
 SQLITE_DUPLICATE_CODES = {sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY}
 
-# The server is there and refuses: wrong name, wrong password, no such database. Waiting does not help.
+# The server refuses the connection: wrong name, wrong password, no such database. Waiting does not help.
 REFUSED_CODES = {1044, 1045, 1049, 1698}
 
-# Refused for want of a privilege: on a table, a column, a routine, or for the statement as such.
+# A missing privilege: on a table, a column, a routine, or for the statement itself.
 DENIED_CODES = {1142, 1143, 1227, 1370, 1410}
 UNKNOWN_TABLE = 1146
 # A line of SHOW GRANTS about a whole database, or about all of them.
 _GRANT = re.compile(r"GRANT (?P<privileges>.+) ON (?:\*|`(?P<database>.+)`)\.\* TO ")
-# The longest name of an account that both servers take.
+# The longest account name that both servers accept.
 ACCOUNT_LENGTH = 32
 
 ENUM_COLLATION = "CHARACTER SET ascii COLLATE ascii_bin"
@@ -52,8 +52,8 @@ SQLITE_OPTIONS: dict[str, Any] = {
     # IMMEDIATE: a claim takes the write lock before it reads, so two claims never see the same row.
     "transaction_mode": "IMMEDIATE",
     "timeout": 20,
-    # FULL: what was acknowledged survives a power cut, as on the servers. Recursive triggers: a row that a REPLACE
-    # puts another in place of is deleted, and without them no trigger would hear of it.
+    # FULL: acknowledged writes survive a power cut, as on the servers. Recursive triggers: without them, REPLACE would
+    # delete rows without firing the delete triggers.
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; "
     "PRAGMA recursive_triggers=ON;",
 }
@@ -61,8 +61,8 @@ MYSQL_OPTIONS: dict[str, Any] = {
     "isolation_level": "read committed",
     "charset": "utf8mb4",
     "connect_timeout": 5,
-    # No intersections: given the primary key and idx_job_settled, MySQL would read every unsettled result by both and
-    # sort them, at each poll, instead of walking along the index to the limit.
+    # No intersections: with the primary key and idx_job_settled, MySQL would read and sort every unsettled result at
+    # each poll instead of reading along the index up to the limit.
     "init_command": (
         "SET time_zone = '+00:00', "
         "sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', "
@@ -77,7 +77,7 @@ def embedded_url(folder: Path) -> str:
 
 
 def database_options(engine: str) -> dict[str, Any]:
-    """The connection options without which the hub's promises do not hold."""
+    """The connection options that the hub relies on."""
     if engine.endswith(".sqlite3"):
         return dict(SQLITE_OPTIONS)
     if engine.endswith(".mysql"):
@@ -86,9 +86,9 @@ def database_options(engine: str) -> dict[str, Any]:
 
 
 def bound_waiting(connection: BaseDatabaseWrapper, seconds: int) -> None:
-    """From its next connection on, take a server that does not answer for `seconds` for a lost one.
+    """Makes `connection` treat a server that does not respond for `seconds` as lost.
 
-    Not for all connections: a migration may rightly take longer.
+    Not for all connections: a migration may take longer.
     """
     if is_server(connection):
         connection.settings_dict["OPTIONS"] |= {"read_timeout": seconds, "write_timeout": seconds}
@@ -96,13 +96,13 @@ def bound_waiting(connection: BaseDatabaseWrapper, seconds: int) -> None:
 
 
 def bound_everything(connection: BaseDatabaseWrapper, seconds: int) -> None:
-    """From its next connection on, give up after `seconds`, whether connecting, waiting for an answer or for a lock."""
+    """Limits connecting, waiting for a response and waiting for a lock to `seconds` each."""
     bound_waiting(connection, seconds)
     connection.settings_dict["OPTIONS"]["connect_timeout" if is_server(connection) else "timeout"] = seconds
 
 
 def is_server(connection: BaseDatabaseWrapper) -> bool:
-    """A database server with row locks, as opposed to the embedded database with one writer at a time."""
+    """A database server with row locks, not the embedded database with one writer at a time."""
     return connection.vendor == "mysql"
 
 
@@ -116,14 +116,14 @@ def error_code(error: BaseException) -> int | None:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Another transaction was in the way: the same transaction, run again from its start, may well pass."""
+    """A conflict with another transaction: repeating the whole transaction may succeed."""
     if not isinstance(error, DatabaseError):
         return False
     return error_code(error) in CONFLICT_CODES or _sqlite_busy(error)
 
 
 def is_lost(error: BaseException) -> bool:
-    """The database cannot be talked to at the moment."""
+    """The database cannot be reached at the moment."""
     if not isinstance(error, DatabaseError) and type(error).__name__ != "InterfaceError":
         return False
     # mysqlclient reports a connection closed under it as InterfaceError(0, ''); code 0 means nothing else.
@@ -131,7 +131,7 @@ def is_lost(error: BaseException) -> bool:
 
 
 def is_refused(error: BaseException) -> bool:
-    """The database will not have us under this name, password or database name."""
+    """The database refuses the user name, the password or the database name."""
     return isinstance(error, DatabaseError) and error_code(error) in REFUSED_CODES
 
 
@@ -184,12 +184,12 @@ def quoted(words: Sequence[str]) -> str:
 
 
 def add_up_tail(connection: BaseDatabaseWrapper, table: str, key: Sequence[str], added: Sequence[str]) -> str:
-    """Ends an INSERT so that a row whose key exists already has the new numbers added to its own."""
+    """The end of an INSERT that adds the new numbers to a row whose key exists already."""
     if not is_server(connection):
         sums = ", ".join(f"{column} = {table}.{column} + excluded.{column}" for column in added)
         return f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {sums}"
     if not is_mariadb(connection) and connection.mysql_version >= (8, 0, 19):  # type: ignore[attr-defined]
-        # The newer MySQL warns of VALUES() for every column, and MariaDB knows no other way.
+        # Newer MySQL warns about VALUES() for every column; MariaDB knows nothing else.
         sums = ", ".join(f"{column} = {table}.{column} + given.{column}" for column in added)
         return f"AS given ON DUPLICATE KEY UPDATE {sums}"
     sums = ", ".join(f"{column} = {table}.{column} + VALUES({column})" for column in added)
@@ -197,7 +197,7 @@ def add_up_tail(connection: BaseDatabaseWrapper, table: str, key: Sequence[str],
 
 
 def rows_as_table(connection: BaseDatabaseWrapper, columns: Sequence[str], count: int) -> str:
-    """A derived table `given` of `count` parameter rows, to join a whole batch in one statement."""
+    """A derived table `given` of `count` parameter rows, to join a batch in one statement."""
     if is_server(connection):
         first = ", ".join(f"%s AS {column}" for column in columns)
         rest = ", ".join(["%s"] * len(columns))
@@ -216,9 +216,9 @@ def update_from_given(
     assignments: Sequence[tuple[str, str]],
     where: str,
 ) -> str:
-    """UPDATE `table` with one row's values each from the derived table `given`."""
+    """UPDATE `table` with the values of the derived table `given`."""
     if is_server(connection):
-        # STRAIGHT_JOIN: start from the given rows and find each by its key, so that no other row is locked.
+        # STRAIGHT_JOIN: start from the given rows and find each by its key, which locks no other row.
         sets = ", ".join(f"{table}.{column} = {value}" for column, value in assignments)
         return f"UPDATE {given} STRAIGHT_JOIN {table} ON {on} SET {sets} WHERE {where}"  # noqa: S608
     sets = ", ".join(f"{column} = {value}" for column, value in assignments)
@@ -226,9 +226,9 @@ def update_from_given(
 
 
 def delete_given(connection: BaseDatabaseWrapper, table: str, key: str, count: int) -> str:
-    """DELETE `count` rows of `table`, named by their primary key, without a look at any other."""
+    """DELETE `count` rows of `table` by their primary keys, without reading other rows."""
     if is_server(connection):
-        # Not IN (…): of a small table the optimizer reads every row, and waits for those that others hold.
+        # Not IN (…): the optimizer would scan a small table and wait for locks on other rows.
         given = rows_as_table(connection, [key], count)
         on = f"{table}.{key} = given.{key}"
         return f"DELETE {table} FROM {given} STRAIGHT_JOIN {table} FORCE INDEX (PRIMARY) ON {on}"
@@ -236,24 +236,24 @@ def delete_given(connection: BaseDatabaseWrapper, table: str, key: str, count: i
 
 
 def by_primary_key(connection: BaseDatabaseWrapper, table: str, alias: str) -> str:
-    """A table to be read in ranges of its primary key, whatever else an optimizer may find promising."""
+    """A table read in ranges of its primary key, whatever the optimizer prefers."""
     return f"{table} {alias} FORCE INDEX (PRIMARY)" if is_server(connection) else f"{table} AS {alias} NOT INDEXED"
 
 
 def by_index(connection: BaseDatabaseWrapper, table: str, index: str) -> str:
-    """A table to be read along this index, though the optimizer may prefer one that it has to sort after."""
+    """A table read along this index, even if the optimizer prefers another index and a sort."""
     return f"{table} FORCE INDEX ({index})" if is_server(connection) else f"{table} INDEXED BY {index}"
 
 
 def ordered_join(connection: BaseDatabaseWrapper) -> str:
-    """An inner join that reads its tables in the order in which they are written."""
+    """An inner join that reads its tables in the written order."""
     return "STRAIGHT_JOIN" if is_server(connection) else "CROSS JOIN"
 
 
 def lookup_hint(connection: BaseDatabaseWrapper, table: str, column: str) -> str:
-    """Written behind a joined table: look its rows up by `column`, with whichever index begins with that."""
+    """A hint after a joined table: use an index that begins with `column`."""
     if not is_server(connection):
-        return ""  # it prefers an index anyway
+        return ""  # SQLite prefers an index anyway
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT DISTINCT index_name FROM information_schema.statistics "
@@ -284,7 +284,7 @@ def generated_columns(connection: BaseDatabaseWrapper, table: str) -> set[str]:
 
 
 def has_check(connection: BaseDatabaseWrapper, table: str, name: str) -> bool:
-    """Asked of the table itself: one server hides checks, in its lists of them, from those who may only read."""
+    """Reads the table definition: MySQL hides checks in information_schema from users who may only read."""
     if not is_server(connection):
         return False
     with connection.cursor() as cursor:
@@ -293,9 +293,9 @@ def has_check(connection: BaseDatabaseWrapper, table: str, name: str) -> bool:
 
 
 def triggers(connection: BaseDatabaseWrapper) -> dict[str, str]:
-    """Name → the statement that makes it, of all that this user is shown.
+    """Name → CREATE statement of every trigger that this user can see.
 
-    The engines keep a trigger's body letter for letter, as it was written.
+    The engines store a trigger's body exactly as it was written.
     """
     with connection.cursor() as cursor:
         if not is_server(connection):
@@ -313,7 +313,7 @@ def triggers(connection: BaseDatabaseWrapper) -> dict[str, str]:
 
 def same_value(connection: BaseDatabaseWrapper, one: str, other: str) -> str:
     if is_server(connection):
-        # As bytes, because a column's collation may take different letters (and JSON different numbers) for equal.
+        # As bytes: collations treat some different letters as equal, and JSON some different numbers.
         return f"CAST({one} AS BINARY) <=> CAST({other} AS BINARY)"
     return f"{one} IS {other}"
 
@@ -349,7 +349,7 @@ def reset_trigger(
 
 
 def count_up(connection: BaseDatabaseWrapper, table: str, column: str) -> str:
-    """Raises `column` of the row with id 1, which is made if it is not there."""
+    """Increments `column` of the row with id 1, and inserts the row if it is missing."""
     insert = f"INSERT INTO {table} (id, {column}) VALUES (1, 1)"  # noqa: S608
     if is_server(connection):
         return f"{insert} ON DUPLICATE KEY UPDATE {column} = {column} + 1"
@@ -378,8 +378,8 @@ def roles_of(connection: BaseDatabaseWrapper, name: str, host: str) -> list[str]
 
 
 def users_named(connection: BaseDatabaseWrapper, names: Sequence[str]) -> list[tuple[str, str]]:
-    """(name, host) of the accounts of these names that are users and not roles."""
-    # MySQL keeps no note of it: its roles are accounts made locked and without a password.
+    """(name, host) of the users, not roles, with these names."""
+    # MySQL does not mark roles: they are locked accounts without a password.
     is_user = "is_role = 'N'" if is_mariadb(connection) else "(account_locked = 'N' OR authentication_string <> '')"
     placeholders = ", ".join(["%s"] * len(names))
     with connection.cursor() as cursor:
@@ -418,7 +418,7 @@ def held_privileges(connection: BaseDatabaseWrapper) -> set[str]:
 
 
 def require_readable(connection: BaseDatabaseWrapper, table: str) -> None:
-    """Raises the server's refusal if this user may not read `table`: servers hide it, as if it were not there."""
+    """Raises the server's error if this user may not read `table`, which servers otherwise hide."""
     if not is_server(connection):
         return
     with connection.cursor() as cursor:
@@ -430,7 +430,7 @@ def require_readable(connection: BaseDatabaseWrapper, table: str) -> None:
 
 
 def distrusts_trigger_creators(connection: BaseDatabaseWrapper) -> bool:
-    """Whether the server lets nobody without the SUPER privilege create a trigger."""
+    """Whether the server requires the SUPER privilege to create a trigger."""
     if not is_server(connection):
         return False
     with connection.cursor() as cursor:

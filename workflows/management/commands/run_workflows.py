@@ -11,9 +11,7 @@ from workflows.tracker import Tracker
 
 
 class Command(LoopCommand):
-    help = (
-        "Tracks business workflows over their events and notices those that time out, until it is told to stop (TERM)."
-    )
+    help = "Tracks business workflows by their events and detects time-outs, until it gets TERM or INT."
     kind = "workflows"
 
     def make_step(self, process_name: str) -> Step:
@@ -24,13 +22,13 @@ class Command(LoopCommand):
         for newest, current in registry.overtaken:
             log(Fact.WORKFLOW_OVERTAKEN, newest_file=newest.label_with_file, in_force=current.label)
         listen(registry)
-        tracker, catching_up = Tracker(registry), CatchUp()
-        # The monitor last: what has been told by now has been heard. A definition that turns out to be at fault later
-        # ends the process as any error does: started again it reads the files, which may have been put right since.
+        tracker, catch_up = Tracker(registry), CatchUp()
+        # The monitor last, after the events that exist by now are tracked. A definition that turns out to be invalid
+        # later ends the process like any error; after a restart it reads the files again.
         return Batch(
-            catching_up.catch_up,
+            catch_up.catch_up,
             tracker.track,
             tracker.touch,
             Monitor(registry).expire,
-            anything_to_do=lambda: catching_up.is_due or anything_to_do(),
+            anything_to_do=lambda: catch_up.is_due or anything_to_do(),
         )
