@@ -1,4 +1,4 @@
-"""run_workflows killed (-9) again and again, two of them side by side: every saga ends as its events say, once."""
+"""Two run_workflows killed repeatedly: every workflow run ends once, as its events say."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ COMPLETE = happy(ORDER)
 COMPENSATE = [("order", DONE), ("inventory", DONE), ("payment", FAILURE), ("inventory", UNDONE), ("order", UNDONE)]
 
 
-# Of each three sagas, one completes, one is compensated and one has timed out.
+# Of three runs, one completes, one is compensated and one times out.
 OVERDUE = [f"{round}-{number}" for round in range(KILLS) for number in range(SAGAS) if number % 3 == 2]
 
 
 def begin(round: int) -> None:
-    """Those that end by themselves; their events come in any order."""
+    """Runs that end by themselves; their events arrive in any order."""
     numbers = [number for number in range(SAGAS) if number % 3 != 2]
     told = [(said, f"{round}-{number}") for number in numbers for said in (COMPLETE, COMPENSATE)[number % 3]]
     random.shuffle(told)
@@ -51,14 +51,14 @@ def all_ended() -> bool:
 
 
 def some_work_of(victim: Running) -> Callable[[], bool]:
-    """A random number of lines in its log, or nothing left to do."""
+    """True after a random number of log lines, or when nothing is left to do."""
     lines = victim.lines + random.randint(2, 12)
     return lambda: victim.lines >= lines or not WorkflowInbox.objects.exists()
 
 
-def test_trackers_killed_again_and_again_neither_lose_nor_repeat(processes: Processes):
+def test_repeatedly_killed_trackers_neither_lose_nor_repeat(processes: Processes):
     tracked()
-    # Before all others, as old events are: an event is never older than one that came in before it.
+    # First, because they are old: an event is never older than an earlier one.
     for done in COMPLETE[:2]:
         for key in OVERDUE:
             told_before(ORDER, done, key, timedelta(minutes=11))
@@ -69,7 +69,7 @@ def test_trackers_killed_again_and_again_neither_lose_nor_repeat(processes: Proc
         until(some_work_of(victim), "it works")
         victim.kill()
         running.append(processes.start("run_workflows", *SMALL))
-    until(all_ended, "every saga ends")
+    until(all_ended, "every workflow run ends")
 
     for round in range(KILLS):
         for number in range(SAGAS):

@@ -1,4 +1,4 @@
-"""Runs the torture as a process, and reads what it has found."""
+"""Runs the torture as a process and reads its results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def torture(folder: Path, *options: str) -> dict[str, Any]:
-    """The figures of a run in which every claim held. It starts its own server, to kill it."""
+    """The numbers of a run in which every claim held. The run starts and kills its own server."""
     done = run(folder, *options)
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads((folder / SUMMARY).read_text())

@@ -1,4 +1,4 @@
-"""A database that cannot hold what the hub promises is recognised, whatever it says of itself."""
+"""A database that lacks something that the hub relies on is detected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TABLE = Process._meta.db_table
 
 @pytest.fixture
 def session(committed: None) -> Iterator[None]:
-    """A session that the test may spoil: it is closed, and the next one begins as it should."""
+    """A session that the test may change: it is closed after the test."""
     yield
     connection.close()
 
@@ -92,7 +92,7 @@ def test_either_strict_mode_is_fit(session: None):
 
 
 @pytest.mark.mysql_family
-def test_a_table_kept_by_another_engine_is_unfit(probe: str):
+def test_a_table_of_another_engine_is_unfit(probe: str):
     execute(f"ALTER TABLE {TABLE} ENGINE = MyISAM")
     try:
         [problem] = requirements.server_problems()
@@ -107,7 +107,7 @@ def test_a_table_kept_by_another_engine_is_unfit(probe: str):
 def test_an_old_server_is_unfit(session: None):
     version = (10, 5, 99) if is_mariadb(connection) else (8, 0, 12)
     was = connection.mysql_version  # type: ignore[attr-defined]
-    # No such server is at hand: only what it says of itself is replaced.
+    # Without such a server, only the reported version is replaced.
     connection.__dict__["mysql_version"] = version
     try:
         assert "webhookhub.E010" in problem_ids()
@@ -140,14 +140,14 @@ def test_a_locked_row_is_skipped_by_another_connection(probe: str):
 
 
 @pytest.mark.mysql_family
-def test_a_lock_that_is_not_honoured_is_noticed(probe: str):
-    # One connection is both holder and seeker: like an engine that takes the words and drops the lock.
+def test_an_ignored_lock_is_detected(probe: str):
+    # One connection is both holder and seeker, like an engine that ignores SKIP LOCKED.
     assert not requirements.skips_locked_rows(connection, connection, TABLE, "name", probe)
     assert connection.get_autocommit()
 
 
 @pytest.mark.mysql_family
-def test_a_probe_without_its_row_proves_nothing(session: None):
+def test_a_probe_without_its_row_fails(session: None):
     with pytest.raises(UnfitDatabase, match="SKIP LOCKED"):
         requirements.require(TABLE, "name", "there is no such row")
 
@@ -165,7 +165,7 @@ def test_the_probe_leaves_no_lock_behind(probe: str):
 
 
 @pytest.mark.parametrize("name", ["trg_event_inbox", "trg_saga_terminal"])
-def test_a_missing_trigger_is_noticed_and_named(committed: None, name: str):
+def test_a_missing_trigger_is_named(committed: None, name: str):
     """As after a dump restored without its triggers."""
     [trigger] = [trigger for trigger in declared() if trigger.name == name]
     assert list(requirements._wrong_triggers()) == []
@@ -180,17 +180,17 @@ def test_a_missing_trigger_is_noticed_and_named(committed: None, name: str):
     assert "manage.py migrate" in problem.hint
 
 
-HOLLOW = {
+DIFFERENT = {
     "another body": ("{timing} {event} ON {table}", "UPDATE hub_processes SET pid = pid WHERE 1 = 0"),
     "another event": ("{timing} INSERT ON {table}", None),
-    "another moment": ("AFTER {event} ON {table}", None),
+    "another timing": ("AFTER {event} ON {table}", None),
     "another table": ("{timing} {event} ON dead_letters", None),
 }
 
 
-@pytest.mark.parametrize("difference", HOLLOW)
-def test_a_trigger_that_only_bears_the_name_is_noticed_and_named(probe: str, difference: str):
-    head, body = HOLLOW[difference]
+@pytest.mark.parametrize("difference", DIFFERENT)
+def test_a_different_trigger_of_the_same_name_is_named(probe: str, difference: str):
+    head, body = DIFFERENT[difference]
     [trigger] = [trigger for trigger in declared() if trigger.name == "trg_job_no_delete"]
     where = head.format(timing="BEFORE", event="DELETE", table=trigger.table)
     text = trigger.create_sql(connection).partition(" FOR EACH ROW ")[2]
@@ -199,21 +199,21 @@ def test_a_trigger_that_only_bears_the_name_is_noticed_and_named(probe: str, dif
     try:
         [problem] = requirements._wrong_triggers()
         [warning] = requirements.trigger_problems()
-        [said] = [each for each in database_is_fit(["default"]) if each.id == problem.id]
+        [warning_message] = [each for each in database_is_fit(["default"]) if each.id == problem.id]
         with pytest.raises(UnfitDatabase, match="trg_job_no_delete"):
             requirements.require(TABLE, "name", probe)
     finally:
         execute("DROP TRIGGER trg_job_no_delete")
         execute(trigger.create_sql(connection))
     assert problem == warning
-    assert not said.is_serious()  # or migrate could not put it right
+    assert not warning_message.is_serious()  # an error would stop migrate, the remedy
     assert problem.id == "webhookhub.E018"
     assert "trg_job_no_delete" in problem.message
     assert "manage.py migrate jobs 0001_initial and manage.py migrate" in problem.hint
     assert list(requirements._wrong_triggers()) == []
 
 
-def test_a_trigger_whose_lines_are_broken_elsewhere_is_the_same(committed: None):
+def test_line_breaks_in_a_trigger_make_no_difference(committed: None):
     [trigger] = [trigger for trigger in declared() if trigger.name == "trg_job_no_delete"]
     execute("DROP TRIGGER trg_job_no_delete")
     execute(trigger.create_sql(connection).replace(" BEGIN ", "\n  BEGIN\n\t").replace("; END", ";\nEND"))
@@ -224,7 +224,7 @@ def test_a_trigger_whose_lines_are_broken_elsewhere_is_the_same(committed: None)
         execute(trigger.create_sql(connection))
 
 
-def test_the_remedy_restores_triggers_that_are_missing_or_other_ones(committed: None):
+def test_the_remedy_restores_missing_and_different_triggers(committed: None):
     execute("DROP TRIGGER trg_job_settled")
     execute("DROP TRIGGER trg_job_no_delete")
     body = "BEGIN UPDATE hub_processes SET pid = pid WHERE 1 = 0; END"

@@ -1,4 +1,4 @@
-"""The declaration is what the specification's permission sections allow and deny, written out here by hand.
+"""The declaration matches the specification's permission sections, which are written out here by hand.
 
 (With test_matrix.py, which shows that the server's grants are the declaration: what the specification denies, the
 server denies.)
@@ -65,11 +65,11 @@ DENY = {
     },
     "dead_letter_operator": {("UPDATE", SAGAS), ("DELETE", SAGAS), ("UPDATE", EVENTS), ("UPDATE", SUBSCRIPTIONS)},
 }
-# What the work needs beyond the words of the specification, and why it is no way round them.
+# Needed beyond the specification, with the reasons.
 BESIDES = {
     # The engine dead-letters through the deadletters module, and reads the results that it settles.
     "saga_orchestrator": {("INSERT", LETTERS), ("SELECT", LETTERS), ("SELECT", JOBS)},
-    # To name the saga in the log, and to answer with it.
+    # To log and return the saga.
     "router_worker": {("SELECT", SAGAS)},
     "dead_letter_operator": {("SELECT", SAGAS), ("SELECT", EVENTS), ("SELECT", SUBSCRIPTIONS)},
 }
@@ -98,7 +98,7 @@ def test_the_declaration_grants_what_the_specification_allows(role: str):
     assert {(word, table) for word, table in ALLOW[role] if not columns(role, word, table)} == set()
 
 
-def test_nobody_but_the_orchestrator_updates_a_sagas_state_and_nobody_deletes_what_is_kept():
+def test_only_the_orchestrator_updates_sagas_and_no_role_deletes_rows():
     for role in BY_NAME:
         assert bool(columns(role, "UPDATE", SAGAS)) is (role == "saga_orchestrator")
         for table in SPECIFIED:
@@ -106,7 +106,7 @@ def test_nobody_but_the_orchestrator_updates_a_sagas_state_and_nobody_deletes_wh
     assert columns("saga_orchestrator", "UPDATE", JOBS) == {"settled_at"}
 
 
-def test_a_worker_and_a_cleaner_write_neither_what_a_job_is_about_nor_that_it_is_settled():
+def test_workers_and_cleaners_update_neither_the_identity_nor_the_settlement_of_jobs():
     for role in ("worker", "lease_cleaner"):
         kept = {"", "id", "saga_id", "attempt_no", "attempt_at", "settled_at"}
         assert not columns(role, "UPDATE", JOBS) & kept
