@@ -29,7 +29,7 @@ from webhookhub.db.bulk import insert_new
 from webhookhub.db.retry import in_transaction
 from webhookhub.ids import new_token
 from webhookhub.logs import Fact, log
-from webhookhub.reasons import UnacceptableReason, checked
+from webhookhub.validators import InvalidReason, clean_reason
 
 from .models import DeadLetter, Requeue
 
@@ -100,8 +100,8 @@ def check_request(by: Requester, reason: str, *, many: bool) -> str:
     if missing:
         raise PermissionDenied(f"{by.get_username()} lacks the permission {missing[0]}")
     try:
-        return checked(reason)
-    except UnacceptableReason as error:
+        return clean_reason(reason)
+    except InvalidReason as error:
         raise InvalidRequeue(str(error)) from None
 
 

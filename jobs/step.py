@@ -7,7 +7,7 @@ import time
 
 from subscriptions.secrets import require_keys
 from webhookhub.conf import hub
-from webhookhub.runner.registry import forget_silent
+from webhookhub.runner.registry import remove_expired
 from webhookhub.runner.step import Step
 from webhookhub.stats.rollup import roll_up
 
@@ -58,7 +58,7 @@ class CleanerStep(Step):
 
     def run(self, batch_size: int) -> int:
         if time.monotonic() >= self._forget_at:
-            forget_silent()
+            remove_expired()
             self._forget_at = time.monotonic() + hub().heartbeat.total_seconds()
         return clean(batch_size) + self._roll_up_stats(batch_size)
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from jobs.models import Job
 from jobs.states import FINISHED
-from webhookhub.db.exists import Question, which
+from webhookhub.db.exists import Condition, which_exist
 
 from .dispatch import dispatch
 from .models import Saga
 from .settle import Settler
 from .transitions import WAITING
 
-QUESTIONS = (
-    *(Question(Saga, "status = %s AND next_attempt_at <= {now}", status) for status in WAITING),
-    *(Question(Job, "settled_at IS NULL AND status = %s", status) for status in FINISHED),
+CONDITIONS = (
+    *(Condition(Saga, "status = %s AND next_attempt_at <= {now}", status) for status in WAITING),
+    *(Condition(Job, "settled_at IS NULL AND status = %s", status) for status in FINISHED),
 )
 
 
 def pending_work() -> tuple[list[str], list[str]]:
     """The saga statuses with due sagas, and the job statuses with unsettled jobs."""
-    exist = which(*QUESTIONS)
+    exist = which_exist(*CONDITIONS)
     due = [status for status, there in zip(WAITING, exist, strict=False) if there]
     return due, [status for status, there in zip(FINISHED, exist[len(WAITING) :], strict=True) if there]
 

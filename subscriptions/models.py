@@ -19,7 +19,7 @@ from webhookhub.db.clock import UtcNow
 from webhookhub.db.errors import UnfitDatabase
 from webhookhub.db.fields import ExactTextField, WordField
 from webhookhub.egress.urls import UnacceptableURL, masked, normalise
-from webhookhub.validators import complaint, hostile
+from webhookhub.validators import first_forbidden, forbidden_message
 
 from .signing import ASYMMETRIC, SCHEMES, SYMMETRIC, new_secret
 
@@ -147,8 +147,8 @@ class Subscription(models.Model):
 
     def clean(self) -> None:
         super().clean()
-        if isinstance(self.description, str) and (code := hostile(self.description)):
-            raise ValidationError({"description": _("The description %(why)s.") % {"why": complaint(code)}})
+        if isinstance(self.description, str) and (code := first_forbidden(self.description)):
+            raise ValidationError({"description": _("The description %(why)s.") % {"why": forbidden_message(code)}})
         with suppress(UnacceptableURL):  # reported by the field's own validator
             self.callback_url = normalise(self.callback_url)
 

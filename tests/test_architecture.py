@@ -135,7 +135,6 @@ LAYERS = {room for room in ALLOWED if "." not in room} - {"webhookhub"}
 VENDOR = re.compile(r"mysql|mariadb|sqlite|innodb", re.IGNORECASE)
 KNOWS_VENDORS = {
     "webhookhub/db/vendors.py",
-    "webhookhub/settings.py",  # the URL of the embedded default
 }
 
 # How rows are written.
@@ -347,7 +346,7 @@ def test_one_file_knows_the_database_engines(package: str):
 def test_nothing_but_egress_opens_a_connection_to_the_outside(package: str):
     found = {name(file): talks(tree(file)) for file in files(package)}
 
-    # The client runs in the producers' processes, not in the hub's; a nudge does not leave the machine.
+    # The client runs in the producers' processes, not in the hub's; a notification does not leave the machine.
     talkers = ("webhookhub/egress/", "webhookhub/client/", "webhookhub/runner/notifier.py")
     outside = {file: what for file, what in found.items() if what and not file.startswith(talkers)}
     assert outside == {}

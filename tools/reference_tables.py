@@ -36,9 +36,9 @@ def metrics() -> str:
 
 
 def roles() -> str:
-    from webhookhub.db import roles_table
+    from webhookhub.db.roles import markdown
 
-    return roles_table.markdown()
+    return markdown()
 
 
 TABLES: dict[str, Callable[[], str]] = {

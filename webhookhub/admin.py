@@ -10,14 +10,11 @@ from django.http import HttpRequest
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from webhookhub.conf import hub
 from webhookhub.console.base import ReadOnlyAdmin
 from webhookhub.db.clock import UtcNow
+from webhookhub.runner.registry import silent_after
 
 from .models import Process
-
-# One missed heartbeat may be a long step; three are silence.
-BEATS = 3
 
 
 @admin.register(Process)
@@ -26,13 +23,13 @@ class ProcessAdmin(ReadOnlyAdmin):
     fields = list_display
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        # Judged by the clock that the heartbeats were written with.
+        # The database's clock, which the heartbeats are written with.
         processes: QuerySet[Any] = super().get_queryset(request).annotate(read_at=UtcNow())
         return processes
 
     @admin.display(description=_("state"))
     def state(self, process: Any) -> str:
-        if process.is_alive(process.read_at, BEATS * hub().heartbeat):
+        if process.is_alive(process.read_at, silent_after()):
             return gettext("alive")
         silence = process.read_at - process.heartbeat_at
         return gettext("silent for %(seconds)s s") % {"seconds": int(silence.total_seconds())}

@@ -1,4 +1,4 @@
-"""Settings for `generate_key`, which must work before the real settings can be loaded: they require a key."""
+"""Settings for `generate_key`, which must work before there is a key, without which the real settings do not load."""
 
 SECRET_KEY = "unused"  # noqa: S105
 INSTALLED_APPS = ["webhookhub"]

@@ -1,4 +1,4 @@
-"""Django system checks: what must be right before anything starts."""
+"""Django system checks of the machine, the libraries and the database. Settings are checked in conf.py."""
 
 from __future__ import annotations
 
@@ -12,53 +12,22 @@ from webhookhub.conf import hub, variable
 from webhookhub.db import requirements
 from webhookhub.egress import libcurl
 
-# The checks that every loop runs as it starts. Django's own would import the URLs, and with them the whole console.
+# The tag of the checks that every loop runs when it starts. Django's own checks would import the whole console.
 HUB = "webhookhub"
-# What a process has open besides its requests.
+# Open files of a process besides its requests.
 OTHER_FILES = 100
 
 
 @register(HUB)
-def lease_outlasts_request(**kwargs: Any) -> list[CheckMessage]:
-    """Otherwise a slow receiver is sent to twice, as a matter of course."""
-    settings = hub()
-    needed = settings.request_timeout + settings.lease_margin
-    if settings.lease > needed:
-        return []
-    return [
-        Error(
-            f"A lease of {settings.lease.total_seconds():g} s does not outlast a request: its time-out and the margin "
-            f"take {needed.total_seconds():g} s.",
-            hint=f"Raise {variable('lease')} or lower {variable('request_timeout')}.",
-            id="webhookhub.E001",
-        )
-    ]
-
-
-@register(HUB)
-def connect_within_request(**kwargs: Any) -> list[CheckMessage]:
-    settings = hub()
-    if settings.connect_timeout <= settings.request_timeout:
-        return []
-    return [
-        Error(
-            "The connection's time-out is longer than the whole request's.",
-            hint=f"Lower {variable('connect_timeout')} or raise {variable('request_timeout')}.",
-            id="webhookhub.E002",
-        )
-    ]
-
-
-@register(HUB)
 def files_for_all_requests(**kwargs: Any) -> list[CheckMessage]:
-    """Otherwise requests fail for want of a socket, and their receivers are blamed."""
+    """Otherwise requests would fail for lack of a socket, and count against their endpoints."""
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     needed = hub().worker_concurrency + OTHER_FILES
     if allowed == resource.RLIM_INFINITY or allowed >= needed:
         return []
     return [
         Error(
-            f"A process may open {allowed} files here; {hub().worker_concurrency} requests at once need {needed}.",
+            f"A process may open {allowed} files here; {hub().worker_concurrency} concurrent requests need {needed}.",
             hint=f"Raise the limit (ulimit -Hn) or lower {variable('worker_concurrency')}.",
             id="webhookhub.E004",
         )
@@ -67,13 +36,13 @@ def files_for_all_requests(**kwargs: Any) -> list[CheckMessage]:
 
 @register(HUB)
 def libcurl_bounds_responses(**kwargs: Any) -> list[CheckMessage]:
-    """Otherwise a receiver could fill a worker's memory."""
+    """Otherwise an endpoint could fill a worker's memory."""
     if libcurl.version() >= libcurl.MIN_VERSION:
         return []
     return [
         Error(
-            f"libcurl {'.'.join(map(str, libcurl.version()))} does not bound what a receiver sends.",
-            hint=f"Use {'.'.join(map(str, libcurl.MIN_VERSION))} or newer: pycurl's own wheels bring one.",
+            f"libcurl {'.'.join(map(str, libcurl.version()))} does not limit the size of a response.",
+            hint=f"Use {'.'.join(map(str, libcurl.MIN_VERSION))} or newer: the wheels of pycurl contain one.",
             id="webhookhub.E003",
         )
     ]
@@ -83,9 +52,12 @@ def libcurl_bounds_responses(**kwargs: Any) -> list[CheckMessage]:
 def database_is_fit(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
     if not databases or "default" not in databases:
         return []
-    found = [*requirements.faults(), *requirements.trigger_faults()]
+    errors = [*requirements.server_problems(), *requirements.migration_problems()]
     return [
-        *(Error(f"{fault.message}.", hint=fault.hint, id=fault.id) for fault in found),
-        # No errors here, as they are to a loop: an error would stop the `migrate` that puts them right.
-        *(Warning(f"{fault.message}.", hint=fault.hint, id=fault.id) for fault in requirements.broken_triggers()),
+        *(Error(f"{problem.message}.", hint=problem.hint, id=problem.id) for problem in errors),
+        # Only warnings: an error would stop the `migrate` that repairs the triggers.
+        *(
+            Warning(f"{problem.message}.", hint=problem.hint, id=problem.id)
+            for problem in requirements.trigger_problems()
+        ),
     ]

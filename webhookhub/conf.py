@@ -1,12 +1,13 @@
-"""The hub's settings: every WEBHOOKHUB_* variable, its type, its default and its bounds.
+"""Every setting of the hub: DATABASE_URL and the WEBHOOKHUB_* variables with their types, defaults and bounds.
 
-A value out of bounds or a name that does not exist stops the process and says what would be right.
+A wrong value or an unknown name raises ImproperlyConfigured with a message that says what is expected.
 """
 
 from __future__ import annotations
 
 import base64
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
@@ -15,19 +16,24 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 
+import environ
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.dispatch import receiver
 
+from webhookhub.db import vendors
+
 PREFIX = "WEBHOOKHUB_"
-# A statement of ten columns stays below the number of parameters that every engine takes.
+# A statement of ten columns stays below the parameter limit of every engine.
 MAX_BATCH = 2000
 Network = IPv4Network | IPv6Network
+FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+HOST = re.compile(r"\*|\.?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\]")
 
 
 def _setting(default: Any, parse: Callable[[str], Any], meaning: str, *, secret: bool = False) -> Any:
-    # A secret is shown neither in messages nor in the settings' own repr.
+    # A secret appears neither in messages nor in the repr of the settings.
     return field(default=default, repr=not secret, metadata={"parse": parse, "meaning": meaning, "secret": secret})
 
 
@@ -57,6 +63,30 @@ def _seconds(minimum: float, maximum: float = 10**8) -> Callable[[str], timedelt
     return parse
 
 
+def _flag(text: str) -> bool:
+    if text.lower() not in FLAGS:
+        raise ValueError("one of " + ", ".join(FLAGS))
+    return FLAGS[text.lower()]
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    hosts = _list(text)
+    if not hosts or not all(HOST.fullmatch(host) for host in hosts):
+        raise ValueError("host names without scheme and port, separated by commas, such as hub.example.com,localhost")
+    return hosts
+
+
+def _origins(text: str) -> tuple[str, ...]:
+    origins = _list(text)
+    if not all(re.fullmatch(r"https?://[^/\s]+", origin) for origin in origins):
+        raise ValueError("origins with their scheme, separated by commas, such as https://hub.example.com")
+    return origins
+
+
 def _one_of(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
@@ -68,7 +98,7 @@ def _one_of(*words: str) -> Callable[[str], str]:
 
 def _networks(text: str) -> tuple[Network, ...]:
     try:
-        return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
+        return tuple(ip_network(part) for part in _list(text))
     except ValueError as error:
         raise ValueError(f"networks in CIDR form, separated by commas ({error})") from None
 
@@ -88,14 +118,14 @@ def _ports(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def _folders(text: str) -> tuple[Path, ...]:
-    folders = tuple(Path(part.strip()).absolute() for part in text.split(",") if part.strip())
+    folders = tuple(Path(part).absolute() for part in _list(text))
     if not all(folder.is_dir() for folder in folders):
-        raise ValueError("paths of folders that exist, separated by commas")
+        raise ValueError("paths of existing folders, separated by commas")
     return folders
 
 
 def _keys(text: str) -> tuple[str, ...]:
-    keys = tuple(part.strip() for part in text.split(",") if part.strip())
+    keys = _list(text)
     for key in keys:
         try:
             raw = base64.urlsafe_b64decode(key)
@@ -108,28 +138,36 @@ def _keys(text: str) -> tuple[str, ...]:
 
 def _token(text: str) -> str:
     if text and (not 16 <= len(text) <= 200 or not text.isascii() or not text.isprintable() or " " in text):
-        raise ValueError("16 to 200 letters, digits and signs, without blanks")
+        raise ValueError("16 to 200 letters, digits and signs, without spaces")
     return text
 
 
-def _authorities(text: str) -> str:
+def _ca_bundle(text: str) -> str:
     try:
-        held = not text or b"-----BEGIN CERTIFICATE-----" in Path(text).read_bytes()
+        valid = not text or b"-----BEGIN CERTIFICATE-----" in Path(text).read_bytes()
     except OSError:
-        held = False
-    if not held:
-        raise ValueError("the path of a file of certificates in PEM form")
+        valid = False
+    if not valid:
+        raise ValueError("the path of a file with certificates in PEM form")
     return text
 
 
 @dataclass(frozen=True)
 class HubSettings:
-    """Durations are given in seconds in the environment and held as timedelta."""
+    """Durations are seconds in the environment and timedelta here."""
 
-    # Retries (a saga keeps the policy it was born with)
+    # Django
+    debug: bool = _setting(False, _flag, "Django's debug mode, for development only")
+    secret_key: str = _setting("", str, "Django's secret key: a long random text", secret=True)
+    allowed_hosts: tuple[str, ...] = _setting(
+        ("localhost", "127.0.0.1", "[::1]"), _hosts, "host names under which the console and the API are served"
+    )
+    csrf_origins: tuple[str, ...] = _setting((), _origins, "origins trusted by the console's forms behind a TLS proxy")
+
+    # Retries (a delivery keeps the policy it was created with)
     max_retry_limit: int = _setting(10, _whole(1, 1000), "attempts of a delivery, the first included")
     base_delay: timedelta = _setting(
-        timedelta(seconds=30), _seconds(0.001, 86400), "delay after the first failure; doubles"
+        timedelta(seconds=30), _seconds(0.001, 86400), "delay after the first failure; doubles with each further one"
     )
     max_delay: timedelta = _setting(timedelta(hours=6), _seconds(0.001, 2592000), "longest delay between two attempts")
     retry_after_cap: timedelta = _setting(
@@ -138,50 +176,58 @@ class HubSettings:
     postpone: timedelta = _setting(
         timedelta(seconds=30),
         _seconds(0.05, 3600),
-        "how often a delivery to a switched-off subscription is looked at again",
+        "how often a delivery to an inactive subscription is checked again",
     )
 
     # Leases and requests
-    lease: timedelta = _setting(timedelta(seconds=60), _seconds(0.1, 86400), "how long a worker may hold a job")
+    lease: timedelta = _setting(timedelta(seconds=60), _seconds(0.1, 86400), "how long a worker may hold an attempt")
     lease_margin: timedelta = _setting(
-        timedelta(seconds=10), _seconds(0.01, 3600), "what a lease must exceed the request time-out by"
+        timedelta(seconds=10), _seconds(0.01, 3600), "how much longer than the request time-out a lease must be"
     )
-    max_lease_resets: int = _setting(5, _whole(0, 1000), "resets after which a job fails without being sent again")
-    request_timeout: timedelta = _setting(timedelta(seconds=30), _seconds(0.05, 3600), "a request's whole time")
-    connect_timeout: timedelta = _setting(timedelta(seconds=5), _seconds(0.01, 300), "a connection's set-up time")
-    worker_concurrency: int = _setting(250, _whole(1, 10000), "requests a worker has under way at once")
-    requests_per_host: int = _setting(20, _whole(1, 10000), "requests a worker has under way at one receiver")
+    max_lease_resets: int = _setting(
+        5, _whole(0, 1000), "lease resets after which an attempt fails without being sent again"
+    )
+    request_timeout: timedelta = _setting(timedelta(seconds=30), _seconds(0.05, 3600), "time-out of a whole request")
+    connect_timeout: timedelta = _setting(timedelta(seconds=5), _seconds(0.01, 300), "time-out of connecting")
+    worker_concurrency: int = _setting(250, _whole(1, 10000), "concurrent requests of a worker")
+    requests_per_host: int = _setting(20, _whole(1, 10000), "concurrent requests of a worker to one host")
 
-    # What may be reached
-    allowed_networks: tuple[Network, ...] = _setting((), _networks, "networks that may be reached although not public")
+    # Allowed destinations
+    allowed_networks: tuple[Network, ...] = _setting((), _networks, "private networks that may be reached")
     allowed_ports: tuple[tuple[int, int], ...] = _setting(
-        ((443, 443), (8443, 8443)), _ports, "ports that a callback URL may name"
+        ((443, 443), (8443, 8443)), _ports, "ports that a callback URL may use"
     )
-    ca_bundle: str = _setting("", _authorities, "certificate authorities to trust, instead of the public ones")
+    ca_bundle: str = _setting("", _ca_bundle, "file of certificate authorities to trust instead of the public ones")
 
     # Secrets at rest
     encryption_keys: tuple[str, ...] = _setting(
         (), _keys, "keys for the secrets in the database; the first encrypts, all decrypt", secret=True
     )
     secret_overlap: timedelta = _setting(
-        timedelta(hours=24), _seconds(0, 2592000), "how long a replaced signing secret still signs besides the new one"
+        timedelta(hours=24), _seconds(0, 2592000), "how long a replaced signing secret signs besides the new one"
     )
 
     # The API
     api_events_per_second: int = _setting(
-        1000, _whole(1, 100_000), "events that an API key may send on average; ten seconds' worth at once"
+        1000, _whole(1, 100_000), "average rate of events per API key; ten seconds' worth at once"
     )
-    api_batch_bytes: int = _setting(8 * 1024 * 1024, _whole(1024, 256 * 1024 * 1024), "the longest batch of events")
+    api_batch_bytes: int = _setting(
+        8 * 1024 * 1024, _whole(1024, 256 * 1024 * 1024), "largest batch of events in bytes"
+    )
 
     # Loops
     batch_size: int = _setting(500, _whole(1, MAX_BATCH), "rows per statement")
-    poll_interval: timedelta = _setting(timedelta(seconds=0.5), _seconds(0.01, 3600), "an idle loop's longest wait")
+    poll_interval: timedelta = _setting(timedelta(seconds=0.5), _seconds(0.01, 3600), "longest wait of an idle loop")
     drain: timedelta = _setting(
-        timedelta(seconds=40), _seconds(0, 3600), "how long a stopping process may finish its work"
+        timedelta(seconds=40), _seconds(0, 3600), "how long a stopping process may take to finish its work"
     )
-    heartbeat: timedelta = _setting(timedelta(seconds=5), _seconds(0.05, 300), "how often a process says it is alive")
+    heartbeat: timedelta = _setting(
+        timedelta(seconds=5), _seconds(0.05, 300), "how often a process reports that it is alive"
+    )
     process_expiry: timedelta = _setting(
-        timedelta(seconds=300), _seconds(1, 86400), "silence after which a process is forgotten"
+        timedelta(seconds=300),
+        _seconds(1, 86400),
+        "time without a heartbeat after which a process is removed from the list",
     )
 
     # Workflows
@@ -189,40 +235,31 @@ class HubSettings:
         (), _folders, "folders of workflow definitions (*.toml), instead of the shipped ones"
     )
 
-    # Figures
+    # Stats
     figures_by_minute: timedelta = _setting(
         timedelta(hours=6),
         _seconds(120, 2592000),
-        "how long deliveries are known by the minute; by the hour after that",
+        "how long counters are kept by the minute; by the hour after that",
     )
     figures_by_hour: timedelta = _setting(
-        timedelta(days=90), _seconds(7200, 315360000), "how long deliveries are known by the hour"
+        timedelta(days=90), _seconds(7200, 315360000), "how long counters are kept by the hour"
     )
-    metrics_networks: tuple[Network, ...] = _setting((), _networks, "networks from which /metrics may be read")
-    metrics_token: str = _setting("", _token, "a bearer token with which /metrics may be read", secret=True)
+    metrics_networks: tuple[Network, ...] = _setting((), _networks, "networks that may read /metrics")
+    metrics_token: str = _setting("", _token, "bearer token that may read /metrics", secret=True)
 
     # Logs
-    log_level: str = _setting(
-        "INFO", _one_of("DEBUG", "INFO", "WARNING", "ERROR"), "the least severe line that is written"
-    )
+    log_level: str = _setting("INFO", _one_of("DEBUG", "INFO", "WARNING", "ERROR"), "lowest severity that is logged")
     log_format: str = _setting("auto", _one_of("auto", "json", "text"), "auto: text on a terminal, JSON elsewhere")
 
 
-# The loops that a whole hub consists of.
+# The kinds of loops; `run_<kind>` starts one.
 KINDS = ("router", "orchestrator", "worker", "cleaner", "workflows")
 
-# A database URL for each kind of process that run_hub starts; read by run_hub alone, for these hold passwords.
+# A database URL for each kind of process that run_hub starts. Only run_hub reads them: they contain passwords.
 PROCESS_DATABASE_URLS = {kind: f"{PREFIX}{kind.upper()}_DATABASE_URL" for kind in (*KINDS, "web")}
 
 # Read elsewhere, not part of HubSettings.
-OTHER_NAMES = {
-    *PROCESS_DATABASE_URLS.values(),
-    "WEBHOOKHUB_SECRET_KEY",
-    "WEBHOOKHUB_DEBUG",
-    "WEBHOOKHUB_ALLOWED_HOSTS",
-    "WEBHOOKHUB_CSRF_ORIGINS",
-    "WEBHOOKHUB_STAFF_PASSWORD",
-}
+OTHER_NAMES = {*PROCESS_DATABASE_URLS.values(), "WEBHOOKHUB_STAFF_PASSWORD"}
 
 
 def variable(name: str) -> str:
@@ -244,10 +281,52 @@ def load(environment: Mapping[str, str]) -> HubSettings:
         except ValueError as error:
             shown = "" if known[name].metadata["secret"] else f"={text!r}"
             raise ImproperlyConfigured(f"{name}{shown}: it must be {error}") from None
-    return HubSettings(**values)
+    loaded = HubSettings(**values)
+    _check_timeouts(loaded)
+    return loaded
 
 
-# Kept, because every delivery asks several times and Django's settings take their time to answer.
+def _check_timeouts(loaded: HubSettings) -> None:
+    needed = loaded.request_timeout + loaded.lease_margin
+    if loaded.lease <= needed:
+        # Otherwise a slow endpoint would regularly get a request twice.
+        raise ImproperlyConfigured(
+            f"{variable('lease')} is {loaded.lease.total_seconds():g} s: it must be longer than "
+            f"{variable('request_timeout')} and {variable('lease_margin')} together, {needed.total_seconds():g} s"
+        )
+    if loaded.connect_timeout > loaded.request_timeout:
+        raise ImproperlyConfigured(
+            f"{variable('connect_timeout')} is {loaded.connect_timeout.total_seconds():g} s: it must not be longer "
+            f"than {variable('request_timeout')}, {loaded.request_timeout.total_seconds():g} s"
+        )
+
+
+def database(url: str) -> dict[str, Any]:
+    """Django's settings of the database at `url`."""
+    try:
+        if "://" not in url:
+            raise ValueError
+        config: dict[str, Any] = environ.Env.db_url_config(url)
+    except ValueError:
+        # The URL is not shown: an unescaped / in a password makes a part of the password look like a host.
+        raise ImproperlyConfigured(
+            f"DATABASE_URL cannot be read: it must be {vendors.URL_FORM}, with a number for the port and signs such as "
+            "/ @ : in the password written as %2F %40 %3A"
+        ) from None
+    try:
+        required = vendors.database_options(config.get("ENGINE", ""))
+    except ValueError as error:
+        raise ImproperlyConfigured(str(error)) from None
+    # The URL's query may add options (TLS, for instance) but not replace the required ones.
+    return {
+        **config,
+        "OPTIONS": {**config.get("OPTIONS", {}), **required},
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+    }
+
+
+# Cached: every delivery reads settings several times, and Django's lazy settings are slow.
 @cache
 def hub() -> HubSettings:
     """The settings in force."""
@@ -255,7 +334,7 @@ def hub() -> HubSettings:
 
 
 @receiver(setting_changed)
-def _forget(*, setting: str, **_: object) -> None:
+def _clear_cache(*, setting: str, **_: object) -> None:
     """Only tests change settings while a process runs."""
     if setting == "WEBHOOKHUB":
         hub.cache_clear()

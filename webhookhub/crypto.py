@@ -1,6 +1,6 @@
-"""Encryption of what must not stand in the database in plain text.
+"""Encryption of the secrets in the database.
 
-Several keys may be given: the first encrypts, all decrypt, so that a key can be replaced without a pause.
+There may be several keys: the first encrypts, all decrypt, so a key can be replaced while the hub runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from webhookhub.conf import hub
 
 
 class Undecipherable(Exception):
-    """None of the keys in force opens this text."""
+    """No key in use decrypts this text."""
 
 
 def encrypt(text: str) -> str:
@@ -30,7 +30,7 @@ def decrypt(token: str) -> str:
 
 
 def opens(token: str) -> bool:
-    """Whether one of the keys in force opens it."""
+    """Whether a key in use decrypts it."""
     try:
         decrypt(token)
     except (Undecipherable, ValueError):  # ValueError: there are no keys at all
@@ -39,7 +39,7 @@ def opens(token: str) -> bool:
 
 
 def with_first_key(token: str) -> str:
-    """The same text, encrypted anew with the first key."""
+    """The same text, encrypted again with the first key."""
     try:
         return _fernet(hub().encryption_keys).rotate(token.encode()).decode("ascii")
     except InvalidToken:
@@ -51,7 +51,7 @@ def new_key() -> str:
 
 
 def key_from_file(path: Path) -> str:
-    """The key kept in `path`, made at the first call: for installations that need no set-up."""
+    """The key stored in `path`, created at the first call: for installations without configuration."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:

@@ -1,7 +1,7 @@
-"""One vocabulary for logs: a fact, and the fields that go with it.
+"""Structured logs: a fact and its fields.
 
-JSON lines for machines, aligned text on a terminal. Fields carry ids, codes and durations; never payloads,
-secrets, header values or query strings.
+JSON lines for machines, aligned text on a terminal. Fields contain ids, codes and durations; never payloads, secrets,
+header values or query strings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from django.core.exceptions import BadRequest
 
 
 class Fact(Enum):
-    """What can be said, and how loudly."""
+    """Every log message, with its level."""
 
     EVENT_PUBLISHED = ("event_published", logging.INFO)
     EVENT_REPEATED = ("event_repeated", logging.INFO)
@@ -60,17 +60,17 @@ class Fact(Enum):
         return self.value[1]
 
 
-# Django's loggers whose quietest lines hold what was sent to the database or shown in a page: payloads, secrets.
-TALKATIVE = ("django.db.backends", "django.template")
-# An address with a parameter that a list does not know is a slip of whoever typed it, and answered as one. Django calls
-# it an error, repeats the parameter and adds a traceback.
-MISTYPED = ("django.security.DisallowedModelAdminLookup", "django.security.DisallowedModelAdminToField")
+# Django's loggers whose debug messages contain payloads and secrets.
+VERBOSE = ("django.db.backends", "django.template")
+# A list's URL with an unknown parameter gets a 400 response. Django would log it as an error, with the parameter and a
+# traceback.
+UNKNOWN_PARAMETERS = ("django.security.DisallowedModelAdminLookup", "django.security.DisallowedModelAdminToField")
 
 _logger = structlog.stdlib.get_logger("webhookhub")
 
 
-def _told_in_one_line(record: logging.LogRecord) -> bool:
-    """What was refused on purpose needs no traceback; and why it could not be read may repeat the address's query."""
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """A filter that drops the traceback of a 4xx response, and an error text that may contain the query string."""
     status: int = getattr(record, "status_code", 500)
     if status < 500 and isinstance(record.exc_info, tuple):
         if isinstance(record.exc_info[1], BadRequest) and isinstance(record.args, tuple):
@@ -85,12 +85,12 @@ def log(fact: Fact, **fields: Any) -> None:
 
 
 def enabled(fact: Fact) -> bool:
-    """Whether anybody listens: asked before a statement that only the log needs."""
+    """Whether this fact is logged: checked before a query that only the log needs."""
     return logging.getLogger("webhookhub").isEnabledFor(fact.level)
 
 
 def configure(level: str, form: str) -> None:
-    """Send structlog and Django's own loggers through one handler on standard error; `form`: json, text or auto."""
+    """Sends structlog and Django's loggers to one handler on standard error; `form` is json, text or auto."""
     as_json = form == "json" or (form == "auto" and not sys.stderr.isatty())
     shared: list[Any] = [
         structlog.stdlib.add_log_level,
@@ -109,7 +109,7 @@ def configure(level: str, form: str) -> None:
     renderer: list[Any] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
         if as_json
-        # The renderer's own choice of traceback may show the values of variables, secrets among them.
+        # The renderer's default traceback may show the values of variables, including secrets.
         else [
             structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
         ]
@@ -121,11 +121,11 @@ def configure(level: str, form: str) -> None:
             foreign_pre_chain=shared,
         )
     )
-    handler.addFilter(_told_in_one_line)
+    handler.addFilter(_without_traceback)
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
-    for name in TALKATIVE:
+    for name in VERBOSE:
         logging.getLogger(name).setLevel(max(root.level, logging.INFO))
-    for name in MISTYPED:
+    for name in UNKNOWN_PARAMETERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""The settings of the run_* processes, which serve no pages: without the console's apps they start in half the time."""
+"""Settings of the run_* loops. They serve no pages; without the console's apps they start in half the time."""
 
 from webhookhub.settings import *  # noqa: F403
 from webhookhub.settings import INSTALLED_APPS as _ALL
@@ -9,8 +9,8 @@ _PAGES = {
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
-    "django_extensions",
     "webhookhub.console",
     "ninja",
+    "django_extensions",
 }
 INSTALLED_APPS = [name for name in _ALL if name not in _PAGES]

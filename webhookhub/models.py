@@ -1,4 +1,4 @@
-"""Which processes of the hub are running."""
+"""The running processes of the hub."""
 
 from __future__ import annotations
 
@@ -11,13 +11,8 @@ from webhookhub.db.clock import UtcNow
 from webhookhub.db.fields import ExactTextField
 
 
-class ProcessQuerySet(models.QuerySet["Process"]):
-    def silent_since(self, moment: datetime) -> ProcessQuerySet:
-        return self.filter(heartbeat_at__lt=moment)
-
-
 class Process(models.Model):
-    """One running loop. Its row is made when it starts, kept fresh while it lives and removed when it stops."""
+    """One running loop. It creates the row when it starts, updates it with heartbeats and removes it when it stops."""
 
     name = ExactTextField(_("name"), max_length=150, unique=True)
     kind = ExactTextField(_("kind"), max_length=30)
@@ -25,8 +20,6 @@ class Process(models.Model):
     pid = models.PositiveIntegerField(_("pid"))
     started_at = models.DateTimeField(_("started at"), db_default=UtcNow())
     heartbeat_at = models.DateTimeField(_("heartbeat at"), db_default=UtcNow())
-
-    objects = ProcessQuerySet.as_manager()
 
     class Meta:
         db_table = "hub_processes"

@@ -1,4 +1,4 @@
-"""Django's settings. Everything that differs between deployments comes from the environment (or a `.env` file).
+"""Django's settings. Everything that differs between deployments comes from the environment or a `.env` file.
 
 Without DATABASE_URL the hub runs on its embedded database in `var/`, with settings fit for one machine only.
 """
@@ -13,56 +13,46 @@ from django.core.exceptions import ImproperlyConfigured
 from webhookhub import conf, logs
 from webhookhub.console.unfold import UNFOLD  # noqa: F401
 from webhookhub.crypto import key_from_file
-from webhookhub.db.vendors import database_options
+from webhookhub.db.vendors import embedded_url
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-environ.Env.read_env(BASE_DIR / ".env")
-env = environ.Env()
+# `.env` and `var/` belong to the checkout; an installed package takes the current directory.
+HOME = BASE_DIR if (BASE_DIR / "manage.py").exists() else Path.cwd()
+environ.Env.read_env(HOME / ".env")
 
 WEBHOOKHUB = conf.load(os.environ)
 
-EMBEDDED_DATABASE = BASE_DIR / "var" / "hub.sqlite3"
-DATABASE_URL = env("DATABASE_URL", default="")
+DATABASE_URL = os.environ.get("DATABASE_URL", "")
 EMBEDDED = not DATABASE_URL
 if EMBEDDED:
-    EMBEDDED_DATABASE.parent.mkdir(exist_ok=True)
-    DATABASE_URL = f"sqlite:///{EMBEDDED_DATABASE}"
-try:
-    if "://" not in DATABASE_URL:
-        raise ValueError
-    DATABASES = {"default": env.db_url_config(DATABASE_URL)}
-except ValueError:
-    # What could not be read is not shown: with a / in a password that is not written as %2F, it is a part of it.
+    try:
+        (HOME / "var").mkdir(exist_ok=True)
+        _keys = WEBHOOKHUB.encryption_keys or (key_from_file(HOME / "var" / "encryption-key"),)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"DATABASE_URL is not set, and the embedded database has no place: {error}"
+        ) from None
+    DATABASE_URL = embedded_url(HOME / "var")
+    WEBHOOKHUB = replace(
+        WEBHOOKHUB,
+        secret_key=WEBHOOKHUB.secret_key or "embedded-default-for-one-machine-only",
+        encryption_keys=_keys,
+    )
+DATABASES = {"default": conf.database(DATABASE_URL)}
+if not WEBHOOKHUB.secret_key:
     raise ImproperlyConfigured(
-        "DATABASE_URL cannot be read: it must be mysql://user:password@host:port/name, with a number for the port and "
-        "signs such as / @ : in the password written as %2F %40 %3A"
-    ) from None
-try:
-    _required = database_options(DATABASES["default"].get("ENGINE", ""))
-except ValueError as error:
-    raise ImproperlyConfigured(str(error)) from None
-# What the URL's query says (TLS, for instance) is added; what the hub's promises stand on is not negotiable.
-DATABASES["default"]["OPTIONS"] = {**DATABASES["default"].get("OPTIONS", {}), **_required}
-DATABASES["default"]["CONN_MAX_AGE"] = 60
-DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
-
-DEBUG = env.bool("WEBHOOKHUB_DEBUG", default=False)
-SECRET_KEY = env("WEBHOOKHUB_SECRET_KEY", default="")
-if not SECRET_KEY:
-    if not EMBEDDED:
-        raise ImproperlyConfigured(
-            "WEBHOOKHUB_SECRET_KEY is not set: outside the embedded default it must be a long random text of your own"
-        )
-    SECRET_KEY = "embedded-default-for-one-machine-only"  # noqa: S105
+        "WEBHOOKHUB_SECRET_KEY is not set: with DATABASE_URL it must be a long random text of your own"
+    )
 if not WEBHOOKHUB.encryption_keys:
-    if not EMBEDDED:
-        raise ImproperlyConfigured(
-            "WEBHOOKHUB_ENCRYPTION_KEYS is not set: outside the embedded default the secrets in the database need "
-            "a key of your own; manage.py generate_key makes one"
-        )
-    WEBHOOKHUB = replace(WEBHOOKHUB, encryption_keys=(key_from_file(EMBEDDED_DATABASE.parent / "encryption-key"),))
-ALLOWED_HOSTS = env.list("WEBHOOKHUB_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
-CSRF_TRUSTED_ORIGINS = env.list("WEBHOOKHUB_CSRF_ORIGINS", default=[])
+    raise ImproperlyConfigured(
+        "WEBHOOKHUB_ENCRYPTION_KEYS is not set: with DATABASE_URL the secrets in the database need a key of your own; "
+        "manage.py generate_key prints one"
+    )
+
+DEBUG = WEBHOOKHUB.debug
+SECRET_KEY = WEBHOOKHUB.secret_key
+ALLOWED_HOSTS = list(WEBHOOKHUB.allowed_hosts)
+CSRF_TRUSTED_ORIGINS = list(WEBHOOKHUB.csrf_origins)
 
 INSTALLED_APPS = [
     "webhookhub",
@@ -84,9 +74,9 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
-    "django_extensions",
-    "webhookhub.console",  # after the users' app, whose pages it gives its own look
-    "ninja",  # its page of documentation, served from here
+    "webhookhub.console",  # after django.contrib.auth, whose pages it replaces
+    "ninja",  # serves the API documentation's static files
+    *(["django_extensions"] if DEBUG else []),
 ]
 
 MIDDLEWARE = [
@@ -137,7 +127,7 @@ USE_I18N = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 STATIC_URL = "static/"
-WHITENOISE_USE_FINDERS = True  # static files are served from the packages: no collectstatic step to forget
+WHITENOISE_USE_FINDERS = True  # static files come from the packages; no collectstatic needed
 
 LOGGING_CONFIG = None
 logs.configure(WEBHOOKHUB.log_level, WEBHOOKHUB.log_format)

@@ -1,24 +1,26 @@
-"""Who sits at the command line, what they type for a time, and the bar that they watch."""
+"""The command line's user, the parsing of its options, and a progress bar."""
 
 from __future__ import annotations
 
 import getpass
+import re
 import sys
+import time
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import TextIO
 
 from django.core.management.base import CommandError
 from django.utils.dateparse import parse_datetime
 
-from .progress_bar import Bar
-from .search_terms import parse_id
-
 EXAMPLE = "2026-01-31T00:00:00Z"
+BAR_WIDTH = 32
+LINE_SECONDS = 2.0
 
 
 class Operator:
-    """Whoever may start the hub's commands has its database in their hands: they may do anything."""
+    """The user of the command line. Has every permission: commands run with full access to the database."""
 
     def get_username(self) -> str:
         try:
@@ -30,35 +32,55 @@ class Operator:
         return True
 
 
-def moment(option: str, text: str | None) -> datetime | None:
-    """The time that an option gives, in UTC unless it says otherwise."""
+def parse_time(option: str, text: str | None) -> datetime | None:
+    """The value of an option that takes a time; UTC unless the text has another offset."""
     if text is None:
         return None
     try:
-        found = parse_datetime(text)
+        value = parse_datetime(text)
     except ValueError:
-        found = None
-    if found is None or not 1970 < found.year < 9999:
+        value = None
+    if value is None or not 1970 < value.year < 9999:
         raise CommandError(f"{option}: {text!r} is not a time; write it as {EXAMPLE}.")
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
 
 
-def whole_number(most: int) -> Callable[[str], int]:
-    """An argument's `type`, for one from 1 to `most`. int() would also read 1_000, the digits of other scripts, and
-    more than a database can hold."""
+def whole_number(limit: int) -> Callable[[str], int]:
+    """The `type` of an argument from 1 to `limit`. int() would also accept 1_000 and digits of other scripts."""
 
-    def read(text: str) -> int:
-        value = parse_id(text)
-        if value is None or not 1 <= value <= most:
-            raise ArgumentTypeError(f"must be a whole number from 1 to {most}, not {text[:30]!r}")
+    def parse(text: str) -> int:
+        value = int(text) if re.fullmatch(r"[0-9]{1,19}", text) else 0
+        if not 1 <= value <= limit:
+            raise ArgumentTypeError(f"must be a whole number from 1 to {limit}, not {text[:30]!r}")
         return value
 
-    return read
+    return parse
+
+
+class ProgressBar:
+    """One moving line on a terminal, a line every two seconds elsewhere."""
+
+    def __init__(self, title: str, total: int, stream: TextIO | None = None) -> None:
+        self._title = title
+        self._total = max(1, total)
+        self._stream = stream or sys.stdout
+        self._moving = self._stream.isatty()
+        self._shown_at = 0.0
+
+    def show(self, done: int, note: str = "") -> None:
+        finished = done >= self._total
+        if not self._moving and not finished and time.monotonic() - self._shown_at < LINE_SECONDS:
+            return
+        self._shown_at = time.monotonic()
+        filled = BAR_WIDTH * min(done, self._total) // self._total
+        line = f"{self._title:<10} [{'█' * filled}{'·' * (BAR_WIDTH - filled)}] {done}/{self._total} {note}"
+        start, end = ("\r", "\n" if finished else "") if self._moving else ("", "\n")
+        self._stream.write(start + line + ("\033[K" if self._moving else "") + end)
+        self._stream.flush()
 
 
 def progress(title: str, total: int) -> Callable[[int, str], None]:
-    """A bar on a terminal; nothing elsewhere, where only the result is of use."""
+    """Shows a bar on a terminal and nothing elsewhere."""
     if not sys.stderr.isatty():
         return lambda done, note: None
-    bar = Bar(title, total, sys.stderr)
-    return bar.show
+    return ProgressBar(title, total, sys.stderr).show

@@ -1,4 +1,4 @@
-"""The console at /admin/, to which the root leads, and the choice of its language; the API under /api/."""
+"""The console at /admin/, the API at /api/, and the console's choice of language."""
 
 from django.contrib import admin
 from django.urls import include, path

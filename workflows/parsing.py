@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, NoReturn
 
 from events.intake import EVENT_TYPE, is_reserved
-from webhookhub.validators import hostile, is_hostile
+from webhookhub.validators import first_forbidden, is_forbidden
 
 from .definition import CORRELATION_ID, Definition, Step, label
 from .state import DONE, FAILURE, UNDO_FAILED, UNDONE
@@ -208,8 +208,8 @@ class _Parser:
             self._refuse(place, "must be a text of at most 2000 characters")
         value = value.strip().replace("\t", " ")
         if self._stored:
-            return "".join("" if is_hostile(character) else character for character in value)
-        if code := hostile(value):
+            return "".join("" if is_forbidden(character) else character for character in value)
+        if code := first_forbidden(value):
             self._refuse(
                 place,
                 f"must not contain control characters except line breaks, or bidirectional marks; {code} is one",

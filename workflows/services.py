@@ -16,8 +16,8 @@ from webhookhub.db import clock
 from webhookhub.db.bulk import insert_new
 from webhookhub.db.retry import in_transaction
 from webhookhub.ids import new_uid
-from webhookhub.reasons import UnacceptableReason, checked
 from webhookhub.runner.notifier import notify
+from webhookhub.validators import InvalidReason, clean_reason
 
 from . import facts, listening, versions
 from .definition import Definition
@@ -150,8 +150,8 @@ def act(
     """Record the action of an operator: one of ACTIONS. The caller has checked the permission."""
     _require_allowed(instance, action, step, ACTIONS)
     try:
-        reason = checked(reason)
-    except UnacceptableReason as error:
+        reason = clean_reason(reason)
+    except InvalidReason as error:
         raise InvalidFact("reason", error.why) from None
     key, actor = _text("idempotency_key", idempotency_key, 200), _text("actor", actor, 150)
     if action == UNDONE:

@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from webhookhub.db import clock
 from webhookhub.db.bulk import delete_each, insert_new, update_each
-from webhookhub.db.exists import Question, any_row
+from webhookhub.db.exists import Condition, any_exists
 from webhookhub.db.retry import in_transaction
 from webhookhub.stats import counters
 
@@ -113,10 +113,10 @@ class Tracker:
 
 def has_work() -> bool:
     """Whether there is an event or a fact to track, or a run whose deadline has passed."""
-    return any_row(
-        Question(WorkflowInbox),
-        Question(WorkflowTouched),
-        *(Question(Instance, "status = %s AND deadline <= {now}", status) for status in OPEN),
+    return any_exists(
+        Condition(WorkflowInbox),
+        Condition(WorkflowTouched),
+        *(Condition(Instance, "status = %s AND deadline <= {now}", status) for status in OPEN),
     )
 
 

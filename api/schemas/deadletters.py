@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from api.pagination import PageRequest
 from deadletters.bulk_requeue import MAX_COUNTED, MAX_LIMIT
-from webhookhub.reasons import REASON_LENGTH
+from webhookhub.validators import REASON_LENGTH
 
 from .common import Body, ErrorCode, EventType, Moment, Number
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from api.pagination import MAX_LIMIT, PageRequest
-from webhookhub.reasons import REASON_LENGTH
+from webhookhub.validators import REASON_LENGTH
 from workflows.facts import MAX_REPEATS
 
 from .common import Body, Moment, Name, Number

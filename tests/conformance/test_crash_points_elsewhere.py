@@ -20,7 +20,7 @@ from webhookhub import crypto
 from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.models import Process
-from webhookhub.runner.registry import Registration, forget_silent
+from webhookhub.runner.registry import Registration, remove_expired
 from webhookhub.stats import attempts
 from webhookhub.stats.attempts import AttemptResult
 from webhookhub.stats.models import HOUR, Period
@@ -75,19 +75,19 @@ def to_change() -> Work:
 
 def to_beat() -> Work:
     registration = Registration("router")
-    return lambda: registration.beat(now=True)
+    return lambda: registration.heartbeat(force=True)
 
 
 def to_remove() -> Work:
     registration = Registration("router")
-    registration.beat(now=True)
+    registration.heartbeat(force=True)
     return registration.remove
 
 
 def to_forget() -> Work:
-    Registration("router").beat(now=True)
+    Registration("router").heartbeat(force=True)
     Process.objects.update(heartbeat_at=clock.now() - 2 * hub().process_expiry)
-    return forget_silent
+    return remove_expired
 
 
 def to_reencrypt() -> Work:

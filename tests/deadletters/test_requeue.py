@@ -143,7 +143,7 @@ def test_a_reason_is_required(operator: User):
 def test_a_reason_with_control_characters_is_refused(operator: User, reason: str):
     letter = dead_letter()
 
-    with pytest.raises(InvalidRequeue, match="reason must hold no control characters"):
+    with pytest.raises(InvalidRequeue, match="reason must not contain control characters"):
         requeue([letter.id], by=operator, reason=reason)
     assert not Requeue.objects.exists()
 

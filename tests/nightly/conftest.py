@@ -1,5 +1,5 @@
 """Processes of the hub, as in tests/processes."""
 
-from tests.processes.conftest import _hear_signals, gate, processes
+from tests.processes.conftest import _default_signals, gate, processes
 
-__all__ = ["_hear_signals", "gate", "processes"]
+__all__ = ["_default_signals", "gate", "processes"]

@@ -1,4 +1,4 @@
-"""Processes of the hub, on the test's own database."""
+"""Processes of the hub on the test's database."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def processes(committed: None, certificate_files: tuple[Path, Path], tmp_path: P
 
 @pytest.fixture
 def gate(receiver: Receiver) -> Iterator[threading.Event]:
-    """The receiver answers only once the gate is open."""
+    """The receiver responds only after the event is set."""
     opened = threading.Event()
 
     def wait() -> None:
@@ -35,8 +35,8 @@ def gate(receiver: Receiver) -> Iterator[threading.Event]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _hear_signals() -> None:
-    """As from a terminal: under nohup, or in the background of a script, every child would inherit deafness."""
+def _default_signals() -> None:
+    """As in a terminal: under nohup or in a script's background, every child would inherit ignored signals."""
     for number, handler in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""What tests of a lost database share: a hub's tables on another server, and what the loops say."""
+"""Helpers of the tests of a lost database: a hub on another server, and the logs of its loops."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def seed(processes: Processes, url: str, receiver: Receiver, count: int) -> None
 
 
 def statuses(server: PrivateServer) -> dict[tuple[str, int], int]:
-    """How many sagas there are of each status and number of attempts."""
+    """The number of deliveries by status and attempts."""
     import MySQLdb
 
     private = MySQLdb.connect(host="127.0.0.1", port=server.port, user="hub", passwd="hub", db="webhookhub")
@@ -35,13 +35,13 @@ def statuses(server: PrivateServer) -> dict[tuple[str, int], int]:
         cursor.execute(
             "SELECT status, attempt_count, COUNT(*) FROM webhook_delivery_sagas GROUP BY status, attempt_count"
         )
-        found = {(status, attempts): number for status, attempts, number in cursor.fetchall()}
+        counts = {(status, attempts): count for status, attempts, count in cursor.fetchall()}
     private.close()
-    return found
+    return counts
 
 
 def check_sat_out(loops: dict[str, Running], times: int) -> None:
-    """Each says that the database is lost, and then that it is back; none ends, none shows a traceback."""
+    """Each logs that the database is lost and later back; none ends or logs a traceback."""
     for kind, running in loops.items():
         assert running.is_alive, running.errors
         assert len(running.wait_for("database_back", times)) == times, kind

@@ -1,4 +1,4 @@
-"""A way to the database that can be cut or frozen, while the database itself is well."""
+"""A proxy to the database that can be cut or frozen."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Proxy:
             self._open.clear()
 
     def turn_to(self, host: str, port: int) -> None:
-        """Lead to another place from the next connection on."""
+        """Forwards new connections to another address."""
         self._target = host, port
 
     def freeze(self) -> None:
@@ -59,7 +59,7 @@ class Proxy:
             try:
                 far = socket.create_connection(self._target)
             except OSError:
-                near.close()  # nobody there
+                near.close()  # the target does not listen
                 continue
             with self._lock:
                 self._open |= {near, far}
@@ -77,7 +77,7 @@ class Proxy:
             with self._lock:
                 self._open -= {source, sink}
             for end in (source, sink):
-                # shutdown() first: while the other thread reads from it, close() alone would tell nobody.
+                # shutdown() first: close() alone does not wake the other thread's recv().
                 with contextlib.suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
                 end.close()

@@ -1,4 +1,4 @@
-"""Starts the hub's commands as real processes on the test's own database, and always ends them."""
+"""Starts the hub's commands as real processes on the test's database, and always ends them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from django.db import connection
 
 from webhookhub.db import vendors
 
-# For a machine with other things to do. What must be quick is compared with a setting that is longer than this.
-PATIENCE_SECONDS = 90.0
+# Enough for a busy machine. Tests of quick reactions use settings that are longer than this.
+TIMEOUT_SECONDS = 90.0
 POLL_SECONDS = 0.02
 LOOPS = ("router", "orchestrator", "worker", "cleaner")
 
-# Quick, but with room for a machine that is busy with other things. The log's form is left to the product.
+# Quick, but enough for a busy machine. The log format is the product's default.
 QUICK = {
     "WEBHOOKHUB_LEASE": "8",
     "WEBHOOKHUB_LEASE_MARGIN": "0.5",
@@ -35,29 +35,29 @@ QUICK = {
 }
 
 
-def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
-    """Wait for `condition` to become true and return what it said; fail with `what` if it does not in time."""
+def until(condition: Callable[[], Any], what: str, seconds: float = TIMEOUT_SECONDS) -> Any:
+    """Waits for `condition` to become true and returns its result; fails with `what` after a time-out."""
     end = time.monotonic() + seconds
     while True:
         result = condition()
         if result:
             return result
         if time.monotonic() > end:
-            pytest.fail(f"waited {seconds:g} s in vain: {what}")
+            pytest.fail(f"waited {seconds:g} s for: {what}")
         time.sleep(POLL_SECONDS)
 
 
 def database_url() -> str:
     """The URL of the test database, as another process needs it."""
-    told = connection.settings_dict
+    database = connection.settings_dict
     if not vendors.is_server(connection):
-        return f"sqlite:///{told['NAME']}"
-    login = f"{quote(told['USER'], safe='')}:{quote(told['PASSWORD'], safe='')}"
-    return f"mysql://{login}@{told['HOST']}:{told['PORT'] or 3306}/{told['NAME']}"
+        return f"sqlite:///{database['NAME']}"
+    login = f"{quote(database['USER'], safe='')}:{quote(database['PASSWORD'], safe='')}"
+    return f"mysql://{login}@{database['HOST']}:{database['PORT'] or 3306}/{database['NAME']}"
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process; one that has ended and waits to be collected does not count."""
+    """Whether the process exists and is not a zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -66,7 +66,7 @@ def is_running(pid: int) -> bool:
 
 
 class Running:
-    """One process, and what it has written so far."""
+    """One process and its output so far."""
 
     def __init__(self, command: list[str], environment: Mapping[str, str], log: Path) -> None:
         self.command = command
@@ -95,42 +95,42 @@ class Running:
         return self._log.read_bytes().count(b"\n")
 
     def facts(self, name: str = "") -> list[dict[str, Any]]:
-        """The log's complete lines, those of one fact or all."""
+        """The complete log lines, of one fact or all."""
         lines = [line for line in self.errors.split("\n")[:-1] if name in line]
         facts = [json.loads(line) for line in lines]
         return [fact for fact in facts if not name or fact["event"] == name]
 
     def wait_for(self, fact: str, count: int = 1) -> list[dict[str, Any]]:
-        def said() -> list[dict[str, Any]]:
-            found = self.facts(fact)
-            if len(found) < count and not self.is_alive:
-                pytest.fail(f"ended without saying {fact}:\n{self.errors}")
-            return found if len(found) >= count else []
+        def logged() -> list[dict[str, Any]]:
+            facts = self.facts(fact)
+            if len(facts) < count and not self.is_alive:
+                pytest.fail(f"ended without logging {fact}:\n{self.errors}")
+            return facts if len(facts) >= count else []
 
-        return list(until(said, f"{fact} in the log:\n{self.errors}"))
+        return list(until(logged, f"{fact} in the log:\n{self.errors}"))
 
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """As the kernel's out-of-memory killer, or a power cut, would end it."""
+        """Like the kernel's out-of-memory killer or a power cut."""
         self._process.kill()
         self._process.wait()
 
-    def wait(self, seconds: float = PATIENCE_SECONDS) -> int:
-        """Its exit code; a signal's number, negative, if that ended it."""
+    def wait(self, seconds: float = TIMEOUT_SECONDS) -> int:
+        """The exit code; negative for a signal."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             pytest.fail(f"still running after {seconds:g} s:\n{self.errors}")
 
-    def stop(self, seconds: float = PATIENCE_SECONDS) -> int:
+    def stop(self, seconds: float = TIMEOUT_SECONDS) -> int:
         self.signal(signal.SIGTERM)
         return self.wait(seconds)
 
 
 class Processes:
-    """Whatever is started here is ended at the end of the test."""
+    """Starts processes and ends them at the end of the test."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder = folder
@@ -159,7 +159,7 @@ class Processes:
 
 
 def environment(authority: Path) -> dict[str, str]:
-    """What the test itself was told, the test database, and the authority that signed the receiver's certificate."""
+    """The test's own environment, the test database, and the authority of the receiver's certificate."""
     inherited = {
         name: value
         for name, value in os.environ.items()

@@ -1,4 +1,4 @@
-"""What people read when a command cannot do its work: a line that says what to do, and no traceback."""
+"""A command that cannot do its work prints one line and no traceback."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VERBS = [
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
-def test_a_command_without_its_database_says_so_in_one_line(processes: Processes, verb: tuple[str, ...]):
+def test_a_command_without_its_database_prints_one_line(processes: Processes, verb: tuple[str, ...]):
     command = processes.start(*verb, DATABASE_URL="mysql://hub:hub@127.0.0.1:1/none")
 
     assert command.wait() == 69

@@ -1,4 +1,4 @@
-"""run_hub: every loop under one supervisor, which restarts what dies and leaves nobody behind."""
+"""run_hub: every loop under one supervisor, which restarts children and leaves none behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from . import traffic
 from .support import Processes, Running, is_running, until
 from .test_stopping import PATIENT, no_echo
 
-# Where one child shows what is true of all: each of them takes a second to start.
+# One child is enough for most tests: each takes a second to start.
 ONLY_WORKER = ("--routers=0", "--orchestrators=0", "--cleaners=0", "--workflows=0")
 
 
@@ -33,7 +33,7 @@ def registered() -> dict[int, str]:
 
 
 def children(hub: Running) -> list[int]:
-    """What the supervisor has started, registered or not."""
+    """The supervisor's children, registered or not."""
     return [int(pid) for pid in Path(f"/proc/{hub.pid}/task/{hub.pid}/children").read_text().split()]
 
 
@@ -41,6 +41,8 @@ def test_a_hub_delivers_restarts_a_dead_child_and_stops_with_all_its_children(pr
     traffic.subscribe(receiver)
     hub = processes.start("run_hub", "--workers", "2")
     until(lambda: len(registered()) == 6, "all loops register")
+    [started] = [fact for fact in hub.facts("process_started") if fact["process"] == "hub"]
+    assert started["children"].startswith("router 1, orchestrator 1, worker 1, worker 2, ")
     assert Counter(registered().values()) == {kind: 2 if kind == "worker" else 1 for kind in KINDS}
     assert sorted(registered()) == sorted(children(hub))
 
@@ -57,7 +59,7 @@ def test_a_hub_delivers_restarts_a_dead_child_and_stops_with_all_its_children(pr
     assert len(family) == len(KINDS) + 1
     assert hub.stop() == 0
     assert [pid for pid in family if is_running(pid)] == []
-    assert set(registered()) == {victim}, "those that stopped took their rows with them"
+    assert set(registered()) == {victim}, "stopped processes removed their rows"
 
 
 def test_children_end_when_their_supervisor_is_killed(processes: Processes):
@@ -69,10 +71,10 @@ def test_children_end_when_their_supervisor_is_killed(processes: Processes):
     hub.kill()
 
     until(lambda: not any(is_running(pid) for pid in family), "all children end")
-    assert registered() == {}, "they ended in good order"
+    assert registered() == {}, "they removed their rows"
 
 
-def test_children_that_are_only_starting_end_with_their_supervisor_too(processes: Processes):
+def test_starting_children_end_with_their_supervisor(processes: Processes):
     hub = processes.start("run_hub", *ONLY_WORKER)
     family = until(lambda: children(hub), "the first child is started")
 
@@ -105,16 +107,21 @@ BAD = {
     "--workers=-1": "--workers must be a number from 0 to 64, not -1.",
     "--routers=65": "--routers must be a number from 0 to 64, not 65.",
     "--cleaners=two": "invalid int value: 'two'",
+    "--web=127.0.0.1": "--web must be a host and a port, such as 127.0.0.1:8000, not '127.0.0.1'.",
+    "--web=localhost": "--web must be a host and a port",
+    "--web=:8000": "--web must be a host and a port",
+    "--web=localhost:65536": "--web must be a host and a port",
+    "--web=": "--web must be a host and a port",
 }
 
 
 @pytest.mark.parametrize("option", BAD)
-def test_a_bad_number_of_processes_is_refused(option: str):
+def test_a_bad_option_is_refused(option: str):
     with pytest.raises(CommandError, match=re.escape(BAD[option])):
         call_command("run_hub", option)
 
 
-def test_a_child_that_can_never_work_ends_the_whole_hub(processes: Processes, tmp_path: Path):
+def test_a_misconfigured_child_ends_the_whole_hub(processes: Processes, tmp_path: Path):
     hub = processes.start("run_hub", *ONLY_WORKER, DATABASE_URL=f"sqlite:///{tmp_path / 'empty.sqlite3'}")
 
     assert hub.wait() == 78
@@ -129,6 +136,6 @@ def test_a_hub_whose_processes_would_not_share_one_database_is_refused(processes
     )
 
     assert hub.wait() == 1
-    assert "Some processes have a database of their own and others none: set DATABASE_URL, or " in hub.errors
+    assert "Some processes have a database URL of their own and others none: set DATABASE_URL, or " in hub.errors
     assert "WEBHOOKHUB_ROUTER_DATABASE_URL" in hub.errors
     assert "WEBHOOKHUB_WORKER_DATABASE_URL" not in hub.errors

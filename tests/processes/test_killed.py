@@ -1,4 +1,4 @@
-"""kill -9 in the middle of the work, again and again: nothing is lost and nothing is done twice."""
+"""Loops killed with KILL repeatedly: nothing is lost and nothing is done twice."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ LEFT_BEHIND = {
 
 
 def kill_at_a_random_moment(victim: Running, most_lines: int) -> None:
-    """After some of its work, counted in lines of its log."""
+    """Kills it after some work, counted in log lines."""
     lines = random.randint(2, most_lines)
     until(lambda: victim.lines >= lines, f"{lines} lines in the log:\n{victim.errors}")
     victim.kill()
 
 
 @pytest.mark.parametrize("victim", ["router", "orchestrator", "worker"])
-def test_a_loop_killed_again_and_again_neither_loses_nor_repeats(victim: str, processes: Processes, receiver: Receiver):
-    # Only a dead worker's jobs need a lease that ends soon; otherwise no lease may end at all.
+def test_a_repeatedly_killed_loop_neither_loses_nor_repeats(victim: str, processes: Processes, receiver: Receiver):
+    # Only a dead worker's attempts need a short lease; otherwise no lease may expire.
     lease = {} if victim == "worker" else SLOW_LEASE
     traffic.subscribe(receiver)
     loops = processes.start_loops(*SMALL, **lease)
@@ -68,7 +68,7 @@ def test_a_loop_killed_again_and_again_neither_loses_nor_repeats(victim: str, pr
         assert len(receiver.received) == Job.objects.count()
 
 
-def test_all_loops_killed_at_once_go_on_where_they_were(processes: Processes, receiver: Receiver):
+def test_all_loops_killed_at_once_continue_after_a_restart(processes: Processes, receiver: Receiver):
     traffic.subscribe(receiver)
     for _ in range(2):
         loops = processes.start_loops(*SMALL)
@@ -83,7 +83,7 @@ def test_all_loops_killed_at_once_go_on_where_they_were(processes: Processes, re
     traffic.check_each_ended_once(receiver)
 
 
-def test_a_cleaner_killed_again_and_again_resets_each_expired_lease_once(processes: Processes, receiver: Receiver):
+def test_a_repeatedly_killed_cleaner_resets_each_expired_lease_once(processes: Processes, receiver: Receiver):
     subscription = SubscriptionFactory(callback_url=receiver.url())
     expired = clock.now() - timedelta(seconds=1)
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""What the loops write: JSON lines with the specified fields for machines, plain text on a terminal."""
+"""The logs of the loops: JSON lines with the specified fields, and plain text on a terminal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FIELDS = {
 }
 
 
-def test_every_line_is_json_and_carries_the_specified_fields(processes: Processes, receiver: Receiver):
+def test_every_line_is_json_with_the_specified_fields(processes: Processes, receiver: Receiver):
     traffic.subscribe(receiver)
     traffic.publish(30)
     publish("nobody.wants.this", {})
@@ -65,7 +65,7 @@ def test_every_line_is_json_and_carries_the_specified_fields(processes: Processe
     assert [running.output for running in loops.values()] == [""] * 4
 
 
-def test_on_a_terminal_the_log_is_text_for_people(processes: Processes):
+def test_on_a_terminal_the_log_is_text(processes: Processes):
     terminal, end = pty.openpty()
     try:
         command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "run_router", "--once"]
@@ -83,7 +83,7 @@ def test_on_a_terminal_the_log_is_text_for_people(processes: Processes):
         assert not line.startswith("{")
 
 
-def test_a_quieter_level_leaves_out_what_is_less_severe(processes: Processes):
+def test_a_higher_level_omits_less_severe_lines(processes: Processes):
     router = processes.start("run_router", "--once", WEBHOOKHUB_LOG_LEVEL="WARNING")
 
     assert router.wait() == 0

@@ -1,5 +1,4 @@
-"""A database that is not there yet, or that has closed a connection. `make test-all LANES=outages` has the servers that
-crash."""
+"""A database that does not exist yet, or has closed a connection. `make test-all LANES=outages` crashes servers."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from .support import LOOPS, Processes, until
 
 @pytest.mark.mysql_family
 @pytest.mark.usefixtures("committed")
-def test_a_connection_closed_because_it_was_idle_counts_as_lost():
+def test_a_connection_closed_when_idle_counts_as_lost():
     watcher = connection.copy()
     with connection.cursor() as cursor, watcher.cursor() as other:
         cursor.execute("SELECT CONNECTION_ID()")
@@ -40,7 +39,7 @@ def test_a_connection_closed_because_it_was_idle_counts_as_lost():
 
 @pytest.mark.every_engine
 @pytest.mark.sqlite_only
-def test_an_embedded_database_that_is_not_there_yet_is_waited_for(
+def test_a_loop_waits_for_an_embedded_database_that_does_not_exist_yet(
     processes: Processes, receiver: Receiver, tmp_path: Path
 ):
     aside, place = tmp_path / "aside", tmp_path / "place"

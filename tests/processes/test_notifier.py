@@ -1,4 +1,4 @@
-"""Loops that would ask once an hour deliver at once, because each tells the next."""
+"""Loops that poll once an hour deliver at once, because each notifies the next."""
 
 from __future__ import annotations
 

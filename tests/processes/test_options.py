@@ -1,4 +1,4 @@
-"""--once does one batch and leaves; values that make no sense are refused with a message that says what would."""
+"""--once does one batch and exits; wrong option values are refused with a message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .support import Processes
 ONCE = ("--once", "--batch-size", "3")
 
 
-def test_once_does_one_batch_of_the_given_size_and_leaves(processes: Processes, receiver: Receiver):
+def test_once_does_one_batch_and_exits(processes: Processes, receiver: Receiver):
     SubscriptionFactory(callback_url=receiver.url())
     for number in range(5):
         publish("order.created", {"number": number})

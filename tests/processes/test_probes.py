@@ -1,4 +1,4 @@
-"""/healthz, /readyz and /metrics of a real web server, beside real loops and a database that stops answering."""
+"""/healthz, /readyz and /metrics of a real web server, with real loops and a database that stops responding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .support import Processes, database_url, until
 
 
 def web(processes: Processes, **environment: str) -> str:
-    """A web server as run_hub starts it; returns its address once it lives."""
+    """Starts a web server like run_hub does; returns its address when it responds."""
     port = free_port()
     command = ["-m", "gunicorn", "webhookhub.wsgi", "--bind", f"127.0.0.1:{port}", "--threads", "4"]
     processes.execute(command, **environment)
@@ -28,7 +28,7 @@ def web(processes: Processes, **environment: str) -> str:
         except (requests.ConnectionError, requests.Timeout):
             return False
 
-    until(alive, "the web server lives")
+    until(alive, "the web server responds")
     return address
 
 
@@ -53,7 +53,7 @@ def test_a_hub_is_ready_while_its_loops_run_and_shows_them_in_its_metrics(proces
 
 
 @pytest.mark.mysql_family
-def test_probes_answer_in_bounded_time_when_the_database_does_not(processes: Processes):
+def test_probes_respond_in_bounded_time_without_the_database(processes: Processes):
     told = urlsplit(database_url())
     with Proxy(told.hostname or "", told.port or 3306) as proxy:
         through = told._replace(netloc=f"{told.username}:{told.password}@127.0.0.1:{proxy.port}").geturl()

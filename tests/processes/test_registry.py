@@ -1,4 +1,4 @@
-"""Each running process has a row that it keeps fresh; a stopped one removes it, a vanished one is forgotten."""
+"""Each running process has a row with heartbeats; it removes the row at its end, the cleaner removes expired rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from webhookhub.models import Process
 from .support import Processes, until
 
 
-def test_a_process_registers_beats_and_takes_its_row_with_it(processes: Processes):
+def test_a_process_registers_sends_heartbeats_and_removes_its_row(processes: Processes):
     router = processes.start("run_router")
     row = until(lambda: Process.objects.first(), "the process registers")
 
@@ -22,7 +22,7 @@ def test_a_process_registers_beats_and_takes_its_row_with_it(processes: Processe
     assert not Process.objects.exists()
 
 
-def test_a_killed_process_is_forgotten_by_the_cleaner_and_a_living_one_is_not(processes: Processes):
+def test_the_cleaner_removes_the_row_of_a_killed_process_only(processes: Processes):
     router = processes.start("run_router")
     cleaner = processes.start("run_cleaner", WEBHOOKHUB_PROCESS_EXPIRY="2")
     orchestrator = processes.start("run_orchestrator")
@@ -30,14 +30,14 @@ def test_a_killed_process_is_forgotten_by_the_cleaner_and_a_living_one_is_not(pr
     name = Process.objects.get(kind="router").name
 
     router.kill()
-    assert Process.objects.filter(name=name).exists(), "silence is not death, yet"
+    assert Process.objects.filter(name=name).exists(), "removed before its expiry"
 
-    until(lambda: not Process.objects.filter(name=name).exists(), "the dead process is forgotten")
+    until(lambda: not Process.objects.filter(name=name).exists(), "the row of the dead process is removed")
     assert [fact["process"] for fact in cleaner.wait_for("process_forgotten")] == [name]
     assert set(Process.objects.values_list("pid", flat=True)) == {cleaner.pid, orchestrator.pid}
 
 
-def test_a_process_forgotten_by_mistake_registers_again(processes: Processes):
+def test_a_process_whose_row_was_removed_registers_again(processes: Processes):
     router = processes.start("run_router")
     router.wait_for("process_started")
 

@@ -1,4 +1,4 @@
-"""TERM lets a process finish what it has begun, within a bound; a second TERM ends it at once."""
+"""TERM lets a process finish its work within a bound; a second TERM ends it at once."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from webhookhub.runner.signals import ECHO_SECONDS
 
 from .support import LOOPS, Processes, Running, until
 
-# Longer than a test waits for anything: a process that ends in time has not waited for these.
+# Longer than a test's time-outs: a process that ends in time has not waited for these.
 PATIENT = {"WEBHOOKHUB_REQUEST_TIMEOUT": "600", "WEBHOOKHUB_LEASE": "900"}
 
 
 def no_echo() -> None:
-    """Until the same signal counts as a second one."""
+    """Waits until the same signal counts as a second one."""
     heard = time.monotonic()
     until(lambda: time.monotonic() - heard > ECHO_SECONDS, "it is no echo of the first")
 
 
 def worker_in_the_middle(processes: Processes, receiver: Receiver, **environment: str) -> Running:
-    """A worker that has sent a request and waits for the answer."""
+    """A worker that has sent a request and waits for the response."""
     SubscriptionFactory(callback_url=receiver.url())
     publish("order.created", {})
     Router().route(10)
@@ -40,7 +40,7 @@ def worker_in_the_middle(processes: Processes, receiver: Receiver, **environment
     return worker
 
 
-def test_a_worker_told_to_stop_waits_for_the_answer_and_reports_it(
+def test_a_stopping_worker_waits_for_the_response_and_reports_it(
     processes: Processes, receiver: Receiver, gate: threading.Event
 ):
     worker = worker_in_the_middle(processes, receiver, WEBHOOKHUB_DRAIN="600")
@@ -59,7 +59,7 @@ def test_a_worker_told_to_stop_waits_for_the_answer_and_reports_it(
     assert len(receiver.received) == 1
 
 
-def test_a_worker_told_to_stop_takes_no_new_job(processes: Processes, receiver: Receiver, gate: threading.Event):
+def test_a_stopping_worker_leases_nothing(processes: Processes, receiver: Receiver, gate: threading.Event):
     worker = worker_in_the_middle(processes, receiver, WEBHOOKHUB_DRAIN="600")
 
     worker.signal(signal.SIGTERM)
@@ -73,7 +73,7 @@ def test_a_worker_told_to_stop_takes_no_new_job(processes: Processes, receiver: 
     assert sorted(Job.objects.values_list("status", flat=True)) == ["Completed", "Pending"]
 
 
-def test_a_worker_whose_receiver_never_answers_leaves_at_the_bound(
+def test_a_stopping_worker_without_a_response_exits_at_the_bound(
     processes: Processes, receiver: Receiver, gate: threading.Event
 ):
     worker = worker_in_the_middle(processes, receiver, WEBHOOKHUB_DRAIN="1")
@@ -102,7 +102,7 @@ def test_a_second_signal_ends_a_process_at_once(
     assert worker.facts("process_stopped") == []
 
 
-def test_an_idle_loop_leaves_promptly_however_long_it_would_have_waited(processes: Processes):
+def test_an_idle_loop_exits_at_once_whatever_its_interval(processes: Processes):
     loops = processes.start_loops("--interval", "600")
     for running in loops.values():
         running.wait_for("process_started")

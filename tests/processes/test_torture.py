@@ -1,4 +1,4 @@
-"""A short torture: kills at random for some seconds, and nothing is lost. `make test-all` has the long ones."""
+"""A short torture: random kills for some seconds, and nothing is lost. `make test-all` runs the long ones."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def all_ended() -> bool:
 
 
 def some_work_of(victim: Running) -> Callable[[], bool]:
-    """A random number of lines in its log, or nothing left to do."""
+    """True after a random number of log lines, or when nothing is left to do."""
     lines = victim.lines + random.randint(2, 12)
     return lambda: victim.lines >= lines or not WorkflowInbox.objects.exists()
 
@@ -69,7 +69,7 @@ def test_killed_trackers_neither_lose_nor_repeat(processes: Processes):
         until(some_work_of(victim), "it works")
         victim.kill()
         running.append(processes.start("run_workflows", *SMALL))
-    until(all_ended, "every saga ends")
+    until(all_ended, "every workflow run ends")
 
     for round in range(KILLS):
         for number in range(SAGAS):

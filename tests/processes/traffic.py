@@ -1,5 +1,4 @@
-"""Deliveries that succeed, deliveries that need a second attempt, deliveries that never succeed; and the proof that
-each ended once."""
+"""Deliveries that succeed, need a second attempt or never succeed, and the check that each ended once."""
 
 from __future__ import annotations
 
@@ -45,13 +44,13 @@ def publish(count: int) -> None:
 
 
 def expected() -> int:
-    """How many deliveries the published events make."""
+    """The number of deliveries of the published events."""
     by_type = Counter(Event.objects.values_list("event_type", flat=True))
     return 2 * by_type["order.created"] + by_type["order.refused"]
 
 
 def all_ended() -> bool:
-    """Every delivery has come to its end, and every result has been settled."""
+    """Every delivery has ended, and every result is settled."""
     ended = Saga.objects.filter(status__in=TERMINAL).count() == expected()
     return ended and not Job.objects.filter(settled_at__isnull=True).exists()
 
@@ -81,9 +80,9 @@ def check_each_ended_once(receiver: Receiver) -> None:
         for job in jobs:
             seen = arrivals.pop((str(saga.event.uid), path, job.attempt_no), 0)
             assert 1 <= seen <= 1 + job.lease_resets, f"{job} was received {seen} times"
-    assert not attempts, "attempts of no delivery"
+    assert not attempts, "attempts without a delivery"
     assert_clean()
-    assert not arrivals, "the receiver got what no attempt stands for"
+    assert not arrivals, "the receiver got a request without an attempt"
 
     dead = sorted(saga.id for saga in sagas if saga.status == DEAD_LETTERED)
     assert sorted(DeadLetter.objects.values_list("saga_id", flat=True)) == dead

@@ -132,9 +132,9 @@ def test_pausing_keeps_the_verification(superuser: Client):
         (
             "description",
             "a\u202eb",
-            "The description must hold no control characters but line breaks, and no marks that",
+            "The description must not contain control characters (except line breaks) or marks that",
         ),
-        ("description", "a\x1b[2Jb", "as U+001B is."),
+        ("description", "a\x1b[2Jb", "such as U+001B."),
     ],
 )
 def test_field_errors_name_the_field(field: str, value: str, said: str):

@@ -157,7 +157,7 @@ def test_a_verification_and_a_test_event_accept_a_reason(superuser: Client, rece
     superuser.post(address(verb, subscription))
     page = superuser.post(address(verb, subscription), {"reason": "a\x1b[2Jb"}, follow=True).content.decode()
 
-    assert "Nothing was sent. Reason must hold no control characters" in page
+    assert "Nothing was sent. Reason must not contain control characters" in page
     assert [entry.reason for entry in Entry.objects.filter(action=action).order_by("pk")] == ["客戶要求", ""]
 
 

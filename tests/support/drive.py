@@ -1,4 +1,4 @@
-"""The whole pipeline in one process, step after step, until there is nothing left to do."""
+"""Runs the whole pipeline in one process until there is nothing left to do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sagas.transitions import TERMINAL
 
 
 def until(condition: Callable[[], bool], worker_id: str = "test-worker", turns: int = 1000) -> None:
-    """Turn every loop until the condition holds; AssertionError if it never does."""
+    """Runs every loop until the condition holds; raises AssertionError if it never does."""
     router, settler, worker = Router(), Settler(), Worker(worker_id)
     try:
         for _ in range(turns):

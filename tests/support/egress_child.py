@@ -1,4 +1,4 @@
-"""The egress engine in a process of its own, whose memory and environment belong to it alone.
+"""The egress engine in a separate process, with its own memory and environment.
 
 Reads a list of URLs a line, as JSON; sends a request to all of them at once; answers with a line.
 """
@@ -20,7 +20,7 @@ BODY = b'{"n":1}'
 
 
 class Child:
-    """Runs while entered, with the hub's settings from the environment given."""
+    """A context manager; the process gets the hub's settings from `environment`."""
 
     def __init__(self, **environment: str) -> None:
         self.niceness = 0
@@ -38,7 +38,7 @@ class Child:
         self._process.communicate(timeout=30)
 
     def send(self, urls: Sequence[str]) -> dict[str, Any]:
-        """`answers`: by URL what came of it; `resident` and `peak`: the process's memory in bytes afterwards."""
+        """`answers`: the result by URL; `resident` and `peak`: the process's memory in bytes."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(urls) + "\n")

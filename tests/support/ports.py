@@ -1,4 +1,4 @@
-"""Ports for servers that are killed and come back at the same address."""
+"""Ports for servers that are killed and started again at the same address."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ USUAL_FIRST = 32768
 
 
 def free_port() -> int:
-    """Not one that the system gives to outgoing connections. While its server is away somebody's connection could get
-    it otherwise, even one that was looking for that very server and then talks to itself."""
+    """A port outside the range of outgoing connections: otherwise a connection could get the port while its server is
+    down, even a connection to that server, which would then be connected to itself."""
     first = int(RANGE.read_text().split()[0]) if RANGE.exists() else USUAL_FIRST
     candidates = range(LOWEST, first) if first > LOWEST else [0]
     for port in random.SystemRandom().sample(candidates, len(candidates)):
@@ -21,6 +21,6 @@ def free_port() -> int:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
-                continue  # somebody is there
+                continue  # in use
             return int(probe.getsockname()[1])
     raise OSError("there is no free port")

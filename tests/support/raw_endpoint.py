@@ -1,4 +1,4 @@
-"""A TLS endpoint on loopback that does with each connection whatever a script says, HTTP or not."""
+"""A TLS endpoint on loopback that runs a script for each connection, HTTP or not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Script = Callable[[ssl.SSLSocket], None]
 
 
 class RawEndpoint:
-    """Serves while entered; a script that waits must not wait beyond `closing`."""
+    """A context manager; a script must not wait beyond `closing`."""
 
     def __init__(self, certificate: Path, script: Script) -> None:
         self.accepted = 0
@@ -39,7 +39,7 @@ class RawEndpoint:
         self._listener.close()
 
     def hold(self) -> None:
-        """For a script that keeps its connection open and says nothing."""
+        """For a script that keeps its connection open and sends nothing."""
         self.closing.wait(30)
 
     def _accept(self) -> None:
@@ -53,13 +53,13 @@ class RawEndpoint:
 
     def _serve(self, plain: socket.socket) -> None:
         plain.settimeout(30)
-        # A client that goes away is what many scripts are about.
+        # Many scripts make the client disconnect.
         with contextlib.suppress(OSError), self.context.wrap_socket(plain, server_side=True) as secure:
             self._script(secure)
 
 
 def read_request(connection: ssl.SSLSocket) -> bytes:
-    """One whole request, or nothing when the client has closed."""
+    """One whole request; empty if the client has closed."""
     data = b""
     while b"\r\n\r\n" not in data:
         chunk = connection.recv(65536)
@@ -71,7 +71,7 @@ def read_request(connection: ssl.SSLSocket) -> bytes:
     while len(body) < length:
         chunk = connection.recv(65536)
         if not chunk:
-            return b""  # the client has gone in the middle of it
+            return b""  # the client closed within the request
         body += chunk
     return head + b"\r\n\r\n" + body
 
@@ -83,7 +83,7 @@ def answering(*parts: bytes) -> Script:
         read_request(connection)
         for part in parts:
             connection.sendall(part)
-        # Closed in order, so that what was sent arrives before the end does.
+        # An orderly shutdown, so that the sent bytes arrive before the end.
         with contextlib.suppress(OSError):
             connection.unwrap()
 

@@ -1,4 +1,4 @@
-"""One row of every table that the console shows, with content that tries to get out of its place."""
+"""One row of every table in the console, with content that tries to break the page."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def delete(name: str, pk: object) -> str:
 
 
 def seen(client: Client, subscription: int) -> dict[str, str]:
-    """What a subscription's form, opened now, sends along of what it has shown."""
+    """The hidden fields of a subscription's form that is opened now."""
     page = client.get(change("subscriptions_subscription", subscription)).content.decode()
     form = page.partition('id="subscription_form"')[2].partition("</form>")[0]
     [hidden] = re.findall(r'<input type="hidden" name="seen" value="(\w+)"', form)
@@ -46,7 +46,7 @@ def seen(client: Client, subscription: int) -> dict[str, str]:
 
 
 def dead_letter(text: str = "x", **saga: Any) -> DeadLetter:
-    """A dead letter with its delivery, its event, its subscription and its last attempt."""
+    """A dead letter with its delivery, event, subscription and last attempt."""
     event = EventFactory(
         source=text[:100], external_id=text, correlation_id=text, payload=json.dumps({text: [text, {"n": 1}]})
     )
@@ -77,7 +77,7 @@ def process(text: str = "x", **values: Any) -> Process:
 
 
 def one_of_each(text: str = "x") -> dict[str, int]:
-    """The primary key of a row of each table, by the table's name in the console's addresses."""
+    """The primary key of one row of each table, by the table's name in the console's URLs."""
     letter = dead_letter(text)
     return {
         "events_event": letter.event_id,

@@ -1,4 +1,4 @@
-"""One folder for everything that a test run writes, and no process left behind."""
+"""One folder for all files of a test run, and no process left behind."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def scratch() -> Iterator[Path]:
 
 
 def _fastest() -> Path | None:
-    """Memory where there is plenty: every DDL statement of a database server waits for the disk otherwise."""
+    """A folder in memory if there is enough: on disk every DDL statement of a server waits for a sync."""
     if "TMPDIR" in os.environ or not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < MEMORY_NEEDED:
         return None
     return MEMORY if os.access(MEMORY, os.W_OK) else None
 
 
 def _adopt_orphans() -> None:
-    """Make this process the parent of descendants whose own parent dies, so that none is lost from sight."""
+    """Makes this process the parent of orphaned descendants, so that it can end them."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 

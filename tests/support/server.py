@@ -1,4 +1,4 @@
-"""A private MySQL-family server on a scratch folder and a free port, for as long as a test run or a test needs it."""
+"""A private MySQL-family server in a scratch folder on a free port, for a test run or a test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ START_SECONDS = 60.0
 ANSWER_SECONDS = 10
 LOG_SHOWN = 6000
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/usr/libexec"])
-# Tests kill processes, not the machine: commits need not reach the disk to survive that.
+# Tests kill processes, not the machine: commits survive without a sync to disk.
 QUICK_OPTIONS = ("--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=256M", "--max-connections=300")
 
 
@@ -37,12 +37,12 @@ def find() -> str:
 
 
 class PrivateServer:
-    """Runs while entered; can be stopped, killed and started again on the same data in between."""
+    """A context manager; the server can be stopped, killed and started again on the same data."""
 
     def __init__(
         self, options: Sequence[str] = QUICK_OPTIONS, program: str | None = None, parent: Path | None = None
     ) -> None:
-        """`parent`: where to make its folder, if not among the other temporary files."""
+        """`parent`: where to create its folder, instead of the temporary folder."""
         self._parent = parent
         self._program = program or find()
         self._user = getpass.getuser()
@@ -63,7 +63,7 @@ class PrivateServer:
             self.prepare()
             self.start()
             self.welcome_hub()
-        except BaseException:  # Ctrl-C too: whoever has not entered does not leave either
+        except BaseException:  # Ctrl-C too: __exit__ is not called if __enter__ fails
             self.__exit__()
             raise
         return self
@@ -73,13 +73,13 @@ class PrivateServer:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def prepare(self) -> None:
-        """Make the folder and what a server's data begin with."""
+        """Creates the folder and the initial data."""
         self._folder = Path(tempfile.mkdtemp(prefix="webhookhub-server-", dir=self._parent))
         shutil.chown(self._folder, self._user)
         self._initialise()
 
     def welcome_hub(self) -> None:
-        """A user and an empty database."""
+        """Creates a user and an empty database."""
         self.execute(
             "CREATE USER hub@'%' IDENTIFIED BY 'hub'; GRANT ALL ON *.* TO hub@'%' WITH GRANT OPTION;"
             "CREATE DATABASE webhookhub CHARACTER SET utf8mb4"
@@ -105,12 +105,12 @@ class PrivateServer:
 
     @property
     def version(self) -> str:
-        """As its program says it: the server itself may be gone."""
+        """The version of the program: the server may not run."""
         said = subprocess.run([self._program, "--no-defaults", "--version"], capture_output=True, text=True, check=True)
         return said.stdout.partition("Ver ")[2].strip()
 
     def kill(self) -> None:
-        """As a crash would end it."""
+        """Ends the server like a crash."""
         self.stop(signal.SIGKILL)
 
     @property
@@ -132,8 +132,8 @@ class PrivateServer:
             f"--datadir={self._folder / 'data'}",
             f"--socket={self._folder / 'socket'}",
             f"--pid-file={self._folder / 'pid'}",
-            # Its own: a server that starts removes what it takes for its own old temporary tables, and another server
-            # that has them open dies of it.
+            # Its own: a starting server removes temporary tables that it takes for its own old ones, which crashes
+            # another server that uses them.
             f"--tmpdir={self._folder}",
             f"--port={self.port}",
             "--bind-address=127.0.0.1",
@@ -141,7 +141,7 @@ class PrivateServer:
         ]
 
     def _initialise(self) -> None:
-        """Within a test run, the first server leaves a copy for the others: initialising takes seconds."""
+        """In a test run, the first server leaves a copy for the others: initialising takes seconds."""
         data, run = self._folder / "data", os.environ.get(SCRATCH_VARIABLE)
         template = Path(run) / f"{Path(self._program).name}-{self._user}" if run else None
         if template and template.exists():
@@ -151,7 +151,7 @@ class PrivateServer:
             return
         self._install(data)
         if template:
-            # Renamed when it is complete: another server may look for it at this moment.
+            # Renamed when complete: another server may look for it at the same time.
             copy = shutil.copytree(data, self._folder / "template")
             with contextlib.suppress(OSError):
                 copy.rename(template)
@@ -185,7 +185,7 @@ class PrivateServer:
         return True
 
     def execute(self, statements: str) -> None:
-        """As root, past any limit."""
+        """Executes as root, without connection limits."""
         connection = self._connect()
         with connection.cursor() as cursor:
             for statement in statements.split(";"):

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 ENGINE_VARIABLE = "TEST_ENGINE"
 SLOWEST = ("--durations=10", "--durations-min=1")
-# Tests wait for processes and servers about as long as they compute.
+# Tests spend about half of their time waiting for processes and servers.
 WORKERS_PER_CORE = 2
 END_SECONDS = 20.0
 
 
 def command(arguments: Sequence[str], workers: int | None = None) -> list[str]:
-    """Each worker has a database of its own. A test chosen by name runs in this terminal, for a debugger."""
+    """Each worker has its own database. A test chosen by name runs in this process, for a debugger."""
     if any("::" in argument for argument in arguments):
         workers = 0
     elif workers is None:
@@ -37,7 +37,7 @@ def run(engine: str, url: str, arguments: Sequence[str]) -> int:
     try:
         return process.wait()
     except BaseException:
-        # Ctrl-C reaches pytest by itself and lets it sum up; any other end does not.
+        # Ctrl-C reaches pytest directly, which prints its summary; other signals do not.
         process.send_signal(signal.SIGINT)
         process.wait(END_SECONDS)
         raise

@@ -1,4 +1,4 @@
-"""An endpoint in a process of its own that shakes hands and then sends session tickets without end."""
+"""An endpoint in a separate process that sends TLS session tickets without end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-# Nobody has to wait for longer, not even a client that never gives up.
+# The longest time that a client has to wait.
 LIFETIME_SECONDS = 20
 
 

@@ -1,4 +1,4 @@
-"""A certificate authority for tests: certificates that are right, and those that are wrong in one way each."""
+"""A certificate authority for tests: valid certificates, and invalid ones with one mistake each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Authority:
-    """Signs certificates; `file` is what to trust it by."""
+    """Signs certificates; `file` contains its own certificate."""
 
     def __init__(self, folder: Path, name: str = "tests' authority", valid: tuple[timedelta, timedelta] = (-DAY, DAY)):
         self._folder = folder

@@ -1,4 +1,4 @@
-"""Runs the torture as a process, and reads what it has found."""
+"""Runs the torture as a process and reads its results."""
 
 from __future__ import annotations
 

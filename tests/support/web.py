@@ -1,4 +1,4 @@
-"""The hub's web server as a real process, on the test's own database."""
+"""The hub's web server as a real process on the test's database."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ START_SECONDS = 120.0
 
 
 class WebServer:
-    """gunicorn as `run_hub --web` starts it, with as many processes as asked for; serves while entered."""
+    """A context manager for gunicorn as `run_hub --web` starts it, with the given number of processes."""
 
     def __init__(self, folder: Path, workers: int = 2, threads: int = 4, **environment: str) -> None:
         self.port = free_port()

@@ -1,4 +1,4 @@
-"""What the hub writes to its log, as the lines that a machine would read."""
+"""The hub's log as JSON lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webhookhub import logs
 
 @pytest.fixture
 def log_stream() -> Iterator[io.StringIO]:
-    """The log in its JSON form, through the handler that the product itself sets up."""
+    """The JSON log, written by the product's own handler."""
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
     logs.configure("INFO", "json")

@@ -1,4 +1,4 @@
-"""Settings from the environment: typed, bounded, and loud when wrong."""
+"""Settings from the environment: typed, bounded, and refused when wrong."""
 
 from __future__ import annotations
 
@@ -36,12 +36,22 @@ def test_an_empty_environment_gives_the_documented_defaults():
             "allowed_networks",
             (ip_network("10.0.0.0/8"), ip_network("fd00::/8")),
         ),
+        ("WEBHOOKHUB_DEBUG", "True", "debug", True),
+        ("WEBHOOKHUB_DEBUG", "0", "debug", False),
+        (
+            "WEBHOOKHUB_ALLOWED_HOSTS",
+            "hub.example.com, .example.org,[::1],*",
+            "allowed_hosts",
+            ("hub.example.com", ".example.org", "[::1]", "*"),
+        ),
+        ("WEBHOOKHUB_CSRF_ORIGINS", "", "csrf_origins", ()),
+        ("WEBHOOKHUB_CSRF_ORIGINS", "https://hub.example.com:8443", "csrf_origins", ("https://hub.example.com:8443",)),
         ("WEBHOOKHUB_CA_BUNDLE", "", "ca_bundle", ""),
         ("WEBHOOKHUB_METRICS_TOKEN", "", "metrics_token", ""),
         ("WEBHOOKHUB_METRICS_TOKEN", "0123456789abcdef", "metrics_token", "0123456789abcdef"),
     ],
 )
-def test_a_good_value_is_read_in_its_type(name: str, text: str, field: str, value: object):
+def test_a_good_value_is_parsed(name: str, text: str, field: str, value: object):
     assert getattr(load({name: text}), field) == value
 
 
@@ -57,6 +67,12 @@ def test_a_good_value_is_read_in_its_type(name: str, text: str, field: str, valu
         ("WEBHOOKHUB_BASE_DELAY", "inf", "a number of seconds"),
         ("WEBHOOKHUB_BASE_DELAY", "30s", "a number of seconds"),
         ("WEBHOOKHUB_LEASE", "1e9", "a number of seconds"),
+        ("WEBHOOKHUB_DEBUG", "maybe", "one of 1, true, yes, on, 0, false, no, off"),
+        ("WEBHOOKHUB_DEBUG", "", "one of 1, true, yes, on, 0, false, no, off"),
+        ("WEBHOOKHUB_ALLOWED_HOSTS", "https://hub.example.com", "host names without scheme and port"),
+        ("WEBHOOKHUB_ALLOWED_HOSTS", "hub.example.com:8000", "host names without scheme and port"),
+        ("WEBHOOKHUB_ALLOWED_HOSTS", "", "host names without scheme and port"),
+        ("WEBHOOKHUB_CSRF_ORIGINS", "hub.example.com", "origins with their scheme"),
         ("WEBHOOKHUB_LOG_LEVEL", "debug", "one of DEBUG, INFO, WARNING, ERROR"),
         ("WEBHOOKHUB_LOG_FORMAT", "xml", "one of auto, json, text"),
         ("WEBHOOKHUB_ALLOWED_NETWORKS", "10.0.0.1/8", "networks in CIDR form"),
@@ -67,7 +83,7 @@ def test_a_good_value_is_read_in_its_type(name: str, text: str, field: str, valu
         ("WEBHOOKHUB_ALLOWED_PORTS", "65536", "ports or ranges of ports"),
     ],
 )
-def test_a_bad_value_is_refused_and_said_what_would_be_right(name: str, text: str, right: str):
+def test_a_bad_value_is_refused_and_the_message_says_what_is_expected(name: str, text: str, right: str):
     with pytest.raises(ImproperlyConfigured) as caught:
         load({name: text})
 
@@ -89,7 +105,29 @@ def test_an_unknown_name_is_refused_with_the_nearest_known_one(name: str, hint: 
     assert str(caught.value) == f"{name} is not a setting of the hub{hint}"
 
 
-def test_variables_of_others_are_none_of_its_business():
+@pytest.mark.parametrize(
+    ("lease", "margin", "connect", "message"),
+    [
+        ("40", "10", "5", "WEBHOOKHUB_LEASE is 40 s: it must be longer than"),
+        ("40.001", "10", "30", None),
+        ("60", "10", "30.001", "WEBHOOKHUB_CONNECT_TIMEOUT is 30.001 s: it must not be longer than"),
+    ],
+)
+def test_timeouts_must_fit_together(lease: str, margin: str, connect: str, message: str | None):
+    environment = {
+        "WEBHOOKHUB_LEASE": lease,
+        "WEBHOOKHUB_LEASE_MARGIN": margin,
+        "WEBHOOKHUB_REQUEST_TIMEOUT": "30",
+        "WEBHOOKHUB_CONNECT_TIMEOUT": connect,
+    }
+    if message is None:
+        assert load(environment).lease == timedelta(seconds=float(lease))
+    else:
+        with pytest.raises(ImproperlyConfigured, match=message):
+            load(environment)
+
+
+def test_variables_without_the_prefix_are_ignored():
     assert load({"PATH": "/bin", "webhookhub_lease": "x", "XWEBHOOKHUB_LEASE": "x"}) == HubSettings()
 
 
@@ -114,7 +152,7 @@ def test_a_bundle_must_hold_certificates(tmp_path, content: str | None):
         load({"WEBHOOKHUB_CA_BUNDLE": str(bundle)})
 
 
-def test_a_bundle_of_certificates_is_taken(certificate_files):
+def test_a_bundle_of_certificates_is_accepted(certificate_files):
     assert load({"WEBHOOKHUB_CA_BUNDLE": str(certificate_files[0])}).ca_bundle == str(certificate_files[0])
 
 
@@ -123,6 +161,6 @@ def test_a_weak_token_is_refused_and_not_shown(text: str):
     with pytest.raises(ImproperlyConfigured) as caught:
         load({"WEBHOOKHUB_METRICS_TOKEN": text})
 
-    expected = "WEBHOOKHUB_METRICS_TOKEN: it must be 16 to 200 letters, digits and signs, without blanks"
+    expected = "WEBHOOKHUB_METRICS_TOKEN: it must be 16 to 200 letters, digits and signs, without spaces"
     assert str(caught.value) == expected
     assert text not in str(caught.value).removeprefix("WEBHOOKHUB_METRICS_TOKEN")

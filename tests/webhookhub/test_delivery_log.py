@@ -1,4 +1,4 @@
-"""The log of whole deliveries: what the specification asks for at every stage, and nothing that is private."""
+"""The log of whole deliveries has the specified fields at every stage, and nothing private."""
 
 from __future__ import annotations
 
@@ -62,8 +62,10 @@ PRIVATE = ["PrivateKey", "PrivateValue", "PrivateQuery", "PrivateAnswer", "Priva
 
 
 @pytest.fixture
-def said(log_stream: io.StringIO, receiver: Receiver, hub_settings) -> Callable[[], dict[str, list[dict[str, object]]]]:
-    """The log of deliveries that succeed, fail, die, are requeued, lose their worker, wait and are given back."""
+def lines_by_fact(
+    log_stream: io.StringIO, receiver: Receiver, hub_settings
+) -> Callable[[], dict[str, list[dict[str, object]]]]:
+    """The log of deliveries that succeed, fail, are dead-lettered, requeued, reset, postponed and released."""
     hub_settings(postpone=timedelta(0))
     receiver.answer = _by_path
     for path in ("/good", "/late", "/never"):
@@ -102,8 +104,8 @@ def said(log_stream: io.StringIO, receiver: Receiver, hub_settings) -> Callable[
     return by_name
 
 
-def test_every_stage_logs_the_specifications_fields(said):
-    by_name = said()
+def test_every_stage_logs_the_specifications_fields(lines_by_fact):
+    by_name = lines_by_fact()
 
     assert set(REQUIRED) == set(STATUSES) == set(by_name)
     for name, required in REQUIRED.items():
@@ -115,8 +117,8 @@ def test_every_stage_logs_the_specifications_fields(said):
         assert {line["delivery_status"] for line in by_name[name]} == STATUSES[name]
 
 
-def test_failures_are_logged_with_their_code_and_who_made_the_attempt(said):
-    by_name = said()
+def test_failures_are_logged_with_their_code_and_worker(lines_by_fact):
+    by_name = lines_by_fact()
 
     for name in ("saga_retries", "saga_dead_lettered"):
         assert {line["error_code"] for line in by_name[name]} <= {"http_500", "http_503"}
@@ -127,8 +129,8 @@ def test_failures_are_logged_with_their_code_and_who_made_the_attempt(said):
     assert codes == {("Completed", None), ("Failed", "http_500"), ("Failed", "http_503")}
 
 
-def test_a_delivery_can_be_followed_by_its_correlation_id(said):
-    by_name = said()
+def test_a_delivery_can_be_followed_by_its_correlation_id(lines_by_fact):
+    by_name = lines_by_fact()
 
     for saga in Saga.objects.select_related("event"):
         lines = [line for group in by_name.values() for line in group if line.get("saga_id") == saga.id]
@@ -139,8 +141,8 @@ def test_a_delivery_can_be_followed_by_its_correlation_id(said):
         assert len(names & {"event_routed", "saga_requeued"}) == 1
 
 
-@pytest.mark.usefixtures("said")
-def test_nothing_of_payloads_answers_and_query_strings_is_logged(log_stream: io.StringIO, receiver: Receiver):
+@pytest.mark.usefixtures("lines_by_fact")
+def test_payloads_responses_and_query_strings_are_not_logged(log_stream: io.StringIO, receiver: Receiver):
     assert any(b"PrivateValue" in request.body for request in receiver.received)
     assert any("PrivateQuery" in request.path for request in receiver.received)
     assert Job.objects.filter(response_snippet__contains="PrivateAnswer").exists()

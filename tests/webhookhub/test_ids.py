@@ -1,4 +1,4 @@
-"""Identifiers are unique, unguessable, and events' are ordered by time."""
+"""Identifiers are unique and random, and UIDs are ordered by time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_a_uid_is_a_uuid_of_version_7():
         assert uid.variant == uuid.RFC_4122
 
 
-def test_a_uid_tells_the_millisecond_it_was_made_in():
+def test_a_uid_contains_its_time_in_milliseconds():
     before = time.time_ns() // 1_000_000
     uid = new_uid()
     after = time.time_ns() // 1_000_000
@@ -31,7 +31,7 @@ def test_a_later_uid_sorts_after_an_earlier_one():
     assert new_uid() > first
 
 
-def test_uids_made_at_once_differ():
+def test_uids_of_the_same_time_differ():
     assert len({new_uid() for _ in range(2_000)}) == 2_000
 
 

@@ -58,7 +58,7 @@ def test_values_that_json_does_not_have_are_written_as_text(log_stream: io.Strin
     assert line["moment"] == "2024-01-02 00:00:00+00:00"
 
 
-def test_an_error_brings_its_traceback_on_the_same_line(log_stream: io.StringIO):
+def test_an_error_has_its_traceback_on_the_same_line(log_stream: io.StringIO):
     try:
         raise RuntimeError("broken")
     except RuntimeError:
@@ -75,7 +75,7 @@ def test_other_libraries_write_the_same_kind_of_line(log_stream: io.StringIO):
     assert (line["event"], line["level"]) == ("Not Found: /x", "warning")
 
 
-def test_the_level_decides_what_is_written_and_what_is_asked_for(log_stream: io.StringIO):
+def test_the_level_decides_what_is_logged_and_queried(log_stream: io.StringIO):
     logging.getLogger().setLevel("WARNING")
 
     log(Fact.EVENT_PUBLISHED)
@@ -86,7 +86,7 @@ def test_the_level_decides_what_is_written_and_what_is_asked_for(log_stream: io.
     assert logs.enabled(Fact.SAGA_DEAD_LETTERED)
 
 
-def test_text_for_people_is_not_json_but_says_the_same(log_stream: io.StringIO):
+def test_the_text_format_has_the_same_content(log_stream: io.StringIO):
     logs.configure("INFO", "text")
     stream = io.StringIO()
     [handler] = logging.getLogger().handlers
@@ -99,7 +99,7 @@ def test_text_for_people_is_not_json_but_says_the_same(log_stream: io.StringIO):
 
 
 @pytest.mark.django_db
-def test_an_address_with_an_unknown_parameter_is_answered_and_leaves_no_error_in_the_log(log_stream: io.StringIO):
+def test_a_url_with_an_unknown_parameter_logs_no_error(log_stream: io.StringIO):
     client = Client()
     client.force_login(User.objects.create_superuser("root"))
 
@@ -127,7 +127,7 @@ def test_a_list_of_workflows_that_cannot_be_shown_is_one_line_without_the_query(
 
 
 @pytest.mark.django_db
-def test_a_page_that_somebody_may_not_see_is_one_line(log_stream: io.StringIO, member: Callable[[str], Client]):
+def test_a_forbidden_page_is_one_line(log_stream: io.StringIO, member: Callable[[str], Client]):
     address = rows.listing("auditlog_entry")
 
     assert member("support").get(f"{address}?q=s3cret").status_code == 403
@@ -138,7 +138,7 @@ def test_a_page_that_somebody_may_not_see_is_one_line(log_stream: io.StringIO, m
 
 
 @pytest.mark.django_db
-def test_a_request_that_django_takes_for_an_attack_is_one_line(log_stream: io.StringIO):
+def test_a_suspicious_request_is_one_line(log_stream: io.StringIO):
     assert Client().get("/admin/login/?token=s3cret", headers={"host": "elsewhere.example"}).status_code == 400
     assert Client().post("/admin/login/", {f"f{number}": "s3cret" for number in range(1100)}).status_code == 400
 
@@ -150,7 +150,7 @@ def test_a_request_that_django_takes_for_an_attack_is_one_line(log_stream: io.St
 
 
 @pytest.mark.django_db
-def test_an_error_of_the_hubs_own_keeps_its_traceback(log_stream: io.StringIO, monkeypatch: pytest.MonkeyPatch):
+def test_a_server_error_keeps_its_traceback(log_stream: io.StringIO, monkeypatch: pytest.MonkeyPatch):
     def fail(*args: object) -> None:
         raise RuntimeError("broken")
 

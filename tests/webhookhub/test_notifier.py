@@ -1,4 +1,4 @@
-"""A word to the next loop: heard where it can be, and never in anybody's way."""
+"""Notifications reach the loops of a kind, and never cause an error."""
 
 from __future__ import annotations
 
@@ -8,94 +8,94 @@ import pytest
 from django.db import connection, transaction
 
 from webhookhub.runner.backoff import SHORTEST_SECONDS, Backoff
-from webhookhub.runner.notifier import MOST_LISTENERS, Listener, notify
+from webhookhub.runner.notifier import MAX_PROCESSES, Notifications, notify
 
 pytestmark = pytest.mark.usefixtures("committed")
 
 
 @pytest.fixture
-def listener() -> Iterator[Listener]:
-    made = Listener("worker")
-    yield made
-    made.close()
+def notifications() -> Iterator[Notifications]:
+    new = Notifications("worker")
+    yield new
+    new.close()
 
 
-def test_a_word_is_heard_once(listener: Listener):
-    assert not listener.heard()
+def test_a_notification_is_received_once(notifications: Notifications):
+    assert not notifications.received()
     notify("worker")
     notify("worker")
-    assert listener.heard()
-    assert not listener.heard()
+    assert notifications.received()
+    assert not notifications.received()
 
 
-def test_a_word_to_another_kind_is_not_heard(listener: Listener):
+def test_a_notification_for_another_kind_is_not_received(notifications: Notifications):
     notify("router")
-    assert not listener.heard()
+    assert not notifications.received()
 
 
-def test_a_word_to_the_loops_of_another_database_is_not_heard(monkeypatch: pytest.MonkeyPatch):
+def test_a_notification_for_another_database_is_not_received(monkeypatch: pytest.MonkeyPatch):
     with monkeypatch.context() as elsewhere:
         elsewhere.setitem(connection.settings_dict, "NAME", "another")
-        other = Listener("worker")
+        other = Notifications("worker")
     notify("worker")
-    assert not other.heard()
+    assert not other.received()
     other.close()
 
 
-def test_a_word_is_said_only_when_what_it_is_about_can_be_seen(listener: Listener):
+def test_a_notification_is_sent_after_the_commit(notifications: Notifications):
     with transaction.atomic():
         notify("worker")
-        assert not listener.heard()
-    assert listener.heard()
+        assert not notifications.received()
+    assert notifications.received()
 
 
-def test_what_is_rolled_back_is_not_spoken_of(listener: Listener):
+def test_a_rollback_sends_no_notification(notifications: Notifications):
     with transaction.atomic():
         notify("worker")
         transaction.set_rollback(True)
-    assert not listener.heard()
+    assert not notifications.received()
 
 
-def test_all_loops_of_a_kind_hear_it_and_one_too_many_does_without():
-    listeners = [Listener("worker") for _ in range(MOST_LISTENERS + 1)]
+def test_all_loops_of_a_kind_up_to_the_limit_are_notified():
+    receivers = [Notifications("worker") for _ in range(MAX_PROCESSES + 1)]
     try:
         notify("worker")
-        assert [each.heard() for each in listeners] == [True] * MOST_LISTENERS + [False]
+        assert [each.received() for each in receivers] == [True] * MAX_PROCESSES + [False]
     finally:
-        for each in listeners:
+        for each in receivers:
             each.close()
 
 
-def test_a_place_that_becomes_free_is_taken_again():
-    Listener("worker").close()
-    again = Listener("worker")
+def test_a_free_address_is_used_again():
+    Notifications("worker").close()
+    again = Notifications("worker")
     notify("worker")
-    assert again.heard()
+    assert again.received()
     again.close()
 
 
-def test_nobody_there_and_nobody_reading_are_no_errors(listener: Listener):
+def test_missing_and_full_sockets_are_no_errors(notifications: Notifications):
     notify("router")
     for _ in range(1_000):
         notify("worker")
-    assert listener.heard()
-    assert not listener.heard()
+    assert notifications.received()
+    assert not notifications.received()
 
 
-def test_pauses_grow_in_a_lull_and_are_short_again_after_work():
-    pauses = Backoff(0.5)
-    waits = [pauses.after(0.0) for _ in range(30)]
+def test_waits_grow_while_idle_and_are_short_again_after_work():
+    backoff = Backoff(0.5)
+    waits = [backoff.after(0.0) for _ in range(30)]
     assert waits[0] <= SHORTEST_SECONDS * 1.25
     assert all(0.5 * 0.75 <= wait <= 0.5 * 1.25 for wait in waits[-10:])
-    assert sum(waits[:8]) < 1.0, "a short lull is over before anybody has to wait long"
-    pauses.reset()
-    assert pauses.after(0.0) <= SHORTEST_SECONDS * 1.25
+    assert sum(waits[:8]) < 1.0, "a short lull causes no long wait"
+    backoff.reset()
+    assert backoff.after(0.0) <= SHORTEST_SECONDS * 1.25
 
 
-def test_asking_is_never_most_of_what_a_process_does():
+def test_a_wait_is_at_least_as_long_as_the_poll():
     assert Backoff(0.5).after(0.2) >= 0.2 * 0.75
 
 
-def test_the_interval_is_never_exceeded_by_more_than_its_jitter():
+def test_a_wait_exceeds_the_interval_only_by_its_jitter():
     assert Backoff(0.5).after(30.0) <= 0.5 * 1.25
     assert Backoff(0.001).after(0.0) <= 0.001 * 1.25

@@ -1,43 +1,42 @@
-"""The line at the head of a page: where one is, once, and names as they are written."""
+"""Requests with an unreadable Content-Type are refused before they reach Django."""
 
 from __future__ import annotations
 
-import re
+import json
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
-from django.test import Client
 
-from tests.factories import SubscriptionFactory
-from tests.support import rows
-
-pytestmark = pytest.mark.django_db
+from webhookhub.wsgi import refusing_unreadable_content_types
 
 
-def head(client: Client, address: str) -> list[str]:
-    page = client.get(address).content.decode()
-    line = re.search(r"<h1[^>]*>(.*?)</h1>", page, re.DOTALL)
-    assert line is not None
-    return [" ".join(part.split()) for part in re.findall(r'class="hub-crumb"[^>]*>(.*?)</', line[1], re.DOTALL)]
+def respond(content_type: str, path: str, method: str = "POST") -> tuple[str, bytes]:
+    statuses: list[str] = []
+
+    def django(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        start_response("200 OK", [])
+        return [b"django"]
+
+    environ = {"CONTENT_TYPE": content_type, "PATH_INFO": path, "REQUEST_METHOD": method}
+    body = refusing_unreadable_content_types(django)(environ, lambda status, headers: statuses.append(status))
+    return statuses[0], b"".join(body)
 
 
-def test_a_page_says_once_where_one_is(viewer: Client):
-    pks = rows.one_of_each()
-
-    assert head(viewer, rows.listing("sagas_saga")) == ["Deliveries"]
-    assert head(viewer, rows.change("sagas_saga", pks["sagas_saga"])) == ["Deliveries", f"delivery {pks['sagas_saga']}"]
-    assert head(viewer, "/admin/") == ["Overview"]
+@pytest.mark.parametrize("content_type", ["", "application/json", "text/plain; charset=UTF-8", "a/b; charset=unknown"])
+def test_a_readable_content_type_reaches_django(content_type: str):
+    assert respond(content_type, "/api/v1/events") == ("200 OK", b"django")
 
 
-def test_an_event_type_is_written_as_it_is(superuser: Client):
-    subscription = SubscriptionFactory.create(event_type="order.created")
+@pytest.mark.parametrize("content_type", ["a/b; charset=rot13", "a/b; charset=idna", "a/b; x*=unknown'en'%41"])
+def test_an_unreadable_content_type_is_refused(content_type: str):
+    status, body = respond(content_type, "/api/v1/events")
+    assert status == "400 Bad Request"
+    assert json.loads(body)["detail"].startswith("The header Content-Type cannot be read")
 
-    parts = head(superuser, rows.change("subscriptions_subscription", subscription.pk))
-
-    assert parts == ["Subscriptions", f"order.created → {subscription.callback_url}"]
-
-
-def test_what_a_search_takes_stands_beside_the_box_and_not_cut_off_in_it(viewer: Client):
-    page = viewer.get(rows.listing("sagas_saga")).content.decode()
-
-    assert re.search(r'<p class="hub-hint">A delivery&#x27;s number', page)
-    assert 'placeholder="Type to search"' in page
+    status, body = respond(content_type, "/admin/login/")
+    assert (status, body) == (
+        "400 Bad Request",
+        b"The header Content-Type cannot be read; write it as application/json.\n",
+    )
+    assert respond(content_type, "/admin/", "HEAD") == ("400 Bad Request", b"")

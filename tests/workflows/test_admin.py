@@ -377,7 +377,7 @@ def test_a_used_form_with_other_values_can_be_sent_again(operator: Client):
 # The rules of a reason: tests/webhookhub/test_reasons.py.
 IMPOSSIBLE: list[tuple[str, dict[str, str], str]] = [
     ("close", {"reason": ""}, "Say why."),
-    ("close", {"reason": "\u202e"}, "as U+202E is"),
+    ("close", {"reason": "\u202e"}, "such as U+202E"),
     ("close", {"token": "x"}, "Nothing has been done"),
     ("close", {"token": ""}, "Check it and send it again."),
     ("retry", {"step": "payment", "delivery": "x"}, "Check it and send it again."),

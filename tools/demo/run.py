@@ -30,8 +30,8 @@ from subscriptions.models import Subscription
 from subscriptions.verification import verify
 from tools.demo import certificates, database, environment, folders
 from tools.demo.receiver import Received, Receiver, Reply
-from webhookhub.progress_bar import Bar
 from webhookhub.runner.supervisor import die_with_parent
+from webhookhub.terminal import ProgressBar
 
 STAY_PORT = 9443
 DESCRIPTION = "sample endpoint"
@@ -176,7 +176,7 @@ def subscribe(receiver: Receiver) -> None:
 
 def publish(count: int) -> list[int]:
     """Publishes sample events, one in fifty of a type that always fails. Returns their ids."""
-    bar, ids = Bar("published", count), []
+    bar, ids = ProgressBar("published", count), []
     for start in range(0, count, BATCH):
         batch = [
             NewEvent("order.refused" if number % 50 == 7 else "order.created", {"order": number, "total": "19.90"})
@@ -202,7 +202,7 @@ def expected(event_ids: list[int]) -> int:
 def wait_until_terminal(event_ids: list[int], until: float, process: subprocess.Popen[bytes]) -> bool:
     """Waits until every delivery has ended. Returns False if the time is over or the hub has exited."""
     total = expected(event_ids)
-    bar = Bar("delivered", total)
+    bar = ProgressBar("delivered", total)
     while True:
         counts = dict(
             Saga.objects.filter(event_id__in=event_ids, status__in=TERMINAL)

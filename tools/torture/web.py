@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from webhookhub.management.commands.run_hub import Command
+from webhookhub.management.commands.run_hub import web_server
 
 
 def main(arguments: Sequence[str]) -> None:
     """Where to listen."""
     [address] = arguments
-    child = Command()._web(address)
+    child = web_server(address)
     os.execve(child.command[0], list(child.command), dict(child.environment))

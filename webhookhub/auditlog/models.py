@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.fields import ExactTextField, JSONTextField, WordField
-from webhookhub.reasons import REASON_LENGTH
+from webhookhub.validators import REASON_LENGTH
 
 from .actions import ACTIONS, VIAS
 

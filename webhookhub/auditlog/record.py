@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from django.db.models import Model
 
-from webhookhub.reasons import REASON_LENGTH
+from webhookhub.validators import REASON_LENGTH
 
 from . import context
 from .models import NAME_LENGTH, OBJECT_NAME_LENGTH, Entry

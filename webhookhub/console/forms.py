@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from webhookhub.reasons import REASON_LENGTH, UnacceptableReason, checked
+from webhookhub.validators import REASON_LENGTH, InvalidReason, clean_reason
 
 from .middleware import COOKIE
 
@@ -111,6 +111,6 @@ class ReasonField(forms.CharField):
     def to_python(self, value: Any) -> str:
         text = super().to_python(value) or ""
         try:
-            return checked(text) if text else ""
-        except UnacceptableReason as error:
+            return clean_reason(text) if text else ""
+        except InvalidReason as error:
             raise ValidationError(_("%(sentence)s.") % {"sentence": capfirst(str(error))}, code="invalid") from None

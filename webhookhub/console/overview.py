@@ -16,7 +16,7 @@ from sagas.transitions import WAITING
 from subscriptions.models import Subscription
 from webhookhub.conf import KINDS
 from webhookhub.models import Process
-from webhookhub.runner.silence import silence
+from webhookhub.runner.registry import silent_after
 from webhookhub.stats import queries
 from webhookhub.stats.queries import Summary
 from workflows.models import Instance
@@ -170,7 +170,7 @@ def unrouted() -> Waiting:
 def processes(now: datetime) -> list[tuple[Process, bool]]:
     """The processes, and whether each is alive."""
     rows = Process.objects.order_by("kind", "name")[:MOST_PROCESSES]
-    return [(process, process.is_alive(now, silence())) for process in rows]
+    return [(process, process.is_alive(now, silent_after())) for process in rows]
 
 
 def missing(running: list[tuple[Process, bool]]) -> list[str]:

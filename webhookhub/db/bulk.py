@@ -1,6 +1,6 @@
 """Whole batches in one statement: idempotent inserts and updates with a value per row.
 
-Values pass through the model's own fields, so that every engine gets them in its own form.
+Values pass through the model's fields, so that every engine gets them in its own form.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Row = Mapping[str, Any]
 
 
 def insert_new(model: type[models.Model], rows: Sequence[Row], *, key: Sequence[str], look_first: bool = False) -> int:
-    """Insert `rows` (attribute name → value); one whose unique `key` (attribute names) exists already changes nothing.
+    """Inserts `rows` (attribute name → value) except those whose unique `key` (attribute names) exists already.
 
-    A plain INSERT, for which the privilege to insert is enough on every server. `look_first` is for rows of which
-    some are often there: a look costs less than an error, and more than nothing. Returns how many are new.
+    A plain INSERT, which needs only the INSERT privilege on every server. `look_first` is for rows that often exist
+    already: a query first is cheaper than an error. Returns the number of new rows.
     """
     return len(insert_which(model, rows, key=key, look_first=look_first))
 
@@ -28,9 +28,9 @@ def insert_new(model: type[models.Model], rows: Sequence[Row], *, key: Sequence[
 def insert_which(
     model: type[models.Model], rows: Sequence[Row], *, key: Sequence[str], look_first: bool = False
 ) -> list[Row]:
-    """Like insert_new; returns those that are new, and that nobody else has inserted."""
+    """Like insert_new; returns the rows that this call has inserted."""
     new = _first_of_each_key(rows, key)
-    return _insert(model, _not_there(model, new, key) if look_first else new, key, _insert_values)
+    return _insert(model, _missing(model, new, key) if look_first else new, key, _insert_values)
 
 
 def insert_new_selected(
@@ -56,7 +56,7 @@ def insert_new_selected(
         targets = ", ".join([*columns, *copied])
         values = ", ".join([*(f"given.{name}" for name in columns), *(f"{origin}.{name}" for name in copied.values())])
         on = f"{origin}.{_primary_key(source)} = given.{_field(model, source_id).column}"
-        # The condition saves the error where a row is there already; what is relied on is the key.
+        # The condition only avoids most errors for existing rows; the unique key is what guarantees it.
         there = f"SELECT 1 FROM {table} there WHERE {_same_key(model, key, 'there')}"  # noqa: S608
         selected = f"SELECT {values} FROM {given} JOIN {origin} ON {on} WHERE NOT EXISTS ({there})"  # noqa: S608
         _execute(f"INSERT INTO {table} ({targets}) {selected}", _parameters(fields, rows))
@@ -70,10 +70,10 @@ def _insert(
     key: Sequence[str],
     insert: Callable[[type[models.Model], Sequence[Row]], None],
 ) -> list[Row]:
-    """`insert`, and after a duplicate key again for the rows that are not there, until all are; returns which.
+    """Inserts the rows, and after a duplicate key again the missing ones; returns the rows that it has inserted.
 
-    Each turn leaves at least one row out, or raises: then it was another key than the one named. The server has
-    undone a statement that it refuses, and no more than that, so that this needs no savepoint within a transaction.
+    Each repetition has fewer rows, or raises if another key than `key` is the duplicate. The server undoes exactly the
+    refused statement, so this needs no savepoint within a transaction.
     """
     left = list(rows)
     while left:
@@ -81,7 +81,7 @@ def _insert(
             insert(model, left)
         except IntegrityError as error:
             before = len(left)
-            left = _not_there(model, left, key) if vendors.is_duplicate(error) else left
+            left = _missing(model, left, key) if vendors.is_duplicate(error) else left
             if len(left) == before:
                 raise
         else:
@@ -98,7 +98,7 @@ def _insert_values(model: type[models.Model], rows: Sequence[Row]) -> None:
 
 
 def _first_of_each_key(rows: Sequence[Row], key: Sequence[str]) -> list[Row]:
-    """Without those whose key an earlier row has; NULL is equal to nothing."""
+    """Without rows that repeat an earlier row's key; NULL equals nothing."""
     first: dict[tuple[Any, ...], Row] = {}
     for position, row in enumerate(rows):
         value = tuple(row[name] for name in key)
@@ -106,8 +106,8 @@ def _first_of_each_key(rows: Sequence[Row], key: Sequence[str]) -> list[Row]:
     return list(first.values())
 
 
-def _not_there(model: type[models.Model], rows: Sequence[Row], key: Sequence[str]) -> list[Row]:
-    """Those whose key no stored row has: the server compares, for it alone knows what it takes for equal."""
+def _missing(model: type[models.Model], rows: Sequence[Row], key: Sequence[str]) -> list[Row]:
+    """The rows whose key is not stored. The server compares: equality depends on its collations."""
     comparable = [row_no for row_no, row in enumerate(rows) if all(row[name] is not None for name in key)]
     if not comparable:
         return list(rows)
@@ -135,9 +135,9 @@ def update_each(
     where: str,
     values: Mapping[str, str] | None = None,
 ) -> int:
-    """Update many rows, each with its own values, in one statement; returns how many rows matched.
+    """Updates many rows, each with its own values, in one statement; returns the number of matched rows.
 
-    Each row of `rows` names the attributes of `match`, which must equal the stored ones, and those to be set.
+    Each row of `rows` has the attributes of `match`, which must equal the stored ones, and the attributes to set.
     `values` sets further columns to an SQL expression; `where` is an SQL condition that guards every row.
     """
     if not rows:
@@ -159,32 +159,31 @@ def add_up(
     added: Sequence[str],
     rows: Mapping[tuple[Any, ...], Sequence[int]],
 ) -> None:
-    """Add whole numbers to the columns `added` of the rows with these keys; a row that is not there starts with them.
+    """Adds whole numbers to the columns `added` of the rows with these keys, and inserts missing rows.
 
-    The columns have a default of 0 in the database. Where there is nothing to add, nothing is written.
-
-    The rows are taken in the order of their keys, so that two who add at once never wait for each other in a circle.
+    The columns have a default of 0 in the database. Rows are written in the order of their keys, which prevents
+    deadlocks between concurrent calls.
     """
     if not rows:
         return
     fields = [_field(model, name) for name in key]
     table = model._meta.db_table
-    # Columns that nothing is added to are left out: for hundreds of rows, to read them takes longer than to add.
+    # Columns without any value are left out: for hundreds of rows, parsing them takes longer than adding.
     used = [position for position, column in enumerate(map(any, zip(*rows.values(), strict=True))) if column]
     if not used:
         return
-    # Whole numbers need no escaping; other parts of keys are few and repeat themselves.
+    # Whole numbers need no escaping; other parts of keys repeat and are prepared once.
     prepared = [
         {value: None if type(value) is int else field.get_db_prep_save(value, connection) for value in set(part)}
         for field, part in zip(fields, zip(*rows, strict=True), strict=True)
     ]
     parameters: list[Any] = []
     values = []
-    for each in sorted(rows):
-        given = [str(value) if type(value) is int else "%s" for value in each]
-        parameters += [ready[value] for ready, value in zip(prepared, each, strict=True) if type(value) is not int]
-        numbers = rows[each]
-        values.append(f"({', '.join(given)}, {', '.join([str(int(numbers[position])) for position in used])})")
+    for row_key in sorted(rows):
+        places = [str(value) if type(value) is int else "%s" for value in row_key]
+        parameters += [ready[value] for ready, value in zip(prepared, row_key, strict=True) if type(value) is not int]
+        numbers = rows[row_key]
+        values.append(f"({', '.join(places)}, {', '.join([str(int(numbers[position])) for position in used])})")
     keys, sums = [field.column for field in fields], [added[position] for position in used]
     columns = ", ".join([*keys, *sums])
     tail = vendors.add_up_tail(connection, table, keys, sums)
@@ -192,7 +191,7 @@ def add_up(
 
 
 def delete_each(model: type[models.Model], keys: Sequence[Any]) -> int:
-    """Delete rows by their primary keys in one statement, however few others there are and whoever holds those."""
+    """Deletes rows by their primary keys in one statement, without waiting for locks on other rows."""
     if not keys:
         return 0
     sql = vendors.delete_given(connection, model._meta.db_table, _primary_key(model), len(keys))
@@ -228,8 +227,8 @@ def _parameters(fields: Sequence[Any], rows: Sequence[Row]) -> list[Any]:
 
 
 def _prepared(field: Any, values: Sequence[Any]) -> list[Any]:
-    """In the engine's form. What is the very value of the row before, as times and statuses of a batch mostly are,
-    is not prepared anew: that would take half of the time of an insert."""
+    """The values in the engine's form. A value identical to the one before, as times and statuses in a batch often are,
+    is prepared only once: that halves the time of an insert."""
     prepared: list[Any] = []
     for position, value in enumerate(values):
         repeated = position > 0 and value is values[position - 1]

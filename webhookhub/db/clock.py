@@ -1,6 +1,6 @@
-"""The database's clock: it alone decides what is due and what has expired.
+"""The database's clock, which decides what is due and what has expired.
 
-Processes on several machines share one database and so one clock; their own clocks only measure durations.
+Processes on several machines share this one clock; their own clocks only measure durations.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from . import vendors
 
 
 def now() -> datetime:
-    """The database's present moment, in UTC."""
+    """The current time of the database, in UTC."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {vendors.utc_now_sql(connection)}")
         value = cursor.fetchone()[0]
@@ -31,11 +31,11 @@ class _DatabaseFunction(models.Func):
         raise NotImplementedError
 
     def as_sql(self, compiler: Any, connection: BaseDatabaseWrapper, **extra: Any) -> Any:  # type: ignore[override]
-        return self.sql(connection).replace("%", "%%"), []  # a statement with parameters takes %% for %
+        return self.sql(connection).replace("%", "%%"), []  # statements with parameters need %% for %
 
 
 class UtcNow(_DatabaseFunction):
-    """A column's default: now, in UTC, whatever time zone the inserting program has set."""
+    """A column default: the current time in UTC, independent of the session's time zone."""
 
     output_field = models.DateTimeField()
 
@@ -44,7 +44,7 @@ class UtcNow(_DatabaseFunction):
 
 
 class NewUid(_DatabaseFunction):
-    """A column's default: a fresh UUID, for rows inserted by programs that bring none."""
+    """A column default: a new UUID, for rows inserted by other programs without one."""
 
     output_field = models.UUIDField()
 

@@ -1,7 +1,7 @@
-"""Queries that a loop asks at every turn: built and compiled once, and from then on only filled in.
+"""Queries that a loop repeats: built and compiled once, then only executed with other values.
 
-To build a query and to compile it takes Django longer than most databases need to answer it. What a delivery waits for
-is mostly that, where few come at a time.
+Building and compiling a query takes Django longer than most databases need to execute it, and is most of a delivery's
+latency when few events arrive.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from django.db.models import Model, UUIDField, Value
 from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
-Given = dict[str, Any]
+Values = dict[str, Any]
 M = TypeVar("M", bound=Model)
 UUID_FIELD: UUIDField[UUID, UUID] = UUIDField()
 
 
 class Limit(int):
-    """How many rows at most. Django writes it into the statement; here it is filled in like the values."""
+    """A maximum number of rows. Django writes it into the statement; here it is a parameter."""
 
 
 # Stands for a limit while a query is compiled.
@@ -31,7 +31,7 @@ ANY_LIMIT = 2_147_480_007
 
 
 class Slot(Value):
-    """Takes the place of a value until there is one."""
+    """A placeholder for a value."""
 
     def as_sql(self, compiler: SQLCompiler, connection: Any) -> Any:
         return "%s", [self]
@@ -44,37 +44,37 @@ class _Compiled(NamedTuple):
     converters: dict[int, Any]
 
 
-class _OfThisThread(threading.local):
-    """What is compiled holds on to its connection, which goes with its thread."""
+class _Cache(threading.local):
+    """Per thread, because a compiled query references the thread's connection."""
 
     def __init__(self) -> None:
         self.by_shape: dict[Any, _Compiled] = {}
 
 
-class _Kept:
-    """`build` gets a slot for each value, a list of them for a list, and a number for a Limit."""
+class _CompiledQuery:
+    """`build` gets a slot for each value, a list of slots for a list, and a number for a Limit."""
 
     def __init__(self, build: Callable[..., Any]) -> None:
         self._build = build
-        self._compiled = _OfThisThread()
+        self._cache = _Cache()
 
-    def _filled(self, given: Given) -> tuple[_Compiled, list[Any]]:
-        given = {name: _padded(value) if _is_list(value) else value for name, value in given.items()}
-        shape = tuple(len(value) if _is_list(value) else None for value in given.values())
-        kept = self._compiled.by_shape
-        if shape not in kept:
-            kept[shape] = self._compile(given)
-        compiled = kept[shape]
-        return compiled, [_value(parameter, given) for parameter in compiled.parameters]
+    def _prepare(self, values: Values) -> tuple[_Compiled, list[Any]]:
+        values = {name: _padded(value) if _is_list(value) else value for name, value in values.items()}
+        shape = tuple(len(value) if _is_list(value) else None for value in values.values())
+        by_shape = self._cache.by_shape
+        if shape not in by_shape:
+            by_shape[shape] = self._compile(values)
+        compiled = by_shape[shape]
+        return compiled, [_value(parameter, values) for parameter in compiled.parameters]
 
-    def _compile(self, given: Given) -> _Compiled:
-        compiler = self._query(**{name: _slots(name, value) for name, value in given.items()}).get_compiler(
+    def _compile(self, values: Values) -> _Compiled:
+        compiler = self._query(**{name: _slots(name, value) for name, value in values.items()}).get_compiler(
             connection=connection
         )
         sql, parameters = compiler.as_sql()
         fields = [column for column, *_ in compiler.select[: compiler.col_count]] if compiler.select else []
         # A limit comes after every condition.
-        limits = [Slot((name, None)) for name, value in given.items() if isinstance(value, Limit)]
+        limits = [Slot((name, None)) for name, value in values.items() if isinstance(value, Limit)]
         sql = sql.replace(f"LIMIT {ANY_LIMIT}", "LIMIT %s")
         return _Compiled(sql, (*parameters, *limits), compiler, compiler.get_converters(fields))
 
@@ -82,11 +82,11 @@ class _Kept:
         raise NotImplementedError
 
 
-class CompiledSelect(_Kept):
+class CompiledSelect(_CompiledQuery):
     """`build` returns a queryset of values_list()."""
 
-    def __call__(self, **given: Any) -> list[tuple[Any, ...]]:
-        compiled, parameters = self._filled(given)
+    def __call__(self, **values: Any) -> list[tuple[Any, ...]]:
+        compiled, parameters = self._prepare(values)
         with connection.cursor() as cursor:
             cursor.execute(compiled.sql, parameters)
             rows: Any = cursor.fetchall()
@@ -98,20 +98,20 @@ class CompiledSelect(_Kept):
         return self._build(**slots).query
 
 
-class CompiledUpdate(_Kept):
-    """`build` returns a queryset and what its rows get (attribute name → value)."""
+class CompiledUpdate(_CompiledQuery):
+    """`build` returns a queryset and the new values of its rows (attribute name → value)."""
 
-    def __call__(self, **given: Any) -> int:
-        """Returns how many rows there were."""
-        compiled, parameters = self._filled(given)
+    def __call__(self, **values: Any) -> int:
+        """Returns the number of matched rows."""
+        compiled, parameters = self._prepare(values)
         with connection.cursor() as cursor:
             cursor.execute(compiled.sql, parameters)
             return int(cursor.rowcount)
 
     def _query(self, **slots: Any) -> Any:
-        rows, values = self._build(**slots)
+        rows, new_values = self._build(**slots)
         query = rows.query.chain(UpdateQuery)
-        query.add_update_values(values)
+        query.add_update_values(new_values)
         return query
 
 
@@ -120,7 +120,7 @@ def columns_of(model: type[Model], *, without: str = "") -> tuple[str, ...]:
 
 
 def as_stored(model: type[M], columns: Sequence[str], row: Sequence[Any]) -> M:
-    """The object that a row with these columns stands for."""
+    """The model instance of a row with these columns."""
     return model.from_db(connection.alias, columns, row)
 
 
@@ -129,9 +129,9 @@ def _is_list(value: Any) -> bool:
 
 
 def _padded(values: Sequence[Any]) -> Sequence[Any]:
-    """To a power of two, with the last one again: a list has few lengths then, and each is compiled once."""
+    """Padded with the last value to a length that is a power of two, so that few lengths have to be compiled."""
     if not values:
-        raise ValueError("nothing is in an empty list: there is nothing to ask")
+        raise ValueError("the list is empty: there is nothing to query")
     missing = (1 << (len(values) - 1).bit_length()) - len(values)
     return [*values, *[values[-1]] * missing]
 
@@ -142,13 +142,13 @@ def _slots(name: str, value: Any) -> Any:
     return ANY_LIMIT if isinstance(value, Limit) else Slot((name, None))
 
 
-def _value(parameter: Any, given: Given) -> Any:
+def _value(parameter: Any, values: Values) -> Any:
     if not isinstance(parameter, Slot):
         return parameter
     name, position = parameter.value
-    value = given[name] if position is None else given[name][position]
+    value = values[name] if position is None else values[name][position]
     if isinstance(value, datetime):
         return connection.ops.adapt_datetimefield_value(value)
     if isinstance(value, UUID):
         return UUID_FIELD.get_db_prep_value(value, connection)
-    return int(value) if isinstance(value, Limit) else value  # a driver writes only a plain number as a number
+    return int(value) if isinstance(value, Limit) else value  # the driver needs a plain int

@@ -1,5 +1,5 @@
-"""Named faults of the database beneath the hub."""
+"""Why the hub cannot work with its database."""
 
 
 class UnfitDatabase(Exception):
-    """The database cannot hold what the hub promises; the message says why and what would be right."""
+    """The database lacks something that the hub relies on; the message says what, and what is expected."""

@@ -1,4 +1,4 @@
-"""Whether tables hold rows of some kind, asked of several at once in one short statement."""
+"""Whether tables contain certain rows, asked of several tables in one short statement."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from django.db import connection, models
 from . import vendors
 
 
-class Question(NamedTuple):
-    """`condition` is SQL in which %s stands for `value` and {now} for the database's present moment."""
+class Condition(NamedTuple):
+    """`sql` is a condition on the model's table in which %s stands for `value` and {now} for the database's time."""
 
     model: type[models.Model]
-    condition: str = "1 = 1"
+    sql: str = "1 = 1"
     value: str | None = None
 
 
-def any_row(*questions: Question) -> bool:
-    """Whether there is a row for any of them."""
-    return bool(_asked(questions, " OR ")[0])
+def any_exists(*conditions: Condition) -> bool:
+    """Whether a row exists for any of the conditions."""
+    return bool(_select(conditions, " OR ")[0])
 
 
-def which(*questions: Question) -> list[bool]:
-    """For each of them, whether there is a row."""
-    return [bool(answer) for answer in _asked(questions, ", ")]
+def which_exist(*conditions: Condition) -> list[bool]:
+    """For each condition, whether a row exists."""
+    return [bool(exists) for exists in _select(conditions, ", ")]
 
 
-def _asked(questions: Sequence[Question], joined_by: str) -> Sequence[int]:
+def _select(conditions: Sequence[Condition], separator: str) -> Sequence[int]:
     now = vendors.utc_now_sql(connection).replace("%", "%%")
     parts = [
-        f"EXISTS (SELECT 1 FROM {question.model._meta.db_table} WHERE {question.condition.format(now=now)})"  # noqa: S608
-        for question in questions
+        f"EXISTS (SELECT 1 FROM {condition.model._meta.db_table} WHERE {condition.sql.format(now=now)})"  # noqa: S608
+        for condition in conditions
     ]
-    values = [question.value for question in questions if question.value is not None]
+    values = [condition.value for condition in conditions if condition.value is not None]
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {joined_by.join(parts)}", values)
-        answers: Sequence[int] = cursor.fetchone()
-    return answers
+        cursor.execute(f"SELECT {separator.join(parts)}", values)
+        row: Sequence[int] = cursor.fetchone()
+    return row

@@ -1,4 +1,4 @@
-"""Columns that the engines spell differently."""
+"""Fields whose column types differ between engines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import vendors
 
 
 class WordField(models.CharField):  # type: ignore[type-arg]
-    """One word of a fixed list: an ENUM where there is one, text with a check elsewhere."""
+    """One word of a fixed list: an ENUM on servers, text with a check elsewhere."""
 
     def __init__(self, *args: Any, words: Sequence[str] = (), **kwargs: Any) -> None:
         self.words = tuple(words)
@@ -35,7 +35,7 @@ class WordField(models.CharField):  # type: ignore[type-arg]
 
 
 class ExactTextField(models.CharField):  # type: ignore[type-arg]
-    """Text of any script, compared byte by byte (`Order` and `order` are two names), whatever the server's defaults."""
+    """Text compared byte by byte (`Order` and `order` differ), independent of the server's default collation."""
 
     def db_parameters(self, connection: BaseDatabaseWrapper) -> Any:
         parameters = super().db_parameters(connection)
@@ -45,9 +45,9 @@ class ExactTextField(models.CharField):  # type: ignore[type-arg]
 
 
 class JSONTextField(models.TextField):  # type: ignore[type-arg]
-    """A JSON document as the text that is stored.
+    """A JSON document as text.
 
-    Never parsed on the way, so that what is signed and sent is byte for byte what was stored, on every attempt.
+    It is never parsed and serialized again, so every attempt signs and sends exactly the stored bytes.
     """
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:

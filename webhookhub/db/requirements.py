@@ -1,92 +1,80 @@
-"""Whether the database can hold what the hub promises: asked by `manage.py check --database default` and at the
-start of every loop. Some engines accept the words and drop the lock, so locks are tried and not believed."""
+"""Whether the database has what the hub relies on: checked by `manage.py check --database default` and when a loop
+starts. Some engines accept SKIP LOCKED and ignore it, so it is tried out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.apps import apps
+from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 
-from . import grants, trigger_check, vendors
+from . import trigger_check, vendors
 from .errors import UnfitDatabase
 from .triggers import Trigger, made_by
 
 
-@dataclass(frozen=True)
-class Fault:
+class Problem(NamedTuple):
     id: str
     message: str
     hint: str
 
 
-def faults() -> list[Fault]:
-    """What is wrong with the server and this connection to it, before any table is looked at."""
-    return list(vendors.connection_faults(connection, _own_tables()))
+def server_problems() -> list[Problem]:
+    """Problems of the server and of this connection, independent of the migrations."""
+    return [Problem(*problem) for problem in vendors.connection_problems(connection, _own_tables())]
 
 
-def trigger_faults() -> list[Fault]:
-    """Why `migrate` would fail at the triggers, if it has any to create."""
-    if not vendors.is_server(connection):
-        return []
-    held = grants.held_by_me(connection)
-    return [*_may_not_create_triggers(held), *_is_distrusted(held)]
-
-
-def broken_triggers() -> list[Fault]:
-    """What is wrong with the triggers of a database that is migrated; of another one nothing is expected yet."""
-    return [] if _plan_if_readable() != [] else list(_triggers())
-
-
-def _may_not_create_triggers(held: grants.Held) -> Iterator[Fault]:
-    database = connection.settings_dict["NAME"]
-    if grants.may(held, "TRIGGER", database):
+def migration_problems() -> Iterator[Problem]:
+    """Reasons why `migrate` would fail at the triggers that it has to create."""
+    tables = sorted({trigger.table for trigger in _triggers_to_create()})
+    if not tables or not vendors.is_server(connection):
         return
-    tables = sorted({trigger.table for trigger in _triggers_to_come()})
-    refused = [table for table in tables if not grants.may(held, "TRIGGER", database, table)]
-    if refused:
-        yield Fault(
+    held = vendors.held_privileges(connection)
+    if "TRIGGER" not in held:
+        yield Problem(
             "webhookhub.E021",
-            f"there are triggers to create (on {', '.join(refused)}), and this user lacks the TRIGGER privilege",
-            f"GRANT TRIGGER ON `{database}`.* TO {grants.me(connection)}, or migrate with a user that has it",
+            f"there are triggers to create (on {', '.join(tables)}), and this user lacks the TRIGGER privilege",
+            f"GRANT TRIGGER ON `{connection.settings_dict['NAME']}`.* TO this user, or migrate with one that has it",
         )
-
-
-def _is_distrusted(held: grants.Held) -> Iterator[Fault]:
-    if not vendors.distrusts_trigger_creators(connection) or not _triggers_to_come():
-        return
-    if not any(each.object == grants.EVERYTHING and each.name in ("SUPER", grants.ALL) for each in held.privileges):
-        yield Fault(
+    if "SUPER" not in held and vendors.distrusts_trigger_creators(connection):
+        yield Problem(
             "webhookhub.E020",
             "the server writes a binary log and lets only SUPER create triggers, a privilege that this user lacks",
             "set log_bin_trust_function_creators = 1 on the server, or migrate with a user that has SUPER",
         )
 
 
-def require(probe_table: str, probe_column: str, probe_value: str) -> None:
-    """UnfitDatabase unless the database is fit, migrated, and skips a row that is locked.
+def trigger_problems() -> list[Problem]:
+    """Problems of the triggers of a migrated database; none for a database that is not migrated yet."""
+    return [] if _plan_if_readable() != [] else list(_wrong_triggers())
 
-    The probe row is one that this process owns and nobody else waits for.
+
+def require(probe_table: str, probe_column: str, probe_value: str) -> None:
+    """Raises UnfitDatabase unless the database is suitable, migrated, and skips a locked row.
+
+    The probe row belongs to this process; no other process waits for it.
     """
-    found = [*_unapplied(), *faults(), *_triggers(), *_skip_locked(probe_table, probe_column, probe_value)]
-    if found:
-        raise UnfitDatabase("; ".join(f"{fault.message} ({fault.hint})" for fault in found))
+    problems = [
+        *_unapplied(),
+        *server_problems(),
+        *_wrong_triggers(),
+        *_skip_locked(probe_table, probe_column, probe_value),
+    ]
+    if problems:
+        raise UnfitDatabase("; ".join(f"{problem.message} ({problem.hint})" for problem in problems))
 
 
 def require_migrated() -> None:
-    found = list(_unapplied())
-    if found:
-        raise UnfitDatabase(f"{found[0].message} ({found[0].hint})")
+    for problem in _unapplied():
+        raise UnfitDatabase(f"{problem.message} ({problem.hint})")
 
 
 def _own_tables() -> list[str]:
-    from django.conf import settings
-
     labels = {label for label in settings.INSTALLED_APPS if "." not in label}
     return [model._meta.db_table for model in apps.get_models() if model._meta.app_label in labels]
 
@@ -98,7 +86,7 @@ def _plan() -> list[Any]:
 
 
 def _plan_if_readable() -> list[Any] | None:
-    """None for a user that may not know, and hence not migrate either."""
+    """None for a user that may not read the migrations, and so may not migrate either."""
     try:
         return _plan()
     except DatabaseError as error:
@@ -107,51 +95,49 @@ def _plan_if_readable() -> list[Any] | None:
         return None
 
 
-def _triggers_to_come() -> list[Trigger]:
+def _triggers_to_create() -> list[Trigger]:
     return [trigger for migration in _plan_if_readable() or [] for trigger in made_by(migration)]
 
 
-def _unapplied() -> Iterator[Fault]:
-    plan = _plan()
-    if plan:
-        first = plan[0]
-        yield Fault(
+def _unapplied() -> Iterator[Problem]:
+    if plan := _plan():
+        yield Problem(
             "webhookhub.E014",
-            f"{len(plan)} migrations are not applied, {first.app_label}.{first.name} the first of them",
+            f"{len(plan)} migrations are not applied, starting with {plan[0].app_label}.{plan[0].name}",
             "run manage.py migrate",
         )
 
 
-def _triggers() -> Iterator[Fault]:
-    """A dump restored without its triggers would route nothing and protect nothing, and not say so."""
-    broken = list(trigger_check.broken(connection))
-    missing = [each for each in broken if each.is_missing]
-    others = [each for each in broken if not each.is_missing]
+def _wrong_triggers() -> Iterator[Problem]:
+    """A dump restored without its triggers would route nothing and protect nothing, without an error."""
+    wrong = list(trigger_check.wrong_triggers(connection))
+    missing = [each for each in wrong if each.is_missing]
+    different = [each for each in wrong if not each.is_missing]
     if missing:
-        yield Fault("webhookhub.E017", f"the database lacks the trigger {_first(missing)}", missing[0].remedy)
-    if others:
-        yield Fault(
+        yield Problem("webhookhub.E017", f"the database lacks the trigger {_first(missing)}", missing[0].remedy)
+    if different:
+        yield Problem(
             "webhookhub.E018",
-            f"something else than the migrations make bears the name of the trigger {_first(others)}",
-            others[0].remedy,
+            f"not the migrations' trigger, but another one of the same name: {_first(different)}",
+            different[0].remedy,
         )
 
 
-def _first(broken: list[trigger_check.Broken]) -> str:
-    more = f" and {len(broken) - 1} more" if broken[1:] else ""
-    return f"{broken[0].trigger.name}{more}"
+def _first(wrong: list[trigger_check.WrongTrigger]) -> str:
+    more = f" and {len(wrong) - 1} more" if wrong[1:] else ""
+    return f"{wrong[0].trigger.name}{more}"
 
 
-def _skip_locked(table: str, column: str, value: str) -> Iterator[Fault]:
+def _skip_locked(table: str, column: str, value: str) -> Iterator[Problem]:
     if not vendors.is_server(connection):
-        return  # one writer at a time: a claim holds the write lock before it reads
+        return  # it has one writer at a time, which takes the write lock before it reads
     other = connection.copy()
     try:
         if not skips_locked_rows(connection, other, table, column, value):
-            yield Fault(
+            yield Problem(
                 "webhookhub.E015",
                 "SELECT … FOR UPDATE SKIP LOCKED returns rows that another connection has locked",
-                f"use {vendors.SUPPORTED}; some compatible engines accept the words only",
+                f"use {vendors.SUPPORTED}; some compatible engines accept the words and ignore them",
             )
     finally:
         other.close()

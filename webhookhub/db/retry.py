@@ -1,4 +1,4 @@
-"""Run a transaction again when another one was in its way."""
+"""Repeats a transaction after a conflict with another one."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ FIRST_PAUSE_SECONDS = 0.01
 
 
 def in_transaction(work: Callable[[], T]) -> T:
-    """`work` in one short transaction, the whole of which is repeated after a deadlock or a lock time-out.
+    """Runs `work` in one short transaction, and repeats the whole transaction after a deadlock or a lock time-out.
 
-    Inside a transaction of the caller's it runs once: only the whole of a transaction may be repeated.
+    Inside the caller's transaction it runs once: only a whole transaction may be repeated.
     """
     return _retrying(lambda: _atomically(work))
 
 
 def one_statement(work: Callable[[], T]) -> T:
-    """`work` is a single statement that commits by itself: repeated like a transaction."""
+    """Runs `work`, a single statement that commits by itself, and repeats it like a transaction."""
     return _retrying(work)
 
 
@@ -46,6 +46,6 @@ def _retrying(work: Callable[[], T]) -> T:
             if not vendors.is_conflict(error):
                 raise
             log(Fact.DATABASE_CONFLICT, attempt=attempt, error=str(error))
-            # Jitter, because whoever was in the way is about to try again too.
+            # Jitter, because the other transaction may be repeated too.
             time.sleep(FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311
     return work()

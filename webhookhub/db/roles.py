@@ -1,58 +1,34 @@
 """Which part of the hub may do what to which table. The grants, the documentation and the tests are made from this.
 
-What is not written here is denied. The words are SQL's own; `UPDATE (a, b)` is of these columns only.
-A new table goes into HUB, which the console and the auditor may read, and to whoever works on it; a new process or
-program gets a role of its own at the end of ROLES.
+Everything else is denied. The words are SQL's own; `UPDATE (a, b)` covers these columns only.
+A new table goes into HUB, which the console and the auditor may read, and into the roles that work on it; a new process
+or program gets a role of its own at the end of ROLES.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
-from webhookhub.db import grants
-from webhookhub.db.grants import Privilege
-
-WORDS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 EDIT = "SELECT, INSERT, UPDATE, DELETE"
 
 
-@dataclass(frozen=True)
-class Role:
-    """`tables`: table → what may be done to it. The names are those of the specification where it has one."""
+class Role(NamedTuple):
+    """`tables`: table → privileges. The names are the specification's where it has one."""
 
     name: str
     purpose: str
     tables: Mapping[str, str]
 
-    @cached_property
-    def _privileges(self) -> dict[str, list[Privilege]]:
-        return {table: list(grants.privileges(may, table)) for table, may in self.tables.items()}
 
-    def columns(self, word: str, table: str) -> set[str]:
-        """The columns to which `word` is allowed: {""} for the whole table, empty for none."""
-        return {each.column for each in self._privileges.get(table, []) if each.name == word}
-
-    def may(self, word: str, table: str, column: str = "") -> bool:
-        return bool(self.columns(word, table) & {"", column})
-
-    def privileges(self, database: str) -> frozenset[Privilege]:
-        return frozenset(
-            Privilege(grants.table(database, table), each.name, each.column)
-            for table, listed in self._privileges.items()
-            for each in listed
-        )
-
-
-# All but the (encrypted) secrets, which only those need who sign or show them, or who compare whole tables with what
-# is declared.
+# Everything except the encrypted secrets, which only the worker, the console and the auditor need.
 SUBSCRIPTION_FACTS = (
     "SELECT (id, event_type, callback_url, active, verified, verification_result, verification_at, signing_scheme, "
     "previous_secret_until, description, max_retry_limit, base_delay, created_at, updated_at)"
 )
 
-# The hub's own tables, for those who look at everything.
+# The hub's own tables, for roles that read everything.
 HUB = {
     "events": "SELECT",
     "routing_inbox": "SELECT",
@@ -75,10 +51,10 @@ HUB = {
     "audit_log_entries": "SELECT",
 }
 
-# For whoever does something that is counted.
+# For roles that update counters.
 COUNTING = {"stats_counters": "SELECT, INSERT, UPDATE"}
 
-# What every loop does besides its work: see that the database is migrated, say that it is alive, sign off.
+# For every loop: check the migrations, register, send heartbeats, unregister.
 LOOP = {
     "django_migrations": "SELECT",
     "hub_processes": "SELECT, INSERT, UPDATE (heartbeat_at), DELETE",
@@ -139,7 +115,7 @@ ROLES = (
         {
             **LOOP,
             **COUNTING,
-            "stats_periods": EDIT,  # minutes become hours, and old hours go
+            "stats_periods": EDIT,  # rolls minutes up into hours and deletes old hours
             "events": "SELECT (id, correlation_id)",
             "webhook_delivery_sagas": "SELECT (id, event_id)",
             "webhook_delivery_jobs": "SELECT, UPDATE (status, lease_until, lease_resets)",
@@ -172,7 +148,7 @@ ROLES = (
             "subscriptions": "SELECT, INSERT, UPDATE",
             "webhook_delivery_sagas": "SELECT, INSERT",
             "dead_letter_requeues": "SELECT, INSERT",
-            # What services and operators tell of a workflow; a tracker draws the conclusions.
+            # Facts of services and operators; run_workflows evaluates them.
             "saga_instances": "SELECT, INSERT",
             "saga_facts": "SELECT, INSERT",
             "workflow_event_types": "SELECT, INSERT",
@@ -185,7 +161,7 @@ ROLES = (
             "auth_permission": "SELECT",
             "django_content_type": "SELECT",
             "django_session": EDIT,
-            "django_admin_log": "SELECT, INSERT, DELETE",  # deleted only with the user it is about
+            "django_admin_log": "SELECT, INSERT, DELETE",  # deleted only together with its user
         },
     ),
     Role(
@@ -202,7 +178,7 @@ ROLES = (
             "saga_facts": "SELECT, INSERT",
             "workflow_inbox": "SELECT, INSERT, UPDATE (lease_until), DELETE",
             "workflow_touched": "SELECT, DELETE",
-            # What is tracked no more is said by a person: `workflows untrack`.
+            # No DELETE: an operator ends tracking with `workflows untrack`.
             "workflow_event_types": "SELECT, INSERT, UPDATE (caught_up)",
             "workflow_definitions": "SELECT, INSERT",
         },
@@ -217,3 +193,17 @@ ROLES = (
     ),
 )
 BY_NAME = {role.name: role for role in ROLES}
+
+
+def markdown() -> str:
+    """The table of privileges in docs/operations.md."""
+    lines = ["| role | table | may |", "|---|---|---|"]
+    for role in ROLES:
+        lines.append(f"| **`{role.name}`** | | {role.purpose} |")
+        for table, privileges in role.tables.items():
+            if privileges == SUBSCRIPTION_FACTS:
+                text = "SELECT (all but the secrets and the custom headers)"
+            else:
+                text = re.sub(r"\b[a-z_]+\b", r"`\g<0>`", privileges)
+            lines.append(f"| | `{table}` | {text} |")
+    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Asking a database that may not answer."""
+"""Queries that must not wait long for the database."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from . import vendors
 
 
 @contextmanager
-def impatient(seconds: int) -> Iterator[None]:
-    """Within it, this thread talks to the database over a connection of its own, which gives up after `seconds`.
+def short_timeouts(seconds: int) -> Iterator[None]:
+    """Gives this thread a separate connection that gives up after `seconds`.
 
-    The thread's usual connection may rightly wait longer, and keeps what it has.
+    The thread's usual connection may wait longer, and stays as it is.
     """
     usual = connections[DEFAULT_DB_ALIAS]
-    own = usual.copy()
-    vendors.bound_everything(own, seconds)
-    connections[DEFAULT_DB_ALIAS] = own
+    separate = usual.copy()
+    vendors.bound_everything(separate, seconds)
+    connections[DEFAULT_DB_ALIAS] = separate
     try:
         yield
     finally:
         connections[DEFAULT_DB_ALIAS] = usual
-        own.close()
+        separate.close()

@@ -1,7 +1,7 @@
-"""Triggers as migration operations: what a table itself does or refuses, on every engine.
+"""Triggers as migration operations, for every engine.
 
-A `Refusal` is a statement the table does not accept; a `Reset` takes a value back when another changes; a `Copy`
-fills an inbox in the inserter's own transaction; a `Tally` counts changes.
+A `Refusal` rejects a statement; a `Reset` sets a column when another changes; a `Copy` fills an inbox in the
+transaction of the insert; a `Tally` counts changes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ MESSAGE_LIMIT = 128  # characters of MESSAGE_TEXT
 
 @dataclass(frozen=True)
 class Refusal:
-    """Refuses `event` (INSERT, UPDATE or DELETE) on `table`.
+    """Rejects `event` (INSERT, UPDATE or DELETE) on `table`.
 
-    `when` is an SQL condition on OLD and NEW in the words all engines share. An update that changes none of
-    `protects` passes: an idempotent insert that meets its own row is such an update. With `unless_changed`, an update
-    passes if it changes one of those columns too.
+    `when` is an SQL condition on OLD and NEW that all engines understand. An update that changes none of `protects`
+    is accepted, such as an idempotent insert of an existing row. With `unless_changed`, an update that also changes
+    one of those columns is accepted.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Reset:
-    """When an update changes `changed`, sets `column` to the SQL value `to`, whatever the update says of it."""
+    """When an update changes the column `changed`, sets `column` to the SQL value `to`."""
 
     name: str
     table: str
@@ -67,7 +67,7 @@ class Reset:
 class Copy:
     """After an insert into `table`, inserts the new row's `columns` (target → source) into `into`.
 
-    With `when`, an SQL condition on NEW in the words all engines share, only where that holds.
+    With `when`, an SQL condition on NEW that all engines understand, only for matching rows.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Tally:
-    """After `event` (INSERT or UPDATE) on `table`, raises `column` of the one row (id 1) of `into`."""
+    """After `event` (INSERT or UPDATE) on `table`, increments `column` of the only row (id 1) of `into`."""
 
     name: str
     table: str
@@ -101,7 +101,7 @@ class Tally:
 
 
 def unchanged(connection: BaseDatabaseWrapper, columns: Sequence[str]) -> str:
-    """SQL that is true when an update leaves all of `columns` as they are, NULL and letter case included."""
+    """SQL that is true when an update changes none of `columns`; NULL and letter case count."""
     assert columns
     return " AND ".join(vendors.same_value(connection, f"OLD.{name}", f"NEW.{name}") for name in columns)
 
@@ -110,7 +110,7 @@ Trigger = Refusal | Reset | Copy | Tally
 
 
 class CreateTriggers(Operation):
-    """Makes triggers going forwards and drops them going backwards."""
+    """Creates triggers forwards and drops them backwards."""
 
     reduces_to_sql = True
     reversible = True
@@ -128,7 +128,7 @@ class CreateTriggers(Operation):
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         for trigger in reversed(self.triggers):
-            # One that is gone is no obstacle: to go back and forth restores it.
+            # IF EXISTS: migrating back and forth restores a missing trigger.
             schema_editor.execute(f"DROP TRIGGER IF EXISTS {trigger.name}", params=None)
 
     def describe(self) -> str:
@@ -139,12 +139,12 @@ class CreateTriggers(Operation):
 
 
 def declared() -> list[Trigger]:
-    """All that the migrations make."""
+    """All triggers of the migrations."""
     return [trigger for _, triggers in by_migration() for trigger in triggers]
 
 
 def by_migration() -> list[tuple[Migration, list[Trigger]]]:
-    """Each migration that makes triggers, with those."""
+    """Each migration with triggers, and its triggers."""
     migrations = [migration for _, migration in sorted(MigrationLoader(None).disk_migrations.items())]
     return [(migration, made) for migration in migrations if (made := made_by(migration))]
 

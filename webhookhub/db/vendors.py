@@ -1,26 +1,29 @@
-"""What the hub needs to know of each database engine. No other file names one.
+"""Everything that depends on the database engine. No other file names one.
 
-MySQL and MariaDB share a driver and a dialect; where they differ, the reason stands at the difference.
+MySQL and MariaDB share a driver and a dialect; comments give the reason where they differ.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import DatabaseError
 
+URL_FORM = "mysql://user:password@host:port/name"
 SUPPORTED = "MySQL 8.0.13 or MariaDB 10.6, or newer"
 
-# Deadlock, lock wait time-out, MariaDB's "record has changed since last read", and a group's refusal at the commit.
+# Deadlock, lock wait time-out, MariaDB's "record has changed since last read", and a group's rollback at the commit.
 CONFLICT_CODES = {1213, 1205, 1020, 3101}
 
 # The server is full, starting, stopping, unreachable or has closed this connection (1927: MariaDB, killed; 4031: MySQL,
 # idle for longer than wait_timeout).
-# Or it is there and not the one to write to: a node without its majority (1047; 1180 at the commit), a replica (1290,
-# 1836), a member that cannot reach its group (3100). Whoever connects anew finds the writer, as soon as there is one.
+# Or it is reachable but not writable: a node without a majority (1047; 1180 at the commit), a replica (1290, 1836), a
+# member that cannot reach its group (3100). A new connection finds the writer as soon as there is one.
 LOST_CODES = {
     *(1047, 1180, 1290, 1836, 3100),
     *(1040, 1053, 1077, 1079, 1080, 1129, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1317, 1927),
@@ -31,14 +34,15 @@ LOST_CODES = {
 DUPLICATE_CODES = {1062, 1586}
 SQLITE_DUPLICATE_CODES = {sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY}
 
-# The server is there and refuses: wrong name, wrong password, no such database. Waiting does not help.
+# The server refuses the connection: wrong name, wrong password, no such database. Waiting does not help.
 REFUSED_CODES = {1044, 1045, 1049, 1698}
 
-# Refused for want of a privilege: on a table, a column, a routine, or for the statement as such.
+# A missing privilege: on a table, a column, a routine, or for the statement itself.
 DENIED_CODES = {1142, 1143, 1227, 1370, 1410}
-UNKNOWN_ACCOUNT = 1141
 UNKNOWN_TABLE = 1146
-# The longest name of an account that both servers take.
+# A line of SHOW GRANTS about a whole database, or about all of them.
+_GRANT = re.compile(r"GRANT (?P<privileges>.+) ON (?:\*|`(?P<database>.+)`)\.\* TO ")
+# The longest account name that both servers accept.
 ACCOUNT_LENGTH = 32
 
 ENUM_COLLATION = "CHARACTER SET ascii COLLATE ascii_bin"
@@ -48,8 +52,8 @@ SQLITE_OPTIONS: dict[str, Any] = {
     # IMMEDIATE: a claim takes the write lock before it reads, so two claims never see the same row.
     "transaction_mode": "IMMEDIATE",
     "timeout": 20,
-    # FULL: what was acknowledged survives a power cut, as on the servers. Recursive triggers: a row that a REPLACE
-    # puts another in place of is deleted, and without them no trigger would hear of it.
+    # FULL: acknowledged writes survive a power cut, as on the servers. Recursive triggers: without them, REPLACE would
+    # delete rows without firing the delete triggers.
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; "
     "PRAGMA recursive_triggers=ON;",
 }
@@ -57,8 +61,8 @@ MYSQL_OPTIONS: dict[str, Any] = {
     "isolation_level": "read committed",
     "charset": "utf8mb4",
     "connect_timeout": 5,
-    # No intersections: given the primary key and idx_job_settled, MySQL would read every unsettled result by both and
-    # sort them, at each poll, instead of walking along the index to the limit.
+    # No intersections: with the primary key and idx_job_settled, MySQL would read and sort every unsettled result at
+    # each poll instead of reading along the index up to the limit.
     "init_command": (
         "SET time_zone = '+00:00', "
         "sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', "
@@ -68,8 +72,12 @@ MYSQL_OPTIONS: dict[str, Any] = {
 }
 
 
+def embedded_url(folder: Path) -> str:
+    return f"sqlite:///{folder}/hub.sqlite3"
+
+
 def database_options(engine: str) -> dict[str, Any]:
-    """The connection options without which the hub's promises do not hold."""
+    """The connection options that the hub relies on."""
     if engine.endswith(".sqlite3"):
         return dict(SQLITE_OPTIONS)
     if engine.endswith(".mysql"):
@@ -78,9 +86,9 @@ def database_options(engine: str) -> dict[str, Any]:
 
 
 def bound_waiting(connection: BaseDatabaseWrapper, seconds: int) -> None:
-    """From its next connection on, take a server that does not answer for `seconds` for a lost one.
+    """Makes `connection` treat a server that does not respond for `seconds` as lost.
 
-    Not for all connections: a migration may rightly take longer.
+    Not for all connections: a migration may take longer.
     """
     if is_server(connection):
         connection.settings_dict["OPTIONS"] |= {"read_timeout": seconds, "write_timeout": seconds}
@@ -88,13 +96,13 @@ def bound_waiting(connection: BaseDatabaseWrapper, seconds: int) -> None:
 
 
 def bound_everything(connection: BaseDatabaseWrapper, seconds: int) -> None:
-    """From its next connection on, give up after `seconds`, whether connecting, waiting for an answer or for a lock."""
+    """Limits connecting, waiting for a response and waiting for a lock to `seconds` each."""
     bound_waiting(connection, seconds)
     connection.settings_dict["OPTIONS"]["connect_timeout" if is_server(connection) else "timeout"] = seconds
 
 
 def is_server(connection: BaseDatabaseWrapper) -> bool:
-    """A database server with row locks, as opposed to the embedded database with one writer at a time."""
+    """A database server with row locks, not the embedded database with one writer at a time."""
     return connection.vendor == "mysql"
 
 
@@ -108,14 +116,14 @@ def error_code(error: BaseException) -> int | None:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Another transaction was in the way: the same transaction, run again from its start, may well pass."""
+    """A conflict with another transaction: repeating the whole transaction may succeed."""
     if not isinstance(error, DatabaseError):
         return False
     return error_code(error) in CONFLICT_CODES or _sqlite_busy(error)
 
 
 def is_lost(error: BaseException) -> bool:
-    """The database cannot be talked to at the moment."""
+    """The database cannot be reached at the moment."""
     if not isinstance(error, DatabaseError) and type(error).__name__ != "InterfaceError":
         return False
     # mysqlclient reports a connection closed under it as InterfaceError(0, ''); code 0 means nothing else.
@@ -123,7 +131,7 @@ def is_lost(error: BaseException) -> bool:
 
 
 def is_refused(error: BaseException) -> bool:
-    """The database will not have us under this name, password or database name."""
+    """The database refuses the user name, the password or the database name."""
     return isinstance(error, DatabaseError) and error_code(error) in REFUSED_CODES
 
 
@@ -136,10 +144,6 @@ def is_duplicate(error: BaseException) -> bool:
 def is_denied(error: BaseException) -> bool:
     """The connected account lacks a privilege."""
     return isinstance(error, DatabaseError) and error_code(error) in DENIED_CODES
-
-
-def is_unknown_account(error: BaseException) -> bool:
-    return error_code(error) == UNKNOWN_ACCOUNT
 
 
 def _sqlite_busy(error: BaseException) -> bool:
@@ -180,12 +184,12 @@ def quoted(words: Sequence[str]) -> str:
 
 
 def add_up_tail(connection: BaseDatabaseWrapper, table: str, key: Sequence[str], added: Sequence[str]) -> str:
-    """Ends an INSERT so that a row whose key exists already has the new numbers added to its own."""
+    """The end of an INSERT that adds the new numbers to a row whose key exists already."""
     if not is_server(connection):
         sums = ", ".join(f"{column} = {table}.{column} + excluded.{column}" for column in added)
         return f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {sums}"
     if not is_mariadb(connection) and connection.mysql_version >= (8, 0, 19):  # type: ignore[attr-defined]
-        # The newer MySQL warns of VALUES() for every column, and MariaDB knows no other way.
+        # Newer MySQL warns about VALUES() for every column; MariaDB knows nothing else.
         sums = ", ".join(f"{column} = {table}.{column} + given.{column}" for column in added)
         return f"AS given ON DUPLICATE KEY UPDATE {sums}"
     sums = ", ".join(f"{column} = {table}.{column} + VALUES({column})" for column in added)
@@ -193,7 +197,7 @@ def add_up_tail(connection: BaseDatabaseWrapper, table: str, key: Sequence[str],
 
 
 def rows_as_table(connection: BaseDatabaseWrapper, columns: Sequence[str], count: int) -> str:
-    """A derived table `given` of `count` parameter rows, to join a whole batch in one statement."""
+    """A derived table `given` of `count` parameter rows, to join a batch in one statement."""
     if is_server(connection):
         first = ", ".join(f"%s AS {column}" for column in columns)
         rest = ", ".join(["%s"] * len(columns))
@@ -212,9 +216,9 @@ def update_from_given(
     assignments: Sequence[tuple[str, str]],
     where: str,
 ) -> str:
-    """UPDATE `table` with one row's values each from the derived table `given`."""
+    """UPDATE `table` with the values of the derived table `given`."""
     if is_server(connection):
-        # STRAIGHT_JOIN: start from the given rows and find each by its key, so that no other row is locked.
+        # STRAIGHT_JOIN: start from the given rows and find each by its key, which locks no other row.
         sets = ", ".join(f"{table}.{column} = {value}" for column, value in assignments)
         return f"UPDATE {given} STRAIGHT_JOIN {table} ON {on} SET {sets} WHERE {where}"  # noqa: S608
     sets = ", ".join(f"{column} = {value}" for column, value in assignments)
@@ -222,9 +226,9 @@ def update_from_given(
 
 
 def delete_given(connection: BaseDatabaseWrapper, table: str, key: str, count: int) -> str:
-    """DELETE `count` rows of `table`, named by their primary key, without a look at any other."""
+    """DELETE `count` rows of `table` by their primary keys, without reading other rows."""
     if is_server(connection):
-        # Not IN (…): of a small table the optimizer reads every row, and waits for those that others hold.
+        # Not IN (…): the optimizer would scan a small table and wait for locks on other rows.
         given = rows_as_table(connection, [key], count)
         on = f"{table}.{key} = given.{key}"
         return f"DELETE {table} FROM {given} STRAIGHT_JOIN {table} FORCE INDEX (PRIMARY) ON {on}"
@@ -232,24 +236,24 @@ def delete_given(connection: BaseDatabaseWrapper, table: str, key: str, count: i
 
 
 def by_primary_key(connection: BaseDatabaseWrapper, table: str, alias: str) -> str:
-    """A table to be read in ranges of its primary key, whatever else an optimizer may find promising."""
+    """A table read in ranges of its primary key, whatever the optimizer prefers."""
     return f"{table} {alias} FORCE INDEX (PRIMARY)" if is_server(connection) else f"{table} AS {alias} NOT INDEXED"
 
 
 def by_index(connection: BaseDatabaseWrapper, table: str, index: str) -> str:
-    """A table to be read along this index, though the optimizer may prefer one that it has to sort after."""
+    """A table read along this index, even if the optimizer prefers another index and a sort."""
     return f"{table} FORCE INDEX ({index})" if is_server(connection) else f"{table} INDEXED BY {index}"
 
 
 def ordered_join(connection: BaseDatabaseWrapper) -> str:
-    """An inner join that reads its tables in the order in which they are written."""
+    """An inner join that reads its tables in the written order."""
     return "STRAIGHT_JOIN" if is_server(connection) else "CROSS JOIN"
 
 
 def lookup_hint(connection: BaseDatabaseWrapper, table: str, column: str) -> str:
-    """Written behind a joined table: look its rows up by `column`, with whichever index begins with that."""
+    """A hint after a joined table: use an index that begins with `column`."""
     if not is_server(connection):
-        return ""  # it prefers an index anyway
+        return ""  # SQLite prefers an index anyway
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT DISTINCT index_name FROM information_schema.statistics "
@@ -280,7 +284,7 @@ def generated_columns(connection: BaseDatabaseWrapper, table: str) -> set[str]:
 
 
 def has_check(connection: BaseDatabaseWrapper, table: str, name: str) -> bool:
-    """Asked of the table itself: one server hides checks, in its lists of them, from those who may only read."""
+    """Reads the table definition: MySQL hides checks in information_schema from users who may only read."""
     if not is_server(connection):
         return False
     with connection.cursor() as cursor:
@@ -289,9 +293,9 @@ def has_check(connection: BaseDatabaseWrapper, table: str, name: str) -> bool:
 
 
 def triggers(connection: BaseDatabaseWrapper) -> dict[str, str]:
-    """Name → the statement that makes it, of all that this user is shown.
+    """Name → CREATE statement of every trigger that this user can see.
 
-    The engines keep a trigger's body letter for letter, as it was written.
+    The engines store a trigger's body exactly as it was written.
     """
     with connection.cursor() as cursor:
         if not is_server(connection):
@@ -309,7 +313,7 @@ def triggers(connection: BaseDatabaseWrapper) -> dict[str, str]:
 
 def same_value(connection: BaseDatabaseWrapper, one: str, other: str) -> str:
     if is_server(connection):
-        # As bytes, because a column's collation may take different letters (and JSON different numbers) for equal.
+        # As bytes: collations treat some different letters as equal, and JSON some different numbers.
         return f"CAST({one} AS BINARY) <=> CAST({other} AS BINARY)"
     return f"{one} IS {other}"
 
@@ -345,7 +349,7 @@ def reset_trigger(
 
 
 def count_up(connection: BaseDatabaseWrapper, table: str, column: str) -> str:
-    """Raises `column` of the row with id 1, which is made if it is not there."""
+    """Increments `column` of the row with id 1, and inserts the row if it is missing."""
     insert = f"INSERT INTO {table} (id, {column}) VALUES (1, 1)"  # noqa: S608
     if is_server(connection):
         return f"{insert} ON DUPLICATE KEY UPDATE {column} = {column} + 1"
@@ -356,20 +360,26 @@ def default_role_statement(connection: BaseDatabaseWrapper, role: str, user: str
     return f"SET DEFAULT ROLE {role} {'FOR' if is_mariadb(connection) else 'TO'} {user}"
 
 
-def default_roles(connection: BaseDatabaseWrapper, name: str, host: str) -> set[str]:
-    """The roles that a user has from its log-in on."""
+def role_host(connection: BaseDatabaseWrapper) -> str:
+    """The host that the server stores for a role."""
+    return "" if is_mariadb(connection) else "%"
+
+
+def roles_of(connection: BaseDatabaseWrapper, name: str, host: str) -> list[str]:
+    """The roles granted to a user or a role, as they are written in a statement."""
     if is_mariadb(connection):
-        sql = "SELECT default_role FROM mysql.user WHERE user = %s AND host = %s AND default_role <> ''"
+        sql = "SELECT CONCAT('`', role, '`') FROM mysql.roles_mapping WHERE user = %s AND host = %s"
     else:
-        sql = "SELECT default_role_user FROM mysql.default_roles WHERE user = %s AND host = %s"
+        sql = "SELECT CONCAT('`', from_user, '`@`', from_host, '`') FROM mysql.role_edges "
+        sql += "WHERE to_user = %s AND to_host = %s"
     with connection.cursor() as cursor:
         cursor.execute(sql, [name, host])
-        return {row[0] for row in cursor.fetchall()}
+        return sorted(row[0] for row in cursor.fetchall())
 
 
 def users_named(connection: BaseDatabaseWrapper, names: Sequence[str]) -> list[tuple[str, str]]:
-    """(name, host) of the accounts of these names that are users and not roles."""
-    # MySQL keeps no note of it: its roles are accounts made locked and without a password.
+    """(name, host) of the users, not roles, with these names."""
+    # MySQL does not mark roles: they are locked accounts without a password.
     is_user = "is_role = 'N'" if is_mariadb(connection) else "(account_locked = 'N' OR authentication_string <> '')"
     placeholders = ", ".join(["%s"] * len(names))
     with connection.cursor() as cursor:
@@ -380,14 +390,35 @@ def users_named(connection: BaseDatabaseWrapper, names: Sequence[str]) -> list[t
         return list(cursor.fetchall())
 
 
-def everybody(connection: BaseDatabaseWrapper) -> str | None:
-    """The name under which privileges are granted to all users at once, where there is one."""
-    can = is_mariadb(connection) and connection.mysql_version >= (10, 11)  # type: ignore[attr-defined]
-    return "PUBLIC" if can else None
+def public_grants(connection: BaseDatabaseWrapper) -> list[str]:
+    """The grants to PUBLIC, which every user has, where the server knows it."""
+    if not is_mariadb(connection) or connection.mysql_version < (10, 11):  # type: ignore[attr-defined]
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW GRANTS FOR PUBLIC")
+        return [line for (line,) in cursor.fetchall() if not line.startswith("GRANT USAGE ")]
+
+
+def held_privileges(connection: BaseDatabaseWrapper) -> set[str]:
+    """The privileges that this connection holds on its whole database, itself or through an active role."""
+    held: set[str] = set()
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW GRANTS")
+        grants = [_GRANT.match(line) for (line,) in cursor.fetchall()]
+        for grant in filter(None, grants):
+            if grant["database"]:
+                # The name of a database in a grant is a pattern.
+                cursor.execute("SELECT %s LIKE %s", [connection.settings_dict["NAME"], grant["database"]])
+                if not cursor.fetchone()[0]:
+                    continue
+            held |= set(grant["privileges"].split(", "))
+            if "ALL PRIVILEGES" in held:
+                held |= {"TRIGGER"} if grant["database"] else {"TRIGGER", "SUPER"}
+    return held
 
 
 def require_readable(connection: BaseDatabaseWrapper, table: str) -> None:
-    """Raises the server's refusal if this user may not read `table`: servers hide it, as if it were not there."""
+    """Raises the server's error if this user may not read `table`, which servers otherwise hide."""
     if not is_server(connection):
         return
     with connection.cursor() as cursor:
@@ -399,7 +430,7 @@ def require_readable(connection: BaseDatabaseWrapper, table: str) -> None:
 
 
 def distrusts_trigger_creators(connection: BaseDatabaseWrapper) -> bool:
-    """Whether the server lets nobody without the SUPER privilege create a trigger."""
+    """Whether the server requires the SUPER privilege to create a trigger."""
     if not is_server(connection):
         return False
     with connection.cursor() as cursor:
@@ -407,47 +438,38 @@ def distrusts_trigger_creators(connection: BaseDatabaseWrapper) -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def connection_faults(connection: BaseDatabaseWrapper, tables: Sequence[str]) -> list[Any]:
-    from .requirements import Fault
-
+def connection_problems(connection: BaseDatabaseWrapper, tables: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """(check id, message, hint) for each setting of the server or the session that the hub cannot work with."""
     if not is_server(connection):
-        return []
-    found = []
+        return
     minimum = (10, 6) if is_mariadb(connection) else (8, 0, 13)
     version = connection.mysql_version  # type: ignore[attr-defined]
     if version < minimum:
-        found.append(
-            Fault(
-                "webhookhub.E010",
-                f"the database server is version {'.'.join(map(str, version))}",
-                f"use {SUPPORTED}",
-            )
+        yield (
+            "webhookhub.E010",
+            f"the database server is version {'.'.join(map(str, version))}",
+            f"use {SUPPORTED}",
         )
     isolation_name = "tx_isolation" if is_mariadb(connection) else "transaction_isolation"
     placeholders = ", ".join(["%s"] * len(tables))
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT @@session.{isolation_name}, @@session.time_zone, @@session.sql_mode, @@version_comment")
-        isolation, time_zone, sql_mode, _ = cursor.fetchone()
+        cursor.execute(f"SELECT @@session.{isolation_name}, @@session.time_zone, @@session.sql_mode")
+        isolation, time_zone, sql_mode = cursor.fetchone()
         cursor.execute(
             f"SELECT table_name, engine FROM information_schema.tables "  # noqa: S608
             f"WHERE table_schema = DATABASE() AND table_name IN ({placeholders}) AND engine <> 'InnoDB'",
             list(tables),
         )
-        foreign = cursor.fetchall()
+        not_innodb = cursor.fetchall()
     if isolation != "READ-COMMITTED":
-        found.append(Fault("webhookhub.E011", f"transactions are {isolation}", "they must be READ COMMITTED"))
+        yield "webhookhub.E011", f"transactions are {isolation}", "they must be READ COMMITTED"
     if time_zone not in ("+00:00", "UTC"):
-        found.append(Fault("webhookhub.E012", f"the session's time zone is {time_zone}", "it must be +00:00"))
+        yield "webhookhub.E012", f"the session's time zone is {time_zone}", "it must be +00:00"
     if "STRICT_TRANS_TABLES" not in sql_mode and "STRICT_ALL_TABLES" not in sql_mode:
-        found.append(
-            Fault("webhookhub.E013", "the session's sql_mode is not strict", "it must hold STRICT_TRANS_TABLES")
+        yield "webhookhub.E013", "the session's sql_mode is not strict", "it must hold STRICT_TRANS_TABLES"
+    for table, engine in not_innodb:
+        yield (
+            "webhookhub.E016",
+            f"table {table} uses the engine {engine}",
+            "it must be InnoDB: ALTER TABLE … ENGINE=InnoDB",
         )
-    for table, engine in foreign:
-        found.append(
-            Fault(
-                "webhookhub.E016",
-                f"table {table} is kept by {engine}",
-                "it must be InnoDB: ALTER TABLE … ENGINE=InnoDB",
-            )
-        )
-    return found

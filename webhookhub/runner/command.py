@@ -1,7 +1,8 @@
-"""What the run_* commands have in common: their options, and one clear line when they cannot start."""
+"""The common base of the run_* commands: their options, and one clear line when they cannot start."""
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentTypeError
 from typing import Any
 
@@ -12,7 +13,6 @@ from webhookhub.checks import HUB
 from webhookhub.conf import MAX_BATCH, hub
 from webhookhub.db import vendors
 from webhookhub.db.errors import UnfitDatabase
-from webhookhub.exit_codes import UNFIT
 from webhookhub.logs import Fact, log
 
 from .errors import CannotStart
@@ -21,7 +21,7 @@ from .step import Step
 
 
 class LoopCommand(BaseCommand):
-    """A subclass names its `kind` and makes its step."""
+    """A subclass sets `kind` and creates its step."""
 
     kind: str
     requires_system_checks = [HUB]
@@ -30,8 +30,8 @@ class LoopCommand(BaseCommand):
         raise NotImplementedError
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--once", action="store_true", help="do one batch and leave")
-        parser.add_argument("--batch-size", type=_positive, default=hub().batch_size, help="rows per statement")
+        parser.add_argument("--once", action="store_true", help="do one batch and exit")
+        parser.add_argument("--batch-size", type=_batch_size, default=hub().batch_size, help="rows per statement")
         parser.add_argument(
             "--interval",
             type=_seconds,
@@ -44,26 +44,28 @@ class LoopCommand(BaseCommand):
         try:
             loop.run(once=options["once"])
         except UnfitDatabase as error:
-            raise CommandError(f"The database is not fit for the hub: {error}.", returncode=UNFIT) from None
+            raise CommandError(f"The database is not fit for the hub: {error}.", returncode=os.EX_CONFIG) from None
         except CannotStart as error:
-            raise CommandError(str(error), returncode=UNFIT) from None
+            raise CommandError(str(error), returncode=os.EX_CONFIG) from None
         except DatabaseError as error:
             if vendors.is_refused(error):
-                raise CommandError(f"The database refused: {error}. Look at DATABASE_URL.", returncode=UNFIT) from None
+                raise CommandError(
+                    f"The database refused: {error}. Check DATABASE_URL.", returncode=os.EX_CONFIG
+                ) from None
             if vendors.is_denied(error):
                 raise CommandError(
                     f"The database user of this {self.kind} may not do its work: {error}. "
-                    "Give it the role for it: manage.py grant_roles.",
-                    returncode=UNFIT,
+                    "Grant it its role: manage.py grant_roles.",
+                    returncode=os.EX_CONFIG,
                 ) from None
             log(Fact.PROCESS_FAILED, kind=self.kind, error=str(error), exc_info=True)
             raise CommandError(f"The database refused: {error}") from None
-        except Exception as error:  # noqa: BLE001  # said in the log with its traceback, and the process ends
+        except Exception as error:  # noqa: BLE001  # logged with its traceback, and the process ends
             log(Fact.PROCESS_FAILED, kind=self.kind, error=str(error), exc_info=True)
             raise CommandError(f"{type(error).__name__}: {error}") from None
 
 
-def _positive(text: str) -> int:
+def _batch_size(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= MAX_BATCH:
         raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to {MAX_BATCH}")
     return int(text)

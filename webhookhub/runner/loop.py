@@ -1,5 +1,5 @@
-"""The one loop that all long-running commands share: go again while there is work, wait when there is none,
-sit out a lost database, stop when asked."""
+"""The loop of all run_* commands: repeats while there is work, waits when there is none, survives a lost database,
+stops on a signal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webhookhub.models import Process
 
 from .backoff import SHORTEST_SECONDS, Backoff
 from .errors import CannotStart
-from .notifier import Listener
+from .notifier import Notifications
 from .registry import Registration
 from .signals import StopSignals
 from .step import Step
@@ -26,88 +26,88 @@ from .step import Step
 T = TypeVar("T")
 # Longer than a statement may wait for a lock, shorter than a request may take.
 STATEMENT_SECONDS = 15
-# What the drain may be exceeded by before the process is ended whatever it does.
+# How long after the drain the process is ended, whatever it does.
 LATE_SECONDS = 5.0
-TEND_SECONDS = 0.1
+POLL_SECONDS = 0.1
 FIRST_RECONNECT_SECONDS = 0.5
 LAST_RECONNECT_SECONDS = 15.0
 
 
 class Loop:
     def __init__(self, kind: str, make_step: Callable[[str], Step], batch_size: int, interval: float) -> None:
-        """`make_step` gets the process's name, which a worker signs its leases with."""
+        """`make_step` gets the process's name, which a worker writes into its leases."""
         self._registration = Registration(kind)
-        self._listener = Listener(kind)
+        self._notifications = Notifications(kind)
         self._make_step = make_step
         self._batch_size = batch_size
-        self._pauses = Backoff(interval)
+        self._backoff = Backoff(interval)
         self._lost = 0
         self._step: Step | None = None
 
     def run(self, *, once: bool = False) -> None:
         vendors.bound_waiting(connection, STATEMENT_SECONDS)
         with StopSignals(hub().drain.total_seconds() + LATE_SECONDS) as stop:
-            step = self._stand_up(stop)
+            step = self._start(stop)
             if step is not None:
                 self._step = step
                 log(Fact.PROCESS_STARTED, process=self._registration.name, batch_size=self._batch_size)
                 try:
                     if once:
-                        self._go_once(step, stop)
+                        self._run_once(step, stop)
                     else:
-                        self._go_on(step, stop)
+                        self._run_until_stopped(step, stop)
                     self._drain(step, stop)
                 finally:
-                    self._listener.close()
+                    self._notifications.close()
                     unfinished = step.pending()
                     step.close()
-                    self._leave(unfinished)
+                    self._stop(unfinished)
 
-    def _stand_up(self, stop: StopSignals) -> Step | None:
-        """Wait for the database, look at what it is, make the step; None if asked to stop before that."""
+    def _start(self, stop: StopSignals) -> Step | None:
+        """Waits for the database, checks it and creates the step; None if stopped before that."""
         step = None
         while step is None and not stop.requested:
-            step = self._sit_out(stop, self._begin)
+            step = self._surviving_outages(stop, self._prepare)
         return step
 
-    def _begin(self) -> Step:
+    def _prepare(self) -> Step:
         requirements.require_migrated()
-        self._registration.beat(now=True)
+        self._registration.heartbeat(force=True)
         try:
             requirements.require(Process._meta.db_table, "name", self._registration.name)
             return self._make_step(self._registration.name)
         except (UnfitDatabase, CannotStart):
-            self._sign_off()
+            self._unregister()
             raise
 
-    def _go_once(self, step: Step, stop: StopSignals) -> None:
-        """One batch that has really been done: a lost database is waited out here too."""
-        while not stop.requested and self._sit_out(stop, lambda: step.run(self._batch_size)) is None:
+    def _run_once(self, step: Step, stop: StopSignals) -> None:
+        """Does one batch, waiting for a lost database if necessary."""
+        while not stop.requested and self._surviving_outages(stop, lambda: step.run(self._batch_size)) is None:
             pass
 
-    def _go_on(self, step: Step, stop: StopSignals) -> None:
+    def _run_until_stopped(self, step: Step, stop: StopSignals) -> None:
         while not stop.requested:
-            asked_at = time.monotonic()
-            done = self._sit_out(stop, lambda: self._turn(step))
-            took = time.monotonic() - asked_at
+            started_at = time.monotonic()
+            done = self._surviving_outages(stop, lambda: self._run_step(step))
+            took = time.monotonic() - started_at
             if done:
-                self._pauses.reset()
+                self._backoff.reset()
             if done and (done >= self._batch_size or step.pending()):
                 if idle_for := step.idle_for():
-                    stop.wait(idle_for, self._listener.fileno())
+                    stop.wait(idle_for, self._notifications.fileno())
                 continue
-            # That was all for now. A turn costs about the same for one row as for twenty: what comes in quick
-            # succession is done together, and no more than half of the time is spent on turns.
-            pause = 0.0 if done else self._pauses.after(took)
-            deaf = min(took, SHORTEST_SECONDS)
-            stop.wait(deaf)
-            if pause > deaf:
-                stop.wait(pause - deaf, self._listener.fileno())
+            # A run costs about the same for one row as for twenty. The wait collects rows that arrive in quick
+            # succession, and limits the time spent on runs to one half.
+            pause = 0.0 if done else self._backoff.after(took)
+            minimum = min(took, SHORTEST_SECONDS)
+            stop.wait(minimum)
+            if pause > minimum:
+                stop.wait(pause - minimum, self._notifications.fileno())
 
-    def _turn(self, step: Step) -> int:
-        self._registration.beat()
-        if self._listener.heard():
-            self._pauses.reset()
+    def _run_step(self, step: Step) -> int:
+        self._registration.heartbeat()
+        if self._notifications.received():
+            self._backoff.reset()
             step.on_notify()
         return step.run(self._batch_size)
 
@@ -121,20 +121,20 @@ class Loop:
                 at_most_seconds=hub().drain.total_seconds(),
             )
         while step.pending() and time.monotonic() < until:
-            self._sit_out(stop, lambda: step.finish(self._batch_size), until)
+            self._surviving_outages(stop, lambda: step.finish(self._batch_size), until)
 
-    def _leave(self, unfinished: str) -> None:
-        self._sign_off()
+    def _stop(self, unfinished: str) -> None:
+        self._unregister()
         log(Fact.PROCESS_STOPPED, process=self._registration.name, left_unfinished=unfinished or None)
 
-    def _sign_off(self) -> None:
+    def _unregister(self) -> None:
         try:
             self._registration.remove()
         except (DatabaseError, InterfaceError):
-            connection.close()  # the row is forgotten in time
+            connection.close()  # the cleaner removes the row after its expiry
 
-    def _sit_out(self, stop: StopSignals, work: Callable[[], T], until: float = float("inf")) -> T | None:
-        """`work`, unless the database is lost or in conflict: then a wait instead, and the caller comes back."""
+    def _surviving_outages(self, stop: StopSignals, work: Callable[[], T], until: float = float("inf")) -> T | None:
+        """The result of `work`; None after a wait if the database is lost or in conflict, and the caller repeats."""
         try:
             result = work()
         except (DatabaseError, InterfaceError) as error:
@@ -158,14 +158,14 @@ class Loop:
         return result
 
     def _pause(self, stop: StopSignals, seconds: float) -> None:
-        """Wait for the database, while what needs no database goes on: an answer that comes in now must be heard."""
+        """Waits for the database while the step attends to its open requests: their responses must not be missed."""
         until = time.monotonic() + seconds
         draining = stop.requested
         while (left := until - time.monotonic()) > 0 and stop.requested == draining:
             wait_until = until
             if self._step is not None and self._step.pending():
-                wait_until = time.monotonic() + min(left, TEND_SECONDS)
-                self._step.poll(min(left, TEND_SECONDS))
-            # Also after tending: where there is nothing to tend any more, it takes no time.
+                wait_until = time.monotonic() + min(left, POLL_SECONDS)
+                self._step.poll(min(left, POLL_SECONDS))
+            # Also after the poll: it returns at once when no request is open any more.
             idle_for = max(0.0, wait_until - time.monotonic())
             stop.pause(idle_for) if draining else stop.wait(idle_for)

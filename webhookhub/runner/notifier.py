@@ -1,7 +1,7 @@
-"""A word to the next loop that there is something to do, so that it need not wait until it asks by itself.
+"""Tells the loops of a kind that there may be work, so that they need not wait for their next poll.
 
-Only a hint between processes of one machine: what is lost, or never heard because the other runs elsewhere, is found by
-asking, and whoever hears one that means nothing has asked once too often. The database alone knows what there is to do.
+Only a hint between processes of one machine. A lost notification only means that the loop finds the work at its next
+poll, and a needless one costs one poll: the database alone knows what there is to do.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from functools import cache
 
 from django.db import connection, transaction
 
-# Loops of one kind on one machine that can be reached; any further ones find their work by asking.
-MOST_LISTENERS = 8
+# Loops of one kind on one machine that get notifications; further ones only poll.
+MAX_PROCESSES = 8
 _sender: tuple[int, socket.socket] | None = None
 
 
-class Listener:
-    """Where a loop hears that there may be something to do."""
+class Notifications:
+    """Receives the notifications for one loop."""
 
     def __init__(self, kind: str) -> None:
         self._socket: socket.socket | None = None
         with suppress(OSError):  # a system without such sockets
-            self._socket = _made()
+            self._socket = _new_socket()
             self._bind(self._socket, kind)
 
     def fileno(self) -> int | None:
-        """What becomes readable when there is a word; None where nothing can be heard."""
+        """Becomes readable with a notification; None where there are none."""
         return None if self._socket is None else self._socket.fileno()
 
-    def heard(self) -> bool:
-        """Whether there was a word since the last time."""
-        heard = False
+    def received(self) -> bool:
+        """Whether there was a notification since the last call."""
+        received = False
         if self._socket is not None:
             with suppress(BlockingIOError):
                 while True:
                     self._socket.recv(1)
-                    heard = True
-        return heard
+                    received = True
+        return received
 
     def close(self) -> None:
         if self._socket is not None:
@@ -59,26 +59,26 @@ class Listener:
 
 
 def notify(kind: str) -> None:
-    """Tell the loops of this kind, once what the caller has written can be seen by them."""
-    transaction.on_commit(lambda: _tell(kind))
+    """Notifies the loops of this kind once the caller's transaction is committed."""
+    transaction.on_commit(lambda: _send(kind))
 
 
-def _tell(kind: str) -> None:
+def _send(kind: str) -> None:
     global _sender
     if _sender is None or _sender[0] != os.getpid():
         try:
-            _sender = os.getpid(), _made()
+            _sender = os.getpid(), _new_socket()
         except OSError:
-            return  # no file descriptor left; the others find out by asking
+            return  # no file descriptor left; the loops poll
     for address in _addresses(kind):
-        with suppress(OSError):  # nobody is there, or has words enough to read
+        with suppress(OSError):  # no process there, or its buffer is full
             _sender[1].sendto(b"!", address)
 
 
-def _made() -> socket.socket:
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    made.setblocking(False)
-    return made
+def _new_socket() -> socket.socket:
+    new = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    new.setblocking(False)
+    return new
 
 
 def _addresses(kind: str) -> tuple[bytes, ...]:
@@ -86,9 +86,9 @@ def _addresses(kind: str) -> tuple[bytes, ...]:
     return _names(kind, "|".join(str(settings[part]) for part in ("HOST", "PORT", "NAME")))
 
 
-# Kept: every publish asks for them.
+# Cached: every publish needs them.
 @cache
 def _names(kind: str, database: str) -> tuple[bytes, ...]:
-    """Without files: a name that begins with a NUL byte is no path, and goes with the process."""
+    """Abstract addresses (a leading NUL byte): no files, and they disappear with their process."""
     hub = hashlib.sha256(database.encode()).hexdigest()[:16]
-    return tuple(f"\0webhookhub/{hub}/{kind}/{number}".encode() for number in range(MOST_LISTENERS))
+    return tuple(f"\0webhookhub/{hub}/{kind}/{index}".encode() for index in range(MAX_PROCESSES))

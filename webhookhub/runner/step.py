@@ -1,4 +1,4 @@
-"""What a loop repeats. A step does one batch and says how much it did; the loop alone decides what comes next."""
+"""The work that a loop repeats. A step does one batch and returns its size; the loop decides what comes next."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from collections.abc import Callable
 
 class Step:
     def run(self, batch_size: int) -> int:
-        """One batch; 0 means there was nothing to do."""
+        """Does one batch; 0 means that there was nothing to do."""
         raise NotImplementedError
 
     def on_notify(self) -> None:
-        """Somebody says that there may be something to do."""
+        """Called after a notification that there may be work."""
 
     def pending(self) -> str:
-        """What is begun and not finished, in words; empty when the process may leave."""
+        """A description of unfinished work; empty when the process may stop."""
         return ""
 
     def idle_for(self) -> float:
-        """For how many seconds what is begun needs nobody."""
+        """For how many seconds the unfinished work needs no attention."""
         return 0.0
 
     def poll(self, seconds: float) -> None:
-        """For at most `seconds`, see to what is begun without touching the database."""
+        """Attends to unfinished work for at most `seconds`, without using the database."""
 
     def finish(self, batch_size: int) -> None:
-        """Move what is begun towards its end, beginning nothing new."""
+        """Continues unfinished work, without starting new work."""
 
     def close(self) -> None:
-        """Let go of what the step holds."""
+        """Releases the step's resources."""
 
 
 class Batch(Step):
-    """A step that is some functions, one after the other, and leaves nothing begun.
+    """A step that calls some functions in turn and leaves nothing unfinished.
 
-    `anything_to_do` is one short question that takes the place of all those that the functions ask, in a lull.
+    While idle, the one short query `anything_to_do` replaces the queries of all functions.
     """
 
     def __init__(self, *functions: Callable[[int], int], anything_to_do: Callable[[], bool] = lambda: True) -> None:
         self._functions = functions
         self._anything_to_do = anything_to_do
-        self._lull = False
+        self._idle = False
 
     def run(self, batch_size: int) -> int:
-        if self._lull and not self._anything_to_do():
+        if self._idle and not self._anything_to_do():
             return 0
         done = sum(function(batch_size) for function in self._functions)
-        self._lull = not done
+        self._idle = not done
         return done

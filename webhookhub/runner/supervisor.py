@@ -1,4 +1,4 @@
-"""Keeps a set of child processes running on one machine, and stops them together."""
+"""Keeps child processes running on one machine, and stops them together."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from webhookhub.exit_codes import UNFIT
 from webhookhub.logs import Fact, log
 
 from .signals import StopSignals
 
-LOOK_SECONDS = 0.2
+CHECK_SECONDS = 0.2
 FIRST_PAUSE_SECONDS = 0.5
 LAST_PAUSE_SECONDS = 30.0
 HEALTHY_SECONDS = 30.0
@@ -38,7 +37,7 @@ class Child:
         self.process = subprocess.Popen(
             self.command,
             env=dict(self.environment),
-            # Its own group: a Ctrl-C at the terminal reaches the supervisor, which asks each child once.
+            # Its own group: a Ctrl-C at the terminal reaches only the supervisor, which stops each child once.
             start_new_session=True,
             preexec_fn=partial(die_with_parent, os.getpid()),
         )
@@ -47,7 +46,7 @@ class Child:
         return self.process.poll() if self.process else None
 
     def plan_restart(self) -> float:
-        """Sooner after a long life, later after each quick death; returns the pause."""
+        """Plans a restart, later after each quick failure; returns the pause."""
         if time.monotonic() - self.started > HEALTHY_SECONDS:
             self.failures = 0
         pause: float = min(FIRST_PAUSE_SECONDS * 2**self.failures, LAST_PAUSE_SECONDS)
@@ -63,17 +62,17 @@ class Supervisor:
         self._drain_seconds = drain_seconds
 
     def run(self) -> int:
-        """Until asked to stop; returns the exit code: 0, or that of a child that can never work."""
+        """Runs until a stop signal; returns 0, or the exit code of a child that is misconfigured."""
         with StopSignals() as stop:
             code = 0
             while not stop.requested and not code:
-                code = self._look()
-                stop.wait(LOOK_SECONDS)
+                code = self._check()
+                stop.wait(CHECK_SECONDS)
             self._stop_all(stop)
             return code
 
-    def _look(self) -> int:
-        """Start what is to be started, notice what has died."""
+    def _check(self) -> int:
+        """Starts the children that are due and plans restarts for those that ended."""
         for child in self._children:
             if child.process is None:
                 if time.monotonic() >= child.start_at:
@@ -82,10 +81,10 @@ class Supervisor:
             code = child.exit_code()
             if code is None:
                 continue
-            if code == UNFIT:
+            if code == os.EX_CONFIG:
                 log(Fact.PROCESS_FAILED, child=child.name, exit_code=code)
                 child.process = None
-                return UNFIT
+                return os.EX_CONFIG
             pause = child.plan_restart()
             log(Fact.PROCESS_RESTARTED, child=child.name, exit_code=code, in_seconds=round(pause, 1))
         return 0
@@ -113,11 +112,11 @@ def _signal(child: Child, number: signal.Signals) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """In the child: be told to stop when the supervisor is gone, however it went (Linux)."""
-    # Until the child's own program runs, the supervisor's handler would hear the signal and forget it.
+    """In the child: get TERM when the supervisor ends, for whatever reason (Linux)."""
+    # Until the child's own program runs, the inherited handler would swallow the signal.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl:
         prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:
-            os._exit(128 + signal.SIGTERM)  # it was gone before
+            os._exit(128 + signal.SIGTERM)  # the supervisor ended before prctl

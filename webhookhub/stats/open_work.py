@@ -15,7 +15,7 @@ from sagas.transitions import STATUSES, TERMINAL, WAITING
 from webhookhub.conf import KINDS
 from webhookhub.db import clock
 from webhookhub.models import Process
-from webhookhub.runner.silence import silence
+from webhookhub.runner.registry import silent_after
 from workflows import state
 from workflows.models import Instance, WorkflowInbox
 
@@ -35,7 +35,7 @@ def read() -> dict[Metric, float | dict[str, float]]:
     ages: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for kind, heartbeat_at in Process.objects.values_list("kind", "heartbeat_at"):
         ages.setdefault(kind, []).append((now - heartbeat_at).total_seconds())
-    alive = silence().total_seconds()
+    alive = silent_after().total_seconds()
     late = now - GRACE
     return {
         catalogue.EVENTS_WAITING: _count(RoutingInbox.objects.order_by()),

@@ -13,10 +13,10 @@ from django.http.response import HttpResponseBase
 from webhookhub.conf import KINDS, hub, variable
 from webhookhub.db import clock, requirements
 from webhookhub.db.errors import UnfitDatabase
-from webhookhub.db.timeouts import impatient
+from webhookhub.db.timeouts import short_timeouts
 from webhookhub.logs import Fact, log
 from webhookhub.models import Process
-from webhookhub.runner.silence import silence
+from webhookhub.runner.registry import silent_after
 
 from . import prometheus
 
@@ -56,7 +56,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> HttpResponse:
     """The hub can work: the database is migrated, and every kind of loop is running."""
     try:
-        with impatient(READY_SECONDS):
+        with short_timeouts(READY_SECONDS):
             missing = _missing()
     except (DatabaseError, InterfaceError) as error:
         # Only the log has the error: it may name the server and its user.
@@ -71,7 +71,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
     if not may_read_metrics(request):
         return HttpResponse(f"{REFUSAL}\n", status=403, content_type=TEXT)
     try:
-        with impatient(METRICS_SECONDS):
+        with short_timeouts(METRICS_SECONDS):
             text = prometheus.text()
     except (DatabaseError, InterfaceError) as error:
         log(Fact.DATABASE_LOST, process="web", error=str(error))
@@ -88,8 +88,8 @@ def _missing() -> list[str]:
     except UnfitDatabase as error:
         return [str(error)]
     now = clock.now()
-    alive = {process.kind for process in Process.objects.all() if process.is_alive(now, silence())}
-    seconds = silence().total_seconds()
+    alive = {process.kind for process in Process.objects.all() if process.is_alive(now, silent_after())}
+    seconds = silent_after().total_seconds()
     return [f"no {kind}: no heartbeat in the last {seconds:g} s" for kind in KINDS if kind not in alive]
 
 

@@ -9,7 +9,7 @@ from api import keys
 from api.models import ApiKey
 from api.scopes import SCOPES
 from webhookhub.db import clock
-from webhookhub.terminal import EXAMPLE, Operator, moment, whole_number
+from webhookhub.terminal import EXAMPLE, Operator, parse_time, whole_number
 
 LIST_LIMIT = 1000
 MAX_DAYS = 99_999
@@ -100,7 +100,7 @@ def _find(text: str) -> ApiKey | None:
 
 def _expiry(text: str | None) -> datetime | None:
     if text is None or not (text.isascii() and text.isdigit()):
-        return moment("--expires", text)
+        return parse_time("--expires", text)
     if len(text) > len(str(MAX_DAYS)):
         raise CommandError(f"--expires: give at most {MAX_DAYS} days, or a time such as {EXAMPLE}, or omit it.")
     return clock.now() + timedelta(days=int(text))

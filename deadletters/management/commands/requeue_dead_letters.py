@@ -10,7 +10,7 @@ from deadletters.bulk_requeue import MAX_LIMIT, SAMPLE, BulkResult, Cursor, Part
 from deadletters.filters import ERROR_CODE, EVENT_TYPE, DeadLetterFilter
 from deadletters.requeue import InvalidRequeue
 from webhookhub.search_terms import MAX_ID
-from webhookhub.terminal import EXAMPLE, Operator, moment, progress, whole_number
+from webhookhub.terminal import EXAMPLE, Operator, parse_time, progress, whole_number
 
 DEFAULT_LIMIT = 1000
 MAX_TOTAL = 1_000_000
@@ -49,8 +49,8 @@ class Command(BaseCommand):
             error_code=options["error_code"],
             subscription_id=options["subscription"],
             event_type=options["event_type"],
-            since=moment("--since", options["since"]),
-            until=moment("--until", options["until"]),
+            since=parse_time("--since", options["since"]),
+            until=parse_time("--until", options["until"]),
         )
         if letter_filter.since and letter_filter.until and letter_filter.until < letter_filter.since:
             raise CommandError("--until is before --since.")

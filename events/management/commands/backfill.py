@@ -5,7 +5,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from events.backfill import MAX_EVENTS, NotRoutable, Position, backfill
 from webhookhub.db import clock
-from webhookhub.terminal import EXAMPLE, moment, progress
+from webhookhub.terminal import EXAMPLE, parse_time, progress
 
 
 class Command(BaseCommand):
@@ -18,7 +18,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        since, until = moment("--since", options["since"]), moment("--until", options["until"]) or clock.now()
+        since, until = parse_time("--since", options["since"]), parse_time("--until", options["until"]) or clock.now()
         assert since is not None
         if until < since:
             raise CommandError("--until lies before --since.")

@@ -4,7 +4,7 @@ from webhookhub.runner.step import Batch, Step
 
 
 class Command(LoopCommand):
-    help = "Routes new events to their subscriptions, until it is told to stop (TERM)."
+    help = "Routes new events to their subscriptions, until it gets TERM or INT."
     kind = "router"
 
     def make_step(self, process_name: str) -> Step:

@@ -4,7 +4,7 @@ from webhookhub.runner.step import Step
 
 
 class Command(LoopCommand):
-    help = "Resets the leases of workers that have gone silent, until it is told to stop (TERM)."
+    help = "Resets expired leases and removes the rows of ended processes, until it gets TERM or INT."
     kind = "cleaner"
 
     def make_step(self, process_name: str) -> Step:

@@ -4,7 +4,7 @@ from webhookhub.runner.step import Step
 
 
 class Command(LoopCommand):
-    help = "Takes attempts, sends them and reports how they ended, until it is told to stop (TERM)."
+    help = "Leases attempts, sends them and stores their results, until it gets TERM or INT."
     kind = "worker"
 
     def make_step(self, process_name: str) -> Step:

@@ -4,7 +4,7 @@ from webhookhub.runner.step import Batch, Step
 
 
 class Command(LoopCommand):
-    help = "Gives due deliveries their next attempt and applies the results, until it is told to stop (TERM)."
+    help = "Creates the next attempts of due deliveries and applies results, until it gets TERM or INT."
     kind = "orchestrator"
 
     def make_step(self, process_name: str) -> Step:

@@ -71,13 +71,13 @@ def test_a_trusting_server_or_the_privilege_is_enough_and_a_migrated_database_ne
     assert faults(logging_server) == []
 
 
-def faults(server: PrivateServer) -> list[requirements.Fault]:
+def faults(server: PrivateServer) -> list[requirements.Problem]:
     """As the migrating user finds them."""
     default, other = connections["default"], connection.copy()
     other.settings_dict |= {"USER": "migrator", "PASSWORD": "m", "NAME": "webhookhub", "PORT": server.port}
     connections["default"] = other
     try:
-        return requirements.trigger_faults()
+        return list(requirements.migration_problems())
     finally:
         connections["default"] = default
         other.close()

@@ -77,7 +77,7 @@ def test_every_form_validates_reasons_in_the_same_way(superuser: Client, name: s
     hostile = {**given, "reason": "a\u202eb"}
     response = superuser.post(address, hostile)
     assert response.status_code == 200
-    assert form_in(response).errors["reason"][0].startswith("Reason must hold no control characters")
+    assert form_in(response).errors["reason"][0].startswith("Reason must not contain control characters")
     chinese = superuser.post(address, hostile, headers={"accept-language": "zh-TW"})
     translation.deactivate()  # the request left its language in the thread
     assert form_in(chinese).errors["reason"][0].startswith("原因")

@@ -44,7 +44,7 @@ either_way = pytest.mark.parametrize("look_first", [False, True])
 
 
 @either_way
-def test_of_a_key_that_a_batch_holds_twice_the_first_row_is_kept(look_first: bool):
+def test_the_first_row_of_a_repeated_key_is_inserted(look_first: bool):
     rows = [row("x", "1"), row("y", "2"), row("x", "3"), row("y", "4"), row("z", "5")]
     insert(*rows, look_first=look_first)
 
@@ -64,7 +64,7 @@ def test_a_batch_inserted_again_changes_nothing(look_first: bool):
 
 @either_way
 @pytest.mark.parametrize("there", [[7, 8, 9], [0, 2, 4, 6, 8]])
-def test_of_a_batch_that_is_partly_there_the_rest_is_inserted(there: list[int], look_first: bool):
+def test_the_missing_rows_of_a_batch_are_inserted(there: list[int], look_first: bool):
     insert(*(row(str(n), "1") for n in there))
 
     insert(*(row(str(n), "2") for n in range(10)), look_first=look_first)
@@ -73,7 +73,7 @@ def test_of_a_batch_that_is_partly_there_the_rest_is_inserted(there: list[int], 
 
 
 @either_way
-def test_a_key_without_a_value_is_equal_to_no_other(look_first: bool):
+def test_a_null_key_equals_no_other(look_first: bool):
     insert(row("x"), row(None, "1"), row(None, "2"))
 
     insert(row("x"), row(None, "3"), look_first=look_first)
@@ -81,7 +81,7 @@ def test_a_key_without_a_value_is_equal_to_no_other(look_first: bool):
     assert sorted(Event.objects.values_list("payload", flat=True)) == ["1", "1", "2", "3"]
 
 
-def test_a_duplicate_of_another_key_than_the_one_named_is_an_error_and_not_a_loop(django_assert_max_num_queries):
+def test_a_duplicate_of_another_key_is_an_error_and_not_a_loop(django_assert_max_num_queries):
     first, second = row("x"), row("y")
     insert(first)
 
@@ -93,7 +93,7 @@ def test_a_duplicate_of_another_key_than_the_one_named_is_an_error_and_not_a_loo
     assert set(stored()) == {"x"}
 
 
-def test_a_duplicate_of_the_named_key_and_one_of_another_store_nothing():
+def test_duplicates_of_the_named_and_another_key_store_nothing():
     first = row("x")
     insert(first)
 
@@ -103,7 +103,7 @@ def test_a_duplicate_of_the_named_key_and_one_of_another_store_nothing():
     assert set(stored()) == {"x"}
 
 
-def test_a_transaction_goes_on_after_a_duplicate():
+def test_a_transaction_continues_after_a_duplicate():
     with transaction.atomic():
         insert(row("w"))
         insert(row("v"), row("w"))
@@ -120,7 +120,7 @@ def test_a_value_that_does_not_fit_is_an_error_and_not_a_warning():
     assert not Event.objects.exists()
 
 
-def test_rows_that_are_selected_are_inserted_once_too():
+def test_selected_rows_are_inserted_once():
     sagas = [SagaFactory.create(status="InProgress") for _ in range(4)]
     deaths = [NewDeadLetter(saga.id, saga.event_id, saga.subscription_id, "http_500", clock.now()) for saga in sagas]
     create_dead_letters(deaths[1:3])
@@ -133,7 +133,7 @@ def test_rows_that_are_selected_are_inserted_once_too():
     assert sorted(letter["saga_id"] for letter in letters) == [saga.id for saga in sagas]
 
 
-def test_an_update_sets_each_row_to_its_own_value_and_only_where_all_matches():
+def test_an_update_sets_each_matching_row_to_its_own_value():
     jobs = [JobFactory.create(status="Leased", lease_token=token, lease_until=None) for token in ("a", "b", "c")]
     done = JobFactory.create(status="Pending", lease_token="d", lease_until=None)
     until = clock.now() + timedelta(hours=1)
@@ -157,14 +157,14 @@ def test_an_update_sets_each_row_to_its_own_value_and_only_where_all_matches():
     assert list(stored) == [("one", until, 1), ("", None, 0), ("three", None, 1), ("", None, 0)]
 
 
-def test_nothing_to_write_is_no_statement(django_assert_num_queries):
+def test_an_empty_batch_executes_no_statement(django_assert_num_queries):
     with django_assert_num_queries(0):
         insert()
         insert(look_first=True)
         assert update_each(Job, [], match=["id"], where="1 = 1") == 0
 
 
-def test_thousands_of_rows_go_in_one_statement(django_assert_num_queries):
+def test_thousands_of_rows_fit_in_one_statement(django_assert_num_queries):
     with django_assert_num_queries(1):
         insert(*(row(str(n)) for n in range(3000)))
     insert(*(row(str(n)) for n in range(4000)))

@@ -1,4 +1,4 @@
-"""Queries that are compiled once: what they answer is what Django's own would."""
+"""Compiled queries return the same rows as Django's own."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ COLUMNS = ("id", "status", "base_delay", "next_attempt_at", "event__event_type",
 
 def test_the_rows_are_those_of_the_queryset_with_the_same_types():
     sagas = SagaFactory.create_batch(3)
-    asked = CompiledSelect(lambda ids: Saga.objects.filter(id__in=ids).order_by("id").values_list(*COLUMNS))
+    select = CompiledSelect(lambda ids: Saga.objects.filter(id__in=ids).order_by("id").values_list(*COLUMNS))
     ids = [saga.id for saga in sagas]
 
-    rows = asked(ids=ids)
+    rows = select(ids=ids)
 
     assert rows == list(Saga.objects.filter(id__in=ids).order_by("id").values_list(*COLUMNS))
     assert len(rows) == 3
@@ -34,7 +34,7 @@ def test_the_rows_are_those_of_the_queryset_with_the_same_types():
     assert rows[0][3].utcoffset() == timedelta(0)
 
 
-def test_other_values_and_other_limits_get_other_answers():
+def test_values_and_limits_are_parameters():
     early, late = SagaFactory.create(), SagaFactory.create()
     now = clock.now()
     Saga.objects.filter(id=late.id).update(next_attempt_at=now + timedelta(hours=1))
@@ -42,17 +42,17 @@ def test_other_values_and_other_limits_get_other_answers():
         lambda status, now, limit: Saga.objects.due(status, now).order_by("id").values_list("id", flat=True)[:limit]
     )
 
-    def found(status: str, hours: int, limit: int) -> list[Any]:
+    def rows(status: str, hours: int, limit: int) -> list[Any]:
         return due(status=status, now=now + timedelta(hours=hours), limit=Limit(limit))
 
-    assert found("Pending", 0, 5) == [(early.id,)]
-    assert found("Pending", 1, 5) == [(early.id,), (late.id,)]
-    assert found("Pending", 1, 1) == [(early.id,)]
-    assert found("Completed", 1, 5) == []
+    assert rows("Pending", 0, 5) == [(early.id,)]
+    assert rows("Pending", 1, 5) == [(early.id,), (late.id,)]
+    assert rows("Pending", 1, 1) == [(early.id,)]
+    assert rows("Completed", 1, 5) == []
 
 
 @pytest.mark.parametrize("count", [1, 3, 8])
-def test_a_list_of_any_length_changes_its_own_rows_and_no_others(count: int):
+def test_a_list_of_any_length_updates_only_its_rows(count: int):
     sagas = SagaFactory.create_batch(10)
     now = clock.now()
     start = CompiledUpdate(
@@ -70,26 +70,26 @@ def test_a_list_of_any_length_changes_its_own_rows_and_no_others(count: int):
     assert set(Saga.objects.filter(id__in=chosen).values_list("updated_at", flat=True)) == {now}
 
 
-def test_nothing_is_built_twice_for_lists_of_about_the_same_length():
+def test_lists_of_similar_length_share_one_compiled_query():
     built = []
 
     def build(ids: Any) -> Any:
         built.append(len(ids))
         return Saga.objects.filter(id__in=ids).values_list("id")
 
-    asked = CompiledSelect(build)
+    select = CompiledSelect(build)
     for count in (1, 2, 3, 4, 3, 5, 6, 7, 8, 2, 1):
-        asked(ids=list(range(count)))
+        select(ids=list(range(count)))
 
     assert built == [1, 2, 4, 8]
 
 
-def test_what_a_thread_has_asked_keeps_nothing_of_it():
-    asked = CompiledSelect(lambda ids: Saga.objects.filter(id__in=ids).values_list("id"))
+def test_a_compiled_query_does_not_keep_the_connection_of_an_ended_thread():
+    select = CompiledSelect(lambda ids: Saga.objects.filter(id__in=ids).values_list("id"))
     connections_of_threads = []
 
     def ask() -> None:
-        asked(ids=[1])
+        select(ids=[1])
         connections_of_threads.append(weakref.ref(connections["default"]))
         connection.close()
 
@@ -102,13 +102,8 @@ def test_what_a_thread_has_asked_keeps_nothing_of_it():
     assert [kept() for kept in connections_of_threads] == [None, None]
 
 
-def test_an_empty_list_is_not_asked_for():
-    asked = CompiledSelect(lambda ids: Saga.objects.filter(id__in=ids).values_list("id"))
-    with (
-        CaptureQueriesContext(
-            connection,
-        ) as queries,
-        pytest.raises(ValueError, match="nothing to ask"),
-    ):
-        asked(ids=[])
+def test_an_empty_list_is_refused():
+    select = CompiledSelect(lambda ids: Saga.objects.filter(id__in=ids).values_list("id"))
+    with CaptureQueriesContext(connection) as queries, pytest.raises(ValueError, match="nothing to query"):
+        select(ids=[])
     assert not queries.captured_queries

@@ -1,4 +1,4 @@
-"""A database that cannot hold what the hub promises is recognised, whatever it says of itself."""
+"""A database that lacks something that the hub relies on is detected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TABLE = Process._meta.db_table
 
 @pytest.fixture
 def session(committed: None) -> Iterator[None]:
-    """A session that the test may spoil: it is closed, and the next one begins as it should."""
+    """A session that the test may change: it is closed after the test."""
     yield
     connection.close()
 
@@ -42,12 +42,12 @@ def execute(sql: str) -> None:
         cursor.execute(sql)
 
 
-def fault_ids() -> set[str]:
-    return {fault.id for fault in requirements.faults()}
+def problem_ids() -> set[str]:
+    return {problem.id for problem in requirements.server_problems()}
 
 
 def test_the_database_of_the_tests_is_fit(probe: str):
-    assert requirements.faults() == []
+    assert requirements.server_problems() == []
     requirements.require(TABLE, "name", probe)
     requirements.require_migrated()
 
@@ -57,9 +57,9 @@ def test_the_database_of_the_tests_is_fit(probe: str):
 def test_another_isolation_is_unfit(probe: str, level: str):
     execute(f"SET SESSION TRANSACTION ISOLATION LEVEL {level}")
 
-    [fault] = requirements.faults()
-    assert fault.id == "webhookhub.E011"
-    assert level.replace(" ", "-") in fault.message
+    [problem] = requirements.server_problems()
+    assert problem.id == "webhookhub.E011"
+    assert level.replace(" ", "-") in problem.message
     with pytest.raises(UnfitDatabase, match="they must be READ COMMITTED"):
         requirements.require(TABLE, "name", probe)
 
@@ -69,7 +69,7 @@ def test_another_isolation_is_unfit(probe: str, level: str):
 def test_another_time_zone_is_unfit(probe: str, zone: str):
     execute(f"SET time_zone = '{zone}'")
 
-    assert fault_ids() == {"webhookhub.E012"}
+    assert problem_ids() == {"webhookhub.E012"}
     with pytest.raises(UnfitDatabase, match="time zone"):
         requirements.require(TABLE, "name", probe)
 
@@ -79,7 +79,7 @@ def test_another_time_zone_is_unfit(probe: str, zone: str):
 def test_a_mode_that_is_not_strict_is_unfit(probe: str, mode: str):
     execute(f"SET sql_mode = '{mode}'")
 
-    assert fault_ids() == {"webhookhub.E013"}
+    assert problem_ids() == {"webhookhub.E013"}
     with pytest.raises(UnfitDatabase, match="not strict"):
         requirements.require(TABLE, "name", probe)
 
@@ -88,17 +88,17 @@ def test_a_mode_that_is_not_strict_is_unfit(probe: str, mode: str):
 def test_either_strict_mode_is_fit(session: None):
     execute("SET sql_mode = 'STRICT_ALL_TABLES'")
 
-    assert requirements.faults() == []
+    assert requirements.server_problems() == []
 
 
 @pytest.mark.mysql_family
-def test_a_table_kept_by_another_engine_is_unfit(probe: str):
+def test_a_table_of_another_engine_is_unfit(probe: str):
     execute(f"ALTER TABLE {TABLE} ENGINE = MyISAM")
     try:
-        [fault] = requirements.faults()
-        assert fault.id == "webhookhub.E016"
-        assert TABLE in fault.message
-        assert "MyISAM" in fault.message
+        [problem] = requirements.server_problems()
+        assert problem.id == "webhookhub.E016"
+        assert TABLE in problem.message
+        assert "MyISAM" in problem.message
     finally:
         execute(f"ALTER TABLE {TABLE} ENGINE = InnoDB")
 
@@ -107,10 +107,10 @@ def test_a_table_kept_by_another_engine_is_unfit(probe: str):
 def test_an_old_server_is_unfit(session: None):
     version = (10, 5, 99) if is_mariadb(connection) else (8, 0, 12)
     was = connection.mysql_version  # type: ignore[attr-defined]
-    # No such server is at hand: only what it says of itself is replaced.
+    # Without such a server, only the reported version is replaced.
     connection.__dict__["mysql_version"] = version
     try:
-        assert "webhookhub.E010" in fault_ids()
+        assert "webhookhub.E010" in problem_ids()
     finally:
         connection.__dict__["mysql_version"] = was
 
@@ -120,7 +120,7 @@ def test_a_database_that_is_not_migrated_is_unfit(probe: str):
     [(_, last)] = MigrationLoader(None).graph.leaf_nodes("jobs")
     recorder.record_unapplied("jobs", last)
     try:
-        with pytest.raises(UnfitDatabase, match=rf"1 migrations are not applied, jobs\.{last} .*manage.py migrate"):
+        with pytest.raises(UnfitDatabase, match=rf"1 migrations are not applied, starting with jobs\.{last} .*manage"):
             requirements.require_migrated()
         with pytest.raises(UnfitDatabase, match="not applied"):
             requirements.require(TABLE, "name", probe)
@@ -140,14 +140,14 @@ def test_a_locked_row_is_skipped_by_another_connection(probe: str):
 
 
 @pytest.mark.mysql_family
-def test_a_lock_that_is_not_honoured_is_noticed(probe: str):
-    # One connection is both holder and seeker: like an engine that takes the words and drops the lock.
+def test_an_ignored_lock_is_detected(probe: str):
+    # One connection is both holder and seeker, like an engine that ignores SKIP LOCKED.
     assert not requirements.skips_locked_rows(connection, connection, TABLE, "name", probe)
     assert connection.get_autocommit()
 
 
 @pytest.mark.mysql_family
-def test_a_probe_without_its_row_proves_nothing(session: None):
+def test_a_probe_without_its_row_fails(session: None):
     with pytest.raises(UnfitDatabase, match="SKIP LOCKED"):
         requirements.require(TABLE, "name", "there is no such row")
 
@@ -165,73 +165,73 @@ def test_the_probe_leaves_no_lock_behind(probe: str):
 
 
 @pytest.mark.parametrize("name", ["trg_event_inbox", "trg_saga_terminal"])
-def test_a_missing_trigger_is_noticed_and_named(committed: None, name: str):
+def test_a_missing_trigger_is_named(committed: None, name: str):
     """As after a dump restored without its triggers."""
     [trigger] = [trigger for trigger in declared() if trigger.name == name]
-    assert list(requirements._triggers()) == []
+    assert list(requirements._wrong_triggers()) == []
     with connection.cursor() as cursor:
         cursor.execute(f"DROP TRIGGER {name}")
         try:
-            [fault] = requirements._triggers()
+            [problem] = requirements._wrong_triggers()
         finally:
             cursor.execute(trigger.create_sql(connection), None)
-    assert fault.id == "webhookhub.E017"
-    assert name in fault.message
-    assert "manage.py migrate" in fault.hint
+    assert problem.id == "webhookhub.E017"
+    assert name in problem.message
+    assert "manage.py migrate" in problem.hint
 
 
-HOLLOW = {
+DIFFERENT = {
     "another body": ("{timing} {event} ON {table}", "UPDATE hub_processes SET pid = pid WHERE 1 = 0"),
     "another event": ("{timing} INSERT ON {table}", None),
-    "another moment": ("AFTER {event} ON {table}", None),
+    "another timing": ("AFTER {event} ON {table}", None),
     "another table": ("{timing} {event} ON dead_letters", None),
 }
 
 
-@pytest.mark.parametrize("difference", HOLLOW)
-def test_a_trigger_that_only_bears_the_name_is_noticed_and_named(probe: str, difference: str):
-    head, body = HOLLOW[difference]
+@pytest.mark.parametrize("difference", DIFFERENT)
+def test_a_different_trigger_of_the_same_name_is_named(probe: str, difference: str):
+    head, body = DIFFERENT[difference]
     [trigger] = [trigger for trigger in declared() if trigger.name == "trg_job_no_delete"]
     where = head.format(timing="BEFORE", event="DELETE", table=trigger.table)
     text = trigger.create_sql(connection).partition(" FOR EACH ROW ")[2]
     execute("DROP TRIGGER trg_job_no_delete")
     execute(f"CREATE TRIGGER trg_job_no_delete {where} FOR EACH ROW " + (f"BEGIN {body}; END" if body else text))
     try:
-        [fault] = requirements._triggers()
-        [warning] = requirements.broken_triggers()
-        [said] = [each for each in database_is_fit(["default"]) if each.id == fault.id]
+        [problem] = requirements._wrong_triggers()
+        [warning] = requirements.trigger_problems()
+        [warning_message] = [each for each in database_is_fit(["default"]) if each.id == problem.id]
         with pytest.raises(UnfitDatabase, match="trg_job_no_delete"):
             requirements.require(TABLE, "name", probe)
     finally:
         execute("DROP TRIGGER trg_job_no_delete")
         execute(trigger.create_sql(connection))
-    assert fault == warning
-    assert not said.is_serious()  # or migrate could not put it right
-    assert fault.id == "webhookhub.E018"
-    assert "trg_job_no_delete" in fault.message
-    assert "manage.py migrate jobs 0001_initial, then manage.py migrate" in fault.hint
-    assert list(requirements._triggers()) == []
+    assert problem == warning
+    assert not warning_message.is_serious()  # an error would stop migrate, the remedy
+    assert problem.id == "webhookhub.E018"
+    assert "trg_job_no_delete" in problem.message
+    assert "manage.py migrate jobs 0001_initial and manage.py migrate" in problem.hint
+    assert list(requirements._wrong_triggers()) == []
 
 
-def test_a_trigger_whose_lines_are_broken_elsewhere_is_the_same(committed: None):
+def test_line_breaks_in_a_trigger_make_no_difference(committed: None):
     [trigger] = [trigger for trigger in declared() if trigger.name == "trg_job_no_delete"]
     execute("DROP TRIGGER trg_job_no_delete")
     execute(trigger.create_sql(connection).replace(" BEGIN ", "\n  BEGIN\n\t").replace("; END", ";\nEND"))
     try:
-        assert list(requirements._triggers()) == []
+        assert list(requirements._wrong_triggers()) == []
     finally:
         execute("DROP TRIGGER trg_job_no_delete")
         execute(trigger.create_sql(connection))
 
 
-def test_the_remedy_restores_triggers_that_are_missing_or_other_ones(committed: None):
+def test_the_remedy_restores_missing_and_different_triggers(committed: None):
     execute("DROP TRIGGER trg_job_settled")
     execute("DROP TRIGGER trg_job_no_delete")
     body = "BEGIN UPDATE hub_processes SET pid = pid WHERE 1 = 0; END"
     execute(f"CREATE TRIGGER trg_job_no_delete BEFORE DELETE ON webhook_delivery_jobs FOR EACH ROW {body}")
-    assert [fault.id for fault in requirements._triggers()] == ["webhookhub.E017", "webhookhub.E018"]
+    assert [problem.id for problem in requirements._wrong_triggers()] == ["webhookhub.E017", "webhookhub.E018"]
 
     call_command("migrate", "jobs", "0001_initial", verbosity=0)
     call_command("migrate", verbosity=0)
 
-    assert list(requirements._triggers()) == []
+    assert list(requirements._wrong_triggers()) == []

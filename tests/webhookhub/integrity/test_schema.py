@@ -43,7 +43,7 @@ def test_a_trigger_with_another_body_is_named():
     finally:
         execute("DROP TRIGGER trg_job_finished")
     assert {name: keys(result) for name, result in found.items()} == {"triggers": ["trg_job_finished"]}
-    assert "another one than the migrations make" in str(found["triggers"].first[0])
+    assert "differs from the migrations' trigger" in str(found["triggers"].first[0])
     assert "manage.py migrate jobs 0001_initial" in str(found["triggers"].first[0])
 
 

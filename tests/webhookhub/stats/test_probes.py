@@ -77,7 +77,7 @@ def test_a_hub_that_is_not_migrated_is_not_ready(committed: None):
         recorder.record_applied("stats", "0001_initial")
     assert answer.status_code == 503
     [missing] = answer.json()["missing"]
-    assert missing == "1 migrations are not applied, stats.0001_initial the first of them (run manage.py migrate)"
+    assert missing == "1 migrations are not applied, starting with stats.0001_initial (run manage.py migrate)"
 
 
 def test_a_probe_does_not_change_the_connection_of_the_thread(committed: None):

@@ -70,18 +70,20 @@ def _columns(model: type[models.Model], names: Any) -> list[str]:
 def triggers(bounds: Bounds) -> Found:
     return len(declared()), [
         Violation(broken.trigger.table, broken.trigger.name, f"{broken.message} ({broken.remedy})")
-        for broken in trigger_check.broken(connection)
+        for broken in trigger_check.wrong_triggers(connection)
     ]
 
 
 def unseen_triggers(bounds: Bounds) -> Found:
-    if trigger_check.visible(connection):
+    if trigger_check.can_see_triggers(connection):
         return 0, []
     return 0, [Violation("information_schema", "triggers", "hidden: this user lacks the TRIGGER privilege")]
 
 
 def server(bounds: Bounds) -> Found:
-    return 1, [Violation("server", fault.id, f"{fault.message} ({fault.hint})") for fault in requirements.faults()]
+    return 1, [
+        Violation("server", fault.id, f"{fault.message} ({fault.hint})") for fault in requirements.server_problems()
+    ]
 
 
 CHECKS = (

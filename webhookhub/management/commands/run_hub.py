@@ -1,4 +1,5 @@
 import os
+import re
 import sys
 from typing import Any
 
@@ -7,23 +8,25 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from webhookhub.checks import HUB
 from webhookhub.conf import KINDS, PROCESS_DATABASE_URLS, hub
+from webhookhub.logs import Fact, log
 from webhookhub.runner.supervisor import Child, Supervisor
 
 STOP_MARGIN_SECONDS = 10.0
 WEB_THREADS = "32"
+ADDRESS = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 
 
 class Command(BaseCommand):
     help = (
-        "Runs the whole hub on one machine: every loop (and, if asked, the web server) under one supervisor. "
-        f"Each kind of process can have a database user of its own: {', '.join(PROCESS_DATABASE_URLS.values())}."
+        "Runs the whole hub on one machine: every loop (and with --web the web server) under one supervisor. "
+        f"Each kind of process can have its own database user: {', '.join(PROCESS_DATABASE_URLS.values())}."
     )
     requires_system_checks = [HUB]
 
     def add_arguments(self, parser: CommandParser) -> None:
         for kind in KINDS:
             parser.add_argument(f"--{_plural(kind)}", type=int, default=1, metavar="N", help=f"{kind} processes (1)")
-        parser.add_argument("--web", metavar="HOST:PORT", help="also serve the console there")
+        parser.add_argument("--web", metavar="HOST:PORT", help="also serve the console and the API at this address")
 
     def handle(self, *args: Any, **options: Any) -> None:
         children = []
@@ -31,24 +34,44 @@ class Command(BaseCommand):
             count = options[_plural(kind)]
             if not 0 <= count <= 64:
                 raise CommandError(f"--{_plural(kind)} must be a number from 0 to 64, not {count}.")
-            children += [self._loop(kind, number) for number in range(1, count + 1)]
-        if options["web"]:
-            children.append(self._web(options["web"]))
-        _refuse_two_databases({child.name.split()[0] for child in children})
+            children += [_loop(kind, index) for index in range(1, count + 1)]
+        address = options["web"]
+        if address is not None:
+            match = ADDRESS.fullmatch(address)
+            if match is None or not 1 <= int(match["port"]) <= 65535:
+                raise CommandError(f"--web must be a host and a port, such as 127.0.0.1:8000, not {address!r}.")
+            children.append(web_server(address))
+        _require_one_database({child.name.split()[0] for child in children})
+        names = ", ".join(child.name for child in children)
+        log(Fact.PROCESS_STARTED, process="hub", children=names, serves=address and f"http://{address}/")
         code = Supervisor(children, hub().drain.total_seconds() + STOP_MARGIN_SECONDS).run()
         if code:
             raise CommandError("The hub cannot run like this; the lines above say why.", returncode=code)
 
-    def _loop(self, kind: str, number: int) -> Child:
-        manage = str(settings.BASE_DIR / "manage.py")
-        return Child(f"{kind} {number}", [sys.executable, manage, f"run_{kind}"], _environment(kind))
 
-    def _web(self, address: str) -> Child:
-        # Threads mostly wait: for the database, and for endpoints that are being verified or tested.
-        command = [sys.executable, "-m", "gunicorn", "webhookhub.wsgi", "--bind", address, "--threads", WEB_THREADS]
-        return Child(
-            "web", [*command, "--chdir", str(settings.BASE_DIR), "--log-level", "warning"], _environment("web")
-        )
+def _loop(kind: str, index: int) -> Child:
+    manage = settings.BASE_DIR / "manage.py"
+    program = [str(manage)] if manage.exists() else ["-m", "webhookhub.command_line"]
+    return Child(f"{kind} {index}", [sys.executable, *program, f"run_{kind}"], _environment(kind))
+
+
+def web_server(address: str) -> Child:
+    options = {
+        "--bind": address,
+        # Threads mostly wait: for the database, and for endpoints that are verified or tested.
+        "--threads": WEB_THREADS,
+        "--pythonpath": str(settings.BASE_DIR),
+        "--log-level": "warning",
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "gunicorn",
+        "webhookhub.wsgi",
+        *(part for pair in options.items() for part in pair),
+    ]
+    # --preload: a mistake in the settings ends the server with its exit code.
+    return Child("web", [*command, "--preload"], _environment("web"))
 
 
 def _plural(kind: str) -> str:
@@ -56,18 +79,18 @@ def _plural(kind: str) -> str:
 
 
 def _environment(kind: str) -> dict[str, str]:
-    """With the kind's own DATABASE_URL, if it has one, and nobody else's: a process knows no password but its own."""
+    """With the kind's own DATABASE_URL if it has one, and without the URLs of the others: they contain passwords."""
     own = os.environ.get(PROCESS_DATABASE_URLS[kind])
-    # Emptied and not left out: a child reads the file .env too, which fills in what is not there.
+    # Emptied, not removed: a child also reads the file .env, which sets missing variables.
     environment = {**os.environ, **dict.fromkeys(PROCESS_DATABASE_URLS.values(), "")}
     return {**environment, "DATABASE_URL": own} if own else environment
 
 
-def _refuse_two_databases(kinds: set[str]) -> None:
-    """Without DATABASE_URL a process takes the embedded database, which would not be that of the others."""
+def _require_one_database(kinds: set[str]) -> None:
+    """Without DATABASE_URL a process uses the embedded database, which the others would not share."""
     own = {kind for kind in kinds if os.environ.get(PROCESS_DATABASE_URLS[kind])}
     if settings.EMBEDDED and own and own != kinds:
         names = ", ".join(PROCESS_DATABASE_URLS[kind] for kind in sorted(kinds - own))
         raise CommandError(
-            f"Some processes have a database of their own and others none: set DATABASE_URL, or {names}."
+            f"Some processes have a database URL of their own and others none: set DATABASE_URL, or {names}."
         )

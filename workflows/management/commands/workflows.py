@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from webhookhub.conf import hub
 from webhookhub.db import clock
-from webhookhub.terminal import EXAMPLE, moment, progress
+from webhookhub.terminal import EXAMPLE, parse_time, progress
 from workflows import listening, versions
 from workflows.backtest import MAX_EVENTS, Backtest, backtest
 from workflows.definition import Definition
@@ -98,7 +98,7 @@ class Command(BaseCommand):
             raise CommandError("Rows and facts do not agree.")
 
     def _backtest(self, options: dict[str, Any]) -> None:
-        since, until = moment("--since", options["since"]), moment("--until", options["until"]) or clock.now()
+        since, until = parse_time("--since", options["since"]), parse_time("--until", options["until"]) or clock.now()
         assert since is not None
         if until < since:
             raise CommandError("--until is before --since.")

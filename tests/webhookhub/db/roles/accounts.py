@@ -1,4 +1,4 @@
-"""One database user for each role, made for the tests and dropped after them."""
+"""One database user for each role, created for the tests and dropped after them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PASSWORD = secrets.token_hex(8)
 
 
 def prefix() -> str:
-    """Short, and another one for each database that tests run on at the same time."""
+    """Short, and different for each database of a parallel test run."""
     return f"hub_roles{crc32(connection.settings_dict['NAME'].encode()) % 100:02}"
 
 
@@ -29,7 +29,7 @@ def role_account(role: str) -> str:
 
 
 def user_name(role: str) -> str:
-    """Not the role's own name: on one of the servers users and roles share their names."""
+    """Not the role's name: users and roles share one namespace on some servers."""
     return f"{prefix()}_u_{role[:18]}"
 
 

@@ -1,4 +1,4 @@
-"""The whole hub with a database user for each role: every process does all its work with its own grants alone."""
+"""The whole hub with one database user per role: the declared grants are enough for every process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ print(requeue([{id}], by=Operator(), reason="mended")[0])
 
 @pytest.fixture
 def roles_urls(granted: None) -> dict[str, str]:
-    """One URL for each process; the common one leads nowhere."""
+    """One URL for each process; the common DATABASE_URL is wrong."""
     host = database_url().partition("@")[2]
     return {
         "DATABASE_URL": f"mysql://hub_roles_nobody:wrong@{host}",
@@ -68,7 +68,7 @@ class Browser:
         self._session = requests.Session()
         self._session.trust_env = False
 
-    def is_answered(self) -> bool:
+    def responds(self) -> bool:
         try:
             return self._session.get(f"{self._address}/admin/login/", timeout=5).ok
         except (requests.ConnectionError, requests.Timeout):
@@ -142,12 +142,12 @@ def test_the_whole_pipeline_runs_with_one_database_user_for_each_role(
         return Reply(500 if request.path in ill else 200)
 
     receiver.answer = answer
-    # The product's own hash, and not the tests' quick one.
+    # The product's password hasher, not the tests' quick one.
     olaf = User.objects.create(username="olaf", password=PBKDF2PasswordHasher().encode(PASSWORD, "salt"), is_staff=True)
     olaf.groups.add(Group.objects.get(name="operations"))
     hub = processes.start("run_hub", "--web", f"127.0.0.1:{port}", WEBHOOKHUB_MAX_RETRY_LIMIT="3", **roles_urls)
     console = Browser(f"http://127.0.0.1:{port}")
-    until(console.is_answered, "the console answers")
+    until(console.responds, "the console answers")
     until(lambda: Process.objects.count() == 5, "all loops register")
     check_each_knows_only_its_own_user()
 
@@ -179,7 +179,7 @@ def test_the_whole_pipeline_runs_with_one_database_user_for_each_role(
     assert DeadLetter.objects.count() == 2
     assert not RoutingInbox.objects.exists()
 
-    # Mended: requeued in the console, and by an operator.
+    # Repaired: requeued in the console and by an operator.
     ill.clear()
     broken = DeadLetter.objects.get(event__event_type="order.broken")
     late = DeadLetter.objects.get(event__event_type="order.late")
@@ -218,7 +218,7 @@ def test_a_lease_whose_worker_was_killed_is_reset_by_a_cleaner_with_its_own_user
         asked.set()
         victim.kill()
 
-    # It forgets the killed process as well.
+    # It also removes the row of the killed process.
     cleaner = processes.start(
         "run_cleaner", DATABASE_URL=roles_urls["WEBHOOKHUB_CLEANER_DATABASE_URL"], WEBHOOKHUB_PROCESS_EXPIRY="1"
     )
@@ -235,7 +235,7 @@ def test_a_lease_whose_worker_was_killed_is_reset_by_a_cleaner_with_its_own_user
         check_no_refusal(running)
 
 
-def test_workflows_are_tracked_and_timed_out_by_a_user_of_their_own(processes: Processes, granted: None):
+def test_workflows_are_tracked_and_timed_out_with_their_own_user(processes: Processes, granted: None):
     own = url_of("workflow_tracker")
     assert processes.start("run_workflows", "--once", DATABASE_URL=own).wait() == 0
     for said in happy(ORDER):
@@ -261,7 +261,7 @@ def test_workflows_are_tracked_and_timed_out_by_a_user_of_their_own(processes: P
         ("run_worker", "auditor", "hub_processes"),
     ],
 )
-def test_a_process_with_the_user_of_another_says_what_it_lacks_in_one_line_and_does_nothing(
+def test_a_process_with_a_wrong_user_names_the_missing_privilege_in_one_line(
     processes: Processes, receiver: Receiver, granted: None, command: str, role: str, denied: str
 ):
     SubscriptionFactory(callback_url=receiver.url())
@@ -272,7 +272,7 @@ def test_a_process_with_the_user_of_another_says_what_it_lacks_in_one_line_and_d
     assert refused.wait() == 78
     [line] = [line for line in refused.errors.splitlines() if "CommandError" in line]
     assert re.match(rf"CommandError: The database user of this \w+ may not do its work: .*denied.*{denied}", line)
-    assert line.endswith("Give it the role for it: manage.py grant_roles.")
+    assert line.endswith("Grant it its role: manage.py grant_roles.")
     assert "Traceback" not in refused.errors
     assert refused.facts("process_failed") == []
     assert not Saga.objects.exists()

@@ -1,4 +1,4 @@
-"""The declaration is what the specification's permission sections allow and deny, written out here by hand.
+"""The declaration matches the specification's permission sections, which are written out here by hand.
 
 (With test_matrix.py, which shows that the server's grants are the declaration: what the specification denies, the
 server denies.)
@@ -9,6 +9,8 @@ from __future__ import annotations
 import pytest
 
 from webhookhub.db.roles import BY_NAME
+
+from .declaration import columns
 
 # The specification's permission sections. (role, privilege, table): the tables of the spec by its own names.
 EVENTS, SUBSCRIPTIONS, SAGAS, JOBS, LETTERS = (
@@ -63,11 +65,11 @@ DENY = {
     },
     "dead_letter_operator": {("UPDATE", SAGAS), ("DELETE", SAGAS), ("UPDATE", EVENTS), ("UPDATE", SUBSCRIPTIONS)},
 }
-# What the work needs beyond the words of the specification, and why it is no way round them.
+# Needed beyond the specification, with the reasons.
 BESIDES = {
     # The engine dead-letters through the deadletters module, and reads the results that it settles.
     "saga_orchestrator": {("INSERT", LETTERS), ("SELECT", LETTERS), ("SELECT", JOBS)},
-    # To name the saga in the log, and to answer with it.
+    # To log and return the saga.
     "router_worker": {("SELECT", SAGAS)},
     "dead_letter_operator": {("SELECT", SAGAS), ("SELECT", EVENTS), ("SELECT", SUBSCRIPTIONS)},
 }
@@ -79,7 +81,7 @@ def test_the_declaration_grants_nothing_that_the_specification_does_not_allow(ro
         (word, table)
         for table in SPECIFIED
         for word in ("SELECT", *WRITES)
-        if _columns(role, word, table) and (word, table) not in ALLOW[role] | BESIDES.get(role, set())
+        if columns(role, word, table) and (word, table) not in ALLOW[role] | BESIDES.get(role, set())
     }
 
     assert beyond == set()
@@ -88,27 +90,23 @@ def test_the_declaration_grants_nothing_that_the_specification_does_not_allow(ro
 @pytest.mark.parametrize("role", sorted(ALLOW))
 def test_the_declaration_denies_what_the_specification_denies(role: str):
     assert not DENY[role] & (ALLOW[role] | BESIDES.get(role, set()))
-    assert {(word, table) for word, table in DENY[role] if _columns(role, word, table)} == set()
+    assert {(word, table) for word, table in DENY[role] if columns(role, word, table)} == set()
 
 
 @pytest.mark.parametrize("role", sorted(ALLOW))
 def test_the_declaration_grants_what_the_specification_allows(role: str):
-    assert {(word, table) for word, table in ALLOW[role] if not _columns(role, word, table)} == set()
+    assert {(word, table) for word, table in ALLOW[role] if not columns(role, word, table)} == set()
 
 
-def test_nobody_but_the_orchestrator_updates_a_sagas_state_and_nobody_deletes_what_is_kept():
+def test_only_the_orchestrator_updates_sagas_and_no_role_deletes_rows():
     for role in BY_NAME:
-        assert bool(_columns(role, "UPDATE", SAGAS)) is (role == "saga_orchestrator")
+        assert bool(columns(role, "UPDATE", SAGAS)) is (role == "saga_orchestrator")
         for table in SPECIFIED:
-            assert not _columns(role, "DELETE", table)
-    assert _columns("saga_orchestrator", "UPDATE", JOBS) == {"settled_at"}
+            assert not columns(role, "DELETE", table)
+    assert columns("saga_orchestrator", "UPDATE", JOBS) == {"settled_at"}
 
 
-def test_a_worker_and_a_cleaner_write_neither_what_a_job_is_about_nor_that_it_is_settled():
+def test_workers_and_cleaners_update_neither_the_identity_nor_the_settlement_of_jobs():
     for role in ("worker", "lease_cleaner"):
         kept = {"", "id", "saga_id", "attempt_no", "attempt_at", "settled_at"}
-        assert not _columns(role, "UPDATE", JOBS) & kept
-
-
-def _columns(role: str, word: str, table: str) -> set[str]:
-    return BY_NAME[role].columns(word, table)
+        assert not columns(role, "UPDATE", JOBS) & kept

@@ -1,3 +1,4 @@
+import os
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from datetime import timedelta
@@ -9,7 +10,6 @@ from django.db import DatabaseError, InterfaceError
 from webhookhub import terminal
 from webhookhub.db import requirements, vendors
 from webhookhub.db.errors import UnfitDatabase
-from webhookhub.exit_codes import UNFIT, UNREACHABLE
 from webhookhub.integrity import report
 from webhookhub.integrity.checks import ALL
 from webhookhub.integrity.run import Progress, Result, run
@@ -57,10 +57,10 @@ class Command(BaseCommand):
             requirements.require_migrated()
             results = self._run(options)
         except UnfitDatabase as error:
-            raise CommandError(f"The database is not fit for the hub: {error}.", returncode=UNFIT) from None
+            raise CommandError(f"The database is not fit for the hub: {error}.", returncode=os.EX_CONFIG) from None
         except (DatabaseError, InterfaceError) as error:
             failure = "cannot be reached" if vendors.is_lost(error) else "refused"
-            raise CommandError(f"The database {failure}: {error}", returncode=UNREACHABLE) from None
+            raise CommandError(f"The database {failure}: {error}", returncode=os.EX_UNAVAILABLE) from None
         self.stdout.write(report.as_json(results) if options["json"] else report.as_text(results))
         if any(result.is_violation for result in results):
             raise SystemExit(VIOLATED)
