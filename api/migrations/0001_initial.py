@@ -25,7 +25,7 @@ class Migration(migrations.Migration):
                 (
                     "scopes",
                     webhookhub.db.fields.ExactTextField(
-                        help_text="What it may do, separated by blanks.", max_length=200, verbose_name="scopes"
+                        help_text="What the key may do, separated by spaces.", max_length=200, verbose_name="scopes"
                     ),
                 ),
                 (
@@ -42,7 +42,7 @@ class Migration(migrations.Migration):
                     "events_per_second",
                     models.PositiveIntegerField(
                         blank=True,
-                        help_text="How much it may send. Empty: the hub's default.",
+                        help_text="The key's limit. Empty: the hub's default.",
                         null=True,
                         verbose_name="events per second",
                     ),

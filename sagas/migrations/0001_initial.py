@@ -18,7 +18,10 @@ class Migration(migrations.Migration):
             name="Saga",
             fields=[
                 ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="ID")),
-                ("generation", models.PositiveIntegerField(default=0, help_text="0 as routed; each requeue adds one.")),
+                (
+                    "generation",
+                    models.PositiveIntegerField(default=0, help_text="0 when routed; each requeue adds one."),
+                ),
                 (
                     "status",
                     webhookhub.db.fields.WordField(
