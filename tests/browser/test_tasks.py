@@ -50,11 +50,11 @@ def test_support_finds_a_failed_delivery_requeues_it_and_sees_it_delivered(log_i
     visit.look_closely()
     page.fill("textarea[name=reason]", " ")
     page.get_by_role("button", name="Requeue 1 dead letter").click()
-    expect(page.get_by_text("Give the reason for the requeue.")).to_be_visible()
+    expect(page.get_by_text("Give a reason for the requeue.")).to_be_visible()
     visit.look_closely()
     page.fill("textarea[name=reason]", "the endpoint is mended")
     page.get_by_role("button", name="Requeue 1 dead letter").click()
-    expect(page.get_by_text("Delivered anew: dead letter")).to_be_visible()
+    expect(page.get_by_text("Requeued: dead letter")).to_be_visible()
     visit.look_closely()
 
     page.get_by_role("link", name=f"delivery {rows.successor(letter).pk}").first.click()
@@ -65,7 +65,7 @@ def test_support_finds_a_failed_delivery_requeues_it_and_sees_it_delivered(log_i
     assert [request.event_uid for request in stack.receiver.received].count(uid) == 2
     # A second requeue links to the delivery of the first.
     page = visit.open(rows.change("deadletters_deadletter", letter.pk))
-    expect(page.get_by_text("Requeued already, as")).to_be_visible()
+    expect(page.get_by_text("Requeued as")).to_be_visible()
     assert page.get_by_role("link", name="Requeue", exact=True).count() == 0
 
 

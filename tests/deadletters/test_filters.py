@@ -98,7 +98,7 @@ def test_the_list_and_the_bulk_requeue_find_an_error_code_by_its_status(requeuer
         ({"event": "x"}, "Enter a whole number, such as 12"),
         ({"saga": "9" * 20}, "This number is too large."),
         ({"event_type": "a b"}, "letters, digits, dots"),
-        ({"since": "yesterday"}, "Write the time as"),
+        ({"since": "yesterday"}, "Enter a date and time such as"),
         ({"since": "2026-02-02 00:00", "until": "2026-01-01 00:00"}, "is before"),
         ({"requeued": "perhaps"}, "not one of the available choices"),
         ({"error_code": "x" * 101}, "at most 100 characters"),

@@ -37,8 +37,8 @@ def test_what_the_missing_keys_message_recommends_makes_a_key_before_there_is_on
     assert conf.load({"WEBHOOKHUB_ENCRYPTION_KEYS": key}).encryption_keys == (key,)
 
 
-def test_the_readme_s_deployment_makes_a_key_and_exports_all_that_the_settings_require():
-    deploy = (ROOT / "README.md").read_text().partition("## Deploy")[2].partition("```sh\n")[2].partition("```")[0]
+def test_the_installation_guide_makes_a_key_and_exports_all_required_settings():
+    deploy = (ROOT / "docs" / "install.md").read_text().partition("```sh\n")[2].partition("```")[0]
     order = [deploy.index(each) for each in ("make setup", "manage.py generate_key", "manage.py migrate")]
     assert order == sorted(order)
     exported = re.findall(r"^export (WEBHOOKHUB_\w+)=", deploy[: order[-1]], re.MULTILINE)

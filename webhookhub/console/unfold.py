@@ -9,7 +9,6 @@ from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import gettext_noop
 
 
 def _file(name: str) -> Callable[[HttpRequest], str]:
@@ -135,43 +134,43 @@ UNFOLD: dict[str, Any] = {
 
 # Texts of django-unfold that have no translation of their own. Marked here so that makemessages finds them.
 TEXTS = (
-    gettext_noop("Add row"),
-    gettext_noop("After you've created a user, you’ll be able to edit more user options."),
-    gettext_noop("Apply Filters"),
-    gettext_noop("Apply filters"),
-    gettext_noop("Dark"),
-    gettext_noop("Date"),
-    gettext_noop("Expand row"),
-    gettext_noop("False"),
-    gettext_noop("Filters"),
-    gettext_noop("General"),
-    gettext_noop("Go back"),
-    gettext_noop("Light"),
-    gettext_noop("More actions"),
-    gettext_noop("Next"),
-    gettext_noop("No data"),
-    gettext_noop("No results found"),
-    gettext_noop("Previous"),
-    gettext_noop(
+    _("Add row"),
+    _("After you've created a user, you’ll be able to edit more user options."),
+    _("Apply Filters"),
+    _("Apply filters"),
+    _("Dark"),
+    _("Date"),
+    _("Expand row"),
+    _("False"),
+    _("Filters"),
+    _("General"),
+    _("Go back"),
+    _("Light"),
+    _("More actions"),
+    _("Next"),
+    _("No data"),
+    _("No results found"),
+    _("Previous"),
+    _(
         "Raw passwords are not stored, so there is no way to see this user’s password, but you can change the password "
         'using <a href="{}" class="text-primary-600 dark:text-primary-500">this form</a>.'
     ),
-    gettext_noop("Reset filters"),
-    gettext_noop("Return to site"),
-    gettext_noop("Run"),
-    gettext_noop("Select action"),
-    gettext_noop("Select action to run"),
-    gettext_noop("Select all rows"),
-    gettext_noop("Select record"),
-    gettext_noop("Select value"),
-    gettext_noop("Show all"),
-    gettext_noop("System"),
-    gettext_noop("This item will be deleted."),
-    gettext_noop("Time"),
-    gettext_noop("Toggle password visibility"),
-    gettext_noop("True"),
-    gettext_noop("Type to search"),
-    gettext_noop("Welcome"),
-    gettext_noop("Welcome back to"),
-    gettext_noop("You have been successfully logged out from the administration"),
+    _("Reset filters"),
+    _("Return to site"),
+    _("Run"),
+    _("Select action"),
+    _("Select action to run"),
+    _("Select all rows"),
+    _("Select record"),
+    _("Select value"),
+    _("Show all"),
+    _("System"),
+    _("This item will be deleted."),
+    _("Time"),
+    _("Toggle password visibility"),
+    _("True"),
+    _("Type to search"),
+    _("Welcome"),
+    _("Welcome back to"),
+    _("You have been successfully logged out from the administration"),
 )

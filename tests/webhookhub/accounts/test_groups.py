@@ -87,7 +87,7 @@ def test_support_may_requeue_one_at_a_time(member: Callable[[str], Client]):
     one, two = rows.dead_letter("one"), rows.dead_letter("two")
     support = member("support")
 
-    assert "You may requeue one dead letter at a time; choose one." in choose(support, one, two).content.decode()
+    assert "You may requeue only one dead letter at a time." in choose(support, one, two).content.decode()
     assert confirm(support, one, two).status_code == 403
     page = reverse("admin:deadletters_deadletter_requeue")
     assert support.get(page, {"ids": f"{one.pk},{two.pk}"}).status_code == 403

@@ -108,15 +108,15 @@ def test_details_are_labelled():
         (
             "deadletter",
             None,
-            {"choice": {}, "part": 2, "parts": 3},
+            {"filter": {}, "part": 2, "parts": 3},
             "all dead letters (part 2 of 3)",
             "所有死信 (第 2 部分，共 3 部分)",
         ),
-        ("deadletter", None, {"choice": {}, "part": 2}, "all dead letters (part 2)", "所有死信 (第 2 部分)"),
+        ("deadletter", None, {"filter": {}, "part": 2}, "all dead letters (part 2)", "所有死信 (第 2 部分)"),
         (
             "deadletter",
             None,
-            {"choice": {"error_code": "http_503", "since": "2026-03-01T12:00:00+00:00"}},
+            {"filter": {"error_code": "http_503", "since": "2026-03-01T12:00:00+00:00"}},
             "error code: http_503, since: 2026-03-01 12:00:00+00:00",
             "錯誤代碼: http_503, 起: 2026-03-01 12:00:00+00:00",
         ),

@@ -47,7 +47,11 @@ def ordeal(certificate_files: tuple[Path, Path]) -> Iterator[Ordeal]:
             stack.callback(behaviour.closing.set)
         polite = [stack.enter_context(RawEndpoint(server, answering(POLITE))).url for _ in CASES]
         child = stack.enter_context(
-            Child(WEBHOOKHUB_CA_BUNDLE=str(authority), WEBHOOKHUB_REQUEST_TIMEOUT=str(DEADLINE))
+            Child(
+                WEBHOOKHUB_CA_BUNDLE=str(authority),
+                WEBHOOKHUB_REQUEST_TIMEOUT=str(DEADLINE),
+                WEBHOOKHUB_CONNECT_TIMEOUT=str(DEADLINE),
+            )
         )
         for _ in range(2):
             warm = child.send(polite)

@@ -32,6 +32,7 @@ PIECE = b"x" * 65536
 def test_endless_tickets_cost_one_attempt_and_others_continue(certificate_files: tuple[Path, Path]):
     authority, server = certificate_files
     settings = {"WEBHOOKHUB_CA_BUNDLE": str(authority), "WEBHOOKHUB_REQUEST_TIMEOUT": str(DEADLINE)}
+    settings |= {"WEBHOOKHUB_CONNECT_TIMEOUT": str(DEADLINE)}
     with ExitStack() as stack:
         floods = [stack.enter_context(TicketFlood(server)).url for _ in range(2)]
         healthy = [stack.enter_context(Receiver(server)).url() for _ in range(5)]

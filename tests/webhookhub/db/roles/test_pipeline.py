@@ -189,8 +189,8 @@ def test_the_whole_pipeline_runs_with_one_database_user_for_each_role(
     operator = processes.start("shell", "--command", code, DATABASE_URL=url_of("dead_letter_operator"))
     assert operator.wait() == 0, operator.errors
     assert "created=True" in operator.output
-    until(lambda: statuses("order.broken") == [(0, "DeadLettered", 3), (1, "Completed", 1)], "delivered anew")
-    until(lambda: statuses("order.late") == [(0, "DeadLettered", 3), (1, "Completed", 1)], "delivered anew")
+    until(lambda: statuses("order.broken") == [(0, "DeadLettered", 3), (1, "Completed", 1)], "delivered again")
+    until(lambda: statuses("order.late") == [(0, "DeadLettered", 3), (1, "Completed", 1)], "delivered again")
     assert sorted(Requeue.objects.values_list("requested_by", flat=True)) == ["olaf", "olga"]
     until(lambda: not Job.objects.filter(settled_at__isnull=True).exists(), "all results are settled")
     assert Event.objects.count() == 3
