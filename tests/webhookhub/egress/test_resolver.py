@@ -1,4 +1,4 @@
-"""Resolver are looked up beside the transfers: one that hangs keeps nobody else waiting."""
+"""Names are resolved beside the transfers: a lookup that hangs does not delay the others."""
 
 from __future__ import annotations
 
