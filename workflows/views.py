@@ -37,9 +37,9 @@ from .forms import AGES, ActionForm, ListForm
 from .labels import badge
 from .models import Fact, Instance
 from .parsing import InvalidDefinition
-from .redelivery import NothingToRetry, retriable
+from .redelivery import retriable
 from .registry import Registry
-from .services import InvalidFact, KeyConflict, NotCompensating, NothingToClose
+from .services import Conflict, InvalidFact, KeyConflict
 from .state import CLOSED, COMPLETED, IN_PROGRESS, OPEN, STEP_UNDO_FAILED, UNDOING, UNDONE
 from .statistics import SAMPLE, statistics
 from .timeline import MAX_FACTS, Delivery, Entry, timeline
@@ -309,7 +309,7 @@ def action_view(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     except KeyConflict:
         form.renew(_("This form was used before with other values. Send it again to act once more."))
         return _action_page(request, instance, action, form)
-    except (InvalidFact, NotCompensating, NothingToClose, NothingToRetry) as error:
+    except (InvalidFact, Conflict) as error:
         form.add_error(None, _("Nothing was done: %(error)s.") % {"error": error})
         return _action_page(request, instance, action, form)
     messages.success(request, message)
@@ -328,13 +328,14 @@ def _key(token: str) -> str:
 
 def _act(request: HttpRequest, instance: Instance, name: str, values: dict[str, Any]) -> str:
     step, key, reason = values.get("step") or "", _key(values["token"]), values["reason"]
+    actor = request.user.get_username()
     if name == "retry":
         retried = redelivery.retry(
-            instance, step, by=request.user, reason=reason, idempotency_key=key, delivery=values["delivery"]
+            instance, step, actor=actor, reason=reason, idempotency_key=key, delivery=values["delivery"]
         )
         return _("Delivering again: delivery %(numbers)s.") % {"numbers": ", ".join(map(str, retried.deliveries))}
     role = UNDONE if name == "mark" else CLOSED
-    services.act(instance, role, step, idempotency_key=key, actor=request.user.get_username(), reason=reason)
+    services.act(instance, role, step, idempotency_key=key, actor=actor, reason=reason)
     return _("Recorded. The run is updated in a moment.")
 
 
