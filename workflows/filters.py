@@ -9,9 +9,10 @@ from heapq import merge
 from itertools import islice
 from typing import Any
 
+from django.db.models import QuerySet
+
 from webhookhub.db import keyset
 
-from .matching import EARLIEST
 from .models import Instance
 from .state import OPEN, STATUSES
 
@@ -95,17 +96,14 @@ def soonest_due(after: tuple[datetime, int] | None, limit: int) -> list[Instance
 
     Only id, deadline and updated_at are read.
     """
-    queries = [
-        keyset.rows(
-            Instance,
-            ["id", "deadline", "updated_at"],
-            index="idx_instance_due",
-            where={"status": status},
-            order=("deadline", "id"),
-            after=after or (EARLIEST, 0),
-            descending=False,
-            limit=limit,
-        )
-        for status in OPEN
-    ]
-    return list(islice(merge(*queries, key=lambda row: (row.deadline, row.id)), limit))
+    walks = [_due(status, after)[:limit] for status in OPEN]
+    return list(islice(merge(*walks, key=lambda row: (row.deadline, row.id)), limit))
+
+
+def _due(status: str, after: tuple[datetime, int] | None) -> QuerySet[Instance]:
+    rows = Instance.objects.filter(status=status, deadline__isnull=False).order_by("deadline", "id")
+    rows = rows.only("id", "deadline", "updated_at")
+    if after is None:
+        return rows
+    deadline, id = after
+    return rows.filter(deadline__gte=deadline).exclude(deadline=deadline, id__lte=id)
