@@ -11,8 +11,7 @@ from ninja import Header, Status
 from pydantic import BaseModel
 
 from workflows import redelivery, services
-from workflows.redelivery import NothingToRetry
-from workflows.services import InvalidFact, KeyConflict, NotCompensating, NothingToClose, Recorded, TooManyRepeats
+from workflows.services import Conflict, InvalidFact, Recorded
 from workflows.state import CLOSED, DONE, FAILURE, FINISHED, UNDO_FAILED, UNDONE
 
 from . import parsing, problems
@@ -125,15 +124,13 @@ def retry(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = Ide
     """All dead letters, or the given delivery, which may be completed."""
     body = parsing.read(request, RetryIn)
     instance = get_or_404(saga_id)
-    key, by = _key(body, idempotency_key), _Program(_actor(request))
-    try:
-        retried = _or_problem(
-            lambda: redelivery.retry(
-                instance, body.step, by=by, reason=body.reason, idempotency_key=key, delivery=body.delivery
-            )
-        )
-    except NothingToRetry as error:
-        raise Problem(409, f"Nothing was done: {error}.") from None
+    key, actor = _key(body, idempotency_key), _actor(request)
+    retried = _or_problem(
+        lambda: redelivery.retry(
+            instance, body.step, actor=actor, reason=body.reason, idempotency_key=key, delivery=body.delivery
+        ),
+        refusal="Nothing was done",
+    )
     recorded = retried.recorded
     result = RetryOut(
         saga=instance.saga_id, fact=recorded.fact_id, created=recorded.created, deliveries=retried.deliveries
@@ -157,16 +154,6 @@ def close(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = Ide
     If the run has ended and needs no operator, the response is 409.
     """
     return _act(request, saga_id, CLOSED, parsing.read(request, CloseIn), idempotency_key)
-
-
-class _Program:
-    """An API key as an operator."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def get_username(self) -> str:
-        return self._name
 
 
 def _report(
@@ -197,20 +184,15 @@ def _respond(record: Callable[[], Recorded]) -> Status[FactRecorded]:
     return Status(201 if recorded.created else 200, result)
 
 
-def _or_problem(record: Callable[[], Result]) -> Result:
+def _or_problem(record: Callable[[], Result], refusal: str = "Nothing was recorded") -> Result:
     try:
         return record()
     except InvalidFact as error:
         raise problems.invalid(FIELDS.get(error.field, error.field), error.why) from None
-    except KeyConflict as error:
-        why = "belongs to another fact of this run"
-        raise Problem(409, f"idempotency_key {error.key!r} {why}.", [("idempotency_key", why)]) from None
-    except NotCompensating as error:
-        raise Problem(409, f"Nothing was recorded: {error}.", [("step", error.remedy)]) from None
-    except NothingToClose as error:
-        raise Problem(409, f"Nothing was recorded: {error}.") from None
-    except TooManyRepeats as error:
-        raise Problem(409, f"{error}.", [("idempotency_key", error.why)]) from None
+    except Conflict as error:
+        details = [(error.field, error.why)] if error.field else []
+        text = f"{error}." if error.field == "idempotency_key" else f"{refusal}: {error}."
+        raise Problem(409, text, details) from None
 
 
 def _key(body: FactRequest, header: str | None) -> str:

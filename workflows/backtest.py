@@ -6,12 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeVar
-
-from django.db.models import Model, Q, QuerySet
 
 from events.models import Event
 
+from . import queries
 from .definition import Definition
 from .matching import Document, reports
 from .models import Fact as StoredFact
@@ -23,7 +21,6 @@ MAX_EVENTS = 1_000_000
 MAX_SHOWN = 20
 CHUNK = 500
 NOT_TRACKED = "not tracked"
-Row = TypeVar("Row", bound=Model)
 
 
 @dataclass(frozen=True)
@@ -172,20 +169,9 @@ def _stored_facts(
     return found, incomplete
 
 
-def _chunks(rows: QuerySet[Row], column: str, since: datetime, until: datetime) -> Iterator[list[Row]]:
-    """The rows of the period in the order of time, along the index of `column`."""
-    rows = rows.filter(**{f"{column}__gte": since, f"{column}__lte": until}).order_by(column, "id")
-    chunk = list(rows[:CHUNK])
-    while chunk:
-        yield chunk
-        at, pk = getattr(chunk[-1], column), chunk[-1].pk
-        later = Q(**{f"{column}__gt": at}) | Q(**{column: at, "id__gt": pk})
-        chunk = list(rows.filter(later, **{f"{column}__gte": at})[:CHUNK]) if len(chunk) == CHUNK else []
-
-
 def _events(definition: Definition, since: datetime, until: datetime) -> Iterator[Event]:
     rows = Event.objects.filter(event_type__in=list(definition.roles))
-    for chunk in _chunks(rows, "created_at", since, until):
+    for chunk in queries.in_period(rows, "created_at", since, until, CHUNK):
         yield from chunk
 
 
@@ -193,5 +179,5 @@ def _started(name: str, since: datetime, until: datetime) -> Iterator[list[Insta
     """The runs of a workflow that started in the period, in chunks."""
     # Filtered by name here: with the name in SQL, an engine may choose an index that is not ordered by time.
     rows = Instance.objects.only("id", "saga_type", "correlation_key", "status", "current_step", "started_at")
-    for chunk in _chunks(rows, "started_at", since, until):
+    for chunk in queries.in_period(rows, "started_at", since, until, CHUNK):
         yield [row for row in chunk if row.saga_type == name]

@@ -1,4 +1,4 @@
-"""Filtering runs, newest first, with a bounded number of rows read at a time."""
+"""Filters for runs, as keyset pages."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from heapq import merge
 from itertools import islice
 from typing import Any
 
-from django.db import connection
 from django.db.models import QuerySet
 
-from webhookhub.db import vendors
+from webhookhub.db import keyset
 
 from .models import Instance
 from .state import OPEN, STATUSES
@@ -53,8 +52,8 @@ class RunFilter:
             and (self.until is None or row.started_at <= self.until)
         )
 
-    def _walks(self) -> list[tuple[str, dict[str, Any]]]:
-        """The indexes to read in the order of the primary key, and their conditions; together they find all rows."""
+    def _walks(self) -> list[tuple[str | None, dict[str, Any]]]:
+        """The indexes to read in the order of the id (None: the primary key) and their conditions."""
         if self.needs_operator:
             return [("idx_instance_operator", {"needs_operator": True})]
         statuses = STATUSES if self.status is None else (self.status,)
@@ -63,36 +62,22 @@ class RunFilter:
             return [("idx_instance_step", {**named, "status": status}) for status in statuses]
         if self.saga_type is not None:
             return [("idx_instance_type", {"saga_type": self.saga_type, "status": status}) for status in statuses]
-        return [("", {})] if self.status is None else [("idx_instance_status", {"status": self.status})]
+        return [(None, {})] if self.status is None else [("idx_instance_status", {"status": self.status})]
 
 
 def newest_first(filter: RunFilter, lowest: int, before: int | None, limit: int) -> list[Instance]:
     """The next rows below the id `before`, down to `lowest`. Unless is_indexed, filter them with RunFilter.keep."""
-    walks = filter._walks()
-    if len(walks) == 1:
-        return list(Instance.objects.raw(*_walk("*", *walks[0], lowest, before, limit)))
+    after = None if before is None else [before]
+    queries: list[dict[str, Any]] = [
+        {"index": index, "where": {**conditions, "id__gte": lowest}, "after": after, "limit": limit}
+        for index, conditions in filter._walks()
+    ]
+    if len(queries) == 1:
+        return keyset.rows(Instance, **queries[0])
     # Read the ids from the indexes first, then only the rows of this page.
-    ids = [_ids(*_walk("id", *walk, lowest, before, limit)) for walk in walks]
+    ids = [keyset.ids(Instance, **query) for query in queries]
     wanted = list(islice(merge(*ids, reverse=True), limit))
     return sorted(Instance.objects.filter(id__in=wanted), key=lambda row: -row.id)
-
-
-def _ids(sql: str, values: list[Any]) -> list[int]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, values)
-        return [id for (id,) in cursor.fetchall()]
-
-
-def _walk(
-    columns: str, index: str, named: dict[str, Any], lowest: int, before: int | None, limit: int
-) -> tuple[str, list[Any]]:
-    # In SQL to name the index: otherwise a server may choose one that needs a sort, or scan the primary key.
-    table = Instance._meta.db_table
-    table = vendors.by_index(connection, table, index) if index else table
-    conditions = [*(f"{column} = %s" for column in named), "id >= %s", *([] if before is None else ["id < %s"])]
-    values = [*named.values(), lowest, *([] if before is None else [before]), limit]
-    sql = f"SELECT {columns} FROM {table} WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT %s"  # noqa: S608
-    return sql, values
 
 
 def bounds(filter: RunFilter) -> tuple[int, int | None]:

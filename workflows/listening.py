@@ -9,14 +9,14 @@ put back only tracks events published from then on.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 
 from events.models import Event
 from webhookhub.db import clock
 from webhookhub.db.bulk import delete_each, insert_new
 
-from . import versions
+from . import queries, versions
 from .definition import Definition
 from .models import Fact, Instance, TrackedType, WorkflowInbox
 from .registry import Registry
@@ -27,7 +27,6 @@ REACH = timedelta(hours=1)
 # Statements of producer and tracker may commit in another order than they started.
 SLACK = timedelta(minutes=1)
 SEARCH_SECONDS = 60.0
-OVERLAP = timedelta(milliseconds=2)
 
 
 def listen(registry: Registry) -> None:
@@ -84,7 +83,9 @@ class CatchUp:
         back = _put_back(behind) if behind else set()
         for event_type, since in behind:
             begin = since if event_type in back else since - REACH
-            added += sum(_add(ids) for ids in _events(event_type, begin, since + SLACK, batch_size))
+            events = Event.objects.filter(event_type=event_type).only("id", "created_at")
+            batches = queries.in_period(events, "created_at", begin, since + SLACK, batch_size)
+            added += sum(_add([event.id for event in batch]) for batch in batches)
             if now > since + REACH + SLACK:
                 TrackedType.objects.filter(event_type=event_type, tracked_since=since).update(caught_up=True)
         return added
@@ -102,23 +103,6 @@ def _put_back(behind: Iterable[tuple[str, datetime]]) -> set[str]:
         if before and offered <= before:
             back.add(event_type)
     return back
-
-
-def _events(event_type: str, since: datetime, until: datetime, batch_size: int) -> Iterator[list[int]]:
-    """Ids of the type's events in this period, in the order of time."""
-    rows = Event.objects.filter(event_type=event_type, created_at__gte=since, created_at__lte=until)
-    rows = rows.order_by("created_at", "id")
-    batch = list(rows.values_list("id", "created_at")[:batch_size])
-    seen: dict[int, datetime] = {}
-    while batch:
-        yield [id for id, _ in batch]
-        if len(batch) < batch_size:
-            return
-        # With an overlap, without the ids already seen: an engine that stores times as text has several forms of one.
-        since = batch[-1][1] - OVERLAP
-        seen = {id: at for id, at in [*seen.items(), *batch] if at >= since}
-        following = rows.filter(created_at__gte=since).exclude(id__in=seen)
-        batch = list(following.values_list("id", "created_at")[:batch_size])
 
 
 def _add(event_ids: list[int]) -> int:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Iterator
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import connection
+from django.db.models import Model, QuerySet
 
 from . import versions
 from .definition import Definition
 from .models import Instance, UsedDefinition
+
+OVERLAP = timedelta(milliseconds=2)
+Row = TypeVar("Row", bound=Model)
 
 
 def get(saga_id: UUID) -> Instance | None:
@@ -49,3 +54,21 @@ def find(term: str, saga_types: Collection[str], limit: int) -> list[Instance]:
 def types_in_use() -> list[str]:
     """The types of all runs, from a small table; does not need the files."""
     return sorted(set(UsedDefinition.objects.values_list("name", flat=True)))
+
+
+def in_period(
+    rows: QuerySet[Row], column: str, since: datetime, until: datetime, batch_size: int
+) -> Iterator[list[Row]]:
+    """The rows of a period in the order of time, in batches, along the index of `column`."""
+    rows = rows.filter(**{f"{column}__lte": until}).order_by(column, "id")
+    seen: dict[int, datetime] = {}
+    while True:
+        batch = list(rows.filter(**{f"{column}__gte": since}).exclude(pk__in=seen)[:batch_size])
+        if batch:
+            yield batch
+        if len(batch) < batch_size:
+            return
+        # With an overlap, without the ids already seen: an engine that stores times as text has several forms of one.
+        since = getattr(batch[-1], column) - OVERLAP
+        times = [*seen.items(), *((row.pk, getattr(row, column)) for row in batch)]
+        seen = {pk: at for pk, at in times if at >= since}

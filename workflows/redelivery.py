@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Protocol
 
 from django.utils.translation import gettext as _
 
@@ -21,15 +20,11 @@ from sagas.transitions import COMPLETED, DEAD_LETTERED
 from . import queries, services
 from .blockers import causes, sources_of
 from .models import Fact, Instance
-from .services import InvalidFact, KeyConflict, Recorded
+from .services import Conflict, InvalidFact, KeyConflict, Recorded
 from .state import RETRIED
 from .timeline import Delivery, deliveries_of
 
 PERMISSION = "workflows.retry_step"
-
-
-class Operator(Protocol):
-    def get_username(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -38,16 +33,12 @@ class Retried:
     deliveries: list[int]
 
 
-class NothingToRetry(Exception):
-    """There is no delivery to repeat; the message says why."""
-
-
 def retry(
-    instance: Instance, step: str, *, by: Operator, reason: str, idempotency_key: str, delivery: int | None = None
+    instance: Instance, step: str, *, actor: str, reason: str, idempotency_key: str, delivery: int | None = None
 ) -> Retried:
     """Deliver again what the step reacts to: the given delivery, or all dead ones.
 
-    The caller has checked the permission. Raises InvalidFact, KeyConflict or NothingToRetry before writing anything.
+    The caller has checked the permission. Raises InvalidFact or Conflict before writing anything.
     """
     before = Fact.objects.filter(instance_id=instance.pk, idempotency_key=idempotency_key, role=RETRIED).first()
     # A repeated request does exactly what the first one chose.
@@ -61,12 +52,12 @@ def retry(
         RETRIED,
         step,
         idempotency_key=idempotency_key,
-        actor=by.get_username(),
+        actor=actor,
         reason=reason,
         detail=json.dumps(request),
     )
     sagas = Saga.objects.filter(pk__in=request["deliveries"]).order_by("pk")
-    return Retried(recorded, [_redeliver(saga, by, reason) for saga in sagas])
+    return Retried(recorded, [_redeliver(saga, actor, reason) for saga in sagas])
 
 
 def retriable(instance: Instance, step: str, state: str) -> list[Delivery]:
@@ -85,7 +76,7 @@ def _choose(instance: Instance, step: str, delivery: int | None) -> list[int]:
         dead = [each.id for each in retriable(instance, step, state) if each.is_dead]
         if not dead:
             why = _("step %(step)s waits for no dead letter; to repeat a completed delivery, give its number")
-            raise NothingToRetry(why % {"step": step})
+            raise Conflict(why % {"step": step})
         return dead
     events = set(Fact.objects.filter(instance_id=instance.pk, event_id__isnull=False).values_list("event", flat=True))
     latest = {each.id: each for deliveries in deliveries_of(events).values() for each in deliveries}
@@ -94,27 +85,27 @@ def _choose(instance: Instance, step: str, delivery: int | None) -> list[int]:
         raise InvalidFact("delivery", why)
     if not latest[delivery].is_settled:
         values = {"number": delivery, "status": latest[delivery].status}
-        raise NothingToRetry(_("delivery %(number)s is %(status)s: it has not ended yet") % values)
+        raise Conflict(_("delivery %(number)s is %(status)s: it has not ended yet") % values)
     return [delivery]
 
 
-def _redeliver(saga: Saga, by: Operator, reason: str) -> int:
+def _redeliver(saga: Saga, actor: str, reason: str) -> int:
     if saga.status == COMPLETED:
         return redeliver(saga)
     assert saga.status == DEAD_LETTERED
     letter = DeadLetter.objects.only("id").get(saga_id=saga.pk)
-    [result] = requeue([letter.pk], by=_Permitted(by), reason=reason)
+    [result] = requeue([letter.pk], by=_Permitted(actor), reason=reason)
     return result.saga_id
 
 
+@dataclass(frozen=True)
 class _Permitted:
     """An operator who may retry a step may also requeue its dead letters."""
 
-    def __init__(self, by: Operator) -> None:
-        self._by = by
+    name: str
 
     def get_username(self) -> str:
-        return self._by.get_username()
+        return self.name
 
     def has_perm(self, perm: str) -> bool:
         return True

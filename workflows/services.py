@@ -64,39 +64,19 @@ class InvalidFact(ValueError):
         self.why = why
 
 
-class KeyConflict(Exception):
-    """The idempotency key belongs to another fact of this run; nothing was recorded."""
+class Conflict(Exception):
+    """The state of the run does not allow this; nothing was recorded. `field` is the one to change, `why` says how."""
 
+    def __init__(self, message: str, field: str = "", why: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+        self.why = why
+
+
+class KeyConflict(Conflict):
     def __init__(self, key: str) -> None:
-        super().__init__(_("idempotency_key %(key)s belongs to another fact of this run") % {"key": repr(key)})
-        self.key = key
-
-
-class NothingToClose(Exception):
-    """The run has ended and needs no operator; nothing was recorded."""
-
-    def __init__(self) -> None:
-        super().__init__(_("the run has ended and needs no operator, so there is nothing to close"))
-
-
-class NotCompensating(Exception):
-    """Nothing of this run is to be undone; nothing was recorded."""
-
-    def __init__(self, status: str, remedy: str) -> None:
-        super().__init__(
-            f"the run is {status}, and only a run that is {COMPENSATING}, {COMPENSATED} or {FAILED} can be marked as "
-            f"compensated; {remedy}"
-        )
-        self.remedy = remedy
-
-
-class TooManyRepeats(Exception):
-    """The same fact is stored under MAX_REPEATS other keys; nothing was recorded."""
-
-    def __init__(self, role: str, step: str) -> None:
-        what = f"{role!r} of {f'step {step}' if step else 'the run'}"
-        self.why = f"is new, and {what} was reported under {MAX_REPEATS} other keys; use one of these"
-        super().__init__(f"idempotency_key {self.why}")
+        why = "belongs to another fact of this run"
+        super().__init__(f"idempotency_key {key!r} {why}", "idempotency_key", why)
 
 
 @dataclass(frozen=True)
@@ -158,7 +138,7 @@ def act(
         _require_compensating(instance, step, key, REPORT_FAILURE_FIRST)
     # Otherwise it would count as resolved by hand where nothing was wrong.
     if action == CLOSED and not instance.can_be_closed and not _is_stored(instance, key):
-        raise NothingToClose
+        raise Conflict(_("the run has ended and needs no operator, so there is nothing to close"))
 
     def record() -> Recorded:
         recorded = _record(instance, action, step, OPERATOR, key, actor=actor, reason=reason, detail=detail or reason)
@@ -229,14 +209,19 @@ def _require_allowed(instance: Instance, role: str, step: str, table: dict[str, 
 
 
 def _require_compensating(instance: Instance, step: str, key: str, remedy: str) -> None:
-    """Raises NotCompensating if the run has not failed, as far as is known; a repetition is always accepted."""
+    """Raises Conflict if the run has not failed, as far as is known; a repetition is always accepted."""
     if _is_stored(instance, key):
         return
     status = _current_status(instance)
     if status == IN_PROGRESS and not step and WorkflowInbox.objects.exists():
         return  # the failure may still be in the inbox; the fold judges by the time of each fact
     if status in (IN_PROGRESS, COMPLETED):
-        raise NotCompensating(status, remedy)
+        raise Conflict(
+            f"the run is {status}, and only a run that is {COMPENSATING}, {COMPENSATED} or {FAILED} can be marked as "
+            f"compensated; {remedy}",
+            "step",
+            remedy,
+        )
 
 
 def _current_status(instance: Instance) -> str:
@@ -271,7 +256,9 @@ def _refuse_repeats(instance: Instance, role: str, step: str, key: str) -> None:
     """The limit of facts.without_repeats, with an error. Concurrent requests may exceed it by a few."""
     same = Fact.objects.filter(instance_id=instance.pk, event=None, step=step, role=role, origin=VERB)
     if len(same.values_list("pk")[:MAX_REPEATS]) == MAX_REPEATS and not _is_stored(instance, key):
-        raise TooManyRepeats(role, step)
+        what = f"{role!r} of {f'step {step}' if step else 'the run'}"
+        why = f"is new, and {what} was reported under {MAX_REPEATS} other keys; use one of these"
+        raise Conflict(f"idempotency_key {why}", "idempotency_key", why)
 
 
 def _text(field: str, value: object, limit: int) -> str:

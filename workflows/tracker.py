@@ -1,12 +1,13 @@
-"""One tracking step: events from the inbox become facts of runs, and these runs are brought up to date."""
+"""Events from the inbox become facts of runs; runs with new facts or a passed deadline are brought up to date."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db.models import Q
 
+from events.models import Event
 from webhookhub.db import clock
 from webhookhub.db.bulk import delete_each, insert_new, update_each
 from webhookhub.db.exists import Condition, any_exists
@@ -56,6 +57,16 @@ class Tracker:
             advance([instance_id for _, instance_id in rows], self._registry)
             delete_each(WorkflowTouched, [fact_id for fact_id, _ in rows])
         return len(rows)
+
+    def expire(self, batch_size: int) -> int:
+        """Advance one batch of overdue runs of each open status; returns how many rows changed."""
+        horizon = _horizon()
+        due = [Instance.objects.due(status, horizon).values_list("id", flat=True)[:batch_size] for status in OPEN]
+        ids = [id for batch in due for id in batch]
+        if not ids:
+            return 0
+        self._registry = versions.up_to_date(self._registry)
+        return advance(ids, self._registry, horizon=horizon)
 
     def _record(self, event_ids: Sequence[int]) -> set[int]:
         """Write the facts of these events; returns the ids of their runs."""
@@ -118,6 +129,16 @@ def has_work() -> bool:
         Condition(WorkflowTouched),
         *(Condition(Instance, "status = %s AND deadline <= {now}", status) for status in OPEN),
     )
+
+
+def _horizon() -> datetime:
+    """The time up to which all events are tracked: no run times out while its event waits in the inbox."""
+    now = clock.now()
+    first = WorkflowInbox.objects.order_by("event_id").values_list("event_id", flat=True).first()
+    if first is None:
+        return now
+    created_at = Event.objects.filter(id=first).values_list("created_at", flat=True).first()
+    return min(now, matching.plausible(created_at, now))
 
 
 def _lease(batch_size: int) -> list[int]:

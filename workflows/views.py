@@ -24,7 +24,7 @@ from django.utils.translation import gettext_noop
 from events.models import Event
 from sagas.models import Saga
 from webhookhub.console import errors, format
-from webhookhub.db import clock
+from webhookhub.db import clock, keyset
 from webhookhub.logs import Fact as Log
 from webhookhub.logs import log
 from webhookhub.search_terms import parse_id
@@ -37,9 +37,9 @@ from .forms import AGES, ActionForm, ListForm
 from .labels import badge
 from .models import Fact, Instance
 from .parsing import InvalidDefinition
-from .redelivery import NothingToRetry, retriable
+from .redelivery import retriable
 from .registry import Registry
-from .services import InvalidFact, KeyConflict, NotCompensating, NothingToClose
+from .services import Conflict, InvalidFact, KeyConflict
 from .state import CLOSED, COMPLETED, IN_PROGRESS, OPEN, STEP_UNDO_FAILED, UNDOING, UNDONE
 from .statistics import SAMPLE, statistics
 from .timeline import MAX_FACTS, Delivery, Entry, timeline
@@ -90,30 +90,19 @@ def list_page(request: HttpRequest) -> dict[str, Any]:
     else:
         lowest, above = filters.bounds(filter)
         before = _before(request.GET.get("before", ""))
-        kept, last, cut = _read(filter, lowest, above if before is None else before)
-        rows = kept[:PAGE]
-        last = rows[-1] if len(kept) > PAGE else last
+        page = keyset.page(
+            lambda limit: filters.newest_first(filter, lowest, above if before is None else before, limit),
+            PAGE,
+            window=WINDOW,
+            keep=None if filter.is_indexed else filter.keep,
+        )
+        rows, cut = page.rows, page.last is not None
         conditions = {name: value for name, value in values.items() if value}
-        if last and (cut or len(kept) > PAGE):
-            context["older"] = urlencode({**conditions, "before": last.id})
+        if page.last:
+            context["older"] = urlencode({**conditions, "before": page.last.id})
         if before is not None:
             context["first"] = urlencode(conditions)
-    return {**context, "rows": [_row(each, now) for each in rows], "cut": cut}
-
-
-def _read(filter: RunFilter, lowest: int, before: int | None) -> tuple[list[Instance], Instance | None, bool]:
-    """Matching rows, one more than a page if there is one; the last row read; whether reading stopped at WINDOW."""
-    kept: list[Instance] = []
-    last, read, size = None, 0, min(PAGE + 1, WINDOW)
-    while read < WINDOW:
-        window = filters.newest_first(filter, lowest, before, size)
-        kept += window if filter.is_indexed else filter.keep(window)
-        read += len(window)
-        last = window[-1] if window else last
-        if len(kept) > PAGE or len(window) < size:
-            return kept, last, False
-        before, size = window[-1].id, min(4 * size, WINDOW)
-    return kept, last, True
+    return {**context, "rows": [_row(row, now) for row in rows], "cut": cut}
 
 
 def _filter(values: dict[str, Any], now: datetime) -> RunFilter:
@@ -320,7 +309,7 @@ def action_view(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     except KeyConflict:
         form.renew(_("This form was used before with other values. Send it again to act once more."))
         return _action_page(request, instance, action, form)
-    except (InvalidFact, NotCompensating, NothingToClose, NothingToRetry) as error:
+    except (InvalidFact, Conflict) as error:
         form.add_error(None, _("Nothing was done: %(error)s.") % {"error": error})
         return _action_page(request, instance, action, form)
     messages.success(request, message)
@@ -339,13 +328,14 @@ def _key(token: str) -> str:
 
 def _act(request: HttpRequest, instance: Instance, name: str, values: dict[str, Any]) -> str:
     step, key, reason = values.get("step") or "", _key(values["token"]), values["reason"]
+    actor = request.user.get_username()
     if name == "retry":
         retried = redelivery.retry(
-            instance, step, by=request.user, reason=reason, idempotency_key=key, delivery=values["delivery"]
+            instance, step, actor=actor, reason=reason, idempotency_key=key, delivery=values["delivery"]
         )
         return _("Delivering again: delivery %(numbers)s.") % {"numbers": ", ".join(map(str, retried.deliveries))}
     role = UNDONE if name == "mark" else CLOSED
-    services.act(instance, role, step, idempotency_key=key, actor=request.user.get_username(), reason=reason)
+    services.act(instance, role, step, idempotency_key=key, actor=actor, reason=reason)
     return _("Recorded. The run is updated in a moment.")
 
 

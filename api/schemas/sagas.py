@@ -20,8 +20,8 @@ Key = Annotated[
     Field(
         min_length=1,
         max_length=200,
-        description="FactRequest again under this key it is stored once; the same thing under more than "
-        f"{MAX_REPEATS} keys is refused with 409.",
+        description="The same fact under the same key is stored once; under more than "
+        f"{MAX_REPEATS} different keys it is refused with 409.",
     ),
 ]
 Reason = Annotated[
@@ -58,7 +58,7 @@ class SagaOut(BaseModel):
     error_message: str | None
     compensation_started_at: datetime | None
     anomaly: str | None = Field(description="Facts that do not fit the state, such as a success after the end.")
-    needs_operator: bool = Field(description="An operator has to resolve what is left.")
+    needs_operator: bool = Field(description="An operator has to resolve the rest.")
     by_hand: bool = Field(description="An operator has intervened.")
     updated_at: datetime
 

@@ -80,14 +80,18 @@ def test_a_used_definition_that_changed_is_a_503(hub_wide: Program, tmp_path: Pa
 
 
 def test_an_unknown_run_is_a_404(hub_wide: Program):
-    nobody = "00000000-0000-7000-8000-000000000000"
+    unknown = "00000000-0000-7000-8000-000000000000"
 
     for path in ("", "/timeline", "/diagram"):
-        assert hub_wide.get(f"/sagas/{nobody}{path}").status_code == 404
-    told = {"step": {"step": "payment"}, "complete": {}, "fail": {}, "compensated": {}}
-    told |= {"compensation-failed": {"step": "payment"}, "close": {"reason": "r"}, "mark-compensated": {"reason": "r"}}
-    for name, body in {**told, "retry": {"step": "payment", "reason": "r"}}.items():
-        assert hub_wide.post(f"/sagas/{nobody}/{name}", {"idempotency_key": "k", **body}).status_code == 404
+        assert hub_wide.get(f"/sagas/{unknown}{path}").status_code == 404
+    bodies = {"step": {"step": "payment"}, "complete": {}, "fail": {}, "compensated": {}}
+    bodies |= {
+        "compensation-failed": {"step": "payment"},
+        "close": {"reason": "r"},
+        "mark-compensated": {"reason": "r"},
+    }
+    for name, body in {**bodies, "retry": {"step": "payment", "reason": "r"}}.items():
+        assert hub_wide.post(f"/sagas/{unknown}/{name}", {"idempotency_key": "k", **body}).status_code == 404
 
 
 def test_runs_of_an_aggregate_are_paged_newest_first(hub_wide: Program):
@@ -259,14 +263,14 @@ def test_the_timeline_has_facts_events_and_deliveries(hub_wide: Program):
 
     items = hub_wide.get(f"/sagas/{saga.saga_id}/timeline").json()["items"]
 
-    told = [(each["step"], each["role"], each["origin"], each["event_type"]) for each in items]
-    assert told[:4] == [
+    rows = [(each["step"], each["role"], each["origin"], each["event_type"]) for each in items]
+    assert rows[:4] == [
         ("order", "done", "event", "order.submitted"),
         ("inventory", "done", "event", "inventory.reserved"),
         ("payment", "failed", "event", "payment.failed"),
         ("payment", "failing", "hub", None),
     ]
-    assert ("inventory", "emitted", "hub", "saga.compensation_requested") in told
+    assert ("inventory", "emitted", "hub", "saga.compensation_requested") in rows
     failure = items[2]
     assert failure["detail"] == "the card was declined"
     assert [(each["id"], each["error_code"]) for each in failure["deliveries"]] == [(dead.pk, "timeout")]
@@ -276,10 +280,10 @@ def test_a_long_timeline_is_paged(hub_wide: Program):
     saga = shop.declined("o-1")
     whole = hub_wide.get(f"/sagas/{saga.saga_id}/timeline").json()
     assert (len(whole["items"]), whole["next"]) == (Fact.objects.filter(instance=saga).count(), None)
-    moments = [each["occurred_at"] for each in whole["items"]]
-    assert len(set(moments)) < len(moments), "some happened at the same moment"
+    times = [each["occurred_at"] for each in whole["items"]]
+    assert len(set(times)) < len(times), "some happened at the same time"
 
-    for limit in (1, 2, len(moments)):
+    for limit in (1, 2, len(times)):
         page = hub_wide.get(f"/sagas/{saga.saga_id}/timeline", limit=limit).json()
         items = page["items"]
         while page["next"] is not None:
@@ -579,7 +583,7 @@ def test_an_ended_run_cannot_be_closed(hub_wide: Program, events: list[str]):
     assert not Entry.objects.filter(action="workflow.close").exists()
 
 
-TOLD_WRONGLY: list[tuple[str, dict[str, Any], str]] = [
+INVALID_REPORTS: list[tuple[str, dict[str, Any], str]] = [
     ("step", {"step": "nonsense"}, "step"),
     ("step", {}, "step"),
     ("step", {"step": "payment", "colour": "red"}, "colour"),
@@ -597,7 +601,7 @@ def test_an_invalid_report_names_the_field_and_stores_nothing(hub_wide: Program)
     saga = shop.waiting_for_payment("o-1")
     before = Fact.objects.count()
 
-    for name, body, field in TOLD_WRONGLY:
+    for name, body, field in INVALID_REPORTS:
         answer = verb(hub_wide, saga, name, "k", **body)
         assert answer.status_code == 422, (name, body, answer.content)
         assert field in [error["field"] for error in answer.json()["errors"]], (name, body)
@@ -698,12 +702,12 @@ def test_operators_actions_are_in_the_audit_log_once(hub_wide: Program):
         verb(hub_wide, saga, "close", "c", reason="enough")
     verb(hub_wide, saga, "close", "d", reason="two\x1blines")
 
-    told = list(
+    entries = list(
         Entry.objects.exclude(action="apikey.create")
         .order_by("id")
         .values_list("action", "actor", "via", "object_id", "reason")
     )
-    assert told == [
+    assert entries == [
         ("workflow.mark_compensated", "API key everything", "api", saga.pk, "put back by hand"),
         ("workflow.close", "API key everything", "api", saga.pk, "enough"),
     ]

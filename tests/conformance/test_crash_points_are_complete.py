@@ -10,7 +10,7 @@ import pytest
 
 from tests.webhookhub.auditlog.test_crashes import to_make_a_key, to_revoke
 from tests.workflows.support import tracked
-from tests.workflows.test_crashes import to_be_told, to_complete, to_fail, to_time_out
+from tests.workflows.test_crashes import to_be_reported, to_complete, to_fail, to_time_out
 
 from . import world
 from .crashes import ROOT, statements_of
@@ -32,7 +32,6 @@ EXCEPT = {
     "api/admin.py": f"{A_PAGE}; it calls keys.create, which is",
     "api/subscriptions.py": "calls editing.create, which is",
     "api/management/commands/api_key.py": "calls keys.create, which is",
-    "workflows/filters.py": "reads, in SQL because the index must be named",
     "webhookhub/integrity/check.py": "reads, in SQL of its own",
     "webhookhub/integrity/tables.py": "reads, in SQL of its own",
     "webhookhub/accounts/groups.py": "after a migration; adds what is missing, and does so again after the next one",
@@ -93,7 +92,7 @@ def test_every_write_of_the_product_is_interrupted_by_a_test(receiver):
         statements += statements_of(step.prepare(f"complete{next(numbers)}"))
         world.run_to_end()
     tracked()
-    for prepare_workflow in (to_complete, to_fail, to_time_out, to_be_told):
+    for prepare_workflow in (to_complete, to_fail, to_time_out, to_be_reported):
         statements += statements_of(prepare_workflow(f"complete{next(numbers)}"))
     for prepare in (to_verify(receiver), *ELSEWHERE, *OF_PROGRAMS, to_make_a_key, to_revoke):
         statements += statements_of(prepare())

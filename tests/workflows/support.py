@@ -15,7 +15,6 @@ from workflows.definition import Definition
 from workflows.listening import listen
 from workflows.models import Fact, Instance, WorkflowInbox, WorkflowTouched
 from workflows.state import EMISSIONS
-from workflows.timeouts import Monitor
 from workflows.tracker import Tracker
 from workflows.versions import in_force
 
@@ -47,7 +46,7 @@ def catch_up(batch_size: int = 500) -> None:
 
 
 def expire() -> int:
-    return Monitor(in_force()).expire(500)
+    return Tracker(in_force()).expire(500)
 
 
 def instance(key: str, name: str = "order_submission") -> Instance:

@@ -180,11 +180,11 @@ def test_every_event_doubled_makes_no_difference(definition: Definition):
 @each_definition
 def test_every_order_of_up_to_five_events_leads_to_the_same_end(definition: Definition):
     for story in stories(definition):
-        for told in [story[:5]] if len(story) > 5 else [story, story[:-1]]:
+        for events in [story[:5]] if len(story) > 5 else [story, story[:-1]]:
             ends = set()
-            for order in permutations(told):
+            for order in permutations(events):
                 run = live(definition, list(order))
                 ends.add((run.state.status, tuple(run.state.steps.items()), run.state.anomaly))
                 assert sorted(set(requested(run))) == sorted(requested(run))
                 assert not (requested(run) and Effect(SAGA_COMPLETED, "") in run.published)
-            assert len(ends) == 1, (told, ends)
+            assert len(ends) == 1, (events, ends)

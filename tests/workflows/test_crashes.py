@@ -43,7 +43,7 @@ def to_time_out(key: str) -> Work:
     return expire
 
 
-def to_be_told(key: str) -> Work:
+def to_be_reported(key: str) -> Work:
     tell(ORDER, ("order", DONE), key)
     catch_up()
     services.act(instance(key), "closed", idempotency_key="c", actor="olga", reason="enough")
@@ -65,7 +65,7 @@ def seen(key: str) -> object:
     return found.status, found.current_step, found.steps, found.error_message, facts, published(key)
 
 
-@pytest.mark.parametrize("prepare", [to_complete, to_fail, to_time_out, to_be_told, to_begin_with_a_past])
+@pytest.mark.parametrize("prepare", [to_complete, to_fail, to_time_out, to_be_reported, to_begin_with_a_past])
 def test_a_crash_at_any_statement_does_not_change_the_outcome(prepare: Callable[[str], Work]):
     tracked()
     prepare("first")()  # from now on the definition is in use

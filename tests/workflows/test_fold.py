@@ -40,37 +40,37 @@ ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 
 
 @st.composite
-def lives(draw: st.DrawFn) -> Simulation:
+def random_runs(draw: st.DrawFn) -> Simulation:
     """Random facts about random steps, with time passing in between."""
     definition = draw(st.sampled_from(DEFINITIONS))
     run = Simulation(definition)
-    moment = BEGIN
+    now = BEGIN
     keys = [step.key for step in definition.steps]
     for _ in range(draw(st.integers(1, 12))):
-        moment += draw(st.sampled_from([MOMENT, timedelta(minutes=6), timedelta(hours=1)]))
+        now += draw(st.sampled_from([MOMENT, timedelta(minutes=6), timedelta(hours=1)]))
         of_step = st.tuples(st.sampled_from(keys), st.sampled_from(STEP_ROLES), st.just(EVENT))
         of_saga = st.sampled_from(
             [("", FAILURE, VERB), ("", FINISHED, VERB), ("", UNDONE, VERB), ("", CLOSED, OPERATOR)]
         )
         step, role, origin = draw(st.one_of(of_step, of_step, of_step, of_saga))
         reason, aggregate = draw(st.sampled_from(["", "x", "y"])), draw(st.sampled_from([None, "a", "b"]))
-        told = Fact(role, step, moment, origin, reason, aggregate)
+        fact = Fact(role, step, now, origin, reason, aggregate)
         # Arrives late: after events that happened later.
-        run.observe(told) if draw(st.booleans()) else _belated(run, told, draw(st.integers(0, 900)))
+        run.observe(fact) if draw(st.booleans()) else _observe_late(run, fact, draw(st.integers(0, 900)))
     return run
 
 
-def _belated(run: Simulation, told: Fact, seconds: int) -> None:
-    run.pass_time(told.at)
-    run.facts.append(Fact(told.role, told.step, told.at - timedelta(seconds=seconds), *_rest(told)))
-    run._settle(told.at)
+def _observe_late(run: Simulation, fact: Fact, seconds: int) -> None:
+    run.pass_time(fact.at)
+    run.facts.append(Fact(fact.role, fact.step, fact.at - timedelta(seconds=seconds), *_rest(fact)))
+    run._settle(fact.at)
 
 
-def _rest(told: Fact) -> tuple[str, str, str | None]:
-    return told.origin, told.detail, told.aggregate_id
+def _rest(fact: Fact) -> tuple[str, str, str | None]:
+    return fact.origin, fact.detail, fact.aggregate_id
 
 
-@given(lives(), st.data())
+@given(random_runs(), st.data())
 def test_order_and_repetition_do_not_change_the_state(run: Simulation, data: st.DataObject):
     again = data.draw(st.lists(st.sampled_from(run.facts), max_size=10))
     shuffled = data.draw(st.permutations([*run.facts, *again]))
@@ -78,7 +78,7 @@ def test_order_and_repetition_do_not_change_the_state(run: Simulation, data: st.
     assert fold(run.definition, shuffled) == fold(run.definition, run.facts)
 
 
-@given(lives())
+@given(random_runs())
 def test_invariants_hold_for_random_facts(run: Simulation):
     state = run.state
     kinds = [effect.kind for effect in run.published]
@@ -103,13 +103,14 @@ def test_invariants_hold_for_random_facts(run: Simulation):
         for step in run.definition.steps:
             done = any((fact.step, fact.role) == (step.key, DONE) for fact in run.facts)
             # "Everything is undone" covers steps that were done by then, by their own fact or a later step's.
-            told = [
+            done_by = [
                 fact.at
                 for fact in run.facts
                 if fact.role in STEP_ROLES and step.key in (fact.step, *run.definition.ancestors.get(fact.step, ()))
             ]
             back = any(
-                fact.role == UNDONE and (fact.step == step.key or (not fact.step and any(at <= fact.at for at in told)))
+                fact.role == UNDONE
+                and (fact.step == step.key or (not fact.step and any(at <= fact.at for at in done_by)))
                 for fact in run.facts
             )
             if done and step.can_be_undone and not back:
@@ -117,7 +118,9 @@ def test_invariants_hold_for_random_facts(run: Simulation):
                 assert state.status == COMPENSATING or state.needs_operator
 
 
-@given(lives(), st.lists(st.tuples(st.sampled_from(range(4)), st.sampled_from(STEP_ROLES)), min_size=1, max_size=5))
+@given(
+    random_runs(), st.lists(st.tuples(st.sampled_from(range(4)), st.sampled_from(STEP_ROLES)), min_size=1, max_size=5)
+)
 def test_an_ended_run_never_changes_its_status(run: Simulation, late: list[tuple[int, str]]):
     run.pass_time(BEGIN + timedelta(days=900))
     before = run.state
@@ -144,8 +147,8 @@ def test_an_ended_run_never_changes_its_status(run: Simulation, late: list[tuple
 
 def test_a_service_may_report_a_run_as_complete():
     run = Simulation(ORDER)
-    for told in facts([("order", DONE)]):
-        run.observe(told)
+    for fact in facts([("order", DONE)]):
+        run.observe(fact)
     run.observe(Fact(FINISHED, "", at(2), VERB))
     run.observe(Fact(DONE, "inventory", at(3), EVENT))
 
@@ -155,8 +158,8 @@ def test_a_service_may_report_a_run_as_complete():
 
 def test_a_service_may_report_everything_as_compensated():
     run = Simulation(ORDER)
-    for told in facts([("order", DONE), ("inventory", DONE), ("payment", FAILURE)]):
-        run.observe(told)
+    for fact in facts([("order", DONE), ("inventory", DONE), ("payment", FAILURE)]):
+        run.observe(fact)
     run.observe(Fact(UNDONE, "", at(4), VERB))
 
     assert run.state.status == COMPENSATED
@@ -166,8 +169,8 @@ def test_a_service_may_report_everything_as_compensated():
 def all_undone_after_a_time_out(origin: str = VERB) -> Simulation:
     """The payment timed out, and everything was reported as undone."""
     run = Simulation(ORDER)
-    for told in facts([("order", DONE), ("inventory", DONE)]):
-        run.observe(told)
+    for fact in facts([("order", DONE), ("inventory", DONE)]):
+        run.observe(fact)
     run.observe(Fact(UNDONE, "", TIMED_OUT, origin))
     assert run.state.status == COMPENSATED
     return run
@@ -191,7 +194,7 @@ def test_a_success_after_everything_was_undone_is_compensated(origin: str):
 
 def test_a_success_that_becomes_known_after_the_end_is_compensated():
     run = all_undone_after_a_time_out()
-    _belated(run, Fact(DONE, "payment", TIMED_OUT + MOMENT, EVENT), 60)
+    _observe_late(run, Fact(DONE, "payment", TIMED_OUT + MOMENT, EVENT), 60)
 
     assert run.published[-1] == REQUESTED
     assert run.state.needs_operator
@@ -208,8 +211,8 @@ def test_everything_may_be_reported_as_undone_again_after_a_late_success():
 
 def test_a_success_during_compensation_keeps_the_run_open():
     run = Simulation(ORDER)
-    for told in facts([("order", DONE), ("inventory", DONE), ("payment", FAILURE)]):
-        run.observe(told)
+    for fact in facts([("order", DONE), ("inventory", DONE), ("payment", FAILURE)]):
+        run.observe(fact)
     run.facts.append(Fact(UNDONE, "", at(4), VERB))
     run.observe(Fact(DONE, "payment", at(5), EVENT))
 
@@ -218,12 +221,12 @@ def test_a_success_during_compensation_keeps_the_run_open():
 
 def test_an_unfounded_report_of_compensation_does_not_stop_a_run():
     run = Simulation(ORDER)
-    for told in [*facts([("order", DONE), ("inventory", DONE)]), Fact(UNDONE, "", at(2), OPERATOR)]:
-        run.observe(told)
+    for fact in [*facts([("order", DONE), ("inventory", DONE)]), Fact(UNDONE, "", at(2), OPERATOR)]:
+        run.observe(fact)
     assert run.state.anomaly == "run compensated before anything had failed"
 
-    for told in facts(happy(ORDER)[2:], 3):
-        run.observe(told)
+    for fact in facts(happy(ORDER)[2:], 3):
+        run.observe(fact)
 
     assert run.state.status == COMPLETED
     assert set(run.state.steps.values()) == {"done"}
@@ -233,8 +236,8 @@ def test_an_unfounded_report_of_compensation_does_not_stop_a_run():
 @pytest.mark.parametrize("failure", [True, False], ids=["a failure", "a time-out"])
 def test_a_report_of_compensation_before_the_failure_does_not_count(failure: bool):
     run = Simulation(ORDER)
-    for told in [*facts([("order", DONE), ("inventory", DONE)]), Fact(UNDONE, "", at(2), VERB)]:
-        run.observe(told)
+    for fact in [*facts([("order", DONE), ("inventory", DONE)]), Fact(UNDONE, "", at(2), VERB)]:
+        run.observe(fact)
     run.observe(Fact(FAILURE, "payment", at(3), EVENT)) if failure else run.pass_time(TIMED_OUT)
 
     assert (run.state.status, run.state.steps["inventory"]) == (COMPENSATING, "compensating")
@@ -247,8 +250,8 @@ def test_a_report_of_compensation_before_the_failure_does_not_count(failure: boo
 
 def test_a_presumed_step_is_covered_by_a_report_of_full_compensation():
     run = Simulation(ORDER)
-    for told in facts([("order", DONE), ("payment", FAILURE)]):
-        run.observe(told)
+    for fact in facts([("order", DONE), ("payment", FAILURE)]):
+        run.observe(fact)
     run.observe(Fact(UNDONE, "", at(4), VERB))
     run.observe(Fact(DONE, "inventory", at(5), EVENT))
 
@@ -259,8 +262,8 @@ def test_a_presumed_step_is_covered_by_a_report_of_full_compensation():
 
 def test_a_failure_that_arrives_first_compensates_the_steps_before_it():
     run = Simulation(ORDER)
-    for told in facts([("payment", FAILURE)]):
-        run.observe(told)
+    for fact in facts([("payment", FAILURE)]):
+        run.observe(fact)
 
     assert run.state.status == COMPENSATING
     assert [effect.step for effect in run.published] == ["inventory", "order"]
@@ -269,8 +272,8 @@ def test_a_failure_that_arrives_first_compensates_the_steps_before_it():
 def test_an_optional_step_neither_delays_nor_fails_a_run():
     registration = next(each for each in DEFINITIONS if each.name == "customer_registration")
     run = Simulation(registration)
-    for told in facts([*happy(registration)[:-1], ("gift", FAILURE)]):
-        run.observe(told)
+    for fact in facts([*happy(registration)[:-1], ("gift", FAILURE)]):
+        run.observe(fact)
 
     assert run.state.status == COMPLETED
     assert not run.state.anomaly
@@ -279,8 +282,8 @@ def test_an_optional_step_neither_delays_nor_fails_a_run():
 @pytest.mark.parametrize("role", [DONE, FAILURE])
 def test_a_closed_run_is_not_compensated(role: str):
     run = Simulation(ORDER)
-    for told in facts([("order", DONE), ("inventory", DONE)]):
-        run.observe(told)
+    for fact in facts([("order", DONE), ("inventory", DONE)]):
+        run.observe(fact)
     run.observe(Fact(CLOSED, "", at(3), OPERATOR, "the customer has called"))
     run.observe(Fact(role, "payment", at(4), EVENT))
 
@@ -293,8 +296,8 @@ def test_a_closed_run_is_not_compensated(role: str):
 
 def test_marking_the_last_step_as_compensated_ends_the_run():
     run = Simulation(ORDER)
-    for told in facts([("order", DONE), ("inventory", FAILURE)]):
-        run.observe(told)
+    for fact in facts([("order", DONE), ("inventory", FAILURE)]):
+        run.observe(fact)
     run.observe(Fact(UNDONE, "order", at(3), OPERATOR, "by hand"))
 
     assert run.state.status == COMPENSATED
@@ -303,8 +306,8 @@ def test_marking_the_last_step_as_compensated_ends_the_run():
 
 def test_an_operator_can_resolve_a_failed_compensation():
     run = Simulation(ORDER)
-    for told in facts([("order", DONE), ("inventory", DONE), ("payment", FAILURE), ("inventory", UNDO_FAILED)]):
-        run.observe(told)
+    for fact in facts([("order", DONE), ("inventory", DONE), ("payment", FAILURE), ("inventory", UNDO_FAILED)]):
+        run.observe(fact)
     assert run.state.needs_operator
     run.observe(Fact(UNDONE, "inventory", at(5), OPERATOR))
     run.observe(Fact(UNDONE, "order", at(6), EVENT))
@@ -315,8 +318,8 @@ def test_an_operator_can_resolve_a_failed_compensation():
 
 def test_parallel_steps_are_each_timed_from_their_own_start(parallel: Definition):
     run = Simulation(parallel)
-    for told in facts([("a", DONE), ("b", DONE)]):
-        run.observe(told)
+    for fact in facts([("a", DONE), ("b", DONE)]):
+        run.observe(fact)
 
     due = run.state.due
     assert due is not None

@@ -58,15 +58,15 @@ def test_control_characters_are_removed_from_reported_errors(started: Instance):
     hostile = " the \x1b[31mcard\u202e\nwas declined\x00"
     services.report(started, "done", "order", idempotency_key="1", actor="shop")
     services.report(started, "failed", "payment", idempotency_key="2", actor="shop", error=hostile)
-    told = [
+    recorded = [
         services.report(started, "compensation_failed", "order", idempotency_key="3", actor="shop", error=hostile)
         for _ in range(2)
     ]
     catch_up()
 
     said = "the  [31mcard  was declined"
-    assert [each.created for each in told] == [True, False]
-    assert Fact.objects.get(pk=told[0].fact_id).detail == said
+    assert [each.created for each in recorded] == [True, False]
+    assert Fact.objects.get(pk=recorded[0].fact_id).detail == said
     assert said in instance("k-1").error_message
     assert instance("k-1").error_message.isprintable()
     for event in Event.objects.filter(source="hub"):

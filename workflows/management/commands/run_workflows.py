@@ -5,7 +5,6 @@ from webhookhub.runner.step import Batch, Step
 from workflows import versions
 from workflows.listening import CatchUp, listen
 from workflows.parsing import InvalidDefinition
-from workflows.timeouts import Monitor
 from workflows.tracker import Tracker, has_work
 
 
@@ -22,12 +21,12 @@ class Command(LoopCommand):
             log(Fact.WORKFLOW_OVERTAKEN, newest_file=newest.label_with_file, in_force=current.label)
         listen(registry)
         tracker, catching_up = Tracker(registry), CatchUp()
-        # The monitor runs last, after all facts are tracked. A definition that becomes invalid later ends the process;
+        # Deadlines come last, after all facts are tracked. A definition that becomes invalid later ends the process;
         # when it is started again it reads the files, which may have been fixed.
         return Batch(
             catching_up.catch_up,
             tracker.track,
             tracker.touch,
-            Monitor(registry).expire,
+            tracker.expire,
             anything_to_do=lambda: catching_up.is_due or has_work(),
         )
