@@ -1,240 +1,153 @@
-"""Names are judged by what they resolve to, at every connection: a resolver under the test's control, listeners that
-would notice."""
+"""Names are resolved beside the transfers: a lookup that hangs does not delay the others."""
 
 from __future__ import annotations
 
-import contextlib
-import socket
+import threading
+import time
 from collections.abc import Iterator
 from datetime import timedelta
-from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from jobs.models import Job
-from jobs.worker import Worker
-from tests.factories import JobFactory
-from tests.support.raw_endpoint import RawEndpoint, answering
-from tests.support.tls import Authority
+from tests.support.raw_endpoint import RawEndpoint
 from tests.webhookhub.egress.conftest import collect, post
 from tools.demo.receiver import Receiver
-from webhookhub.egress.dns import Resolver
+from webhookhub.egress import dns
+from webhookhub.egress.dns import Resolver, resolve
 from webhookhub.egress.engine import Engine, send
-from webhookhub.egress.messages import Response
-
-NAME = "hooks.example.com"
-CLOSING = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 
 
-class Listeners:
-    """On every address of this machine that can be had, at one port; `touched` if anybody has connected."""
+class NameService:
+    """Everything leads to loopback; names that start with `hanging` hang until they are let go."""
 
     def __init__(self) -> None:
-        self._sockets = [socket.create_server(("0.0.0.0", 0))]
-        self.port = self._sockets[0].getsockname()[1]
-        with contextlib.suppress(OSError):
-            self._sockets.append(socket.create_server(("::", self.port), family=socket.AF_INET6))
-        for each in self._sockets:
-            each.setblocking(False)
+        self.asked: list[str] = []
+        self.let_go = threading.Event()
 
-    @property
-    def touched(self) -> bool:
-        for each in self._sockets:
-            with contextlib.suppress(BlockingIOError):
-                each.accept()[0].close()
-                return True
-        return False
-
-    def close(self) -> None:
-        for each in self._sockets:
-            each.close()
+    def __call__(self, host: str) -> list[str]:
+        self.asked.append(host)
+        if host.startswith("hanging"):
+            self.let_go.wait(60)
+        if host.startswith("unknown"):
+            raise OSError("no such name")
+        return ["127.0.0.1"]
 
 
 @pytest.fixture
-def listeners() -> Iterator[Listeners]:
-    opened = Listeners()
-    yield opened
-    opened.close()
+def service() -> Iterator[NameService]:
+    service = NameService()
+    yield service
+    service.let_go.set()
 
 
-@pytest.fixture
-def sockets_opened(monkeypatch: pytest.MonkeyPatch, listeners: Listeners) -> list[object]:
-    """Every socket that is opened from here on."""
-    opened: list[object] = []
-
-    class Noted(socket.socket):
-        def __init__(self, *arguments: Any, **named: Any) -> None:
-            opened.append(arguments)
-            super().__init__(*arguments, **named)
-
-    monkeypatch.setattr("webhookhub.egress.transfer.socket.socket", Noted)
-    return opened
+def url(receiver: Receiver, host: str, path: str = "/") -> str:
+    return f"https://{host}:{receiver.port}{path}"
 
 
-def resolved(port: int, addresses: str, name: str = NAME) -> Response:
-    found = [each.strip("[]") for each in addresses.split(",")]
-    return send(post(f"https://{name}:{port}/"), resolver=Resolver(lambda host: found))
-
-
-def assert_blocked(answer: Response) -> None:
-    assert (answer.error_code, answer.status, answer.body, answer.retry_after) == ("blocked_address", None, b"", None)
-
-
-@pytest.mark.parametrize(
-    "addresses",
-    [
-        "127.0.0.1",
-        "10.0.0.1",
-        "169.254.169.254",
-        "[::1]",
-        "[64:ff9b::7f00:1]",
-        "10.0.0.1,127.0.0.1,[::1],169.254.169.254",
-    ],
-)
-def test_a_name_that_resolves_to_a_forbidden_address_is_refused(
-    hub_settings, listeners: Listeners, sockets_opened: list[object], addresses: str
+def test_a_hundred_requests_for_a_hanging_name_use_one_thread_and_others_continue(
+    receiver: Receiver, service: NameService, hub_settings
 ):
-    hub_settings(allowed_networks=())
+    hub_settings(connect_timeout=timedelta(seconds=30))
+    engine: Engine[str] = Engine(200, resolver=Resolver(service))
+    for number in range(100):
+        engine.submit(f"hanging {number}", post("https://hanging.example/"))
+    engine.submit("healthy", post(url(receiver, "hooks.localhost")))
 
-    assert_blocked(resolved(listeners.port, addresses))
-
-    assert not sockets_opened
-    assert not listeners.touched
-
-
-def test_the_listeners_notice_a_connection(hub_settings, listeners: Listeners, sockets_opened: list[object]):
-    hub_settings(connect_timeout=timedelta(seconds=2))  # they accept and never answer
-
-    resolved(listeners.port, "127.0.0.1")
-
-    assert len(sockets_opened) == 1
-    assert listeners.touched
-
-
-def test_a_metadata_service_is_refused_by_name_even_in_an_allowed_network(
-    hub_settings, listeners: Listeners, sockets_opened: list[object]
-):
-    hub_settings(allowed_networks=(ip_network("0.0.0.0/0"), ip_network("::/0")))
-
-    for address in ("169.254.169.254", "100.100.100.200", "[fd00:ec2::254]", "[::ffff:169.254.169.254]"):
-        assert_blocked(resolved(443, address))
-
-    assert not sockets_opened
-
-
-@pytest.mark.parametrize("addresses", ["127.0.0.3,127.0.0.2", "127.0.0.2,127.0.0.3", "127.0.0.2,[fe80::1%lo]"])
-def test_one_forbidden_address_blocks_the_name(
-    trusted: Path, hub_settings, listeners: Listeners, sockets_opened: list[object], addresses: str
-):
-    """127.0.0.2 may be reached and answers; beside an address that may not, it is not even tried."""
-    hub_settings(allowed_networks=(ip_network("127.0.0.2/32"),))
-
-    assert_blocked(resolved(listeners.port, addresses))
-
-    assert not sockets_opened
-    assert not listeners.touched
-
-
-def test_requests_that_wait_behind_a_blocked_one_are_blocked_too(hub_settings, listeners: Listeners):
-    hub_settings(allowed_networks=(), requests_per_host=1)
-    engine: Engine[int] = Engine(10, resolver=Resolver(lambda host: ["127.0.0.1"]))
-    for number in range(5):
-        engine.submit(number, post(f"https://{NAME}:{listeners.port}/"))
-
-    answers = collect(engine, 5)
-    assert engine.in_flight == 0
+    answers = collect(engine, 1)
     engine.close()
 
-    assert {answer.error_code for answer in answers.values()} == {"blocked_address"}
-    assert not listeners.touched
+    assert {tag: answer.error_code for tag, answer in answers.items()} == {"healthy": None}
+    assert service.asked.count("hanging.example") == 1
 
 
-def test_an_allowed_address_that_refuses_does_not_lead_to_a_forbidden_one(
-    trusted: Path, hub_settings, listeners: Listeners
-):
-    hub_settings(allowed_networks=(ip_network("127.0.0.2/32"),))
-    with socket.create_server(("127.0.0.3", 0)) as forbidden:
-        forbidden.setblocking(False)
-        port = forbidden.getsockname()[1]  # nothing listens there at 127.0.0.2
+def test_a_hanging_name_is_a_dns_error_within_the_connect_timeout(service: NameService, hub_settings):
+    hub_settings(connect_timeout=timedelta(seconds=0.3))
+    began = time.monotonic()
 
-        assert_blocked(resolved(port, "127.0.0.2,127.0.0.3"))
+    answer = send(post("https://hanging.example/"), resolver=Resolver(service))
 
-        with pytest.raises(BlockingIOError):
-            forbidden.accept()
+    assert answer.error_code == "dns_error"
+    assert 300 <= answer.duration_ms < 30_000
+    assert time.monotonic() - began < 30
 
 
-def test_the_error_does_not_depend_on_whether_anything_listens(hub_settings, listeners: Listeners):
-    hub_settings(allowed_networks=())
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        closed = other.getsockname()[1]
+def test_an_engine_closes_while_a_name_hangs(service: NameService):
+    engine: Engine[int] = Engine(1, resolver=Resolver(service))
+    engine.submit(1, post("https://hanging.example/"))
+    engine.poll(0.01)
+    began = time.monotonic()
 
-    answers = [resolved(port, "127.0.0.1") for port in (listeners.port, closed)]
+    engine.close()
 
-    assert len({(answer.error_code, answer.status, answer.body, answer.retry_after) for answer in answers}) == 1
-    assert all(answer.duration_ms < 1000 for answer in answers)
+    assert time.monotonic() - began < 30
 
 
-def test_a_name_that_resolves_differently_after_the_check_is_blocked(tmp_path: Path, hub_settings):
-    """One engine, one name, two addresses: the first is allowed and answers, the second listens and is not."""
-    authority = Authority(tmp_path)
-    hub_settings(ca_bundle=str(authority.file), allowed_networks=(ip_network("127.0.0.1/32"),))
-    leads_to: list[str] = []
-    engine: Engine[int] = Engine(1, resolver=Resolver(lambda host: list(leads_to), fresh_seconds=0))
-    with RawEndpoint(authority.certificate(NAME), answering(CLOSING)) as endpoint:
+def test_the_lookup_counts_towards_the_timeout_of_the_request(trusted: Path, service: NameService, hub_settings):
+    """The name hangs for a while, and then the receiver never answers: together not longer than one request may."""
+    hub_settings(request_timeout=timedelta(seconds=3), connect_timeout=timedelta(seconds=2.9))
+    threading.Timer(2, service.let_go.set).start()
+    with RawEndpoint(trusted, lambda connection: endpoint.hold()) as endpoint:
         port = int(endpoint.url.split(":")[2].split("/")[0])
-        with socket.create_server(("127.0.0.9", port)) as forbidden:
-            forbidden.setblocking(False)
-            for address, code in [
-                ("127.0.0.1", None),
-                ("127.0.0.9", "blocked_address"),
-                ("127.0.0.1", None),
-                ("169.254.169.254", "blocked_address"),
-            ]:
-                leads_to[:] = [address]
-                engine.submit(1, post(f"https://{NAME}:{port}/"))
-                assert collect(engine, 1)[1].error_code == code
-            with pytest.raises(BlockingIOError):
-                forbidden.accept()
+        answer = send(post(f"https://hanging.example:{port}/"), resolver=Resolver(service))
+
+    assert answer.duration_ms < 4500
+
+
+def test_a_name_is_resolved_once_while_it_is_fresh_and_again_after(receiver: Receiver, service: NameService):
+    for fresh_seconds, times in ((60.0, 1), (0.0, 3)):
+        service.asked.clear()
+        engine: Engine[int] = Engine(1, resolver=Resolver(service, fresh_seconds))
+        for number in range(3):
+            engine.submit(number, post(url(receiver, "hooks.localhost")))
+            assert collect(engine, 1)[number].error_code is None
         engine.close()
-
-    assert endpoint.accepted == 2
-
-
-def test_an_address_without_a_socket_is_a_connect_error(
-    hub_settings, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-):
-    """As on a machine without IPv6, or when all file descriptors are taken."""
-
-    def none_left(*arguments: object) -> None:
-        raise OSError(24, "Too many open files")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("webhookhub.egress.transfer.socket.socket", none_left)
-        assert resolved(443, "127.0.0.1").error_code == "connect_error"
-
-    assert "Traceback" not in capfd.readouterr().err
+        assert service.asked == ["hooks.localhost"] * times
 
 
-def test_a_name_without_an_address_is_a_dns_error(trusted: Path):
-    assert send(post("https://nowhere.invalid/")).error_code == "dns_error"
+def test_a_failed_lookup_is_repeated(service: NameService):
+    found = Resolver(service)
+    for _ in range(2):
+        assert send(post("https://unknown.example/"), resolver=found).error_code == "dns_error"
+
+    assert service.asked == ["unknown.example"] * 2
 
 
-@pytest.mark.django_db
-def test_a_delivery_to_a_loopback_name_fails_without_a_connection(hub_settings, receiver: Receiver):
-    """Resolver under .localhost lead to loopback by definition: no name service is needed to show it."""
-    JobFactory(saga__subscription__callback_url=f"https://hooks.localhost:{receiver.port}/")
-    hub_settings(allowed_networks=())
-    worker = Worker("w")
-    for _ in range(200):
-        worker.turn(10)
-        if Job.objects.filter(status="Failed"):
-            break
-    worker.close()
+def test_lookups_beyond_the_thread_limit_wait(service: NameService, monkeypatch):
+    monkeypatch.setattr(dns, "MAX_THREADS", 2)
+    found = Resolver(service)
+    hanging = [found.lookup(f"hanging{number}.example") for number in range(2)]
+    waiting = found.lookup("healthy.example")
 
-    job = Job.objects.get()
-    assert (job.status, job.error_code, job.response_status) == ("Failed", "blocked_address", None)
-    assert job.response_snippet == ""
-    assert job.duration_ms is not None
-    assert not receiver.received
+    assert not waiting.finished.wait(0.1)
+    service.let_go.set()
+
+    assert waiting.finished.wait(10)
+    assert all(lookup.finished.wait(10) for lookup in hanging)
+    assert waiting.addresses == ["127.0.0.1"]
+
+
+def test_the_cache_of_names_is_bounded(service: NameService, monkeypatch):
+    monkeypatch.setattr(dns, "MAX_CACHED", 3)
+    found = Resolver(service)
+
+    first = found.lookup("0.example")
+    for number in range(1, 4):
+        found.lookup(f"{number}.example").finished.wait(10)
+
+    assert found.lookup("3.example") is found.lookup("3.example")
+    assert found.lookup("0.example") is not first
+
+
+def test_localhost_resolves_and_invalid_names_do_not():
+    assert "127.0.0.1" in resolve("localhost")
+    assert "127.0.0.1" in resolve("anything.localhost")
+    with pytest.raises(OSError, match=r"not known|resolution|No address"):
+        resolve("nowhere.invalid")
+
+
+def test_a_name_that_cannot_be_resolved_has_no_addresses():
+    found = Resolver().lookup(f"{'a' * 70}.example")
+
+    assert found.finished.wait(10)
+    assert not found.addresses
