@@ -9,6 +9,7 @@ Arguments other than --engine go to pytest:
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def main() -> int:
 
 def on_every_engine(arguments: list[str]) -> list[str]:
     """Without other paths, only the files that have such tests: reading all of them takes ten seconds."""
-    paths = [argument for argument in arguments if argument.startswith("tests")]
+    paths = [argument for argument in arguments if Path(argument.partition("::")[0]).exists()]
     if not paths:
         files = [str(path) for path in sorted(Path("tests").rglob("test_*.py")) if "nightly" not in path.parts]
         paths = [path for path in files if EVERY_ENGINE in Path(path).read_text()]
@@ -57,4 +58,7 @@ def run_on(engine: str, arguments: list[str], before: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)

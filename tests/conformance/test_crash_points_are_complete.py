@@ -84,6 +84,7 @@ def _is_write(call: ast.Call, helpers: set[str]) -> bool:
     return False
 
 
+@pytest.mark.every_engine
 @pytest.mark.usefixtures("committed")
 def test_every_write_of_the_product_is_interrupted_by_a_test(receiver):
     numbers = count(1)

@@ -92,6 +92,17 @@ def test_a_worker_whose_job_another_has_leased_cannot_write_its_result():
     assert Job.objects.values_list("status", "worker_id", "response_status").get() == ("Failed", "quick", 500)
 
 
+def test_a_worker_that_has_leased_its_job_again_cannot_write_the_result_of_its_first_lease():
+    make_jobs(1)
+    first = take_one("same")
+    give_up()
+    second = take_one("same")
+
+    assert report("same", [Report(first, "timeout", None)]) == 0
+    assert Job.objects.values_list("status").get() == ("Leased",)
+    assert report("same", [Report(second, None, 204)]) == 1
+
+
 def test_a_result_among_others_that_were_lost_is_still_written():
     make_jobs(3)
     jobs = lease("slow", 10)

@@ -120,6 +120,8 @@ def _run_pytest(lane: Lane, url: str, seconds: float) -> tuple[str, str]:
     counts = ", ".join(f"{count} {what}" for count, what in COUNTS.findall(last))
     if code == 124:
         return FAILED, f"took longer than {seconds / 60:.1f} minutes; see {log.relative_to(ROOT)}"
+    if not code and "passed" not in counts:
+        return NOT_RUN, counts
     return (FAILED if code else PASSED), counts or f"pytest ended with {code}; see {log.relative_to(ROOT)}"
 
 

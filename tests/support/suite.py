@@ -36,8 +36,10 @@ def run(engine: str, url: str, arguments: Sequence[str]) -> int:
     process = subprocess.Popen(command(arguments), env=environment(engine, url))
     try:
         return process.wait()
+    except KeyboardInterrupt:  # Ctrl-C reaches pytest, too, which prints its summary
+        process.wait(END_SECONDS)
+        raise
     except BaseException:
-        # Ctrl-C reaches pytest directly, which prints its summary; other signals do not.
         process.send_signal(signal.SIGINT)
         process.wait(END_SECONDS)
         raise

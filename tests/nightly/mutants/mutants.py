@@ -51,6 +51,8 @@ PROTOCOL = [
     mutant("clean: before the lease has expired", "jobs/models.py", "lease_until__lt=now", "lease_until__isnull=False",
            "tests/jobs/test_cleaner.py"),
     mutant("lease: always the same token", "jobs/lease.py", "token = new_token()", 'token = "token"', LEASES),
+    mutant("lease: the same token for each lease of a worker", "jobs/lease.py", "token = new_token()",
+           'token = worker_id[:32].ljust(32, "x")', LEASES),
     mutant("lease: waits for other workers", "jobs/lease.py", "select_for_update(skip_locked=True)",
            "select_for_update()", LEASES),
     mutant("dispatch: any attempt_count", "sagas/dispatch.py", "status=status, attempt_count=attempt_count)",

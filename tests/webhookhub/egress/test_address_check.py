@@ -1,4 +1,4 @@
-"""Resolver are judged by what they lead to, at every connection: a resolver under the test's control, listeners that
+"""Names are judged by what they resolve to, at every connection: a resolver under the test's control, listeners that
 would notice."""
 
 from __future__ import annotations
