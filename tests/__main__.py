@@ -15,8 +15,8 @@ from pathlib import Path
 
 from tests.support.engines import ENGINES, MARIADB, SQLITE, database_on
 from tests.support.scratch import scratch
-from tests.support.server import NoServer
 from tests.support.suite import run
+from tools.support.database_server import NoServer
 
 NO_TESTS = 5  # pytest's exit code
 EVERY_ENGINE = "every_engine"

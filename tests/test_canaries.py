@@ -30,8 +30,8 @@ from jobs.models import Job
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.support import drive
-from tests.support.raw_endpoint import RawEndpoint, answering
 from tools.demo.receiver import Received, Receiver, Reply
+from tools.support.raw_endpoint import RawEndpoint, answering
 from webhookhub import crypto, logs
 from webhookhub.conf import hub
 

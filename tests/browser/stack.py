@@ -12,8 +12,8 @@ from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import Group, User
 
 from tests.processes.support import Processes, environment, until
-from tests.support.ports import free_port
 from tools.demo.receiver import Receiver, Reply
+from tools.support.ports import free_port
 
 PASSWORD = "only for tests"
 START_SECONDS = 120.0

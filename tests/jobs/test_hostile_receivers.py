@@ -14,7 +14,7 @@ from jobs.models import Job
 from jobs.worker import Worker
 from tests.factories import JobFactory
 from tests.support.hostile import CASES, Misbehaviour
-from tests.support.raw_endpoint import RawEndpoint
+from tools.support.raw_endpoint import RawEndpoint
 from webhookhub.egress.messages import SNIPPET_LENGTH
 
 pytestmark = pytest.mark.django_db

@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.support import suite
 from tests.support.engines import MARIADB, MYSQL, SQLITE, database_on
 from tests.support.scratch import scratch
-from tests.support.server import NoServer
+from tools.support.database_server import NoServer
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = ROOT / "var" / "test-all"

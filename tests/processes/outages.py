@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.server import PrivateServer
 from tools.demo.receiver import Receiver
+from tools.support.database_server import PrivateServer
 
 from .support import Processes, Running
 

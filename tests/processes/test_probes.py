@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from tests.support.ports import free_port
+from tools.support.ports import free_port
+from tools.support.proxy import Proxy
 from webhookhub.conf import KINDS
 
-from .proxy import Proxy
 from .support import Processes, database_url, until
 
 

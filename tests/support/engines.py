@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .server import NoServer, PrivateServer
+from tools.support.database_server import NoServer, PrivateServer
 
 SQLITE, MARIADB, MYSQL = "sqlite", "mariadb", "mysql"
 ENGINES = (SQLITE, MARIADB, MYSQL)

@@ -23,7 +23,7 @@ from subscriptions.signing import new_secret
 from subscriptions.verification import verify
 from tests.factories import SubscriptionFactory
 from tests.support import drive
-from tests.support.raw_endpoint import RawEndpoint, read_request
+from tools.support.raw_endpoint import RawEndpoint, read_request
 from webhookhub import crypto
 
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "receivers.md").read_text()

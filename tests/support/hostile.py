@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.support.raw_endpoint import read_request
+from tools.support.raw_endpoint import read_request
 
 DRIP_SECONDS = 5.0
 PIECE = b"x" * 16_384

@@ -13,7 +13,7 @@ from h2.connection import H2Connection
 from h2.events import DataReceived, RequestReceived, StreamEnded, StreamReset, WindowUpdated
 from h2.exceptions import ProtocolError
 
-from tests.support.raw_endpoint import RawEndpoint
+from tools.support.raw_endpoint import RawEndpoint
 
 
 @dataclass

@@ -12,7 +12,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-SCRATCH_VARIABLE = "TEST_SCRATCH"
+from tools.support.database_server import SCRATCH_VARIABLE
+
 PR_SET_CHILD_SUBREAPER = 36
 MEMORY = Path("/dev/shm")
 MEMORY_NEEDED = 3 * 2**30

@@ -14,8 +14,7 @@ import requests
 from django.conf import settings
 
 from tests.processes.support import database_url
-
-from .ports import free_port
+from tools.support.ports import free_port
 
 START_SECONDS = 120.0
 

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 
 import certifi
 
-from tests.support.server import PrivateServer
 from tools.bench.database import Embedded, Server
 from tools.bench.echo import Echo, receiver
 from tools.bench.options import Options, Sizes
 from tools.bench.timing import Budget
 from tools.demo import certificates
+from tools.support.database_server import PrivateServer
 from webhookhub.crypto import new_key
 
 D = TypeVar("D", Server, Embedded)

@@ -1,7 +1,7 @@
 """The hub's statements for one batch of deliveries that all succeed, by hand: no ORM, no objects, one connection.
 
-They are those that the code sends (events/routing.py, sagas/dispatch.py, jobs/lease.py, jobs/report.py,
-sagas/settle.py), without those that only look for work that is not there. tests/bench holds them to it.
+The same statements as in the code (events/routing.py, sagas/dispatch.py, jobs/lease.py, jobs/report.py,
+sagas/settle.py), without queries that find no work. A test in tests/nightly/bench compares them.
 """
 
 from __future__ import annotations

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.browser.conftest import CHROMIUM
 from tools.screenshots.scene import Stage
 
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 WAIT_MS = 20_000
 
 
@@ -40,7 +41,7 @@ def pictures(stage: Stage) -> list[Picture]:
 
 def take(stage: Stage, folder: Path) -> None:
     if CHROMIUM is None:
-        raise SystemExit("no chromium: apt-get install chromium")
+        raise SystemExit("Chromium is not installed: apt-get install chromium")
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])

@@ -19,9 +19,9 @@ from jobs.models import Job
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from subscriptions.verification import verify
-from tests.support.ports import free_port
 from tools.demo import certificates, run
 from tools.demo.receiver import Received, Receiver, Reply
+from tools.support.ports import free_port
 from webhookhub.db import clock
 from webhookhub.stats import attempts
 from webhookhub.stats.attempts import AttemptResult

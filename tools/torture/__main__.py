@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.support.galera import Cluster
-from tests.support.server import NoServer, PrivateServer
+from tools.support.database_server import NoServer, PrivateServer
+from tools.support.galera import Cluster
 
 from . import summary
 from .failover import FailoverTarget

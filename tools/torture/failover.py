@@ -8,8 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from tests.processes.proxy import Proxy
-from tests.support.galera import Cluster, Node
+from tools.support.galera import Cluster, Node
+from tools.support.proxy import Proxy
 
 from .target import Target
 
@@ -95,5 +95,5 @@ def wait(condition: Callable[[], bool], seconds: float, cluster: Cluster) -> Non
     until = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > until:
-            raise TimeoutError("the cluster is not whole:\n" + "\n".join(node.last_words() for node in cluster.nodes))
+            raise TimeoutError("the cluster is not whole:\n" + "\n".join(node.describe() for node in cluster.nodes))
         time.sleep(LOOK_SECONDS)

@@ -17,8 +17,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.support.raw_endpoint import RawEndpoint, read_request
 from tools.demo import certificates
+from tools.support.raw_endpoint import RawEndpoint, read_request
 
 from .journal import Journal
 from .plan import REQUEST_SECONDS

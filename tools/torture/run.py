@@ -13,8 +13,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from tests.support.ports import free_port
 from tools.demo import certificates
+from tools.support.ports import free_port
 
 from . import evidence, journal, summary
 from .chaos import Chaos

@@ -8,7 +8,7 @@ from typing import Any
 
 import MySQLdb
 
-from tests.support.server import PrivateServer
+from tools.support.database_server import PrivateServer
 from webhookhub.db import vendors
 
 NO_SUCH_THREAD = 1094

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.server import NoServer, find
+from tools.support.database_server import NoServer, find
 
 
 @pytest.fixture

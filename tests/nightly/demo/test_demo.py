@@ -15,7 +15,7 @@ import requests
 from django.conf import settings
 
 from tests.processes.support import Processes, Running, database_url, is_running, until
-from tests.support.ports import free_port
+from tools.support.ports import free_port
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import pytest
 from tests.nightly.outages.test_replica import EVENTS, says
 from tests.processes.outages import migrate, seed, statuses
 from tests.processes.support import Processes, until
-from tests.support.galera import Cluster, provider
-from tests.support.server import NoServer
 from tests.support.torture import torture
 from tools.demo.receiver import Receiver
+from tools.support.database_server import NoServer
+from tools.support.galera import Cluster, provider
 from tools.torture.failover import FailoverTarget
 
 pytestmark = pytest.mark.timeout(600)

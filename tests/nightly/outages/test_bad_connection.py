@@ -13,10 +13,10 @@ import pytest
 from django.db import connection
 
 from jobs.models import Job
-from tests.processes.proxy import Proxy
 from tests.processes.support import Processes, database_url, until
 from tests.processes.test_stopping import worker_in_the_middle
 from tools.demo.receiver import Receiver
+from tools.support.proxy import Proxy
 
 pytestmark = pytest.mark.mysql_family
 

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, connections
 
 from tests.processes.support import Processes
-from tests.support.server import QUICK_OPTIONS, NoServer, PrivateServer
+from tools.support.database_server import QUICK_OPTIONS, NoServer, PrivateServer
 from webhookhub.db import requirements, vendors
 
 

@@ -11,8 +11,8 @@ from django.db import OperationalError, connection
 from tests.processes import traffic
 from tests.processes.outages import check_sat_out, migrate, seed, statuses
 from tests.processes.support import LOOPS, Processes, Running, until
-from tests.support.server import PrivateServer
 from tools.demo.receiver import Receiver
+from tools.support.database_server import PrivateServer
 from webhookhub.db import vendors
 
 NO_SUCH_THREAD = 1094

@@ -9,8 +9,8 @@ import pytest
 
 from tests.processes.outages import check_sat_out, migrate, seed, statuses
 from tests.processes.support import Processes, Running, until
-from tests.support.server import NoServer, PrivateServer
 from tools.demo.receiver import Receiver
+from tools.support.database_server import NoServer, PrivateServer
 
 READ_ONLY = 1290
 EVENTS = 5

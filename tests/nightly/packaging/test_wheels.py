@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.support.ports import free_port
 from tools.demo import certificates
 from tools.demo.receiver import Receiver
+from tools.support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 60

@@ -16,10 +16,10 @@ import pytest
 from jobs.models import Job
 from jobs.worker import Worker
 from tests.factories import JobFactory
-from tests.support.raw_endpoint import RawEndpoint, answering
 from tests.support.tls import Authority
 from tests.webhookhub.egress.conftest import collect, post
 from tools.demo.receiver import Receiver
+from tools.support.raw_endpoint import RawEndpoint, answering
 from webhookhub.egress.dns import Resolver
 from webhookhub.egress.engine import Engine, send
 from webhookhub.egress.messages import Response

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.raw_endpoint import RawEndpoint
 from tests.webhookhub.egress.conftest import collect, post
 from tools.demo.receiver import Receiver
+from tools.support.raw_endpoint import RawEndpoint
 from webhookhub.egress import dns
 from webhookhub.egress.dns import Resolver, resolve
 from webhookhub.egress.engine import Engine, send

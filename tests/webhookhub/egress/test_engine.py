@@ -9,9 +9,9 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from tests.support.raw_endpoint import RawEndpoint, read_request
 from tests.webhookhub.egress.conftest import collect, post
 from tools.demo.receiver import Received, Receiver, Reply
+from tools.support.raw_endpoint import RawEndpoint, read_request
 from webhookhub.egress.engine import Engine
 from webhookhub.egress.messages import Response
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.egress_child import Child
 from tests.support.hostile import CASES, OK, Case, Misbehaviour
-from tests.support.raw_endpoint import RawEndpoint, answering
+from tools.support.raw_endpoint import RawEndpoint, answering
 from webhookhub.egress.transfer import KEPT_BODY_BYTES, MAX_HEADER_BYTES, MAX_RESPONSE_BYTES
 
 DEADLINE = 2.5  # long enough for fifty endpoints in one process to come round to their misdeeds

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.raw_endpoint import RawEndpoint, answering
 from tests.support.tls import DAY, Authority
 from tests.webhookhub.egress.conftest import post
+from tools.support.raw_endpoint import RawEndpoint, answering
 from webhookhub.egress.dns import Resolver
 from webhookhub.egress.engine import send
 from webhookhub.egress.messages import Response

@@ -12,9 +12,9 @@ from pathlib import Path
 import pycurl
 import pytest
 
-from tests.support.raw_endpoint import RawEndpoint, answering, read_request
 from tests.webhookhub.egress.conftest import post
 from tools.demo.receiver import Receiver, Reply
+from tools.support.raw_endpoint import RawEndpoint, answering, read_request
 from webhookhub.conf import hub
 from webhookhub.egress.engine import send
 from webhookhub.egress.transfer import KEPT_BODY_BYTES, MAX_RESPONSE_BYTES, Transfer

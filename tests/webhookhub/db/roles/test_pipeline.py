@@ -24,10 +24,10 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
 from tests.processes.support import Processes, Running, database_url, until
-from tests.support.ports import free_port
 from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import published, tell, told_before
 from tools.demo.receiver import Received, Receiver, Reply
+from tools.support.ports import free_port
 from webhookhub.models import Process
 from workflows.models import Instance
 

@@ -1,4 +1,4 @@
-"""A private MySQL-family server in a scratch folder on a free port, for a test run or a test."""
+"""A private MySQL-family server in a scratch folder on a free port, for tests, benchmarks and the torture."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from .ports import free_port
-from .scratch import SCRATCH_VARIABLE
 
+# A folder that the servers of one test run share; set by tests/support/scratch.py.
+SCRATCH_VARIABLE = "TEST_SCRATCH"
 START_SECONDS = 60.0
-ANSWER_SECONDS = 10
+RESPONSE_SECONDS = 10
 LOG_SHOWN = 6000
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/usr/libexec"])
 # Tests kill processes, not the machine: commits survive without a sync to disk.
@@ -62,7 +63,7 @@ class PrivateServer:
         try:
             self.prepare()
             self.start()
-            self.welcome_hub()
+            self.create_database()
         except BaseException:  # Ctrl-C too: __exit__ is not called if __enter__ fails
             self.__exit__()
             raise
@@ -78,7 +79,7 @@ class PrivateServer:
         shutil.chown(self._folder, self._user)
         self._initialise()
 
-    def welcome_hub(self) -> None:
+    def create_database(self) -> None:
         """Creates a user and an empty database."""
         self.execute(
             "CREATE USER hub@'%' IDENTIFIED BY 'hub'; GRANT ALL ON *.* TO hub@'%' WITH GRANT OPTION;"
@@ -89,7 +90,7 @@ class PrivateServer:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen([*self._command(), *self._options], stdout=log, stderr=log)
         until = time.monotonic() + START_SECONDS
-        while not self._answers():
+        while not self._is_ready():
             if self._process.poll() is not None or time.monotonic() > until:
                 raise RuntimeError(f"{self._program} did not start:\n{self._log_end()}")
             time.sleep(0.05)
@@ -105,9 +106,11 @@ class PrivateServer:
 
     @property
     def version(self) -> str:
-        """The version of the program: the server may not run."""
-        said = subprocess.run([self._program, "--no-defaults", "--version"], capture_output=True, text=True, check=True)
-        return said.stdout.partition("Ver ")[2].strip()
+        """The version of the program, also if the server does not run."""
+        result = subprocess.run(
+            [self._program, "--no-defaults", "--version"], capture_output=True, text=True, check=True
+        )
+        return result.stdout.partition("Ver ")[2].strip()
 
     def kill(self) -> None:
         """Ends the server like a crash."""
@@ -175,7 +178,7 @@ class PrivateServer:
             unix_socket=str(self._folder / "socket"), user="root", connect_timeout=5, read_timeout=read_timeout
         )
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         import MySQLdb
 
         try:
