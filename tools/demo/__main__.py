@@ -7,6 +7,8 @@ import os
 import sys
 from pathlib import Path
 
+from django.core.exceptions import ImproperlyConfigured
+
 from tools.demo import environment, folders, signals
 
 
@@ -29,6 +31,9 @@ def main() -> int:
         except signals.Stopped:
             code = 0
             raise
+        except ImproperlyConfigured as error:
+            code = os.EX_CONFIG
+            print(f"The hub is not configured: {error}", file=sys.stderr)
         finally:
             log = folders.keep_log(folder, options.folder) if code else None
             if log:
