@@ -12,12 +12,11 @@ from django.db import DatabaseError
 from webhookhub.checks import HUB
 from webhookhub.conf import MAX_BATCH, hub
 from webhookhub.db import vendors
-from webhookhub.db.errors import UnfitDatabase
+from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.logs import Fact, log
 
-from .errors import CannotStart
 from .loop import Loop
-from .step import Step
+from .step import CannotStart, Step
 
 
 class LoopCommand(BaseCommand):
@@ -43,8 +42,8 @@ class LoopCommand(BaseCommand):
         loop = Loop(self.kind, self.make_step, options["batch_size"], options["interval"])
         try:
             loop.run(once=options["once"])
-        except UnfitDatabase as error:
-            raise CommandError(f"The database is not fit for the hub: {error}.", returncode=os.EX_CONFIG) from None
+        except UnsuitableDatabase as error:
+            raise CommandError(f"The hub cannot use this database: {error}.", returncode=os.EX_CONFIG) from None
         except CannotStart as error:
             raise CommandError(str(error), returncode=os.EX_CONFIG) from None
         except DatabaseError as error:

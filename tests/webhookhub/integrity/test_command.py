@@ -65,7 +65,7 @@ def test_a_violation_is_named_and_exits_1(processes: Processes):
     assert [line.split()[0] for line in lines[1:3]] == ["in-progress", "leased-jobs"]
     assert lines[2].endswith("VIOLATED")
     assert lines[4:] == [
-        "leased-jobs: A Leased job has a token, a worker and an end of its lease.",
+        "leased-jobs: A Leased job has a token, a worker and an expiry.",
         *(
             f"  webhook_delivery_jobs {job.id}: Leased for saga {job.saga_id}, without a token, a worker or an expiry"
             for job in jobs[:2]

@@ -9,7 +9,7 @@ from django.db import DatabaseError, InterfaceError
 
 from webhookhub import terminal
 from webhookhub.db import requirements, vendors
-from webhookhub.db.errors import UnfitDatabase
+from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.integrity import report
 from webhookhub.integrity.checks import ALL
 from webhookhub.integrity.run import Progress, Result, run
@@ -56,8 +56,8 @@ class Command(BaseCommand):
         try:
             requirements.require_migrated()
             results = self._run(options)
-        except UnfitDatabase as error:
-            raise CommandError(f"The database is not fit for the hub: {error}.", returncode=os.EX_CONFIG) from None
+        except UnsuitableDatabase as error:
+            raise CommandError(f"The hub cannot use this database: {error}.", returncode=os.EX_CONFIG) from None
         except (DatabaseError, InterfaceError) as error:
             failure = "cannot be reached" if vendors.is_lost(error) else "refused"
             raise CommandError(f"The database {failure}: {error}", returncode=os.EX_UNAVAILABLE) from None
