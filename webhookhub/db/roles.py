@@ -7,7 +7,6 @@ or program gets a role of its own at the end of ROLES.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -193,17 +192,3 @@ ROLES = (
     ),
 )
 BY_NAME = {role.name: role for role in ROLES}
-
-
-def markdown() -> str:
-    """The table of privileges in docs/roles.md."""
-    lines = ["| role | table | may |", "|---|---|---|"]
-    for role in ROLES:
-        lines.append(f"| **`{role.name}`** | | {role.purpose} |")
-        for table, privileges in role.tables.items():
-            if privileges == SUBSCRIPTION_COLUMNS:
-                text = "SELECT (all but the secrets and the custom headers)"
-            else:
-                text = re.sub(r"\b[a-z_]+\b", r"`\g<0>`", privileges)
-            lines.append(f"| | `{table}` | {text} |")
-    return "\n".join(lines)

@@ -14,6 +14,7 @@ from webhookhub.conf import MAX_BATCH, hub
 from webhookhub.db import vendors
 from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.logs import Fact, log
+from webhookhub.terminal import whole_number
 
 from .loop import Loop
 from .step import CannotStart, Step
@@ -30,7 +31,9 @@ class LoopCommand(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--once", action="store_true", help="do one batch and exit")
-        parser.add_argument("--batch-size", type=_batch_size, default=hub().batch_size, help="rows per statement")
+        parser.add_argument(
+            "--batch-size", type=whole_number(MAX_BATCH), default=hub().batch_size, help="rows per statement"
+        )
         parser.add_argument(
             "--interval",
             type=_seconds,
@@ -62,12 +65,6 @@ class LoopCommand(BaseCommand):
         except Exception as error:  # noqa: BLE001  # logged with its traceback, and the process ends
             log(Fact.PROCESS_FAILED, kind=self.kind, error=str(error), exc_info=True)
             raise CommandError(f"{type(error).__name__}: {error}") from None
-
-
-def _batch_size(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_BATCH:
-        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to {MAX_BATCH}")
-    return int(text)
 
 
 def _seconds(text: str) -> float:

@@ -125,9 +125,9 @@ def test_the_checks_are_listed_with_their_invariants():
 
 BAD: dict[tuple[str, ...], str] = {
     ("--only", "everything"): "invalid choice: 'everything'",
-    ("--batch-size", "0"): "'0' is not a whole number from 1 to 1000000",
-    ("--limit", "-1"): "'-1' is not a whole number from 0 to 100000",
-    ("--grace", "soon"): "'soon' is not a whole number from 0 to 86400",
+    ("--batch-size", "0"): "must be a whole number from 1 to 1000000, not '0'",
+    ("--limit", "-1"): "must be a whole number from 0 to 100000, not '-1'",
+    ("--grace", "soon"): "must be a whole number from 0 to 86400, not 'soon'",
 }
 
 

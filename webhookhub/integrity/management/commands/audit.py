@@ -1,5 +1,4 @@
 import os
-from argparse import ArgumentTypeError
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -35,13 +34,15 @@ class Command(BaseCommand):
             help="run only this check; may be repeated",
         )
         parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
-        parser.add_argument("--limit", type=_integer(0, 100_000), default=10, help="violations shown per check (10)")
         parser.add_argument(
-            "--batch-size", type=_integer(1, 1_000_000), default=20_000, help="rows per statement (20000)"
+            "--limit", type=terminal.whole_number(100_000, 0), default=10, help="violations shown per check (10)"
+        )
+        parser.add_argument(
+            "--batch-size", type=terminal.whole_number(1_000_000), default=20_000, help="rows per statement (20000)"
         )
         parser.add_argument(
             "--grace",
-            type=_integer(0, 86400),
+            type=terminal.whole_number(86400, 0),
             default=300,
             metavar="SECONDS",
             help="how long an event may wait to be routed, a lease be overdue or a step be incomplete (300)",
@@ -88,12 +89,3 @@ def _bar() -> Progress:
         bars[0](done, name)
 
     return show
-
-
-def _integer(minimum: int, maximum: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not text.isdecimal() or not minimum <= int(text) <= maximum:
-            raise ArgumentTypeError(f"{text!r} is not a whole number from {minimum} to {maximum}")
-        return int(text)
-
-    return parse
