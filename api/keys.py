@@ -21,7 +21,7 @@ from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
 from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
-from webhookhub.db.compiled import CompiledSelect, as_stored, columns_of
+from webhookhub.db.compiled import CompiledSelect, columns_of
 from webhookhub.logs import Fact, log
 
 from .models import ApiKey
@@ -131,7 +131,7 @@ def find(text: str) -> Caller | None:
     key_id, _, secret = rest.partition("_")
     valid_id = key_id if prefix == PREFIX and len(key_id) == 2 * ID_BYTES and key_id.isascii() else ""
     rows = _usable(key_id=valid_id)
-    key = as_stored(ApiKey, COLUMNS, rows[0][:-1]) if rows else None
+    key = ApiKey.from_db(None, COLUMNS, rows[0][:-1]) if rows else None
     matches = hmac.compare_digest(key.secret_sha256 if key else NO_HASH, _hash(secret))
     if key is None or not matches:
         return None

@@ -13,7 +13,7 @@ from subscriptions import secrets, services, test_event, verification
 from subscriptions.models import Subscription
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
-from webhookhub.db.errors import UnfitDatabase
+from webhookhub.db.requirements import UnsuitableDatabase
 
 from . import pagination, parsing, problems
 from .auth import ApiKeyAuth, caller_of
@@ -228,7 +228,7 @@ def _saved(save: Any) -> Subscription:
         raise Problem(422, str(error), list(error.errors.items())) from None
     except services.AlreadySubscribed as error:
         raise Problem(409, f"Nothing was stored: {error}.", [("callback_url", str(error))]) from None
-    except UnfitDatabase as error:
+    except UnsuitableDatabase as error:
         raise Problem(409, f"Nothing was stored: {error}.") from None
     # Read the columns that the database has set.
     subscription.refresh_from_db()

@@ -19,10 +19,10 @@ from .models import Event
 class EventAdmin(ExactSearch, ReadOnlyAdmin):
     list_display = ("id", "event_type", "source", "external_id", "correlation_id", "uid", "created_at")
     list_defer = ("payload",)
-    search_help_text = _("An event's number, uid, external id or correlation id, given whole.")
+    search_help_text = _("An event's number, uid, external id or correlation id (exact match).")
     fields = ("uid",)  # the console has its own page
 
     def find(self, term: str) -> Iterable[int]:
-        found = lookup.find(term)
-        id = parse_id(term)
-        return found if id is None else found | {id}
+        ids = lookup.find(term)
+        pk = parse_id(term)
+        return ids if pk is None else ids | {pk}

@@ -31,13 +31,8 @@ class NotRoutable(Exception):
     """The subscription is disabled, not verified, or does not exist."""
 
     def __init__(self, subscription_id: int) -> None:
-        super().__init__(
-            _(
-                "subscription %(number)s gets no deliveries: it must be active and verified; "
-                "switch it on and verify it first"
-            )
-            % {"number": subscription_id}
-        )
+        message = _("subscription %(id)s gets no deliveries; activate and verify it first")
+        super().__init__(message % {"id": subscription_id})
 
 
 class Position(NamedTuple):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from webhookhub.db.bulk import insert_new
-from webhookhub.db.compiled import CompiledSelect, as_stored, columns_of
+from webhookhub.db.compiled import CompiledSelect, columns_of
 from webhookhub.db.retry import in_transaction
 from webhookhub.ids import new_uid
 from webhookhub.logs import Fact, log
@@ -192,7 +192,7 @@ _by_external_id = CompiledSelect(
 
 
 def _event(row: Sequence[Any]) -> Event:
-    return as_stored(Event, COLUMNS, row)
+    return Event.from_db(None, COLUMNS, row)
 
 
 def _read_payloads_of_repeats(rows: Sequence[dict[str, Any]], stored: dict[Any, Event]) -> None:
@@ -210,7 +210,7 @@ def _result(row: dict[str, Any], event: Event) -> Published | EventConflict:
     if not same:
         return EventConflict(event.source, row["external_id"], str(event.uid))
     log(
-        Fact.EVENT_PUBLISHED if created else Fact.EVENT_REPEATED,
+        Fact.EVENT_PUBLISHED if created else Fact.EVENT_DUPLICATE,
         event_uid=str(event.uid),
         event_type=event.event_type,
         correlation_id=event.correlation_id,

@@ -20,9 +20,9 @@ class EventQuerySet(models.QuerySet["Event"]):
 
         A query of its own, because a join may make the database read all events.
         """
-        conditions = {"event_type": event_type, "source": source}
-        given = {name: value for name, value in conditions.items() if value is not None}
-        return set(self.filter(id__in=ids, **given).values_list("id", flat=True))
+        wanted = {"event_type": event_type, "source": source}
+        conditions = {name: value for name, value in wanted.items() if value is not None}
+        return set(self.filter(id__in=ids, **conditions).values_list("id", flat=True))
 
 
 class Event(models.Model):

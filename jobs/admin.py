@@ -38,7 +38,7 @@ class JobAdmin(ExactSearch, ReadOnlyAdmin):
     references = ("saga",)
     list_defer = ("response_snippet",)
     search_help_text = _(
-        "An attempt's or its delivery's number, or the event's uid, external id or correlation id, given whole."
+        "An attempt's or its delivery's number, or the event's uid, external id or correlation id (exact match)."
     )
     fields = ("status",)  # the console has its own page
 

@@ -34,13 +34,13 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
     words = {"status__exact": transitions.STATUSES}
     references = ("event", "subscription")
     list_prefetch = (Prefetch("event", Event.objects.defer("payload")), "subscription")
-    search_help_text = _("A delivery's number, or its event's uid, external id or correlation id, given whole.")
+    search_help_text = _("A delivery's number, or its event's uid, external id or correlation id (exact match).")
     fields = ("status",)  # the console has its own page
 
     def find(self, term: str) -> Iterable[int]:
-        found = lookup.find(term)
-        id = parse_id(term)
-        return found if id is None else found | {id}
+        ids = lookup.find(term)
+        pk = parse_id(term)
+        return ids if pk is None else ids | {pk}
 
     @admin.display(description=_("event type"))
     def event_type(self, saga: Saga) -> str:

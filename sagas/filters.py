@@ -76,9 +76,9 @@ class DeliveryFilter:
 
     def _of_events(self, event_ids: Collection[int], lowest: int, before: int | None, limit: int) -> list[Saga]:
         """A few events have few deliveries: find them by event and sort."""
-        exact = {"status": self.status, "subscription_id": self.subscription_id, "id__lt": before}
-        given = {name: value for name, value in exact.items() if value is not None}
-        return list(Saga.objects.filter(event_id__in=event_ids, id__gte=lowest, **given).order_by("-id")[:limit])
+        wanted = {"status": self.status, "subscription_id": self.subscription_id, "id__lt": before}
+        conditions = {name: value for name, value in wanted.items() if value is not None}
+        return list(Saga.objects.filter(event_id__in=event_ids, id__gte=lowest, **conditions).order_by("-id")[:limit])
 
 
 def first_id_at(time: datetime) -> int:

@@ -284,7 +284,7 @@ def _dead_letter(settlements: Sequence[Settlement], now: datetime) -> None:
 
 FACTS = {
     COMPLETED: Fact.SAGA_COMPLETED,
-    PENDING_RETRY: Fact.SAGA_RETRIES,
+    PENDING_RETRY: Fact.SAGA_RETRY_SCHEDULED,
     DEAD_LETTERED: Fact.SAGA_DEAD_LETTERED,
 }
 

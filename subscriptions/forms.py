@@ -14,7 +14,7 @@ from webhookhub import crypto
 from webhookhub.auditlog.context import because
 from webhookhub.console import format
 from webhookhub.console.forms import ReasonField
-from webhookhub.db.errors import UnfitDatabase
+from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.egress.urls import MASK, masked
 
 from . import headers, services
@@ -112,7 +112,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         if not self.instance.pk or values.get("headers"):
             try:
                 Subscription.objects.require_keys()
-            except UnfitDatabase as error:
+            except UnsuitableDatabase as error:
                 raise forms.ValidationError(_("Nothing was stored: %(error)s.") % {"error": error}) from None
         if self.instance.pk and "headers" not in self.errors:
             try:

@@ -16,8 +16,8 @@ from webhookhub import crypto
 from webhookhub.auditlog.record import url_without_query
 from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
-from webhookhub.db.errors import UnfitDatabase
 from webhookhub.db.fields import ExactTextField, WordField
+from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.egress.urls import UnacceptableURL, masked, normalise
 from webhookhub.validators import first_forbidden, forbidden_message
 
@@ -48,13 +48,13 @@ class SubscriptionQuerySet(models.QuerySet["Subscription"]):
         return self.filter(active=True, verified=True)
 
     def require_keys(self) -> None:
-        """Raise UnfitDatabase if the encryption keys open none of the newest secrets.
+        """Raise UnsuitableDatabase if the encryption keys open none of the newest secrets.
 
         A single secret that cannot be opened only fails its own deliveries.
         """
         newest = list(self.order_by("-id").values_list("secret", flat=True)[:SAMPLE])
         if newest and not any(crypto.opens(secret) for secret in newest):
-            raise UnfitDatabase(
+            raise UnsuitableDatabase(
                 "none of WEBHOOKHUB_ENCRYPTION_KEYS opens the stored secrets; add the key that they were encrypted with"
             )
 

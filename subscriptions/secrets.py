@@ -98,5 +98,5 @@ def rotate(
 
 
 def require_keys() -> None:
-    """Raise UnfitDatabase under wrong keys: a worker started with them would fail every delivery."""
+    """Raise UnsuitableDatabase under wrong keys: a worker started with them would fail every delivery."""
     Subscription.objects.require_keys()

@@ -63,7 +63,7 @@ def verify(subscription: Subscription) -> Verification:
     stored = in_transaction(store)
     subscription.refresh_from_db()
     log(
-        Fact.SUBSCRIPTION_VERIFIED if stored.verified else Fact.SUBSCRIPTION_NOT_VERIFIED,
+        Fact.SUBSCRIPTION_VERIFIED if stored.verified else Fact.SUBSCRIPTION_VERIFICATION_FAILED,
         subscription_id=subscription.id,
         reason=stored.result,
     )
@@ -83,7 +83,7 @@ def check_response(response: Response, challenge: str) -> Verification:
 def describe(result: str) -> str:
     """A result in the viewer's language."""
     if result.startswith("http_"):
-        return gettext("the endpoint answered %(status)s") % {"status": result.removeprefix("http_")}
+        return gettext("the endpoint responded with %(status)s") % {"status": result.removeprefix("http_")}
     return gettext(MEANING[result]) if result in MEANING else result
 
 

@@ -36,9 +36,18 @@ def metrics() -> str:
 
 
 def roles() -> str:
-    from webhookhub.db.roles import markdown
+    from webhookhub.db.roles import ROLES, SUBSCRIPTION_COLUMNS
 
-    return markdown()
+    lines = ["| role | table | may |", "|---|---|---|"]
+    for role in ROLES:
+        lines.append(f"| **`{role.name}`** | | {role.purpose} |")
+        for table, privileges in role.tables.items():
+            if privileges == SUBSCRIPTION_COLUMNS:
+                text = "SELECT (all but the secrets and the custom headers)"
+            else:
+                text = re.sub(r"\b[a-z_]+\b", r"`\g<0>`", privileges)
+            lines.append(f"| | `{table}` | {text} |")
+    return "\n".join(lines)
 
 
 TABLES: dict[str, Callable[[], str]] = {

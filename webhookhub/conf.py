@@ -236,12 +236,12 @@ class HubSettings:
     )
 
     # Stats
-    figures_by_minute: timedelta = _setting(
+    stats_by_minute: timedelta = _setting(
         timedelta(hours=6),
         _seconds(120, 2592000),
         "how long counters are kept by the minute; by the hour after that",
     )
-    figures_by_hour: timedelta = _setting(
+    stats_by_hour: timedelta = _setting(
         timedelta(days=90), _seconds(7200, 315360000), "how long counters are kept by the hour"
     )
     metrics_networks: tuple[Network, ...] = _setting((), _networks, "networks that may read /metrics")

@@ -45,14 +45,13 @@ def parse_time(option: str, text: str | None) -> datetime | None:
     return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
 
 
-def whole_number(limit: int) -> Callable[[str], int]:
-    """The `type` of an argument from 1 to `limit`. int() would also accept 1_000 and digits of other scripts."""
+def whole_number(maximum: int, minimum: int = 1) -> Callable[[str], int]:
+    """The `type` of an argument in this range. int() would also accept 1_000 and digits of other scripts."""
 
     def parse(text: str) -> int:
-        value = int(text) if re.fullmatch(r"[0-9]{1,19}", text) else 0
-        if not 1 <= value <= limit:
-            raise ArgumentTypeError(f"must be a whole number from 1 to {limit}, not {text[:30]!r}")
-        return value
+        if not re.fullmatch(r"[0-9]{1,19}", text) or not minimum <= int(text) <= maximum:
+            raise ArgumentTypeError(f"must be a whole number from {minimum} to {maximum}, not {text[:30]!r}")
+        return int(text)
 
     return parse
 

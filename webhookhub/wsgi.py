@@ -19,6 +19,8 @@ from django.utils.http import parse_header_parameters
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
+# A worker that exits with this code stops gunicorn; with any other code, gunicorn starts it again for ever.
+GUNICORN_BOOT_ERROR = 3
 DETAIL = "The header Content-Type cannot be read; write it as application/json."
 PROBLEM = {"type": "about:blank", "title": "Bad Request", "status": 400, "detail": DETAIL}
 # The accepted character sets. Python has others by name that cannot decode a URL, or that are not character sets.
@@ -72,5 +74,4 @@ try:
     application = refusing_unreadable_content_types(get_wsgi_application())
 except ImproperlyConfigured as error:
     sys.stderr.write(f"The hub is not configured: {error}\n")
-    # Ends gunicorn only with --preload; without it gunicorn starts the worker again.
-    sys.exit(os.EX_CONFIG)
+    sys.exit(GUNICORN_BOOT_ERROR)

@@ -129,7 +129,7 @@ def match(registry: Registry, event_ids: Sequence[int], now: datetime) -> list[M
                 at = plausible(event.created_at, now)
                 matches.append(Match((name, key), event.id, event.event_type, at, document))
             elif creates(registry, name, event.event_type):
-                log(Log.WORKFLOW_EVENT_UNUSABLE, event_uid=str(event.uid), saga_type=name)
+                log(Log.WORKFLOW_EVENT_INVALID, event_uid=str(event.uid), saga_type=name)
     return matches
 
 

@@ -209,7 +209,7 @@ def _log(changes: Sequence[Changed]) -> None:
     for run, before, state in changes:
         if before.status != state.status or before.version == 0:
             log(
-                Log.WORKFLOW_ENDED if state.status in TERMINAL else Log.WORKFLOW_MOVED,
+                Log.WORKFLOW_ENDED if state.status in TERMINAL else Log.WORKFLOW_ADVANCED,
                 correlation_id=run.correlation_key,
                 saga=str(run.saga_id),
                 saga_type=run.saga_type,

@@ -58,7 +58,7 @@ def explain_invalid_definitions(view: Callable[..., HttpResponse]) -> Callable[.
         try:
             return view(request, *args, **kwargs)
         except InvalidDefinition as error:
-            log(Log.WORKFLOW_DEFINITION_UNUSABLE, where=str(error))
+            log(Log.WORKFLOW_DEFINITION_INVALID, where=str(error))
             why = _("Workflows are not available at the moment: %(error)s.") % {"error": error}
             return errors.unavailable(request, why)
 

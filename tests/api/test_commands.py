@@ -179,7 +179,7 @@ def test_past_events_are_backfilled_in_batches(monkeypatch: pytest.MonkeyPatch):
 def test_an_invalid_backfill_is_refused_with_a_message():
     subscription: Any = SubscriptionFactory(active=False)
 
-    with pytest.raises(CommandError, match="must be active and verified; switch it on"):
+    with pytest.raises(CommandError, match="gets no deliveries; activate and verify it first"):
         run("backfill", str(subscription.pk), "--since", "2026-01-01")
     with pytest.raises(CommandError, match="--until lies before --since"):
         run("backfill", str(subscription.pk), "--since", "2026-01-02T00:00:00Z", "--until", "2026-01-01T00:00:00Z")

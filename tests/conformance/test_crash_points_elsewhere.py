@@ -98,9 +98,9 @@ def to_reencrypt() -> Work:
 def to_roll_up() -> Work:
     """A minute that becomes part of an hour, and an hour that nobody looks at any more."""
     Period.objects.all().delete()
-    minute = clock.now() - hub().figures_by_minute - timedelta(hours=1)
+    minute = clock.now() - hub().stats_by_minute - timedelta(hours=1)
     attempts.add([AttemptResult(1, attempts.COMPLETED, None, minute, minute, 5)])
-    hour = (clock.now() - hub().figures_by_hour - timedelta(hours=2)).replace(minute=0, second=0, microsecond=0)
+    hour = (clock.now() - hub().stats_by_hour - timedelta(hours=2)).replace(minute=0, second=0, microsecond=0)
     Period.objects.create(period=HOUR, starts_at=hour, subscription_id=1, shard=0, attempts=3)
     return lambda: roll_up(100)
 

@@ -44,7 +44,7 @@ def check_sat_out(loops: dict[str, Running], times: int) -> None:
     """Each logs that the database is lost and later back; none ends or logs a traceback."""
     for kind, running in loops.items():
         assert running.is_alive, running.errors
-        assert len(running.wait_for("database_back", times)) == times, kind
+        assert len(running.wait_for("database_reconnected", times)) == times, kind
         assert len(running.facts("database_lost")) >= times
         assert running.facts("process_failed") == []
         assert "Traceback" not in running.errors

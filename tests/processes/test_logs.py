@@ -30,7 +30,7 @@ FIELDS = {
     "job_reported": JOB,
     "job_lease_reset": JOB,
     "saga_completed": JOB,
-    "saga_retries": JOB | {"next_attempt_at"},
+    "saga_retry_scheduled": JOB | {"next_attempt_at"},
     "saga_dead_lettered": JOB,
     "process_started": {"process"},
     "process_stopped": {"process"},

@@ -54,8 +54,8 @@ def test_once_the_cleaner_resets_one_batch_of_leases(processes: Processes):
 
 
 BAD = {
-    ("--batch-size", "0"): "'0' is not a whole number from 1 to 2000",
-    ("--batch-size", "2001"): "'2001' is not a whole number from 1 to 2000",
+    ("--batch-size", "0"): "must be a whole number from 1 to 2000, not '0'",
+    ("--batch-size", "2001"): "must be a whole number from 1 to 2000, not '2001'",
     ("--interval", "0"): "'0' is not a number of seconds above 0, up to 3600",
     ("--interval", "nan"): "'nan' is not a number of seconds above 0, up to 3600",
 }

@@ -33,7 +33,7 @@ def test_the_cleaner_removes_the_row_of_a_killed_process_only(processes: Process
     assert Process.objects.filter(name=name).exists(), "removed before its expiry"
 
     until(lambda: not Process.objects.filter(name=name).exists(), "the row of the dead process is removed")
-    assert [fact["process"] for fact in cleaner.wait_for("process_forgotten")] == [name]
+    assert [fact["process"] for fact in cleaner.wait_for("process_expired")] == [name]
     assert set(Process.objects.values_list("pid", flat=True)) == {cleaner.pid, orchestrator.pid}
 
 

@@ -38,7 +38,7 @@ def test_no_loop_starts_on_a_database_that_is_not_migrated(processes: Processes,
 
     assert router.wait() == UNFIT
     [line] = router.errors.splitlines()
-    assert line.startswith("CommandError: The database is not fit for the hub: ")
+    assert line.startswith("CommandError: The hub cannot use this database: ")
     assert "migrations are not applied" in line
     assert line.endswith("(run manage.py migrate).")
 
@@ -91,6 +91,6 @@ def test_a_definition_that_was_changed_after_it_was_used_is_named_and_the_databa
 
     assert refused.wait() == UNFIT
     assert "A definition is not valid: workflow definition mine version 1 (mine.toml): version has" in refused.errors
-    assert "The database is not fit" not in refused.errors
+    assert "The hub cannot use this database" not in refused.errors
     assert "Traceback" not in refused.errors
     assert not Process.objects.filter(kind="workflows").exists(), "a process that did not start is not listed"

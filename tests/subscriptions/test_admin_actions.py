@@ -54,7 +54,7 @@ def test_a_failed_verification_shows_the_reason(superuser: Client):
     subscription.refresh_from_db()
     assert not subscription.verified
     assert subscription.verification_result == "connect_error"
-    assert "Not verified: no connection to the endpoint could be made." in page
+    assert "Not verified: the hub could not connect to the endpoint." in page
 
 
 def test_a_failed_verification_keeps_an_earlier_one(superuser: Client):
@@ -63,7 +63,7 @@ def test_a_failed_verification_keeps_an_earlier_one(superuser: Client):
     page = superuser.post(address("verify", subscription), follow=True).content.decode()
 
     assert (
-        "The verification failed: no connection to the endpoint could be made. The earlier verification stays valid"
+        "The verification failed: the hub could not connect to the endpoint. The earlier verification stays valid"
         in page
     )
     assert "Not verified" not in page
@@ -75,7 +75,7 @@ def test_a_test_event_shows_the_response_as_escaped_text(superuser: Client, rece
 
     page = superuser.post(address("test", subscription), follow=True).content.decode()
 
-    assert "the endpoint answered 500 (http_500)" in page
+    assert "the endpoint responded with 500 (http_500)" in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<script>alert(1)</script>" not in page
 

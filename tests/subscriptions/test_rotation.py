@@ -17,7 +17,7 @@ from tools.demo.receiver import Receiver
 from webhookhub import crypto
 from webhookhub.conf import hub
 from webhookhub.db import clock
-from webhookhub.db.errors import UnfitDatabase
+from webhookhub.db.requirements import UnsuitableDatabase
 
 pytestmark = pytest.mark.django_db
 
@@ -95,7 +95,7 @@ def test_keys_that_open_none_of_the_newest_secrets_are_refused(hub_settings):
     right = hub().encryption_keys
 
     hub_settings(encryption_keys=(crypto.new_key(),))
-    with pytest.raises(UnfitDatabase, match="none of WEBHOOKHUB_ENCRYPTION_KEYS opens the stored secrets"):
+    with pytest.raises(UnsuitableDatabase, match="none of WEBHOOKHUB_ENCRYPTION_KEYS opens the stored secrets"):
         secrets.require_keys()
     hub_settings(encryption_keys=(crypto.new_key(), *right))
     secrets.require_keys()

@@ -17,7 +17,7 @@ from tests.subscriptions.test_signing import verifies
 from tests.support import rows
 from tools.demo.receiver import Receiver
 from webhookhub import crypto
-from webhookhub.db.errors import UnfitDatabase
+from webhookhub.db.requirements import UnsuitableDatabase
 
 pytestmark = pytest.mark.django_db
 
@@ -55,9 +55,9 @@ def test_no_subscription_is_created_under_wrong_keys(wrong_keys: Callable[[], No
     SubscriptionFactory.create()
     wrong_keys()
 
-    with pytest.raises(UnfitDatabase, match=f"{NO_KEY_OPENS} stored secrets; add the key"):
+    with pytest.raises(UnsuitableDatabase, match=f"{NO_KEY_OPENS} stored secrets; add the key"):
         Subscription.objects.create(**NEW)
-    with pytest.raises(UnfitDatabase, match=NO_KEY_OPENS):
+    with pytest.raises(UnsuitableDatabase, match=NO_KEY_OPENS):
         services.create(NEW)
     page = superuser.post(rows.add(PAGE), {**NEW, "active": "on", "signing_scheme": "v1"})
 
@@ -71,7 +71,7 @@ def test_no_headers_are_stored_under_wrong_keys(wrong_keys: Callable[[], None], 
     form = {"event_type": subscription.event_type, "callback_url": subscription.callback_url, "active": "on"}
     wrong_keys()
 
-    with pytest.raises(UnfitDatabase, match=NO_KEY_OPENS):
+    with pytest.raises(UnsuitableDatabase, match=NO_KEY_OPENS):
         services.change(subscription, {"headers": {"X-A": "2"}})
     form |= rows.seen(superuser, subscription.pk)
     page = superuser.post(rows.change(PAGE, subscription.pk), {**form, "headers": "X-A: 2"})

@@ -29,9 +29,9 @@ from webhookhub.db import clock
 
 pytestmark = pytest.mark.django_db
 
-OF_EVENTS = {"event_published", "event_repeated", "event_unmatched"}
+OF_EVENTS = {"event_published", "event_duplicate", "event_unmatched"}
 OF_SAGAS = {"event_routed", "saga_postponed", "saga_requeued"}
-OF_ATTEMPTS = {"saga_dispatched", "saga_completed", "saga_retries"}
+OF_ATTEMPTS = {"saga_dispatched", "saga_completed", "saga_retry_scheduled"}
 OF_JOBS = {"job_leased", "job_reported", "job_released", "job_lease_reset", "lease_lost", "saga_dead_lettered"}
 
 EVERY_STAGE = {"correlation_id", "delivery_status"}
@@ -43,12 +43,12 @@ REQUIRED = {
 }
 STATUSES = {
     "event_published": {"Published"},
-    "event_repeated": {"Published"},
+    "event_duplicate": {"Published"},
     "event_unmatched": {"Unmatched"},
     "event_routed": {"Pending"},
     "saga_dispatched": {"InProgress"},
     "saga_postponed": {"Pending"},
-    "saga_retries": {"PendingRetry"},
+    "saga_retry_scheduled": {"PendingRetry"},
     "saga_completed": {"Completed"},
     "saga_dead_lettered": {"DeadLettered"},
     "saga_requeued": {"Pending"},
@@ -120,7 +120,7 @@ def test_every_stage_logs_the_specifications_fields(lines_by_fact):
 def test_failures_are_logged_with_their_code_and_worker(lines_by_fact):
     by_name = lines_by_fact()
 
-    for name in ("saga_retries", "saga_dead_lettered"):
+    for name in ("saga_retry_scheduled", "saga_dead_lettered"):
         assert {line["error_code"] for line in by_name[name]} <= {"http_500", "http_503"}
     assert {line["worker_id"] for line in by_name["saga_dead_lettered"]} == {"worker-1"}
     assert {line["worker_id"] for line in by_name["job_lease_reset"]} == {"worker-3"}

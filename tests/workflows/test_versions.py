@@ -16,7 +16,7 @@ from tests.factories import EventFactory
 from tests.workflows import support
 from tests.workflows.support import catch_up, facts, instance, tracked
 from tests.workflows.trips import Write, definition, remove_file, restart, runs, say
-from webhookhub.runner.errors import CannotStart
+from webhookhub.runner.step import CannotStart
 from workflows import services, versions
 from workflows.checks import definitions_are_valid, used_definitions_are_unchanged
 from workflows.listening import CatchUp

@@ -15,7 +15,7 @@ COUNTED = (
     "database_lost",
     "database_conflict",
     "saga_dead_lettered",
-    "process_forgotten",
+    "process_expired",
 )
 TRACEBACK_LINES = 40
 

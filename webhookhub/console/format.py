@@ -93,7 +93,7 @@ def short_error(code: str | None) -> str:
 def in_words(code: str) -> str:
     """The meaning of an error code; an unknown code is returned unchanged."""
     if code.startswith(HTTP):
-        return _("the endpoint answered %(status)s") % {"status": code.removeprefix(HTTP)}
+        return _("the endpoint responded with %(status)s") % {"status": code.removeprefix(HTTP)}
     return _(MEANING[code]) if code in MEANING else code
 
 

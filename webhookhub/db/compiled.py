@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -18,7 +18,6 @@ from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
 Values = dict[str, Any]
-M = TypeVar("M", bound=Model)
 UUID_FIELD: UUIDField[UUID, UUID] = UUIDField()
 
 
@@ -117,11 +116,6 @@ class CompiledUpdate(_CompiledQuery):
 
 def columns_of(model: type[Model], *, without: str = "") -> tuple[str, ...]:
     return tuple(field.attname for field in model._meta.concrete_fields if field.attname != without)
-
-
-def as_stored(model: type[M], columns: Sequence[str], row: Sequence[Any]) -> M:
-    """The model instance of a row with these columns."""
-    return model.from_db(connection.alias, columns, row)
 
 
 def _is_list(value: Any) -> bool:

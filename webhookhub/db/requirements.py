@@ -14,8 +14,11 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 
 from . import trigger_check, vendors
-from .errors import UnfitDatabase
 from .triggers import Trigger, made_by
+
+
+class UnsuitableDatabase(Exception):
+    """The database does not meet a requirement; the message says which, and how to fix it."""
 
 
 class Problem(NamedTuple):
@@ -55,7 +58,7 @@ def trigger_problems() -> list[Problem]:
 
 
 def require(probe_table: str, probe_column: str, probe_value: str) -> None:
-    """Raises UnfitDatabase unless the database is suitable, migrated, and skips a locked row.
+    """Raises UnsuitableDatabase unless the database is suitable, migrated, and skips a locked row.
 
     The probe row belongs to this process; no other process waits for it.
     """
@@ -66,12 +69,12 @@ def require(probe_table: str, probe_column: str, probe_value: str) -> None:
         *_skip_locked(probe_table, probe_column, probe_value),
     ]
     if problems:
-        raise UnfitDatabase("; ".join(f"{problem.message} ({problem.hint})" for problem in problems))
+        raise UnsuitableDatabase("; ".join(f"{problem.message} ({problem.hint})" for problem in problems))
 
 
 def require_migrated() -> None:
     for problem in _unapplied():
-        raise UnfitDatabase(f"{problem.message} ({problem.hint})")
+        raise UnsuitableDatabase(f"{problem.message} ({problem.hint})")
 
 
 def _own_tables() -> list[str]:
@@ -111,14 +114,14 @@ def _unapplied() -> Iterator[Problem]:
 def _wrong_triggers() -> Iterator[Problem]:
     """A dump restored without its triggers would route nothing and protect nothing, without an error."""
     wrong = list(trigger_check.wrong_triggers(connection))
-    missing = [each for each in wrong if each.is_missing]
-    different = [each for each in wrong if not each.is_missing]
+    missing = [trigger for trigger in wrong if trigger.is_missing]
+    different = [trigger for trigger in wrong if not trigger.is_missing]
     if missing:
         yield Problem("webhookhub.E017", f"the database lacks the trigger {_first(missing)}", missing[0].remedy)
     if different:
         yield Problem(
             "webhookhub.E018",
-            f"not the migrations' trigger, but another one of the same name: {_first(different)}",
+            f"the database has another trigger than the migrations under the name {_first(different)}",
             different[0].remedy,
         )
 
@@ -130,7 +133,7 @@ def _first(wrong: list[trigger_check.WrongTrigger]) -> str:
 
 def _skip_locked(table: str, column: str, value: str) -> Iterator[Problem]:
     if not vendors.is_server(connection):
-        return  # it has one writer at a time, which takes the write lock before it reads
+        return  # the embedded database has one writer, which takes the write lock before it reads
     other = connection.copy()
     try:
         if not skips_locked_rows(connection, other, table, column, value):
@@ -158,6 +161,6 @@ def skips_locked_rows(
             seen = cursor.fetchall()
         return len(held) == 1 and not seen
     finally:
-        for each in (holder, seeker):
-            each.rollback()
-            each.set_autocommit(True)
+        for one in (holder, seeker):
+            one.rollback()
+            one.set_autocommit(True)

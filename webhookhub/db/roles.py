@@ -1,4 +1,4 @@
-"""Which part of the hub may do what to which table. The grants, the documentation and the tests are made from this.
+"""The database roles and their privileges on each table. The grants, the documentation and the tests use this list.
 
 Everything else is denied. The words are SQL's own; `UPDATE (a, b)` covers these columns only.
 A new table goes into HUB, which the console and the auditor may read, and into the roles that work on it; a new process
@@ -7,7 +7,6 @@ or program gets a role of its own at the end of ROLES.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -23,7 +22,7 @@ class Role(NamedTuple):
 
 
 # Everything except the encrypted secrets, which only the worker, the console and the auditor need.
-SUBSCRIPTION_FACTS = (
+SUBSCRIPTION_COLUMNS = (
     "SELECT (id, event_type, callback_url, active, verified, verification_result, verification_at, signing_scheme, "
     "previous_secret_until, description, max_retry_limit, base_delay, created_at, updated_at)"
 )
@@ -63,34 +62,34 @@ LOOP = {
 ROLES = (
     Role(
         "event_ingest_writer",
-        "producers: append events (a trigger fills the inbox)",
+        "producers that insert events by SQL (a trigger fills the inbox)",
         {
             "events": "SELECT, INSERT",
-            "subscriptions": SUBSCRIPTION_FACTS,
+            "subscriptions": SUBSCRIPTION_COLUMNS,
         },
     ),
     Role(
         "router_worker",
-        "`run_router`: makes the sagas of new events",
+        "`run_router`: creates the sagas of new events",
         {
             **LOOP,
             **COUNTING,
             "events": "SELECT",
             "routing_inbox": "SELECT, DELETE",
-            "subscriptions": SUBSCRIPTION_FACTS,
+            "subscriptions": SUBSCRIPTION_COLUMNS,
             "subscription_version": "SELECT",
             "webhook_delivery_sagas": "SELECT, INSERT",
         },
     ),
     Role(
         "saga_orchestrator",
-        "`run_orchestrator`: makes jobs, applies their results, buries what failed for good",
+        "`run_orchestrator`: creates jobs, applies their results, creates dead letters",
         {
             **LOOP,
             **COUNTING,
             "stats_periods": "SELECT, INSERT, UPDATE",
             "events": "SELECT",
-            "subscriptions": SUBSCRIPTION_FACTS,
+            "subscriptions": SUBSCRIPTION_COLUMNS,
             "webhook_delivery_sagas": "SELECT, INSERT, "
             "UPDATE (status, attempt_count, next_attempt_at, final_error_code, updated_at)",
             "webhook_delivery_jobs": "SELECT, INSERT, UPDATE (settled_at)",
@@ -99,7 +98,7 @@ ROLES = (
     ),
     Role(
         "worker",
-        "`run_worker`: takes jobs, sends them and writes their results",
+        "`run_worker`: leases jobs, sends them and stores their results",
         {
             **LOOP,
             "events": "SELECT",
@@ -111,7 +110,7 @@ ROLES = (
     ),
     Role(
         "lease_cleaner",
-        "`run_cleaner`: makes jobs ready again whose worker is silent",
+        "`run_cleaner`: resets expired leases, removes ended processes, rolls up stats",
         {
             **LOOP,
             **COUNTING,
@@ -123,7 +122,7 @@ ROLES = (
     ),
     Role(
         "dead_letter_operator",
-        "requeues dead letters: each becomes a new saga",
+        "requeues dead letters, which creates new sagas",
         {
             **COUNTING,
             "events": "SELECT (id, correlation_id, event_type, source)",
@@ -136,8 +135,8 @@ ROLES = (
     ),
     Role(
         "console",
-        "the web server, console and API: shows everything, takes events, keeps subscriptions and keys, requeues; "
-        "people log in and are managed",
+        "the web server (console and API): reads everything, stores events, edits subscriptions, API keys and users, "
+        "requeues dead letters",
         {
             **HUB,
             **COUNTING,
@@ -166,7 +165,7 @@ ROLES = (
     ),
     Role(
         "workflow_tracker",
-        "`run_workflows`: follows business workflows over events and publishes what becomes of them",
+        "`run_workflows`: tracks business workflows by their events and publishes their results",
         {
             **LOOP,
             **COUNTING,
@@ -193,17 +192,3 @@ ROLES = (
     ),
 )
 BY_NAME = {role.name: role for role in ROLES}
-
-
-def markdown() -> str:
-    """The table of privileges in docs/operations.md."""
-    lines = ["| role | table | may |", "|---|---|---|"]
-    for role in ROLES:
-        lines.append(f"| **`{role.name}`** | | {role.purpose} |")
-        for table, privileges in role.tables.items():
-            if privileges == SUBSCRIPTION_FACTS:
-                text = "SELECT (all but the secrets and the custom headers)"
-            else:
-                text = re.sub(r"\b[a-z_]+\b", r"`\g<0>`", privileges)
-            lines.append(f"| | `{table}` | {text} |")
-    return "\n".join(lines)

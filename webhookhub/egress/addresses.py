@@ -100,9 +100,9 @@ def _embedded_ipv4(address: IPv4Address | IPv6Address) -> set[IPv4Address]:
     """The IPv4 addresses that a gateway may translate an IPv6 address to."""
     if isinstance(address, IPv4Address):
         return set()
-    found = {address.sixtofour} if address.sixtofour is not None else set()
+    embedded = {address.sixtofour} if address.sixtofour is not None else set()
     if address.teredo is not None:
-        found |= set(address.teredo)
+        embedded |= set(address.teredo)
     if any(address in network for network in CARRIES_IPV4):
-        found.add(IPv4Address(int(address) & 0xFFFFFFFF))
-    return found
+        embedded.add(IPv4Address(int(address) & 0xFFFFFFFF))
+    return embedded

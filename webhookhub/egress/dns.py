@@ -36,8 +36,8 @@ def resolve(host: str) -> Sequence[str]:
     if host.endswith(".localhost"):
         return ("127.0.0.1", "::1")  # by definition (RFC 6761)
     # As bytes: Python would encode text with an older IDNA than the one used for storing URLs.
-    found = socket.getaddrinfo(host.encode("ascii"), None, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    results = socket.getaddrinfo(host.encode("ascii"), None, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in results))
 
 
 class Resolver:

@@ -18,18 +18,18 @@ SIGNING_ERROR = "signing_error"
 INVALID_REQUEST = "invalid_request"
 
 MEANING = {
-    TIMEOUT: _("the endpoint did not answer in time"),
-    DNS_ERROR: _("the endpoint's name could not be resolved"),
-    CONNECT_ERROR: _("no connection to the endpoint could be made"),
+    TIMEOUT: _("the endpoint did not respond in time"),
+    DNS_ERROR: _("the endpoint's host name could not be resolved"),
+    CONNECT_ERROR: _("the hub could not connect to the endpoint"),
     TLS_ERROR: _("the endpoint's certificate or TLS version was not accepted"),
-    BLOCKED_ADDRESS: _("the endpoint's address may not be reached from this hub"),
-    REDIRECT: _("the endpoint answered with a redirect (redirects are not followed)"),
-    RESPONSE_TOO_LARGE: _("the endpoint's answer was too large"),
-    PROTOCOL_ERROR: _("the endpoint's answer was not valid HTTP"),
-    CONNECTION_LOST: _("the connection broke before the answer was complete"),
-    LEASE_EXPIRED: _("workers that took this attempt stopped responding, too often to try again"),
-    SIGNING_ERROR: _("the delivery could not be signed: the encryption keys do not open the stored secret"),
-    INVALID_REQUEST: _("the stored address or headers cannot be sent"),
+    BLOCKED_ADDRESS: _("the hub is not allowed to connect to the endpoint's address"),
+    REDIRECT: _("the endpoint responded with a redirect (redirects are not followed)"),
+    RESPONSE_TOO_LARGE: _("the response was too large"),
+    PROTOCOL_ERROR: _("the response was not valid HTTP"),
+    CONNECTION_LOST: _("the connection was closed before the response was complete"),
+    LEASE_EXPIRED: _("too many workers stopped while sending this attempt"),
+    SIGNING_ERROR: _("the request could not be signed: no encryption key decrypts the stored secret"),
+    INVALID_REQUEST: _("the stored URL or headers are not valid"),
 }
 
 
@@ -43,5 +43,5 @@ def http_code(status: int) -> str | None:
 def in_words(code: str) -> str:
     """The code as a sentence."""
     if code.startswith("http_"):
-        return f"the endpoint answered {code.removeprefix('http_')}"
+        return f"the endpoint responded with {code.removeprefix('http_')}"
     return MEANING.get(code, code)

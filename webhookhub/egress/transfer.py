@@ -1,6 +1,6 @@
 """One transfer: its address is checked when it connects, its response is bounded.
 
-The address is checked in the socket callback, so a name that resolves differently a moment later gains nothing.
+The address is checked in the socket callback, so DNS rebinding has no effect.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Transfer(Generic[T]):
         self.headers, self.body = BytesIO(), BytesIO()
         self.url = ""
         self.host: Host[T]
-        # The lookup given to libcurl with this transfer, if it is a new one.
+        # The lookup that libcurl gets with this transfer, if it is a new one.
         self.lookup: Lookup | None = None
         # Started while the host was not known to be fast.
         self.cautious = False
@@ -179,8 +179,8 @@ def _complete(headers: bytes) -> bool:
 
 def _retry_after(headers: bytes) -> str | None:
     """The value of the last Retry-After header."""
-    found = RETRY_AFTER.findall(_last(headers))
-    return found[-1].strip().decode("latin-1")[:100] if found else None
+    values = RETRY_AFTER.findall(_last(headers))
+    return values[-1].strip().decode("latin-1")[:100] if values else None
 
 
 def _milliseconds(seconds: float) -> int:

@@ -36,8 +36,8 @@ def normalise(url: str) -> str:
         raise UnacceptableURL(_("The callback URL is empty; give an https:// address."))
     if len(url) > MAX_LENGTH:
         raise UnacceptableURL(
-            _("The callback URL has %(number)s characters; at most %(most)s are allowed.")
-            % {"number": len(url), "most": MAX_LENGTH}
+            _("The callback URL has %(count)s characters; at most %(limit)s are allowed.")
+            % {"count": len(url), "limit": MAX_LENGTH}
         )
     if any(character.isspace() or not character.isprintable() for character in url):
         raise UnacceptableURL(_("The callback URL holds white space or control characters."))
@@ -65,8 +65,8 @@ def normalise(url: str) -> str:
     normal = f"https://{host}{'' if port == 443 else f':{port}'}{path}{query}"
     if len(normal) > MAX_LENGTH:
         raise UnacceptableURL(
-            _("The callback URL has %(number)s characters once encoded; at most %(most)s are allowed.")
-            % {"number": len(normal), "most": MAX_LENGTH}
+            _("The callback URL has %(count)s characters once encoded; at most %(limit)s are allowed.")
+            % {"count": len(normal), "limit": MAX_LENGTH}
         )
     return normal
 

@@ -12,12 +12,12 @@ from django.db import DatabaseError
 from webhookhub.checks import HUB
 from webhookhub.conf import MAX_BATCH, hub
 from webhookhub.db import vendors
-from webhookhub.db.errors import UnfitDatabase
+from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.logs import Fact, log
+from webhookhub.terminal import whole_number
 
-from .errors import CannotStart
 from .loop import Loop
-from .step import Step
+from .step import CannotStart, Step
 
 
 class LoopCommand(BaseCommand):
@@ -31,7 +31,9 @@ class LoopCommand(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--once", action="store_true", help="do one batch and exit")
-        parser.add_argument("--batch-size", type=_batch_size, default=hub().batch_size, help="rows per statement")
+        parser.add_argument(
+            "--batch-size", type=whole_number(MAX_BATCH), default=hub().batch_size, help="rows per statement"
+        )
         parser.add_argument(
             "--interval",
             type=_seconds,
@@ -43,8 +45,8 @@ class LoopCommand(BaseCommand):
         loop = Loop(self.kind, self.make_step, options["batch_size"], options["interval"])
         try:
             loop.run(once=options["once"])
-        except UnfitDatabase as error:
-            raise CommandError(f"The database is not fit for the hub: {error}.", returncode=os.EX_CONFIG) from None
+        except UnsuitableDatabase as error:
+            raise CommandError(f"The hub cannot use this database: {error}.", returncode=os.EX_CONFIG) from None
         except CannotStart as error:
             raise CommandError(str(error), returncode=os.EX_CONFIG) from None
         except DatabaseError as error:
@@ -63,12 +65,6 @@ class LoopCommand(BaseCommand):
         except Exception as error:  # noqa: BLE001  # logged with its traceback, and the process ends
             log(Fact.PROCESS_FAILED, kind=self.kind, error=str(error), exc_info=True)
             raise CommandError(f"{type(error).__name__}: {error}") from None
-
-
-def _batch_size(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_BATCH:
-        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to {MAX_BATCH}")
-    return int(text)
 
 
 def _seconds(text: str) -> float:

@@ -12,16 +12,15 @@ from django.db import DatabaseError, InterfaceError, connection
 
 from webhookhub.conf import hub
 from webhookhub.db import requirements, vendors
-from webhookhub.db.errors import UnfitDatabase
+from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.logs import Fact, log
 from webhookhub.models import Process
 
 from .backoff import SHORTEST_SECONDS, Backoff
-from .errors import CannotStart
 from .notifier import Notifications
 from .registry import Registration
 from .signals import StopSignals
-from .step import Step
+from .step import CannotStart, Step
 
 T = TypeVar("T")
 # Longer than a statement may wait for a lock, shorter than a request may take.
@@ -61,7 +60,8 @@ class Loop:
                     self._notifications.close()
                     unfinished = step.pending()
                     step.close()
-                    self._stop(unfinished)
+                    self._unregister()
+                    log(Fact.PROCESS_STOPPED, process=self._registration.name, left_unfinished=unfinished or None)
 
     def _start(self, stop: StopSignals) -> Step | None:
         """Waits for the database, checks it and creates the step; None if stopped before that."""
@@ -76,7 +76,7 @@ class Loop:
         try:
             requirements.require(Process._meta.db_table, "name", self._registration.name)
             return self._make_step(self._registration.name)
-        except (UnfitDatabase, CannotStart):
+        except (UnsuitableDatabase, CannotStart):
             self._unregister()
             raise
 
@@ -123,10 +123,6 @@ class Loop:
         while step.pending() and time.monotonic() < until:
             self._surviving_outages(stop, lambda: step.finish(self._batch_size), until)
 
-    def _stop(self, unfinished: str) -> None:
-        self._unregister()
-        log(Fact.PROCESS_STOPPED, process=self._registration.name, left_unfinished=unfinished or None)
-
     def _unregister(self) -> None:
         try:
             self._registration.remove()
@@ -153,7 +149,7 @@ class Loop:
             self._pause(stop, pause)
             return None
         if self._lost:
-            log(Fact.DATABASE_BACK, process=self._registration.name, after_attempts=self._lost)
+            log(Fact.DATABASE_RECONNECTED, process=self._registration.name, after_attempts=self._lost)
             self._lost = 0
         return result
 

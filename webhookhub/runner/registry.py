@@ -58,7 +58,7 @@ def remove_expired() -> int:
     expired = Process.objects.filter(heartbeat_at__lt=clock.now() - hub().process_expiry)
     names = list(expired.values_list("name", flat=True))
     for name in names:
-        log(Fact.PROCESS_FORGOTTEN, process=name)
+        log(Fact.PROCESS_EXPIRED, process=name)
     if names:
         expired.filter(name__in=names).delete()
     return len(names)

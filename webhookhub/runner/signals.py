@@ -37,8 +37,8 @@ class StopSignals:
         self._stopped, self._stop = os.pipe()
         os.set_blocking(self._wake_up, False)
         self._wake_up_before = signal.set_wakeup_fd(self._wake_up, warn_on_full_buffer=False)
-        for number in STOP_SIGNALS:
-            self._before[number] = signal.signal(number, lambda number, frame: None)
+        for signum in STOP_SIGNALS:
+            self._before[signum] = signal.signal(signum, lambda signum, frame: None)
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
         return self
@@ -46,8 +46,8 @@ class StopSignals:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)
         signal.set_wakeup_fd(self._wake_up_before)
         os.write(self._wake_up, EXIT)
         self._thread.join()
@@ -71,16 +71,16 @@ class StopSignals:
             if not select.select([self._received], [], [], left)[0]:
                 log(Fact.PROCESS_FAILED, error=f"not finished {self._bound:g} s after the stop signal: exiting")
                 os._exit(1)
-            for number in os.read(self._received, 16):
-                if number == EXIT[0]:
+            for signum in os.read(self._received, 16):
+                if signum == EXIT[0]:
                     return
-                if number not in STOP_SIGNALS:
+                if signum not in STOP_SIGNALS:
                     continue
                 if self.requested:
-                    if number == first and time.monotonic() - first_at < ECHO_SECONDS:
+                    if signum == first and time.monotonic() - first_at < ECHO_SECONDS:
                         continue
-                    os._exit(128 + number)
-                first, first_at = number, time.monotonic()
+                    os._exit(128 + signum)
+                first, first_at = signum, time.monotonic()
                 self.requested = True
                 os.write(self._stop, b"!")
                 until = None if self._bound is None else time.monotonic() + self._bound

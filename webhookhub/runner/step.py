@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
+class CannotStart(Exception):
+    """A step cannot be created; the message is a sentence that says why."""
+
+
 class Step:
     def run(self, batch_size: int) -> int:
         """Does one batch; 0 means that there was nothing to do."""

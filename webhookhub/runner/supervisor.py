@@ -20,6 +20,7 @@ FIRST_PAUSE_SECONDS = 0.5
 LAST_PAUSE_SECONDS = 30.0
 HEALTHY_SECONDS = 30.0
 PR_SET_PDEATHSIG = 1
+GUNICORN_BOOT_ERROR = 3  # the web server's exit code for a wrong setting
 
 
 @dataclass
@@ -81,7 +82,7 @@ class Supervisor:
             code = child.exit_code()
             if code is None:
                 continue
-            if code == os.EX_CONFIG:
+            if code in (os.EX_CONFIG, GUNICORN_BOOT_ERROR):
                 log(Fact.PROCESS_FAILED, child=child.name, exit_code=code)
                 child.process = None
                 return os.EX_CONFIG
@@ -106,9 +107,9 @@ class Supervisor:
         log(Fact.PROCESS_STOPPED, process="hub")
 
 
-def _signal(child: Child, number: signal.Signals) -> None:
+def _signal(child: Child, signum: signal.Signals) -> None:
     if child.process and child.process.poll() is None:
-        child.process.send_signal(number)
+        child.process.send_signal(signum)
 
 
 def die_with_parent(parent: int) -> None:

@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 
 from webhookhub.conf import KINDS, hub, variable
 from webhookhub.db import clock, requirements
-from webhookhub.db.errors import UnfitDatabase
+from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.db.timeouts import short_timeouts
 from webhookhub.logs import Fact, log
 from webhookhub.models import Process
@@ -85,7 +85,7 @@ VIEWS = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
 def _missing() -> list[str]:
     try:
         requirements.require_migrated()
-    except UnfitDatabase as error:
+    except UnsuitableDatabase as error:
         return [str(error)]
     now = clock.now()
     alive = {process.kind for process in Process.objects.all() if process.is_alive(now, silent_after())}

@@ -22,10 +22,10 @@ def roll_up(batch_size: int) -> int:
     """One batch of each; returns the number of periods that were rolled up or deleted."""
     now = clock.now()
     try:
-        rolled_up = in_transaction(lambda: _minutes_to_hours(now - hub().figures_by_minute, batch_size))
+        rolled_up = in_transaction(lambda: _minutes_to_hours(now - hub().stats_by_minute, batch_size))
     except _LateResult:
         rolled_up = 1  # try again at the next turn
-    return rolled_up + in_transaction(lambda: _delete_hours(now - hub().figures_by_hour, batch_size))
+    return rolled_up + in_transaction(lambda: _delete_hours(now - hub().stats_by_hour, batch_size))
 
 
 def _minutes_to_hours(before: datetime, batch_size: int) -> int:

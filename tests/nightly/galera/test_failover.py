@@ -77,7 +77,7 @@ def test_a_node_that_has_lost_its_majority_is_waited_for(processes: Processes, r
             until(partial(says, running, NO_MAJORITY), "each is refused and says so")
         node.execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0'")
         for running in loops.values():
-            running.wait_for("database_back")
+            running.wait_for("database_reconnected")
 
         seed(processes, node.url(), receiver, EVENTS)
         until(lambda: statuses(node) == {("Completed", 1): EVENTS}, "everything is delivered")

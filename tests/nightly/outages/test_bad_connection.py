@@ -49,7 +49,7 @@ def test_a_response_that_arrives_while_the_database_is_lost_counts(
     assert cpu_seconds(worker.pid) - spent < 1  # it waits, and does not spin
     proxy.mend()
 
-    worker.wait_for("database_back")
+    worker.wait_for("database_reconnected")
     until(lambda: Job.objects.get().finished_at, "the answer is reported")
     job = Job.objects.get()
     assert (job.status, job.response_status) == ("Completed", 200)

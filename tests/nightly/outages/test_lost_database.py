@@ -96,7 +96,7 @@ def test_connections_killed_in_the_middle_cost_nothing(processes: Processes, rec
 
 
 def is_back_after(running: Running, lost: int) -> bool:
-    return sum(int(fact["after_attempts"]) for fact in running.facts("database_back")) >= lost
+    return sum(int(fact["after_attempts"]) for fact in running.facts("database_reconnected")) >= lost
 
 
 def kill_connections() -> None:

@@ -74,7 +74,7 @@ def test_a_failing_delivery_shows_its_failures_and_the_next_attempt(viewer: Clie
 
     assert "The endpoint answered 503, 3 times in a row over 4 h. Next attempt at <time" in page
     assert f"{saga.next_attempt_at:%Y-%m-%d %H:%M:%S} UTC" in page
-    assert "Attempt 1 failed: the endpoint did not answer in time" in page
+    assert "Attempt 1 failed: the endpoint did not respond in time" in page
     assert "Status 503 · http_503 · took 120 ms · worker worker-7" in page
     assert page.index("received from tests") < page.index("Routed") < page.index("Attempt 1 failed")
     assert page.index("Attempt 3 failed") < page.index("Attempt 4 failed") < page.index("Next attempt</strong>")

@@ -91,7 +91,7 @@ def test_a_delivery_links_to_its_event_subscription_attempts_and_dead_letter(vie
         rows.change("jobs_job", Job.objects.get().pk),
     ):
         assert f'href="{address}' in page
-    assert "http_503: the endpoint answered 503" in page
+    assert "http_503: the endpoint responded with 503" in page
 
 
 def test_a_delivery_names_its_other_generations(viewer: Client):

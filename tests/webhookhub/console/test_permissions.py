@@ -84,7 +84,7 @@ def test_a_viewer_cannot_edit_a_subscription(viewer: Client):
 def test_attempts_of_a_delivery_need_permission_to_view_attempts(staff: Callable[..., Client], viewer: Client):
     pk = rows.one_of_each("http_500")["sagas_saga"]
 
-    assert b"the endpoint answered 500" in viewer.get(rows.change("sagas_saga", pk)).content
+    assert b"the endpoint responded with 500" in viewer.get(rows.change("sagas_saga", pk)).content
     assert b'id="jobs-group"' in viewer.get(rows.change("sagas_saga", pk)).content
     assert b'id="jobs-group"' not in staff("anna", "view_saga").get(rows.change("sagas_saga", pk)).content
 

@@ -12,7 +12,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from webhookhub.checks import database_is_fit
 from webhookhub.db import clock, requirements
-from webhookhub.db.errors import UnfitDatabase
+from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.db.triggers import declared
 from webhookhub.db.vendors import is_mariadb
 from webhookhub.models import Process
@@ -60,7 +60,7 @@ def test_another_isolation_is_unfit(probe: str, level: str):
     [problem] = requirements.server_problems()
     assert problem.id == "webhookhub.E011"
     assert level.replace(" ", "-") in problem.message
-    with pytest.raises(UnfitDatabase, match="they must be READ COMMITTED"):
+    with pytest.raises(UnsuitableDatabase, match="they must be READ COMMITTED"):
         requirements.require(TABLE, "name", probe)
 
 
@@ -70,7 +70,7 @@ def test_another_time_zone_is_unfit(probe: str, zone: str):
     execute(f"SET time_zone = '{zone}'")
 
     assert problem_ids() == {"webhookhub.E012"}
-    with pytest.raises(UnfitDatabase, match="time zone"):
+    with pytest.raises(UnsuitableDatabase, match="time zone"):
         requirements.require(TABLE, "name", probe)
 
 
@@ -80,7 +80,7 @@ def test_a_mode_that_is_not_strict_is_unfit(probe: str, mode: str):
     execute(f"SET sql_mode = '{mode}'")
 
     assert problem_ids() == {"webhookhub.E013"}
-    with pytest.raises(UnfitDatabase, match="not strict"):
+    with pytest.raises(UnsuitableDatabase, match="not strict"):
         requirements.require(TABLE, "name", probe)
 
 
@@ -120,9 +120,11 @@ def test_a_database_that_is_not_migrated_is_unfit(probe: str):
     [(_, last)] = MigrationLoader(None).graph.leaf_nodes("jobs")
     recorder.record_unapplied("jobs", last)
     try:
-        with pytest.raises(UnfitDatabase, match=rf"1 migrations are not applied, starting with jobs\.{last} .*manage"):
+        with pytest.raises(
+            UnsuitableDatabase, match=rf"1 migrations are not applied, starting with jobs\.{last} .*manage"
+        ):
             requirements.require_migrated()
-        with pytest.raises(UnfitDatabase, match="not applied"):
+        with pytest.raises(UnsuitableDatabase, match="not applied"):
             requirements.require(TABLE, "name", probe)
     finally:
         recorder.record_applied("jobs", last)
@@ -148,7 +150,7 @@ def test_an_ignored_lock_is_detected(probe: str):
 
 @pytest.mark.mysql_family
 def test_a_probe_without_its_row_fails(session: None):
-    with pytest.raises(UnfitDatabase, match="SKIP LOCKED"):
+    with pytest.raises(UnsuitableDatabase, match="SKIP LOCKED"):
         requirements.require(TABLE, "name", "there is no such row")
 
 
@@ -200,7 +202,7 @@ def test_a_different_trigger_of_the_same_name_is_named(probe: str, difference: s
         [problem] = requirements._wrong_triggers()
         [warning] = requirements.trigger_problems()
         [warning_message] = [each for each in database_is_fit(["default"]) if each.id == problem.id]
-        with pytest.raises(UnfitDatabase, match="trg_job_no_delete"):
+        with pytest.raises(UnsuitableDatabase, match="trg_job_no_delete"):
             requirements.require(TABLE, "name", probe)
     finally:
         execute("DROP TRIGGER trg_job_no_delete")

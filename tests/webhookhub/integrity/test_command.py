@@ -65,7 +65,7 @@ def test_a_violation_is_named_and_exits_1(processes: Processes):
     assert [line.split()[0] for line in lines[1:3]] == ["in-progress", "leased-jobs"]
     assert lines[2].endswith("VIOLATED")
     assert lines[4:] == [
-        "leased-jobs: A Leased job has a token, a worker and an end of its lease.",
+        "leased-jobs: A Leased job has a token, a worker and an expiry.",
         *(
             f"  webhook_delivery_jobs {job.id}: Leased for saga {job.saga_id}, without a token, a worker or an expiry"
             for job in jobs[:2]
@@ -125,9 +125,9 @@ def test_the_checks_are_listed_with_their_invariants():
 
 BAD: dict[tuple[str, ...], str] = {
     ("--only", "everything"): "invalid choice: 'everything'",
-    ("--batch-size", "0"): "'0' is not a whole number from 1 to 1000000",
-    ("--limit", "-1"): "'-1' is not a whole number from 0 to 100000",
-    ("--grace", "soon"): "'soon' is not a whole number from 0 to 86400",
+    ("--batch-size", "0"): "must be a whole number from 1 to 1000000, not '0'",
+    ("--limit", "-1"): "must be a whole number from 0 to 100000, not '-1'",
+    ("--grace", "soon"): "must be a whole number from 0 to 86400, not 'soon'",
 }
 
 

@@ -43,7 +43,7 @@ def all_tidied(batch_size: int = 100) -> int:
 
 @pytest.fixture(autouse=True)
 def _short(hub_settings):
-    hub_settings(figures_by_minute=timedelta(hours=2), figures_by_hour=timedelta(days=10))
+    hub_settings(stats_by_minute=timedelta(hours=2), stats_by_hour=timedelta(days=10))
 
 
 @pytest.mark.django_db

@@ -76,7 +76,7 @@ def subscription_health(context: Any, subscription: Any) -> dict[str, Any]:
         "spans": [_span(_("last 24 hours"), day), _span(_("last 7 days"), before + day)],
         "last_success": last,
         "last_success_about": last_about,
-        "kept": format.duration(hub().figures_by_hour),
+        "kept": format.duration(hub().stats_by_hour),
         "failing": failing[:MOST_FAILURES],
         "dead": letters.defer("payload_snapshot")[:MOST_FAILURES] if may_see_dead else [],
         "dead_list": format.listing(DeadLetter, f"subscription={subscription.pk}"),

@@ -29,8 +29,7 @@ CHECKS = (
     RowCheck(
         name="attempt-count",
         invariant=(
-            "attempt_count is the number of accepted results: each of these attempts is finished, "
-            "and none beyond them is settled."
+            "attempt_count is the number of applied results: these attempts are finished, and no later one is settled."
         ),
         table=SAGAS,
         sql="""
@@ -60,7 +59,7 @@ CHECKS = (
     ),
     RowCheck(
         name="one-job",
-        invariant="An attempt of a saga has one job.",
+        invariant="There is one job per saga and attempt number.",
         table=JOBS,
         sql="""
             SELECT j.id, j.saga_id, j.attempt_no, o.id AS other
@@ -108,7 +107,8 @@ CHECKS = (
     RowCheck(
         name="settled",
         invariant=(
-            "A result that its saga has applied is marked settled soon; none is left that its saga can never apply."
+            "A job is marked settled soon after its saga has applied the result; "
+            "there is no result that its saga can never apply."
         ),
         table=JOBS,
         sql="""
@@ -122,7 +122,7 @@ CHECKS = (
     ),
     RowCheck(
         name="outcomes",
-        invariant="A Completed saga's last attempt succeeded; every other accepted attempt failed.",
+        invariant="A Completed saga's last attempt succeeded; every other applied attempt failed.",
         table=JOBS,
         sql="""
             SELECT j.id, j.status, j.attempt_no, j.saga_id, s.status AS saga_status, s.attempt_count
@@ -134,7 +134,7 @@ CHECKS = (
     ),
     RowCheck(
         name="leased-jobs",
-        invariant="A Leased job has a token, a worker and an end of its lease.",
+        invariant="A Leased job has a token, a worker and an expiry.",
         table=JOBS,
         sql="""
             SELECT j.id, j.saga_id
@@ -146,7 +146,7 @@ CHECKS = (
     ),
     RowCheck(
         name="overdue-leases",
-        invariant="No lease is far past its time.",
+        invariant="Expired leases are reset soon.",
         table=JOBS,
         sql="""
             SELECT j.id, j.saga_id, j.worker_id, j.lease_until
@@ -158,8 +158,8 @@ CHECKS = (
     RowCheck(
         name="finished-jobs",
         invariant=(
-            "A finished job has its time and its worker, and an error code exactly when it Failed; "
-            "an active one has no result."
+            "A finished job has a time and a worker, and an error code exactly if it Failed; "
+            "an active job has no result."
         ),
         table=JOBS,
         sql="""

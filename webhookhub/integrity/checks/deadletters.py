@@ -46,7 +46,7 @@ CHECKS = (
     ),
     RowCheck(
         name="dead-letter-facts",
-        invariant="A dead letter has its saga's event, subscription and error code, which is that of the last attempt.",
+        invariant="A dead letter has the event and subscription of its saga, and the error code of the last attempt.",
         table=LETTERS,
         sql="""
             SELECT d.id, d.saga_id
@@ -72,7 +72,7 @@ CHECKS = (
     ),
     RowCheck(
         name="requeues",
-        invariant="A recorded requeue has made its saga; one that was cut short is completed by asking again.",
+        invariant="A recorded requeue has created its saga; requeue again to complete an interrupted one.",
         is_warning=True,
         table=REQUEUES,
         sql="""

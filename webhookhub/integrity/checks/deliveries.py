@@ -16,7 +16,7 @@ def _well_before(bounds: Bounds) -> dict[str, str]:
 CHECKS = (
     RowCheck(
         name="inbox",
-        invariant="An event leaves the inbox soon after it was published; the inbox holds nothing but events.",
+        invariant="An event leaves the inbox soon after it was published; the inbox contains only ids of events.",
         table=INBOX,
         sql="""
             SELECT i.event_id, COALESCE(e.created_at, 'never') AS created_at
@@ -28,8 +28,8 @@ CHECKS = (
     RowCheck(
         name="deliveries",
         invariant=(
-            "A routed event has a saga for each subscription to its type that was open before it and has not changed "
-            "since."
+            "A routed event has a saga for each subscription to its type that was active and verified before it and "
+            "has not changed since."
         ),
         table=EVENTS,
         # It is unknown what the router saw of a subscription that changed later. Well before, because the router's
@@ -49,7 +49,7 @@ CHECKS = (
     ),
     RowCheck(
         name="one-saga",
-        invariant="An event, a subscription and a generation have one saga.",
+        invariant="There is one saga per event, subscription and generation.",
         table=SAGAS,
         sql="""
             SELECT s.id, s.event_id, s.subscription_id, s.generation, o.id AS other
@@ -62,8 +62,8 @@ CHECKS = (
     ),
     RowCheck(
         name="generations",
-        invariant="Generations count from 0 without gaps, and each begins after the one before it is DeadLettered, "
-        "or Completed and delivered again for a workflow.",
+        invariant="Generations count from 0 without gaps. A new one follows a DeadLettered saga, "
+        "or a Completed one that a workflow delivers again.",
         table=SAGAS,
         # + 1 and not - 1: an unsigned 0 minus 1 is an error. COUNT: a server may start an EXISTS with all facts.
         sql="""
@@ -81,7 +81,7 @@ CHECKS = (
     ),
     RowCheck(
         name="requeued-by",
-        invariant="A saga of a later generation has the record of who asked for it.",
+        invariant="A saga that follows a dead letter has a requeue record.",
         table=SAGAS,
         sql="""
             SELECT s.id, s.generation, d.id AS letter

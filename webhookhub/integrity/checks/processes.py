@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from webhookhub.conf import KINDS, hub
+from webhookhub.conf import KINDS
 from webhookhub.integrity.check import Bounds, Found, FunctionCheck, Violation
 from webhookhub.models import Process
+from webhookhub.runner.registry import silent_after
 
 TABLE = Process._meta.db_table
 
@@ -14,13 +15,13 @@ def silent(bounds: Bounds) -> Found:
     return len(processes), [
         Violation(TABLE, process.name, f"silent since {process.heartbeat_at}")
         for process in processes
-        if not process.is_alive(bounds.now, hub().process_expiry)
+        if not process.is_alive(bounds.now, silent_after())
     ]
 
 
 def missing(bounds: Bounds) -> Found:
     """A stopped hub is fine; one that runs without a worker is not."""
-    alive = [process.kind for process in Process.objects.all() if process.is_alive(bounds.now, hub().process_expiry)]
+    alive = [process.kind for process in Process.objects.all() if process.is_alive(bounds.now, silent_after())]
     absent = [kind for kind in KINDS if alive and kind not in alive]
     return len(alive), [Violation(TABLE, kind, "not running, but other loops are") for kind in absent]
 
@@ -28,13 +29,13 @@ def missing(bounds: Bounds) -> Found:
 CHECKS = (
     FunctionCheck(
         name="processes",
-        invariant="A registered process says that it is alive.",
+        invariant="Every registered process sends heartbeats.",
         is_warning=True,
         find=silent,
     ),
     FunctionCheck(
         name="process-kinds",
-        invariant="Where one loop of the hub is running, so is each of the others.",
+        invariant="If any loop is running, every kind of loop is running.",
         is_warning=True,
         find=missing,
     ),

@@ -40,17 +40,17 @@ def _named(model: type[models.Model], stored: dict[str, dict[str, Any]]) -> Iter
         columns = stored.get(index.name, {}).get("columns")
         yield index.name, "index", columns == _columns(model, index.fields)
     for constraint in model._meta.constraints:
-        found = stored.get(constraint.name, {})
+        existing = stored.get(constraint.name, {})
         if isinstance(constraint, models.UniqueConstraint):
-            exists = bool(found.get("unique")) and found["columns"] == _columns(model, constraint.fields)
+            exists = bool(existing.get("unique")) and existing["columns"] == _columns(model, constraint.fields)
             yield constraint.name, "unique key", exists
         else:
-            exists = bool(found.get("check")) or vendors.has_check(connection, model._meta.db_table, constraint.name)
+            exists = bool(existing.get("check")) or vendors.has_check(connection, model._meta.db_table, constraint.name)
             yield constraint.name, "check", exists
 
 
 def _unnamed(model: type[models.Model], stored: dict[str, dict[str, Any]]) -> Iterator[Expectation]:
-    unique = [found["columns"] for found in stored.values() if found["unique"] or found["primary_key"]]
+    unique = [key["columns"] for key in stored.values() if key["unique"] or key["primary_key"]]
     for field in model._meta.concrete_fields:
         if field.unique:
             yield field.column, "unique key", [field.column] in unique
@@ -82,14 +82,15 @@ def unseen_triggers(bounds: Bounds) -> Found:
 
 def server(bounds: Bounds) -> Found:
     return 1, [
-        Violation("server", fault.id, f"{fault.message} ({fault.hint})") for fault in requirements.server_problems()
+        Violation("server", problem.id, f"{problem.message} ({problem.hint})")
+        for problem in requirements.server_problems()
     ]
 
 
 CHECKS = (
     FunctionCheck(
         name="server",
-        invariant="The server and this connection to it can hold what the hub promises.",
+        invariant="The server and the connection's settings meet the hub's requirements.",
         find=server,
     ),
     FunctionCheck(
@@ -99,12 +100,12 @@ CHECKS = (
     ),
     FunctionCheck(
         name="triggers",
-        invariant="The triggers exist and are those that the migrations make, word for word.",
+        invariant="The triggers exist with exactly the bodies that the migrations define.",
         find=triggers,
     ),
     FunctionCheck(
         name="triggers-seen",
-        invariant="This user may see the triggers; otherwise nothing is known of them.",
+        invariant="This database user may see the triggers; otherwise they cannot be checked.",
         is_warning=True,
         find=unseen_triggers,
     ),

@@ -1,6 +1,6 @@
 """Workflow runs: their rows, their facts and the published events agree.
 
-`manage.py workflows replay` checks that each row and each published event is what the facts fold to.
+`manage.py workflows replay` checks that each row and each published event follows from the facts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _from_the_future(bounds: Bounds) -> dict[str, str]:
 CHECKS = (
     RowCheck(
         name="workflow-inbox",
-        invariant="An event of a workflow is tracked soon after it was published; the inbox holds nothing but events.",
+        invariant="A workflow event is processed soon after it was published; the inbox contains only ids of events.",
         table=WORKFLOW_INBOX,
         # Regardless of its lease: a tracker that fails at this event at each start renews it for ever.
         sql="""
@@ -36,7 +36,7 @@ CHECKS = (
     ),
     RowCheck(
         name="workflow-ends",
-        invariant="A workflow that has ended was decided to end, and its end was published.",
+        invariant="A run that has ended has a fact that ended it, and its end was published.",
         table=INSTANCES,
         # The row is written last, so it is never ahead of its facts.
         sql="""
@@ -53,7 +53,7 @@ CHECKS = (
     ),
     RowCheck(
         name="workflow-compensation",
-        invariant="A workflow that was completed was never told to compensate.",
+        invariant="No compensation was requested for a completed run.",
         table=INSTANCES,
         sql="""
             SELECT w.id, MIN(f.event_id) AS event_id
@@ -66,7 +66,7 @@ CHECKS = (
     ),
     RowCheck(
         name="workflow-publications",
-        invariant="What is published in the hub's name was published by the hub: a fact of that workflow says so.",
+        invariant="Every event with the hub's source or a reserved type belongs to a fact of a run.",
         table=EVENTS,
         # The fact follows the event. Only a forged event can have a time in the future.
         sql="""
@@ -85,7 +85,7 @@ CHECKS = (
     ),
     RowCheck(
         name="workflow-deadlines",
-        invariant="A workflow that is open has a deadline, and one that has passed is noticed soon.",
+        invariant="An open run has a deadline, and a passed deadline is processed soon.",
         table=INSTANCES,
         # A new run gets its deadline with its first fact.
         sql="""
@@ -97,7 +97,7 @@ CHECKS = (
     ),
     RowCheck(
         name="workflow-references",
-        invariant="A workflow's fact belongs to a workflow, and the event that it names exists.",
+        invariant="A fact's run and event exist.",
         table=FACTS,
         sql="""
             SELECT f.id, f.instance_id, COALESCE(f.event_id, 0) AS event_id
@@ -105,6 +105,6 @@ CHECKS = (
             LEFT JOIN events e {event_by_id} ON e.id = f.event_id
             WHERE {in_batch} AND (w.id IS NULL OR (f.event_id IS NOT NULL AND e.id IS NULL))
         """,
-        message="there is no workflow {instance_id} or no event {event_id}",
+        message="there is no run {instance_id} or no event {event_id}",
     ),
 )

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection
 
 from webhookhub.db import vendors
-from webhookhub.db.roles import BY_NAME, ROLES, markdown
+from webhookhub.db.roles import BY_NAME, ROLES
 
 NAME = re.compile(r"[A-Za-z0-9_$-]+")
 USER = re.compile(r"(?P<role>\w+)=(?P<name>[A-Za-z0-9_.-]{1,32})(?:@(?P<host>[A-Za-z0-9_.:%/-]+))?")
@@ -35,7 +35,6 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--dry-run", action="store_true", help="print the statements, change nothing")
-        parser.add_argument("--table", action="store_true", help="print the declared privileges as a Markdown table")
         parser.add_argument(
             "--user",
             action="append",
@@ -49,9 +48,6 @@ class Command(BaseCommand):
         parser.add_argument("--prefix", help="prefix of the role names (default: the database's name)")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["table"]:
-            self.stdout.write(markdown())
-            return
         if not vendors.is_server(connection):
             raise CommandError("The embedded database has no users: roles are for a database server.")
         database = _valid("--database", options["database"] or connection.settings_dict["NAME"])

@@ -70,7 +70,7 @@ def web_server(address: str) -> Child:
         "webhookhub.wsgi",
         *(part for pair in options.items() for part in pair),
     ]
-    # --preload: a mistake in the settings ends the server with its exit code.
+    # --preload: a wrong setting ends the server before it listens.
     return Child("web", [*command, "--preload"], _environment("web"))
 
 

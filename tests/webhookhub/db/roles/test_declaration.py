@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from django.apps import apps
 from django.db import connection
 
 from subscriptions.models import Subscription
-from webhookhub.db.roles import BY_NAME, HUB, ROLES, markdown
+from webhookhub.db.roles import BY_NAME, HUB, ROLES
 
 from .declaration import WORDS, columns, may
 
-DOCUMENT = Path(__file__).resolve().parents[4] / "docs" / "roles.md"
 SECRETS = {"secret", "previous_secret", "custom_headers"}
 
 
@@ -62,7 +59,3 @@ def test_only_the_worker_the_console_and_the_auditor_read_secrets():
     }
 
     assert readers == {"worker", "console", "auditor"}
-
-
-def test_the_documented_table_is_the_declaration():
-    assert markdown() in DOCUMENT.read_text()

@@ -12,7 +12,7 @@ from django.core.management.base import CommandError
 from django.db import DatabaseError, connection, connections
 
 from webhookhub.db import vendors
-from webhookhub.db.roles import ROLES, markdown
+from webhookhub.db.roles import ROLES
 
 from .accounts import connected_as, execute, grant_roles, prefix, role_account, user_name
 
@@ -220,10 +220,3 @@ def test_a_user_that_may_not_grant_is_refused(declared: dict[str, set[str]]):
 @pytest.mark.sqlite_only
 def test_the_embedded_database_has_no_roles(db: Any):
     assert refusal() == "The embedded database has no users: roles are for a database server."
-
-
-def test_the_declaration_is_printed_as_a_table(db: Any):
-    out = StringIO()
-    call_command("grant_roles", "--table", stdout=out)
-
-    assert out.getvalue() == markdown() + "\n"

@@ -229,7 +229,7 @@ def test_a_lease_whose_worker_was_killed_is_reset_by_a_cleaner_with_its_own_user
     until(lambda: Job.objects.get().status == "Completed", "delivered by the next worker")
     assert Job.objects.get().lease_resets == 1
     assert len(receiver.received) == 2
-    cleaner.wait_for("process_forgotten")
+    cleaner.wait_for("process_expired")
     for running in (cleaner, survivor):
         assert running.stop() == 0
         check_no_refusal(running)

@@ -1,5 +1,4 @@
 import os
-from argparse import ArgumentTypeError
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -9,7 +8,7 @@ from django.db import DatabaseError, InterfaceError
 
 from webhookhub import terminal
 from webhookhub.db import requirements, vendors
-from webhookhub.db.errors import UnfitDatabase
+from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.integrity import report
 from webhookhub.integrity.checks import ALL
 from webhookhub.integrity.run import Progress, Result, run
@@ -35,13 +34,15 @@ class Command(BaseCommand):
             help="run only this check; may be repeated",
         )
         parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
-        parser.add_argument("--limit", type=_integer(0, 100_000), default=10, help="violations shown per check (10)")
         parser.add_argument(
-            "--batch-size", type=_integer(1, 1_000_000), default=20_000, help="rows per statement (20000)"
+            "--limit", type=terminal.whole_number(100_000, 0), default=10, help="violations shown per check (10)"
+        )
+        parser.add_argument(
+            "--batch-size", type=terminal.whole_number(1_000_000), default=20_000, help="rows per statement (20000)"
         )
         parser.add_argument(
             "--grace",
-            type=_integer(0, 86400),
+            type=terminal.whole_number(86400, 0),
             default=300,
             metavar="SECONDS",
             help="how long an event may wait to be routed, a lease be overdue or a step be incomplete (300)",
@@ -56,8 +57,8 @@ class Command(BaseCommand):
         try:
             requirements.require_migrated()
             results = self._run(options)
-        except UnfitDatabase as error:
-            raise CommandError(f"The database is not fit for the hub: {error}.", returncode=os.EX_CONFIG) from None
+        except UnsuitableDatabase as error:
+            raise CommandError(f"The hub cannot use this database: {error}.", returncode=os.EX_CONFIG) from None
         except (DatabaseError, InterfaceError) as error:
             failure = "cannot be reached" if vendors.is_lost(error) else "refused"
             raise CommandError(f"The database {failure}: {error}", returncode=os.EX_UNAVAILABLE) from None
@@ -88,12 +89,3 @@ def _bar() -> Progress:
         bars[0](done, name)
 
     return show
-
-
-def _integer(minimum: int, maximum: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not text.isdecimal() or not minimum <= int(text) <= maximum:
-            raise ArgumentTypeError(f"{text!r} is not a whole number from {minimum} to {maximum}")
-        return int(text)
-
-    return parse
