@@ -158,7 +158,7 @@ def go_through_everything(canaries: Canaries, receiver: Receiver, unwilling: Raw
     quiet = io.StringIO()
     for subscription in (steady, broken):
         call_command("verify_subscription", subscription.pk, stdout=quiet)
-    with pytest.raises(CommandError, match="the endpoint answered 500"):
+    with pytest.raises(CommandError, match="the endpoint responded with 500"):
         call_command("verify_subscription", silent.pk, stdout=quiet)
     call_command("send_test", subscription=steady.pk, stdout=quiet)
     with pytest.raises(CommandError):

@@ -75,7 +75,7 @@ def test_a_test_event_shows_the_response_as_escaped_text(superuser: Client, rece
 
     page = superuser.post(address("test", subscription), follow=True).content.decode()
 
-    assert "the endpoint answered 500 (http_500)" in page
+    assert "the endpoint responded with 500 (http_500)" in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<script>alert(1)</script>" not in page
 

@@ -61,7 +61,7 @@ def test_health_shows_results_of_this_endpoint_only(viewer: Client):
     assert "75.0 %" in shown
     assert rows.change("sagas_saga", delivered.pk) in shown
     assert rows.change("sagas_saga", failing.pk) in shown
-    assert "http_503: the endpoint answered 503" in shown
+    assert "http_503: the endpoint responded with 503" in shown
     assert rows.change("deadletters_deadletter", letter.pk) in shown
     assert "75.0 %" not in page(viewer, other)
 
@@ -161,7 +161,7 @@ def test_a_test_event_shows_its_duration(
 
     shown = superuser.post(address("test", SubscriptionFactory.create())).content.decode()
 
-    outcome = "failed: the endpoint answered 503 (http_503), after" if code else "was accepted: 200 after"
+    outcome = "failed: the endpoint responded with 503 (http_503), after" if code else "was accepted: 200 after"
     assert f"The test event {outcome} {said}." in shown
 
 

@@ -121,7 +121,7 @@ def test_a_failure_keeps_an_earlier_verification(receiver: Receiver, monkeypatch
     with pytest.raises(CommandError) as caught:
         call_command("verify_subscription", subscription.pk)
 
-    assert "failed: the endpoint answered 500. The earlier verification stays valid." in str(caught.value)
+    assert "failed: the endpoint responded with 500. The earlier verification stays valid." in str(caught.value)
     assert "is not verified" not in str(caught.value)
     subscription.refresh_from_db()
     assert (subscription.verified, subscription.verification_result) == (True, "http_500")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
 TIMEOUT = "timeout"
@@ -18,15 +19,15 @@ SIGNING_ERROR = "signing_error"
 INVALID_REQUEST = "invalid_request"
 
 MEANING = {
-    TIMEOUT: _("the endpoint did not answer in time"),
+    TIMEOUT: _("the endpoint did not respond in time"),
     DNS_ERROR: _("the endpoint's name could not be resolved"),
     CONNECT_ERROR: _("no connection to the endpoint could be made"),
     TLS_ERROR: _("the endpoint's certificate or TLS version was not accepted"),
     BLOCKED_ADDRESS: _("the endpoint's address may not be reached from this hub"),
-    REDIRECT: _("the endpoint answered with a redirect (redirects are not followed)"),
-    RESPONSE_TOO_LARGE: _("the endpoint's answer was too large"),
-    PROTOCOL_ERROR: _("the endpoint's answer was not valid HTTP"),
-    CONNECTION_LOST: _("the connection broke before the answer was complete"),
+    REDIRECT: _("the endpoint responded with a redirect (redirects are not followed)"),
+    RESPONSE_TOO_LARGE: _("the endpoint's response was too large"),
+    PROTOCOL_ERROR: _("the endpoint's response was not valid HTTP"),
+    CONNECTION_LOST: _("the connection broke before the response was complete"),
     LEASE_EXPIRED: _("workers that took this attempt stopped responding, too often to try again"),
     SIGNING_ERROR: _("the delivery could not be signed: the encryption keys do not open the stored secret"),
     INVALID_REQUEST: _("the stored address or headers cannot be sent"),
@@ -40,8 +41,8 @@ def http_code(status: int) -> str | None:
     return REDIRECT if 300 <= status < 400 else f"http_{status}"
 
 
-def in_words(code: str) -> str:
-    """The code as a sentence."""
+def describe(code: str) -> str:
+    """The meaning of a code in the current language; an unknown code is returned unchanged."""
     if code.startswith("http_"):
-        return f"the endpoint answered {code.removeprefix('http_')}"
-    return MEANING.get(code, code)
+        return gettext("the endpoint responded with %(status)s") % {"status": code.removeprefix("http_")}
+    return gettext(MEANING[code]) if code in MEANING else code

@@ -16,7 +16,7 @@ from sagas.models import Saga
 from tests.factories import EventFactory, JobFactory, SagaFactory
 from tests.support import rows
 from webhookhub.conf import hub
-from webhookhub.console.format import MOST_CHARACTERS, block, json_block
+from webhookhub.console.format import MAX_CHARACTERS, block, json_block
 from webhookhub.db import clock
 
 pytestmark = pytest.mark.django_db
@@ -73,9 +73,9 @@ def test_a_payload_that_is_not_json_is_shown_as_stored():
 
 
 def test_a_long_text_is_cut():
-    shown = block("x" * (MOST_CHARACTERS + 7))
+    shown = block("x" * (MAX_CHARACTERS + 7))
 
-    assert len(shown) < MOST_CHARACTERS + 200
+    assert len(shown) < MAX_CHARACTERS + 200
     assert "7 more characters" in shown
 
 
@@ -91,7 +91,7 @@ def test_a_delivery_links_to_its_event_subscription_attempts_and_dead_letter(vie
         rows.change("jobs_job", Job.objects.get().pk),
     ):
         assert f'href="{address}' in page
-    assert "http_503: the endpoint answered 503" in page
+    assert "http_503: the endpoint responded with 503" in page
 
 
 def test_a_delivery_names_its_other_generations(viewer: Client):

@@ -20,7 +20,7 @@ from subscriptions.models import Subscription
 from tests.conftest import VIEW
 from tests.factories import EventFactory, SagaFactory
 from tests.support import rows
-from webhookhub.console.format import MOST_CHARACTERS
+from webhookhub.console.format import MAX_CHARACTERS
 from webhookhub.db import clock
 from webhookhub.models import Process
 from webhookhub.terminal import Operator
@@ -84,14 +84,14 @@ def test_a_viewer_cannot_edit_a_subscription(viewer: Client):
 def test_attempts_of_a_delivery_need_permission_to_view_attempts(staff: Callable[..., Client], viewer: Client):
     pk = rows.one_of_each("http_500")["sagas_saga"]
 
-    assert b"the endpoint answered 500" in viewer.get(rows.change("sagas_saga", pk)).content
+    assert b"the endpoint responded with 500" in viewer.get(rows.change("sagas_saga", pk)).content
     assert b'id="jobs-group"' in viewer.get(rows.change("sagas_saga", pk)).content
     assert b'id="jobs-group"' not in staff("anna", "view_saga").get(rows.change("sagas_saga", pk)).content
 
 
 def long_dead_letter() -> DeadLetter:
     """Requeued, and with a payload that is too long for a page."""
-    payload = json.dumps({"text": "x" * MOST_CHARACTERS})
+    payload = json.dumps({"text": "x" * MAX_CHARACTERS})
     saga = SagaFactory.create(event=EventFactory(payload=payload), status="DeadLettered", attempt_count=3)
     long = DeadLetter.objects.create(
         saga=saga,
