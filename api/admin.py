@@ -92,7 +92,7 @@ class ApiKeyAdmin(Audited, ReadOnlyAdmin):
             "opts": ApiKey._meta,
             "key": obj,
             "text": request.new_api_key,  # type: ignore[attr-defined]
-            "address": format.page(ApiKey, obj.pk),
+            "address": format.page_url(ApiKey, obj.pk),
         }
         return TemplateResponse(request, "admin/api/apikey/secret.html", context)
 
@@ -110,4 +110,4 @@ def revoke_view(request: HttpRequest, pk: int) -> HttpResponse:
         messages.success(request, gettext("%(key)s is revoked.") % {"key": key})
     else:
         messages.warning(request, gettext("%(key)s was revoked before.") % {"key": key})
-    return HttpResponseRedirect(format.page(ApiKey, key.pk))
+    return HttpResponseRedirect(format.page_url(ApiKey, key.pk))

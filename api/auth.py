@@ -38,14 +38,14 @@ class ApiKeyAuth(HttpBearer):
             raise Problem(403, f"{detail} for {self._hub_wide}.")
         assert isinstance(caller, Caller)
         # The audit log's actor: see webhookhub/auditlog/middleware.py.
-        request.program = named(caller.key)  # type: ignore[attr-defined]
+        request.program = actor_name(caller.key)  # type: ignore[attr-defined]
         return caller
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
         return keys.find(token)
 
 
-def named(key: ApiKey) -> str:
+def actor_name(key: ApiKey) -> str:
     """The key's name as an actor, next to user names."""
     return f"API key {key.name}"[:NAME_LENGTH]
 

@@ -19,10 +19,10 @@ from deadletters.requeue import InvalidRequeue, requeue
 from events.models import Event
 
 from . import pagination, parsing, problems
-from .auth import ApiKeyAuth, caller_of, named
+from .auth import ApiKeyAuth, actor_name, caller_of
 from .keys import Caller
 from .models import ApiKey
-from .schemas.common import Number
+from .schemas.common import Id
 from .schemas.deadletters import (
     BulkRequeueIn,
     BulkRequeueOut,
@@ -48,7 +48,7 @@ class Program:
         self._key = key
 
     def get_username(self) -> str:
-        return named(self._key)
+        return actor_name(self._key)
 
     def has_perm(self, perm: str) -> bool:
         return self._key.may(REQUEUE)
@@ -132,7 +132,7 @@ def requeue_many(
     summary="A dead letter with its payload",
     openapi_extra=problems.documented(404),
 )
-def show(request: HttpRequest, dead_letter_id: Annotated[Number, Path()]) -> DeadLetterWithPayload:
+def show(request: HttpRequest, dead_letter_id: Annotated[Id, Path()]) -> DeadLetterWithPayload:
     letter = _visible(caller_of(request), dead_letter_id)
     [shown] = described([letter])
     return DeadLetterWithPayload(**shown.model_dump(), payload=json.loads(letter.payload_snapshot))
@@ -145,7 +145,7 @@ def show(request: HttpRequest, dead_letter_id: Annotated[Number, Path()]) -> Dea
     summary="Requeue one",
     openapi_extra=problems.documented(404, 411, 413, 415) | parsing.documented(RequeueIn),
 )
-def requeue_one(request: HttpRequest, dead_letter_id: Annotated[Number, Path()]) -> RequeueOut:
+def requeue_one(request: HttpRequest, dead_letter_id: Annotated[Id, Path()]) -> RequeueOut:
     """Create a new delivery with all its attempts. A repeated request returns the same delivery."""
     caller = caller_of(request)
     body = parsing.read(request, RequeueIn)

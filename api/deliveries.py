@@ -20,7 +20,7 @@ from sagas.transitions import WAITING
 from . import pagination, problems
 from .auth import ApiKeyAuth, caller_of
 from .keys import Caller
-from .schemas.common import Number
+from .schemas.common import Id
 from .schemas.deliveries import Attempt, Deliveries, Delivery, DeliveryFilters, DeliveryWithAttempts
 from .scopes import READ
 
@@ -50,7 +50,7 @@ def list_deliveries(request: HttpRequest, filters: Query[DeliveryFilters]) -> De
     summary="Show a delivery with its attempts",
     openapi_extra=problems.documented(404),
 )
-def show(request: HttpRequest, saga_id: Annotated[Number, Path()]) -> DeliveryWithAttempts:
+def show(request: HttpRequest, saga_id: Annotated[Id, Path()]) -> DeliveryWithAttempts:
     caller = caller_of(request)
     saga = Saga.objects.filter(id=saga_id).first()
     if saga is None or not visible([saga], caller):
@@ -68,7 +68,7 @@ def of_event(event: Event, caller: Caller) -> tuple[list[Delivery], str | None]:
 
 
 def visible(sagas: Sequence[Saga], caller: Caller) -> list[Saga]:
-    """Those that the caller may see."""
+    """The deliveries that the caller may see."""
     return DeliveryFilter(source=caller.key.sees).matching(sagas)
 
 
@@ -95,18 +95,18 @@ def described(sagas: Sequence[Saga]) -> list[Delivery]:
 
 
 def _page(caller: Caller, conditions: dict[str, Any], limit: int, cursor: str | None) -> dict[str, Any]:
-    sealed_for = {**conditions, "sees": caller.key.sees}
-    position = pagination.read(LIST, sealed_for, cursor)
+    signed_for = {**conditions, "sees": caller.key.sees}
+    position = pagination.read(LIST, signed_for, cursor)
     delivery_filter = _filter(caller, conditions)
     # Found once and carried along in the cursor.
     lowest, before = position if position else delivery_filter.bounds()
-    found = pagination.page(
+    page = pagination.page(
         lambda count: delivery_filter.newest_first(lowest, before, count),
         limit,
         None if delivery_filter.is_indexed else delivery_filter.matching,
     )
-    following = pagination.sign(LIST, sealed_for, [lowest, found.last.id]) if found.last else None
-    return {"items": described(found.rows), "next": following}
+    following = pagination.sign(LIST, signed_for, [lowest, page.last.id]) if page.last else None
+    return {"items": described(page.rows), "next": following}
 
 
 def _filter(caller: Caller, conditions: dict[str, Any]) -> DeliveryFilter:
@@ -125,14 +125,16 @@ def _event_ids(caller: Caller, conditions: dict[str, Any]) -> list[int] | None:
     """The ids of the events with this uid or correlation id; None if neither is given."""
     uid, correlation_id = conditions.get("event"), conditions.get("correlation_id")
     if uid is not None:
-        named = {"uid": uid} | ({} if correlation_id is None else {"correlation_id": correlation_id})
-        return list(Event.objects.filter(**named).values_list("id", flat=True))
+        events = Event.objects.filter(uid=uid)
+        if correlation_id is not None:
+            events = events.filter(correlation_id=correlation_id)
+        return list(events.values_list("id", flat=True))
     if correlation_id is None:
         return None
-    found = lookup.of_correlation(correlation_id, caller.key.sees, MAX_EVENTS + 1)
-    if len(found) > MAX_EVENTS:
+    ids = lookup.of_correlation(correlation_id, caller.key.sees, MAX_EVENTS + 1)
+    if len(ids) > MAX_EVENTS:
         raise problems.invalid("correlation_id", f"has more than {MAX_EVENTS} events; filter by `event` instead")
-    return found
+    return ids
 
 
 def _attempt(job: Job, caller: Caller) -> Attempt:

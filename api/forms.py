@@ -13,7 +13,7 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from webhookhub.console.forms import MomentField
+from webhookhub.console.forms import LocalDateTimeField
 
 from . import keys
 from .models import ApiKey
@@ -33,7 +33,7 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         error_messages={"required": _("Choose at least one scope.")},
     )
-    expires_at = MomentField(_("Expires at"), required=False, help_text=_("Empty: the key does not expire."))
+    expires_at = LocalDateTimeField(_("Expires at"), required=False, help_text=_("Empty: the key does not expire."))
 
     class Meta:
         model = ApiKey

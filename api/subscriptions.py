@@ -18,7 +18,7 @@ from webhookhub.db.requirements import UnsuitableDatabase
 from . import pagination, parsing, problems
 from .auth import ApiKeyAuth, caller_of
 from .problems import Problem
-from .schemas.common import Number
+from .schemas.common import Id
 from .schemas.subscriptions import (
     BackfillIn,
     BackfillOut,
@@ -39,7 +39,7 @@ LIST = "subscriptions"
 BACKFILL = "backfill"
 MAY_READ = ApiKeyAuth(READ, hub_wide="subscriptions")
 MAY_WRITE = ApiKeyAuth(SUBSCRIPTIONS_WRITE, hub_wide="subscriptions")
-Id = Annotated[Number, Path()]
+PathId = Annotated[Id, Path()]
 # Fields that null resets to the hub's default.
 NULLABLE = {"max_retry_limit", "base_delay"}
 
@@ -58,9 +58,9 @@ def list_subscriptions(request: HttpRequest, filters: Query[SubscriptionFilters]
     rows = Subscription.objects.filter(**conditions).order_by("id")
     if position is not None:
         rows = rows.filter(id__gt=position[0])
-    found = pagination.page(lambda count: rows[:count], filters.limit)
-    following = pagination.sign(LIST, conditions, [found.last.id]) if found.last else None
-    return Subscriptions(items=[_described(request, row) for row in found.rows], next=following)
+    page = pagination.page(lambda count: rows[:count], filters.limit)
+    following = pagination.sign(LIST, conditions, [page.last.id]) if page.last else None
+    return Subscriptions(items=[_described(request, row) for row in page.rows], next=following)
 
 
 @router.post(
@@ -85,7 +85,7 @@ def create(request: HttpRequest) -> Status[SubscriptionWithSecret]:
     summary="Show a subscription",
     openapi_extra=problems.documented(404),
 )
-def show(request: HttpRequest, subscription_id: Id) -> SubscriptionOut:
+def show(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
     return _described(request, _subscription(subscription_id))
 
 
@@ -96,7 +96,7 @@ def show(request: HttpRequest, subscription_id: Id) -> SubscriptionOut:
     summary="Change or deactivate a subscription",
     openapi_extra=problems.documented(404, 409, 411, 413, 415) | parsing.documented(SubscriptionChange),
 )
-def change(request: HttpRequest, subscription_id: Id) -> SubscriptionOut:
+def change(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
     changes = parsing.read(request, SubscriptionChange).model_dump(exclude_unset=True)
     for name, value in changes.items():
         if value is None and name not in NULLABLE:
@@ -112,7 +112,7 @@ def change(request: HttpRequest, subscription_id: Id) -> SubscriptionOut:
     summary="Replace the signing secret",
     openapi_extra=problems.documented(404, 409, 411, 413, 415) | parsing.documented(RotateIn, required=False),
 )
-def rotate(request: HttpRequest, subscription_id: Id) -> SubscriptionWithSecret:
+def rotate(request: HttpRequest, subscription_id: PathId) -> SubscriptionWithSecret:
     """The response contains the new secret, which is not shown again. During an overlap, both secrets sign."""
     body = parsing.read_if_given(request, RotateIn)
     subscription = _subscription(subscription_id)
@@ -130,7 +130,7 @@ def rotate(request: HttpRequest, subscription_id: Id) -> SubscriptionWithSecret:
     summary="Verify the endpoint",
     openapi_extra=problems.documented(404),
 )
-def verify(request: HttpRequest, subscription_id: Id) -> VerificationOut:
+def verify(request: HttpRequest, subscription_id: PathId) -> VerificationOut:
     """Sends a challenge and waits for the response. A verified subscription stays verified if it fails."""
     subscription = _subscription(subscription_id)
     result = verification.verify(subscription)
@@ -145,7 +145,7 @@ def verify(request: HttpRequest, subscription_id: Id) -> VerificationOut:
     summary="Send a signed test event",
     openapi_extra=problems.documented(404),
 )
-def send_test(request: HttpRequest, subscription_id: Id) -> TestOut:
+def send_test(request: HttpRequest, subscription_id: PathId) -> TestOut:
     """The test event is sent once, at once, and is not stored."""
     sent = test_event.send_test(_subscription(subscription_id))
     return TestOut(
@@ -165,7 +165,7 @@ def send_test(request: HttpRequest, subscription_id: Id) -> TestOut:
     summary="Deliver past events",
     openapi_extra=problems.documented(404, 409, 411, 413, 415) | parsing.documented(BackfillIn),
 )
-def create_missing(request: HttpRequest, subscription_id: Id) -> BackfillOut:
+def create_missing(request: HttpRequest, subscription_id: PathId) -> BackfillOut:
     """Creates deliveries for past events that this subscription has none for. Repeat with `next` until it is null."""
     body = parsing.read(request, BackfillIn)
     _subscription(subscription_id)

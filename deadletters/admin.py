@@ -221,7 +221,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
             delivery = gettext("a delivery that was not created; requeue again to complete it")
         else:
             delivery = _delivery(letter, letter.successor_id)
-        when, text = format.moment(request.requested_at), gettext("by {} at {}, as {}<br>Reason: {}")
+        when, text = format.local_time(request.requested_at), gettext("by {} at {}, as {}<br>Reason: {}")
         return format_html(text, request.requested_by, when, delivery, format.visible(request.reason))
 
     @admin.display(description=_("payload"))
@@ -240,7 +240,7 @@ def _may_view(letter: Any, model: type[Model]) -> bool:
 
 def _link(letter: DeadLetter, model: type[Model], pk: int, text: str) -> str:
     """A link if the viewer may open it."""
-    return format.link(format.page(model, pk), text) if _may_view(letter, model) else text
+    return format.link(format.page_url(model, pk), text) if _may_view(letter, model) else text
 
 
 def _delivery(letter: DeadLetter, saga_id: int) -> str:

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from webhookhub.console import format
-from webhookhub.console.forms import MomentField, ReasonField
+from webhookhub.console.forms import LocalDateTimeField, ReasonField
 from webhookhub.egress.errors import MEANING
 from webhookhub.search_terms import MAX_ID, parse_error_code, parse_id
 
@@ -58,8 +58,8 @@ class FilterForm(forms.Form):
         widget=_text(),
         error_messages={"invalid": _("An event type has letters, digits, dots, dashes and underscores.")},
     )
-    since = MomentField(_("Failed since"), required=False)
-    until = MomentField(_("Failed until"), required=False)
+    since = LocalDateTimeField(_("Failed since"), required=False)
+    until = LocalDateTimeField(_("Failed until"), required=False)
     requeued = forms.ChoiceField(
         label=_("Requeued"),
         required=False,
@@ -98,7 +98,7 @@ class FilterForm(forms.Form):
 
     @property
     def list_url(self) -> str:
-        return format.listing(DeadLetter, urlencode(self.query))
+        return format.list_url(DeadLetter, urlencode(self.query))
 
     def position(self) -> Position | None:
         """Where the list continues; None from the start."""

@@ -28,7 +28,7 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 from webhookhub import signed_state
 from webhookhub.console import format
-from webhookhub.console.forms import named
+from webhookhub.console.forms import local_iso
 from webhookhub.ids import new_token
 
 from . import bulk_requeue
@@ -68,7 +68,7 @@ def requeue_selected(request: HttpRequest) -> HttpResponse:
         return confirm_selected(request, form)
     _add_messages(request, results)
     if len(results) == 1:
-        return HttpResponseRedirect(format.page(DeadLetter, results[0].dead_letter_id))
+        return HttpResponseRedirect(format.page_url(DeadLetter, results[0].dead_letter_id))
     return HttpResponseRedirect(FilterForm(request.GET).list_url)
 
 
@@ -212,7 +212,7 @@ def _page(request: HttpRequest, template: str, title: str, context: dict[str, An
 
 
 def _describe(letter_filter: DeadLetterFilter) -> str:
-    return format.visible(letter_filter.describe(named))
+    return format.visible(letter_filter.describe(local_iso))
 
 
 def _selected(ids: str) -> list[DeadLetter]:
@@ -228,9 +228,9 @@ def _row(letter: DeadLetter, saga_id: int | None = None) -> dict[str, Any]:
     request = getattr(letter, "requeue", None) if saga_id else None
     return {
         "letter": letter,
-        "url": format.page(DeadLetter, letter.pk),
+        "url": format.page_url(DeadLetter, letter.pk),
         "error": format.error(letter.final_error_code),
-        "failed_at": format.moment(letter.failed_at),
+        "failed_at": format.local_time(letter.failed_at),
         "requeued": format_html(_("{} as {}"), request.requested_by, delivery_link(saga_id or 0)) if request else None,
         "waits": not letter.subscription.is_routable,
     }
@@ -270,7 +270,7 @@ def _joined(parts: Sequence[tuple[Any, ...]]) -> SafeString:
 
 
 def delivery_link(saga_id: int) -> SafeString:
-    return format.link(format.page(Saga, saga_id), delivery_name(saga_id))
+    return format.link(format.page_url(Saga, saga_id), delivery_name(saga_id))
 
 
 def delivery_name(saga_id: int) -> str:

@@ -53,7 +53,7 @@ class JobAdmin(ExactSearch, ReadOnlyAdmin):
 
     @admin.display(description=_("delivery"))
     def delivery(self, job: Job) -> SafeString:
-        return format.link(format.page(Saga, job.saga_id), job.saga_id)
+        return format.link(format.page_url(Saga, job.saga_id), job.saga_id)
 
     @admin.display(description=_("error"))
     def short_error(self, job: Job) -> str:

@@ -58,7 +58,7 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
     def next_attempt(self, saga: Saga) -> str:
         # For a disabled subscription it is only the time of the next check.
         is_waiting = saga.status in transitions.WAITING and saga.subscription.is_routable
-        return format.moment(saga.next_attempt_at) if is_waiting else format.NOTHING
+        return format.local_time(saga.next_attempt_at) if is_waiting else format.NOTHING
 
     @admin.display(description=_("last error"))
     def short_error(self, saga: Saga) -> str:

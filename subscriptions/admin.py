@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.admin import MAY_READ, Audited
 from webhookhub.auditlog.record import record
-from webhookhub.console.base import BoundedList, BoundedPaginator, ModelAdmin, with_moments
+from webhookhub.console.base import BoundedList, BoundedPaginator, ModelAdmin, with_local_times
 from webhookhub.console.format import NOTHING
 from webhookhub.search_terms import parse_host
 
@@ -39,11 +39,14 @@ RETRIES = (
 VERIFICATION: tuple[Any, dict[str, Any]] = (
     _("Verification"),
     {
-        "fields": with_moments(Subscription, ("verified", "verification_text", "verification_at")),
+        "fields": with_local_times(Subscription, ("verified", "verification_text", "verification_at")),
         "description": _("Only a verified subscription gets deliveries. A new callback URL must be verified again."),
     },
 )
-DATES: tuple[Any, dict[str, Any]] = (_("Dates"), {"fields": with_moments(Subscription, ("created_at", "updated_at"))})
+DATES: tuple[Any, dict[str, Any]] = (
+    _("Dates"),
+    {"fields": with_local_times(Subscription, ("created_at", "updated_at"))},
+)
 READ_ONLY = (*VERIFICATION[1]["fields"], *DATES[1]["fields"])
 URL_WITHOUT_QUERY = Case(
     When(callback_url__contains="?", then=Left("callback_url", StrIndex("callback_url", Value("?")))),
@@ -55,7 +58,7 @@ URL_WITHOUT_QUERY = Case(
 @admin.register(Subscription)
 class SubscriptionAdmin(Audited, ModelAdmin):  # type: ignore[type-arg]
     form = SubscriptionForm
-    list_display = with_moments(
+    list_display = with_local_times(
         Subscription, ("id", "event_type", "shown_url", "active", "verified", "description", "updated_at")
     )
     list_display_links = ("id", "event_type")

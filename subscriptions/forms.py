@@ -6,11 +6,9 @@ from typing import Any
 
 from django import forms
 from django.utils.html import format_html
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
-from webhookhub import crypto
 from webhookhub.auditlog.context import because
 from webhookhub.console import format
 from webhookhub.console.forms import ReasonField
@@ -23,6 +21,7 @@ from .models import Subscription
 RETRY_LIMIT_ERROR = _("The retry limit is a whole number from 1 to 1000, or empty.")
 EVENT_TYPE_ERROR = _("An event type has 1 to 100 letters, digits, dots, dashes and underscores.")
 BASE_DELAY_ERROR = _("The base delay is a duration such as 00:00:30, from a millisecond to a day, or empty.")
+UNREADABLE_HEADERS = _("headers that the current encryption keys do not open")
 CHANGED_SINCE = _(
     "Nothing was stored: this subscription has been changed since you opened its form. "
     "Your input is below; {link} to see the stored values."
@@ -83,7 +82,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         if "headers" in self.fields and self.instance.custom_headers:
             self.fields["headers"].help_text = _(
                 "Now: %(names)s. Values are not shown; new headers replace all of them."
-            ) % {"names": _header_names(self.instance.custom_headers)}
+            ) % {"names": ", ".join(services.header_names(self.instance)) or UNREADABLE_HEADERS}
 
     def clean_callback_url(self) -> str:
         """The masked URL stands for the stored one."""
@@ -107,7 +106,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         values = self.values()
         # A form that is sent twice changes nothing the second time, and is no conflict.
         if self.instance.pk and values and self.cleaned_data.get("seen") != self.initial["seen"]:
-            link = format.link(format.page(Subscription, self.instance.pk), _("reopen the form"))
+            link = format.link(format.page_url(Subscription, self.instance.pk), _("reopen the form"))
             raise forms.ValidationError(format_html(str(CHANGED_SINCE), link=link))
         if not self.instance.pk or values.get("headers"):
             try:
@@ -149,10 +148,3 @@ class ReasonForm(forms.Form):
 
 class OptionalReasonForm(forms.Form):
     reason = ReasonField(required=False)
-
-
-def _header_names(stored: str) -> str:
-    try:
-        return ", ".join(headers.names(crypto.decrypt(stored)))
-    except crypto.Undecipherable:
-        return gettext("some that the current encryption keys do not open")

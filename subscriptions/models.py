@@ -65,10 +65,10 @@ class Subscription(models.Model):
     id = models.BigAutoField(_("ID"), primary_key=True)
     event_type = ExactTextField(_("event type"), max_length=100, validators=[event_type_validator])
     callback_url = ExactTextField(
-        _("callback URL"), max_length=500, validators=[validate_callback_url], help_text=_("An https address.")
+        _("callback URL"), max_length=500, validators=[validate_callback_url], help_text=_("An https URL.")
     )
     active = models.BooleanField(
-        _("active"), default=True, help_text=_("Switched off, it gets no new deliveries; open ones wait.")
+        _("active"), default=True, help_text=_("If off, it gets no new deliveries, and open ones wait.")
     )
     verified = models.BooleanField(
         _("verified"), default=False, editable=False, help_text=_("The endpoint has shown that it wants these events.")

@@ -111,7 +111,7 @@ def header_names(subscription: Subscription) -> list[str]:
     """Empty if the encryption keys do not open the headers."""
     try:
         return headers.names(crypto.decrypt(subscription.custom_headers)) if subscription.custom_headers else []
-    except crypto.Undecipherable:
+    except (crypto.Undecipherable, ValueError):  # a key is missing, or there are no keys
         return []
 
 

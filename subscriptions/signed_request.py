@@ -36,7 +36,7 @@ class Unsendable(Exception):
     """The stored secret or headers do not make a request; `error_code` is the attempt's."""
 
     def __init__(self, error_code: str) -> None:
-        super().__init__(errors.in_words(error_code))
+        super().__init__(errors.describe(error_code))
         self.error_code = error_code
 
 

@@ -33,7 +33,6 @@ MEANING = {
     CHALLENGE_RETURNED: gettext_noop("the endpoint sent the challenge back"),
     CHALLENGE_MISSING: gettext_noop("the endpoint did not send the challenge back"),
     URL_CHANGED: gettext_noop("the callback URL was changed during the verification"),
-    **errors.MEANING,
 }
 
 
@@ -82,9 +81,7 @@ def check_response(response: Response, challenge: str) -> Verification:
 
 def describe(result: str) -> str:
     """A result in the viewer's language."""
-    if result.startswith("http_"):
-        return gettext("the endpoint responded with %(status)s") % {"status": result.removeprefix("http_")}
-    return gettext(MEANING[result]) if result in MEANING else result
+    return gettext(MEANING[result]) if result in MEANING else errors.describe(result)
 
 
 def _returned(body: bytes) -> str:

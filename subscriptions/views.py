@@ -15,6 +15,7 @@ from webhookhub.auditlog.context import because
 from webhookhub.conf import hub
 from webhookhub.console import format
 from webhookhub.console.errors import require_post
+from webhookhub.egress import errors
 
 from . import secrets, services, test_event, verification
 from .forms import OptionalReasonForm, ReasonForm
@@ -55,7 +56,7 @@ def send_test(request: HttpRequest, pk: int) -> HttpResponse:
         result = test_event.send_test(subscription)
     context = {
         "response": result.response,
-        "error_text": format.in_words(result.response.error_code or ""),
+        "error_text": errors.describe(result.response.error_code or ""),
         "duration": format.milliseconds(result.response.duration_ms),
         "message_id": result.message_id,
         "reason": form.cleaned_data["reason"],
@@ -112,7 +113,7 @@ def rotate(request: HttpRequest, pk: int) -> HttpResponse:
         "form": form,
         "refusal": refusal,
         "ends": until.isoformat() if until else "",
-        "until": format.moment(until),
+        "until": format.local_time(until),
         "overlap": format.duration(hub().secret_overlap),
     }
     return _page(request, "rotate", subscription, _("Replace a signing secret"), **context)
@@ -123,7 +124,7 @@ VIEWS = {"verify": verify, "test": send_test, "rotate": rotate, "pause": pause, 
 
 def show_secret(request: HttpRequest, subscription: Subscription, secret: str) -> HttpResponse:
     """In the response itself: a message would store the secret in a cookie or the session."""
-    until = format.moment(subscription.previous_secret_until)
+    until = format.local_time(subscription.previous_secret_until)
     return _page(request, "secret", subscription, _("Signing secret"), secret=secret, previous_until=until)
 
 
@@ -135,13 +136,13 @@ def _page(
         "title": title,
         "opts": Subscription._meta,
         "subscription": subscription,
-        "address": format.page(Subscription, subscription.pk),
+        "address": format.page_url(Subscription, subscription.pk),
     }
     return TemplateResponse(request, f"admin/subscriptions/subscription/{template}.html", {**shared, **context})
 
 
 def _to_subscription(subscription: Subscription) -> HttpResponse:
-    return HttpResponseRedirect(format.page(Subscription, subscription.pk))
+    return HttpResponseRedirect(format.page_url(Subscription, subscription.pk))
 
 
 def _refuse(request: HttpRequest, subscription: Subscription, form: OptionalReasonForm) -> HttpResponse:

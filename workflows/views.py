@@ -140,12 +140,12 @@ def _before(text: str) -> int | None:
 
 def _row(instance: Instance, now: datetime) -> dict[str, Any]:
     return {
-        "address": format.page(Instance, instance.pk),
+        "address": format.page_url(Instance, instance.pk),
         "run": instance,
         "status": badge(instance.status),
         "step": instance.current_step or format.NOTHING,
         "aggregate": instance.aggregate_id or instance.correlation_key,
-        "started_at": format.moment(instance.started_at),
+        "started_at": format.local_time(instance.started_at),
         "took": _duration((instance.completed_at or now) - instance.started_at),
     }
 
@@ -188,12 +188,12 @@ def _properties(instance: Instance) -> Iterable[tuple[str, Any]]:
     yield _("Correlation id"), instance.correlation_key
     yield _("Aggregate id"), instance.aggregate_id or format.NOTHING
     yield _("Step"), instance.current_step or format.NOTHING
-    yield _("Started"), format.moment(instance.started_at)
+    yield _("Started"), format.local_time(instance.started_at)
     if instance.compensation_started_at:
-        yield _("Compensation started"), format.moment(instance.compensation_started_at)
-    yield _("Ended"), format.moment(instance.completed_at)
+        yield _("Compensation started"), format.local_time(instance.compensation_started_at)
+    yield _("Ended"), format.local_time(instance.completed_at)
     if instance.deadline and instance.status in OPEN:
-        yield _("Times out"), format.moment(instance.deadline)
+        yield _("Times out"), format.local_time(instance.deadline)
     if instance.error_message:
         yield _("Error"), instance.error_message
     if instance.anomaly:
@@ -209,7 +209,7 @@ def _entry(request: HttpRequest, instance: Instance, entry: Entry) -> dict[str, 
     may_retry = request.user.has_perm(redelivery.PERMISSION)
     retry = reverse("admin:workflows_instance_act", args=[instance.pk, "retry"])
     return {
-        "at": format.moment(fact.occurred_at),
+        "at": format.local_time(fact.occurred_at),
         "step": fact.step or format.NOTHING,
         "text": labels.fact(fact),
         "by": fact.actor or labels.origin(fact.origin),
@@ -226,7 +226,7 @@ def _entry(request: HttpRequest, instance: Instance, entry: Entry) -> dict[str, 
 
 
 def _link(request: HttpRequest, permission: str, model: Any, pk: int, text: str | Delivery) -> SafeString | str:
-    return format.link(format.page(model, pk), text) if request.user.has_perm(permission) else str(text)
+    return format.link(format.page_url(model, pk), text) if request.user.has_perm(permission) else str(text)
 
 
 # Operators' actions
@@ -299,7 +299,7 @@ def action_view(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     # Repeating an interrupted retry completes it.
     if name != "retry" and _is_repeat(instance, request.POST):
         messages.info(request, _("This was done before, and was not done again."))
-        return HttpResponseRedirect(format.page(Instance, instance.pk))
+        return HttpResponseRedirect(format.page_url(Instance, instance.pk))
     if not form.is_valid():
         if "token" in form.errors or "delivery" in form.errors:
             form.renew(_("The form was incomplete. Check it and send it again."))
@@ -313,7 +313,7 @@ def action_view(request: HttpRequest, pk: int, name: str) -> HttpResponse:
         form.add_error(None, _("Nothing was done: %(error)s.") % {"error": error})
         return _action_page(request, instance, action, form)
     messages.success(request, message)
-    return HttpResponseRedirect(format.page(Instance, instance.pk))
+    return HttpResponseRedirect(format.page_url(Instance, instance.pk))
 
 
 def _is_repeat(instance: Instance, values: Mapping[str, str]) -> bool:
@@ -345,7 +345,7 @@ def _action_page(request: HttpRequest, instance: Instance, action: Action, form:
         "title": f"{_(action.title)}: {instance}",
         "opts": Instance._meta,
         "instance": instance,
-        "address": format.page(Instance, instance.pk),
+        "address": format.page_url(Instance, instance.pk),
         "action": action,
         "form": form,
         "delivery": form["delivery"].value(),
@@ -410,7 +410,7 @@ def definition_page(name: str) -> dict[str, Any]:
         "diagram": mark_safe(diagram.svg(definition.title, diagram.boxes(definition, {}, notes))),  # noqa: S308
         "stats": stats,
         "statuses": [(badge(status), count) for status, count in stats.statuses.items()],
-        "since": format.moment(stats.since),
+        "since": format.local_time(stats.since),
         "sample_size": SAMPLE,
         "listing": f"{reverse('admin:workflows_instance_changelist')}?saga_type={name}",
         "steps": [

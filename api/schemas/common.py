@@ -28,8 +28,8 @@ def _well_formed(value: Any) -> Any:
 
 
 # strict=False: a strict field accepts datetime objects only.
-Moment = Annotated[AwareDatetime, Field(strict=False), AfterValidator(_in_range), BeforeValidator(_well_formed)]
-Number = Annotated[int, Field(ge=1, le=LARGEST_ID)]
+Timestamp = Annotated[AwareDatetime, Field(strict=False), AfterValidator(_in_range), BeforeValidator(_well_formed)]
+Id = Annotated[int, Field(ge=1, le=LARGEST_ID)]
 EventType = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
 ErrorCode = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,100}$")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]

@@ -10,15 +10,15 @@ from api.pagination import PageRequest
 from deadletters.bulk_requeue import MAX_COUNTED, MAX_LIMIT
 from webhookhub.validators import REASON_LENGTH
 
-from .common import Body, ErrorCode, EventType, Moment, Number
+from .common import Body, ErrorCode, EventType, Id, Timestamp
 
 
 class DeadLetterFilters(PageRequest):
     error_code: ErrorCode | None = None
-    subscription: Number | None = None
+    subscription: Id | None = None
     event_type: EventType | None = None
-    since: Moment | None = Field(None, description="Failed at this time or later, such as 2026-01-31T00:00:00Z.")
-    until: Moment | None = Field(None, description="Failed at this time or earlier.")
+    since: Timestamp | None = Field(None, description="Failed at this time or later, such as 2026-01-31T00:00:00Z.")
+    until: Timestamp | None = Field(None, description="Failed at this time or earlier.")
 
 
 class DeadLetterOut(BaseModel):
@@ -57,10 +57,10 @@ class RequeueOut(BaseModel):
 
 class BulkRequeueIn(Body):
     error_code: ErrorCode | None = None
-    subscription: Number | None = None
+    subscription: Id | None = None
     event_type: EventType | None = None
-    since: Moment | None = None
-    until: Moment | None = None
+    since: Timestamp | None = None
+    until: Timestamp | None = None
     reason: str | None = Field(None, max_length=REASON_LENGTH, description="Required unless dry_run.")
     limit: int = Field(1000, ge=1, le=MAX_LIMIT, description="The maximum number to requeue.")
     dry_run: bool = Field(False, description="Only count what would be requeued.")

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from api.pagination import PageRequest
 
-from .common import EventType, Moment, Name, Number
+from .common import EventType, Id, Name, Timestamp
 
 Status = Literal["Pending", "InProgress", "PendingRetry", "Completed", "DeadLettered"]
 
@@ -16,11 +16,11 @@ Status = Literal["Pending", "InProgress", "PendingRetry", "Completed", "DeadLett
 class DeliveryFilters(PageRequest):
     status: Status | None = None
     event_type: EventType | None = None
-    subscription: Number | None = None
+    subscription: Id | None = None
     event: UUID | None = Field(None, description="The event's uid.")
     correlation_id: Name | None = None
-    since: Moment | None = Field(None, description="Created at or after this time, such as 2026-01-31T00:00:00Z.")
-    until: Moment | None = Field(None, description="Created at or before this time.")
+    since: Timestamp | None = Field(None, description="Created at or after this time, such as 2026-01-31T00:00:00Z.")
+    until: Timestamp | None = Field(None, description="Created at or before this time.")
 
 
 class Delivery(BaseModel):

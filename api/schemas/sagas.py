@@ -10,7 +10,7 @@ from api.pagination import MAX_LIMIT, PageRequest
 from webhookhub.validators import REASON_LENGTH
 from workflows.facts import MAX_REPEATS
 
-from .common import Body, Moment, Name, Number
+from .common import Body, Id, Name, Timestamp
 
 SagaStatus = Literal["IN_PROGRESS", "COMPLETED", "COMPENSATING", "COMPENSATED", "FAILED"]
 SagaType = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,29}$", examples=["order_submission"])]
@@ -35,8 +35,8 @@ class SagaFilters(PageRequest):
     status: SagaStatus | None = None
     step: Step | None = Field(None, description="The current step; needs saga_type.")
     needs_operator: bool = Field(False, description="True: only runs that need an operator.")
-    since: Moment | None = Field(None, description="Started then or later, such as 2026-01-31T00:00:00Z.")
-    until: Moment | None = Field(None, description="Started then or earlier.")
+    since: Timestamp | None = Field(None, description="Started then or later, such as 2026-01-31T00:00:00Z.")
+    until: Timestamp | None = Field(None, description="Started then or earlier.")
 
 
 class StuckFilters(PageRequest):
@@ -161,7 +161,7 @@ class MarkIn(CloseIn):
 
 class RetryIn(CloseIn):
     step: Step
-    delivery: Number | None = Field(
+    delivery: Id | None = Field(
         None, description="A delivery of an event of the run. None: all dead letters that the step waits for."
     )
 

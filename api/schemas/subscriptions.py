@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from api.pagination import PageRequest
 from events.backfill import MAX_EVENTS
 
-from .common import Body, EventType, Moment
+from .common import Body, EventType, Timestamp
 
 Scheme = Literal["v1", "v1a"]
 CallbackUrl = Annotated[str, Field(min_length=1, max_length=500, description="An https URL.")]
@@ -98,8 +98,8 @@ class TestOut(BaseModel):
 
 
 class BackfillIn(Body):
-    since: Moment = Field(description="Events stored at or after this time, such as 2026-01-31T00:00:00Z.")
-    until: Moment | None = Field(None, description="Events stored at or before this time. null: now.")
+    since: Timestamp = Field(description="Events stored at or after this time, such as 2026-01-31T00:00:00Z.")
+    until: Timestamp | None = Field(None, description="Events stored at or before this time. null: now.")
     limit: int = Field(MAX_EVENTS, ge=1, le=MAX_EVENTS, description="The maximum number of events to examine.")
     cursor: str | None = Field(None, max_length=1000, description="The `next` of the previous response.")
 

@@ -44,7 +44,7 @@ class Migration(migrations.Migration):
                 (
                     "callback_url",
                     webhookhub.db.fields.ExactTextField(
-                        help_text="An https address.",
+                        help_text="An https URL.",
                         max_length=500,
                         validators=[subscriptions.models.validate_callback_url],
                         verbose_name="callback URL",
@@ -54,7 +54,7 @@ class Migration(migrations.Migration):
                     "active",
                     models.BooleanField(
                         default=True,
-                        help_text="Switched off, it gets no new deliveries; open ones wait.",
+                        help_text="If off, it gets no new deliveries, and open ones wait.",
                         verbose_name="active",
                     ),
                 ),

@@ -29,14 +29,14 @@ def test_a_failed_delivery_is_found_by_its_correlation_id(visitor: Callable[...,
     )
     page = visitor(root).open(reverse("admin:index"))
 
-    page.fill(".hub-find-aside input", "basket-1")
-    page.press(".hub-find-aside input", "Enter")
-    page.wait_for_url("**/find/?q=basket-1")
+    page.fill(".hub-search-aside input", "basket-1")
+    page.press(".hub-search-aside input", "Enter")
+    page.wait_for_url("**/search/?q=basket-1")
     assert page.locator(f'a[href="{rows.change("sagas_saga", other.pk)}"]').count() == 0
     page.click(f'a[href="{rows.change("sagas_saga", wanted.pk)}"]')
 
     page.wait_for_selector(".hub-headline")
-    assert "The endpoint answered 503" in page.inner_text(".hub-headline")
+    assert "The endpoint responded with 503" in page.inner_text(".hub-headline")
 
 
 def test_hostile_text_is_escaped_and_can_be_copied(visitor: Callable[..., Visitor], root: User):

@@ -44,8 +44,8 @@ def addresses(user: User) -> list[str]:
     shop.failed("o-2")
     return [
         reverse("admin:index"),
-        reverse("admin:find") + "?q=http_503",
-        reverse("admin:find") + "?q=127.0.0.1",
+        reverse("admin:search") + "?q=http_503",
+        reverse("admin:search") + "?q=127.0.0.1",
         requeue_page(*(letter.pk for letter in letters)),
         reverse("admin:deadletters_deadletter_requeue_matching"),
         rows.change("subscriptions_subscription", subscription),

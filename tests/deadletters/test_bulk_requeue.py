@@ -124,7 +124,7 @@ def test_every_page_keeps_the_filter_and_links_back_to_the_list(requeuer: Client
     page = confirm(requeuer, query, "mended")
     while run := run_in(page):
         assert page.count(back) == 2
-        [form] = re.findall(r"<form[^>]*data-go-on[^>]*>", page)
+        [form] = re.findall(r"<form[^>]*data-auto-submit[^>]*>", page)
         assert "action" not in form  # sent to its own URL
         page = requeuer.post(bulk_url(query), {"run": run}).content.decode()
 

@@ -158,7 +158,7 @@ def test_a_server_error_keeps_its_traceback(log_stream: io.StringIO, monkeypatch
     client = Client(raise_request_exception=False)
     client.force_login(User.objects.create_superuser("root"))
 
-    assert client.get(reverse("admin:find")).status_code == 500
+    assert client.get(reverse("admin:search")).status_code == 500
 
     [line] = lines(log_stream)
     assert "RuntimeError: broken" in str(line["exception"])

@@ -74,7 +74,7 @@ def test_lists_of_the_console_read_a_bounded_number_of_rows(person: Client, path
     check(person, f"/admin/workflows/instance/{path}")
 
 
-@pytest.mark.parametrize("address", ["/admin/workflows/instance/", "/admin/find/"])
+@pytest.mark.parametrize("address", ["/admin/workflows/instance/", "/admin/search/"])
 def test_searches_read_a_bounded_number_of_rows(person: Client, address: str):
     saga = Instance.objects.order_by("id")[777]
     versions.remember([load((SHIPPED,)).latest[saga.saga_type]])

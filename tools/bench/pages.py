@@ -114,7 +114,7 @@ def console_searches(terms: dict[str, object]) -> Iterator[tuple[str, str]]:
     from django.urls import NoReverseMatch, reverse
 
     try:
-        box = reverse("admin:find")
+        box = reverse("admin:search")
     except NoReverseMatch:
         return
     for what, term in terms.items():

@@ -100,7 +100,7 @@ class EntryAdmin(ExactSearch, ReadOnlyAdmin):
     def details_list(self, entry: Entry) -> SafeString | str:
         rows = [(label, format.visible(text)) for label, text in labelled(json.loads(entry.details))]
         items = format_html_join("", "<dt>{}</dt><dd>{}</dd>", rows)
-        return format_html('<dl class="hub-told" x-ignore hx-disable>{}</dl>', items) if rows else format.NOTHING
+        return format_html('<dl class="hub-details" x-ignore hx-disable>{}</dl>', items) if rows else format.NOTHING
 
 
 class Audited(Base):
@@ -119,4 +119,4 @@ class Audited(Base):
         pk = parse_id(object_id)
         if not request.user.has_perm(MAY_READ) or pk is None:
             raise PermissionDenied
-        return HttpResponseRedirect(format.listing(Entry, f"object_type={self.opts.model_name}&object_id={pk}"))
+        return HttpResponseRedirect(format.list_url(Entry, f"object_type={self.opts.model_name}&object_id={pk}"))

@@ -33,13 +33,13 @@ class Entry(models.Model):
     class Meta:
         db_table = "audit_log_entries"
         verbose_name = _("audit log entry")
-        verbose_name_plural = _("audit log")
+        verbose_name_plural = _("audit log entries")
         default_permissions = ("view",)
         indexes = [
             # Each ends with the primary key, and so gives the newest first without sorting.
-            models.Index(fields=["object_type", "object_id"], name="idx_trail_object"),
-            models.Index(fields=["actor"], name="idx_trail_actor"),
-            models.Index(fields=["action"], name="idx_trail_action"),
+            models.Index(fields=["object_type", "object_id"], name="idx_audit_object"),
+            models.Index(fields=["actor"], name="idx_audit_actor"),
+            models.Index(fields=["action"], name="idx_audit_action"),
         ]
 
     def __str__(self) -> str:

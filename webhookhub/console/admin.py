@@ -30,8 +30,8 @@ from . import delivery_text, format, request_preview
 from .base import ModelAdmin
 from .delivery_text import History
 
-MOST_ATTEMPTS = 50
-MOST_DELIVERIES = 20
+MAX_ATTEMPTS = 50
+MAX_DELIVERIES = 20
 # Generations before and after a delivery that its page links to.
 NEIGHBOURS = 10
 
@@ -86,20 +86,20 @@ class DeliveryPage(PageMixin, SagaAdmin):
             "held_back": held_back,
             "timeline": delivery_text.timeline(history),
             "attempts_shown": history.jobs is not None,
-            "earlier": max(0, row.attempt_count - MOST_ATTEMPTS),
-            "attempts_url": format.listing(Job, f"saga={row.pk}"),
+            "earlier": max(0, row.attempt_count - MAX_ATTEMPTS),
+            "attempts_url": format.list_url(Job, f"saga={row.pk}"),
             "next_attempt": row.next_attempt_at if waits else None,
             "letter": history.letter,
             "may_requeue": may("deadletters.requeue_deadletter")
             and may("deadletters.view_deadletter")
             and getattr(history.letter, "requeue", None) is None,
             "others": [
-                {"url": format.page(Saga, pk), "id": pk, "generation": generation, "status": format.status_label(name)}
+                {"id": pk, "generation": generation, "status": format.status_label(name)}
                 for generation, (pk, name) in generations.items()
                 if pk != row.pk and abs(generation - row.generation) <= NEIGHBOURS
             ],
             "has_more_generations": any(abs(generation - row.generation) > NEIGHBOURS for generation in generations),
-            "deliveries_url": format.listing(Saga, f"event={row.event_id}"),
+            "deliveries_url": format.list_url(Saga, f"event={row.event_id}"),
         }
         if may("events.view_event"):
             context |= _payload(row.event)
@@ -126,7 +126,7 @@ def _history(saga: Saga, generations: dict[int, tuple[int, str]], with_attempts:
     letters = {letter.saga_id: letter for letter in rows.defer("payload_snapshot").select_related("requeue")}
     return History(
         saga=saga,
-        jobs=list(reversed(saga.jobs.order_by("-attempt_no")[:MOST_ATTEMPTS])) if with_attempts else None,
+        jobs=list(reversed(saga.jobs.order_by("-attempt_no")[:MAX_ATTEMPTS])) if with_attempts else None,
         letter=letters.get(saga.pk),
         letter_before=letters.get(before) if before else None,
         before=before,
@@ -167,12 +167,12 @@ class EventPage(PageMixin, EventAdmin):
     def page_context(self, row: Event, user: Any) -> dict[str, Any]:
         context: dict[str, Any] = {
             "event": row,
-            "deliveries_url": format.listing(Saga, f"event={row.pk}"),
+            "deliveries_url": format.list_url(Saga, f"event={row.pk}"),
             **_payload(row),
         }
         if user.has_perm("sagas.view_saga"):
             sagas = Saga.objects.filter(event_id=row.pk).order_by("-id").select_related("subscription")
-            context["deliveries"] = sagas[:MOST_DELIVERIES]
+            context["deliveries"] = sagas[:MAX_DELIVERIES]
         return context
 
 

@@ -13,9 +13,9 @@ from . import format, overview
 from .overview import Deliveries, Waiting
 
 # A rate of fewer attempts is not an alert.
-FEWEST_ATTEMPTS = 20
-FEWEST_FAILURES = 5
-LOWEST_RATE = 0.9
+MIN_ATTEMPTS = 20
+MIN_FAILURES = 5
+MIN_RATE = 0.9
 
 
 def of_deliveries(deliveries: Deliveries, *, may_see_dead: bool) -> list[str]:
@@ -29,11 +29,11 @@ def of_deliveries(deliveries: Deliveries, *, may_see_dead: bool) -> list[str]:
     if hour["dead_lettered"]:
         alerts.append(_dead_letters(hour["dead_lettered"], may_see_dead))
     rate = hour.success_rate
-    if rate is not None and rate < LOWEST_RATE and hour["attempts"] >= FEWEST_ATTEMPTS:
+    if rate is not None and rate < MIN_RATE and hour["attempts"] >= MIN_ATTEMPTS:
         values = {"share": format.percent(rate), "number": format.number(hour["attempts"])}
         alerts.append(_("Only %(share)s of the %(number)s attempts of the last hour succeeded.") % values)
     failing = sum(
-        not summary["completed"] and summary.failed >= FEWEST_FAILURES for summary in deliveries.last_hour_by_endpoint
+        not summary["completed"] and summary.failed >= MIN_FAILURES for summary in deliveries.last_hour_by_endpoint
     )
     if failing:
         pattern = ngettext(

@@ -25,15 +25,15 @@ from webhookhub import signed_state
 from webhookhub.auditlog.context import because
 from webhookhub.db import clock
 
-from .forms import MomentField, ReasonField
+from .forms import LocalDateTimeField, ReasonField
 
 PERMISSIONS = ["subscriptions.view_subscription", "subscriptions.change_subscription"]
 PORTION = 1000
-KIND = "webhookhub.console.backfill"
+PURPOSE = "webhookhub.console.backfill"
 
 
 class BackfillForm(forms.Form):
-    since = MomentField(gettext_lazy("Events since"))
+    since = LocalDateTimeField(gettext_lazy("Events since"))
     reason = ReasonField()
 
     def clean_since(self) -> datetime:
@@ -54,7 +54,7 @@ class Run:
     examined: int = 0
     created: int = 0
     after: Position | None = None
-    told: bool = False  # recorded in the audit log
+    recorded: bool = False  # in the audit log
 
     @property
     def percent(self) -> int:
@@ -63,14 +63,14 @@ class Run:
             return 100 if self.examined else 0
         return int(100 * ((self.after.created_at - self.since) / max(self.until - self.since, timedelta(seconds=1))))
 
-    def sealed(self, user: int | None) -> str:
+    def signed(self, user: int | None) -> str:
         after = self.after and [self.after.created_at.isoformat(), self.after.id]
         times = {"since": self.since.isoformat(), "until": self.until.isoformat()}
-        return signed_state.sign({**self.__dict__, **times, "after": after}, KIND, user)
+        return signed_state.sign({**self.__dict__, **times, "after": after}, PURPOSE, user)
 
     @classmethod
-    def opened(cls, text: str, subscription: int, user: int | None) -> Run:
-        state = signed_state.read(text, KIND, user, max_age=signed_state.MAX_PAGE_AGE)
+    def read(cls, text: str, subscription: int, user: int | None) -> Run:
+        state = signed_state.read(text, PURPOSE, user, max_age=signed_state.MAX_PAGE_AGE)
         if state["subscription"] != subscription:
             raise PermissionDenied
         times = {name: datetime.fromisoformat(state[name]) for name in ("since", "until")}
@@ -78,13 +78,13 @@ class Run:
         return cls(**{**state, **times, "after": after})
 
 
-def view(request: HttpRequest, number: int) -> HttpResponse:
+def view(request: HttpRequest, pk: int) -> HttpResponse:
     if not request.user.has_perms(PERMISSIONS):
         raise PermissionDenied
-    subscription = get_object_or_404(Subscription, pk=number)
+    subscription = get_object_or_404(Subscription, pk=pk)
     if "run" in request.POST:
         try:
-            run = Run.opened(request.POST["run"], number, request.user.pk)
+            run = Run.read(request.POST["run"], pk, request.user.pk)
         except signed_state.Expired:
             messages.error(request, signed_state.EXPIRED)
             return HttpResponseRedirect(request.path)
@@ -92,20 +92,22 @@ def view(request: HttpRequest, number: int) -> HttpResponse:
     form = BackfillForm(request.POST if request.method == "POST" else None)
     if not form.is_valid():
         return _page(request, subscription, form=form)
-    run = Run(number, form.cleaned_data["since"], clock.now(), form.cleaned_data["reason"])
+    run = Run(pk, form.cleaned_data["since"], clock.now(), form.cleaned_data["reason"])
     return _continue(request, subscription, run)
 
 
 def _continue(request: HttpRequest, subscription: Subscription, run: Run) -> HttpResponse:
     try:
         with because(run.reason):
-            done = backfill(subscription.pk, run.since, run.until, after=run.after, limit=PORTION, recorded=run.told)
+            done = backfill(
+                subscription.pk, run.since, run.until, after=run.after, limit=PORTION, recorded=run.recorded
+            )
     except NotRoutable as error:
         return _page(request, subscription, run=run, refused=str(error))
     examined, created = run.examined + done.examined, run.created + done.created
-    run = replace(run, examined=examined, created=created, after=done.after, told=done.recorded)
-    sealed = run.sealed(request.user.pk) if run.after is not None else ""
-    return _page(request, subscription, run=run, sealed=sealed, finished=run.after is None)
+    run = replace(run, examined=examined, created=created, after=done.after, recorded=done.recorded)
+    signed = run.signed(request.user.pk) if run.after is not None else ""
+    return _page(request, subscription, run=run, signed=signed, finished=run.after is None)
 
 
 def _page(request: HttpRequest, subscription: Subscription, **context: Any) -> HttpResponse:

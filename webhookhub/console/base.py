@@ -27,13 +27,13 @@ else:
     from unfold.admin import ModelAdmin
     from unfold.views import ChangeList
 
-__all__ = ["BoundedList", "BoundedPaginator", "ModelAdmin", "NewestFirst", "ReadOnlyAdmin", "with_moments"]
+__all__ = ["BoundedList", "BoundedPaginator", "ModelAdmin", "NewestFirst", "ReadOnlyAdmin", "with_local_times"]
 
-MOST_LISTED = 10_000
+MAX_LISTED = 10_000
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
-    """Counts at most MOST_LISTED rows; `more` is True if there are others."""
+    """Counts at most MAX_LISTED rows; `more` is True if there are others."""
 
     template_name = "console/counted.html"
 
@@ -44,19 +44,19 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]
         if known is not None:
             return known
         # Without an order the database can stop at the first rows it finds.
-        return int(rows.order_by()[: MOST_LISTED + 1].count())
+        return int(rows.order_by()[: MAX_LISTED + 1].count())
 
     @cached_property
     def count(self) -> int:
-        return min(self._counted, MOST_LISTED)
+        return min(self._counted, MAX_LISTED)
 
     @property
     def more(self) -> bool:
-        return self._counted > MOST_LISTED
+        return self._counted > MAX_LISTED
 
     @property
-    def most_listed(self) -> str:
-        return format.number(MOST_LISTED)
+    def max_listed(self) -> str:
+        return format.number(MAX_LISTED)
 
 
 class BoundedList(ChangeList):
@@ -133,10 +133,10 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[type-arg]
         return value in self.words.get(lookup, ()) or (lookup in self.references and parse_id(value) is not None)
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
-        return with_moments(self.model, super().get_list_display(request))
+        return with_local_times(self.model, super().get_list_display(request))
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        return with_moments(self.model, super().get_fields(request, obj))
+        return with_local_times(self.model, super().get_fields(request, obj))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         return flatten_fieldsets(self.get_fieldsets(request, obj))
@@ -151,7 +151,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[type-arg]
         return super().changelist_view(request, extra_context)
 
 
-def with_moments(model: type[Model], names: Sequence[Any]) -> list[Any]:
+def with_local_times(model: type[Model], names: Sequence[Any]) -> list[Any]:
     """Replaces the names of date and time fields by functions that render them in the viewer's time zone."""
     return [_displayed(model, name) if isinstance(name, str) else name for name in names]
 
@@ -165,7 +165,7 @@ def _displayed(model: type[Model], name: str) -> str | Callable[[Any], str]:
         return name
 
     def display(row: Any) -> str:
-        return format.moment(getattr(row, name))
+        return format.local_time(getattr(row, name))
 
     display.__name__ = name
     display.short_description = field.verbose_name  # type: ignore[attr-defined]

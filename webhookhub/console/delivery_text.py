@@ -17,6 +17,7 @@ from jobs import states
 from jobs.models import Job
 from sagas import transitions
 from sagas.models import Saga
+from webhookhub.egress import errors
 
 from . import format
 
@@ -64,7 +65,7 @@ def headline(history: History) -> str:
         return _("Attempt %(number)s is in progress.") % {"number": saga.attempt_count + 1}
     if saga.status == transitions.DEAD_LETTERED:
         return _dead_lettered(history)
-    at = format.moment(saga.next_attempt_at)
+    at = format.local_time(saga.next_attempt_at)
     if not saga.attempt_count or not saga.final_error_code:
         if held_back(saga):
             return _("Waiting for the first attempt.")
@@ -79,7 +80,7 @@ def _delivered(saga: Saga) -> str:
         return _("Delivered at the first attempt.")
     if not saga.final_error_code:
         return _("Delivered.")
-    error = format.in_words(saga.final_error_code)
+    error = errors.describe(saga.final_error_code)
     return _("Delivered at attempt %(number)s. Before that, %(error)s.") % {
         "number": saga.attempt_count,
         "error": error,
@@ -102,14 +103,14 @@ def _dead_lettered(history: History) -> str:
         attempts,
     )
     title = _("delivery %(number)s") % {"number": history.after}
-    delivery = format.link(format.page(Saga, history.after), title)
+    delivery = format.link(format.page_url(Saga, history.after), title)
     return format_html(pattern, **values, delivery=delivery, status=format.status_label(history.after_status))
 
 
 def _failures(history: History) -> str:
-    """`The endpoint answered 503, 4 times in a row over 6 h`."""
+    """`The endpoint responded with 503, 4 times in a row over 6 h`."""
     code = history.saga.final_error_code or ""
-    error = capfirst(format.in_words(code))
+    error = capfirst(errors.describe(code))
     finished = [job for job in history.jobs or () if job.status in states.FINISHED]
     times: list[datetime] = []
     for job in reversed(finished):
@@ -130,10 +131,10 @@ def _failures(history: History) -> str:
 def timeline(history: History) -> list[Entry]:
     saga, event = history.saga, history.saga.event
     received = _("Event %(type)s received from %(source)s") % {"type": event.event_type, "source": event.source}
-    entries = [Entry(format.moment(event.created_at), PLAIN, received), _created(history)]
+    entries = [Entry(format.local_time(event.created_at), PLAIN, received), _created(history)]
     entries += [attempt(job) for job in history.jobs or ()]
     if history.letter:
-        at, url = format.moment(history.letter.failed_at), format.page(DeadLetter, history.letter.pk)
+        at, url = format.local_time(history.letter.failed_at), format.page_url(DeadLetter, history.letter.pk)
         entries.append(Entry(at, BAD, _("Became a dead letter"), url=url))
     entries += _requeued(history)
     if saga.status in transitions.WAITING:
@@ -141,16 +142,16 @@ def timeline(history: History) -> list[Entry]:
         if reason := held_back(saga):
             entries.append(Entry(format.NOTHING, BUSY, title, (reason,)))
         else:
-            entries.append(Entry(format.moment(saga.next_attempt_at), BUSY, title))
+            entries.append(Entry(format.local_time(saga.next_attempt_at), BUSY, title))
     return entries
 
 
 def _created(history: History) -> Entry:
-    at = format.moment(history.saga.created_at)
+    at = format.local_time(history.saga.created_at)
     requeue: Any = getattr(history.letter_before, "requeue", None)
     if requeue is None:
         return Entry(at, PLAIN, _("Routed to the subscription"))
-    url = format.page(Saga, history.before) if history.before else ""
+    url = format.page_url(Saga, history.before) if history.before else ""
     title = _("Requeued by %(person)s") % {"person": requeue.requested_by}
     return Entry(at, PLAIN, title, (_reason(requeue),), url=url)
 
@@ -163,8 +164,8 @@ def _requeued(history: History) -> list[Entry]:
     if history.after:
         names = {"person": requeue.requested_by, "number": history.after}
         title = _("Requeued by %(person)s as delivery %(number)s") % names
-        url = format.page(Saga, history.after)
-    return [Entry(format.moment(requeue.requested_at), BUSY, title, (_reason(requeue),), url=url)]
+        url = format.page_url(Saga, history.after)
+    return [Entry(format.local_time(requeue.requested_at), BUSY, title, (_reason(requeue),), url=url)]
 
 
 def _reason(requeue: Any) -> str:
@@ -173,17 +174,17 @@ def _reason(requeue: Any) -> str:
 
 def attempt(job: Job) -> Entry:
     return Entry(
-        format.moment(job.finished_at or job.attempt_at),
+        format.local_time(job.finished_at or job.attempt_at),
         {states.COMPLETED: GOOD, states.FAILED: BAD}.get(job.status, BUSY),
         _attempt_title(job),
         tuple(_attempt_details(job)),
         format.block(job.response_snippet) if job.response_snippet else "",
-        format.page(Job, job.pk),
+        format.page_url(Job, job.pk),
     )
 
 
 def _attempt_title(job: Job) -> str:
-    values = {"number": job.attempt_no, "error": format.in_words(job.error_code or "")}
+    values = {"number": job.attempt_no, "error": errors.describe(job.error_code or "")}
     if job.status == states.COMPLETED:
         return _("Attempt %(number)s: delivered") % values
     if job.status == states.FAILED:
@@ -206,7 +207,7 @@ def _attempt_details(job: Job) -> list[str]:
     if job.lease_resets:
         details.append(_("lease expired: %(number)s") % {"number": job.lease_resets})
     if job.retry_after:
-        details.append(format_html(_("the endpoint asked to wait until {at}"), at=format.moment(job.retry_after)))
+        details.append(format_html(_("the endpoint asked to wait until {at}"), at=format.local_time(job.retry_after)))
     return details
 
 
@@ -219,7 +220,7 @@ def attempt_times(job: Job) -> list[tuple[str, str]]:
         (_("Finished"), job.finished_at),
         (_("Applied to the delivery"), job.settled_at),
     ]
-    return [(title, format.moment(at)) for title, at in times if at is not None]
+    return [(title, format.local_time(at)) for title, at in times if at is not None]
 
 
 def last_sent_at(history: History) -> datetime | None:

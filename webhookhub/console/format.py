@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from webhookhub.egress.errors import MEANING
+from webhookhub.egress import errors
 
 NOTHING = "–"
 HTTP = "http_"
@@ -27,7 +27,7 @@ STATUSES = {
     "DeadLettered": ("bad", gettext_noop("dead letter")),
     "Failed": ("bad", gettext_noop("failed")),
 }
-MOST_CHARACTERS = 500_000
+MAX_CHARACTERS = 500_000
 # Characters that change the order of the text around them.
 DIRECTION_MARKS = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 # Control characters except line feed and tab.
@@ -41,13 +41,13 @@ def visible(text: str) -> str:
 
 
 def block(text: str) -> SafeString:
-    """A preformatted block, cut at MOST_CHARACTERS."""
+    """A preformatted block, cut at MAX_CHARACTERS."""
     text = visible(text)
-    cut = "\n" + _("… %(number)s more characters") % {"number": len(text) - MOST_CHARACTERS} if is_cut(text) else ""
+    cut = "\n" + _("… %(number)s more characters") % {"number": len(text) - MAX_CHARACTERS} if is_cut(text) else ""
     # Alpine and htmx ignore the element, so that nothing in the text can act on the page.
     return format_html(
         '<pre class="hub-text" dir="ltr" tabindex="0" translate="no" x-ignore hx-disable>{}{}</pre>',
-        text[:MOST_CHARACTERS],
+        text[:MAX_CHARACTERS],
         cut,
     )
 
@@ -66,10 +66,10 @@ def pretty(text: str) -> str:
 
 def is_cut(text: str) -> bool:
     """Whether `block` cuts the text."""
-    return len(visible(text)) > MOST_CHARACTERS
+    return len(visible(text)) > MAX_CHARACTERS
 
 
-def moment(when: datetime | None) -> str:
+def local_time(when: datetime | None) -> str:
     """A time element in UTC; console.js shows it in the viewer's time zone."""
     if when is None:
         return NOTHING
@@ -81,28 +81,21 @@ def error(code: str | None) -> str:
     """An error code and its meaning."""
     if not code:
         return NOTHING
-    words = in_words(code)
-    return code if words == code else f"{code}: {words}"
+    meaning = errors.describe(code)
+    return code if meaning == code else f"{code}: {meaning}"
 
 
 def short_error(code: str | None) -> str:
     """The code, with its meaning as a tooltip."""
-    return format_html('<span title="{}">{}</span>', in_words(code), code) if code else NOTHING
+    return format_html('<span title="{}">{}</span>', errors.describe(code), code) if code else NOTHING
 
 
-def in_words(code: str) -> str:
-    """The meaning of an error code; an unknown code is returned unchanged."""
-    if code.startswith(HTTP):
-        return _("the endpoint responded with %(status)s") % {"status": code.removeprefix(HTTP)}
-    return _(MEANING[code]) if code in MEANING else code
-
-
-def page(model: type[Model], pk: int) -> str:
+def page_url(model: type[Model], pk: int) -> str:
     """The URL of a row's page."""
     return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_change", args=[pk])
 
 
-def listing(model: type[Model], query: str) -> str:
+def list_url(model: type[Model], query: str) -> str:
     """The URL of a list, filtered by a query such as `event=5`."""
     return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist") + f"?{query}"
 

@@ -42,7 +42,7 @@ class DateTimeLocalInput(UnfoldAdminTextInputWidget, forms.DateTimeInput):  # ty
         return format_html('{}<input type="hidden" name="{}" value="{}">', widget, COOKIE, ZONE_NAME)
 
 
-class MomentField(forms.DateTimeField):
+class LocalDateTimeField(forms.DateTimeField):
     """A time in the viewer's time zone. An ISO 8601 time with an offset is accepted too."""
 
     def __init__(self, label: Any, **options: Any) -> None:
@@ -69,7 +69,7 @@ class MomentField(forms.DateTimeField):
         return super().prepare_value(value)
 
 
-def named(value: datetime) -> str:
+def local_iso(value: datetime) -> str:
     """The time in the viewer's time zone, with its offset."""
     return localtime(value).isoformat(" ")
 
@@ -86,7 +86,7 @@ def query_in_utc(form: type[forms.Form], query: QueryDict) -> str | None:
     for name, field in form.base_fields.items():
         if not query.get(name):
             result.pop(name, None)
-        elif isinstance(field, MomentField):
+        elif isinstance(field, LocalDateTimeField):
             try:
                 value = field.clean(query[name])
             except ValidationError:

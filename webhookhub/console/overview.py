@@ -28,8 +28,8 @@ from .chart import Chart
 LIMIT = 10_000
 # A delivery is late if it has been due for longer than this.
 GRACE = timedelta(seconds=60)
-MOST_ENDPOINTS = 5
-MOST_PROCESSES = 100
+MAX_ENDPOINTS = 5
+MAX_PROCESSES = 100
 SERIES = ("delivered", "failing", "dead")
 OPEN_WORKFLOWS = ("IN_PROGRESS", "COMPENSATING")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -120,8 +120,8 @@ def deliveries(span: Span, now: datetime) -> Deliveries:
     steps = queries.series(since, until, span.step)
     by_subscription = queries.by_subscription(since, until)
     last_hour = by_subscription if span is HOUR else queries.by_subscription(*HOUR.bounds(now))
-    worst = dict(queries.worst(by_subscription, MOST_ENDPOINTS))
-    busiest = dict(list(by_subscription.items())[:MOST_ENDPOINTS])
+    worst = dict(queries.worst(by_subscription, MAX_ENDPOINTS))
+    busiest = dict(list(by_subscription.items())[:MAX_ENDPOINTS])
     rows = Subscription.objects.only("id", "callback_url", "event_type").in_bulk([*busiest, *worst])
 
     def endpoints(summaries: dict[int, Summary]) -> list[Endpoint]:
@@ -169,7 +169,7 @@ def unrouted() -> Waiting:
 
 def processes(now: datetime) -> list[tuple[Process, bool]]:
     """The processes, and whether each is alive."""
-    rows = Process.objects.order_by("kind", "name")[:MOST_PROCESSES]
+    rows = Process.objects.order_by("kind", "name")[:MAX_PROCESSES]
     return [(process, process.is_alive(now, silent_after())) for process in rows]
 
 

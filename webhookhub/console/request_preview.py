@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 from events.models import Event
 from jobs.lease import NO_TIME
-from subscriptions import headers
+from subscriptions import services
 from subscriptions.models import Subscription
 from subscriptions.signed_request import STANDARD_HEADERS
-from webhookhub import crypto
 
 HIDDEN = "•••"
 # A longer body does not fit into a command line.
-LONGEST_BODY = 20_000
+MAX_BODY = 20_000
 
 
 @dataclass(frozen=True)
@@ -39,14 +38,15 @@ class Request:
 
     @property
     def is_short(self) -> bool:
-        return len(self.body) <= LONGEST_BODY
+        return len(self.body) <= MAX_BODY
 
 
 def preview(event: Event, subscription: Subscription, attempt: int) -> Request:
     """Signature, timestamp and traceparent are left out, because each request has its own."""
     own = [f"webhook-id: {event.uid}", f"webhook-attempt: {max(1, attempt)}"]
     url = subscription.shown_url
-    headers = [*own, *STANDARD_HEADERS, *_custom(subscription)]
+    custom = [f"{name}: {HIDDEN}" for name in services.header_names(subscription)]
+    headers = [*own, *STANDARD_HEADERS, *custom]
     return Request(url, headers, body(event), url != subscription.callback_url)
 
 
@@ -54,13 +54,3 @@ def body(event: Event) -> str:
     """The JSON body: type, timestamp and data. The payload is inserted as it is stored."""
     timestamp = event.created_at.isoformat().replace("+00:00", "Z") if event.created_at else f"{NO_TIME}Z"
     return f'{{"type":{json.dumps(event.event_type)},"timestamp":"{timestamp}","data":{event.payload}}}'
-
-
-def _custom(subscription: Subscription) -> list[str]:
-    if not subscription.custom_headers:
-        return []
-    try:
-        names = headers.names(crypto.decrypt(subscription.custom_headers))
-    except (crypto.Undecipherable, ValueError):
-        return []
-    return [f"{name}: {HIDDEN}" for name in names]

@@ -19,14 +19,14 @@ from webhookhub.search_terms import parse_error_code, parse_host, parse_id
 from workflows import queries as workflow_queries
 from workflows.models import Instance
 
-MOST = 20
-LONGEST = 500
+MAX_RESULTS = 20
+MAX_LENGTH = 500
 HOST = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+|\[[0-9a-f:.]+\]|localhost")
 
 
 @dataclass
-class Found:
-    """The newest rows of each kind, at most MOST."""
+class Results:
+    """The newest rows of each kind, at most MAX_RESULTS."""
 
     deliveries: list[Saga] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -39,45 +39,44 @@ class Found:
         return not (self.deliveries or self.events or self.subscriptions or self.letters or self.workflows)
 
 
-def find(term: str, user: Any) -> Found:
+def find(term: str, user: Any) -> Results:
     """Finds rows that match the whole term and that the user may see."""
     term = term.strip()
-    found = Found()
-    if not term or len(term) > LONGEST or "\0" in term:
-        return found
+    results = Results()
+    if not term or len(term) > MAX_LENGTH or "\0" in term:
+        return results
     may = user.has_perm
     code = parse_error_code(term)
     if code and may("deadletters.view_deadletter"):
-        found.letters = _letters(code)
-    named = host_of(term)
-    if named and may("subscriptions.view_subscription"):
-        found.subscriptions = _subscriptions(named)
-    event_ids = sorted(lookup.find(term), reverse=True)[:MOST]
+        results.letters = _letters(code)
+    host = host_of(term)
+    if host and may("subscriptions.view_subscription"):
+        results.subscriptions = _subscriptions(host)
+    event_ids = sorted(lookup.find(term), reverse=True)[:MAX_RESULTS]
     if may("events.view_event"):
-        found.events = _events(event_ids)
+        results.events = _events(event_ids)
     if may("sagas.view_saga"):
-        found.deliveries = _deliveries(event_ids, parse_id(term))
+        results.deliveries = _deliveries(event_ids, parse_id(term))
     if may("workflows.view_instance"):
-        found.workflows = workflow_queries.find(term, workflow_queries.types_in_use(), MOST)
-    return found
+        results.workflows = workflow_queries.find(term, workflow_queries.types_in_use(), MAX_RESULTS)
+    return results
 
 
 def host_of(term: str) -> str | None:
     """The whole host that a term names, as it is stored."""
-    named = parse_host(term)
-    return named if HOST.fullmatch(named) else None
+    host = parse_host(term)
+    return host if HOST.fullmatch(host) else None
 
 
 def _events(ids: Iterable[int]) -> list[Event]:
-    rows = Event.objects.filter(id__in=ids).defer("payload").order_by("-id") if ids else ()
-    return list(rows)
+    return list(Event.objects.filter(id__in=ids).defer("payload").order_by("-id"))
 
 
 def _deliveries(event_ids: list[int], id: int | None) -> list[Saga]:
     ids: list[int] = []
     if event_ids:
         rows = Saga.objects.filter(event_id__in=event_ids).order_by("-id")
-        ids = list(rows.values_list("id", flat=True)[:MOST])
+        ids = list(rows.values_list("id", flat=True)[:MAX_RESULTS])
     if id is not None:
         ids.append(id)
     if not ids:
@@ -91,11 +90,11 @@ def _subscriptions(host: str) -> list[Subscription]:
     # No index: there are few subscriptions.
     start = f"https://{host}"
     at_host = Q(callback_url=start) | Q(callback_url__startswith=f"{start}/") | Q(callback_url__startswith=f"{start}:")
-    return list(Subscription.objects.filter(at_host).order_by("-id")[:MOST])
+    return list(Subscription.objects.filter(at_host).order_by("-id")[:MAX_RESULTS])
 
 
 def _letters(code: str) -> list[DeadLetter]:
-    letters = filters.DeadLetterFilter(error_code=code).newest_first(None, MOST)
+    letters = filters.DeadLetterFilter(error_code=code).newest_first(None, MAX_RESULTS)
     known = Subscription.objects.only("id", "callback_url", "event_type").in_bulk({x.subscription_id for x in letters})
     for letter in letters:
         letter.subscription = known[letter.subscription_id]

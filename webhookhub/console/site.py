@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
@@ -27,11 +27,10 @@ class ConsoleSite(AdminSite):
 
         return [
             path("overview/", self.admin_view(views.overview_fragment), name="overview"),
-            path("find/", self.admin_view(views.find_page), name="find"),
-            path("events/event/<int:number>/payload/", self.admin_view(views.event_payload), name="event_payload"),
-            path("events/event/<int:number>/body/", self.admin_view(views.event_body), name="event_body"),
+            path("events/event/<int:pk>/payload/", self.admin_view(views.event_payload), name="event_payload"),
+            path("events/event/<int:pk>/body/", self.admin_view(views.event_body), name="event_body"),
             path(
-                "subscriptions/subscription/<int:number>/backfill/",
+                "subscriptions/subscription/<int:pk>/backfill/",
                 self.admin_view(backfill.view),
                 name="subscription_backfill",
             ),
@@ -39,6 +38,8 @@ class ConsoleSite(AdminSite):
             path("welcome/<uidb64>/<token>/", Welcome.as_view(), name="welcome"),
         ]
 
-    def search(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
-        """Disables django-unfold's search for models."""
-        raise Http404
+    def search(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
+        """Replaces django-unfold's search for models."""
+        from . import views
+
+        return views.search_page(request)

@@ -82,26 +82,26 @@ def _deliveries_context(deliveries: Deliveries) -> dict[str, Any]:
     }
 
 
-def find_page(request: HttpRequest) -> TemplateResponse:
-    term = request.GET.get("q", "").strip()[: search.LONGEST + 1]
+def search_page(request: HttpRequest) -> TemplateResponse:
+    term = request.GET.get("q", "").strip()[: search.MAX_LENGTH + 1]
     context = {
         **admin.site.each_context(request),
         "title": _("Search"),
         "term": term,
-        "found": search.find(term, request.user),
+        "results": search.find(term, request.user),
     }
-    return TemplateResponse(request, "console/find.html", context)
+    return TemplateResponse(request, "console/search.html", context)
 
 
-def event_payload(request: HttpRequest, number: int) -> HttpResponse:
+def event_payload(request: HttpRequest, pk: int) -> HttpResponse:
     """The whole payload as the pages show it."""
-    event = _event(request, number)
+    event = _event(request, pk)
     return _download(format.visible(format.pretty(event.payload)), f"payload-{event.uid}.json")
 
 
-def event_body(request: HttpRequest, number: int) -> HttpResponse:
+def event_body(request: HttpRequest, pk: int) -> HttpResponse:
     """The body of the request, byte for byte."""
-    return _download(request_preview.body(_event(request, number)), "body.json")
+    return _download(request_preview.body(_event(request, pk)), "body.json")
 
 
 def _event(request: HttpRequest, pk: int) -> Event:

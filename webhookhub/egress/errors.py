@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
 TIMEOUT = "timeout"
@@ -40,8 +41,8 @@ def http_code(status: int) -> str | None:
     return REDIRECT if 300 <= status < 400 else f"http_{status}"
 
 
-def in_words(code: str) -> str:
-    """The code as a sentence."""
+def describe(code: str) -> str:
+    """The meaning of a code in the current language; an unknown code is returned unchanged."""
     if code.startswith("http_"):
-        return f"the endpoint responded with {code.removeprefix('http_')}"
-    return MEANING.get(code, code)
+        return gettext("the endpoint responded with %(status)s") % {"status": code.removeprefix("http_")}
+    return gettext(MEANING[code]) if code in MEANING else code

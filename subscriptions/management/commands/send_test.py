@@ -34,4 +34,4 @@ class Command(BaseCommand):
             if result.snippet:
                 self.stdout.write(f"body        {result.snippet}")
         if response.error_code is not None:
-            raise CommandError(f"not delivered: {errors.in_words(response.error_code)} ({response.error_code})")
+            raise CommandError(f"not delivered: {errors.describe(response.error_code)} ({response.error_code})")

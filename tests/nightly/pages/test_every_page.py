@@ -31,8 +31,8 @@ def addresses() -> list[str]:
         *(rows.change(name, pk) for name, pk in pks.items()),
         *(rows.add(name) for name in made_by_people),
         rows.listing("sagas_saga", "?q=nothing"),
-        reverse("admin:find") + "?q=http_503",
-        reverse("admin:find") + "?q=nothing",
+        reverse("admin:search") + "?q=http_503",
+        reverse("admin:search") + "?q=nothing",
         reverse("admin:deadletters_deadletter_requeue") + f"?ids={pks['deadletters_deadletter']}",
         reverse("admin:deadletters_deadletter_requeue_matching"),
         rows.listing("deadletters_deadletter", "?error_code=x&since=never"),
@@ -49,7 +49,7 @@ def workflows() -> list[str]:
     broken = shop.failed("o-2")
     shop.completed("o-3")
     return [
-        reverse("admin:find") + "?q=o-1",
+        reverse("admin:search") + "?q=o-1",
         rows.listing("workflows_instance"),
         rows.listing("workflows_instance", "?saga_type=order_submission&age=over-week"),
         rows.change("workflows_instance", saga.pk),

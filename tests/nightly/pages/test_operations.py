@@ -37,7 +37,7 @@ def test_operations_tests_pauses_and_resumes_an_endpoint(log_in: LogIn, stack: S
     page.get_by_role("button", name="Send test event").click()
     expect(page.get_by_text("<b>thank you</b>")).to_be_visible()
     assert gap(page, "#content-main > p strong", "#outcome") >= BREATH
-    assert gap(page, "#content-main > .hub-text", "#content-main > .hub-verbs") >= BREATH
+    assert gap(page, "#content-main > .hub-text", "#content-main > .hub-actions") >= BREATH
     visit.look_closely()
     page.get_by_role("link", name="To the subscription").click()
     page.get_by_role("link", name="Pause", exact=True).click()

@@ -35,7 +35,7 @@ def test_more_than_a_thousand_matching_dead_letters_are_requeued_and_delivered(l
     subscription = many_dead_letters(stack)
     visit = log_in("operations")
     # Without the script, a button submits the next portion, so that each page can be checked.
-    visit.page.route("**/go-on*.js", lambda route: route.fulfill(body="", content_type="text/javascript"))
+    visit.page.route("**/auto-submit*.js", lambda route: route.fulfill(body="", content_type="text/javascript"))
 
     page = visit.open(rows.listing("deadletters_deadletter"))
     page.fill("input[name=event_type]", subscription.event_type)
@@ -56,7 +56,7 @@ def test_more_than_a_thousand_matching_dead_letters_are_requeued_and_delivered(l
     expect(page.locator("progress")).to_be_visible()
     assert 0 < number_in(page, "#requeued") < MANY
     visit.look_closely()
-    page.unroute("**/go-on*.js")
+    page.unroute("**/auto-submit*.js")
     page.get_by_role("button", name="Continue").click()
     expect(page.locator("#finished")).to_be_visible(timeout=60_000)
     assert number_in(page, "#requeued") == MANY

@@ -37,8 +37,3 @@ def test_no_template_holds_a_script_or_a_handler():
         text = template.read_text()
         assert not re.search(r"<script(?![^>]*\bsrc=)|\son\w+=|javascript:", text), template
         assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", text), template
-
-
-@pytest.mark.django_db
-def test_the_model_search_of_unfold_is_disabled(superuser: Client):
-    assert superuser.get("/admin/search/", {"s": "x", "page": "nonsense"}).status_code == 404

@@ -13,11 +13,11 @@ from django.urls import reverse
 from tests.factories import EventFactory, SagaFactory
 from tests.support import rows
 from webhookhub.console import request_preview
-from webhookhub.console.format import MOST_CHARACTERS
+from webhookhub.console.format import MAX_CHARACTERS
 
 pytestmark = pytest.mark.django_db
 
-LONG = {"text": "x" * MOST_CHARACTERS, "hostile": "<script>alert(1)</script>\u202e\x1b"}
+LONG = {"text": "x" * MAX_CHARACTERS, "hostile": "<script>alert(1)</script>\u202e\x1b"}
 
 
 @pytest.fixture

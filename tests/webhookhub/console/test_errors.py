@@ -23,7 +23,7 @@ def error_page(response: Any, status: int, title: str) -> str:
     page: str = response.content.decode()
     assert re.search(rf"<title>\s*{title} \| WebhookHub\s*</title>", page)
     assert f'href="{reverse("admin:index")}"' in page
-    assert f'href="{reverse("admin:find")}"' in page
+    assert f'href="{reverse("admin:search")}"' in page
     assert response["Content-Security-Policy"] == POLICY
     return page
 
@@ -84,7 +84,7 @@ def test_a_server_error_reads_nothing_from_the_database(
     superuser.raise_request_exception = False
 
     with django_assert_num_queries(2):  # session and user, before the view
-        page = error_page(superuser.get(reverse("admin:find")), 500, "Server error")
+        page = error_page(superuser.get(reverse("admin:search")), 500, "Server error")
 
     assert "Your action may have completed. Check before you retry." in page
     assert "secret" not in page

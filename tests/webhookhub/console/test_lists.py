@@ -78,7 +78,7 @@ def test_lists_do_not_load_payloads_and_responses(superuser: Client):
 
 
 def test_a_long_list_is_counted_and_paged_up_to_its_bound(viewer: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(base, "MOST_LISTED", 6)
+    monkeypatch.setattr(base, "MAX_LISTED", 6)
     monkeypatch.setattr(ReadOnlyAdmin, "list_per_page", 4)
     for number in range(7):
         EventFactory(correlation_id=f"c-{number}-")
@@ -112,7 +112,7 @@ def test_a_list_within_its_bound_has_no_note(viewer: Client):
 
 
 def test_large_counts_have_thousands_separators(viewer: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(base, "MOST_LISTED", 1000)
+    monkeypatch.setattr(base, "MAX_LISTED", 1000)
     monkeypatch.setattr(base.BoundedPaginator, "_counted", 1001)
     EventFactory()
 

@@ -66,9 +66,9 @@ def pages_of(letter: Any) -> list[str]:
     return [
         reverse("admin:index"),
         reverse("admin:overview"),
-        reverse("admin:find") + "?q=http_503",
-        reverse("admin:find") + "?q=127.0.0.1",
-        reverse("admin:find") + f"?q={letter.saga_id}",
+        reverse("admin:search") + "?q=http_503",
+        reverse("admin:search") + "?q=127.0.0.1",
+        reverse("admin:search") + f"?q={letter.saga_id}",
         *(rows.listing(name) for name in ("sagas_saga", "deadletters_deadletter", NAME)),
         rows.change("sagas_saga", letter.saga_id),
         rows.change("jobs_job", job.pk),

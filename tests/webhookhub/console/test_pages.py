@@ -16,7 +16,7 @@ from sagas.models import Saga
 from tests.factories import EventFactory, JobFactory, SagaFactory
 from tests.support import rows
 from webhookhub.conf import hub
-from webhookhub.console.format import MOST_CHARACTERS, block, json_block
+from webhookhub.console.format import MAX_CHARACTERS, block, json_block
 from webhookhub.db import clock
 
 pytestmark = pytest.mark.django_db
@@ -73,9 +73,9 @@ def test_a_payload_that_is_not_json_is_shown_as_stored():
 
 
 def test_a_long_text_is_cut():
-    shown = block("x" * (MOST_CHARACTERS + 7))
+    shown = block("x" * (MAX_CHARACTERS + 7))
 
-    assert len(shown) < MOST_CHARACTERS + 200
+    assert len(shown) < MAX_CHARACTERS + 200
     assert "7 more characters" in shown
 
 

@@ -20,7 +20,7 @@ from subscriptions.models import Subscription
 from tests.conftest import VIEW
 from tests.factories import EventFactory, SagaFactory
 from tests.support import rows
-from webhookhub.console.format import MOST_CHARACTERS
+from webhookhub.console.format import MAX_CHARACTERS
 from webhookhub.db import clock
 from webhookhub.models import Process
 from webhookhub.terminal import Operator
@@ -91,7 +91,7 @@ def test_attempts_of_a_delivery_need_permission_to_view_attempts(staff: Callable
 
 def long_dead_letter() -> DeadLetter:
     """Requeued, and with a payload that is too long for a page."""
-    payload = json.dumps({"text": "x" * MOST_CHARACTERS})
+    payload = json.dumps({"text": "x" * MAX_CHARACTERS})
     saga = SagaFactory.create(event=EventFactory(payload=payload), status="DeadLettered", attempt_count=3)
     long = DeadLetter.objects.create(
         saga=saga,

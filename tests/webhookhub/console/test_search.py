@@ -29,9 +29,9 @@ MOST_QUERIES = 15
 
 
 def found(client: Client, term: str) -> Any:
-    response = client.get(reverse("admin:find"), {"q": term})
+    response = client.get(reverse("admin:search"), {"q": term})
     assert response.status_code == 200
-    return response.context["found"]
+    return response.context["results"]
 
 
 @pytest.mark.parametrize("named", ["uid", "external_id", "correlation_id"])
@@ -156,7 +156,8 @@ def test_a_workflow_is_found_by_each_of_its_identifiers(staff: Callable[..., Cli
 def test_the_page_links_to_the_workflow(staff: Callable[..., Client]):
     saga = shop.declined("o-<b>2")
 
-    page = staff("anna", "view_instance").get(reverse("admin:find"), {"q": str(saga.saga_id).upper()}).content.decode()
+    term = str(saga.saga_id).upper()
+    page = staff("anna", "view_instance").get(reverse("admin:search"), {"q": term}).content.decode()
 
     assert f'<a href="{rows.change("workflows_instance", saga.pk)}">{saga.saga_id}</a>' in page
     assert "o-&lt;b&gt;2" in page
@@ -174,13 +175,13 @@ def test_workflows_are_found_even_if_their_definitions_are_invalid(
 
 
 def test_a_search_without_results_explains_what_to_enter(viewer: Client):
-    page = viewer.get(reverse("admin:find"), {"q": "<script>alert(1)</script>"}).content.decode()
+    page = viewer.get(reverse("admin:search"), {"q": "<script>alert(1)</script>"}).content.decode()
 
     assert "No results" in page
     assert "an error code, such as http_503 or timeout" in page
     assert "a workflow's saga ID, correlation ID or aggregate ID" in page
     assert "<script>alert" not in page
-    assert "No results" not in viewer.get(reverse("admin:find")).content.decode()
+    assert "No results" not in viewer.get(reverse("admin:search")).content.decode()
 
 
 def test_a_search_finds_only_what_the_user_may_see(staff: Callable[..., Client]):
@@ -196,11 +197,11 @@ def test_a_search_finds_only_what_the_user_may_see(staff: Callable[..., Client])
 
 
 def test_a_login_is_required(client: Client):
-    assert client.get(reverse("admin:find"), {"q": "x"}).status_code == 302
+    assert client.get(reverse("admin:search"), {"q": "x"}).status_code == 302
 
 
 def test_a_search_needs_few_queries_and_lists_a_bounded_number(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(search, "MOST", 5)
+    monkeypatch.setattr(search, "MAX_RESULTS", 5)
     subscriptions = [SubscriptionFactory() for _ in range(4)]
     for number in range(8):
         event = EventFactory(source=f"source-{number}", external_id="same", correlation_id="same")

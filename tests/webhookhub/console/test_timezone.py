@@ -23,7 +23,7 @@ from tests.factories import SagaFactory
 from tests.support import rows
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.models import Entry
-from webhookhub.console.forms import MomentField
+from webhookhub.console.forms import LocalDateTimeField
 from webhookhub.console.middleware import COOKIE, zone_or_utc
 
 pytestmark = pytest.mark.django_db
@@ -132,7 +132,7 @@ def test_a_page_with_an_unknown_zone_is_shown(superuser: Client):
 
 @pytest.mark.parametrize("text", ["0001-01-01 00:00", "9999-12-31 23:59", "1970-01-01", "soon", "2026-13-01 00:00"])
 def test_an_invalid_time_is_explained(text: str):
-    field: Any = MomentField("Since")
+    field: Any = LocalDateTimeField("Since")
 
     with override(TAIPEI), pytest.raises(Exception, match="Enter a date and time such as 2026-01-31 18:30"):
         field.clean(text)
@@ -143,14 +143,14 @@ BERLIN = ZoneInfo("Europe/Berlin")
 
 @pytest.mark.parametrize("text", ["2026-10-25 02:30", "2026-03-29 02:30"], ids=["ambiguous", "skipped"])
 def test_an_ambiguous_or_skipped_time_is_refused(text: str):
-    field: Any = MomentField("Since")
+    field: Any = LocalDateTimeField("Since")
 
     with override(BERLIN), pytest.raises(ValidationError, match="may be ambiguous or it may not exist"):
         field.clean(text)
 
 
 def test_a_time_with_an_offset_is_accepted():
-    field: Any = MomentField("Since")
+    field: Any = LocalDateTimeField("Since")
 
     with override(BERLIN):
         assert field.clean("2026-10-25 02:30+01:00") == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)

@@ -159,7 +159,7 @@ def test_every_page_can_be_opened_in_chinese(reader: Client):
         assert reader.get(rows.listing(name)).status_code == 200
         assert reader.get(rows.change(name, pk)).status_code == 200
     assert reader.get(rows.add("subscriptions_subscription")).status_code == 200
-    assert reader.get(reverse("admin:find"), {"q": "x"}).status_code == 200
+    assert reader.get(reverse("admin:search"), {"q": "x"}).status_code == 200
 
 
 CHINESE = re.compile("[\u4e00-\u9fff]")

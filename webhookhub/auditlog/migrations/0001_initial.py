@@ -29,13 +29,13 @@ class Migration(migrations.Migration):
             ],
             options={
                 "verbose_name": "audit log entry",
-                "verbose_name_plural": "audit log",
+                "verbose_name_plural": "audit log entries",
                 "db_table": "audit_log_entries",
                 "default_permissions": ("view",),
                 "indexes": [
-                    models.Index(fields=["object_type", "object_id"], name="idx_trail_object"),
-                    models.Index(fields=["actor"], name="idx_trail_actor"),
-                    models.Index(fields=["action"], name="idx_trail_action"),
+                    models.Index(fields=["object_type", "object_id"], name="idx_audit_object"),
+                    models.Index(fields=["actor"], name="idx_audit_actor"),
+                    models.Index(fields=["action"], name="idx_audit_action"),
                 ],
             },
         ),

@@ -19,7 +19,7 @@ from webhookhub.stats.queries import Summary
 from workflows.labels import badge as workflow_badge
 
 register = template.Library()
-register.filter("moment", format.moment)
+register.filter("local_time", format.local_time)
 register.filter("error", format.error)
 register.filter("badge", format.status_badge)
 register.filter("workflow_badge", workflow_badge)
@@ -29,16 +29,16 @@ register.filter("milliseconds", format.milliseconds)
 
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
 NEWEST = 200
-MOST_FAILURES = 5
+MAX_FAILURES = 5
 
 
 @register.filter
 def page_url(row: Any) -> str:
-    return format.page(type(row), row.pk)
+    return format.page_url(type(row), row.pk)
 
 
 @register.filter
-def called(row: Any) -> str:
+def display_name(row: Any) -> str:
     """The row's name in the viewer's language; logs and the audit log use str(row)."""
     match getattr(getattr(row, "_meta", None), "label_lower", ""):
         case "sagas.saga":
@@ -77,9 +77,9 @@ def subscription_health(context: Any, subscription: Any) -> dict[str, Any]:
         "last_success": last,
         "last_success_about": last_about,
         "kept": format.duration(hub().stats_by_hour),
-        "failing": failing[:MOST_FAILURES],
-        "dead": letters.defer("payload_snapshot")[:MOST_FAILURES] if may_see_dead else [],
-        "dead_list": format.listing(DeadLetter, f"subscription={subscription.pk}"),
+        "failing": failing[:MAX_FAILURES],
+        "dead": letters.defer("payload_snapshot")[:MAX_FAILURES] if may_see_dead else [],
+        "dead_list": format.list_url(DeadLetter, f"subscription={subscription.pk}"),
     }
 
 

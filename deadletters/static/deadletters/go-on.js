@@ -1,4 +1,0 @@
-// Submits the form of the next portion.
-"use strict";
-
-document.querySelector("form[data-go-on]")?.requestSubmit();

@@ -1,0 +1,4 @@
+// Submits the form of the next portion.
+"use strict";
+
+document.querySelector("form[data-auto-submit]")?.requestSubmit();
