@@ -72,7 +72,9 @@ def stay(folder: Path, web: str, events: int, seconds: float) -> int:
     with receiver_on(STAY_PORT, folder / certificates.SERVER) as receiver, hub(folder, "--web", web) as process:
         subscribe(receiver)
         published = publish(events)
-        ended = wait_until_terminal(published, time.monotonic() + seconds, process)
+        until = time.monotonic() + seconds
+        ended = wait_until_terminal(published, until, process)
+        wait_for_web(web, until, process)
         if process.poll() is not None:
             return process.returncode
         steady = Subscription.objects.get(event_type=SAMPLES["/steady"][0], callback_url=receiver.url("/steady"))
@@ -140,6 +142,18 @@ def receiver_on(port: int, certificate: Path) -> Receiver:
         return Receiver(certificate, answer, port)
     except OSError:
         return Receiver(certificate, answer)
+
+
+def wait_for_web(web: str, until: float, process: subprocess.Popen[bytes]) -> None:
+    """Waits until the web server accepts connections, the hub has exited or the time is over."""
+    host, _, port = web.rpartition(":")
+    while process.poll() is None and time.monotonic() < until:
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
 
 
 def require_free(web: str) -> None:
