@@ -16,8 +16,8 @@ from pathlib import Path
 from types import FrameType
 
 SECONDS = 0.001
-# What stands above this is a loop at work, and not one that starts.
-AT_WORK = "_turn"
+# Frames of this function: the loop is working, not starting.
+AT_WORK = "_run_step"
 
 _stacks: Counter[tuple[str, ...]] = Counter()
 
