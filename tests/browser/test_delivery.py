@@ -35,7 +35,7 @@ def test_a_failed_delivery_is_found_by_its_correlation_id(visitor: Callable[...,
     page.click(f'a[href="{rows.change("sagas_saga", wanted.pk)}"]')
 
     page.wait_for_selector(".hub-headline")
-    assert "The endpoint answered 503" in page.inner_text(".hub-headline")
+    assert "The endpoint responded with 503" in page.inner_text(".hub-headline")
 
 
 def test_hostile_text_is_escaped_and_can_be_copied(visitor: Callable[..., Visitor], root: User):

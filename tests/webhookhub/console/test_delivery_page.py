@@ -72,7 +72,7 @@ def test_a_failing_delivery_shows_its_failures_and_the_next_attempt(viewer: Clie
 
     page = story(viewer, saga.pk)
 
-    assert "The endpoint answered 503, 3 times in a row over 4 h. Next attempt at <time" in page
+    assert "The endpoint responded with 503, 3 times in a row over 4 h. Next attempt at <time" in page
     assert f"{saga.next_attempt_at:%Y-%m-%d %H:%M:%S} UTC" in page
     assert "Attempt 1 failed: the endpoint did not respond in time" in page
     assert "Status 503 · http_503 · took 120 ms · worker worker-7" in page
@@ -85,7 +85,7 @@ def test_a_delivery_that_failed_once_shows_the_error_and_the_next_attempt(viewer
     failed(saga, 1, "timeout", 7)
     failed(saga, 2, "http_503", 3)
 
-    assert "The endpoint answered 503. Next attempt at <time" in story(viewer, saga.pk)
+    assert "The endpoint responded with 503. Next attempt at <time" in story(viewer, saga.pk)
 
 
 def test_without_permission_to_see_attempts_the_headline_has_the_error_only(staff: Callable[..., Client]):
@@ -96,7 +96,7 @@ def test_without_permission_to_see_attempts_the_headline_has_the_error_only(staf
 
     page = story(staff("anna", "view_saga"), saga.pk)
 
-    assert "The endpoint answered 503. Next attempt at <time" in page
+    assert "The endpoint responded with 503. Next attempt at <time" in page
 
 
 def test_a_new_delivery_waits_for_the_first_attempt(viewer: Client):
@@ -117,7 +117,7 @@ def test_a_held_back_delivery_shows_no_time_of_the_next_attempt(viewer: Client):
 
     page = story(viewer, saga.pk)
 
-    assert "The endpoint answered 503." in page
+    assert "The endpoint responded with 503." in page
     assert "The subscription is switched off: its deliveries wait until it is switched on again." in page
     assert "Next attempt at" not in page
     assert f"{saga.next_attempt_at:%Y-%m-%d %H:%M:%S}" not in page
@@ -129,7 +129,7 @@ def test_redirects_are_explained(viewer: Client):
         failed(saga, number, "redirect", 3 - number)
 
     said = (
-        "The endpoint answered with a redirect (redirects are not followed), 3 times in a row over 2 h. The hub gave up"
+        "The endpoint responded with a redirect (redirects are not followed), 3 times in a row over 2 h. The hub gave up"
     )
     assert said in story(viewer, saga.pk)
 
@@ -359,8 +359,8 @@ def test_a_delivery_with_many_attempts_shows_the_last_ones(viewer: Client, monke
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        ("PendingRetry", "The endpoint answered 503, 5+ times in a row over 4 h. Next attempt at"),
-        ("DeadLettered", "The endpoint answered 503, 5+ times in a row over 4 h. The hub gave up"),
+        ("PendingRetry", "The endpoint responded with 503, 5+ times in a row over 4 h. Next attempt at"),
+        ("DeadLettered", "The endpoint responded with 503, 5+ times in a row over 4 h. The hub gave up"),
     ],
 )
 def test_failures_beyond_the_loaded_attempts_are_counted_as_a_minimum(
@@ -385,7 +385,7 @@ def test_failures_within_the_loaded_attempts_are_counted_exactly(
     for number in range(2, 6):
         failed(saga, number, "http_503", 6 - number)
 
-    said = f"The endpoint answered 503, {6 - first} times in a row over {5 - first} h. Next attempt at"
+    said = f"The endpoint responded with 503, {6 - first} times in a row over {5 - first} h. Next attempt at"
     assert said in story(viewer, saga.pk)
 
 
