@@ -37,30 +37,23 @@ def _setting(default: Any, parse: Callable[[str], Any], meaning: str, *, secret:
     return field(default=default, repr=not secret, metadata={"parse": parse, "meaning": meaning, "secret": secret})
 
 
-def _whole(minimum: int, maximum: int = 10**9) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = minimum - 1
-        if not minimum <= value <= maximum:
-            raise ValueError(f"a whole number from {minimum} to {maximum}")
-        return value
-
-    return parse
+def _whole(minimum: int, maximum: int) -> Callable[[str], int]:
+    return lambda text: int(_in_range(int, text, minimum, maximum, f"a whole number from {minimum} to {maximum}"))
 
 
-def _seconds(minimum: float, maximum: float = 10**8) -> Callable[[str], timedelta]:
-    def parse(text: str) -> timedelta:
-        try:
-            value = float(text)
-        except ValueError:
-            value = minimum - 1
-        if not minimum <= value <= maximum:
-            raise ValueError(f"a number of seconds from {minimum:g} to {maximum:g}")
-        return timedelta(seconds=value)
+def _seconds(minimum: float, maximum: float) -> Callable[[str], timedelta]:
+    meaning = f"a number of seconds from {minimum:g} to {maximum:g}"
+    return lambda text: timedelta(seconds=_in_range(float, text, minimum, maximum, meaning))
 
-    return parse
+
+def _in_range(convert: Callable[[str], float], text: str, minimum: float, maximum: float, expected: str) -> float:
+    try:
+        value = convert(text)
+    except ValueError:
+        raise ValueError(expected) from None
+    if not minimum <= value <= maximum:
+        raise ValueError(expected)
+    return value
 
 
 def _flag(text: str) -> bool:

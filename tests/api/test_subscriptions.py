@@ -289,7 +289,7 @@ def test_an_inactive_or_unverified_subscription_is_not_backfilled(hub_wide: Prog
     response = hub_wide.post(f"/subscriptions/{subscription.pk}/backfill", {"since": "2026-01-01T00:00:00Z"})
 
     assert response.status_code == 409
-    assert "active and verified" in response.json()["detail"]
+    assert "activate and verify it first" in response.json()["detail"]
     assert not Saga.objects.exists()
 
 

@@ -252,7 +252,7 @@ def test_a_paused_subscription_cannot_be_backfilled(member: Callable[[str], Clie
 
     assert "Resume and verify it first" in client.get(address("backfill", subscription)).content.decode()
     shown = client.post(address("backfill", subscription), {"since": "2026-01-01 00:00", "reason": "r"})
-    assert "must be active and verified" in shown.content.decode()
+    assert "activate and verify it first" in shown.content.decode()
 
 
 @pytest.mark.parametrize("group", ["support", "auditors"])

@@ -182,8 +182,8 @@ def add_up(
     for row_key in sorted(rows):
         places = [str(value) if type(value) is int else "%s" for value in row_key]
         parameters += [ready[value] for ready, value in zip(prepared, row_key, strict=True) if type(value) is not int]
-        numbers = rows[row_key]
-        values.append(f"({', '.join(places)}, {', '.join([str(int(numbers[position])) for position in used])})")
+        counts = rows[row_key]
+        values.append(f"({', '.join(places)}, {', '.join([str(int(counts[position])) for position in used])})")
     keys, sums = [field.column for field in fields], [added[position] for position in used]
     columns = ", ".join([*keys, *sums])
     tail = vendors.add_up_tail(connection, table, keys, sums)
@@ -207,12 +207,8 @@ def _execute(sql: str, parameters: list[Any]) -> int:
     return one_statement(run)
 
 
-def _field(model: type[models.Model], name: str) -> Any:
-    return model._meta.get_field(name.removesuffix("_id") if _is_relation(model, name) else name)
-
-
-def _is_relation(model: type[models.Model], name: str) -> bool:
-    return name.endswith("_id") and any(field.name == name.removesuffix("_id") for field in model._meta.concrete_fields)
+def _field(model: type[models.Model], attribute: str) -> Any:
+    return next(field for field in model._meta.concrete_fields if attribute in (field.attname, field.name))
 
 
 def _primary_key(model: type[models.Model]) -> str:

@@ -23,20 +23,11 @@ def in_transaction(work: Callable[[], T]) -> T:
 
     Inside the caller's transaction it runs once: only a whole transaction may be repeated.
     """
-    return _retrying(lambda: _atomically(work))
+    return one_statement(transaction.atomic(work))
 
 
 def one_statement(work: Callable[[], T]) -> T:
     """Runs `work`, a single statement that commits by itself, and repeats it like a transaction."""
-    return _retrying(work)
-
-
-def _atomically(work: Callable[[], T]) -> T:
-    with transaction.atomic():
-        return work()
-
-
-def _retrying(work: Callable[[], T]) -> T:
     if connection.in_atomic_block:
         return work()
     for attempt in range(1, ATTEMPTS):

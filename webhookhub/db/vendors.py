@@ -123,7 +123,7 @@ def is_conflict(error: BaseException) -> bool:
 
 
 def is_lost(error: BaseException) -> bool:
-    """The database cannot be reached at the moment."""
+    """The database cannot be reached now."""
     if not isinstance(error, DatabaseError) and type(error).__name__ != "InterfaceError":
         return False
     # mysqlclient reports a connection closed under it as InterfaceError(0, ''); code 0 means nothing else.

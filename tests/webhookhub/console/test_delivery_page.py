@@ -129,7 +129,8 @@ def test_redirects_are_explained(viewer: Client):
         failed(saga, number, "redirect", 3 - number)
 
     said = (
-        "The endpoint responded with a redirect (redirects are not followed), 3 times in a row over 2 h. The hub gave"
+        "The endpoint responded with a redirect (redirects are not followed), "
+        "3 times in a row over 2 h. The hub gave up"
     )
     assert said in story(viewer, saga.pk)
 
