@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -37,7 +38,8 @@ def run(engine: str, url: str, arguments: Sequence[str]) -> int:
     try:
         return process.wait()
     except KeyboardInterrupt:  # Ctrl-C reaches pytest, too, which prints its summary
-        process.wait(END_SECONDS)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(END_SECONDS)
         raise
     except BaseException:
         process.send_signal(signal.SIGINT)
