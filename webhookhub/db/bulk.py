@@ -6,6 +6,7 @@ Values pass through the model's fields, so that every engine gets them in its ow
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from django.db import IntegrityError, connection, models
@@ -207,7 +208,9 @@ def _execute(sql: str, parameters: list[Any]) -> int:
     return one_statement(run)
 
 
+@cache
 def _field(model: type[models.Model], attribute: str) -> Any:
+    """The field of a column, named as `saga_id` or `saga`. Looked up for every column of every statement."""
     return next(field for field in model._meta.concrete_fields if attribute in (field.attname, field.name))
 
 
