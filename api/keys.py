@@ -22,7 +22,7 @@ from webhookhub.auditlog.record import record
 from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.compiled import CompiledSelect, columns_of
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 
 from .models import ApiKey
 from .scopes import HUB_WIDE, SCOPES
@@ -83,7 +83,7 @@ def create(
             record(actions.CREATE_KEY, key, by=by, details=details)
     except IntegrityError:
         raise InvalidKey("name", _("%(name)s is taken; choose another") % {"name": repr(name)}) from None
-    log(Fact.API_KEY_CREATED, key_id=key_id, name=name, scopes=key.scopes, source=source, by=key.created_by)
+    log(Log.API_KEY_CREATED, key_id=key_id, name=name, scopes=key.scopes, source=source, by=key.created_by)
     return key, f"{PREFIX}_{key_id}_{secret}"
 
 
@@ -121,7 +121,7 @@ def revoke(key: ApiKey, *, by: str) -> bool:
             record(actions.REVOKE_KEY, key, by=by, details={"key_id": key.key_id})
     key.refresh_from_db()
     if revoked:
-        log(Fact.API_KEY_REVOKED, key_id=key.key_id, name=key.name, by=by)
+        log(Log.API_KEY_REVOKED, key_id=key.key_id, name=key.name, by=by)
     return revoked
 
 

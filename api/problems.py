@@ -18,7 +18,7 @@ from ninja.errors import HttpError, ValidationError
 from pydantic import BaseModel, Field
 
 from webhookhub.db import vendors
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 from workflows.parsing import InvalidDefinition
 
 MEDIA_TYPE = "application/problem+json"
@@ -141,16 +141,16 @@ def _invalid_parameters(request: HttpRequest, error: ValidationError) -> HttpRes
 
 def _invalid_definition(request: HttpRequest, error: InvalidDefinition) -> HttpResponse:
     """The response names the invalid file, so that the caller can report it to the operator."""
-    log(Fact.API_FAILED, error=type(error).__name__, where=str(error))
+    log(Log.API_FAILED, error=type(error).__name__, where=str(error))
     return unavailable(f"Workflows are unavailable: {error}.").response()
 
 
 def _unexpected_exception(request: HttpRequest, error: Exception) -> HttpResponse:
     """The response says nothing about the exception, whose message may contain anything."""
     if isinstance(error, DatabaseFault) and (vendors.is_lost(error) or vendors.is_conflict(error)):
-        log(Fact.DATABASE_LOST, process="web", error=type(error).__name__)
+        log(Log.DATABASE_LOST, process="web", error=type(error).__name__)
         return unavailable("The database is unavailable; retry.").response()
-    log(Fact.API_FAILED, error=type(error).__name__, where=_where(error), path=request.path)
+    log(Log.API_FAILED, error=type(error).__name__, where=_where(error), path=request.path)
     return unexpected().response()
 
 

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from ninja import Path, Query, Router, Status
 
 from events.backfill import NotRoutable, Position, backfill
-from subscriptions import secrets, services, test_event, verification
+from subscriptions import sample_delivery, secrets, services, verification
 from subscriptions.models import Subscription
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
@@ -147,7 +147,7 @@ def verify(request: HttpRequest, subscription_id: PathId) -> VerificationOut:
 )
 def send_test(request: HttpRequest, subscription_id: PathId) -> TestOut:
     """The test event is sent once, at once, and is not stored."""
-    sent = test_event.send_test(_subscription(subscription_id))
+    sent = sample_delivery.send_test(_subscription(subscription_id))
     return TestOut(
         webhook_id=sent.message_id,
         delivered=sent.response.error_code is None,

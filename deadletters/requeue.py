@@ -28,7 +28,7 @@ from webhookhub.db import clock
 from webhookhub.db.bulk import insert_new
 from webhookhub.db.retry import in_transaction
 from webhookhub.ids import new_token
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 from webhookhub.validators import InvalidReason, clean_reason
 
 from .models import DeadLetter, Requeue
@@ -208,7 +208,7 @@ def _deliver(letters: Sequence[DeadLetter], token: str, completed: AbstractSet[i
         results.append(RequeueResult(letter.id, saga_id, own, request.requested_by, letter.id in completed))
         if letter.id in created:
             log(
-                Fact.SAGA_REQUEUED,
+                Log.SAGA_REQUEUED,
                 correlation_id=letter.event.correlation_id,
                 saga_id=saga_id,
                 dead_letter_id=letter.id,

@@ -13,7 +13,7 @@ from webhookhub.db.bulk import insert_new
 from webhookhub.db.compiled import CompiledSelect, columns_of
 from webhookhub.db.retry import in_transaction
 from webhookhub.ids import new_uid
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 from webhookhub.runner.notifier import notify
 
 from . import payloads
@@ -210,7 +210,7 @@ def _result(row: dict[str, Any], event: Event) -> Published | EventConflict:
     if not same:
         return EventConflict(event.source, row["external_id"], str(event.uid))
     log(
-        Fact.EVENT_PUBLISHED if created else Fact.EVENT_DUPLICATE,
+        Log.EVENT_PUBLISHED if created else Log.EVENT_DUPLICATE,
         event_uid=str(event.uid),
         event_type=event.event_type,
         correlation_id=event.correlation_id,

@@ -10,7 +10,7 @@ from subscriptions.cache import RoutableSubscription, SubscriptionCache
 from webhookhub.db.bulk import delete_each
 from webhookhub.db.compiled import CompiledSelect, Limit
 from webhookhub.db.retry import in_transaction
-from webhookhub.logs import Fact, enabled, log
+from webhookhub.logs import Log, enabled, log
 from webhookhub.stats import counters
 
 from .models import Event, RoutingInbox
@@ -77,17 +77,17 @@ def policy(subscription: RoutableSubscription) -> RetryPolicy:
 
 
 def _log(routed: Sequence[RoutingInbox]) -> None:
-    if not routed or not enabled(Fact.EVENT_ROUTED):
+    if not routed or not enabled(Log.EVENT_ROUTED):
         return
     unmatched = {row.event_id for row in routed}
     for event_id, saga in routed_log_fields(unmatched):
         unmatched.discard(event_id)
-        log(Fact.EVENT_ROUTED, **saga)
+        log(Log.EVENT_ROUTED, **saga)
     for uid, event_type, correlation_id in Event.objects.filter(id__in=unmatched).values_list(
         "uid", "event_type", "correlation_id"
     ):
         log(
-            Fact.EVENT_UNMATCHED,
+            Log.EVENT_UNMATCHED,
             event_uid=str(uid),
             event_type=event_type,
             correlation_id=correlation_id,

@@ -8,7 +8,7 @@ from datetime import datetime
 from webhookhub.db import clock
 from webhookhub.db.bulk import update_each
 from webhookhub.db.retry import in_transaction
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 from webhookhub.stats import counters
 
 from .models import Job
@@ -31,7 +31,7 @@ def clean(batch_size: int) -> int:
         in_transaction(lambda: _reset([(job_id, token) for job_id, token, *_ in expired], now))
     for job_id, _, saga_id, worker_id, lease_until, correlation_id in expired:
         log(
-            Fact.JOB_LEASE_RESET,
+            Log.JOB_LEASE_RESET,
             correlation_id=correlation_id,
             saga_id=saga_id,
             job_id=job_id,

@@ -15,7 +15,7 @@ from webhookhub.db.bulk import update_each
 from webhookhub.db.compiled import CompiledSelect, CompiledUpdate, Limit
 from webhookhub.db.retry import in_transaction
 from webhookhub.ids import new_token
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 
 from .models import Job
 from .states import LEASED, PENDING
@@ -43,9 +43,9 @@ class LeasedJob(NamedTuple):
     lease_token: str
     lease_until: datetime
 
-    def log(self, fact: Fact, worker_id: str, status: str, *, error_code: str | None = None, **fields: Any) -> None:
+    def log(self, message: Log, worker_id: str, status: str, *, error_code: str | None = None, **fields: Any) -> None:
         log(
-            fact,
+            message,
             correlation_id=self.correlation_id,
             saga_id=self.saga_id,
             job_id=self.id,
@@ -70,7 +70,7 @@ def lease(worker_id: str, limit: int) -> list[LeasedJob]:
         return []
     leased = _read(claimed, token, lease_until)
     for job in leased:
-        job.log(Fact.JOB_LEASED, worker_id, LEASED)
+        job.log(Log.JOB_LEASED, worker_id, LEASED)
     return leased
 
 
@@ -89,7 +89,7 @@ def release(worker_id: str, jobs: Sequence[tuple[LeasedJob, timedelta]]) -> None
         where=f"{Job._meta.db_table}.status = '{LEASED}'",
     )
     for job, _ in jobs:
-        job.log(Fact.JOB_RELEASED, worker_id, PENDING)
+        job.log(Log.JOB_RELEASED, worker_id, PENDING)
 
 
 def _claim(worker_id: str, token: str, limit: int) -> tuple[list[int], datetime]:

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from webhookhub.db import clock
 from webhookhub.db.bulk import update_each
-from webhookhub.logs import Fact
+from webhookhub.logs import Log
 from webhookhub.runner.notifier import notify
 
 from .lease import LeasedJob
@@ -60,7 +60,7 @@ def report(worker_id: str, reports: Sequence[Report]) -> int:
     lost = _lost(reports) if accepted < len(reports) else set()
     for item in reports:
         item.job.log(
-            Fact.LEASE_LOST if item.job.id in lost else Fact.JOB_REPORTED,
+            Log.LEASE_LOST if item.job.id in lost else Log.JOB_REPORTED,
             worker_id,
             item.status,
             error_code=item.error_code,

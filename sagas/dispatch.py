@@ -17,7 +17,7 @@ from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.db.compiled import CompiledSelect, CompiledUpdate, Limit
 from webhookhub.db.retry import one_statement
-from webhookhub.logs import Fact, enabled, log
+from webhookhub.logs import Log, enabled, log
 
 from .models import Saga
 from .transitions import IN_PROGRESS, WAITING
@@ -94,11 +94,11 @@ def _postpone(sagas: Sequence[DueSaga], now: datetime) -> None:
         return
     waiting = Saga.objects.filter(id__in=[saga.id for saga in sagas], status=sagas[0].status, next_attempt_at__lte=now)
     one_statement(lambda: waiting.update(next_attempt_at=now + hub().postpone, updated_at=now))
-    if enabled(Fact.SAGA_POSTPONED):
+    if enabled(Log.SAGA_POSTPONED):
         correlation_ids = _correlation_ids(sagas)
         for saga in sagas:
             log(
-                Fact.SAGA_POSTPONED,
+                Log.SAGA_POSTPONED,
                 correlation_id=correlation_ids[saga.id],
                 saga_id=saga.id,
                 subscription_id=saga.subscription_id,
@@ -107,13 +107,13 @@ def _postpone(sagas: Sequence[DueSaga], now: datetime) -> None:
 
 
 def _log(sagas: Sequence[DueSaga]) -> None:
-    if not sagas or not enabled(Fact.SAGA_DISPATCHED):
+    if not sagas or not enabled(Log.SAGA_DISPATCHED):
         return
     job_ids = find_jobs([(saga.id, saga.attempt_no) for saga in sagas])
     correlation_ids = _correlation_ids(sagas)
     for saga in sagas:
         log(
-            Fact.SAGA_DISPATCHED,
+            Log.SAGA_DISPATCHED,
             correlation_id=correlation_ids[saga.id],
             saga_id=saga.id,
             job_id=job_ids.get((saga.id, saga.attempt_no)),

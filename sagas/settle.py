@@ -20,7 +20,7 @@ from webhookhub.db import clock
 from webhookhub.db.bulk import update_each
 from webhookhub.db.compiled import CompiledSelect, CompiledUpdate, Limit
 from webhookhub.db.retry import in_transaction, one_statement
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 from webhookhub.stats import attempts
 from webhookhub.stats.attempts import AttemptResult
 
@@ -283,9 +283,9 @@ def _dead_letter(settlements: Sequence[Settlement], now: datetime) -> None:
 
 
 FACTS = {
-    COMPLETED: Fact.SAGA_COMPLETED,
-    PENDING_RETRY: Fact.SAGA_RETRY_SCHEDULED,
-    DEAD_LETTERED: Fact.SAGA_DEAD_LETTERED,
+    COMPLETED: Log.SAGA_COMPLETED,
+    PENDING_RETRY: Log.SAGA_RETRY_SCHEDULED,
+    DEAD_LETTERED: Log.SAGA_DEAD_LETTERED,
 }
 
 

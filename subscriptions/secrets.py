@@ -12,7 +12,7 @@ from webhookhub.auditlog.record import record
 from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.db.retry import in_transaction
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 
 from .models import Subscription
 from .signing import new_secret, receiver_key
@@ -93,7 +93,7 @@ def rotate(
 
     in_transaction(replace)
     subscription.refresh_from_db()
-    log(Fact.SECRET_ROTATED, subscription_id=subscription.id, signing_scheme=scheme)
+    log(Log.SECRET_ROTATED, subscription_id=subscription.id, signing_scheme=scheme)
     return receiver_key(secret)
 
 

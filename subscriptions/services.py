@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from webhookhub import crypto
 from webhookhub.db.vendors import is_duplicate
 
-from . import audit, headers
+from . import audit_entries, headers
 from .models import Subscription
 
 HEADERS = "headers"
@@ -54,7 +54,7 @@ def create(values: Mapping[str, Any]) -> Subscription:
     _validate(subscription)
     with _duplicates_reported(subscription), transaction.atomic():
         subscription.save()
-        audit.record_created(subscription)
+        audit_entries.record_created(subscription)
     return subscription
 
 
@@ -77,7 +77,7 @@ def change(subscription: Subscription, values: Mapping[str, Any], *, seen: str |
         if subscription.custom_headers and "custom_headers" in columns:
             Subscription.objects.require_keys()
         subscription.save(update_fields=columns)
-        audit.record_change(stored, subscription)
+        audit_entries.record_change(stored, subscription)
     return subscription
 
 

@@ -19,10 +19,10 @@ from webhookhub.db import clock
 from webhookhub.db.retry import in_transaction
 from webhookhub.egress import errors
 from webhookhub.egress.messages import Response
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 
 from .models import Subscription
-from .test_event import send_now
+from .sample_delivery import send_now
 
 EVENT_TYPE = "webhookhub.verification"
 # A result is one of these codes, or the error code of the request.
@@ -62,7 +62,7 @@ def verify(subscription: Subscription) -> Verification:
     stored = in_transaction(store)
     subscription.refresh_from_db()
     log(
-        Fact.SUBSCRIPTION_VERIFIED if stored.verified else Fact.SUBSCRIPTION_VERIFICATION_FAILED,
+        Log.SUBSCRIPTION_VERIFIED if stored.verified else Log.SUBSCRIPTION_VERIFICATION_FAILED,
         subscription_id=subscription.id,
         reason=stored.result,
     )

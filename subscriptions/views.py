@@ -17,7 +17,7 @@ from webhookhub.console import format
 from webhookhub.console.errors import require_post
 from webhookhub.egress import errors
 
-from . import secrets, services, test_event, verification
+from . import sample_delivery, secrets, services, verification
 from .forms import OptionalReasonForm, ReasonForm
 from .models import Subscription
 
@@ -53,7 +53,7 @@ def send_test(request: HttpRequest, pk: int) -> HttpResponse:
     if not form.is_valid():
         return _refuse(request, subscription, form)
     with because(form.cleaned_data["reason"]):
-        result = test_event.send_test(subscription)
+        result = sample_delivery.send_test(subscription)
     context = {
         "response": result.response,
         "error_text": errors.describe(result.response.error_code or ""),

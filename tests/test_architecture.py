@@ -113,7 +113,7 @@ ALLOWED: dict[str, set[str]] = {
         "subscriptions.models",
         "subscriptions.secrets",
         "subscriptions.services",
-        "subscriptions.test_event",
+        "subscriptions.sample_delivery",
         "subscriptions.verification",
         "webhookhub.auditlog.actions",
         "webhookhub.auditlog.admin",

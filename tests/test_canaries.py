@@ -167,7 +167,7 @@ def go_through_everything(canaries: Canaries, receiver: Receiver, unwilling: Raw
         page = reverse(f"admin:subscriptions_subscription_{verb}", args=[steady.pk])
         client.post(page, {"reason": "to see"}, follow=True)
     call_command("rotate_secret", broken.pk, stdout=quiet)
-    call_command("rotate_secrets", stdout=quiet)
+    call_command("reencrypt_secrets", stdout=quiet)
     for subscription in (steady, broken):
         subscription.refresh_from_db()
         canaries.note_secrets_of(subscription)

@@ -15,8 +15,8 @@ import pytest
 
 from events.intake import publish
 from subscriptions import secrets
+from subscriptions.sample_delivery import send_test
 from subscriptions.signing import new_secret
-from subscriptions.test_event import send_test
 from tests.factories import SubscriptionFactory
 from tests.support import drive
 from tests.support.guide_receivers import GUIDE, check, free_port, programs, running

@@ -1,4 +1,4 @@
-"""Structured logs: a fact and its fields.
+"""Structured logs: a message and its fields.
 
 JSON lines for machines, aligned text on a terminal. Fields contain ids, codes and durations; never payloads, secrets,
 header values or query strings.
@@ -15,7 +15,7 @@ import structlog
 from django.core.exceptions import BadRequest
 
 
-class Fact(Enum):
+class Log(Enum):
     """Every log message, with its level."""
 
     EVENT_PUBLISHED = ("event_published", logging.INFO)
@@ -79,14 +79,14 @@ def _without_traceback(record: logging.LogRecord) -> bool:
     return True
 
 
-def log(fact: Fact, **fields: Any) -> None:
-    name, level = fact.value
+def log(message: Log, **fields: Any) -> None:
+    name, level = message.value
     _logger.log(level, name, **fields)
 
 
-def enabled(fact: Fact) -> bool:
-    """Whether this fact is logged: checked before a query that only the log needs."""
-    return logging.getLogger("webhookhub").isEnabledFor(fact.level)
+def enabled(message: Log) -> bool:
+    """Whether this message is logged: checked before a query that only the log needs."""
+    return logging.getLogger("webhookhub").isEnabledFor(message.level)
 
 
 def configure(level: str, form: str) -> None:

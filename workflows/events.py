@@ -15,8 +15,7 @@ from uuid import UUID
 
 from events.intake import HUB_SOURCE, NewEvent, Published, publish_many
 from events.models import Event
-from webhookhub.logs import Fact as Log
-from webhookhub.logs import log
+from webhookhub.logs import Log, log
 
 from . import facts
 from .models import Fact

@@ -12,8 +12,7 @@ from django.db.models import F, Window
 from django.db.models.functions import RowNumber
 
 from events.models import Event
-from webhookhub.logs import Fact as Log
-from webhookhub.logs import log
+from webhookhub.logs import Log, log
 
 from .definition import CORRELATION_ID, Definition
 from .facts import MAX_REPEATS, Observation

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from webhookhub.db import clock
 from webhookhub.db.bulk import update_each
 from webhookhub.db.retry import in_transaction
-from webhookhub.logs import Fact as Log
-from webhookhub.logs import log
+from webhookhub.logs import Log, log
 from webhookhub.stats import counters
 from webhookhub.stats.histogram import LATENCY_SECONDS, bucket
 

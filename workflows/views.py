@@ -25,8 +25,7 @@ from events.models import Event
 from sagas.models import Saga
 from webhookhub.console import errors, format
 from webhookhub.db import clock, keyset
-from webhookhub.logs import Fact as Log
-from webhookhub.logs import log
+from webhookhub.logs import Log, log
 from webhookhub.search_terms import parse_id
 
 from . import diagram, filters, labels, queries, redelivery, services, versions

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from sagas.models import Saga
-from subscriptions import test_event
+from subscriptions import sample_delivery
 from subscriptions.models import Subscription
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from tests.support import rows
@@ -157,7 +157,7 @@ def test_a_test_event_shows_its_duration(
     superuser: Client, monkeypatch: pytest.MonkeyPatch, code: str | None, milliseconds: int, said: str
 ):
     response = Response(code, milliseconds, 503 if code else 200)
-    monkeypatch.setattr(test_event, "send", lambda request: response)
+    monkeypatch.setattr(sample_delivery, "send", lambda request: response)
 
     shown = superuser.post(address("test", SubscriptionFactory.create())).content.decode()
 

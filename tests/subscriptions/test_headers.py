@@ -8,7 +8,7 @@ from jobs.models import Job
 from jobs.worker import Worker
 from subscriptions.headers import MAX_BYTES, MAX_HEADERS, UnacceptableHeaders, names, parse
 from subscriptions.models import Subscription
-from subscriptions.test_event import send_test
+from subscriptions.sample_delivery import send_test
 from tests.factories import JobFactory, SubscriptionFactory
 from tools.demo.receiver import Receiver
 from webhookhub import crypto

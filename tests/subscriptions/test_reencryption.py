@@ -1,4 +1,4 @@
-"""`rotate_secrets` encrypts everything with the first key, or reports the exceptions."""
+"""`reencrypt_secrets` encrypts everything with the first key, or reports the exceptions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def new_key(hub_settings: Callable[..., None]) -> Callable[[], None]:
 
 def run() -> str:
     said = io.StringIO()
-    call_command("rotate_secrets", stdout=said)
+    call_command("reencrypt_secrets", stdout=said)
     return said.getvalue()
 
 
@@ -136,7 +136,7 @@ def test_an_undecryptable_secret_is_reported_and_the_rest_continues(hub_settings
 
     said = io.StringIO()
     with pytest.raises(CommandError, match=f"the secrets of subscriptions {first.pk}, {last.pk};"):
-        call_command("rotate_secrets", stdout=said)
+        call_command("reencrypt_secrets", stdout=said)
 
     assert "The secrets of 1 subscriptions" in said.getvalue()
     first_key_alone(hub_settings)

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 
 from subscriptions import secrets
 from subscriptions.models import SAMPLE, Subscription
-from subscriptions.test_event import send_test
+from subscriptions.sample_delivery import send_test
 from tests.factories import SubscriptionFactory
 from tests.subscriptions.test_signing import verifies
 from tools.demo.receiver import Receiver

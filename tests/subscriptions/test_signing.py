@@ -14,8 +14,8 @@ from events.intake import publish
 from jobs.models import Job
 from subscriptions import secrets
 from subscriptions.models import Subscription
+from subscriptions.sample_delivery import send_test
 from subscriptions.signing import BadSecret, new_secret, receiver_key, signer
-from subscriptions.test_event import send_test
 from tests.factories import SubscriptionFactory
 from tests.test_pipeline import run_until_terminal
 from tools.demo.receiver import Received, Receiver

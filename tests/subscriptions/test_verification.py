@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 
 from subscriptions import verification
 from subscriptions.models import Subscription
-from subscriptions.test_event import TestResult, send_now
+from subscriptions.sample_delivery import TestResult, send_now
 from subscriptions.verification import (
     CHALLENGE_MISSING,
     CHALLENGE_RETURNED,

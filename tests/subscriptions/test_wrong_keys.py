@@ -11,7 +11,7 @@ from django.test import Client
 
 from subscriptions import secrets, services
 from subscriptions.models import Subscription
-from subscriptions.test_event import send_test
+from subscriptions.sample_delivery import send_test
 from tests.factories import SubscriptionFactory
 from tests.subscriptions.test_signing import verifies
 from tests.support import rows

@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from tests.support import rows
 from webhookhub import logs
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 
 
 def lines(stream: io.StringIO) -> list[dict[str, object]]:
@@ -26,10 +26,10 @@ def lines(stream: io.StringIO) -> list[dict[str, object]]:
 def test_every_fact_is_one_json_line_with_its_name_level_and_time(log_stream: io.StringIO):
     logging.getLogger().setLevel("DEBUG")
 
-    for fact in Fact:
+    for fact in Log:
         log(fact, saga_id=7, error_code=None)
 
-    for fact, line in zip(Fact, lines(log_stream), strict=True):
+    for fact, line in zip(Log, lines(log_stream), strict=True):
         assert (line["event"], line["saga_id"], line["error_code"]) == (fact.value[0], 7, None)
         assert line["level"] == logging.getLevelName(fact.level).lower()
         said_at = datetime.fromisoformat(str(line["timestamp"]))
@@ -37,14 +37,14 @@ def test_every_fact_is_one_json_line_with_its_name_level_and_time(log_stream: io
 
 
 def test_names_of_facts_are_unique():
-    names = [fact.value[0] for fact in Fact]
+    names = [fact.value[0] for fact in Log]
 
     assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize("text", ["two\nlines\r\n", '"quoted"', "\x1b[31m", "é😀\u2028", "%s %d {}", "\0"])
 def test_no_text_breaks_a_line(log_stream: io.StringIO, text: str):
-    log(Fact.PROCESS_FAILED, error=text)
+    log(Log.PROCESS_FAILED, error=text)
 
     assert log_stream.getvalue().count("\n") == 1
     [line] = lines(log_stream)
@@ -52,7 +52,7 @@ def test_no_text_breaks_a_line(log_stream: io.StringIO, text: str):
 
 
 def test_values_that_json_does_not_have_are_written_as_text(log_stream: io.StringIO):
-    log(Fact.PROCESS_STARTED, moment=datetime(2024, 1, 2, tzinfo=UTC), kind=object)
+    log(Log.PROCESS_STARTED, moment=datetime(2024, 1, 2, tzinfo=UTC), kind=object)
 
     [line] = lines(log_stream)
     assert line["moment"] == "2024-01-02 00:00:00+00:00"
@@ -62,7 +62,7 @@ def test_an_error_has_its_traceback_on_the_same_line(log_stream: io.StringIO):
     try:
         raise RuntimeError("broken")
     except RuntimeError:
-        log(Fact.PROCESS_FAILED, exc_info=True)
+        log(Log.PROCESS_FAILED, exc_info=True)
 
     [line] = lines(log_stream)
     assert "RuntimeError: broken" in str(line["exception"])
@@ -78,12 +78,12 @@ def test_other_libraries_write_the_same_kind_of_line(log_stream: io.StringIO):
 def test_the_level_decides_what_is_logged_and_queried(log_stream: io.StringIO):
     logging.getLogger().setLevel("WARNING")
 
-    log(Fact.EVENT_PUBLISHED)
-    log(Fact.SAGA_DEAD_LETTERED)
+    log(Log.EVENT_PUBLISHED)
+    log(Log.SAGA_DEAD_LETTERED)
 
     assert [line["event"] for line in lines(log_stream)] == ["saga_dead_lettered"]
-    assert not logs.enabled(Fact.EVENT_PUBLISHED)
-    assert logs.enabled(Fact.SAGA_DEAD_LETTERED)
+    assert not logs.enabled(Log.EVENT_PUBLISHED)
+    assert logs.enabled(Log.SAGA_DEAD_LETTERED)
 
 
 def test_the_text_format_has_the_same_content(log_stream: io.StringIO):
@@ -92,7 +92,7 @@ def test_the_text_format_has_the_same_content(log_stream: io.StringIO):
     [handler] = logging.getLogger().handlers
     handler.setStream(stream)  # type: ignore[attr-defined]
 
-    log(Fact.SAGA_COMPLETED, saga_id=7)
+    log(Log.SAGA_COMPLETED, saga_id=7)
 
     assert "saga_completed" in stream.getvalue()
     assert "saga_id=7" in stream.getvalue()

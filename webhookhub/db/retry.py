@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from django.db import DatabaseError, connection, transaction
 
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 
 from . import vendors
 
@@ -36,7 +36,7 @@ def one_statement(work: Callable[[], T]) -> T:
         except DatabaseError as error:
             if not vendors.is_conflict(error):
                 raise
-            log(Fact.DATABASE_CONFLICT, attempt=attempt, error=str(error))
+            log(Log.DATABASE_CONFLICT, attempt=attempt, error=str(error))
             # Jitter, because the other transaction may be repeated too.
             time.sleep(FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311
     return work()

@@ -13,7 +13,7 @@ from webhookhub.checks import HUB
 from webhookhub.conf import MAX_BATCH, hub
 from webhookhub.db import vendors
 from webhookhub.db.requirements import UnsuitableDatabase
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 from webhookhub.terminal import whole_number
 
 from .loop import Loop
@@ -60,10 +60,10 @@ class LoopCommand(BaseCommand):
                     "Grant it its role: manage.py grant_roles.",
                     returncode=os.EX_CONFIG,
                 ) from None
-            log(Fact.PROCESS_FAILED, kind=self.kind, error=str(error), exc_info=True)
+            log(Log.PROCESS_FAILED, kind=self.kind, error=str(error), exc_info=True)
             raise CommandError(f"The database refused: {error}") from None
         except Exception as error:  # noqa: BLE001  # logged with its traceback, and the process ends
-            log(Fact.PROCESS_FAILED, kind=self.kind, error=str(error), exc_info=True)
+            log(Log.PROCESS_FAILED, kind=self.kind, error=str(error), exc_info=True)
             raise CommandError(f"{type(error).__name__}: {error}") from None
 
 

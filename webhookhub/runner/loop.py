@@ -13,7 +13,7 @@ from django.db import DatabaseError, InterfaceError, connection
 from webhookhub.conf import hub
 from webhookhub.db import requirements, vendors
 from webhookhub.db.requirements import UnsuitableDatabase
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 from webhookhub.models import Process
 
 from .backoff import SHORTEST_SECONDS, Backoff
@@ -49,7 +49,7 @@ class Loop:
             step = self._start(stop)
             if step is not None:
                 self._step = step
-                log(Fact.PROCESS_STARTED, process=self._registration.name, batch_size=self._batch_size)
+                log(Log.PROCESS_STARTED, process=self._registration.name, batch_size=self._batch_size)
                 try:
                     if once:
                         self._run_once(step, stop)
@@ -61,7 +61,7 @@ class Loop:
                     unfinished = step.pending()
                     step.close()
                     self._unregister()
-                    log(Fact.PROCESS_STOPPED, process=self._registration.name, left_unfinished=unfinished or None)
+                    log(Log.PROCESS_STOPPED, process=self._registration.name, left_unfinished=unfinished or None)
 
     def _start(self, stop: StopSignals) -> Step | None:
         """Waits for the database, checks it and creates the step; None if stopped before that."""
@@ -115,7 +115,7 @@ class Loop:
         until = time.monotonic() + hub().drain.total_seconds()
         if step.pending():
             log(
-                Fact.PROCESS_DRAINING,
+                Log.PROCESS_DRAINING,
                 process=self._registration.name,
                 pending=step.pending(),
                 at_most_seconds=hub().drain.total_seconds(),
@@ -140,7 +140,7 @@ class Loop:
             longest = min(FIRST_RECONNECT_SECONDS * 2 ** min(self._lost, 10), LAST_RECONNECT_SECONDS)
             pause = min(longest * random.uniform(0.5, 1.0), max(0.0, until - time.monotonic()))  # noqa: S311
             log(
-                Fact.DATABASE_LOST,
+                Log.DATABASE_LOST,
                 process=self._registration.name,
                 error=str(error),
                 retry_in_seconds=round(pause, 2),
@@ -149,7 +149,7 @@ class Loop:
             self._pause(stop, pause)
             return None
         if self._lost:
-            log(Fact.DATABASE_RECONNECTED, process=self._registration.name, after_attempts=self._lost)
+            log(Log.DATABASE_RECONNECTED, process=self._registration.name, after_attempts=self._lost)
             self._lost = 0
         return result
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.db.bulk import insert_new
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 from webhookhub.models import Process
 
 MISSED_HEARTBEATS = 6
@@ -58,7 +58,7 @@ def remove_expired() -> int:
     expired = Process.objects.filter(heartbeat_at__lt=clock.now() - hub().process_expiry)
     names = list(expired.values_list("name", flat=True))
     for name in names:
-        log(Fact.PROCESS_EXPIRED, process=name)
+        log(Log.PROCESS_EXPIRED, process=name)
     if names:
         expired.filter(name__in=names).delete()
     return len(names)

@@ -10,7 +10,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 EXIT = b"\0"  # no signal has this number
@@ -69,7 +69,7 @@ class StopSignals:
         while True:
             left = None if until is None else max(0.0, until - time.monotonic())
             if not select.select([self._received], [], [], left)[0]:
-                log(Fact.PROCESS_FAILED, error=f"not finished {self._bound:g} s after the stop signal: exiting")
+                log(Log.PROCESS_FAILED, error=f"not finished {self._bound:g} s after the stop signal: exiting")
                 os._exit(1)
             for signum in os.read(self._received, 16):
                 if signum == EXIT[0]:

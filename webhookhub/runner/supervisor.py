@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 
 from .signals import StopSignals
 
@@ -83,16 +83,16 @@ class Supervisor:
             if code is None:
                 continue
             if code in (os.EX_CONFIG, GUNICORN_BOOT_ERROR):
-                log(Fact.PROCESS_FAILED, child=child.name, exit_code=code)
+                log(Log.PROCESS_FAILED, child=child.name, exit_code=code)
                 child.process = None
                 return os.EX_CONFIG
             pause = child.plan_restart()
-            log(Fact.PROCESS_RESTARTED, child=child.name, exit_code=code, in_seconds=round(pause, 1))
+            log(Log.PROCESS_RESTARTED, child=child.name, exit_code=code, in_seconds=round(pause, 1))
         return 0
 
     def _stop_all(self, stop: StopSignals) -> None:
         running = [child for child in self._children if child.process and child.exit_code() is None]
-        log(Fact.PROCESS_DRAINING, process="hub", waits_for=", ".join(child.name for child in running) or "nothing")
+        log(Log.PROCESS_DRAINING, process="hub", waits_for=", ".join(child.name for child in running) or "nothing")
         for child in running:
             _signal(child, signal.SIGTERM)
         until = time.monotonic() + self._drain_seconds
@@ -100,11 +100,11 @@ class Supervisor:
             stop.pause(0.05)
             running = [child for child in running if child.exit_code() is None]
         for child in running:
-            log(Fact.PROCESS_FAILED, child=child.name, error="did not stop in time and was killed")
+            log(Log.PROCESS_FAILED, child=child.name, error="did not stop in time and was killed")
             _signal(child, signal.SIGKILL)
             if child.process:
                 child.process.wait()
-        log(Fact.PROCESS_STOPPED, process="hub")
+        log(Log.PROCESS_STOPPED, process="hub")
 
 
 def _signal(child: Child, signum: signal.Signals) -> None:

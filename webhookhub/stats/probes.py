@@ -14,7 +14,7 @@ from webhookhub.conf import KINDS, hub, variable
 from webhookhub.db import clock, requirements
 from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.db.timeouts import short_timeouts
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 from webhookhub.models import Process
 from webhookhub.runner.registry import silent_after
 
@@ -60,7 +60,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
             missing = _missing()
     except (DatabaseError, InterfaceError) as error:
         # Only the log has the error: it may name the server and its user.
-        log(Fact.DATABASE_LOST, process="web", error=str(error))
+        log(Log.DATABASE_LOST, process="web", error=str(error))
         missing = [NO_DATABASE]
     if missing:
         return JsonResponse({"status": "not ready", "missing": missing}, status=503)
@@ -74,7 +74,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
         with short_timeouts(METRICS_SECONDS):
             text = prometheus.text()
     except (DatabaseError, InterfaceError) as error:
-        log(Fact.DATABASE_LOST, process="web", error=str(error))
+        log(Log.DATABASE_LOST, process="web", error=str(error))
         return HttpResponse(f"{NO_DATABASE}\n", status=503, content_type=TEXT)
     return HttpResponse(text, content_type=prometheus.CONTENT_TYPE)
 

@@ -4,7 +4,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from subscriptions.lookup import subscription_or_error
-from subscriptions.test_event import send_test
+from subscriptions.sample_delivery import send_test
 from webhookhub.egress import errors
 
 

@@ -300,7 +300,7 @@ def test_a_test_event_that_cannot_be_signed_writes_no_entry(anna: Client, receiv
 def test_the_actor_of_a_command_is_the_operator():
     subscription = SubscriptionFactory.create()
     call_command("rotate_secret", subscription.pk)
-    call_command("rotate_secrets")
+    call_command("reencrypt_secrets")
     EventFactory.create(event_type=subscription.event_type, created_at=clock.now() - timedelta(minutes=1))
     call_command("backfill", subscription.pk, since="2026-01-31T00:00:00Z")
 

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from webhookhub.checks import HUB
 from webhookhub.conf import KINDS, PROCESS_DATABASE_URLS, hub
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 from webhookhub.runner.supervisor import Child, Supervisor
 
 STOP_MARGIN_SECONDS = 10.0
@@ -43,7 +43,7 @@ class Command(BaseCommand):
             children.append(web_server(address))
         _require_one_database({child.name.split()[0] for child in children})
         names = ", ".join(child.name for child in children)
-        log(Fact.PROCESS_STARTED, process="hub", children=names, serves=address and f"http://{address}/")
+        log(Log.PROCESS_STARTED, process="hub", children=names, serves=address and f"http://{address}/")
         code = Supervisor(children, hub().drain.total_seconds() + STOP_MARGIN_SECONDS).run()
         if code:
             raise CommandError("The hub cannot run like this; the lines above say why.", returncode=code)

@@ -1,4 +1,4 @@
-from webhookhub.logs import Fact, log
+from webhookhub.logs import Log, log
 from webhookhub.runner.command import LoopCommand
 from webhookhub.runner.step import Batch, CannotStart, Step
 from workflows import versions
@@ -17,7 +17,7 @@ class Command(LoopCommand):
         except InvalidDefinition as error:
             raise CannotStart(f"A definition is not valid: {error}.") from None
         for newest, current in registry.overtaken:
-            log(Fact.WORKFLOW_DEFINITION_OUTDATED, newest_file=newest.label_with_file, in_force=current.label)
+            log(Log.WORKFLOW_DEFINITION_OUTDATED, newest_file=newest.label_with_file, in_force=current.label)
         listen(registry)
         tracker, catching_up = Tracker(registry), CatchUp()
         # Deadlines come last, after all facts are tracked. A definition that becomes invalid later ends the process;
