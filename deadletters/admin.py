@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
@@ -29,8 +28,8 @@ from webhookhub.search_terms import parse_id
 
 from . import views
 from .filters import DeadLetterFilter
-from .forms import ERROR_CODES, MAX_SELECTED, ONE_AT_A_TIME, TOO_MANY, YES, FilterForm, RequeueForm
-from .models import DeadLetter, Requeue
+from .forms import ERROR_CODES, MAX_SELECTED, ONE_AT_A_TIME, TOO_MANY, FilterForm, RequeueForm
+from .models import DeadLetter
 from .requeue import PERMISSION, required_permissions, successors
 
 MAX_LISTED = 500
@@ -40,7 +39,7 @@ WINDOW = 2000
 
 class FilteredList(NewestFirst):
     filter_form: FilterForm
-    letter_filter: DeadLetterFilter | None = None
+    letter_filter = DeadLetterFilter()
     page: keyset.Page[DeadLetter] | None = None
 
     def get_filters_params(self, params: Any = None) -> dict[str, Any]:
@@ -57,27 +56,16 @@ class FilteredList(NewestFirst):
             return queryset.none()
         if self.page is None:  # an action calls this method twice
             self.letter_filter = self.filter_form.letter_filter()
-            self.page = self._find(self.letter_filter, self.filter_form.cleaned_data["requeued"])
+            after = self.filter_form.position()
+            self.page = keyset.page(
+                lambda count: self.letter_filter.newest_first(after, count),
+                MAX_LISTED,
+                window=WINDOW,
+                keep=None if self.letter_filter.is_indexed else self.letter_filter.matching,
+            )
         queryset = queryset.filter(pk__in=[letter.id for letter in self.page.rows])
         queryset.known_count = len(self.page.rows)  # type: ignore[attr-defined]
         return queryset
-
-    def _find(self, letter_filter: DeadLetterFilter, requeued: str) -> keyset.Page[DeadLetter]:
-        def keep(window: Sequence[DeadLetter]) -> list[DeadLetter]:
-            letters = letter_filter.matching(window)
-            if not requeued:
-                return letters
-            requests = Requeue.objects.filter(dead_letter__in=letters)
-            ids = set(requests.values_list("dead_letter_id", flat=True))
-            return [letter for letter in letters if (letter.id in ids) == (requeued == YES)]
-
-        after = self.filter_form.position()
-        return keyset.page(
-            lambda count: letter_filter.newest_first(after, count),
-            MAX_LISTED,
-            window=WINDOW,
-            keep=None if letter_filter.is_indexed and not requeued else keep,
-        )
 
     @property
     def has_more(self) -> bool:
@@ -89,7 +77,7 @@ class FilteredList(NewestFirst):
 
     @property
     def search_is_cut(self) -> bool:
-        return self.letter_filter is not None and self.letter_filter.search_is_cut
+        return self.letter_filter.search_is_cut
 
     @property
     def filter_query(self) -> str:
@@ -217,11 +205,8 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         request = getattr(letter, "requeue", None)
         if request is None:
             return gettext("no")
-        if letter.successor_id is None:  # the process died between the record and the delivery
-            delivery = gettext("a delivery that was not created; requeue again to complete it")
-        else:
-            delivery = _delivery(letter, letter.successor_id)
-        when, text = format.local_time(request.requested_at), gettext("by {} at {}, as {}<br>Reason: {}")
+        when, delivery = format.local_time(request.requested_at), _delivery(letter, letter.successor_id)
+        text = gettext("by {} at {}, as {}<br>Reason: {}")
         return format_html(text, request.requested_by, when, delivery, format.visible(request.reason))
 
     @admin.display(description=_("payload"))

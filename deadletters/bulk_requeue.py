@@ -6,16 +6,13 @@ bounded window of one index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sagas.models import Saga
-from webhookhub.auditlog import actions
-
 from .filters import DeadLetterFilter, Position
 from .models import DeadLetter, Requeue
-from .requeue import AuditEntry, Requester, RequeueResult, check_request, perform, successors
+from .requeue import Requester, RequeueResult, requeue
 
 WINDOW = 1000
 # Rows that one call examines; then it returns what it has, with a cursor.
@@ -26,22 +23,21 @@ SAMPLE = 10
 
 
 class Cursor(NamedTuple):
-    """Where a bulk requeue continues: after one position and, if given, up to another.
+    """Where a bulk requeue continues.
 
     Ids above `max_id` are excluded: a delivery that dies again during the requeue must not be requeued again.
     """
 
     after: Position | None
     max_id: int
-    through: Position | None = None
 
     def as_json(self) -> list[Any]:
-        return [self.after and self.after.as_json(), self.max_id, self.through and self.through.as_json()]
+        return [self.after and self.after.as_json(), self.max_id]
 
     @classmethod
     def from_json(cls, values: Sequence[Any]) -> Cursor:
-        after, max_id, through = values
-        return cls(after and Position.from_json(after), max_id, through and Position.from_json(through))
+        after, max_id = values
+        return cls(after and Position.from_json(after), max_id)
 
 
 @dataclass(frozen=True)
@@ -49,13 +45,7 @@ class Selection:
     """The dead letters to requeue, oldest failure first; `next` is None if there are no more."""
 
     letters: list[DeadLetter]
-    start: Cursor
     next: Cursor | None
-
-    @property
-    def exactly(self) -> Cursor:
-        """A cursor over these dead letters and none behind them."""
-        return self.start._replace(through=Position.of(self.letters[-1]) if self.letters else None)
 
 
 class Part(NamedTuple):
@@ -67,16 +57,15 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class BulkResult:
-    """`new` is 0 if the same request was made before; `next` is None if there are no more."""
+    """`next` is None if there are no more."""
 
     results: list[RequeueResult]
-    new: int
     next: Cursor | None
 
     @property
     def count(self) -> int:
         """How many this request has requeued."""
-        return sum(result.is_new for result in self.results)
+        return sum(result.created for result in self.results)
 
 
 def preview(letter_filter: DeadLetterFilter, cursor: Cursor | None = None, limit: int | None = None) -> Selection:
@@ -93,24 +82,23 @@ def requeue_matching(
     cursor: Cursor | None = None,
     token: str | None = None,
     part: Part | None = None,
-    progress: Callable[[int], None] = lambda done: None,
 ) -> BulkResult:
-    """Requeue at most `limit` dead letters, oldest failure first. Raises as requeue() does, before it writes.
+    """Requeue at most `limit` dead letters, oldest failure first. Raises as requeue() does.
 
-    A call with the `token` and the cursor of an earlier one selects the same dead letters. `part` is recorded
-    in the audit log.
+    A call with the `token` and the cursor of an earlier one selects the same dead letters.
     """
-    reason = check_request(by, reason, many=True)
     selection = _select(letter_filter, limit, cursor, token)
-    if not selection.letters:
-        return BulkResult([], 0, selection.next)
-    details = {"filter": letter_filter.as_json(), "limit": limit}
+    ids = [letter.id for letter in selection.letters]
+    details = audit_details(letter_filter.as_json(), limit, part)
+    return BulkResult(requeue(ids, by=by, reason=reason, selection=details, token=token), selection.next)
+
+
+def audit_details(conditions: dict[str, Any], limit: int, part: Part | None) -> dict[str, Any]:
+    """How dead letters were selected, for the audit log."""
+    details = {"filter": conditions, "limit": limit}
     if part is not None:
         details |= {"part": part.number} | ({"parts": part.total} if part.total else {})
-    entry = AuditEntry(actions.REQUEUE_MATCHING, details)
-    ids = [letter.id for letter in selection.letters]
-    results, new = perform(ids, by=by, reason=reason, entry=entry, token=token, progress=progress)
-    return BulkResult(results, new, selection.next)
+    return details
 
 
 def _select(letter_filter: DeadLetterFilter, limit: int, cursor: Cursor | None, token: str | None = None) -> Selection:
@@ -120,10 +108,8 @@ def _select(letter_filter: DeadLetterFilter, limit: int, cursor: Cursor | None, 
     own: set[int] = set()
     for _ in range(0, MAX_EXAMINED, WINDOW):
         window = letter_filter.oldest_first(after, WINDOW, start.max_id)
-        if start.through is not None:
-            window = [letter for letter in window if Position.of(letter) <= start.through]
-        pending, requested = _pending(letter_filter.matching(window), token)
-        own |= requested
+        pending, recorded = _pending(letter_filter.matching(window), token)
+        own |= recorded
         taken = pending[: limit - len(letters)]
         letters += taken
         if len(taken) < len(pending):
@@ -137,20 +123,15 @@ def _select(letter_filter: DeadLetterFilter, limit: int, cursor: Cursor | None, 
             break
     # A request is recorded in one transaction: if some dead letters are its own, the others are not part of it.
     selected = [letter for letter in letters if not own or letter.id in own]
-    return Selection(selected, start, start._replace(after=after) if more else None)
+    return Selection(selected, start._replace(after=after) if more else None)
 
 
 def _pending(letters: Sequence[DeadLetter], token: str | None) -> tuple[list[DeadLetter], set[int]]:
     """The dead letters still to be requeued, and those that the request with this token has recorded.
 
-    Its own count as pending, and so do those whose request crashed before it created the saga.
+    Its own count as pending: a repeated request returns them again.
     """
     requests = Requeue.objects.filter(dead_letter__in=[letter.id for letter in letters])
-    tokens = dict(requests.values_list("dead_letter_id", "request_token")) if letters else {}
-    requested = [letter for letter in letters if letter.id in tokens]
-    sagas = Saga.objects.only("generation").in_bulk([letter.saga_id for letter in requested])
-    for letter in requested:
-        letter.saga = sagas[letter.saga_id]
-    done = successors(requested) if requested else {}
+    tokens = dict(requests.values_list("dead_letter_id", "request_token"))
     own = {pk for pk, request_token in tokens.items() if request_token == token}
-    return [letter for letter in letters if letter.id not in done or letter.id in own], own
+    return [letter for letter in letters if letter.id not in tokens or letter.id in own], own

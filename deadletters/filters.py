@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
-
-from django.utils.translation import gettext as _
 
 from events import lookup as events
 from events.models import Event
 from webhookhub.db import keyset
 from webhookhub.search_terms import parse_id
 
-from .models import DeadLetter
+from .models import DeadLetter, Requeue
 
 ERROR_CODE = re.compile(r"\A[a-z0-9_]{1,100}\Z")
 EVENT_TYPE = re.compile(r"\A[A-Za-z0-9_.-]{1,100}\Z")
 MAX_FOUND = 1000
 COLUMNS = [field.column for field in DeadLetter._meta.concrete_fields if field.name != "payload_snapshot"]
-TIMES = {"since", "until"}
 # Condition → its column and index; the most selective first.
 INDEXES = {
     "saga_id": ("saga_id", "idx_dead_saga"),
@@ -61,7 +58,8 @@ class Found(NamedTuple):
 class DeadLetterFilter:
     """Dead letters for which every condition holds that is not None.
 
-    `source` is the event's producer; `search` is an id of the dead letter, its delivery or its event.
+    `source` is the event's producer; `search` is an id of the dead letter, its delivery or its event. The fields are
+    also the names of the conditions in the audit log.
     """
 
     error_code: str | None = None
@@ -73,12 +71,13 @@ class DeadLetterFilter:
     event_id: int | None = None
     saga_id: int | None = None
     search: str | None = None
+    requeued: bool | None = None
 
     @property
     def is_indexed(self) -> bool:
         """Whether the pages hold matching rows only, so that matching() is not needed."""
-        given = [name for name in ("search", *INDEXES) if getattr(self, name) is not None]
-        return not self._needs_events and len(given) <= 1
+        indexed = [name for name in ("search", *INDEXES) if getattr(self, name) is not None]
+        return len(indexed) <= 1 and not self._needs_events and self.requeued is None
 
     @property
     def search_is_cut(self) -> bool:
@@ -101,35 +100,19 @@ class DeadLetterFilter:
         if self._found is not None:
             found = set(self._found.ids)
             letters = [letter for letter in letters if letter.id in found]
-        if not self._needs_events or not letters:
-            return list(letters)
-        ids = {letter.event_id for letter in letters}
-        ids = Event.objects.among(ids, event_type=self.event_type, source=self.source)
-        return [letter for letter in letters if letter.event_id in ids]
-
-    def describe(self, time: Callable[[datetime], str]) -> str:
-        """The conditions in the current language; `time` formats the times."""
-        conditions = [
-            (_("error"), self.error_code),
-            (_("subscription"), self.subscription_id),
-            (_("event type"), self.event_type),
-            (_("source"), self.source),
-            (_("since"), self.since and time(self.since)),
-            (_("until"), self.until and time(self.until)),
-            (_("event"), self.event_id),
-            (_("delivery"), self.saga_id),
-            (_("search"), self.search),
-        ]
-        return ", ".join(f"{name} {value}" for name, value in conditions if value) or _("all dead letters")
+        if self.requeued is not None:
+            requests = Requeue.objects.filter(dead_letter__in=[letter.id for letter in letters])
+            requeued = set(requests.values_list("dead_letter_id", flat=True))
+            letters = [letter for letter in letters if (letter.id in requeued) == self.requeued]
+        if self._needs_events and letters:
+            ids = {letter.event_id for letter in letters}
+            ids = Event.objects.among(ids, event_type=self.event_type, source=self.source)
+            letters = [letter for letter in letters if letter.event_id in ids]
+        return list(letters)
 
     def as_json(self) -> dict[str, Any]:
-        given = {name: value for name, value in asdict(self).items() if value is not None}
-        return {name: value.isoformat() if name in TIMES else value for name, value in given.items()}
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> DeadLetterFilter:
-        times = {name: datetime.fromisoformat(values[name]) for name in TIMES & values.keys()}
-        return cls(**{**values, **times})
+        conditions = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in conditions.items()}
 
     @cached_property
     def _found(self) -> Found | None:

@@ -22,7 +22,7 @@ from .models import DeadLetter
 MAX_SELECTED = 1000
 TOO_MANY = format_lazy(_("You can requeue at most {number} selected dead letters at once."), number=MAX_SELECTED)
 ONE_AT_A_TIME = _("You may requeue only one dead letter at a time.")
-NO, YES = "no", "yes"
+REQUEUED = {"": None, "no": False, "yes": True}
 # Set by links from other pages; shown only if they are set.
 LINKED = ("event", "saga")
 ERROR_CODES = (*MEANING, *(f"http_{status}" for status in (400, 401, 403, 404, 410, 429, 500, 502, 503, 504)))
@@ -63,7 +63,7 @@ class FilterForm(forms.Form):
     requeued = forms.ChoiceField(
         label=_("Requeued"),
         required=False,
-        choices=[("", _("Any")), (NO, _("No")), (YES, _("Yes"))],
+        choices=[("", _("Any")), ("no", _("No")), ("yes", _("Yes"))],
         widget=UnfoldAdminSelectWidget,
     )
     event = _id(_("Event number"))
@@ -116,6 +116,7 @@ class FilterForm(forms.Form):
             event_id=data["event"],
             saga_id=data["saga"],
             search=data["q"] or None,
+            requeued=REQUEUED[data["requeued"]],
         )
 
 

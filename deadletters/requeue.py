@@ -1,20 +1,14 @@
 """Requeue: deliver a dead letter again as a new saga of the next generation.
 
-The request is recorded first, then the saga is created; each has a unique key. Two people, or two tries of one
-request, create one saga, and a request that crashed in between is completed by the next one. The audit entry is
-written in the transaction of the record.
-
-A recorded request without a saga may belong to a concurrent call: create its saga and keep its author. If it is older
-than CUT_SHORT_AFTER, its process has died: the call that creates the saga records that it completed the request.
+One transaction records who asked and why, writes the audit entry and creates the sagas. The record has a unique key:
+of two concurrent requests the second waits, and then returns the saga of the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from django.core.exceptions import PermissionDenied
 from django.utils.translation import gettext as _
@@ -25,7 +19,7 @@ from sagas.policy import RetryPolicy
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import listed, record
 from webhookhub.db import clock
-from webhookhub.db.bulk import insert_new
+from webhookhub.db.bulk import insert_which
 from webhookhub.db.retry import in_transaction
 from webhookhub.ids import new_token
 from webhookhub.logs import Log, log
@@ -36,8 +30,6 @@ from .models import DeadLetter, Requeue
 PERMISSION = "deadletters.requeue_deadletter"
 BULK_PERMISSION = "deadletters.bulk_requeue_deadletter"
 BATCH = 500
-# Longer than a request may wait for locks and retry.
-CUT_SHORT_AFTER = timedelta(minutes=5)
 # An operator's database role cannot read a subscription's secrets.
 COLUMNS = (
     "saga__generation",
@@ -61,71 +53,51 @@ class InvalidRequeue(ValueError):
 
 @dataclass(frozen=True)
 class RequeueResult:
-    """`created`: this request is the recorded one. `completed`: it completed an earlier request that had crashed."""
+    """`created` is False if an earlier request has requeued the dead letter.
+
+    `repeated`: the earlier request had the same token.
+    """
 
     dead_letter_id: int
     saga_id: int
     created: bool
     requested_by: str
-    completed: bool = False
-
-    @property
-    def is_new(self) -> bool:
-        return self.created or self.completed
+    repeated: bool = False
 
 
-class AuditEntry(NamedTuple):
-    action: str
-    details: Mapping[str, Any] = {}
-
-
-def requeue(dead_letter_ids: Sequence[int], *, by: Requester, reason: str) -> list[RequeueResult]:
-    """Requeue dead letters; one result each, ordered by id.
-
-    Raises PermissionDenied, or InvalidRequeue for a bad reason or an unknown id, before anything is written.
-    """
-    ids = sorted(set(dead_letter_ids))
-    reason = check_request(by, reason, many=len(ids) > 1)
-    entry = AuditEntry(actions.REQUEUE if len(ids) == 1 else actions.REQUEUE_MANY)
-    return perform(ids, by=by, reason=reason, entry=entry)[0]
-
-
-def required_permissions(*, many: bool) -> list[str]:
-    return [PERMISSION, BULK_PERMISSION] if many else [PERMISSION]
-
-
-def check_request(by: Requester, reason: str, *, many: bool) -> str:
-    """The normalized reason. Raises PermissionDenied or InvalidRequeue."""
-    missing = [permission for permission in required_permissions(many=many) if not by.has_perm(permission)]
-    if missing:
-        raise PermissionDenied(f"{by.get_username()} lacks the permission {missing[0]}")
-    try:
-        return clean_reason(reason)
-    except InvalidReason as error:
-        raise InvalidRequeue(str(error)) from None
-
-
-def perform(
+def requeue(
     dead_letter_ids: Sequence[int],
     *,
     by: Requester,
     reason: str,
-    entry: AuditEntry,
+    selection: Mapping[str, Any] | None = None,
     token: str | None = None,
-    progress: Callable[[int], None] = lambda done: None,
-) -> tuple[list[RequeueResult], int]:
-    """The results, and how many dead letters this call was the first to requeue. Call check_request() before.
+) -> list[RequeueResult]:
+    """Requeue dead letters; one result each, ordered by id.
 
-    A call with the `token` of an earlier one is the same request: it returns the same results.
+    Raises PermissionDenied, or InvalidRequeue for a bad reason or an unknown id, before anything is written.
+    `selection` says how a filter has selected the dead letters; the audit log keeps it. A call with the `token` of an
+    earlier one is the same request and returns the same results.
     """
     ids, token = sorted(set(dead_letter_ids)), token or new_token()
-    batches = [_letters(ids[start : start + BATCH]) for start in range(0, len(ids), BATCH)]
-    new, completed = in_transaction(lambda: _record(batches, by.get_username(), reason, token, entry))
-    results: list[RequeueResult] = []
-    for letters in batches:
-        results += _deliver(letters, token, completed)
-        progress(len(results))
-    return results, new + len(completed)
+    many = len(ids) > 1 or selection is not None
+    for permission in required_permissions(many=many):
+        if not by.has_perm(permission):
+            raise PermissionDenied(f"{by.get_username()} lacks the permission {permission}")
+    try:
+        reason = clean_reason(reason)
+    except InvalidReason as error:
+        raise InvalidRequeue(str(error)) from None
+    letters = [letter for batch in _batches(ids) for letter in _letters(batch)]
+    request = {"requested_by": by.get_username(), "reason": reason, "request_token": token}
+    new = in_transaction(lambda: _write(letters, request, selection))
+    results = [result for batch in _batches(letters) for result in _results(batch, new, token)]
+    _log(letters, results)
+    return results
+
+
+def required_permissions(*, many: bool) -> list[str]:
+    return [PERMISSION, BULK_PERMISSION] if many else [PERMISSION]
 
 
 def successors(letters: Sequence[DeadLetter]) -> dict[int, int]:
@@ -141,90 +113,65 @@ def successors(letters: Sequence[DeadLetter]) -> dict[int, int]:
     return {letter_id: sagas[key] for letter_id, key in keys.items() if key in sagas}
 
 
+def _batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
+
+
 def _letters(ids: Sequence[int]) -> list[DeadLetter]:
     rows = DeadLetter.objects.filter(id__in=ids).select_related("saga", "event", "subscription").order_by("id")
     letters = list(rows.only(*COLUMNS))
-    unknown = set(ids) - {letter.id for letter in letters}
-    if unknown:
+    if unknown := set(ids) - {letter.id for letter in letters}:
         raise InvalidRequeue(_("there is no dead letter %(number)s") % {"number": min(unknown)})
     return letters
 
 
-def _record(
-    batches: Sequence[Sequence[DeadLetter]], username: str, reason: str, token: str, entry: AuditEntry
-) -> tuple[int, set[int]]:
-    """Record the requests and the audit entry in one transaction.
-
-    Returns how many requests are new, and the dead letters whose crashed request was completed.
-    """
+def _write(letters: Sequence[DeadLetter], request: Mapping[str, str], selection: Mapping[str, Any] | None) -> set[int]:
+    """Write the records, the audit entry and the sagas; returns the dead letters that had no record yet."""
     now = clock.now()
-    request = {"requested_by": username, "requested_at": now, "reason": reason, "request_token": token}
-    new = sum(
-        insert_new(Requeue, [{"dead_letter_id": letter.id, **request} for letter in letters], key=("dead_letter_id",))
-        for letters in batches
-    )
-    ids = [letter.id for letters in batches for letter in letters]
-    completed: set[int] = set()
-    if new < len(ids):
-        completed = {id for letters in batches for id in _complete(letters, now - CUT_SHORT_AFTER, token)}
-    if new or completed:
-        single = ids[0] if entry.action == actions.REQUEUE else None
-        details = {**entry.details, **({} if single else _counts(ids, new, token))}
-        if completed:
-            details["completed"] = len(completed)
-        record(entry.action, kind="deadletter", id=single, by=username, reason=reason, details=details)
-    return new, completed
+    rows = [{"dead_letter_id": letter.id, "requested_at": now, **request} for letter in letters]
+    inserted = [row for batch in _batches(rows) for row in insert_which(Requeue, batch, key=("dead_letter_id",))]
+    new = [row["dead_letter_id"] for row in inserted]
+    if new:
+        _record(new, len(letters), request, selection)
+        create_sagas([_new_saga(letter) for letter in letters if letter.id in set(new)], BATCH)
+    return set(new)
 
 
-def _complete(letters: Sequence[DeadLetter], recorded_before: datetime, token: str) -> set[int]:
-    """Create the sagas of other requests that crashed; the dead letters whose saga this call created."""
-    requests = Requeue.objects.filter(dead_letter__in=letters, requested_at__lt=recorded_before)
-    old = set(requests.exclude(request_token=token).values_list("dead_letter_id", flat=True))
-    done = successors([letter for letter in letters if letter.id in old]) if old else {}
-    return _create_sagas([letter for letter in letters if letter.id in old - done.keys()])
-
-
-def _counts(ids: Sequence[int], new: int, token: str) -> dict[str, Any]:
-    if new == len(ids):
-        return {"requeued": new, "dead_letters": listed(ids)}
-    batches = (ids[start : start + BATCH] for start in range(0, len(ids), BATCH))
-    own = Requeue.objects.filter(request_token=token).order_by("dead_letter").values_list("dead_letter_id", flat=True)
-    requeued = [id for batch in batches for id in own.filter(dead_letter__in=batch)]
-    return {"requeued": new, "requeued_before": len(ids) - new, "dead_letters": listed(requeued)}
-
-
-def _deliver(letters: Sequence[DeadLetter], token: str, completed: AbstractSet[int]) -> list[RequeueResult]:
-    """Create the missing sagas."""
-    before = successors(letters)
-    created = _create_sagas([letter for letter in letters if letter.id not in before]) | completed
-    after = successors(letters)
-    requests = {request.dead_letter_id: request for request in Requeue.objects.filter(dead_letter__in=letters)}
-    results = []
-    for letter in letters:
-        request, saga_id = requests[letter.id], after[letter.id]
-        # The author is who recorded the request, even if a concurrent call created the saga: exactly one of several
-        # concurrent requests gets `created`.
-        own = request.request_token == token
-        results.append(RequeueResult(letter.id, saga_id, own, request.requested_by, letter.id in completed))
-        if letter.id in created:
-            log(
-                Log.SAGA_REQUEUED,
-                correlation_id=letter.event.correlation_id,
-                saga_id=saga_id,
-                dead_letter_id=letter.id,
-                delivery_status="Pending",
-                requested_by=request.requested_by,
-            )
-    return results
-
-
-def _create_sagas(letters: Sequence[DeadLetter]) -> set[int]:
-    """Insert the sagas of the next generation; the dead letters whose saga is new."""
-    sagas = {letter.id: _new_saga(letter) for letter in letters}
-    new = create_sagas(list(sagas.values()), BATCH)
-    return {id for id, saga in sagas.items() if saga.key in new}
+def _record(new: Sequence[int], asked: int, request: Mapping[str, str], selection: Mapping[str, Any] | None) -> None:
+    """Write the audit entry."""
+    by, reason = request["requested_by"], request["reason"]
+    if asked == 1 and selection is None:
+        record(actions.REQUEUE, kind="deadletter", id=new[0], by=by, reason=reason)
+        return
+    action = actions.REQUEUE_MANY if selection is None else actions.REQUEUE_MATCHING
+    details = {**(selection or {}), "requeued": len(new), "dead_letters": listed(new)}
+    if len(new) < asked:
+        details["requeued_before"] = asked - len(new)
+    record(action, kind="deadletter", by=by, reason=reason, details=details)
 
 
 def _new_saga(letter: DeadLetter) -> NewSaga:
     policy = RetryPolicy.with_overrides(letter.subscription.max_retry_limit, letter.subscription.base_delay)
     return NewSaga(letter.event_id, letter.subscription_id, letter.saga.generation + 1, policy)
+
+
+def _results(letters: Sequence[DeadLetter], new: Set[int], token: str) -> list[RequeueResult]:
+    sagas = successors(letters)
+    results = []
+    for request in Requeue.objects.filter(dead_letter__in=letters).order_by("dead_letter"):
+        pk, own = request.dead_letter_id, request.request_token == token
+        results.append(RequeueResult(pk, sagas[pk], own, request.requested_by, repeated=own and pk not in new))
+    return results
+
+
+def _log(letters: Sequence[DeadLetter], results: Sequence[RequeueResult]) -> None:
+    for letter, result in zip(letters, results, strict=True):
+        if result.created and not result.repeated:
+            log(
+                Log.SAGA_REQUEUED,
+                correlation_id=letter.event.correlation_id,
+                saga_id=result.saga_id,
+                dead_letter_id=letter.id,
+                delivery_status="Pending",
+                requested_by=result.requested_by,
+            )

@@ -27,14 +27,13 @@ from events.models import Event
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from webhookhub import signed_state
+from webhookhub.auditlog.render import object_text
 from webhookhub.console import format
-from webhookhub.console.forms import local_iso
 from webhookhub.ids import new_token
 
 from . import bulk_requeue
-from .bulk_requeue import SAMPLE, BulkResult, Cursor, Part, Selection
-from .filters import DeadLetterFilter
-from .forms import YES, FilterForm, LimitForm, ReasonForm, RequeueForm, read_ids
+from .bulk_requeue import SAMPLE, Part, Selection
+from .forms import FilterForm, LimitForm, ReasonForm, RequeueForm, read_ids
 from .models import DeadLetter
 from .requeue import PERMISSION, InvalidRequeue, RequeueResult, requeue, required_permissions, successors
 
@@ -96,31 +95,26 @@ def confirm_selected(request: HttpRequest, form: RequeueForm) -> HttpResponse:
 class Run:
     """The state of a requeue of all that match. It requeues what the confirmation has shown and nothing else."""
 
-    letter_filter: DeadLetterFilter
+    conditions: dict[str, Any]  # of the filter
     limit: int
-    total: int
+    ids: list[int]
     more: bool  # others match, too
-    cursor: Cursor | None  # None at the end
     token: str
     reason: str = ""
-    part: int = 1
+    done: int = 0  # ids in the portions so far
     requeued: int = 0
 
     @property
     def skipped(self) -> int:
         """Requeued by someone else since the confirmation."""
-        return self.total - self.requeued
+        return len(self.ids) - self.requeued
 
     def signed(self, user: int | None) -> str:
-        cursor = self.cursor and self.cursor.as_json()
-        values = {**self.__dict__, "letter_filter": self.letter_filter.as_json(), "cursor": cursor}
-        return signed_state.sign(values, PURPOSE, user)
+        return signed_state.sign(vars(self), PURPOSE, user)
 
     @classmethod
     def read(cls, text: str, user: int | None) -> Run:
-        values = signed_state.read(text, PURPOSE, user, max_age=signed_state.MAX_PAGE_AGE)
-        letter_filter = DeadLetterFilter.from_json(values["letter_filter"])
-        return cls(**{**values, "letter_filter": letter_filter, "cursor": Cursor.from_json(values["cursor"])})
+        return cls(**signed_state.read(text, PURPOSE, user, max_age=signed_state.MAX_PAGE_AGE))
 
 
 def requeue_matching(request: HttpRequest) -> HttpResponse:
@@ -139,18 +133,13 @@ def requeue_matching(request: HttpRequest) -> HttpResponse:
         if not form.is_valid():
             return _confirm_matching(request, form)
         run = replace(run, reason=form.cleaned_data["reason"])
-    parts = -(-run.total // PORTION)
-    result = bulk_requeue.requeue_matching(
-        run.letter_filter,
-        by=request.user,
-        reason=run.reason,
-        limit=min(PORTION, run.limit),
-        cursor=run.cursor,
-        token=run.token,
-        part=Part(run.part, parts) if parts > 1 else None,
-    )
-    run = replace(run, cursor=result.next, part=run.part + 1, requeued=run.requeued + result.count)
-    return _show_progress(request, run, result)
+    parts = -(-len(run.ids) // PORTION)
+    part = Part(run.done // PORTION + 1, parts) if parts > 1 else None
+    selection = bulk_requeue.audit_details(run.conditions, min(PORTION, run.limit), part)
+    portion = run.ids[run.done : run.done + PORTION]
+    results = requeue(portion, by=request.user, reason=run.reason, selection=selection, token=run.token)
+    requeued = run.requeued + sum(result.created for result in results)
+    return _show_progress(request, replace(run, done=run.done + len(portion), requeued=requeued), results)
 
 
 def _confirm_matching(request: HttpRequest, form: ReasonForm) -> HttpResponse:
@@ -164,20 +153,20 @@ def _confirm_matching(request: HttpRequest, form: ReasonForm) -> HttpResponse:
     }
     if filter_form.is_valid() and limit_form.is_valid():
         letter_filter, limit = filter_form.letter_filter(), limit_form.cleaned_data["limit"]
+        if letter_filter.requeued is False:  # the requeue skips requeued ones anyway
+            letter_filter = replace(letter_filter, requeued=None)
         selection = bulk_requeue.preview(letter_filter, limit=limit)
-        if filter_form.cleaned_data["requeued"] == YES:
-            selection = Selection([], selection.start, None)
-        letters = selection.letters
-        more = selection.next is not None or letter_filter.search_is_cut
-        run = Run(letter_filter, limit, len(letters), more, selection.exactly, new_token())
+        letters, more = selection.letters, selection.next is not None
+        conditions, ids = letter_filter.as_json(), [letter.id for letter in letters]
+        run = Run(conditions, limit, ids, more or letter_filter.search_is_cut, new_token())
         sample = letters[:SAMPLE]
         prefetch_related_objects(sample, Prefetch("event", Event.objects.defer("payload")), "subscription")
         context |= {
-            "filter_text": _describe(letter_filter),
+            "filter_text": _describe(conditions),
             "search_is_cut": letter_filter.search_is_cut,
             "run": run.signed(request.user.pk),
             "count": len(letters),
-            "more": selection.next is not None,
+            "more": more,
             "next_url": _next_url(filter_form, selection) if len(letters) < limit else "",
             "recipients": _recipients(letters),
             "rows": [_row(letter) for letter in sample],
@@ -192,13 +181,13 @@ def _next_url(filter_form: FilterForm, selection: Selection) -> str:
     return f"?{urlencode({**filter_form.query, 'since': selection.next.after.failed_at.isoformat(' ')})}"
 
 
-def _show_progress(request: HttpRequest, run: Run, result: BulkResult) -> HttpResponse:
-    new = [(one.dead_letter_id, delivery_link(one.saga_id)) for one in result.results if one.is_new]
+def _show_progress(request: HttpRequest, run: Run, results: Sequence[RequeueResult]) -> HttpResponse:
+    new = [(result.dead_letter_id, delivery_link(result.saga_id)) for result in results if result.created]
     context: dict[str, Any] = {
         "run": run,
-        "signed": run.cursor and run.signed(request.user.pk),
-        "filter_text": _describe(run.letter_filter),
-        "repeated": result.results and not result.new,
+        "signed": run.signed(request.user.pk) if run.done < len(run.ids) else "",
+        "filter_text": _describe(run.conditions),
+        "repeated": any(result.repeated for result in results),
         "url": request.get_full_path(),
         "list_url": FilterForm(request.GET).list_url,
         "latest": new[-MAX_NAMED:],
@@ -211,8 +200,9 @@ def _page(request: HttpRequest, template: str, title: str, context: dict[str, An
     return TemplateResponse(request, f"{TEMPLATES}/{template}.html", {**common, **context})
 
 
-def _describe(letter_filter: DeadLetterFilter) -> str:
-    return format.visible(letter_filter.describe(local_iso))
+def _describe(conditions: dict[str, Any]) -> str:
+    """As the audit log shows it."""
+    return format.visible(object_text("deadletter", None, "", {"filter": conditions}))
 
 
 def _selected(ids: str) -> list[DeadLetter]:
@@ -251,20 +241,22 @@ def _recipients(letters: Sequence[DeadLetter]) -> dict[str, Any]:
 
 
 def _add_messages(request: HttpRequest, results: Sequence[RequeueResult]) -> None:
-    new = [(_("dead letter {} as {}"), one.dead_letter_id, delivery_link(one.saga_id)) for one in results if one.is_new]
-    before = [
-        (_("dead letter {} by {} as {}"), one.dead_letter_id, one.requested_by, delivery_link(one.saga_id))
-        for one in results
-        if not one.is_new
-    ]
+    new, before = [], []
+    for result in results:
+        delivery = delivery_link(result.saga_id)
+        if result.created:
+            new.append(format_html(_("dead letter {} as {}"), result.dead_letter_id, delivery))
+        else:
+            by = _("dead letter {} by {} as {}")
+            before.append(format_html(by, result.dead_letter_id, result.requested_by, delivery))
     if new:
         messages.success(request, format_html(_("Requeued: {}."), _joined(new)))
     if before:
         messages.warning(request, format_html(_("Already requeued: {}."), _joined(before)))
 
 
-def _joined(parts: Sequence[tuple[Any, ...]]) -> SafeString:
-    text = format_html_join("; ", "{}", ((format_html(*part),) for part in parts[:MAX_NAMED]))
+def _joined(parts: Sequence[SafeString]) -> SafeString:
+    text = format_html_join("; ", "{}", ((part,) for part in parts[:MAX_NAMED]))
     rest = len(parts) - MAX_NAMED
     return format_html(_("{}; and {} more"), text, rest) if rest > 0 else text
 

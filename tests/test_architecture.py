@@ -81,6 +81,7 @@ ALLOWED: dict[str, set[str]] = {
         "subscriptions.models",
         "webhookhub.auditlog.actions",
         "webhookhub.auditlog.record",
+        "webhookhub.auditlog.render",
     },
     "workflows": {
         "deadletters.models",

@@ -285,15 +285,6 @@ def test_a_dry_run_counts_up_to_a_limit(hub_wide: Program, letters: list[Any], m
     assert (preview["count"], preview["more"]) == (7, True)
 
 
-def test_a_request_without_a_delivery_is_completed(hub_wide: Program, letters: list[Any]):
-    Requeue.objects.create(dead_letter=letters[0], requested_by="ada", reason="first", request_token="x")
-
-    hub_wide.post("/dead-letters/requeue", {"reason": "second"})
-
-    assert Saga.objects.filter(generation=1).count() == 24
-    assert Requeue.objects.get(dead_letter=letters[0]).requested_by == "ada"
-
-
 @pytest.mark.parametrize(
     ("body", "field"),
     [

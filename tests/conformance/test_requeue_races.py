@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
 from deadletters.models import DeadLetter, Requeue
-from deadletters.requeue import CUT_SHORT_AFTER, RequeueResult, requeue
+from deadletters.requeue import RequeueResult, requeue
 from sagas.models import Saga
 from webhookhub.auditlog.models import Entry
-from webhookhub.db import clock
 
 from . import world
 from .rivals import Rival, elsewhere, together
@@ -43,7 +40,6 @@ def assert_requeued_once(letter: DeadLetter, results: list[RequeueResult], by: s
     )
     assert {result.saga_id for result in results} == {saga.id}
     assert {result.requested_by for result in results} == {by}
-    assert [result.is_new for result in results].count(True) == 1
     assert [result.created for result in results].count(True) == 1
     assert list(Entry.objects.values_list("actor", "details")) == [(by, "{}")]
 
@@ -64,39 +60,20 @@ def test_a_second_requeue_returns_the_first_requester_and_delivery(letter):
     assert not second.created
 
 
-@pytest.mark.parametrize(
-    "moment",
-    [{"before": "SELECT webhook_delivery_sagas"}, {"after": "SELECT webhook_delivery_sagas"}],
-    ids=["before-look", "before-insert"],
-)
-def test_a_requeue_overtaken_before_its_insert_stays_the_first(letter, moment):
-    with Rival(lambda: requeue_as(letter, "ada"), **moment) as slow:
-        slow.reached()  # it has recorded the request and not created the saga
+def test_a_requeue_that_is_overtaken_returns_the_other_requester_and_delivery(letter):
+    with Rival(lambda: requeue_as(letter, "ada"), after="SELECT dead_letters") as slow:
+        slow.reached()  # it has read the dead letter and written nothing
         second = requeue_as(letter, "bob")
         first = slow.result()
 
-    assert_requeued_once(letter, [first, second], by="ada")
-    assert first.created
+    assert_requeued_once(letter, [first, second], by="bob")
+    assert second.created
 
 
 def test_concurrent_requeues_create_one_delivery_and_one_record(letter):
     results = together(*(lambda name=f"user{n}": requeue_as(letter, name) for n in range(5)))
 
     assert_requeued_once(letter, results, by=Requeue.objects.get().requested_by)
-
-
-def test_a_crashed_request_is_completed_by_exactly_one(letter):
-    long_ago = clock.now() - CUT_SHORT_AFTER - timedelta(seconds=1)
-    given = {"requested_by": "ada", "requested_at": long_ago, "reason": "r", "request_token": "t"}
-    Requeue.objects.create(dead_letter=letter, **given)
-
-    results = together(*(lambda name=f"user{n}": requeue_as(letter, name) for n in range(5)))
-
-    [own] = [n for n, result in enumerate(results) if result.is_new]
-    assert results[own].completed
-    assert {result.requested_by for result in results} == {"ada"}
-    assert Saga.objects.filter(generation=1).count() == 1
-    assert list(Entry.objects.values_list("actor", "details")) == [(f"user{own}", '{"completed": 1}')]
 
 
 def test_of_two_concurrent_requeues_of_many_one_is_in_the_audit_log(letter):
@@ -107,14 +84,14 @@ def test_of_two_concurrent_requeues_of_many_one_is_in_the_audit_log(letter):
     def requeue_all_as(name: str) -> list[RequeueResult]:
         return requeue(ids, by=Staff(name), reason=f"{name} says so")
 
-    with Rival(lambda: requeue_all_as("ada"), before="SELECT webhook_delivery_sagas") as slow:
-        slow.reached()  # it has recorded its requests and created no saga
+    with Rival(lambda: requeue_all_as("ada"), after="SELECT dead_letters") as slow:
+        slow.reached()  # it has read the dead letters and written nothing
         second = requeue_all_as("bob")
         first = slow.result()
 
-    assert [result.is_new for result in first] == [True] * 3
-    assert [result.is_new for result in second] == [False] * 3
-    assert list(Entry.objects.values_list("actor", flat=True)) == ["ada"]
+    assert [result.created for result in first] == [False] * 3
+    assert [result.created for result in second] == [True] * 3
+    assert list(Entry.objects.values_list("actor", flat=True)) == ["bob"]
 
 
 def test_a_requeued_delivery_that_dies_again_can_be_requeued_again(letter):

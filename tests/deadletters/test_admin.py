@@ -207,15 +207,6 @@ def test_a_dead_letter_shows_its_requeue(requeuer: Client, viewer: Client):
     assert "requeuer" in viewer.get(rows.listing(NAME)).content.decode()
 
 
-def test_a_requeue_without_a_delivery_says_how_to_complete_it(requeuer: Client):
-    letter = rows.dead_letter()
-    Requeue.objects.create(dead_letter=letter, requested_by="anna", reason="r", request_token="t")
-
-    assert "requeue again to complete it" in requeuer.get(rows.change(NAME, letter.pk)).content.decode()
-    confirm(requeuer, letter)
-    assert f"delivery {rows.successor(letter).pk}</a>" in requeuer.get(rows.change(NAME, letter.pk)).content.decode()
-
-
 def test_selecting_too_many_is_refused(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(admin, "MAX_SELECTED", 2)
     monkeypatch.setattr(forms, "MAX_SELECTED", 2)

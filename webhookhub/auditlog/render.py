@@ -33,7 +33,6 @@ LABELS = {
     "base_delay": gettext_lazy("base delay"),
     "callback_url": gettext_lazy("callback URL"),
     "filter": gettext_lazy("filter"),
-    "completed": gettext_lazy("interrupted requeues completed"),
     "custom_headers": gettext_lazy("custom headers"),
     "dead_letters": gettext_lazy("dead letters"),
     "description": gettext_lazy("description"),

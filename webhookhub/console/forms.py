@@ -12,7 +12,7 @@ from django.utils.functional import lazy
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst, format_lazy
-from django.utils.timezone import get_current_timezone, localtime
+from django.utils.timezone import get_current_timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
@@ -67,11 +67,6 @@ class LocalDateTimeField(forms.DateTimeField):
             except ValidationError:
                 return value
         return super().prepare_value(value)
-
-
-def local_iso(value: datetime) -> str:
-    """The time in the viewer's time zone, with its offset."""
-    return localtime(value).isoformat(" ")
 
 
 def query_in_utc(form: type[forms.Form], query: QueryDict) -> str | None:

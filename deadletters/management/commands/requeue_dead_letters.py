@@ -1,3 +1,4 @@
+import itertools
 import json
 from argparse import ArgumentTypeError
 from collections.abc import Callable
@@ -6,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from deadletters.bulk_requeue import MAX_LIMIT, SAMPLE, BulkResult, Cursor, Part, preview, requeue_matching
+from deadletters.bulk_requeue import MAX_LIMIT, SAMPLE, Cursor, Part, preview, requeue_matching
 from deadletters.filters import ERROR_CODE, EVENT_TYPE, DeadLetterFilter
 from deadletters.requeue import InvalidRequeue
 from webhookhub.search_terms import MAX_ID
@@ -100,24 +101,22 @@ def _matching(pattern: Pattern[str], what: str) -> Callable[[str], str]:
 def _requeue(letter_filter: DeadLetterFilter, reason: str, limit: int) -> tuple[int, bool]:
     """How many were requeued, and whether there may be more."""
     show = progress("requeued", limit)
-    count = taken = part = 0
+    count = selected = 0
     cursor: Cursor | None = None
-    while True:
-        part += 1
+    for part in itertools.count(1):
         try:
-            result: BulkResult = requeue_matching(
+            result = requeue_matching(
                 letter_filter,
                 by=Operator(),
                 reason=reason,
-                limit=min(limit - taken, MAX_LIMIT),
+                limit=min(limit - selected, MAX_LIMIT),
                 cursor=cursor,
                 part=Part(part) if limit > MAX_LIMIT else None,
-                progress=lambda done, before=taken: show(before + done, ""),  # type: ignore[misc]
             )
         except InvalidRequeue as error:
             raise CommandError(f"Nothing was requeued: {error}.") from None
-        taken += len(result.results)
-        count += result.count
-        cursor = result.next
-        if cursor is None or taken >= limit:
-            return count, cursor is not None
+        selected, count, cursor = selected + len(result.results), count + result.count, result.next
+        show(selected, "")
+        if cursor is None or selected >= limit:
+            break
+    return count, cursor is not None

@@ -183,9 +183,8 @@ class Model:
     def requeue(self, letter: Letter, by: str) -> Writes:
         if letter.requeued_by is None:
             letter.requeued_by = by
-            yield  # with the trail's entry
-        if self._birth(letter.saga.event, letter.saga.subscription, letter.saga.generation + 1):
-            yield  # of another's request that was cut short: with the trail's entry
+            self._birth(letter.saga.event, letter.saga.subscription, letter.saga.generation + 1)
+            yield  # the record, the audit entry and the saga
 
     def letter(self, saga: Saga) -> Letter | None:
         return next((letter for letter in self.letters if letter.saga is saga), None)

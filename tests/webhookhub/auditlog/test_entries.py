@@ -18,8 +18,7 @@ from api.scopes import SCOPES
 from deadletters import views
 from deadletters.bulk_requeue import requeue_matching
 from deadletters.filters import DeadLetterFilter
-from deadletters.models import Requeue
-from deadletters.requeue import CUT_SHORT_AFTER, InvalidRequeue, requeue
+from deadletters.requeue import InvalidRequeue, requeue
 from events.backfill import NotRoutable, backfill
 from events.models import Event
 from sagas.models import Saga
@@ -91,22 +90,6 @@ def test_a_repeated_requeue_writes_no_entry(anna: Client):
         anna.post(reverse("admin:deadletters_deadletter_requeue"), given)
     requeue_matching(DeadLetterFilter(), by=Operator(), reason="r", limit=10)
 
-    assert Entry.objects.filter(object_type="deadletter").count() == 1
-
-
-def test_completing_an_interrupted_requeue_is_recorded():
-    letter = rows.dead_letter()
-    long_ago = clock.now() - CUT_SHORT_AFTER - timedelta(seconds=1)
-    given = {"requested_by": "bert", "requested_at": long_ago, "reason": "r", "request_token": "t"}
-    Requeue.objects.create(dead_letter=letter, **given)
-
-    [done] = requeue([letter.pk], by=Operator(), reason="again")
-
-    assert (done.created, done.completed, done.requested_by) == (False, True, "bert")
-    entry, details = recorded(actions.REQUEUE)
-    assert (entry.actor, entry.reason, details) == (Operator().get_username(), "again", {"completed": 1})
-    [again] = requeue([letter.pk], by=Operator(), reason="once more")
-    assert not again.is_new
     assert Entry.objects.filter(object_type="deadletter").count() == 1
 
 

@@ -205,7 +205,7 @@ def test_a_filter_is_described_in_the_viewers_zone_and_in_utc_in_the_audit_log(i
     assert sealed is not None
     in_taipei.post(address, {"run": sealed[1], "reason": "r"})
 
-    assert "since 2026-03-01 20:00:00.250000+08:00" in page
+    assert "since: 2026-03-01 20:00:00.250000+08:00" in page
     entry = Entry.objects.get(action=actions.REQUEUE_MATCHING)
     assert json.loads(entry.details)["filter"] == {"since": "2026-03-01T12:00:00.250000+00:00"}
     assert rows.successor(letter)

@@ -72,8 +72,7 @@ CHECKS = (
     ),
     RowCheck(
         name="requeues",
-        invariant="A recorded requeue has created its saga; requeue again to complete an interrupted one.",
-        is_warning=True,
+        invariant="A recorded requeue has created its saga.",
         table=REQUEUES,
         sql="""
             SELECT r.id, r.dead_letter_id, r.requested_by, r.requested_at
@@ -81,7 +80,7 @@ CHECKS = (
             {join} webhook_delivery_sagas s {saga_by_id} ON s.id = d.saga_id
             LEFT JOIN webhook_delivery_sagas n {saga_by_event}
                 ON n.event_id = s.event_id AND n.subscription_id = s.subscription_id AND n.generation = s.generation + 1
-            WHERE {in_batch} AND n.id IS NULL AND r.requested_at < %(before)s
+            WHERE {in_batch} AND n.id IS NULL
         """,
         message="dead letter {dead_letter_id}, requeued by {requested_by!r} at {requested_at}, has no new saga",
     ),
