@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Expression, ExpressionWrapper, F, TextField
 
-from subscriptions.signed_request import Endpoint
+from subscriptions.signing import Endpoint
 from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.db.bulk import update_each

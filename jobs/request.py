@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
-from subscriptions.signed_request import sign
+from subscriptions.signing import sign
 from webhookhub.egress.messages import Request
 
 from .lease import LeasedJob
@@ -19,7 +19,7 @@ MAX_RETRY_AFTER = timedelta(seconds=10**9)
 def build(job: LeasedJob, timestamp: int) -> Request:
     """The request as sent at `timestamp` (Unix time).
 
-    Raises subscriptions.signed_request.Unsendable if the stored URL, headers or secret cannot be used.
+    Raises subscriptions.signing.Unsendable if the stored URL, headers or secret cannot be used.
     """
     uid = job.event_uid
     # W3C trace context: an event is one trace, each attempt a span.

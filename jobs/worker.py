@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime, timedelta
 
-from subscriptions.signed_request import Unsendable, response_snippet
+from subscriptions.redaction import response_snippet
+from subscriptions.signing import Unsendable
 from webhookhub.conf import hub
 from webhookhub.egress import errors
 from webhookhub.egress.engine import Engine

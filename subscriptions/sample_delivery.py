@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
@@ -14,21 +15,30 @@ from webhookhub.egress.messages import Response
 from webhookhub.ids import new_uid
 
 from .models import Subscription
-from .signed_request import Endpoint, Unsendable, response_snippet, sign
+from .redaction import response_snippet
+from .signing import Endpoint, Unsendable, sign
 
 TEST_EVENT_TYPE = "webhookhub.test"
 
 
 @dataclass(frozen=True)
-class TestResult:
-    __test__ = False  # not a test class of pytest's
-
+class SampleResult:
     message_id: str
     response: Response
     snippet: str = ""
 
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "webhook_id": self.message_id,
+            "delivered": self.response.error_code is None,
+            "response_status": self.response.status,
+            "error_code": self.response.error_code,
+            "duration_ms": self.response.duration_ms,
+            "response_snippet": self.snippet,
+        }
 
-def send_test(subscription: Subscription) -> TestResult:
+
+def send_test(subscription: Subscription) -> SampleResult:
     data: dict[str, object] = {"subscription": subscription.id, "for": subscription.event_type}
     return send_now(
         subscription,
@@ -43,7 +53,7 @@ def send_now(
     event_type: str,
     data: dict[str, object],
     before_sending: Callable[[], None] = lambda: None,
-) -> TestResult:
+) -> SampleResult:
     """Send one signed request outside of any delivery. `before_sending` is not called if it cannot be signed."""
     now = datetime.now(UTC)
     message_id = str(new_uid())
@@ -53,7 +63,7 @@ def send_now(
     try:
         request = sign(endpoint, message_id, body, int(now.timestamp()))
     except Unsendable as error:
-        return TestResult(message_id, Response(error.error_code, 0))
+        return SampleResult(message_id, Response(error.error_code, 0))
     before_sending()
     response = send(request)
-    return TestResult(message_id, response, response_snippet(endpoint, response.body))
+    return SampleResult(message_id, response, response_snippet(endpoint, response.body))

@@ -15,7 +15,7 @@ from webhookhub.db.retry import in_transaction
 from webhookhub.logs import Log, log
 
 from .models import Subscription
-from .signing import new_secret, receiver_key
+from .signing import endpoint_key, new_secret
 
 
 class RotationRefused(Exception):
@@ -36,7 +36,7 @@ class WrongKeys(RotationRefused):
 
 def reveal(subscription: Subscription) -> str:
     """The key that the receiver needs to check signatures. Show it only once, when it is new."""
-    return receiver_key(crypto.decrypt(subscription.secret))
+    return endpoint_key(crypto.decrypt(subscription.secret))
 
 
 def overlap_until(subscription: Subscription) -> datetime | None:
@@ -94,7 +94,7 @@ def rotate(
     in_transaction(replace)
     subscription.refresh_from_db()
     log(Log.SECRET_ROTATED, subscription_id=subscription.id, signing_scheme=scheme)
-    return receiver_key(secret)
+    return endpoint_key(secret)
 
 
 def require_keys() -> None:

@@ -67,8 +67,9 @@ ALLOWED: dict[str, set[str]] = {
         "webhookhub.stats.counters",
     },
     "jobs": {
+        "subscriptions.redaction",
         "subscriptions.secrets",
-        "subscriptions.signed_request",
+        "subscriptions.signing",
         "webhookhub.stats.counters",
         "webhookhub.stats.rollup",
     },

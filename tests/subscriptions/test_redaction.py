@@ -10,9 +10,9 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
+from subscriptions.redaction import redact, response_snippet
 from subscriptions.sample_delivery import send_test
-from subscriptions.signed_request import Endpoint, redact, response_snippet
-from subscriptions.signing import new_secret
+from subscriptions.signing import Endpoint, new_secret
 from tests.factories import SubscriptionFactory
 from tools.demo.receiver import Received, Receiver, Reply
 from webhookhub import crypto

@@ -15,7 +15,7 @@ from jobs.models import Job
 from subscriptions import secrets
 from subscriptions.models import Subscription
 from subscriptions.sample_delivery import send_test
-from subscriptions.signing import BadSecret, new_secret, receiver_key, signer
+from subscriptions.signing import BadSecret, endpoint_key, new_secret, signer
 from tests.factories import SubscriptionFactory
 from tests.test_pipeline import run_until_terminal
 from tools.demo.receiver import Received, Receiver
@@ -140,7 +140,7 @@ def test_all_attempts_of_an_event_share_a_trace(receiver: Receiver):
     assert {trace.split("-")[1] for trace in traces} == {event.uid.hex}
 
 
-def test_the_receiver_key_is_the_secret_or_the_public_key():
+def test_the_endpoint_key_is_the_secret_or_the_public_key():
     symmetric, private = new_secret("v1"), new_secret("v1a")
-    assert receiver_key(symmetric) == symmetric
-    assert private not in receiver_key(private)
+    assert endpoint_key(symmetric) == symmetric
+    assert private not in endpoint_key(private)

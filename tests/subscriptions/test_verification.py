@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 
 from subscriptions import verification
 from subscriptions.models import Subscription
-from subscriptions.sample_delivery import TestResult, send_now
+from subscriptions.sample_delivery import SampleResult, send_now
 from subscriptions.verification import (
     CHALLENGE_MISSING,
     CHALLENGE_RETURNED,
@@ -131,7 +131,7 @@ def test_a_failure_keeps_an_earlier_verification(receiver: Receiver, monkeypatch
 def test_a_url_changed_during_the_verification_is_not_verified(receiver: Receiver, monkeypatch):
     subscription = SubscriptionFactory.create(callback_url=receiver.url("/old"), verified=False)
 
-    def send_and_change_url(*args: Any) -> TestResult:
+    def send_and_change_url(*args: Any) -> SampleResult:
         result = send_now(*args)
         Subscription.objects.update(callback_url=receiver.url("/new"))
         return result

@@ -66,8 +66,7 @@ class EngineSide:
 
     def __init__(self, url: str, authority: str) -> None:
         from jobs.lease import LeasedJob
-        from subscriptions.signed_request import Endpoint
-        from subscriptions.signing import new_secret
+        from subscriptions.signing import Endpoint, new_secret
         from webhookhub import crypto
         from webhookhub.egress.engine import Engine
         from webhookhub.ids import new_uid

@@ -10,7 +10,7 @@ from events.models import Event
 from jobs.lease import NO_TIME
 from subscriptions import services
 from subscriptions.models import Subscription
-from subscriptions.signed_request import STANDARD_HEADERS
+from subscriptions.signing import STANDARD_HEADERS
 
 HIDDEN = "•••"
 # A longer body does not fit into a command line.
