@@ -13,13 +13,12 @@ from webhookhub.auditlog.context import because
 from webhookhub.console import format
 from webhookhub.console.forms import ReasonField
 from webhookhub.db.requirements import UnsuitableDatabase
-from webhookhub.egress.urls import MASK, masked
+from webhookhub.egress.urls import MASK
 
 from . import headers, services
 from .models import Subscription
 
 RETRY_LIMIT_ERROR = _("The retry limit is a whole number from 1 to 1000, or empty.")
-EVENT_TYPE_ERROR = _("An event type has 1 to 100 letters, digits, dots, dashes and underscores.")
 BASE_DELAY_ERROR = _("The base delay is a duration such as 00:00:30, from a millisecond to a day, or empty.")
 UNREADABLE_HEADERS = _("headers that the current encryption keys do not open")
 CHANGED_SINCE = _(
@@ -53,21 +52,11 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = Subscription
-        fields = (
-            "event_type",
-            "callback_url",
-            "active",
-            "description",
-            "signing_scheme",
-            "max_retry_limit",
-            "base_delay",
-        )
-        widgets = {
-            "callback_url": UnfoldAdminTextInputWidget(attrs={"inputmode": "url", "spellcheck": "false"}),
-        }
+        fields = sorted(services.SET_ON_CREATE - {services.HEADERS})
+        widgets = {"callback_url": UnfoldAdminTextInputWidget(attrs={"inputmode": "url", "spellcheck": "false"})}
         labels = {"callback_url": _("Callback URL")}
         error_messages = {
-            "event_type": {"required": _("Enter the event type to subscribe to."), "invalid": EVENT_TYPE_ERROR},
+            "event_type": {"required": _("Enter the event type to subscribe to.")},
             "callback_url": {"required": _("Enter the callback URL to deliver to.")},
             "max_retry_limit": dict.fromkeys(("invalid", "min_value", "max_value"), RETRY_LIMIT_ERROR),
             "base_delay": dict.fromkeys(("invalid", "overflow", "min_value", "max_value"), BASE_DELAY_ERROR),
@@ -86,14 +75,14 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean_callback_url(self) -> str:
         """The masked URL stands for the stored one."""
-        given, stored = str(self.cleaned_data["callback_url"]), str(self.instance.callback_url)
+        url = str(self.cleaned_data["callback_url"])
         if self.shows_secrets or not self.instance.pk:
-            return given
-        if given == masked(stored):
-            return stored
-        if MASK in given:
+            return url
+        if url == self.instance.shown_url:
+            return str(self.instance.callback_url)
+        if MASK in url:
             raise forms.ValidationError(_("Enter the whole URL: *** stands for values that you may not see."))
-        return given
+        return url
 
     def clean_headers(self) -> dict[str, str]:
         try:

@@ -31,7 +31,7 @@ def encrypted_new_secret() -> str:
 
 
 event_type_validator = RegexValidator(
-    r"\A[A-Za-z0-9_.-]{1,100}\Z", "An event type has 1 to 100 letters, digits, dots, dashes and underscores."
+    r"\A[A-Za-z0-9_.-]{1,100}\Z", _("An event type has 1 to 100 letters, digits, dots, dashes and underscores.")
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -15,7 +14,6 @@ from webhookhub.db.retry import one_statement
 
 from .models import Subscription
 
-BATCH = 200
 # Concurrent changes of one row are rare; this many in a row mean another problem.
 MAX_TRIES = 10
 COLUMNS = ("secret", "previous_secret", "custom_headers", "previous_secret_until")
@@ -34,7 +32,7 @@ def reencrypt() -> Result:
     """Encrypt everything with the first key. What cannot be decrypted is left as it is."""
     result = Result()
     record(actions.REENCRYPT, kind="subscription")
-    for pk in _pks():
+    for pk in list(Subscription.objects.order_by("id").values_list("id", flat=True)):
         try:
             if _reencrypt(pk):
                 result.done += 1
@@ -43,13 +41,6 @@ def reencrypt() -> Result:
         except crypto.Undecipherable:
             result.undecryptable.append(pk)
     return result
-
-
-def _pks() -> Iterator[int]:
-    after = 0
-    while batch := list(Subscription.objects.filter(id__gt=after).order_by("id").values_list("id", flat=True)[:BATCH]):
-        yield from batch
-        after = batch[-1]
 
 
 def _reencrypt(pk: int) -> bool:

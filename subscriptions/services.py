@@ -14,9 +14,11 @@ from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 
 from webhookhub import crypto
+from webhookhub.auditlog import actions
+from webhookhub.auditlog.record import changes, record, url_without_query
 from webhookhub.db.vendors import is_duplicate
 
-from . import audit_entries, headers
+from . import headers
 from .models import Subscription
 
 HEADERS = "headers"
@@ -24,6 +26,11 @@ HEADERS = "headers"
 EDITABLE = frozenset({"event_type", "callback_url", "active", "description", "max_retry_limit", "base_delay", HEADERS})
 # The signing scheme belongs to the secret: later it is changed by a rotation only.
 SET_ON_CREATE = EDITABLE | {"signing_scheme"}
+# In the order of the audit log.
+AUDITED = (
+    *("event_type", "callback_url", "active", "description", "signing_scheme", "max_retry_limit", "base_delay"),
+    "custom_headers",
+)
 
 
 class InvalidSubscription(ValueError):
@@ -54,7 +61,9 @@ def create(values: Mapping[str, Any]) -> Subscription:
     _validate(subscription)
     with _duplicates_reported(subscription), transaction.atomic():
         subscription.save()
-        audit_entries.record_created(subscription)
+        filled = {name: value for name, value in _values(subscription).items() if value not in (None, "")}
+        details = {name: _audited(name, value) for name, value in filled.items()}
+        record(actions.SUBSCRIBE, subscription, name=subscription.audit_name, details=details)
     return subscription
 
 
@@ -77,7 +86,7 @@ def change(subscription: Subscription, values: Mapping[str, Any], *, seen: str |
         if subscription.custom_headers and "custom_headers" in columns:
             Subscription.objects.require_keys()
         subscription.save(update_fields=columns)
-        audit_entries.record_change(stored, subscription)
+        _record_change(stored, subscription)
     return subscription
 
 
@@ -145,17 +154,40 @@ def _validate(subscription: Subscription, only: set[str] | None = None) -> None:
             raise InvalidSubscription(errors) from None
 
 
-def _encrypted(given: Mapping[str, str]) -> str:
-    lines = [f"{name}: {value}" for name, value in given.items()]
+def _encrypted(custom: Mapping[str, str]) -> str:
+    lines = [f"{name}: {value}" for name, value in custom.items()]
     if any("\n" in line or "\r" in line for line in lines):
         raise InvalidSubscription({HEADERS: "a header must not contain a line break"})
-    if invalid := [name for name in given if not headers.NAME.match(name)]:
+    if invalid := [name for name in custom if not headers.NAME.match(name)]:
         raise InvalidSubscription({HEADERS: f"{invalid[0]!r} is not a valid header name"})
     try:
         parsed = headers.parse("\n".join(lines))
     except headers.UnacceptableHeaders as error:
         raise InvalidSubscription({HEADERS: str(error)}) from None
     return crypto.encrypt("\n".join(parsed)) if parsed else ""
+
+
+def _record_change(before: Subscription, after: Subscription) -> None:
+    """Writes nothing if nothing has changed."""
+    changed = changes(_values(before), _values(after))
+    if not changed:
+        return
+    action = actions.EDIT
+    if changed.keys() == {"active"}:
+        action = actions.RESUME if after.active else actions.PAUSE
+    details = {name: {side: _audited(name, value) for side, value in pair.items()} for name, pair in changed.items()}
+    record(action, after, name=after.audit_name, details=details)
+
+
+def _values(subscription: Subscription) -> dict[str, Any]:
+    return {name: getattr(subscription, name) for name in AUDITED}
+
+
+def _audited(name: str, value: Any) -> Any:
+    """Without secrets: the URL's query may hold a password, and of the headers only their presence is kept."""
+    if name == "callback_url":
+        return url_without_query(value)
+    return bool(value) if name == "custom_headers" else value
 
 
 @contextmanager

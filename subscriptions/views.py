@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
@@ -24,67 +26,65 @@ from .models import Subscription
 MAY_VERIFY = "subscriptions.verify_subscription"
 MAY_ROTATE = "subscriptions.reveal_secret"
 MAY_CHANGE = "subscriptions.change_subscription"
+View = Callable[..., HttpResponse]
 
 
-@require_post
-def verify(request: HttpRequest, pk: int) -> HttpResponse:
-    subscription = _allowed(request, pk, MAY_VERIFY)
-    form = OptionalReasonForm(request.POST)
-    if not form.is_valid():
-        return _refuse(request, subscription, form)
-    with because(form.cleaned_data["reason"]):
-        outcome = verification.verify(subscription)
-    values = {"reason": verification.describe(outcome.result)}
+def _sends(action: View) -> View:
+    """A view that checks the permission, reads the optional reason and then sends something to the endpoint."""
+
+    @require_post
+    def view(request: HttpRequest, pk: int) -> HttpResponse:
+        subscription = _allowed(request, pk, MAY_VERIFY)
+        form = OptionalReasonForm(request.POST)
+        if not form.is_valid():
+            error = " ".join(map(str, form.errors["reason"]))
+            messages.error(request, _("Nothing was sent. %(error)s") % {"error": error})
+            return _to_subscription(subscription)
+        with because(form.cleaned_data["reason"]):
+            return action(request, subscription, form.cleaned_data["reason"])
+
+    return view
+
+
+@_sends
+def verify(request: HttpRequest, subscription: Subscription, reason: str) -> HttpResponse:
+    outcome = verification.verify(subscription)
     if outcome.verified:
-        messages.success(request, _("Verified: %(reason)s.") % values)
+        text = _("Verified: %(reason)s.")
     elif subscription.verified:
-        messages.error(
-            request, _("The verification failed: %(reason)s. The earlier verification stays valid.") % values
-        )
+        text = _("The verification failed: %(reason)s. The earlier verification stays valid.")
     else:
-        messages.error(request, _("Not verified: %(reason)s.") % values)
+        text = _("Not verified: %(reason)s.")
+    level = messages.SUCCESS if outcome.verified else messages.ERROR
+    messages.add_message(request, level, text % {"reason": verification.describe(outcome.result)})
     return _to_subscription(subscription)
 
 
-@require_post
-def send_test(request: HttpRequest, pk: int) -> HttpResponse:
-    subscription = _allowed(request, pk, MAY_VERIFY)
-    form = OptionalReasonForm(request.POST)
-    if not form.is_valid():
-        return _refuse(request, subscription, form)
-    with because(form.cleaned_data["reason"]):
-        result = sample_delivery.send_test(subscription)
+@_sends
+def send_test(request: HttpRequest, subscription: Subscription, reason: str) -> HttpResponse:
+    result = sample_delivery.send_test(subscription)
     context = {
         "response": result.response,
         "error_text": errors.describe(result.response.error_code or ""),
         "duration": format.milliseconds(result.response.duration_ms),
         "message_id": result.message_id,
-        "reason": form.cleaned_data["reason"],
+        "reason": reason,
         "snippet": format.block(result.snippet) if result.snippet else "",
     }
     return _page(request, "test", subscription, _("Test event"), **context)
 
 
-def pause(request: HttpRequest, pk: int) -> HttpResponse:
-    return _set_active(request, pk, active=False)
-
-
-def resume(request: HttpRequest, pk: int) -> HttpResponse:
-    return _set_active(request, pk, active=True)
-
-
-def _set_active(request: HttpRequest, pk: int, *, active: bool) -> HttpResponse:
-    """GET asks for the reason, POST stores. Safe to repeat."""
+def set_active(request: HttpRequest, pk: int, *, active: bool) -> HttpResponse:
+    """Pause or resume. GET asks for the reason, POST stores. Safe to repeat."""
     subscription = _allowed(request, pk, MAY_CHANGE)
-    form = ReasonForm(request.POST if request.method == "POST" else None)
+    form = ReasonForm(request.POST or None)
     if not form.is_valid():
         title = _("Resume a subscription") if active else _("Pause a subscription")
         return _page(request, "pause", subscription, title, form=form, pausing=not active)
     with because(form.cleaned_data["reason"]):
         services.change(subscription, {"active": active})
-    messages.success(
-        request, _("Resumed: it gets deliveries again.") if active else _("Paused: it gets no deliveries.")
-    )
+    done = _("Resumed: it gets deliveries again.") if active else _("Paused: it gets no deliveries.")
+    messages.success(request, done)
     return _to_subscription(subscription)
 
 
@@ -95,8 +95,7 @@ def rotate(request: HttpRequest, pk: int) -> HttpResponse:
     has shown another one, and asks again.
     """
     subscription = _allowed(request, pk, MAY_ROTATE)
-    form = ReasonForm(request.POST if request.method == "POST" else None)
-    refusal = ""
+    form, refusal = ReasonForm(request.POST or None), ""
     if form.is_valid():
         until = secrets.overlap_until(subscription)
         confirmed = until is not None and request.POST.get("ends") == until.isoformat()
@@ -119,7 +118,8 @@ def rotate(request: HttpRequest, pk: int) -> HttpResponse:
     return _page(request, "rotate", subscription, _("Replace a signing secret"), **context)
 
 
-VIEWS = {"verify": verify, "test": send_test, "rotate": rotate, "pause": pause, "resume": resume}
+pause, resume = partial(set_active, active=False), partial(set_active, active=True)
+VIEWS: dict[str, View] = {"verify": verify, "test": send_test, "rotate": rotate, "pause": pause, "resume": resume}
 
 
 def show_secret(request: HttpRequest, subscription: Subscription, secret: str) -> HttpResponse:
@@ -143,11 +143,6 @@ def _page(
 
 def _to_subscription(subscription: Subscription) -> HttpResponse:
     return HttpResponseRedirect(format.page_url(Subscription, subscription.pk))
-
-
-def _refuse(request: HttpRequest, subscription: Subscription, form: OptionalReasonForm) -> HttpResponse:
-    messages.error(request, _("Nothing was sent. %(error)s") % {"error": " ".join(map(str, form.errors["reason"]))})
-    return _to_subscription(subscription)
 
 
 def _allowed(request: HttpRequest, pk: int, permission: str) -> Subscription:

@@ -72,14 +72,6 @@ def test_everything_is_reencrypted_and_counted(hub_settings, new_key):
     assert crypto.decrypt(stored[1].previous_secret)
 
 
-def test_all_batches_are_reencrypted(hub_settings, new_key, monkeypatch):
-    monkeypatch.setattr(reencryption, "BATCH", 2)
-    SubscriptionFactory.create_batch(5)
-    new_key()
-
-    assert reencryption.reencrypt().done == 5
-
-
 def test_a_concurrent_rotation_leaves_nothing_under_the_old_key(hub_settings, new_key, monkeypatch):
     subscription = SubscriptionFactory.create()
     old = secrets.reveal(subscription)

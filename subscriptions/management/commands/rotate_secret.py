@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from subscriptions.lookup import subscription_or_error
+from subscriptions.management.arguments import subscription_or_error
 from subscriptions.secrets import OverlapRunning, RotationRefused, WrongKeys, rotate
 from subscriptions.signing import SCHEMES
 from webhookhub.conf import hub

@@ -3,7 +3,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from subscriptions.lookup import subscription_or_error
+from subscriptions.management.arguments import subscription_or_error
 from subscriptions.sample_delivery import send_test
 from webhookhub.egress import errors
 
@@ -19,15 +19,7 @@ class Command(BaseCommand):
         result = send_test(subscription_or_error(options["subscription"]))
         response = result.response
         if options["json"]:
-            document = {
-                "webhook_id": result.message_id,
-                "delivered": response.error_code is None,
-                "response_status": response.status,
-                "error_code": response.error_code,
-                "duration_ms": response.duration_ms,
-                "response_snippet": result.snippet,
-            }
-            self.stdout.write(json.dumps(document))
+            self.stdout.write(json.dumps(result.as_json()))
         else:
             self.stdout.write(f"webhook-id  {result.message_id}")
             self.stdout.write(f"response    {response.status or 'none'} after {response.duration_ms} ms")

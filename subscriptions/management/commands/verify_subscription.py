@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from subscriptions.lookup import subscription_or_error
+from subscriptions.management.arguments import subscription_or_error
 from subscriptions.verification import describe, verify
 
 

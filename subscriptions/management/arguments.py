@@ -1,10 +1,10 @@
-"""Look up subscriptions for management commands."""
+"""Arguments that several commands take."""
 
 from __future__ import annotations
 
 from django.core.management.base import CommandError
 
-from .models import Subscription
+from subscriptions.models import Subscription
 
 
 def subscription_or_error(pk: int) -> Subscription:
