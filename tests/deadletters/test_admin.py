@@ -27,11 +27,11 @@ def requeue_page() -> str:
 
 
 def select(client: Client, *letters: DeadLetter, **more: Any) -> Any:
-    chosen = [letter.pk for letter in letters]
-    return client.post(rows.listing(NAME), {"action": "requeue", "_selected_action": chosen, "index": "0", **more})
+    ids = [letter.pk for letter in letters]
+    return client.post(rows.listing(NAME), {"action": "requeue", "_selected_action": ids, "index": "0", **more})
 
 
-def confirm(client: Client, *letters: DeadLetter, reason: str = "the endpoint is mended") -> Any:
+def confirm(client: Client, *letters: DeadLetter, reason: str = "the endpoint is fixed") -> Any:
     ids = ",".join(str(letter.pk) for letter in letters)
     return client.post(requeue_page(), {"ids": ids, "reason": reason}, follow=True)
 
@@ -101,21 +101,21 @@ def test_the_confirmation_shows_the_selection_and_writes_nothing(requeuer: Clien
 def test_the_selection_is_kept_when_the_list_changes(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
     for name in ("MAX_LISTED", "WINDOW"):
         monkeypatch.setattr(admin, name, 1)
-    ticked = rows.dead_letter("ticked")
+    selected = rows.dead_letter("selected")
     rows.dead_letter("later")
     address = rows.listing(NAME, "?requeued=no")
-    chosen = {"action": "requeue", "_selected_action": [ticked.pk], "index": "0"}
+    selection = {"action": "requeue", "_selected_action": [selected.pk], "index": "0"}
 
-    page = requeuer.post(address, chosen).content.decode()
+    page = requeuer.post(address, selection).content.decode()
 
-    assert rows.change(NAME, ticked.pk) in page
+    assert rows.change(NAME, selected.pk) in page
 
 
 def test_the_confirmation_escapes_content(requeuer: Client):
     letter = rows.dead_letter(rows.HOSTILE[:90])
 
     assert "<script>alert" not in select(requeuer, letter).content.decode()
-    reason = "".join(each for each in rows.HOSTILE if each.isprintable())
+    reason = "".join(character for character in rows.HOSTILE if character.isprintable())
     page = confirm(requeuer, letter, reason=reason).content.decode()
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
@@ -143,20 +143,20 @@ def test_a_confirmed_requeue_creates_a_new_delivery(requeuer: Client):
     assert f"Requeued: dead letter {letter.pk} as <a" in page
     assert rows.change("sagas_saga", saga.pk) in page
     record = Requeue.objects.get()
-    assert (record.requested_by, record.reason) == ("requeuer", "the endpoint is mended")
+    assert (record.requested_by, record.reason) == ("requeuer", "the endpoint is fixed")
 
 
 def test_a_requeue_returns_to_the_filtered_list(requeuer: Client):
     one, two = rows.dead_letter("one"), rows.dead_letter("two")
     filtered = rows.listing(NAME, "?event_type=order.created&q=one")
-    chosen = {"action": "requeue", "_selected_action": [one.pk], "index": "0"}
+    selection = {"action": "requeue", "_selected_action": [one.pk], "index": "0"}
 
-    page = requeuer.post(filtered, chosen).content.decode()
+    page = requeuer.post(filtered, selection).content.decode()
 
     assert f'href="{filtered}"'.replace("&", "&amp;") in page
-    [sent_to] = re.findall(r'<form method="post" action="([^"]*)"', page)
+    [action] = re.findall(r'<form method="post" action="([^"]*)"', page)
     ids = f"{one.pk},{two.pk}"
-    response = requeuer.post(sent_to.replace("&amp;", "&"), {"ids": ids, "reason": "r"})
+    response = requeuer.post(action.replace("&amp;", "&"), {"ids": ids, "reason": "r"})
     assert (response.status_code, response["Location"]) == (302, filtered)
 
 
@@ -165,13 +165,13 @@ def test_a_second_requeue_names_the_first_and_its_delivery(requeuer: Client, sup
     confirm(requeuer, letter)
     saga = rows.successor(letter)
 
-    asked = select(superuser, letter, fresh).content.decode()
+    confirmation = select(superuser, letter, fresh).content.decode()
     assert (
         f'Already requeued by requeuer as <a href="{rows.change("sagas_saga", saga.pk)}">delivery {saga.pk}</a>'
-        in asked
+        in confirmation
     )
-    assert "This dead letter will be requeued" in asked
-    assert "1 selected dead letter was already requeued" in asked
+    assert "This dead letter will be requeued" in confirmation
+    assert "1 selected dead letter was already requeued" in confirmation
     page = confirm(superuser, letter, fresh, reason="again").content.decode()
 
     assert f"Already requeued: dead letter {letter.pk} by requeuer as <a" in page
@@ -197,12 +197,12 @@ def test_a_dead_letter_shows_its_requeue(requeuer: Client, viewer: Client):
     address = rows.change(NAME, letter.pk)
     assert "Reason:" not in viewer.get(address).content.decode()
 
-    confirm(requeuer, letter, reason="mended & tried")
+    confirm(requeuer, letter, reason="fixed & tried")
 
     page = viewer.get(address).content.decode()
     assert "by requeuer at <time" in page
     assert f"{Requeue.objects.get().requested_at:%Y-%m-%d %H:%M:%S} UTC</time>" in page
-    assert "Reason: mended &amp; tried" in page
+    assert "Reason: fixed &amp; tried" in page
     assert rows.change("sagas_saga", rows.successor(letter).pk) in page
     assert "requeuer" in viewer.get(rows.listing(NAME)).content.decode()
 
@@ -212,9 +212,9 @@ def test_selecting_too_many_is_refused(requeuer: Client, monkeypatch: pytest.Mon
     monkeypatch.setattr(forms, "MAX_SELECTED", 2)
     letters = [rows.dead_letter(f"letter-{number}") for number in range(3)]
 
-    chosen = select(requeuer, letters[0], select_across="1")
-    assert chosen.status_code == 302
-    assert "selected dead letters at once" in requeuer.get(chosen["Location"]).content.decode()
+    response = select(requeuer, letters[0], select_across="1")
+    assert response.status_code == 302
+    assert "selected dead letters at once" in requeuer.get(response["Location"]).content.decode()
     assert "selected dead letters at once" in confirm(requeuer, *letters).content.decode()
     assert nothing_was_requeued()
 
@@ -245,9 +245,9 @@ def test_a_whole_list_can_be_requeued_up_to_the_limit(requeuer: Client, monkeypa
     for module in (admin, forms):
         monkeypatch.setattr(module, "MAX_SELECTED", 22)
     letters = [rows.dead_letter(f"letter-{number}") for number in range(22)]
-    asked = select(requeuer, letters[0], select_across="1").content.decode()
-    assert "These 22 dead letters" in asked
-    assert asked.count('name="ids"') == 1  # Django refuses a form of more than a thousand fields
+    confirmation = select(requeuer, letters[0], select_across="1").content.decode()
+    assert "These 22 dead letters" in confirmation
+    assert confirmation.count('name="ids"') == 1  # Django refuses a form of more than a thousand fields
 
     page = confirm(requeuer, *letters).content.decode()
 
@@ -281,9 +281,9 @@ def test_an_unknown_dead_letter_is_named_and_nothing_is_requeued(requeuer: Clien
     assert nothing_was_requeued()
 
 
-@pytest.mark.parametrize("chosen", ["x", "\0", "9" * 30])
-def test_a_forged_selection_in_the_list_is_a_bad_request(requeuer: Client, chosen: str):
-    response = requeuer.post(rows.listing(NAME), {"action": "requeue", "_selected_action": chosen, "index": "0"})
+@pytest.mark.parametrize("value", ["x", "\0", "9" * 30])
+def test_a_forged_selection_in_the_list_is_a_bad_request(requeuer: Client, value: str):
+    response = requeuer.post(rows.listing(NAME), {"action": "requeue", "_selected_action": value, "index": "0"})
 
     assert response.status_code == 400
 

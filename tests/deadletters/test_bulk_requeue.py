@@ -60,7 +60,7 @@ def test_all_matching_dead_letters_are_requeued_in_portions(requeuer: Client, mo
     letters = dead_letters(12)
     other = rows.dead_letter("http_500")
 
-    page = confirm(requeuer, {"error_code": "timeout"}, "mended")
+    page = confirm(requeuer, {"error_code": "timeout"}, "fixed")
     counts = [Requeue.objects.count()]
     while run := run_in(page):
         assert 'max="12"' in page
@@ -72,7 +72,7 @@ def test_all_matching_dead_letters_are_requeued_in_portions(requeuer: Client, mo
     assert "There may be more" not in page
     assert 'id="repeated"' not in page
     assert requeued_ids() == set(ids_of(letters))
-    assert set(Requeue.objects.values_list("requested_by", "reason")) == {("requeuer", "mended")}
+    assert set(Requeue.objects.values_list("requested_by", "reason")) == {("requeuer", "fixed")}
     assert not Saga.objects.filter(event=other.event_id, generation=1).exists()
     again = requeuer.get(bulk_url({"error_code": "timeout"})).content.decode()
     assert "all were already requeued" in again
@@ -82,7 +82,7 @@ def test_the_audit_log_has_the_filter_and_the_search(requeuer: Client):
     wanted = rows.dead_letter("basket-77")
     rows.dead_letter("basket-78")
 
-    page = confirm(requeuer, {"q": "basket-77", "saga": wanted.saga_id}, "mended")
+    page = confirm(requeuer, {"q": "basket-77", "saga": wanted.saga_id}, "fixed")
 
     assert "<strong>1</strong> dead letter requeued" in page
     assert f"delivery: {wanted.saga_id}, search: basket-77" in page
@@ -121,7 +121,7 @@ def test_every_page_keeps_the_filter_and_links_back_to_the_list(requeuer: Client
     back = f'href="{rows.listing(NAME)}?error_code=timeout"'
     assert requeuer.get(bulk_url(query)).content.decode().count(back) == 2
 
-    page = confirm(requeuer, query, "mended")
+    page = confirm(requeuer, query, "fixed")
     while run := run_in(page):
         assert page.count(back) == 2
         [form] = re.findall(r"<form[^>]*data-auto-submit[^>]*>", page)
@@ -179,7 +179,7 @@ def test_of_two_who_confirm_the_same_only_the_first_requeues(requeuer: Client, s
     runs = {client: run_in(client.get(bulk_url({})).content.decode()) for client in (requeuer, superuser)}
 
     first, second = (
-        client.post(bulk_url({}), {"run": run, "reason": "mended"}).content.decode() for client, run in runs.items()
+        client.post(bulk_url({}), {"run": run, "reason": "fixed"}).content.decode() for client, run in runs.items()
     )
 
     assert "<strong>3</strong> dead letters requeued." in first

@@ -58,8 +58,7 @@ def test_existing_rows_do_not_change(operator: User):
     letter = dead_letter()
 
     def everything() -> list[object]:
-        kept = [Event, Subscription, DeadLetter]
-        rows = [list(model._default_manager.values()) for model in kept]
+        rows = [list(model._default_manager.values()) for model in (Event, Subscription, DeadLetter)]
         return [*rows, list(Saga.objects.filter(id=letter.saga_id).values())]
 
     before = everything()
@@ -192,6 +191,6 @@ def test_a_dead_letter_has_the_whole_payload_and_is_created_once():
 
     create_dead_letters([NewDeadLetter(saga.id, saga.event_id, saga.subscription_id, "another", clock.now())])
 
-    kept = DeadLetter.objects.get()
-    assert (kept.id, kept.final_error_code) == (letter.id, "http_500")
-    assert kept.payload_snapshot == Event.objects.get().payload
+    stored = DeadLetter.objects.get()
+    assert (stored.id, stored.final_error_code) == (letter.id, "http_500")
+    assert stored.payload_snapshot == Event.objects.get().payload

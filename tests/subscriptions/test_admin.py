@@ -69,10 +69,10 @@ def test_only_changed_columns_are_written(superuser: Client):
     """A full update would undo a concurrent rotation or verification."""
     subscription: Any = SubscriptionFactory(**VALID | {"active": True})
     before = Subscription.objects.get().updated_at
-    given = {**VALID, **rows.seen(superuser, subscription.pk), "description": "another", "signing_scheme": "v1a"}
+    form = {**VALID, **rows.seen(superuser, subscription.pk), "description": "another", "signing_scheme": "v1a"}
 
     with CaptureQueriesContext(connection) as queries:
-        superuser.post(rows.change(NAME, subscription.pk), given)
+        superuser.post(rows.change(NAME, subscription.pk), form)
 
     [update] = [
         query["sql"] for query in queries if query["sql"].startswith("UPDATE") and "subscriptions" in query["sql"]
@@ -113,7 +113,7 @@ def test_pausing_keeps_the_verification(superuser: Client):
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "said"),
+    ("field", "value", "message"),
     [
         ("event_type", "", "Enter the event type to subscribe to."),
         ("event_type", "two words", "An event type has 1 to 100 letters, digits, dots, dashes and underscores."),
@@ -137,10 +137,10 @@ def test_pausing_keeps_the_verification(superuser: Client):
         ("description", "a\x1b[2Jb", "such as U+001B."),
     ],
 )
-def test_field_errors_name_the_field(field: str, value: str, said: str):
+def test_field_errors_name_the_field(field: str, value: str, message: str):
     form = SubscriptionForm({**VALID, field: value})
 
-    assert said in " ".join(map(str, form.errors[field]))
+    assert message in " ".join(map(str, form.errors[field]))
 
 
 def test_an_invalid_form_shows_the_error_and_stores_nothing(superuser: Client):

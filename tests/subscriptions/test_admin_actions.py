@@ -205,8 +205,8 @@ def test_custom_headers_are_kept_when_empty_and_removed_on_request(superuser: Cl
     stored = crypto.encrypt("X-Key: value")
     subscription: Any = SubscriptionFactory.create(callback_url=VALID["callback_url"], custom_headers=stored)
 
-    def send(**given: str) -> None:
-        form = {**VALID, **rows.seen(superuser, subscription.pk), **given}
+    def send(**values: str) -> None:
+        form = {**VALID, **rows.seen(superuser, subscription.pk), **values}
         superuser.post(rows.change(NAME, subscription.pk), form)
 
     send(description="changed")
@@ -221,7 +221,7 @@ def test_custom_headers_are_kept_when_empty_and_removed_on_request(superuser: Cl
 def test_an_invalid_header_is_a_field_error(superuser: Client):
     response = superuser.post(rows.add(NAME), {**VALID, "headers": "Host: elsewhere"})
 
-    said = "Line 1: the hub itself sets the header Host."
-    assert response.context["adminform"].form.errors["headers"] == [said]
-    assert escape(said) in response.content.decode()
+    message = "Line 1: the hub itself sets the header Host."
+    assert response.context["adminform"].form.errors["headers"] == [message]
+    assert escape(message) in response.content.decode()
     assert not Subscription.objects.exists()

@@ -47,8 +47,10 @@ def test_health_shows_results_of_this_endpoint_only(viewer: Client):
     outcomes = [attempts.COMPLETED] * 3 + [attempts.RETRIED]
     attempts.add(
         [
-            AttemptResult(letter.subscription_id, each, None if each == attempts.COMPLETED else "http_500", now, now, 5)
-            for each in outcomes
+            AttemptResult(
+                letter.subscription_id, outcome, None if outcome == attempts.COMPLETED else "http_500", now, now, 5
+            )
+            for outcome in outcomes
         ]
     )
     delivered = SagaFactory.create(subscription=letter.subscription, status="Completed", attempt_count=1)
@@ -56,13 +58,13 @@ def test_health_shows_results_of_this_endpoint_only(viewer: Client):
         subscription=letter.subscription, status="PendingRetry", attempt_count=1, final_error_code="http_503"
     )
 
-    shown = page(viewer, letter.subscription)
+    html = page(viewer, letter.subscription)
 
-    assert "75.0 %" in shown
-    assert rows.change("sagas_saga", delivered.pk) in shown
-    assert rows.change("sagas_saga", failing.pk) in shown
-    assert "http_503: the endpoint responded with 503" in shown
-    assert rows.change("deadletters_deadletter", letter.pk) in shown
+    assert "75.0 %" in html
+    assert rows.change("sagas_saga", delivered.pk) in html
+    assert rows.change("sagas_saga", failing.pk) in html
+    assert "http_503: the endpoint responded with 503" in html
+    assert rows.change("deadletters_deadletter", letter.pk) in html
     assert "75.0 %" not in page(viewer, other)
 
 
@@ -80,8 +82,8 @@ def test_the_last_success_is_shown_when_newer_deliveries_failed(viewer: Client):
     attempts.add([outcome(attempts.COMPLETED, 3), outcome(attempts.COMPLETED, 6)])
 
     minute = clock.now() - timedelta(days=3)
-    shown = " ".join(page(viewer, letter.subscription).split())
-    assert f'Last success: about <time datetime="{minute:%Y-%m-%dT%H:%M}:00' in shown
+    html = " ".join(page(viewer, letter.subscription).split())
+    assert f'Last success: about <time datetime="{minute:%Y-%m-%dT%H:%M}:00' in html
 
 
 @pytest.mark.parametrize(
@@ -144,25 +146,25 @@ def test_a_test_event_shows_the_response(member: Callable[[str], Client], receiv
     receiver.answer = lambda request: Reply(200, b"thank you \x1b[31m <b>&")
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
 
-    shown = member("operations").post(address("test", subscription)).content.decode()
+    html = member("operations").post(address("test", subscription)).content.decode()
 
-    assert "The test event was accepted: 200 after" in shown
-    assert "thank you" in shown
-    assert "<b>&" not in shown.partition("thank you")[2][:40]
-    assert "\x1b" not in shown
+    assert "The test event was accepted: 200 after" in html
+    assert "thank you" in html
+    assert "<b>&" not in html.partition("thank you")[2][:40]
+    assert "\x1b" not in html
 
 
-@pytest.mark.parametrize(("code", "milliseconds", "said"), [(None, 80, "80 ms"), ("http_503", 4016, "4 s")])
+@pytest.mark.parametrize(("code", "milliseconds", "message"), [(None, 80, "80 ms"), ("http_503", 4016, "4 s")])
 def test_a_test_event_shows_its_duration(
-    superuser: Client, monkeypatch: pytest.MonkeyPatch, code: str | None, milliseconds: int, said: str
+    superuser: Client, monkeypatch: pytest.MonkeyPatch, code: str | None, milliseconds: int, message: str
 ):
     response = Response(code, milliseconds, 503 if code else 200)
     monkeypatch.setattr(sample_delivery, "send", lambda request: response)
 
-    shown = superuser.post(address("test", SubscriptionFactory.create())).content.decode()
+    html = superuser.post(address("test", SubscriptionFactory.create())).content.decode()
 
     outcome = "failed: the endpoint responded with 503 (http_503), after" if code else "was accepted: 200 after"
-    assert f"The test event {outcome} {said}." in shown
+    assert f"The test event {outcome} {message}." in html
 
 
 def test_a_backfill_creates_each_delivery_once(member: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch):
@@ -173,25 +175,25 @@ def test_a_backfill_creates_each_delivery_once(member: Callable[[str], Client], 
     SagaFactory.create(event=events[0], subscription=subscription)
     EventFactory.create(created_at=now - timedelta(days=2))
     client = member("operations")
-    given = {"since": f"{now - timedelta(days=1):%Y-%m-%d %H:%M}", "reason": "new customer"}
+    data = {"since": f"{now - timedelta(days=1):%Y-%m-%d %H:%M}", "reason": "new customer"}
 
-    shown = client.post(address("backfill", subscription), given).content.decode()
+    html = client.post(address("backfill", subscription), data).content.decode()
     turns = 1
-    while sealed := re.search(r'name="run" value="([^"]+)"', shown):
-        again = client.post(address("backfill", subscription), {"run": sealed[1]})
-        made = Saga.objects.count()
-        client.post(address("backfill", subscription), {"run": sealed[1]})
-        assert Saga.objects.count() == made, "a portion that is sent again does nothing"
-        shown = again.content.decode()
+    while state := re.search(r'name="run" value="([^"]+)"', html):
+        again = client.post(address("backfill", subscription), {"run": state[1]})
+        created = Saga.objects.count()
+        client.post(address("backfill", subscription), {"run": state[1]})
+        assert Saga.objects.count() == created, "a portion that is sent again does nothing"
+        html = again.content.decode()
         turns += 1
 
     assert turns == 3
-    assert "Created 4 deliveries for 5 events." in shown
-    assert 'id="finished"' in shown
+    assert "Created 4 deliveries for 5 events." in html
+    assert 'id="finished"' in html
     assert Saga.objects.filter(subscription=subscription).count() == 5
     recorded = Entry.objects.filter(action=actions.BACKFILL)
     assert [(entry.actor, entry.reason) for entry in recorded] == [("operations", "new customer")]
-    assert "Nothing to do" not in shown
+    assert "Nothing to do" not in html
 
 
 def test_a_backfill_without_missing_deliveries_writes_no_entry(
@@ -204,33 +206,33 @@ def test_a_backfill_without_missing_deliveries_writes_no_entry(
             event=EventFactory.create(created_at=clock.now() - timedelta(minutes=minutes)), subscription=subscription
         )
     client = member("operations")
-    given = {"since": f"{clock.now() - timedelta(days=1):%Y-%m-%d %H:%M}", "reason": "to be sure"}
+    data = {"since": f"{clock.now() - timedelta(days=1):%Y-%m-%d %H:%M}", "reason": "to be sure"}
 
-    shown = client.post(address("backfill", subscription), given).content.decode()
-    while sealed := re.search(r'name="run" value="([^"]+)"', shown):
-        assert "Nothing to do" not in shown
-        shown = client.post(address("backfill", subscription), {"run": sealed[1]}).content.decode()
+    html = client.post(address("backfill", subscription), data).content.decode()
+    while state := re.search(r'name="run" value="([^"]+)"', html):
+        assert "Nothing to do" not in html
+        html = client.post(address("backfill", subscription), {"run": state[1]}).content.decode()
 
-    assert "Nothing to do: all events since then have a delivery" in shown
+    assert "Nothing to do: all events since then have a delivery" in html
     assert not Entry.objects.filter(action=actions.BACKFILL).exists()
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("data", "message"),
     [
         ({"since": ""}, "Enter a date and time such as"),
         ({"since": "2999-01-01 00:00"}, "Enter a time in the past."),
         ({"reason": ""}, "Give the reason."),
     ],
 )
-def test_an_invalid_backfill_shows_the_error(member: Callable[[str], Client], given: dict[str, str], said: str):
+def test_an_invalid_backfill_shows_the_error(member: Callable[[str], Client], data: dict[str, str], message: str):
     subscription = SubscriptionFactory.create()
-    values = {"since": "2026-01-01 00:00", "reason": "r", **given}
+    values = {"since": "2026-01-01 00:00", "reason": "r", **data}
 
-    shown = member("operations").post(address("backfill", subscription), values).content.decode()
+    html = member("operations").post(address("backfill", subscription), values).content.decode()
 
-    assert said in shown
-    assert "Nothing was changed." in shown
+    assert message in html
+    assert "Nothing was changed." in html
     assert not Entry.objects.filter(action=actions.BACKFILL).exists()
 
 
@@ -251,21 +253,21 @@ def test_a_paused_subscription_cannot_be_backfilled(member: Callable[[str], Clie
     client = member("operations")
 
     assert "Resume and verify it first" in client.get(address("backfill", subscription)).content.decode()
-    shown = client.post(address("backfill", subscription), {"since": "2026-01-01 00:00", "reason": "r"})
-    assert "activate and verify it first" in shown.content.decode()
+    html = client.post(address("backfill", subscription), {"since": "2026-01-01 00:00", "reason": "r"})
+    assert "activate and verify it first" in html.content.decode()
 
 
 @pytest.mark.parametrize("group", ["support", "auditors"])
 def test_other_groups_cannot_pause_or_backfill(member: Callable[[str], Client], group: str):
     subscription = SubscriptionFactory.create()
     client = member(group)
-    shown = page(client, subscription)
+    html = page(client, subscription)
 
     for verb in ("pause", "resume", "backfill"):
-        assert address(verb, subscription) not in shown
+        assert address(verb, subscription) not in html
         assert client.get(address(verb, subscription)).status_code == 403
-        given = {"reason": "r", "since": "2026-01-01 00:00"}
-        assert client.post(address(verb, subscription), given).status_code == 403
+        data = {"reason": "r", "since": "2026-01-01 00:00"}
+        assert client.post(address(verb, subscription), data).status_code == 403
     assert Subscription.objects.get().active
     assert not Entry.objects.filter(object_type="subscription").exists()
 
@@ -277,11 +279,11 @@ def test_a_backfill_cannot_be_continued_by_another_user(
     one, two = SubscriptionFactory.create(), SubscriptionFactory.create()
     for _ in range(3):
         EventFactory.create(created_at=clock.now() - timedelta(minutes=1))
-    given = {"since": "2026-01-01 00:00", "reason": "r"}
-    sealed = re.search(r'"run" value="([^"]+)"', superuser.post(address("backfill", one), given).content.decode())
-    assert sealed
+    data = {"since": "2026-01-01 00:00", "reason": "r"}
+    state = re.search(r'"run" value="([^"]+)"', superuser.post(address("backfill", one), data).content.decode())
+    assert state
 
-    assert member("operations").post(address("backfill", one), {"run": sealed[1]}).status_code == 403
-    assert superuser.post(address("backfill", two), {"run": sealed[1]}).status_code == 403
-    assert superuser.post(address("backfill", one), {"run": sealed[1] + "x"}).status_code == 400
+    assert member("operations").post(address("backfill", one), {"run": state[1]}).status_code == 403
+    assert superuser.post(address("backfill", two), {"run": state[1]}).status_code == 403
+    assert superuser.post(address("backfill", one), {"run": state[1] + "x"}).status_code == 400
     assert Saga.objects.count() == 1

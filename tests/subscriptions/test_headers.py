@@ -128,8 +128,8 @@ def test_a_valid_header_is_normalised(text: str, lines: list[str]):
 
 
 def with_headers(text: str, url: str) -> Subscription:
-    made: Subscription = SubscriptionFactory.create(callback_url=url, custom_headers=crypto.encrypt(text))
-    return made
+    created: Subscription = SubscriptionFactory.create(callback_url=url, custom_headers=crypto.encrypt(text))
+    return created
 
 
 @pytest.mark.django_db

@@ -19,10 +19,10 @@ URL = "https://127.0.0.1:8443/hook"
 
 
 def verified(**fields: object) -> Subscription:
-    made = SubscriptionFactory.create(
+    created = SubscriptionFactory.create(
         callback_url=URL, verification_result="echoed", verification_at=clock.now(), **fields
     )
-    return Subscription.objects.get(id=made.id)
+    return Subscription.objects.get(id=created.id)
 
 
 def test_the_url_is_normalised():
@@ -150,10 +150,10 @@ def test_the_database_lets_only_a_verification_set_verified():
 def test_the_database_refuses_a_third_value_of_a_flag(column: str, value: int):
     SubscriptionFactory.create(callback_url=URL, verified=False)
     copied = [field.column for field in Subscription._meta.concrete_fields if not field.primary_key]
-    given = {name: name for name in copied} | {"event_type": "'other'", column: str(value)}
+    values = {name: name for name in copied} | {"event_type": "'other'", column: str(value)}
     statements = [
         f"UPDATE subscriptions SET {column} = {value}",
-        f"INSERT INTO subscriptions ({', '.join(copied)}) SELECT {', '.join(given.values())} FROM subscriptions",
+        f"INSERT INTO subscriptions ({', '.join(copied)}) SELECT {', '.join(values.values())} FROM subscriptions",
     ]
     before = list(Subscription.objects.values())
     for statement in statements:

@@ -1,4 +1,4 @@
-"""Secrets that an endpoint sends back are not kept."""
+"""Secrets that an endpoint sends back are not stored."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def endpoint(headers: str = f"Authorization: {TOKEN}\nX-Key: s3cret-value\nX-Sho
 
 
 @pytest.mark.parametrize(
-    ("text", "left"),
+    ("text", "expected"),
     [
         ("", ""),
         ("ok", "ok"),
@@ -54,8 +54,8 @@ def endpoint(headers: str = f"Authorization: {TOKEN}\nX-Key: s3cret-value\nX-Sho
         ("100 % sure & so on; s3cret%", "100 % sure & so on; s3cret%"),
     ],
 )
-def test_secrets_are_hidden_and_the_rest_is_kept(text: str, left: str):
-    assert redact(endpoint(), text) == left
+def test_secrets_are_hidden_and_the_rest_is_kept(text: str, expected: str):
+    assert redact(endpoint(), text) == expected
 
 
 def test_the_longer_of_two_values_is_hidden_first():
@@ -64,10 +64,10 @@ def test_the_longer_of_two_values_is_hidden_first():
 
 @pytest.mark.parametrize("value", ["🔑secret-key9", "ÉCOLE-secret", "a\nb-secret-x"])
 def test_query_values_are_hidden_in_any_script(value: str):
-    asked = endpoint("", f"?key={quote(value)}")
+    target = endpoint("", f"?key={quote(value)}")
 
     for written in (value, quote(value), json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
-        assert redact(asked, f"key {written}.") == "key •••."
+        assert redact(target, f"key {written}.") == "key •••."
 
 
 def test_short_query_values_are_kept():

@@ -33,9 +33,9 @@ def new_key(hub_settings: Callable[..., None]) -> Callable[[], None]:
 
 
 def run() -> str:
-    said = io.StringIO()
-    call_command("reencrypt_secrets", stdout=said)
-    return said.getvalue()
+    output = io.StringIO()
+    call_command("reencrypt_secrets", stdout=output)
+    return output.getvalue()
 
 
 def first_key_alone(hub_settings: Callable[..., None]) -> None:
@@ -44,12 +44,12 @@ def first_key_alone(hub_settings: Callable[..., None]) -> None:
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, times: int, change: Callable[[], Any]) -> None:
     """Change the row between read and write, `times` times."""
-    original, left = reencryption._with_first_key, [None] * times
+    original, remaining = reencryption._with_first_key, [None] * times
 
     def slowly(*args: Any) -> dict[str, Any]:
         values = original(*args)
-        if left:
-            left.pop()
+        if remaining:
+            remaining.pop()
             change()
         return values
 
@@ -58,16 +58,16 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, times: int, change: Callable[[]
 
 def test_everything_is_reencrypted_and_counted(hub_settings, new_key):
     headers = crypto.encrypt("X-Key: value")
-    made = SubscriptionFactory.create_batch(3, custom_headers=headers)
-    secrets.rotate(made[1])
-    shown = [secrets.reveal(subscription) for subscription in Subscription.objects.order_by("id")]
+    subscriptions = SubscriptionFactory.create_batch(3, custom_headers=headers)
+    secrets.rotate(subscriptions[1])
+    keys = [secrets.reveal(subscription) for subscription in Subscription.objects.order_by("id")]
     new_key()
 
     assert "The secrets of 3 subscriptions are encrypted with the first key." in run()
 
     first_key_alone(hub_settings)
     stored = list(Subscription.objects.order_by("id"))
-    assert [secrets.reveal(subscription) for subscription in stored] == shown
+    assert [secrets.reveal(subscription) for subscription in stored] == keys
     assert {crypto.decrypt(subscription.custom_headers) for subscription in stored} == {"X-Key: value"}
     assert crypto.decrypt(stored[1].previous_secret)
 
@@ -100,19 +100,19 @@ def test_a_concurrent_edit_of_headers_is_kept(hub_settings, new_key, monkeypatch
 
 
 def test_a_row_that_keeps_changing_is_reported(new_key, monkeypatch):
-    restless = SubscriptionFactory.create()
+    subscription = SubscriptionFactory.create()
     new_key()
     interrupted(monkeypatch, 1000, lambda: Subscription.objects.update(custom_headers=crypto.encrypt("X-Key: edited")))
 
-    with pytest.raises(CommandError, match=f"Subscriptions {restless.pk} kept changing"):
+    with pytest.raises(CommandError, match=f"Subscriptions {subscription.pk} kept changing"):
         run()
     assert reencryption.reencrypt().done == 0
 
 
 @pytest.mark.parametrize("until", [timedelta(seconds=-1), None])
 def test_an_expired_previous_secret_is_cleared(until):
-    moment = None if until is None else clock.now() + until
-    SubscriptionFactory.create(previous_secret="sealed with a key long gone", previous_secret_until=moment)
+    expires_at = None if until is None else clock.now() + until
+    SubscriptionFactory.create(previous_secret="encrypted with a lost key", previous_secret_until=expires_at)
 
     assert "The secrets of 1 subscriptions" in run()
 
@@ -126,11 +126,11 @@ def test_an_undecryptable_secret_is_reported_and_the_rest_continues(hub_settings
     Subscription.objects.filter(pk=last.pk).update(custom_headers="damaged")
     new_key()
 
-    said = io.StringIO()
+    output = io.StringIO()
     with pytest.raises(CommandError, match=f"the secrets of subscriptions {first.pk}, {last.pk};"):
-        call_command("reencrypt_secrets", stdout=said)
+        call_command("reencrypt_secrets", stdout=output)
 
-    assert "The secrets of 1 subscriptions" in said.getvalue()
+    assert "The secrets of 1 subscriptions" in output.getvalue()
     first_key_alone(hub_settings)
     good.refresh_from_db()
     assert secrets.reveal(good)

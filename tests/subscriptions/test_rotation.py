@@ -43,13 +43,13 @@ def test_a_forced_rotation_ends_the_overlap(receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
     first = secrets.reveal(subscription)
     second = secrets.rotate(subscription)
-    said = io.StringIO()
+    output = io.StringIO()
 
-    call_command("rotate_secret", subscription.pk, "--force", stdout=said)
+    call_command("rotate_secret", subscription.pk, "--force", stdout=output)
 
     subscription.refresh_from_db()
     send_test(subscription)
-    known = [first, second, said.getvalue().splitlines()[0]]
+    known = [first, second, output.getvalue().splitlines()[0]]
     assert [verifies(secret, receiver.received[0]) for secret in known] == [False, True, True]
 
 
@@ -68,13 +68,13 @@ def test_a_rotation_with_an_overlap_of_0(hub_settings, receiver: Receiver):
     hub_settings(secret_overlap=timedelta(0))
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
     secrets.rotate(subscription)
-    said = io.StringIO()
+    output = io.StringIO()
 
-    call_command("rotate_secret", subscription.pk, stdout=said)
+    call_command("rotate_secret", subscription.pk, stdout=output)
 
     stored = Subscription.objects.get()
     assert (stored.previous_secret, stored.previous_secret_until) == ("", None)
-    assert "The previous secret no longer signs." in said.getvalue()
+    assert "The previous secret no longer signs." in output.getvalue()
     send_test(stored)
     assert len(receiver.received[0].headers["webhook-signature"].split(" ")) == 1
 

@@ -24,11 +24,11 @@ def test_other_columns_cannot_be_changed():
     before = Subscription.objects.values().get()
 
     for name in (*OTHERS, "nonsense"):
-        given = {"verified": True, "verification_at": clock.now()} if name == "verified" else {name: before.get(name)}
-        said = f"{name}: cannot be set here; what can be set is active,"
-        with pytest.raises(services.InvalidSubscription, match=said) as refused:
-            services.change(subscription, {"description": "changed", **given})
-        assert set(refused.value.errors) == set(given)
+        values = {"verified": True, "verification_at": clock.now()} if name == "verified" else {name: before.get(name)}
+        message = f"{name}: cannot be set here; what can be set is active,"
+        with pytest.raises(services.InvalidSubscription, match=message) as refused:
+            services.change(subscription, {"description": "changed", **values})
+        assert set(refused.value.errors) == set(values)
     assert Subscription.objects.values().get() == before
 
 

@@ -1,4 +1,4 @@
-"""Signatures, checked as receivers do."""
+"""Signatures, checked as endpoints check them."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def test_signatures_verify_before_during_and_after_a_rotation(receiver: Receiver
 @pytest.mark.django_db
 def test_an_asymmetric_signature_verifies_with_the_public_key(receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url(), signing_scheme="v1a")
-    shown = secrets.reveal(subscription)
-    assert shown.startswith("whpk_")
-    key = Ed25519PublicKey.from_public_bytes(base64.b64decode(shown.removeprefix("whpk_")))
+    public_key = secrets.reveal(subscription)
+    assert public_key.startswith("whpk_")
+    key = Ed25519PublicKey.from_public_bytes(base64.b64decode(public_key.removeprefix("whpk_")))
 
     send_test(subscription)
 

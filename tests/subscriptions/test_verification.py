@@ -103,13 +103,13 @@ def test_a_hostile_response_is_a_failed_verification(receiver: Receiver, monkeyp
 def test_a_challenge_in_json_verifies(receiver: Receiver, monkeypatch: Any):
     monkeypatch.setattr(receiver, "take", answering(lambda challenge: json.dumps({"challenge": challenge}).encode()))
     subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
-    said = io.StringIO()
+    output = io.StringIO()
 
-    call_command("verify_subscription", subscription.pk, stdout=said)
+    call_command("verify_subscription", subscription.pk, stdout=output)
 
     subscription.refresh_from_db()
     assert subscription.verified
-    assert "is verified" in said.getvalue()
+    assert "is verified" in output.getvalue()
 
 
 @pytest.mark.django_db

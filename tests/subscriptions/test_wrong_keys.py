@@ -95,11 +95,11 @@ def test_a_secret_whose_key_is_lost_can_be_rotated(wrong_keys: Callable[[], None
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
     secrets.rotate(subscription)
     wrong_keys()
-    said = io.StringIO()
+    output = io.StringIO()
 
-    call_command("rotate_secret", subscription.pk, "--key-lost", stdout=said)
+    call_command("rotate_secret", subscription.pk, "--key-lost", stdout=output)
 
-    shown, about = said.getvalue().splitlines()
+    shown, about = output.getvalue().splitlines()
     assert about == "The previous secret no longer signs."
     send_test(Subscription.objects.get())
     assert verifies(shown, receiver.received[0])
