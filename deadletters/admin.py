@@ -28,7 +28,7 @@ from webhookhub.search_terms import parse_id
 
 from . import views
 from .filters import DeadLetterFilter
-from .forms import ERROR_CODES, MAX_SELECTED, ONE_AT_A_TIME, TOO_MANY, FilterForm, RequeueForm
+from .forms import MAX_SELECTED, ONE_AT_A_TIME, TOO_MANY, FilterForm, RequeueForm
 from .models import DeadLetter
 from .requeue import PERMISSION, required_permissions, successors
 
@@ -125,9 +125,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         query = query_in_utc(FilterForm, request.GET) if request.method == "GET" else None
         if query is not None:
             return HttpResponseRedirect(f"{request.path}?{query}")
-        may_requeue_many = request.user.has_perms(required_permissions(many=True))
-        context = {"error_codes": ERROR_CODES, "may_requeue_many": may_requeue_many}
-        return super().changelist_view(request, {**context, **(extra_context or {})})
+        return super().changelist_view(request, extra_context)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[DeadLetter], search_term: str
@@ -160,16 +158,9 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         if letter is not None:
             # The fields below need them, and Django calls each field several times.
             letter.viewer = request.user
-            letter.successor_id = successors([letter]).get(letter.pk)
+            saga_id = successors([letter]).get(letter.pk)
+            letter.requeued_as = _delivery(letter, saga_id) if saga_id else ""
         return letter  # type: ignore[no-any-return]
-
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        letter = context["original"]
-        context["may_requeue"] = self.has_requeue_permission(request)
-        context["requeued_as"] = letter.successor_id and _delivery(letter, letter.successor_id)
-        return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.display(description=_("event type"))
     def event_type(self, letter: DeadLetter) -> str:
@@ -205,9 +196,8 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         request = getattr(letter, "requeue", None)
         if request is None:
             return gettext("no")
-        when, delivery = format.local_time(request.requested_at), _delivery(letter, letter.successor_id)
-        text = gettext("by {} at {}, as {}<br>Reason: {}")
-        return format_html(text, request.requested_by, when, delivery, format.visible(request.reason))
+        when, text = format.local_time(request.requested_at), gettext("by {} at {}, as {}<br>Reason: {}")
+        return format_html(text, request.requested_by, when, letter.requeued_as, format.visible(request.reason))
 
     @admin.display(description=_("payload"))
     def payload(self, letter: Any) -> SafeString:

@@ -25,7 +25,6 @@ ONE_AT_A_TIME = _("You may requeue only one dead letter at a time.")
 REQUEUED = {"": None, "no": False, "yes": True}
 # Set by links from other pages; shown only if they are set.
 LINKED = ("event", "saga")
-ERROR_CODES = (*MEANING, *(f"http_{status}" for status in (400, 401, 403, 404, 410, 429, 500, 502, 503, 504)))
 
 
 def _text(**attributes: str) -> Any:
@@ -46,6 +45,9 @@ def _id(label: Any) -> forms.IntegerField:
 
 class FilterForm(forms.Form):
     """The query of the list: the filter, the search and the position."""
+
+    # Suggestions; any other code can be typed.
+    error_codes = (*MEANING, *(f"http_{status}" for status in (400, 401, 403, 404, 410, 429, 500, 502, 503, 504)))
 
     error_code = forms.CharField(
         label=_("Error code"), required=False, max_length=100, widget=_text(list="hub-error-codes")

@@ -12,7 +12,7 @@ from django.urls import URLPattern, path
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.auditlog import actions
-from webhookhub.auditlog.admin import MAY_READ, Audited
+from webhookhub.auditlog.admin import Audited
 from webhookhub.auditlog.record import record
 from webhookhub.console.base import BoundedList, BoundedPaginator, ModelAdmin, with_local_times
 from webhookhub.console.format import NOTHING
@@ -130,13 +130,6 @@ class SubscriptionAdmin(Audited, ModelAdmin):  # type: ignore[type-arg]
             path(f"<int:pk>/{name}/", self.admin_site.admin_view(view), name=f"subscriptions_subscription_{name}")
             for name, view in views.VIEWS.items()
         ] + super().get_urls()
-
-    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        context["may_verify"] = request.user.has_perm(views.MAY_VERIFY)
-        context["may_rotate"] = request.user.has_perm(views.MAY_ROTATE)
-        context["may_change"] = request.user.has_perm(views.MAY_CHANGE)
-        context["may_read_audit_log"] = request.user.has_perm(MAY_READ)
-        return super().render_change_form(request, context, *args, **kwargs)
 
     def response_add(self, request: HttpRequest, obj: Subscription, *args: Any, **kwargs: Any) -> HttpResponse:
         """Show the new secret, once, to users who may see it."""
