@@ -125,6 +125,11 @@ class Subscription(models.Model):
                 name="uniq_sub_event_type_callback",
                 violation_error_message=_("This address is subscribed to this event type already."),
             ),
+            # All texts that begin with https://, because 0 follows the slash. LIKE would ignore case on SQLite.
+            models.CheckConstraint(
+                condition=models.Q(callback_url__gte="https://", callback_url__lt="https:/0"),
+                name="chk_sub_callback_https",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -158,7 +158,11 @@ class Migration(migrations.Migration):
                         fields=("event_type", "callback_url"),
                         name="uniq_sub_event_type_callback",
                         violation_error_message="This address is subscribed to this event type already.",
-                    )
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(callback_url__gte="https://", callback_url__lt="https:/0"),
+                        name="chk_sub_callback_https",
+                    ),
                 ],
             },
         ),

@@ -172,6 +172,20 @@ def test_the_database_clears_verified_when_the_url_changes():
     assert not Subscription.objects.get().verified
 
 
+@pytest.mark.every_engine
+@pytest.mark.parametrize("url", ["", "http://127.0.0.1/", "HTTPS://127.0.0.1/", " https://127.0.0.1/", "https:/x"])
+def test_the_database_refuses_a_url_that_does_not_begin_with_https(url: str):
+    subscription = SubscriptionFactory.create(callback_url=URL)
+
+    with pytest.raises(IntegrityError, match="chk_sub_callback_https"), transaction.atomic():
+        Subscription.objects.update(callback_url=url)
+    with pytest.raises(IntegrityError, match="chk_sub_callback_https"), transaction.atomic():
+        Subscription.objects.bulk_create([Subscription(event_type="other", callback_url=url)])
+
+    assert Subscription.objects.get() == subscription
+    assert Subscription.objects.get().callback_url == URL
+
+
 def test_the_database_deletes_no_subscription():
     SubscriptionFactory.create(callback_url=URL)
     with pytest.raises(DatabaseError, match="never deleted"), transaction.atomic():
