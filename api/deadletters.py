@@ -15,7 +15,7 @@ from deadletters import bulk_requeue
 from deadletters.bulk_requeue import Cursor
 from deadletters.filters import DeadLetterFilter, Position
 from deadletters.models import DeadLetter, Requeue
-from deadletters.requeue import InvalidRequeue, requeue
+from deadletters.requeue import InvalidRequeue, NotEnded, requeue
 from events.models import Event
 
 from . import pagination, parsing, problems
@@ -84,7 +84,7 @@ def list_dead_letters(request: HttpRequest, filters: Query[DeadLetterFilters]) -
     auth=ApiKeyAuth(REQUEUE),
     response=BulkRequeueOut,
     summary="Requeue all that match a filter",
-    openapi_extra=problems.documented(411, 413, 415) | parsing.documented(BulkRequeueIn),
+    openapi_extra=problems.documented(409, 411, 413, 415) | parsing.documented(BulkRequeueIn),
 )
 def requeue_many(
     request: HttpRequest,
@@ -143,7 +143,7 @@ def show(request: HttpRequest, dead_letter_id: Annotated[Id, Path()]) -> DeadLet
     auth=ApiKeyAuth(REQUEUE),
     response=RequeueOut,
     summary="Requeue one",
-    openapi_extra=problems.documented(404, 411, 413, 415) | parsing.documented(RequeueIn),
+    openapi_extra=problems.documented(404, 409, 411, 413, 415) | parsing.documented(RequeueIn),
 )
 def requeue_one(request: HttpRequest, dead_letter_id: Annotated[Id, Path()]) -> RequeueOut:
     """Create a new delivery with all its attempts. A repeated request returns the same delivery."""
@@ -208,4 +208,6 @@ def _token(key: ApiKey, idempotency_key: str | None, body: BulkRequeueIn) -> str
 
 
 def _refused(error: InvalidRequeue) -> problems.Problem:
+    if isinstance(error, NotEnded):
+        return problems.Problem(409, f"Nothing was requeued: {error}.")
     return problems.invalid("reason", str(error).removeprefix("reason "))

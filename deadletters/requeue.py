@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from sagas.create import NewSaga, create_sagas
 from sagas.models import Saga
 from sagas.policy import RetryPolicy
+from sagas.transitions import DEAD_LETTERED
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import listed, record
 from webhookhub.db import clock
@@ -33,6 +34,7 @@ BATCH = 500
 # An operator's database role cannot read a subscription's secrets.
 COLUMNS = (
     "saga__generation",
+    "saga__status",
     "event__correlation_id",
     "subscription__max_retry_limit",
     "subscription__base_delay",
@@ -49,6 +51,10 @@ class Requester(Protocol):
 
 class InvalidRequeue(ValueError):
     """The request is invalid; nothing was written."""
+
+
+class NotEnded(InvalidRequeue):
+    """A dead letter's delivery is not DeadLettered yet: the orchestrator writes the dead letter first."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,8 @@ def requeue(
 ) -> list[RequeueResult]:
     """Requeue dead letters; one result each, ordered by id.
 
-    Raises PermissionDenied, or InvalidRequeue for a bad reason or an unknown id, before anything is written.
+    Raises PermissionDenied, or InvalidRequeue for a bad reason, an unknown id or a delivery that has not ended, before
+    anything is written.
     `selection` says how a filter has selected the dead letters; the audit log keeps it. A call with the `token` of an
     earlier one is the same request and returns the same results.
     """
@@ -122,6 +129,10 @@ def _letters(ids: Sequence[int]) -> list[DeadLetter]:
     letters = list(rows.only(*COLUMNS))
     if unknown := set(ids) - {letter.id for letter in letters}:
         raise InvalidRequeue(_("there is no dead letter %(number)s") % {"number": min(unknown)})
+    for letter in letters:
+        if letter.saga.status != DEAD_LETTERED:
+            error = _("delivery %(delivery)s of dead letter %(number)s has not ended yet; wait a minute and try again")
+            raise NotEnded(error % {"delivery": letter.saga_id, "number": letter.id})
     return letters
 
 

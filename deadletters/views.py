@@ -128,16 +128,19 @@ def requeue_matching(request: HttpRequest) -> HttpResponse:
     except signed_state.Expired:
         messages.error(request, signed_state.EXPIRED)
         return HttpResponseRedirect(request.get_full_path())
-    if not run.reason:
-        form = ReasonForm(request.POST)
-        if not form.is_valid():
-            return _confirm_matching(request, form)
-        run = replace(run, reason=form.cleaned_data["reason"])
+    form = ReasonForm(request.POST if run.done == 0 else {"reason": run.reason})
+    if not form.is_valid():
+        return _confirm_matching(request, form)
+    run = replace(run, reason=form.cleaned_data["reason"])
     parts = -(-len(run.ids) // PORTION)
     part = Part(run.done // PORTION + 1, parts) if parts > 1 else None
     selection = bulk_requeue.audit_details(run.conditions, min(PORTION, run.limit), part)
     portion = run.ids[run.done : run.done + PORTION]
-    results = requeue(portion, by=request.user, reason=run.reason, selection=selection, token=run.token)
+    try:
+        results = requeue(portion, by=request.user, reason=run.reason, selection=selection, token=run.token)
+    except InvalidRequeue as error:
+        form.add_error(None, f"{capfirst(str(error))}.")
+        return _confirm_matching(request, form)
     requeued = run.requeued + sum(result.created for result in results)
     return _show_progress(request, replace(run, done=run.done + len(portion), requeued=requeued), results)
 

@@ -79,6 +79,7 @@ ALLOWED: dict[str, set[str]] = {
         "sagas.create",
         "sagas.models",
         "sagas.policy",
+        "sagas.transitions",
         "subscriptions.models",
         "webhookhub.auditlog.actions",
         "webhookhub.auditlog.record",

@@ -16,6 +16,7 @@ from api.models import ApiKey
 from deadletters.models import DeadLetter, Requeue
 from events.models import Event
 from sagas.models import Saga
+from tests.deadletters.helpers import dead_letter_before_its_delivery_ends
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from tests.support import rows
 from webhookhub.db import clock
@@ -151,6 +152,14 @@ def test_dead_letters_are_filtered_by_subscription_type_and_time(letters: list[A
 def test_an_invalid_requeue_is_refused_with_a_message(letters: list[Any], arguments: list[str], said: str):
     with pytest.raises(CommandError, match=said):
         run("requeue_dead_letters", *arguments)
+    assert not Requeue.objects.exists()
+
+
+def test_a_requeue_waits_for_the_end_of_the_delivery():
+    dead_letter_before_its_delivery_ends()
+
+    with pytest.raises(CommandError, match=r"Nothing was requeued: delivery .* has not ended yet; wait a minute"):
+        run("requeue_dead_letters", "--reason", "back")
     assert not Requeue.objects.exists()
 
 

@@ -15,6 +15,7 @@ from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import requeue
 from sagas.models import Saga
 from tests.conformance.world import Staff
+from tests.deadletters.helpers import dead_letter_before_its_delivery_ends
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.models import Entry
@@ -283,6 +284,16 @@ def test_a_dry_run_counts_up_to_a_limit(hub_wide: Program, letters: list[Any], m
     preview = hub_wide.post("/dead-letters/requeue", {"dry_run": True}).json()
 
     assert (preview["count"], preview["more"]) == (7, True)
+
+
+def test_a_dead_letter_whose_delivery_has_not_ended_is_a_conflict(hub_wide: Program):
+    letter = dead_letter_before_its_delivery_ends()
+
+    for path in (f"/dead-letters/{letter.pk}/requeue", "/dead-letters/requeue"):
+        response = hub_wide.post(path, {"reason": "back"})
+        assert response.status_code == 409
+        assert "has not ended yet; wait a minute and try again" in response.json()["detail"]
+    assert not Requeue.objects.exists()
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,11 @@ def dead_letter_of(saga: Saga, failed_at: datetime | None = None, code: str = "t
     )
 
 
+def dead_letter_before_its_delivery_ends(failed_at: datetime | None = None) -> DeadLetter:
+    saga: Any = SagaFactory(status="InProgress", attempt_count=2)
+    return dead_letter_of(saga, failed_at)
+
+
 def dead_letters(count: int, code: str = "timeout") -> list[DeadLetter]:
     """Dead letters of one subscription, one second apart, the oldest first."""
     first = rows.dead_letter(code)

@@ -17,6 +17,8 @@ from sagas.models import Saga
 from tests.support import rows
 from webhookhub.terminal import Operator
 
+from .helpers import dead_letter_before_its_delivery_ends
+
 pytestmark = pytest.mark.django_db
 
 NAME = "deadletters_deadletter"
@@ -278,6 +280,16 @@ def test_an_unknown_dead_letter_is_named_and_nothing_is_requeued(requeuer: Clien
     response = requeuer.post(requeue_page(), {"ids": f"{letter.pk},987654321", "reason": "x"})
 
     assert "There is no dead letter 987654321" in response.content.decode()
+    assert nothing_was_requeued()
+
+
+def test_a_dead_letter_whose_delivery_has_not_ended_is_refused(requeuer: Client):
+    letter = dead_letter_before_its_delivery_ends()
+
+    page = confirm(requeuer, letter).content.decode()
+
+    assert "Nothing was requeued." in page
+    assert f"Delivery {letter.saga_id} of dead letter {letter.pk} has not ended yet; wait a minute" in page
     assert nothing_was_requeued()
 
 

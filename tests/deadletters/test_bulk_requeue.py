@@ -24,9 +24,10 @@ from subscriptions.models import Subscription
 from tests.support import rows
 from webhookhub import signed_state
 from webhookhub.auditlog.models import Entry
+from webhookhub.db import clock
 from webhookhub.terminal import Operator
 
-from .helpers import NAME, bulk_url, confirm, dead_letters, run_in, shown_in
+from .helpers import NAME, bulk_url, confirm, dead_letter_before_its_delivery_ends, dead_letters, run_in, shown_in
 
 pytestmark = pytest.mark.django_db
 
@@ -298,6 +299,22 @@ def test_a_valid_reason_is_required(requeuer: Client, reason: str, message: str)
     assert not Requeue.objects.exists()
     requeuer.post(bulk_url({"limit": 2}), {"run": run_in(page), "reason": "r"})
     assert Requeue.objects.count() == 2
+
+
+def test_a_delivery_that_has_not_ended_stops_the_portion(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(views, "PORTION", 2)
+    letters = [*dead_letters(3), dead_letter_before_its_delivery_ends(clock.now() + timedelta(minutes=1))]
+    query = {"error_code": "timeout"}
+    first = confirm(requeuer, query, "fixed")
+
+    page = requeuer.post(bulk_url(query), {"run": run_in(first)}).content.decode()
+
+    assert "Nothing was requeued." in page
+    assert f"Delivery {letters[3].saga_id} of dead letter {letters[3].pk} has not ended yet; wait a minute" in page
+    assert "<strong>2</strong> dead letters match" in page
+    assert requeued_ids() == set(ids_of(letters[:2]))
+    Saga.objects.filter(pk=letters[3].saga_id).update(status="DeadLettered", attempt_count=3)
+    assert "<strong>2</strong> dead letters requeued" in confirm(requeuer, query, "fixed")
 
 
 @pytest.mark.parametrize(("group", "may"), [("support", False), ("auditors", False), ("operations", True)])

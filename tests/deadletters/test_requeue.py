@@ -10,7 +10,7 @@ from django.core.exceptions import PermissionDenied
 
 from deadletters.create import NewDeadLetter, create_dead_letters
 from deadletters.models import DeadLetter, Requeue
-from deadletters.requeue import InvalidRequeue, requeue
+from deadletters.requeue import InvalidRequeue, NotEnded, requeue
 from events.intake import publish
 from events.models import Event
 from jobs.models import Job
@@ -20,6 +20,8 @@ from tests.factories import SagaFactory, SubscriptionFactory
 from tests.support.drive import until_terminal
 from tools.demo.receiver import Receiver, Reply
 from webhookhub.db import clock
+
+from .helpers import dead_letter_before_its_delivery_ends
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
@@ -160,6 +162,21 @@ def test_an_unknown_id_among_others_is_named_and_nothing_is_written(operator: Us
         requeue([letter.id, letter.id + 1000], by=operator, reason="again")
     assert Saga.objects.count() == 1
     assert not Requeue.objects.exists()
+
+
+def test_a_dead_letter_whose_delivery_has_not_ended_is_refused(operator: User):
+    """The orchestrator has died between the dead letter and the delivery's last status."""
+    ended, unended = dead_letter(), dead_letter_before_its_delivery_ends()
+
+    with pytest.raises(
+        NotEnded, match=f"delivery {unended.saga_id} of dead letter {unended.id} has not ended yet; wait"
+    ):
+        requeue([ended.id, unended.id], by=operator, reason="again")
+    assert not Requeue.objects.exists()
+    assert not Saga.objects.filter(generation=1).exists()
+
+    Saga.objects.filter(id=unended.saga_id).update(status="DeadLettered", attempt_count=3)
+    assert len(requeue([ended.id, unended.id], by=operator, reason="again")) == 2
 
 
 def test_an_id_given_twice_is_requeued_once(operator: User):

@@ -114,7 +114,8 @@ def _requeue(letter_filter: DeadLetterFilter, reason: str, limit: int) -> tuple[
                 part=Part(part) if limit > MAX_LIMIT else None,
             )
         except InvalidRequeue as error:
-            raise CommandError(f"Nothing was requeued: {error}.") from None
+            before = f" {count} dead letters were requeued before." if count else ""
+            raise CommandError(f"Nothing was requeued: {error}.{before}") from None
         selected, count, cursor = selected + len(result.results), count + result.count, result.next
         show(selected, "")
         if cursor is None or selected >= limit:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
+import pytest
 from django.db import connection
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from deadletters.requeue import requeue
+from deadletters.requeue import NotEnded, requeue
 from events.errors import EventConflict
 from events.intake import publish
 from events.routing import Router
@@ -260,6 +261,10 @@ class HubMachine(RuleBasedStateMachine):
         letter, before = self.model.letters[place], self.model.letters[place].requeued_by
         answers: list[Any] = []
         ids = [self.tables.letter_ids[place]]
+        if letter.saga.status != "DeadLettered":
+            with pytest.raises(NotEnded):
+                requeue(ids, by=Staff(who), reason="again")
+            return
         died = dying_after(dies, lambda: answers.extend(requeue(ids, by=Staff(who), reason="again")))
         finish(self.model.requeue(letter, who), dies if died else None)
         if not died:
