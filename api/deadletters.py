@@ -15,7 +15,7 @@ from deadletters import bulk_requeue
 from deadletters.bulk_requeue import Cursor
 from deadletters.filters import DeadLetterFilter, Position
 from deadletters.models import DeadLetter, Requeue
-from deadletters.requeue import InvalidRequeue, NotEnded, requeue
+from deadletters.requeue import InvalidRequeue, NotEnded, WouldWait, requeue
 from events.models import Event
 
 from . import pagination, parsing, problems
@@ -117,7 +117,13 @@ def requeue_many(
         raise problems.invalid("reason", "is required unless dry_run is true")
     try:
         result = bulk_requeue.requeue_matching(
-            letter_filter, by=Program(caller.key), reason=body.reason, limit=body.limit, cursor=cursor, token=token
+            letter_filter,
+            by=Program(caller.key),
+            reason=body.reason,
+            limit=body.limit,
+            cursor=cursor,
+            token=token,
+            allow_waiting=body.allow_waiting,
         )
     except InvalidRequeue as error:
         raise _refused(error) from None
@@ -151,7 +157,7 @@ def requeue_one(request: HttpRequest, dead_letter_id: Annotated[Id, Path()]) -> 
     body = parsing.read(request, RequeueIn)
     letter = _visible(caller, dead_letter_id)
     try:
-        [result] = requeue([letter.id], by=Program(caller.key), reason=body.reason)
+        [result] = requeue([letter.id], by=Program(caller.key), reason=body.reason, allow_waiting=body.allow_waiting)
     except InvalidRequeue as error:
         raise _refused(error) from None
     return RequeueOut(
@@ -208,6 +214,8 @@ def _token(key: ApiKey, idempotency_key: str | None, body: BulkRequeueIn) -> str
 
 
 def _refused(error: InvalidRequeue) -> problems.Problem:
+    if isinstance(error, WouldWait):
+        return problems.Problem(409, f"Nothing was requeued: {error}. Set allow_waiting to requeue anyway.")
     if isinstance(error, NotEnded):
         return problems.Problem(409, f"Nothing was requeued: {error}.")
     return problems.invalid("reason", str(error).removeprefix("reason "))

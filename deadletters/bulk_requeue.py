@@ -82,6 +82,7 @@ def requeue_matching(
     cursor: Cursor | None = None,
     token: str | None = None,
     part: Part | None = None,
+    allow_waiting: bool = False,
 ) -> BulkResult:
     """Requeue at most `limit` dead letters, oldest failure first. Raises as requeue() does.
 
@@ -90,7 +91,8 @@ def requeue_matching(
     selection = _select(letter_filter, limit, cursor, token)
     ids = [letter.id for letter in selection.letters]
     details = audit_details(letter_filter.as_json(), limit, part)
-    return BulkResult(requeue(ids, by=by, reason=reason, selection=details, token=token), selection.next)
+    results = requeue(ids, by=by, reason=reason, selection=details, token=token, allow_waiting=allow_waiting)
+    return BulkResult(results, selection.next)
 
 
 def audit_details(conditions: dict[str, Any], limit: int, part: Part | None) -> dict[str, Any]:

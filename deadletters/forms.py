@@ -6,9 +6,9 @@ from typing import Any
 
 from django import forms
 from django.utils.http import urlencode
-from django.utils.text import format_lazy
+from django.utils.text import capfirst, format_lazy
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from webhookhub.console import format
 from webhookhub.console.forms import LocalDateTimeField, ReasonField
@@ -18,6 +18,7 @@ from webhookhub.search_terms import MAX_ID, parse_error_code, parse_id
 from .bulk_requeue import MAX_LIMIT
 from .filters import EVENT_TYPE, DeadLetterFilter, Position
 from .models import DeadLetter
+from .requeue import InvalidRequeue, WouldWait
 
 MAX_SELECTED = 1000
 TOO_MANY = format_lazy(_("You can requeue at most {number} selected dead letters at once."), number=MAX_SELECTED)
@@ -132,14 +133,24 @@ class LimitForm(forms.Form):
     )
 
 
-class ReasonForm(forms.Form):
+class ConfirmForm(forms.Form):
     reason = ReasonField(
         help_text=_("Saved with each dead letter and in the audit log, with your name and the time."),
         missing=_("Give a reason for the requeue."),
     )
+    # Shown if new deliveries would wait.
+    allow_waiting = forms.BooleanField(
+        label=_("Requeue anyway: the new deliveries wait until their subscriptions are active and verified"),
+        required=False,
+        widget=UnfoldBooleanWidget(attrs={"required": True}),
+    )
+
+    def refuse(self, error: InvalidRequeue) -> None:
+        """Show why nothing was requeued."""
+        self.add_error("allow_waiting" if isinstance(error, WouldWait) else None, f"{capfirst(str(error))}.")
 
 
-class RequeueForm(ReasonForm):
+class RequeueForm(ConfirmForm):
     # One field for all ids: Django refuses a request with more than a thousand fields.
     ids = forms.CharField(widget=forms.HiddenInput, error_messages={"required": _("No dead letter is selected.")})
 

@@ -36,6 +36,8 @@ COLUMNS = (
     "saga__generation",
     "saga__status",
     "event__correlation_id",
+    "subscription__active",
+    "subscription__verified",
     "subscription__max_retry_limit",
     "subscription__base_delay",
 )
@@ -57,6 +59,20 @@ class NotEnded(InvalidRequeue):
     """A dead letter's delivery is not DeadLettered yet: the orchestrator writes the dead letter first."""
 
 
+class WouldWait(InvalidRequeue):
+    """New deliveries would wait for subscriptions that are paused or not verified; `allow_waiting` permits that."""
+
+    def __init__(self, letters: Sequence[DeadLetter]) -> None:
+        subscription = letters[0].subscription
+        if len(letters) > 1:
+            text = _("%(count)s new deliveries would wait, because their subscriptions are paused or not verified")
+        elif not subscription.active:
+            text = _("subscription %(number)s is paused: the new delivery would wait until it is resumed")
+        else:
+            text = _("subscription %(number)s is not verified: the new delivery would wait until it is")
+        super().__init__(text % {"count": len(letters), "number": subscription.pk})
+
+
 @dataclass(frozen=True)
 class RequeueResult:
     """`created` is False if an earlier request has requeued the dead letter.
@@ -76,13 +92,14 @@ def requeue(
     *,
     by: Requester,
     reason: str,
+    allow_waiting: bool = False,
     selection: Mapping[str, Any] | None = None,
     token: str | None = None,
 ) -> list[RequeueResult]:
     """Requeue dead letters; one result each, ordered by id.
 
     Raises PermissionDenied, or InvalidRequeue for a bad reason, an unknown id or a delivery that has not ended, before
-    anything is written.
+    anything is written; and WouldWait unless `allow_waiting`.
     `selection` says how a filter has selected the dead letters; the audit log keeps it. A call with the `token` of an
     earlier one is the same request and returns the same results.
     """
@@ -96,6 +113,8 @@ def requeue(
     except InvalidReason as error:
         raise InvalidRequeue(str(error)) from None
     letters = [letter for batch in _batches(ids) for letter in _letters(batch)]
+    if not allow_waiting and (waiting := [letter for batch in _batches(letters) for letter in _waiting(batch)]):
+        raise WouldWait(waiting)
     request = {"requested_by": by.get_username(), "reason": reason, "request_token": token}
     new = in_transaction(lambda: _write(letters, request, selection))
     results = [result for batch in _batches(letters) for result in _results(batch, new, token)]
@@ -134,6 +153,14 @@ def _letters(ids: Sequence[int]) -> list[DeadLetter]:
             error = _("delivery %(delivery)s of dead letter %(number)s has not ended yet; wait a minute and try again")
             raise NotEnded(error % {"delivery": letter.saga_id, "number": letter.id})
     return letters
+
+
+def _waiting(letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+    """The dead letters without a requeue whose new deliveries would wait."""
+    waiting = [letter for letter in letters if not letter.subscription.is_routable]
+    requests = Requeue.objects.filter(dead_letter__in=[letter.id for letter in waiting])
+    requeued = set(requests.values_list("dead_letter_id", flat=True))
+    return [letter for letter in waiting if letter.id not in requeued]
 
 
 def _write(letters: Sequence[DeadLetter], request: Mapping[str, str], selection: Mapping[str, Any] | None) -> set[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.contrib import admin, messages
@@ -20,7 +20,6 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
-from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from events.models import Event
@@ -33,7 +32,7 @@ from webhookhub.ids import new_token
 
 from . import bulk_requeue
 from .bulk_requeue import SAMPLE, Part, Selection
-from .forms import FilterForm, LimitForm, ReasonForm, RequeueForm, read_ids
+from .forms import ConfirmForm, FilterForm, LimitForm, RequeueForm, read_ids
 from .models import DeadLetter
 from .requeue import PERMISSION, InvalidRequeue, RequeueResult, requeue, required_permissions, successors
 
@@ -61,9 +60,10 @@ def requeue_selected(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return confirm_selected(request, form)
     try:
-        results = requeue(form.cleaned_data["ids"], by=request.user, reason=form.cleaned_data["reason"])
+        data = form.cleaned_data
+        results = requeue(data["ids"], by=request.user, reason=data["reason"], allow_waiting=data["allow_waiting"])
     except InvalidRequeue as error:
-        form.add_error(None, f"{capfirst(str(error))}.")
+        form.refuse(error)
         return confirm_selected(request, form)
     _add_messages(request, results)
     if len(results) == 1:
@@ -100,7 +100,7 @@ class Run:
     ids: list[int]
     more: bool  # others match, too
     token: str
-    reason: str = ""
+    confirmed: dict[str, Any] = field(default_factory=dict)  # the reason, and whether deliveries may wait
     done: int = 0  # ids in the portions so far
     requeued: int = 0
 
@@ -122,30 +122,30 @@ def requeue_matching(request: HttpRequest) -> HttpResponse:
     if not request.user.has_perms([VIEW_PERMISSION, *required_permissions(many=True)]):
         raise PermissionDenied
     if request.method != "POST":
-        return _confirm_matching(request, ReasonForm())
+        return _confirm_matching(request, ConfirmForm())
     try:
         run = Run.read(request.POST.get("run", ""), request.user.pk)
     except signed_state.Expired:
         messages.error(request, signed_state.EXPIRED)
         return HttpResponseRedirect(request.get_full_path())
-    form = ReasonForm(request.POST if run.done == 0 else {"reason": run.reason})
+    form = ConfirmForm(run.confirmed or request.POST)
     if not form.is_valid():
         return _confirm_matching(request, form)
-    run = replace(run, reason=form.cleaned_data["reason"])
+    run = replace(run, confirmed=form.cleaned_data)
     parts = -(-len(run.ids) // PORTION)
     part = Part(run.done // PORTION + 1, parts) if parts > 1 else None
     selection = bulk_requeue.audit_details(run.conditions, min(PORTION, run.limit), part)
     portion = run.ids[run.done : run.done + PORTION]
     try:
-        results = requeue(portion, by=request.user, reason=run.reason, selection=selection, token=run.token)
+        results = requeue(portion, by=request.user, selection=selection, token=run.token, **run.confirmed)
     except InvalidRequeue as error:
-        form.add_error(None, f"{capfirst(str(error))}.")
+        form.refuse(error)
         return _confirm_matching(request, form)
     requeued = run.requeued + sum(result.created for result in results)
     return _show_progress(request, replace(run, done=run.done + len(portion), requeued=requeued), results)
 
 
-def _confirm_matching(request: HttpRequest, form: ReasonForm) -> HttpResponse:
+def _confirm_matching(request: HttpRequest, form: ConfirmForm) -> HttpResponse:
     filter_form, limit_form = FilterForm(request.GET), LimitForm({"limit": DEFAULT_LIMIT, **request.GET.dict()})
     context: dict[str, Any] = {
         "filter_form": filter_form,
@@ -225,7 +225,7 @@ def _row(letter: DeadLetter, saga_id: int | None = None) -> dict[str, Any]:
         "error": format.error(letter.final_error_code),
         "failed_at": format.local_time(letter.failed_at),
         "requeued": format_html(_("{} as {}"), request.requested_by, delivery_link(saga_id or 0)) if request else None,
-        "waits": not letter.subscription.is_routable,
+        "waits": format.held_back(letter.subscription.active, letter.subscription.verified),
     }
 
 

@@ -94,7 +94,7 @@ def _redeliver(saga: Saga, actor: str, reason: str) -> int:
         return redeliver(saga)
     assert saga.status == DEAD_LETTERED
     letter = DeadLetter.objects.only("id").get(saga_id=saga.pk)
-    [result] = requeue([letter.pk], by=_Permitted(actor), reason=reason)
+    [result] = requeue([letter.pk], by=_Permitted(actor), reason=reason, allow_waiting=True)
     return result.saga_id
 
 

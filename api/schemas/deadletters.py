@@ -12,6 +12,8 @@ from webhookhub.validators import REASON_LENGTH
 
 from .common import Body, ErrorCode, EventType, Id, Timestamp
 
+ALLOW_WAITING = "Requeue even if a subscription is paused or not verified: the new delivery waits."
+
 
 class DeadLetterFilters(PageRequest):
     error_code: ErrorCode | None = None
@@ -46,6 +48,7 @@ class DeadLetterWithPayload(DeadLetterOut):
 
 class RequeueIn(Body):
     reason: str = Field(min_length=1, max_length=REASON_LENGTH, description="Saved with the dead letter.")
+    allow_waiting: bool = Field(False, description=ALLOW_WAITING)
 
 
 class RequeueOut(BaseModel):
@@ -64,6 +67,7 @@ class BulkRequeueIn(Body):
     reason: str | None = Field(None, max_length=REASON_LENGTH, description="Required unless dry_run.")
     limit: int = Field(1000, ge=1, le=MAX_LIMIT, description="The maximum number to requeue.")
     dry_run: bool = Field(False, description="Only count what would be requeued.")
+    allow_waiting: bool = Field(False, description=ALLOW_WAITING)
     cursor: str | None = Field(None, max_length=1000, description="`next` of the previous response.")
 
 

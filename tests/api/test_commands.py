@@ -16,6 +16,7 @@ from api.models import ApiKey
 from deadletters.models import DeadLetter, Requeue
 from events.models import Event
 from sagas.models import Saga
+from subscriptions.models import Subscription
 from tests.deadletters.helpers import dead_letter_before_its_delivery_ends
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from tests.support import rows
@@ -153,6 +154,16 @@ def test_an_invalid_requeue_is_refused_with_a_message(letters: list[Any], argume
     with pytest.raises(CommandError, match=said):
         run("requeue_dead_letters", *arguments)
     assert not Requeue.objects.exists()
+
+
+def test_a_requeue_that_would_wait_needs_an_option(letters: list[Any]):
+    Subscription.objects.filter(pk=letters[0].subscription_id).update(verified=False)
+    command = ["requeue_dead_letters", "--reason", "back"]
+
+    with pytest.raises(CommandError, match=r"is not verified: .* Use --allow-waiting to requeue anyway"):
+        run(*command)
+    assert not Requeue.objects.exists()
+    assert run(*command, "--allow-waiting") == "3 dead letters requeued."
 
 
 def test_a_requeue_waits_for_the_end_of_the_delivery():

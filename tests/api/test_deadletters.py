@@ -14,6 +14,7 @@ from deadletters.create import NewDeadLetter, create_dead_letters
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import requeue
 from sagas.models import Saga
+from subscriptions.models import Subscription
 from tests.conformance.world import Staff
 from tests.deadletters.helpers import dead_letter_before_its_delivery_ends
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
@@ -294,6 +295,21 @@ def test_a_dead_letter_whose_delivery_has_not_ended_is_a_conflict(hub_wide: Prog
         assert response.status_code == 409
         assert "has not ended yet; wait a minute and try again" in response.json()["detail"]
     assert not Requeue.objects.exists()
+
+
+def test_a_requeue_that_would_wait_is_a_conflict_unless_allowed(hub_wide: Program, letters: list[Any]):
+    Subscription.objects.filter(id=letters[0].subscription_id).update(active=False)
+
+    one, many = f"/dead-letters/{letters[0].id}/requeue", "/dead-letters/requeue"
+    for path, message in ((one, "is paused: the new delivery would wait"), (many, "8 new deliveries would wait")):
+        response = hub_wide.post(path, {"reason": "back"})
+        assert response.status_code == 409
+        assert message in response.json()["detail"]
+        assert "Set allow_waiting to requeue anyway." in response.json()["detail"]
+    assert not Requeue.objects.exists()
+    for path in (one, many):
+        assert hub_wide.post(path, {"reason": "back", "allow_waiting": True}).status_code == 200
+    assert Requeue.objects.count() == 24
 
 
 @pytest.mark.parametrize(

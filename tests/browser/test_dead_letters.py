@@ -41,7 +41,7 @@ def test_search_and_filter_are_kept_from_the_list_to_the_last_portion(
     visit.look_closely()
     page.get_by_role("link", name="Requeue all that match").first.click()
     expect(page.get_by_text("1 dead letter matches")).to_be_visible()
-    expect(page.get_by_text("search timeout")).to_be_visible()
+    expect(page.get_by_text("search: timeout")).to_be_visible()
     page.get_by_role("link", name="Cancel").click()
     expect(page.locator("#searchbar")).to_have_value("timeout")
 
@@ -52,7 +52,8 @@ def test_search_and_filter_are_kept_from_the_list_to_the_last_portion(
     expect(page.locator("#others")).to_contain_text("and 4 more")
     expect(page.locator("#waiting")).to_contain_text("1 new delivery will wait")
     visit.look_closely()
-    page.fill("textarea[name=reason]", "mended")
+    page.fill("textarea[name=reason]", "fixed")
+    page.get_by_label("Requeue anyway").check()
     page.locator("form.hub-form button.hub-primary").click()
     expect(page.locator("#finished")).to_be_visible()
     visit.look_closely()

@@ -14,6 +14,7 @@ from deadletters import admin, forms
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import requeue
 from sagas.models import Saga
+from subscriptions.models import Subscription
 from tests.support import rows
 from webhookhub.terminal import Operator
 
@@ -311,12 +312,31 @@ def test_an_empty_selection_is_refused(requeuer: Client):
 def test_the_confirmation_warns_of_an_inactive_subscription(requeuer: Client):
     letter = rows.dead_letter()
     subscription = letter.subscription
-    assert "The subscription is inactive" not in select(requeuer, letter).content.decode()
+    warning = "The subscription is switched off: its deliveries wait until it is switched on again."
+    page = select(requeuer, letter).content.decode()
+    assert warning not in page
+    assert 'name="allow_waiting"' not in page
 
     subscription.active = False
     subscription.save(update_fields=["active"])
 
-    assert "The subscription is inactive" in select(requeuer, letter).content.decode()
+    page = select(requeuer, letter).content.decode()
+    assert warning in page
+    assert 'name="allow_waiting"' in page
+
+
+def test_a_requeue_to_an_inactive_subscription_needs_confirmation(requeuer: Client):
+    letter = rows.dead_letter()
+    Subscription.objects.update(active=False)
+    data = {"ids": letter.pk, "reason": "r"}
+
+    page = requeuer.post(requeue_page(), data).content.decode()
+
+    assert "Nothing was requeued." in page
+    assert f"Subscription {letter.subscription_id} is paused: the new delivery would wait until it is resumed." in page
+    assert nothing_was_requeued()
+    requeuer.post(requeue_page(), {**data, "allow_waiting": "on"})
+    assert rows.successor(letter).status == "Pending"
 
 
 def test_a_requeued_dead_letter_links_to_the_delivery_instead_of_a_button(requeuer: Client):

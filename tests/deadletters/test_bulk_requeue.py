@@ -402,6 +402,37 @@ def test_waiting_deliveries_are_counted_with_the_reason(requeuer: Client, confir
     assert "The subscription is not verified: its deliveries wait until it is." in page
 
 
+def test_waiting_deliveries_are_confirmed_once(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(views, "PORTION", 2)
+    letters = dead_letters(5)
+    change_subscription(letters[0], active=False)
+
+    page = confirm(requeuer, {}, "fixed")
+    assert "Nothing was requeued." in page
+    assert "2 new deliveries would wait, because their subscriptions are paused or not verified." in page
+    assert not Requeue.objects.exists()
+
+    page = requeuer.post(bulk_url({}), {"run": run_in(page), "reason": "r", "allow_waiting": "on"}).content.decode()
+    while run := run_in(page):
+        page = requeuer.post(bulk_url({}), {"run": run}).content.decode()
+    assert requeued_ids() == set(ids_of(letters))
+
+
+def test_a_subscription_paused_between_two_portions_stops_the_requeue(
+    requeuer: Client, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(views, "PORTION", 2)
+    letters = dead_letters(4)
+    run = run_in(confirm(requeuer, {}, "fixed"))
+    change_subscription(letters[0], active=False)
+
+    page = requeuer.post(bulk_url({}), {"run": run}).content.decode()
+
+    assert "2 new deliveries would wait" in page
+    assert 'name="allow_waiting"' in page
+    assert requeued_ids() == set(ids_of(letters[:2]))
+
+
 def test_waiting_deliveries_of_recipients_beyond_the_table_are_counted(
     requeuer: Client, monkeypatch: pytest.MonkeyPatch
 ):

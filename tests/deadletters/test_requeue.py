@@ -10,7 +10,7 @@ from django.core.exceptions import PermissionDenied
 
 from deadletters.create import NewDeadLetter, create_dead_letters
 from deadletters.models import DeadLetter, Requeue
-from deadletters.requeue import InvalidRequeue, NotEnded, requeue
+from deadletters.requeue import InvalidRequeue, NotEnded, WouldWait, requeue
 from events.intake import publish
 from events.models import Event
 from jobs.models import Job
@@ -177,6 +177,35 @@ def test_a_dead_letter_whose_delivery_has_not_ended_is_refused(operator: User):
 
     Saga.objects.filter(id=unended.saga_id).update(status="DeadLettered", attempt_count=3)
     assert len(requeue([ended.id, unended.id], by=operator, reason="again")) == 2
+
+
+@pytest.mark.parametrize(
+    ("state", "message"), [({"active": False}, "is paused"), ({"verified": False}, "is not verified")]
+)
+def test_a_requeue_that_would_wait_needs_confirmation(operator: User, state: dict[str, bool], message: str):
+    letter = dead_letter()
+    Subscription.objects.update(**state)
+
+    with pytest.raises(
+        WouldWait, match=f"subscription {letter.subscription_id} {message}: the new delivery would wait"
+    ):
+        requeue([letter.id], by=operator, reason="again")
+    assert not Requeue.objects.exists()
+    assert not Saga.objects.filter(generation=1).exists()
+
+    [first] = requeue([letter.id], by=operator, reason="again", allow_waiting=True)
+    [repeated] = requeue([letter.id], by=operator, reason="again")
+    assert (first.created, repeated.created, repeated.saga_id) == (True, False, first.saga_id)
+
+
+def test_deliveries_that_would_wait_are_counted(operator: User):
+    letters = [dead_letter() for _ in range(4)]
+    Subscription.objects.filter(id=letters[0].subscription_id).update(active=False)
+    Subscription.objects.filter(id=letters[1].subscription_id).update(verified=False)
+
+    with pytest.raises(WouldWait, match=r"^2 new deliveries would wait"):
+        requeue([letter.id for letter in letters], by=operator, reason="again")
+    assert not Requeue.objects.exists()
 
 
 def test_an_id_given_twice_is_requeued_once(operator: User):

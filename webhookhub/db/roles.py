@@ -126,7 +126,7 @@ ROLES = (
         {
             **COUNTING,
             "events": "SELECT (id, correlation_id, event_type, source)",
-            "subscriptions": "SELECT (id, max_retry_limit, base_delay)",
+            "subscriptions": "SELECT (id, active, verified, max_retry_limit, base_delay)",
             "webhook_delivery_sagas": "SELECT, INSERT",
             "dead_letters": "SELECT",
             "dead_letter_requeues": "SELECT, INSERT",

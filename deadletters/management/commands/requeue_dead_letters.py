@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from deadletters.bulk_requeue import MAX_LIMIT, SAMPLE, Cursor, Part, preview, requeue_matching
 from deadletters.filters import ERROR_CODE, EVENT_TYPE, DeadLetterFilter
-from deadletters.requeue import InvalidRequeue
+from deadletters.requeue import InvalidRequeue, WouldWait
 from webhookhub.search_terms import MAX_ID
 from webhookhub.terminal import EXAMPLE, Operator, parse_time, progress, whole_number
 
@@ -42,6 +42,11 @@ class Command(BaseCommand):
             metavar="N",
             help=f"maximum number of dead letters (default {DEFAULT_LIMIT})",
         )
+        parser.add_argument(
+            "--allow-waiting",
+            action="store_true",
+            help="requeue also for subscriptions that are paused or not verified; the new deliveries wait",
+        )
         parser.add_argument("--dry-run", action="store_true", help="only print how many match, and a sample")
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -60,7 +65,7 @@ class Command(BaseCommand):
             return
         if not options["reason"]:
             raise CommandError("Give a reason: --reason 'the endpoint is back'. With --dry-run none is needed.")
-        count, more = _requeue(letter_filter, options["reason"], options["limit"])
+        count, more = _requeue(letter_filter, options["reason"], options["limit"], options["allow_waiting"])
         if options["json"]:
             self.stdout.write(json.dumps({"dry_run": False, "count": count, "more": more}))
         else:
@@ -98,7 +103,7 @@ def _matching(pattern: Pattern[str], what: str) -> Callable[[str], str]:
     return read
 
 
-def _requeue(letter_filter: DeadLetterFilter, reason: str, limit: int) -> tuple[int, bool]:
+def _requeue(letter_filter: DeadLetterFilter, reason: str, limit: int, allow_waiting: bool) -> tuple[int, bool]:
     """How many were requeued, and whether there may be more."""
     show = progress("requeued", limit)
     count = selected = 0
@@ -112,10 +117,12 @@ def _requeue(letter_filter: DeadLetterFilter, reason: str, limit: int) -> tuple[
                 limit=min(limit - selected, MAX_LIMIT),
                 cursor=cursor,
                 part=Part(part) if limit > MAX_LIMIT else None,
+                allow_waiting=allow_waiting,
             )
         except InvalidRequeue as error:
+            hint = " Use --allow-waiting to requeue anyway." if isinstance(error, WouldWait) else ""
             before = f" {count} dead letters were requeued before." if count else ""
-            raise CommandError(f"Nothing was requeued: {error}.{before}") from None
+            raise CommandError(f"Nothing was requeued: {error}.{hint}{before}") from None
         selected, count, cursor = selected + len(result.results), count + result.count, result.next
         show(selected, "")
         if cursor is None or selected >= limit:

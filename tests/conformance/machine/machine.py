@@ -265,7 +265,9 @@ class HubMachine(RuleBasedStateMachine):
             with pytest.raises(NotEnded):
                 requeue(ids, by=Staff(who), reason="again")
             return
-        died = dying_after(dies, lambda: answers.extend(requeue(ids, by=Staff(who), reason="again")))
+        died = dying_after(
+            dies, lambda: answers.extend(requeue(ids, by=Staff(who), reason="again", allow_waiting=True))
+        )
         finish(self.model.requeue(letter, who), dies if died else None)
         if not died:
             assert (answers[0].created, answers[0].requested_by) == (before is None, before or who)
