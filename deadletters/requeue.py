@@ -168,11 +168,11 @@ def _write(letters: Sequence[DeadLetter], request: Mapping[str, str], selection:
     now = clock.now()
     rows = [{"dead_letter_id": letter.id, "requested_at": now, **request} for letter in letters]
     inserted = [row for batch in _batches(rows) for row in insert_which(Requeue, batch, key=("dead_letter_id",))]
-    new = [row["dead_letter_id"] for row in inserted]
+    new = {row["dead_letter_id"] for row in inserted}
     if new:
-        _record(new, len(letters), request, selection)
-        create_sagas([_new_saga(letter) for letter in letters if letter.id in set(new)], BATCH)
-    return set(new)
+        _record(sorted(new), len(letters), request, selection)
+        create_sagas([_new_saga(letter) for letter in letters if letter.id in new], BATCH)
+    return new
 
 
 def _record(new: Sequence[int], asked: int, request: Mapping[str, str], selection: Mapping[str, Any] | None) -> None:
