@@ -18,7 +18,7 @@ from .models import DeadLetter, Requeue
 
 ERROR_CODE = re.compile(r"\A[a-z0-9_]{1,100}\Z")
 EVENT_TYPE = re.compile(r"\A[A-Za-z0-9_.-]{1,100}\Z")
-MAX_FOUND = 1000
+MAX_RESULTS = 1000
 COLUMNS = [field.column for field in DeadLetter._meta.concrete_fields if field.name != "payload_snapshot"]
 # Condition → its column and index; the most selective first.
 INDEXES = {
@@ -47,7 +47,7 @@ class Position(NamedTuple):
         return cls(datetime.fromisoformat(values[0]), values[1])
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """The dead letters that a search term names; `more`: there may be older ones."""
 
     ids: list[int]
@@ -82,7 +82,7 @@ class DeadLetterFilter:
     @property
     def search_is_cut(self) -> bool:
         """Whether the search term names more dead letters than are examined."""
-        return self._found is not None and self._found.more
+        return self._result is not None and self._result.more
 
     def newest_first(self, after: Position | None, limit: int) -> list[DeadLetter]:
         """The next rows; they match the indexed conditions."""
@@ -97,9 +97,9 @@ class DeadLetterFilter:
         for name, (column, _index) in INDEXES.items():
             if (value := getattr(self, name)) is not None:
                 letters = [letter for letter in letters if getattr(letter, column) == value]
-        if self._found is not None:
-            found = set(self._found.ids)
-            letters = [letter for letter in letters if letter.id in found]
+        if self._result is not None:
+            results = set(self._result.ids)
+            letters = [letter for letter in letters if letter.id in results]
         if self.requeued is not None:
             requests = Requeue.objects.filter(dead_letter__in=[letter.id for letter in letters])
             requeued = set(requests.values_list("dead_letter_id", flat=True))
@@ -115,7 +115,7 @@ class DeadLetterFilter:
         return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in conditions.items()}
 
     @cached_property
-    def _found(self) -> Found | None:
+    def _result(self) -> SearchResult | None:
         return None if self.search is None else find(self.search)
 
     @property
@@ -137,24 +137,24 @@ class DeadLetterFilter:
 
     def _index(self) -> tuple[str | None, dict[str, Any]]:
         """The index to read along, and the condition on its first column; the primary key for a search."""
-        if self._found is not None:
-            return None, {"id__in": self._found.ids}
+        if self._result is not None:
+            return None, {"id__in": self._result.ids}
         for name, (column, index) in INDEXES.items():
             if (value := getattr(self, name)) is not None:
                 return index, {column: value}
         return "idx_dead_failed", {}
 
 
-def find(term: str) -> Found:
+def find(term: str) -> SearchResult:
     """The dead letters with this id, of the delivery with this id, or of the events that the term names."""
     event_ids = sorted(events.find(term))
     found = []
     if event_ids:
         where = {"event_id__in": event_ids}
-        found = keyset.ids(DeadLetter, index="idx_dead_event", where=where, limit=MAX_FOUND + 1)
-    more = len(found) > MAX_FOUND or len(event_ids) >= events.MAX_RESULTS
-    ids = set(found[:MAX_FOUND])
+        found = keyset.ids(DeadLetter, index="idx_dead_event", where=where, limit=MAX_RESULTS + 1)
+    more = len(found) > MAX_RESULTS or len(event_ids) >= events.MAX_RESULTS
+    ids = set(found[:MAX_RESULTS])
     pk = parse_id(term)
     if pk is not None:
         ids |= {pk, *DeadLetter.objects.filter(saga_id=pk).values_list("id", flat=True)}
-    return Found(sorted(ids), more)
+    return SearchResult(sorted(ids), more)

@@ -47,17 +47,14 @@ class DeadLetter(models.Model):
 
 
 class Requeue(models.Model):
-    """Who requeued a dead letter, when and why.
-
-    Written before the new saga: if the process dies in between, the next request completes it.
-    """
+    """Who requeued a dead letter, when and why. Written in the transaction that creates the new saga."""
 
     id = models.BigAutoField(primary_key=True)
     dead_letter = models.OneToOneField(DeadLetter, models.DO_NOTHING, db_constraint=False, related_name="requeue")
     requested_by = ExactTextField(max_length=150)
     requested_at = models.DateTimeField(db_default=UtcNow())
     reason = ExactTextField(max_length=500)
-    # Tells concurrent requests apart.
+    # A repeated request has the same token.
     request_token = ExactTextField(max_length=32)
 
     class Meta:

@@ -216,7 +216,7 @@ def test_the_filter_form_keeps_the_search_and_shows_linked_conditions(requeuer: 
 
 
 def test_a_search_with_too_many_results_says_so(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(filters, "MAX_FOUND", 1)
+    monkeypatch.setattr(filters, "MAX_RESULTS", 1)
     first = rows.dead_letter("wanted")
     second: Any = SagaFactory(event=first.event, status="DeadLettered", attempt_count=3)
     newest = dead_letter_of(second)
