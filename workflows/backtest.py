@@ -9,9 +9,9 @@ from datetime import datetime
 
 from events.models import Event
 
-from . import queries
+from . import lookup
 from .definition import Definition
-from .matching import Document, reports
+from .matching import ParsedEvent
 from .models import Fact as StoredFact
 from .models import Instance
 from .simulation import simulate
@@ -78,10 +78,10 @@ def backtest(
             result.cut_short, read_until = True, event.created_at
             break
         result.events += 1
-        document = Document(event.correlation_id, event.payload)
-        key = document.key(definition.correlation)
+        parsed = ParsedEvent(event)
+        key = parsed.key(definition.correlation)
         if key is not None:
-            for step, role, reason, aggregate_id in reports(definition, event.event_type, document):
+            for step, role, reason, aggregate_id in parsed.reports(definition):
                 facts[key].append(Fact(role, step, event.created_at, EVENT, reason, aggregate_id))
             event_ids[key].add(event.id)
         else:
@@ -171,7 +171,7 @@ def _stored_facts(
 
 def _events(definition: Definition, since: datetime, until: datetime) -> Iterator[Event]:
     rows = Event.objects.filter(event_type__in=list(definition.roles))
-    for chunk in queries.in_period(rows, "created_at", since, until, CHUNK):
+    for chunk in lookup.in_period(rows, "created_at", since, until, CHUNK):
         yield from chunk
 
 
@@ -179,5 +179,5 @@ def _started(name: str, since: datetime, until: datetime) -> Iterator[list[Insta
     """The runs of a workflow that started in the period, in chunks."""
     # Filtered by name here: with the name in SQL, an engine may choose an index that is not ordered by time.
     rows = Instance.objects.only("id", "saga_type", "correlation_key", "status", "current_step", "started_at")
-    for chunk in queries.in_period(rows, "started_at", since, until, CHUNK):
+    for chunk in lookup.in_period(rows, "started_at", since, until, CHUNK):
         yield [row for row in chunk if row.saga_type == name]

@@ -5,12 +5,11 @@ Colours are attributes, not styles: the content security policy allows them. The
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-from . import labels, queries
+from . import labels, versions
 from . import state as states
 from .definition import Definition
 from .models import Instance
@@ -50,7 +49,7 @@ class Box(NamedTuple):
 
     @property
     def text(self) -> str:
-        return self.note or labels.state(self.state)
+        return self.note or str(labels.STATES[self.state])
 
 
 class Place(NamedTuple):
@@ -68,9 +67,8 @@ class Place(NamedTuple):
 
 def of(instance: Instance) -> str:
     """A run's definition, coloured by its state."""
-    definition = queries.definition_of(instance)
-    step_states: dict[str, str] = json.loads(instance.steps)
-    return svg(f"{definition.title}: {instance.status}", boxes(definition, step_states))
+    definition = versions.definition_of(instance)
+    return svg(f"{definition.title}: {instance.status}", boxes(definition, instance.step_states))
 
 
 def boxes(definition: Definition, step_states: Mapping[str, str], notes: Mapping[str, str] | None = None) -> list[Box]:

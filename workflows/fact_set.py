@@ -52,7 +52,7 @@ class FactSet:
             self.emitted.add(Effect(fact.detail, fact.step))
         elif fact.role in DECIDED:
             assert fact.decision_no is not None
-            self.decided[fact.decision_no] = (Decision.of(fact), fact.at)
+            self.decided[fact.decision_no] = (Decision.of(fact.role, fact.step, fact.detail), fact.at)
         else:
             assert fact.role in OBSERVED, fact.role
             pair = (fact.step, fact.role)

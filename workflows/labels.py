@@ -6,19 +6,21 @@ import json
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext, gettext_lazy
-from django.utils.translation import gettext_noop as _
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from sagas.models import Saga
 
 from . import state as s
 from .models import Fact
 
 # Status → CSS class and label.
 STATUSES = {
-    s.IN_PROGRESS: ("busy", gettext_lazy("under way")),
-    s.COMPLETED: ("good", gettext_lazy("completed")),
-    s.COMPENSATING: ("warn", gettext_lazy("compensating")),
-    s.COMPENSATED: ("warn", gettext_lazy("compensated")),
-    s.FAILED: ("bad", gettext_lazy("failed")),
+    s.IN_PROGRESS: ("busy", _("under way")),
+    s.COMPLETED: ("good", _("completed")),
+    s.COMPENSATING: ("warn", _("compensating")),
+    s.COMPENSATED: ("warn", _("compensated")),
+    s.FAILED: ("bad", _("failed")),
 }
 ROLES = {
     s.STARTED: _("started"),
@@ -44,33 +46,34 @@ ORIGINS = {s.EVENT: _("event"), s.VERB: _("service"), s.OPERATOR: _("operator"),
 
 
 def badge(status: str) -> SafeString:
-    tone, label = STATUSES[status]
-    return format_html('<span class="hub-badge hub-{}" title="{}">{}</span>', tone, status, label)
-
-
-def role(name: str) -> str:
-    return gettext(ROLES[name])
-
-
-def state(name: str) -> str:
-    return gettext(STATES[name])
-
-
-def origin(name: str) -> str:
-    return gettext(ORIGINS[name])
+    colour, label = STATUSES[status]
+    return format_html('<span class="hub-badge hub-{}" title="{}">{}</span>', colour, status, label)
 
 
 def fact(row: Fact) -> str:
     """What a fact says. Reasons and errors are not translated."""
     if row.role in s.DECIDED:
-        decision = s.Decision.of(s.Fact(row.role, row.step, row.occurred_at, row.origin, row.detail))
-        _tone, status = STATUSES[decision.status if row.role == s.ENDED else s.COMPENSATING]
+        decision = s.Decision.of(row.role, row.step, row.detail)
+        _colour, status = STATUSES[decision.status if row.role == s.ENDED else s.COMPENSATING]
         text = gettext("the hub decided: %(what)s") % {"what": status}
         return f"{text} ({decision.error})" if decision.error else text
     if row.role == s.EMITTED:
         return gettext("the hub published %(type)s") % {"type": row.detail}
+    label = str(ROLES[row.role])
     if row.role == s.RETRIED:
         ids = ", ".join(map(str, json.loads(row.detail or "{}").get("deliveries", [])))
-        return gettext("delivered again: delivery %(numbers)s") % {"numbers": ids} if ids else role(s.RETRIED)
-    text = role(row.role)
-    return f"{text}: {row.detail}" if row.detail and row.detail != row.reason else text
+        return gettext("delivered again: delivery %(numbers)s") % {"numbers": ids} if ids else label
+    return f"{label}: {row.detail}" if row.detail and row.detail != row.reason else label
+
+
+def delivery(saga: Saga) -> str:
+    """`inventory.reserved → payment service, PendingRetry, 5 attempts, http_503`"""
+    count = saga.attempt_count
+    attempts = ngettext("%(number)s attempt", "%(number)s attempts", count) % {"number": count}
+    parts = [f"{saga.event.event_type} → {receiver(saga)}", saga.status, attempts, saga.final_error_code]
+    return ", ".join(part for part in parts if part)
+
+
+def receiver(saga: Saga) -> str:
+    """The subscription's description, or its URL without secrets."""
+    return str(saga.subscription.description or saga.subscription.shown_url)

@@ -16,7 +16,7 @@ from events.models import Event
 from webhookhub.db import clock
 from webhookhub.db.bulk import delete_each, insert_new
 
-from . import queries, versions
+from . import lookup, versions
 from .definition import Definition
 from .models import Fact, Instance, TrackedType, WorkflowInbox
 from .registry import Registry
@@ -84,7 +84,7 @@ class CatchUp:
         for event_type, since in behind:
             begin = since if event_type in back else since - REACH
             events = Event.objects.filter(event_type=event_type).only("id", "created_at")
-            batches = queries.in_period(events, "created_at", begin, since + SLACK, batch_size)
+            batches = lookup.in_period(events, "created_at", begin, since + SLACK, batch_size)
             added += sum(_add([event.id for event in batch]) for batch in batches)
             if now > since + REACH + SLACK:
                 TrackedType.objects.filter(event_type=event_type, tracked_since=since).update(caught_up=True)

@@ -39,7 +39,6 @@ from .state import (
     OPERATOR,
     RETRIED,
     STARTED,
-    TEXT_LENGTH,
     UNDO_FAILED,
     UNDONE,
     VERB,
@@ -121,7 +120,7 @@ def report(
     # Of a single step a service may report it at any time: it may be the first to know of a failure.
     if role == UNDONE and not step:
         _require_compensating(instance, step, key, OR_NAME_THE_STEP)
-    return _record(instance, role, step, VERB, key, actor=actor, detail=printable(error, TEXT_LENGTH))
+    return _record(instance, role, step, VERB, key, actor=actor, detail=printable(error))
 
 
 def act(
@@ -144,15 +143,7 @@ def act(
         recorded = _record(instance, action, step, OPERATOR, key, actor=actor, reason=reason, detail=detail or reason)
         if recorded.created:
             details = {"saga": str(instance.saga_id), "step": step}
-            auditlog.record(
-                AUDITED[action],
-                kind="workflow",
-                id=instance.pk,
-                name=str(instance),
-                by=actor,
-                reason=reason,
-                details=details,
-            )
+            auditlog.record(AUDITED[action], instance, kind="workflow", by=actor, reason=reason, details=details)
         return recorded
 
     # Fact and audit entry together; of two equal concurrent requests, one is audited.
@@ -184,27 +175,25 @@ def _create(definition: Definition, correlation_key: str) -> Instance:
 
 
 def _offered(saga_type: str) -> Definition:
-    known = versions.in_force()
-    if saga_type in known.latest:
-        return known.latest[saga_type]
-    what = "is no longer offered and starts no new runs" if saga_type in known.shown else "is not a workflow"
-    names = ", ".join(sorted(known.latest)) or "none"
+    registry = versions.in_force()
+    if saga_type in registry.latest:
+        return registry.latest[saga_type]
+    what = "is no longer offered and starts no new runs" if saga_type in registry.shown else "is not a workflow"
+    names = ", ".join(sorted(registry.latest)) or "none"
     raise InvalidFact("saga_type", f"{saga_type!r} {what}; the workflows are {names}")
 
 
 def _require_allowed(instance: Instance, role: str, step: str, table: dict[str, bool | None]) -> None:
     if role not in table:
         raise InvalidFact("role", f"{role!r} is not one of {', '.join(table)}")
-    of_step = table[role]
-    definition = versions.in_force().get(instance.saga_type, instance.definition_version)
-    steps = definition.by_key if definition else {}
+    steps = versions.definition_of(instance).by_key
     if step and step not in steps:
         raise InvalidFact("step", f"{step!r} is not a step of {instance.saga_type}; the steps are {', '.join(steps)}")
     if step and role in (UNDONE, UNDO_FAILED) and not steps[step].can_be_undone:
         raise InvalidFact("step", f"{step!r} cannot be undone: its definition has no event type for that")
-    if of_step is True and not step:
+    if table[role] is True and not step:
         raise InvalidFact("step", f"is missing; the steps are {', '.join(steps)}")
-    if of_step is False and step:
+    if table[role] is False and step:
         raise InvalidFact("step", f"must be left out: {role!r} is about the whole run")
 
 
@@ -226,11 +215,10 @@ def _require_compensating(instance: Instance, step: str, key: str, remedy: str) 
 
 def _current_status(instance: Instance) -> str:
     """The status after all stored facts, including those that no tracker has folded yet."""
-    definition = versions.in_force().get(instance.saga_type, instance.definition_version)
-    known = facts.of([instance.pk])[instance.pk]
-    if definition is None or not any(fact.role in OBSERVED for fact in known):
+    own = facts.of([instance.pk])[instance.pk]
+    if not any(fact.role in OBSERVED for fact in own):
         return str(instance.status)
-    state = fold(definition, known)
+    state = fold(versions.definition_of(instance), own)
     if state.next is None:
         return state.status
     return state.next.status or COMPENSATING

@@ -73,6 +73,8 @@ STEP_STATES = (
     STEP_UNDONE,
     STEP_UNDO_FAILED,
 )
+# The step was done, whatever happened later.
+WERE_DONE = (STEP_DONE, UNDOING, STEP_UNDONE, STEP_UNDO_FAILED)
 
 # Event types that the hub publishes about runs.
 SAGA_TIMED_OUT = "saga.timed_out"
@@ -122,18 +124,11 @@ class Decision:
         return json.dumps(content, ensure_ascii=False)
 
     @classmethod
-    def of(cls, fact: Fact) -> Decision:
-        content: dict[str, Any] = json.loads(fact.detail)
-        return cls(
-            fact.role,
-            fact.step,
-            content["cause"],
-            content["status"],
-            content["error"],
-            tuple(content["basis"]),
-            datetime.fromisoformat(content["started_at"]),
-            content["aggregate_id"],
-        )
+    def of(cls, role: str, step: str, detail: str) -> Decision:
+        """The decision that `detail()` has stored."""
+        content: dict[str, Any] = json.loads(detail)
+        started_at = datetime.fromisoformat(content.pop("started_at"))
+        return cls(role, step, basis=tuple(content.pop("basis")), started_at=started_at, **content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +146,22 @@ class Due:
     at: datetime
     cause: str
     step: str = ""
+
+
+COLUMNS = (
+    "aggregate_id",
+    "current_step",
+    "status",
+    "started_at",
+    "completed_at",
+    "error_message",
+    "compensation_started_at",
+    "deadline",
+    "steps",
+    "anomaly",
+    "needs_operator",
+    "by_hand",
+)
 
 
 @dataclass(frozen=True)
@@ -183,3 +194,8 @@ class State:
     @property
     def deadline(self) -> datetime | None:
         return self.due.at if self.due else None
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of the run's row that follow from its facts."""
+        columns = {name: getattr(self, name) for name in COLUMNS}
+        return {**columns, "steps": json.dumps(self.steps)}

@@ -20,7 +20,7 @@ from sagas.models import Saga
 from tests.support import rows
 from tests.workflows import shop
 from tests.workflows.support import catch_up, instance, tracked
-from workflows import views
+from workflows import admin
 from workflows.checks import used_definitions_are_unchanged
 from workflows.models import Fact, Instance
 from workflows.registry import SHIPPED, load
@@ -109,7 +109,7 @@ def test_search_by_id_respects_the_filters(watcher: Client):
 def test_search_finds_a_filtered_run_behind_many_others_of_its_aggregate(
     watcher: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(views, "PAGE", 2)
+    monkeypatch.setattr(admin, "PAGE", 2)
     for number in range(4):
         shop.order(f"o-{number}", "order.submitted")
     Instance.objects.update(aggregate_id="c-1")
@@ -119,13 +119,13 @@ def test_search_finds_a_filtered_run_behind_many_others_of_its_aggregate(
     shown = text_of(watcher, rows.listing(NAME, "?q=c-1&status=FAILED"))
 
     assert (shown.count("<td>c-1</td>"), oldest in shown) == (1, True)
-    monkeypatch.setattr(views, "WINDOW", 3)
+    monkeypatch.setattr(admin, "WINDOW", 3)
     shown = text_of(watcher, rows.listing(NAME, "?q=c-1&status=FAILED"))
     assert "None of the newest runs match; older ones may." in shown
 
 
 def test_list_pages_continue_where_the_previous_ended(watcher: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(views, "PAGE", 2)
+    monkeypatch.setattr(admin, "PAGE", 2)
     for number in range(5):
         shop.order(f"o-{number}", "order.submitted")
 
@@ -143,7 +143,7 @@ def test_list_pages_continue_where_the_previous_ended(watcher: Client, monkeypat
 
 
 def test_a_page_that_stops_at_its_read_limit_says_so_and_links_on(watcher: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(views, "WINDOW", 2)
+    monkeypatch.setattr(admin, "WINDOW", 2)
     for number in range(3):
         shop.order(f"o-{number}", "order.submitted")
     shop.order("o-3", "order.submitted")

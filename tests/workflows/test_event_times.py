@@ -10,12 +10,11 @@ from django.db import connection
 from tests.workflows.lives import DEFINITIONS, event_type
 from tests.workflows.support import catch_up, expire, instance, tell, told_before, tracked
 from webhookhub.db import clock
-from workflows import versions
+from workflows import stats, versions
 from workflows.matching import AHEAD, EARLIEST, plausible
 from workflows.models import Fact
 from workflows.replay import replay
 from workflows.state import DONE, FAILURE, UNDONE
-from workflows.statistics import statistics
 
 pytestmark = pytest.mark.django_db
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
@@ -91,7 +90,7 @@ def test_an_implausible_time_does_not_distort_the_detection_time():
     catch_up()
 
     assert instance("odd").status == "COMPENSATED"
-    [found] = [each for each in statistics(ORDER).targets if each.name == "time to detect a failure"]
+    [found] = [each for each in stats.read(ORDER).targets if each.name == "time to detect a failure"]
     assert (found.is_met, found.basis) == (True, 1)
 
 

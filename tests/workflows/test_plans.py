@@ -11,8 +11,8 @@ from tests.conformance.test_plans import plans
 from tests.workflows.lives import DEFINITIONS
 from tests.workflows.support import catch_up, expire, tell, tracked
 from webhookhub.db import clock
-from workflows import backtest, queries
-from workflows.filters import RunFilter, newest_first, soonest_due
+from workflows import backtest, lookup
+from workflows.filters import RunFilter, soonest_due
 from workflows.models import Instance
 from workflows.registry import registry
 from workflows.services import new_run
@@ -48,11 +48,11 @@ def test_polling_queries_use_their_indexes():
     questions = [
         lambda: Tracker(registry()).track(50),
         expire,
-        lambda: newest_first(RunFilter(status="FAILED"), 1, None, 50),
-        lambda: newest_first(RunFilter(status="FAILED"), 1, saga.pk, 50),
+        lambda: RunFilter(status="FAILED").newest_first(1, None, 50),
+        lambda: RunFilter(status="FAILED").newest_first(1, saga.pk, 50),
         lambda: soonest_due(None, 50),
-        lambda: queries.find("k-5", ["order_submission"], 50),
-        lambda: queries.get(saga.saga_id),
+        lambda: lookup.find("k-5", 50),
+        lambda: Instance.objects.get(saga_id=saga.saga_id),
     ]
     for question in questions:
         for plan in plans(question, lambda sql: "saga_" in sql or "workflow_" in sql):

@@ -17,12 +17,12 @@ from tests.workflows.lives import DEFINITIONS, before, event_type, happy, named,
 from tests.workflows.support import catch_up, expire, facts, instance, published, tell, told_before, tracked
 from webhookhub.db import clock
 from webhookhub.stats import counters
-from workflows import listening, matching
+from workflows import listening
+from workflows.advance import UnknownDefinition, advance
 from workflows.definition import Definition
-from workflows.facts import MAX_REPEATS, Observation, without_repeats
+from workflows.facts import MAX_REPEATS, fact_row, without_repeats
 from workflows.listening import CatchUp
 from workflows.models import Fact, Instance, TrackedType, UsedDefinition, WorkflowInbox
-from workflows.progress import UnknownDefinition, advance
 from workflows.registry import Registry, load, registry
 from workflows.state import DONE, FAILURE, UNDONE
 
@@ -104,9 +104,9 @@ def test_the_batch_size_does_not_decide_which_repeats_are_stored(batch_size: int
 def test_repeats_with_the_lowest_event_ids_are_stored():
     tracked()
     said = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MAX_REPEATS + 10)]
-    given = [Observation(1, id, "order", DONE, clock.now()) for id in reversed(said)]
+    rows = [fact_row(1, "order", DONE, "event", clock.now(), event_id=id) for id in reversed(said)]
 
-    assert [each.event_id for each in without_repeats(given)] == said[:MAX_REPEATS]
+    assert [row["event_id"] for row in without_repeats(rows)] == said[:MAX_REPEATS]
 
 
 def test_repeats_are_limited(monkeypatch: pytest.MonkeyPatch):
@@ -227,8 +227,7 @@ def test_a_new_run_includes_its_earlier_events():
     assert instance("k-1").status == "COMPLETED"
 
 
-def test_a_long_history_does_not_hide_that_of_another_run(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(matching, "MAX_HISTORY", 10)
+def test_a_long_history_does_not_hide_that_of_another_run():
     for _ in range(2 * MAX_REPEATS):
         tell(ORDER, ("order", DONE), "k-1")
     for said in happy(ORDER)[1:4]:
