@@ -14,7 +14,7 @@ from sagas.transitions import COMPLETED
 from . import labels, versions
 from .definition import Definition
 from .models import Fact, Instance
-from .state import DONE, EMITTED, RUNNING, SAGA_COMPENSATION_REQUESTED, STARTED, STEP_TIMED_OUT, UNDOING
+from .state import DONE, EMITTED, RUNNING, SAGA_COMPENSATION_REQUESTED, STARTED, TIMED_OUT, UNDOING
 from .timeline import latest_deliveries
 
 # (step, role or type of the hub's event) → event
@@ -75,4 +75,4 @@ def sources_of(instance_ids: Sequence[int]) -> dict[int, dict[tuple[str, str], i
 
 def _open_steps(run: Instance) -> dict[str, str]:
     """Steps that are running, timed out or being compensated."""
-    return {step: state for step, state in run.step_states.items() if state in (RUNNING, UNDOING, STEP_TIMED_OUT)}
+    return {step: state for step, state in run.step_states.items() if state in (RUNNING, UNDOING, TIMED_OUT)}

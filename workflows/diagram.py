@@ -22,12 +22,12 @@ DOT = 9
 COLOURS = {
     states.WAITING: ("#f3f4f6", "#9ca3af"),
     states.RUNNING: ("#dbeafe", "#2563eb"),
-    states.STEP_DONE: ("#dcfce7", "#16a34a"),
-    states.STEP_FAILED: ("#fee2e2", "#dc2626"),
-    states.STEP_TIMED_OUT: ("#ffedd5", "#ea580c"),
+    states.DONE: ("#dcfce7", "#16a34a"),
+    states.FAILURE: ("#fee2e2", "#dc2626"),
+    states.TIMED_OUT: ("#ffedd5", "#ea580c"),
     states.UNDOING: ("#fef9c3", "#ca8a04"),
-    states.STEP_UNDONE: ("#ede9fe", "#7c3aed"),
-    states.STEP_UNDO_FAILED: ("#fecaca", "#7f1d1d"),
+    states.UNDONE: ("#ede9fe", "#7c3aed"),
+    states.UNDO_FAILED: ("#fecaca", "#7f1d1d"),
 }
 # Readable on light and dark pages.
 TEXT, FAINT, LINE = "#111827", "#4b5563", "#7c8493"

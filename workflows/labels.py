@@ -32,15 +32,13 @@ ROLES = {
     s.CLOSED: _("closed"),
     s.RETRIED: _("retried"),
 }
+# States of a step.
 STATES = {
+    **{role: ROLES[role] for role in s.STEP_ROLES},
     s.WAITING: _("waiting"),
     s.RUNNING: _("running"),
-    s.STEP_DONE: _("done"),
-    s.STEP_FAILED: _("failed"),
-    s.STEP_TIMED_OUT: _("timed out"),
+    s.TIMED_OUT: _("timed out"),
     s.UNDOING: _("compensating"),
-    s.STEP_UNDONE: _("compensated"),
-    s.STEP_UNDO_FAILED: _("compensation failed"),
 }
 ORIGINS = {s.EVENT: _("event"), s.VERB: _("service"), s.OPERATOR: _("operator"), s.HUB: _("hub")}
 
@@ -53,7 +51,7 @@ def badge(status: str) -> SafeString:
 def fact(row: Fact) -> str:
     """What a fact says. Reasons and errors are not translated."""
     if row.role in s.DECIDED:
-        decision = s.Decision.of(row.role, row.step, row.detail)
+        decision = s.Decision.read(row.role, row.step, row.detail, row.occurred_at)
         _colour, status = STATUSES[decision.status if row.role == s.ENDED else s.COMPENSATING]
         text = gettext("the hub decided: %(what)s") % {"what": status}
         return f"{text} ({decision.error})" if decision.error else text

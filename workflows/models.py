@@ -85,7 +85,7 @@ class Instance(models.Model):
 
     @property
     def steps_to_undo(self) -> list[str]:
-        undoing = (state.UNDOING, state.STEP_UNDO_FAILED)
+        undoing = (state.UNDOING, state.UNDO_FAILED)
         return [step for step, step_state in self.step_states.items() if step_state in undoing]
 
     # Whether an operator may act on the run.

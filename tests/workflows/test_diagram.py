@@ -21,7 +21,7 @@ def texts(drawing: str) -> list[str]:
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=named)
 def test_every_step_is_drawn_with_its_title_and_state(definition: Definition):
-    states = dict.fromkeys(definition.by_key, state.STEP_DONE)
+    states = dict.fromkeys(definition.by_key, state.DONE)
 
     drawn = texts(svg("x", boxes(definition, states)))
 
