@@ -7,7 +7,7 @@ request completes it, and two concurrent requests make one delivery.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.utils.translation import gettext as _
 
@@ -28,15 +28,9 @@ from .versions import definition_of
 PERMISSION = "workflows.retry_step"
 
 
-@dataclass(frozen=True)
-class Retried:
-    recorded: Recorded
-    deliveries: list[int]
-
-
 def retry(
     instance: Instance, step: str, *, actor: str, reason: str, idempotency_key: str, delivery: int | None = None
-) -> Retried:
+) -> Recorded:
     """Deliver again what the step reacts to: the given delivery, or all dead ones.
 
     The caller has checked the permission. Raises InvalidFact or Conflict before writing anything.
@@ -58,7 +52,7 @@ def retry(
         detail=json.dumps(request),
     )
     sagas = Saga.objects.filter(pk__in=request["deliveries"]).order_by("pk")
-    return Retried(recorded, [_redeliver(saga, actor, reason) for saga in sagas])
+    return replace(recorded, deliveries=[_redeliver(saga, actor, reason) for saga in sagas])
 
 
 def dead_letters(instance: Instance, step: str) -> list[Saga]:

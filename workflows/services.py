@@ -5,6 +5,7 @@ Each is a fact with an idempotency key: the same again changes nothing. A tracke
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,11 +81,12 @@ class KeyConflict(Conflict):
 
 @dataclass(frozen=True)
 class Recorded:
-    """`created` is False for a repetition."""
+    """`created` is False for a repetition. `deliveries`: the new ones of a retry."""
 
     instance: Instance
     fact_id: int
     created: bool
+    deliveries: Sequence[int] = ()
 
 
 def start(
