@@ -134,20 +134,16 @@ def _compare(
 
 
 def _stored_facts(
-    result: Backtest,
-    definition: Definition,
-    runs: Iterable[Instance],
-    known: Mapping[str, set[int]],
-    until: datetime,
+    result: Backtest, definition: Definition, runs: Iterable[Instance], read: Mapping[str, set[int]], until: datetime
 ) -> tuple[dict[str, list[Fact]], set[str]]:
-    """Correlation key → the stored facts that the definition uses, except those of `known` events; and the keys of runs
-    with missing events."""
+    """Correlation key → the stored facts that the definition uses, except those of events that were read already; and
+    the keys of runs with missing events."""
     keys = {run.pk: run.correlation_key for run in runs}
     rows = StoredFact.objects.filter(
         instance_id__in=list(keys), origin__in=(EVENT, VERB, OPERATOR), occurred_at__lte=until
     ).order_by("id")
     columns = ("event_id", "event__event_type", "step", "role", "occurred_at", "origin", "detail", "aggregate_id")
-    found: dict[str, list[Fact]] = defaultdict(list)
+    facts: dict[str, list[Fact]] = defaultdict(list)
     events, incomplete = set[int](), set[str]()
     for run_id, event_id, event_type, step, role, at, *rest in rows.values_list("instance_id", *columns):
         key = keys[run_id]
@@ -156,8 +152,8 @@ def _stored_facts(
                 result.left_out += 1
             else:
                 result.reported += 1
-                found[key].append(Fact(role, step, at, *rest))
-        elif event_id in known.get(key, ()) or event_id in events:
+                facts[key].append(Fact(role, step, at, *rest))
+        elif event_id in read.get(key, ()) or event_id in events:
             continue
         elif event_type is None:
             result.missing += 1
@@ -165,8 +161,8 @@ def _stored_facts(
         elif event_type in definition.roles:
             events.add(event_id)
             result.other_events += 1
-            found[key] += [Fact(role, step, at, *rest) for step, role in definition.roles[event_type]]
-    return found, incomplete
+            facts[key] += [Fact(role, step, at, *rest) for step, role in definition.roles[event_type]]
+    return facts, incomplete
 
 
 def _events(definition: Definition, since: datetime, until: datetime) -> Iterator[Event]:

@@ -66,6 +66,10 @@ class Definition:
     file: str = field(default="", compare=False)
 
     @property
+    def key(self) -> tuple[str, int]:
+        return self.name, self.version
+
+    @property
     def label(self) -> str:
         return label(self.name, self.version)
 
@@ -104,11 +108,10 @@ class Definition:
     @cached_property
     def ancestors(self) -> dict[str, frozenset[str]]:
         """Step → all steps that must be done before it."""
-        found: dict[str, frozenset[str]] = {}
+        ancestors: dict[str, frozenset[str]] = {}
         for step in self.in_order:
-            direct = set(step.after)
-            found[step.key] = frozenset(direct.union(*(found[key] for key in direct)))
-        return found
+            ancestors[step.key] = frozenset(step.after).union(*(ancestors[key] for key in step.after))
+        return ancestors
 
     @cached_property
     def in_order(self) -> tuple[Step, ...]:

@@ -94,8 +94,8 @@ class Tracker:
         definitions = {key: require(registry, key[0], run.version) for key, run in runs.items()}
 
         def read(matches: Sequence[Match], keys: Collection[Key]) -> list[Row]:
-            found = (match for match in matches if match.key in keys)
-            return [row for match in found for row in match.facts(runs[match.key].id, definitions[match.key], now)]
+            own = (match for match in matches if match.key in keys)
+            return [row for match in own for row in match.facts(runs[match.key].id, definitions[match.key], now)]
 
         rows = read(matches, runs)
         for start in range(0, len(past), CHUNK):
@@ -106,10 +106,10 @@ class Tracker:
     def _create(self, keys: Collection[Key]) -> None:
         """Insert the runs in the version in force, which is stored first."""
         latest = self._registry.latest
-        unstored = {latest[name] for name, _ in keys if (name, latest[name].version) not in self._stored}
+        unstored = {latest[name] for name, _ in keys if latest[name].key not in self._stored}
         if unstored:
             versions.remember(unstored)
-            self._stored |= {(definition.name, definition.version) for definition in unstored}
+            self._stored |= {definition.key for definition in unstored}
         rows = [new_run(latest[name], key) for name, key in sorted(keys)]
         insert_new(Instance, rows, key=("saga_type", "correlation_key"))
 

@@ -69,7 +69,7 @@ def _changed(registry: Registry, used: Mapping[tuple[str, int], str]) -> Iterato
     for (name, version), fingerprint in used.items():
         definition = registry.of_file(name, version)
         if definition is not None and definition.fingerprint != fingerprint:
-            versions = [*used, *((other.name, other.version) for other in registry.all())]
+            versions = [*used, *(other.key for other in registry.all())]
             newest = max(number for other, number in versions if other == name)
             yield InvalidDefinition(
                 definition.label_with_file,
