@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 from urllib.parse import urlencode
@@ -112,7 +112,8 @@ class InstanceAdmin(ReadOnlyAdmin):
         entries = timeline(instance)
         context = {
             "title": f"{instance.saga_type} {instance.aggregate_id or instance.correlation_key}",
-            "properties": list(_properties(instance)),
+            "run": instance,
+            "is_open": instance.status in OPEN,
             "diagram": diagram.of(instance),
             "blockers": blockers([instance])[instance.pk] if instance.status in OPEN else [],
             "entries": [_entry(request, instance, entry) for entry in entries],
@@ -169,31 +170,6 @@ class InstanceAdmin(ReadOnlyAdmin):
     def _page(self, request: HttpRequest, name: str, context: dict[str, Any]) -> HttpResponse:
         whole = {**self.admin_site.each_context(request), "opts": self.opts, **context}
         return TemplateResponse(request, f"admin/workflows/instance/{name}.html", whole)
-
-
-def _properties(instance: Instance) -> Iterable[tuple[str, Any]]:
-    values = {"name": instance.saga_type, "version": instance.definition_version}
-    address = reverse("admin:workflows_instance_definition", args=[instance.saga_type])
-    yield _("Status"), labels.badge(instance.status)
-    yield _("Workflow"), format.link(address, _("%(name)s version %(version)s") % values)
-    yield _("Run id"), instance.saga_id
-    yield _("Correlation id"), instance.correlation_key
-    yield _("Aggregate id"), instance.aggregate_id or format.NOTHING
-    yield _("Step"), instance.current_step or format.NOTHING
-    yield _("Started"), format.local_time(instance.started_at)
-    if instance.compensation_started_at:
-        yield _("Compensation started"), format.local_time(instance.compensation_started_at)
-    yield _("Ended"), format.local_time(instance.completed_at)
-    if instance.deadline and instance.status in OPEN:
-        yield _("Times out"), format.local_time(instance.deadline)
-    if instance.error_message:
-        yield _("Error"), instance.error_message
-    if instance.anomaly:
-        yield _("Anomaly"), instance.anomaly
-    if instance.needs_operator:
-        yield _("Operator"), _("An operator has to resolve what is left.")
-    elif instance.by_hand:
-        yield _("Operator"), _("An operator has intervened.")
 
 
 def _entry(request: HttpRequest, instance: Instance, entry: Entry) -> dict[str, Any]:

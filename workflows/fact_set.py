@@ -5,26 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from . import state
 from .definition import Definition, Step
-from .state import (
-    COMPLETED,
-    DECIDED,
-    DONE,
-    EMITTED,
-    ENDED,
-    FAILING,
-    FAILURE,
-    FINISHED,
-    OBSERVED,
-    OPERATOR,
-    STEP_ROLES,
-    TEXT_LENGTH,
-    UNDO_FAILED,
-    UNDONE,
-    Decision,
-    Effect,
-    Fact,
-)
+from .state import TEXT_LENGTH, Decision, Effect, Fact
 
 
 class FactSet:
@@ -40,24 +23,24 @@ class FactSet:
         self._aggregates: list[tuple[datetime, str]] = []
         decisions: dict[int, Decision] = {}
         for fact in facts:
-            if fact.role == EMITTED:
+            if fact.role == state.EMITTED:
                 self.emitted.add(Effect(fact.detail, fact.step))
-            elif fact.role in DECIDED:
+            elif fact.role in state.DECIDED:
                 assert fact.decision_no is not None
                 decisions[fact.decision_no] = Decision.read(fact.role, fact.step, fact.detail, fact.at)
             else:
-                assert fact.role in OBSERVED, fact.role
+                assert fact.role in state.OBSERVED, fact.role
                 self._observe(fact)
         self.decisions = [decisions[number] for number in sorted(decisions)]
-        self.failing = self._decision(FAILING)
-        self.ended = self._decision(ENDED)
+        self.failing = self._decision(state.FAILING)
+        self.ended = self._decision(state.ENDED)
 
     def _observe(self, fact: Fact) -> None:
         pair = (fact.step, fact.role)
         self.seen[pair] = min(self.seen.get(pair, fact.at), fact.at)
-        if pair == ("", UNDONE):
+        if pair == ("", state.UNDONE):
             self._all_undone_at = max(self._all_undone_at or fact.at, fact.at)
-        self.by_hand |= fact.origin == OPERATOR
+        self.by_hand |= fact.origin == state.OPERATOR
         if fact.detail:
             reason = (fact.at, fact.detail)
             self._reasons[pair] = min(self._reasons.get(pair, reason), reason)
@@ -69,7 +52,7 @@ class FactSet:
 
     def decide(self, role: str, step: str, cause: str, status: str, error: str) -> Decision:
         """A new decision, based on all facts."""
-        pairs = [*self.seen, *((step, DONE) for step in self._presumed())]
+        pairs = [*self.seen, *((step, state.DONE) for step in self._presumed())]
         basis = tuple(sorted(f"{step}:{role}" for step, role in pairs))
         return Decision(role, step, cause, status, error[:TEXT_LENGTH], basis, self.started_at(), self.aggregate_id())
 
@@ -77,7 +60,7 @@ class FactSet:
         return (step, role) in self.seen
 
     def done_at(self, step: str) -> datetime | None:
-        return self.seen.get((step, DONE))
+        return self.seen.get((step, state.DONE))
 
     def started_at(self) -> datetime:
         return min(self.seen.values())
@@ -96,33 +79,33 @@ class FactSet:
     def failures(self) -> list[tuple[datetime, str]]:
         """(time, step) of each failure, the earliest first. A failure of the whole run has no step."""
         needed = {step.key for step in self.definition.required} | {""}
-        return sorted((at, step) for (step, role), at in self.seen.items() if role == FAILURE and step in needed)
+        return sorted((at, step) for (step, role), at in self.seen.items() if role == state.FAILURE and step in needed)
 
     def is_complete(self) -> bool:
-        if self.has("", FINISHED):
+        if self.has("", state.FINISHED):
             return True
-        needed = (step.key for step in self.definition.required)
+        required = [step.key for step in self.definition.required]
         # A step that was undone, or could not be, means that a failure is still to be reported.
-        return all(
-            self.has(step, DONE) and not self.is_undone(step) and not self.has(step, UNDO_FAILED) for step in needed
+        return all(self.has(step, state.DONE) for step in required) and not any(
+            self.is_undone(step) or self.has(step, state.UNDO_FAILED) for step in required
         )
 
     def to_undo(self) -> list[Step]:
         """Steps that were done and can be undone, including those already undone; the last step first."""
-        done = {step for step, role in self.seen if role == DONE} | self._presumed()
+        done = {step for step, role in self.seen if role == state.DONE} | self._presumed()
         return [step for step in reversed(self.definition.in_order) if step.key in done and step.can_be_undone]
 
     def outstanding(self) -> list[Step]:
         return [step for step in self.to_undo() if not self.is_undone(step.key)]
 
     def is_undone(self, step: str) -> bool:
-        return self.has(step, UNDONE) or self._is_undone_with_all(step)
+        return self.has(step, state.UNDONE) or self._is_undone_with_all(step)
 
     def all_can_be_undone(self) -> bool:
         """Whether the run had failed when everything was last reported as undone."""
         undone_at = self._all_undone_at
         times = [at for at, _ in self.failures()]
-        times += [decision.at for decision in self.decisions if decision.at and decision.status != COMPLETED]
+        times += [decision.at for decision in self.decisions if decision.at and decision.status != state.COMPLETED]
         return undone_at is not None and any(at <= undone_at for at in times)
 
     def _is_undone_with_all(self, step: str) -> bool:
@@ -137,15 +120,15 @@ class FactSet:
         if done_by is None or undone_at < done_by:
             return False
         ended = self.ended
-        return ended is None or ended.at is None or f"{step}:{DONE}" in ended.basis or undone_at > ended.at
+        return ended is None or ended.at is None or f"{step}:{state.DONE}" in ended.basis or undone_at > ended.at
 
     def _done_by(self, step: str) -> datetime | None:
         """When the step was done at the latest: the first fact that says or implies it."""
-        own, later = (DONE, UNDONE, UNDO_FAILED), self.definition.ancestors
+        own, later = (state.DONE, state.UNDONE, state.UNDO_FAILED), self.definition.ancestors
         times = (
             at
             for (key, role), at in self.seen.items()
-            if (key == step and role in own) or (role in STEP_ROLES and step in later.get(key, ()))
+            if (key == step and role in own) or (role in state.STEP_ROLES and step in later.get(key, ()))
         )
         return min(times, default=None)
 
@@ -155,7 +138,7 @@ class FactSet:
         Events arrive in any order, and what a failure undoes must not depend on it.
         """
         steps = self.definition.by_key
-        facts = [(step, role) for step, role in self.seen if step in steps and role in STEP_ROLES]
+        facts = [(step, role) for step, role in self.seen if step in steps and role in state.STEP_ROLES]
         implied = set[str]().union(*(self.definition.ancestors[step] for step, _ in facts))
-        undone = {step for step, role in facts if role in (UNDONE, UNDO_FAILED)}
-        return {step for step in implied | undone if not self.has(step, DONE)}
+        undone = {step for step, role in facts if role in (state.UNDONE, state.UNDO_FAILED)}
+        return {step for step in implied | undone if not self.has(step, state.DONE)}

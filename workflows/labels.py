@@ -11,36 +11,36 @@ from django.utils.translation import gettext_lazy as _
 
 from sagas.models import Saga
 
-from . import state as s
+from . import state
 from .models import Fact
 
 # Status → CSS class and label.
 STATUSES = {
-    s.IN_PROGRESS: ("busy", _("under way")),
-    s.COMPLETED: ("good", _("completed")),
-    s.COMPENSATING: ("warn", _("compensating")),
-    s.COMPENSATED: ("warn", _("compensated")),
-    s.FAILED: ("bad", _("failed")),
+    state.IN_PROGRESS: ("busy", _("under way")),
+    state.COMPLETED: ("good", _("completed")),
+    state.COMPENSATING: ("warn", _("compensating")),
+    state.COMPENSATED: ("warn", _("compensated")),
+    state.FAILED: ("bad", _("failed")),
 }
 ROLES = {
-    s.STARTED: _("started"),
-    s.DONE: _("done"),
-    s.FAILURE: _("failed"),
-    s.UNDONE: _("compensated"),
-    s.UNDO_FAILED: _("compensation failed"),
-    s.FINISHED: _("completed"),
-    s.CLOSED: _("closed"),
-    s.RETRIED: _("retried"),
+    state.STARTED: _("started"),
+    state.DONE: _("done"),
+    state.FAILURE: _("failed"),
+    state.UNDONE: _("compensated"),
+    state.UNDO_FAILED: _("compensation failed"),
+    state.FINISHED: _("completed"),
+    state.CLOSED: _("closed"),
+    state.RETRIED: _("retried"),
 }
 # States of a step.
 STATES = {
-    **{role: ROLES[role] for role in s.STEP_ROLES},
-    s.WAITING: _("waiting"),
-    s.RUNNING: _("running"),
-    s.TIMED_OUT: _("timed out"),
-    s.UNDOING: _("compensating"),
+    **{role: ROLES[role] for role in state.STEP_ROLES},
+    state.WAITING: _("waiting"),
+    state.RUNNING: _("running"),
+    state.TIMED_OUT: _("timed out"),
+    state.UNDOING: _("compensating"),
 }
-ORIGINS = {s.EVENT: _("event"), s.VERB: _("service"), s.OPERATOR: _("operator"), s.HUB: _("hub")}
+ORIGINS = {state.EVENT: _("event"), state.VERB: _("service"), state.OPERATOR: _("operator"), state.HUB: _("hub")}
 
 
 def badge(status: str) -> SafeString:
@@ -50,15 +50,15 @@ def badge(status: str) -> SafeString:
 
 def fact(row: Fact) -> str:
     """What a fact says. Reasons and errors are not translated."""
-    if row.role in s.DECIDED:
-        decision = s.Decision.read(row.role, row.step, row.detail, row.occurred_at)
-        _colour, status = STATUSES[decision.status if row.role == s.ENDED else s.COMPENSATING]
+    if row.role in state.DECIDED:
+        decision = state.Decision.read(row.role, row.step, row.detail, row.occurred_at)
+        _colour, status = STATUSES[decision.status if row.role == state.ENDED else state.COMPENSATING]
         text = gettext("the hub decided: %(what)s") % {"what": status}
         return f"{text} ({decision.error})" if decision.error else text
-    if row.role == s.EMITTED:
+    if row.role == state.EMITTED:
         return gettext("the hub published %(type)s") % {"type": row.detail}
     label = str(ROLES[row.role])
-    if row.role == s.RETRIED:
+    if row.role == state.RETRIED:
         ids = ", ".join(map(str, json.loads(row.detail or "{}").get("deliveries", [])))
         return gettext("delivered again: delivery %(numbers)s") % {"numbers": ids} if ids else label
     return f"{label}: {row.detail}" if row.detail and row.detail != row.reason else label

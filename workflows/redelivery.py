@@ -64,9 +64,7 @@ def dead_letters(instance: Instance, step: str) -> list[Saga]:
 
 
 def _choose(instance: Instance, step: str, delivery: int | None) -> list[int]:
-    steps = definition_of(instance).by_key
-    if step not in steps:
-        raise InvalidFact("step", f"{step!r} is not a step of {instance.saga_type}; the steps are {', '.join(steps)}")
+    services.require_allowed(instance, RETRIED, step, services.ACTIONS)
     if delivery is None:
         dead = [saga.pk for saga in dead_letters(instance, step)]
         if not dead:
