@@ -142,11 +142,11 @@ class InstanceAdmin(ReadOnlyAdmin):
         if definition is None:
             raise Http404
         workflow_stats = stats.read(definition)
-        notes = {step.key: _("optional") if step.optional else " " for step in definition.steps}
-        done_by = _("done by %(share)s %%")
-        notes |= {
-            step.key: done_by % {"share": f"{step.share:.3g}"} for step in workflow_stats.steps if workflow_stats.sample
-        }
+        if workflow_stats.sample:
+            done_by = _("done by %(share)s %%")
+            notes = {row.step.key: done_by % {"share": f"{row.share:.3g}"} for row in workflow_stats.steps}
+        else:
+            notes = {step.key: _("optional") if step.optional else " " for step in definition.steps}
         context = {
             "title": definition.title,
             "definition": definition,
@@ -155,10 +155,7 @@ class InstanceAdmin(ReadOnlyAdmin):
             "diagram": diagram.svg(definition.title, diagram.boxes(definition, {}, notes)),
             "stats": workflow_stats,
             "sample_size": stats.SAMPLE,
-            "steps": [
-                {"step": step, "stats": step_stats, "types": _types(step)}
-                for step, step_stats in zip(definition.in_order, workflow_stats.steps, strict=True)
-            ],
+            "steps": [(row, _types(row.step)) for row in workflow_stats.steps],
         }
         return self._page(request, "definition", context)
 

@@ -23,16 +23,6 @@ CHUNK = 500
 NOT_TRACKED = "not tracked"
 
 
-@dataclass(frozen=True)
-class Difference:
-    correlation_key: str
-    before: str
-    after: str
-
-    def __str__(self) -> str:
-        return f"{self.correlation_key}: {self.before} → {self.after}"
-
-
 @dataclass
 class Backtest:
     """`before` counts the statuses in the database, `after` those that the definition would lead to."""
@@ -42,7 +32,7 @@ class Backtest:
     before: Counter[str] = field(default_factory=Counter)
     after: Counter[str] = field(default_factory=Counter)
     differing: int = 0
-    first: list[Difference] = field(default_factory=list)
+    first: list[str] = field(default_factory=list)
     # There were more events or runs than the limit: the latest are missing.
     cut_short: bool = False
     # Stored facts of these runs besides the events of the period: from other events, and from services and operators.
@@ -130,7 +120,12 @@ def _compare(
     if before != after:
         result.differing += 1
         if len(result.first) < MAX_SHOWN:
-            result.first.append(Difference(key, " at ".join(filter(None, before)), " at ".join(filter(None, after))))
+            result.first.append(f"{key}: {_describe(before)} → {_describe(after)}")
+
+
+def _describe(place: tuple[str, str]) -> str:
+    """Status and step; a run that is not tracked has no step."""
+    return " at ".join(filter(None, place))
 
 
 def _stored_facts(

@@ -11,7 +11,7 @@ from statistics import fmean
 from django.utils.translation import gettext_noop as _
 
 from . import facts
-from .definition import Definition
+from .definition import Definition, Step
 from .filters import RunFilter
 from .fold import fold
 from .models import Fact, Instance
@@ -51,8 +51,7 @@ class Target:
 
 @dataclass(frozen=True)
 class StepStats:
-    key: str
-    title: str
+    step: Step
     reached: int
     share: float
     p50: float | None
@@ -130,8 +129,7 @@ def _steps(definition: Definition, runs: Sequence[Instance]) -> list[StepStats]:
     durations = _durations(definition, runs)
     return [
         StepStats(
-            step.key,
-            step.title,
+            step,
             reached[step.key],
             _percent(reached[step.key], runs) or 0.0,
             quantile(durations[step.key], 0.5),

@@ -106,13 +106,12 @@ class Command(BaseCommand):
         show = progress("backtest", MAX_EVENTS)
         result = backtest(definition, since, until, progress=lambda events: show(events, " events"))
         if options["json"]:
-            values = {**vars(result), "first": [str(difference) for difference in result.first]}
-            self.stdout.write(json.dumps({"name": definition.name, "version": definition.version, **values}))
+            self.stdout.write(json.dumps({"name": definition.name, "version": definition.version, **vars(result)}))
             return
         self.stdout.write(f"{definition.label} over {result.events} events of {result.runs} runs:")
         for status in sorted({*result.before, *result.after}):
             self.stdout.write(f"  {status:<14}{result.before[status]:>9} → {result.after[status]:>9}")
-        for line in [*map(str, result.first), *_remarks(definition, result)]:
+        for line in [*result.first, *_remarks(definition, result)]:
             self.stdout.write(f"  {line}")
         self.stdout.write(f"{result.differing} would differ; nothing was written.")
 
