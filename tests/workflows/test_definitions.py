@@ -165,9 +165,9 @@ def test_a_compensation_type_may_have_a_second_meaning_if_the_run_can_still_comp
     steps: list[dict[str, Any]], happy: list[str]
 ):
     definition = parse(document(steps=steps), "test")
-    said = [pair for event_type in happy for pair in definition.roles[event_type]]
+    pairs = [pair for event_type in happy for pair in definition.roles[event_type]]
 
-    state = fold(definition, [Fact(role, key, datetime(2026, 1, 1, tzinfo=UTC), EVENT) for key, role in said])
+    state = fold(definition, [Fact(role, key, datetime(2026, 1, 1, tzinfo=UTC), EVENT) for key, role in pairs])
 
     assert state.next is not None
     assert state.next.status == "COMPLETED"

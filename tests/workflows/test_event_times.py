@@ -7,19 +7,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import connection
 
-from tests.workflows.lives import DEFINITIONS, event_type
-from tests.workflows.support import catch_up, expire, instance, tell, told_before, tracked
+from tests.workflows.lives import ORDER, event_type
+from tests.workflows.support import catch_up, differences, expire, instance, tell, told_before, tracked
 from webhookhub.db import clock
-from workflows import stats, versions
+from workflows import stats
 from workflows.matching import AHEAD, EARLIEST, plausible
 from workflows.models import Fact
-from workflows.replay import replay
 from workflows.state import DONE, FAILURE, UNDONE
 
 pytestmark = pytest.mark.django_db
-ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
-MOMENT = timedelta(microseconds=1)
+INTERVAL = timedelta(microseconds=1)
 
 
 def insert(kind: str, key: str, created_at: str) -> None:
@@ -46,7 +44,7 @@ def followed_from_now(key: str) -> None:
     assert found.status == instance("other").status == "IN_PROGRESS"
     assert instance("overdue").status != "IN_PROGRESS"
     assert [fact.occurred_at for fact in Fact.objects.filter(instance=found)] == [found.started_at]
-    assert [each for batch in replay(versions.in_force(), 500) for each in batch.differences] == []
+    assert differences() == []
 
 
 @pytest.mark.parametrize("created_at", ["9999-12-31 23:59:59", "0001-01-01 00:00:00"])
@@ -99,6 +97,6 @@ def test_a_plausible_time_is_used(at: datetime):
     assert plausible(at, NOW) == at
 
 
-@pytest.mark.parametrize("at", [None, NOW + AHEAD + MOMENT, EARLIEST - MOMENT, datetime.max.replace(tzinfo=UTC)])
+@pytest.mark.parametrize("at", [None, NOW + AHEAD + INTERVAL, EARLIEST - INTERVAL, datetime.max.replace(tzinfo=UTC)])
 def test_an_implausible_time_is_replaced_by_now(at: datetime | None):
     assert plausible(at, NOW) == NOW

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from tests.conformance.test_plans import plans
-from tests.workflows.lives import DEFINITIONS
+from tests.workflows.lives import ORDER
 from tests.workflows.support import catch_up, expire, tell, tracked
 from webhookhub.db import clock
 from workflows import backtest, lookup
@@ -20,7 +20,6 @@ from workflows.tracker import Tracker
 
 # Committed: ANALYZE TABLE ends a transaction.
 pytestmark = [pytest.mark.every_engine, pytest.mark.mysql_family, pytest.mark.usefixtures("committed")]
-ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 SAGAS = 2_000
 FEW = 200
 
@@ -44,15 +43,15 @@ def test_polling_queries_use_their_indexes():
     tracked()
     for number in range(3):
         tell(ORDER, ("order", "done"), f"new-{number}")
-    saga = Instance.objects.get(correlation_key="k-11")
+    run = Instance.objects.get(correlation_key="k-11")
     questions = [
         lambda: Tracker(registry()).track(50),
         expire,
         lambda: RunFilter(status="FAILED").newest_first(1, None, 50),
-        lambda: RunFilter(status="FAILED").newest_first(1, saga.pk, 50),
+        lambda: RunFilter(status="FAILED").newest_first(1, run.pk, 50),
         lambda: soonest_due(None, 50),
         lambda: lookup.find("k-5", 50),
-        lambda: Instance.objects.get(saga_id=saga.saga_id),
+        lambda: Instance.objects.get(saga_id=run.saga_id),
     ]
     for question in questions:
         for plan in plans(question, lambda sql: "saga_" in sql or "workflow_" in sql):

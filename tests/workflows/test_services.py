@@ -9,14 +9,12 @@ import pytest
 
 from events.intake import publish
 from events.models import Event
-from tests.workflows.support import catch_up, facts, instance, published, tracked
+from tests.workflows.support import catch_up, differences, facts, instance, published, tracked
 from webhookhub.auditlog.models import Entry
 from workflows import services
 from workflows.models import Fact, Instance, WorkflowTouched
-from workflows.replay import replay
 from workflows.services import InvalidFact, KeyConflict
 from workflows.timeline import timeline
-from workflows.versions import in_force
 
 pytestmark = pytest.mark.django_db
 
@@ -64,10 +62,10 @@ def test_control_characters_are_removed_from_reported_errors(started: Instance):
     ]
     catch_up()
 
-    said = "the  [31mcard  was declined"
+    expected = "the  [31mcard  was declined"
     assert [each.created for each in recorded] == [True, False]
-    assert Fact.objects.get(pk=recorded[0].fact_id).detail == said
-    assert said in instance("k-1").error_message
+    assert Fact.objects.get(pk=recorded[0].fact_id).detail == expected
+    assert expected in instance("k-1").error_message
     assert instance("k-1").error_message.isprintable()
     for event in Event.objects.filter(source="hub"):
         assert all(str(value).isprintable() for value in json.loads(event.payload).values())
@@ -89,7 +87,7 @@ def test_a_success_after_reported_compensation_is_compensated(started: Instance)
     assert published("k-1")[-1] == ("saga.compensation_requested", "payment")
     assert json.loads(found.steps)["payment"] == "compensating"
     assert (found.status, found.needs_operator) == ("COMPENSATED", True)
-    assert [batch.differences for batch in replay(in_force(), 10)] == [[]]
+    assert differences() == []
 
 
 def test_the_same_key_is_the_same_fact(started: Instance):

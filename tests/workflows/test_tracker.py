@@ -13,7 +13,7 @@ from django.db import DatabaseError, connection, transaction
 from events.intake import publish
 from events.models import Event, RoutingInbox
 from tests.factories import EventFactory
-from tests.workflows.lives import DEFINITIONS, before, event_type, happy, named, undone
+from tests.workflows.lives import DEFINITIONS, ORDER, before, event_type, happy, named, undone
 from tests.workflows.support import catch_up, expire, facts, instance, published, tell, told_before, tracked
 from webhookhub.db import clock
 from webhookhub.stats import counters
@@ -27,14 +27,13 @@ from workflows.registry import Registry, load, registry
 from workflows.state import DONE, FAILURE, UNDONE
 
 pytestmark = pytest.mark.django_db
-ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=named)
 def test_a_run_is_tracked_from_its_first_event_to_its_last(definition: Definition):
     tracked()
-    for said in happy(definition):
-        tell(definition, said, "k-1", order_id="o-7", customer_id="o-7")
+    for report in happy(definition):
+        tell(definition, report, "k-1", order_id="o-7", customer_id="o-7")
         catch_up()
 
     found = instance("k-1", definition.name)
@@ -52,13 +51,13 @@ def test_a_failure_is_compensated_with_events_in_reverse_order():
     """Every step of every definition is tested in test_compensation.py."""
     tracked()
     done = before(ORDER, ORDER.by_key["payment"])
-    for said in reversed([*done, ("payment", FAILURE)]):
-        tell(ORDER, said, "k-1", reason="no more of it")
+    for report in reversed([*done, ("payment", FAILURE)]):
+        tell(ORDER, report, "k-1", reason="no more of it")
     catch_up()
     back = undone(ORDER, done)
     assert published("k-1")[: len(back)] == [("saga.compensation_requested", key) for key, _ in back]
-    for said in back:
-        tell(ORDER, said, "k-1")
+    for report in back:
+        tell(ORDER, report, "k-1")
     catch_up()
 
     found = instance("k-1")
@@ -90,23 +89,23 @@ def test_an_event_tracked_twice_is_one_fact():
 @pytest.mark.parametrize("batch_size", [7, 500])
 def test_the_batch_size_does_not_decide_which_repeats_are_stored(batch_size: int):
     tracker = tracked()
-    said = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MAX_REPEATS + 10)]
+    event_ids = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MAX_REPEATS + 10)]
     for _ in range(2):
         while tracker.track(batch_size):
             pass
         # Tracked again, as after a crash, in reverse order.
-        WorkflowInbox.objects.bulk_create(WorkflowInbox(event_id=id) for id in reversed(said))
+        WorkflowInbox.objects.bulk_create(WorkflowInbox(event_id=id) for id in reversed(event_ids))
 
     kept = Fact.objects.filter(instance=instance("k-1"), role=DONE).values_list("event_id", flat=True)
-    assert sorted(id for id in kept if id) == said[:MAX_REPEATS]
+    assert sorted(id for id in kept if id) == event_ids[:MAX_REPEATS]
 
 
 def test_repeats_with_the_lowest_event_ids_are_stored():
     tracked()
-    said = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MAX_REPEATS + 10)]
-    rows = [fact_row(1, "order", DONE, "event", clock.now(), event_id=id) for id in reversed(said)]
+    event_ids = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MAX_REPEATS + 10)]
+    rows = [fact_row(1, "order", DONE, "event", clock.now(), event_id=id) for id in reversed(event_ids)]
 
-    assert [row["event_id"] for row in without_repeats(rows)] == said[:MAX_REPEATS]
+    assert [row["event_id"] for row in without_repeats(rows)] == event_ids[:MAX_REPEATS]
 
 
 def test_repeats_are_limited(monkeypatch: pytest.MonkeyPatch):
@@ -137,8 +136,8 @@ def test_each_workflow_and_correlation_id_has_its_own_run():
 def test_a_batch_needs_few_statements(django_assert_max_num_queries: Any):
     tracker = tracked()
     for number in range(30):
-        for said in happy(ORDER):
-            tell(ORDER, said, f"k-{number}")
+        for report in happy(ORDER):
+            tell(ORDER, report, f"k-{number}")
 
     with django_assert_max_num_queries(45):
         assert tracker.track(500) == 150
@@ -173,12 +172,12 @@ def test_a_time_out_is_decided_published_and_compensated_in_this_order():
 
 def test_a_late_success_after_a_time_out_is_compensated():
     tracked()
-    for said in happy(ORDER)[:2]:
-        told_before(ORDER, said, "k-1", timedelta(minutes=11))
+    for report in happy(ORDER)[:2]:
+        told_before(ORDER, report, "k-1", timedelta(minutes=11))
     catch_up()
     expire()
-    for said in [("inventory", UNDONE), ("order", UNDONE), ("payment", DONE)]:
-        tell(ORDER, said, "k-1")
+    for report in [("inventory", UNDONE), ("order", UNDONE), ("payment", DONE)]:
+        tell(ORDER, report, "k-1")
         catch_up()
 
     found = instance("k-1")
@@ -193,8 +192,8 @@ def test_a_late_success_after_a_time_out_is_compensated():
 
 def test_no_run_times_out_while_its_event_waits_in_the_inbox():
     tracked()
-    for said in happy(ORDER)[:2]:
-        told_before(ORDER, said, "k-1", timedelta(minutes=11))
+    for report in happy(ORDER)[:2]:
+        told_before(ORDER, report, "k-1", timedelta(minutes=11))
     catch_up()
     # Published in time, tracked late.
     told_before(ORDER, ("payment", DONE), "k-1", timedelta(minutes=9))
@@ -218,8 +217,8 @@ def test_a_run_without_a_start_needs_an_operator():
 
 
 def test_a_new_run_includes_its_earlier_events():
-    for said in happy(ORDER)[:4]:
-        tell(ORDER, said, "k-1")
+    for report in happy(ORDER)[:4]:
+        tell(ORDER, report, "k-1")
     tracked()
     tell(ORDER, ("confirmation", DONE), "k-1")
     catch_up()
@@ -230,10 +229,10 @@ def test_a_new_run_includes_its_earlier_events():
 def test_a_long_history_does_not_hide_that_of_another_run():
     for _ in range(2 * MAX_REPEATS):
         tell(ORDER, ("order", DONE), "k-1")
-    for said in happy(ORDER)[1:4]:
-        tell(ORDER, said, "k-1")
-    for said in happy(ORDER)[:4]:
-        tell(ORDER, said, "k-2")
+    for report in happy(ORDER)[1:4]:
+        tell(ORDER, report, "k-1")
+    for report in happy(ORDER)[:4]:
+        tell(ORDER, report, "k-2")
     tracked()
     for key in ("k-1", "k-2"):
         tell(ORDER, ("confirmation", DONE), key)
@@ -352,8 +351,8 @@ def test_a_run_keeps_its_version(trips: Path):
 
 def test_counters_count_each_run_once():
     tracker = tracked()
-    for said in happy(ORDER):
-        stored = tell(ORDER, said, "k-1")
+    for report in happy(ORDER):
+        stored = tell(ORDER, report, "k-1")
     tell(ORDER, ("inventory", FAILURE), "k-2")
     catch_up()
     WorkflowInbox.objects.create(event_id=stored.id)
@@ -383,8 +382,8 @@ HISTORY_CHANGES = (
 
 def test_the_database_refuses_to_rewrite_history():
     tracked()
-    for said in happy(ORDER):
-        tell(ORDER, said, "k-1")
+    for report in happy(ORDER):
+        tell(ORDER, report, "k-1")
     catch_up()
 
     for change in HISTORY_CHANGES:
