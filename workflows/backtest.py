@@ -25,7 +25,7 @@ NOT_TRACKED = "not tracked"
 
 @dataclass
 class Backtest:
-    """`before` counts the statuses in the database, `after` those that the definition would lead to."""
+    """`before` counts the statuses in the database, `after` the statuses that the definition would lead to."""
 
     events: int = 0
     runs: int = 0

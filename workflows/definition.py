@@ -126,7 +126,7 @@ class Definition:
 
 
 def sort_steps(steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-    """The steps in topological order, and those that cannot be ordered because they wait for each other."""
+    """The steps in topological order, and the steps that cannot be ordered because they wait for each other."""
     ordered: list[Step] = []
     left, keys = list(steps), set[str]()
     while step := next((step for step in left if keys.issuperset(step.after)), None):

@@ -37,7 +37,7 @@ class Batch:
 
 
 def replay(registry: Registry, batch_size: int) -> Iterator[Batch]:
-    """Every run, batch by batch. Differences are checked again after a moment: trackers may be at work."""
+    """Every run, batch by batch. Differences are checked twice, because trackers may be at work."""
     last = 0
     while ids := list(Instance.objects.filter(id__gt=last).order_by("id").values_list("id", flat=True)[:batch_size]):
         last = ids[-1]

@@ -208,7 +208,7 @@ def _require_compensating(instance: Instance, step: str, key: str, remedy: str) 
 
 
 def _current_status(instance: Instance) -> str:
-    """The status after all stored facts, including those that no tracker has folded yet."""
+    """The status after all stored facts, including facts that no tracker has folded yet."""
     own = facts.of([instance.pk])[instance.pk]
     if not any(fact.role in state.OBSERVED for fact in own):
         return str(instance.status)

@@ -126,7 +126,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The deadline, and what is decided when it passes."""
+    """The deadline, and the cause and step of the decision when it passes."""
 
     at: datetime
     cause: str

@@ -104,9 +104,9 @@ def test_runs_of_an_aggregate_are_paged_newest_first(hub_wide: Program):
     first = hub_wide.get("/sagas/aggregate/order/7 ü", limit=2).json()
     rest = hub_wide.get("/sagas/aggregate/order/7 ü", limit=2, cursor=first["next"]).json()
 
-    assert [each["correlation_key"] for each in first["items"] + rest["items"]] == ["c-2", "c-1", "c-0"]
+    assert [item["correlation_key"] for item in first["items"] + rest["items"]] == ["c-2", "c-1", "c-0"]
     assert rest["next"] is None
-    assert [each["id"] for each in hub_wide.get("/sagas/aggregate/o-1").json()["items"]] == [str(run.saga_id)]
+    assert [item["id"] for item in hub_wide.get("/sagas/aggregate/o-1").json()["items"]] == [str(run.saga_id)]
     assert hub_wide.get("/sagas/aggregate/nobody").json() == {"items": [], "next": None}
 
 
@@ -118,9 +118,9 @@ def test_failed_runs_are_paged_newest_first(hub_wide: Program):
     first = hub_wide.get("/sagas/failed", limit=2).json()
     rest = hub_wide.get("/sagas/failed", limit=2, cursor=first["next"]).json()
 
-    assert [each["aggregate_id"] for each in first["items"] + rest["items"]] == ["o-3", "o-2", "o-1"]
-    assert {each["status"] for each in first["items"]} == {"FAILED"}
-    assert all(each["needs_operator"] for each in first["items"])
+    assert [item["aggregate_id"] for item in first["items"] + rest["items"]] == ["o-3", "o-2", "o-1"]
+    assert {item["status"] for item in first["items"]} == {"FAILED"}
+    assert all(item["needs_operator"] for item in first["items"])
     assert rest["next"] is None
 
 
@@ -154,7 +154,7 @@ def test_list_filters(hub_wide: Program):
         cursor = None
         while True:
             page = hub_wide.get("/sagas", limit=2, **filters, **({"cursor": cursor} if cursor else {})).json()
-            found += [each["aggregate_id"] for each in page["items"]]
+            found += [item["aggregate_id"] for item in page["items"]]
             cursor = page["next"]
             if cursor is None:
                 break
@@ -230,7 +230,7 @@ def test_a_stuck_run_shows_its_blockers(hub_wide: Program):
     one, two = hub_wide.get("/sagas/stuck", quiet_seconds=0).json()["items"]
 
     assert (one["aggregate_id"], two["aggregate_id"]) == ("o-1", "o-2"), "the one that times out first comes first"
-    assert [each["summary"] for each in one["waits_for"]] == ["waits for payment"]
+    assert [item["summary"] for item in one["waits_for"]] == ["waits for payment"]
     [obstacle] = two["waits_for"]
     assert (
         obstacle["summary"]
@@ -249,7 +249,7 @@ def test_stuck_runs_are_paged(hub_wide: Program):
     while True:
         asked = {"quiet_seconds": 0, "limit": 1, **({"cursor": cursor} if cursor else {})}
         page = hub_wide.get("/sagas/stuck", **asked).json()
-        found += [each["aggregate_id"] for each in page["items"]]
+        found += [item["aggregate_id"] for item in page["items"]]
         cursor = page["next"]
         if cursor is None:
             break
@@ -263,7 +263,7 @@ def test_the_timeline_has_facts_events_and_deliveries(hub_wide: Program):
 
     items = hub_wide.get(f"/sagas/{run.saga_id}/timeline").json()["items"]
 
-    rows = [(each["step"], each["role"], each["origin"], each["event_type"]) for each in items]
+    rows = [(item["step"], item["role"], item["origin"], item["event_type"]) for item in items]
     assert rows[:4] == [
         ("order", "done", "event", "order.submitted"),
         ("inventory", "done", "event", "inventory.reserved"),
@@ -273,14 +273,14 @@ def test_the_timeline_has_facts_events_and_deliveries(hub_wide: Program):
     assert ("inventory", "emitted", "hub", "saga.compensation_requested") in rows
     failure = items[2]
     assert failure["detail"] == "the card was declined"
-    assert [(each["id"], each["error_code"]) for each in failure["deliveries"]] == [(dead.pk, "timeout")]
+    assert [(item["id"], item["error_code"]) for item in failure["deliveries"]] == [(dead.pk, "timeout")]
 
 
 def test_a_long_timeline_is_paged(hub_wide: Program):
     run = shop.declined("o-1")
     whole = hub_wide.get(f"/sagas/{run.saga_id}/timeline").json()
     assert (len(whole["items"]), whole["next"]) == (Fact.objects.filter(instance=run).count(), None)
-    times = [each["occurred_at"] for each in whole["items"]]
+    times = [item["occurred_at"] for item in whole["items"]]
     assert len(set(times)) < len(times), "some happened at the same time"
 
     for limit in (1, 2, len(times)):
@@ -345,7 +345,7 @@ def test_a_run_can_be_reported_from_start_to_end(hub_wide: Program):
     shown = hub_wide.get(f"/sagas/{run.saga_id}").json()
     assert (shown["status"], shown["aggregate_id"]) == ("COMPLETED", "order 1")
     facts = hub_wide.get(f"/sagas/{run.saga_id}/timeline").json()["items"]
-    assert {each["actor"] for each in facts if each["origin"] == "verb"} == {"API key everything"}
+    assert {item["actor"] for item in facts if item["origin"] == "verb"} == {"API key everything"}
 
 
 def test_a_repetition_is_one_fact_and_other_content_is_a_conflict(hub_wide: Program):
@@ -432,7 +432,7 @@ def test_a_start_with_another_aggregate_under_the_same_key_is_a_conflict(hub_wid
     tracked()
     start = {"saga_type": "order_submission", "correlation_id": "o-1", "aggregate_id": "a", "idempotency_key": "k"}
 
-    responses = [hub_wide.post("/sagas", {**start, "aggregate_id": each}).status_code for each in ("a", "b", "a")]
+    responses = [hub_wide.post("/sagas", {**start, "aggregate_id": item}).status_code for item in ("a", "b", "a")]
 
     assert responses == [201, 409, 200]
 

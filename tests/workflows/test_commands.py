@@ -189,7 +189,7 @@ def test_backtest_reports_runs_that_a_version_with_misspelt_types_would_lose(run
 
 def test_backtest_reports_lost_runs_of_its_own_name_and_period_only(runs: None, tmp_path: Path):
     told_before(ORDER, ("order", DONE), "older", timedelta(hours=2))
-    cancelled = next(each for each in DEFINITIONS if each.name == "order_cancellation")
+    cancelled = next(definition for definition in DEFINITIONS if definition.name == "order_cancellation")
     tell(cancelled, happy(cancelled)[0], "another")
     catch_up()
     assert Instance.objects.count() == 6
@@ -305,7 +305,7 @@ def test_backtest_needs_the_same_number_of_queries_for_many_runs():
     def count_queries() -> int:
         with CaptureQueriesContext(connection) as queries:
             workflows("backtest", "--definition", "order_submission:1", "--since", ago(minutes=1), "--json")
-        assert not [each for each in queries if not each["sql"].startswith("SELECT")]
+        assert not [query for query in queries if not query["sql"].startswith("SELECT")]
         return len(queries)
 
     one = count_queries()

@@ -116,7 +116,7 @@ def test_a_compensation_that_fails_or_is_overdue_needs_an_operator(definition: D
             assert run.state.needs_operator
             assert key in run.state.error_message
 
-        others = [each for each in undone(definition, done) if each[0] != key]
+        others = [report for report in undone(definition, done) if report[0] != key]
         run = live(definition, [*reports, *others], definition.compensation_timeout)
         assert run.state.status == FAILED
         assert run.state.needs_operator
@@ -167,7 +167,7 @@ def stories(definition: Definition) -> list[list[Report]]:
 def test_every_event_doubled_makes_no_difference(definition: Definition):
     for story in stories(definition):
         once = live(definition, story)
-        twice = live(definition, [report for each in story for report in (each, each)])
+        twice = live(definition, [report for report in story for _ in range(2)])
         again = live(definition, [*story, *story])
 
         assert once.published == twice.published == again.published

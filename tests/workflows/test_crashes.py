@@ -58,9 +58,9 @@ def to_begin_with_a_past(key: str) -> Work:
 
 def seen(key: str) -> object:
     """All data of a run except ids and times."""
-    found = instance(key)
-    facts = sorted(Fact.objects.filter(instance=found).values_list("step", "role", "origin", "decision_no"), key=str)
-    return found.status, found.current_step, found.steps, found.error_message, facts, published(key)
+    run = instance(key)
+    facts = sorted(Fact.objects.filter(instance=run).values_list("step", "role", "origin", "decision_no"), key=str)
+    return run.status, run.current_step, run.steps, run.error_message, facts, published(key)
 
 
 @pytest.mark.parametrize("prepare", [to_complete, to_fail, to_time_out, to_be_reported, to_begin_with_a_past])

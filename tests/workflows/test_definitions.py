@@ -272,9 +272,9 @@ def test_invalid_characters_are_removed_from_stored_texts():
 
 def test_files_of_the_same_name_are_named_with_their_folders(tmp_path: Path):
     folders = (tmp_path / "ours", tmp_path / "theirs" / "more")
-    for each in folders:
-        each.mkdir(parents=True)
-        write(each)
+    for folder in folders:
+        folder.mkdir(parents=True)
+        write(folder)
 
     with pytest.raises(InvalidDefinition, match=r"in ours/sample_1.toml and in theirs/more/sample_1.toml"):
         load(folders)

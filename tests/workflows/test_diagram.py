@@ -16,7 +16,7 @@ HOSTILE = "</text><script>alert(1)</script>\"'&"
 
 def texts(drawing: str) -> list[str]:
     root = ElementTree.fromstring(drawing)
-    return ["".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    return ["".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=named)

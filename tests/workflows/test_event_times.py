@@ -37,13 +37,13 @@ def followed_from_now(key: str) -> None:
     catch_up()
     expire()
 
-    found = instance(key)
-    assert before - timedelta(minutes=1) <= found.started_at <= clock.now()
-    assert found.deadline is not None
-    assert found.deadline <= found.started_at + ORDER.timeout
-    assert found.status == instance("other").status == "IN_PROGRESS"
+    run = instance(key)
+    assert before - timedelta(minutes=1) <= run.started_at <= clock.now()
+    assert run.deadline is not None
+    assert run.deadline <= run.started_at + ORDER.timeout
+    assert run.status == instance("other").status == "IN_PROGRESS"
     assert instance("overdue").status != "IN_PROGRESS"
-    assert [fact.occurred_at for fact in Fact.objects.filter(instance=found)] == [found.started_at]
+    assert [fact.occurred_at for fact in Fact.objects.filter(instance=run)] == [run.started_at]
     assert differences() == []
 
 
@@ -88,8 +88,8 @@ def test_an_implausible_time_does_not_distort_the_detection_time():
     catch_up()
 
     assert instance("odd").status == "COMPENSATED"
-    [found] = [each for each in stats.read(ORDER).targets if each.name == "time to detect a failure"]
-    assert (found.is_met, found.basis) == (True, 1)
+    [target] = [target for target in stats.read(ORDER).targets if target.name == "time to detect a failure"]
+    assert (target.is_met, target.basis) == (True, 1)
 
 
 @pytest.mark.parametrize("at", [NOW, NOW - timedelta(days=400), NOW + AHEAD, EARLIEST])

@@ -268,7 +268,7 @@ def test_a_failure_that_arrives_first_compensates_the_steps_before_it():
 
 
 def test_an_optional_step_neither_delays_nor_fails_a_run():
-    registration = next(each for each in DEFINITIONS if each.name == "customer_registration")
+    registration = next(definition for definition in DEFINITIONS if definition.name == "customer_registration")
     run = Simulation(registration)
     for fact in facts([*happy(registration)[:-1], ("gift", FAILURE)]):
         run.observe(fact)

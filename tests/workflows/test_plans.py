@@ -29,9 +29,9 @@ def _many(committed: None) -> None:
     later = clock.now() + timedelta(hours=1)
     keys = [f"k-{number}" for number in range(SAGAS)]
     rows = [Instance(**new_run(ORDER, key), deadline=later, aggregate_id=key) for key in keys]
-    for number, each in enumerate(rows):
+    for number, run in enumerate(rows):
         if number % 10:
-            each.status, each.deadline = ("FAILED" if number % 10 == 1 else "COMPLETED"), None
+            run.status, run.deadline = ("FAILED" if number % 10 == 1 else "COMPLETED"), None
     Instance.objects.bulk_create(rows, batch_size=1000)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE TABLE saga_instances, saga_facts")

@@ -36,13 +36,13 @@ def test_a_run_is_tracked_from_its_first_event_to_its_last(definition: Definitio
         tell(definition, report, "k-1", order_id="o-7", customer_id="o-7")
         catch_up()
 
-    found = instance("k-1", definition.name)
-    assert (found.status, found.aggregate_id, found.deadline) == ("COMPLETED", "o-7", None)
-    assert set(json.loads(found.steps).values()) == {"done"}
+    run = instance("k-1", definition.name)
+    assert (run.status, run.aggregate_id, run.deadline) == ("COMPLETED", "o-7", None)
+    assert set(json.loads(run.steps).values()) == {"done"}
     assert published("k-1") == [("saga.completed", None)]
     [event] = Event.objects.filter(event_type="saga.completed")
     payload = json.loads(event.payload)
-    assert (payload["saga_id"], payload["aggregate_id"]) == (str(found.saga_id), "o-7")
+    assert (payload["saga_id"], payload["aggregate_id"]) == (str(run.saga_id), "o-7")
     assert RoutingInbox.objects.filter(event_id=event.id).exists(), "it is delivered like any other event"
     assert not WorkflowInbox.objects.exists(), "the hub does not listen to itself"
 
@@ -60,9 +60,9 @@ def test_a_failure_is_compensated_with_events_in_reverse_order():
         tell(ORDER, report, "k-1")
     catch_up()
 
-    found = instance("k-1")
-    assert found.status == "COMPENSATED"
-    assert found.error_message == "no more of it"
+    run = instance("k-1")
+    assert run.status == "COMPENSATED"
+    assert run.error_message == "no more of it"
     assert published("k-1")[-1] == ("saga.failed", "payment")
     assert len(published("k-1")) == len(back) + 1
 
@@ -153,9 +153,9 @@ def test_a_time_out_is_decided_published_and_compensated_in_this_order():
     catch_up()
     assert expire() == 1
 
-    found = instance("k-1")
-    assert (found.status, found.current_step) == ("COMPENSATING", "inventory")
-    assert found.error_message == "step payment has timed out"
+    run = instance("k-1")
+    assert (run.status, run.current_step) == ("COMPENSATING", "inventory")
+    assert run.error_message == "step payment has timed out"
     assert published("k-1") == [
         ("saga.timed_out", "payment"),
         ("saga.compensation_requested", "inventory"),
@@ -180,9 +180,9 @@ def test_a_late_success_after_a_time_out_is_compensated():
         tell(ORDER, report, "k-1")
         catch_up()
 
-    found = instance("k-1")
-    assert (found.status, found.needs_operator) == ("COMPENSATED", True)
-    assert found.anomaly == "payment done after the end"
+    run = instance("k-1")
+    assert (run.status, run.needs_operator) == ("COMPENSATED", True)
+    assert run.anomaly == "payment done after the end"
     assert published("k-1")[-1] == ("saga.compensation_requested", "payment")
 
     tell(ORDER, ("payment", UNDONE), "k-1")
@@ -211,8 +211,8 @@ def test_a_run_without_a_start_needs_an_operator():
     catch_up()
     expire()
 
-    found = instance("k-1")
-    assert (found.status, found.needs_operator) == ("FAILED", True)
+    run = instance("k-1")
+    assert (run.status, run.needs_operator) == ("FAILED", True)
     assert published("k-1") == [("saga.failed", None)]
 
 
@@ -251,7 +251,7 @@ def test_an_event_stored_just_before_its_type_was_tracked_is_fetched():
     catch_up()
 
     assert instance("k-1").facts.filter(event_id=stored.id).exists()
-    assert CatchUp().catch_up(500) == 0, "what a saga has heard of is not fetched again"
+    assert CatchUp().catch_up(500) == 0, "an event with a fact is not fetched again"
 
 
 def test_catching_up_ends_after_an_hour_and_not_before():
@@ -277,7 +277,7 @@ def test_an_unreadable_payload_does_not_stop_other_events(payload: str):
         pytest.skip("this engine takes no such text")
     tell(ORDER, ("order", DONE), "k-good")
     catch_up()
-    assert {each.correlation_key for each in Instance.objects.all()} == {"k-bad", "k-good"}
+    assert {run.correlation_key for run in Instance.objects.all()} == {"k-bad", "k-good"}
 
 
 def test_events_are_fetched_in_batches():
@@ -319,8 +319,8 @@ def test_a_definition_may_correlate_by_the_payload(trips: Path):
     publish("trip.refused", {"trip": {"id": 7}, "why": "no\nmoney"})
     catch_up()
 
-    found = instance("7", "trip")
-    assert (found.status, found.aggregate_id, found.error_message) == ("FAILED", "c-1", "no money")
+    run = instance("7", "trip")
+    assert (run.status, run.aggregate_id, run.error_message) == ("FAILED", "c-1", "no money")
 
 
 @pytest.mark.parametrize("payload", [{}, {"trip": 7}, {"trip": {"id": None}}, {"trip": {"id": "x" * 201}}, [1], None])
@@ -346,7 +346,7 @@ def test_a_run_keeps_its_version(trips: Path):
 
     assert [instance(key, "trip").definition_version for key in ("1", "2")] == [1, 2]
     assert [instance(key, "trip").current_step for key in ("1", "2")] == ["payment", "settlement"]
-    assert {(each.name, each.version) for each in UsedDefinition.objects.all()} == {("trip", 1), ("trip", 2)}
+    assert {(used.name, used.version) for used in UsedDefinition.objects.all()} == {("trip", 1), ("trip", 2)}
 
 
 def test_counters_count_each_run_once():
