@@ -14,7 +14,7 @@ setup(
     package_data={
         "": ["static/**/*"],
         "workflows": ["shipped/*.toml"],
-        "webhookhub.templates": ["**/*.html"],
+        "webhookhub.templates": ["**/*.html", "**/*.svg"],
         "webhookhub.locale": ["**/*.mo"],
     },
 )

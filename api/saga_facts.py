@@ -125,15 +125,14 @@ def retry(request: HttpRequest, saga_id: UUID, idempotency_key: str | None = Ide
     body = parsing.read(request, RetryIn)
     instance = get_or_404(saga_id)
     key, actor = _key(body, idempotency_key), _actor(request)
-    retried = _or_problem(
+    recorded = _or_problem(
         lambda: redelivery.retry(
             instance, body.step, actor=actor, reason=body.reason, idempotency_key=key, delivery=body.delivery
         ),
         refusal="Nothing was done",
     )
-    recorded = retried.recorded
     result = RetryOut(
-        saga=instance.saga_id, fact=recorded.fact_id, created=recorded.created, deliveries=retried.deliveries
+        saga=instance.saga_id, fact=recorded.fact_id, created=recorded.created, deliveries=list(recorded.deliveries)
     )
     return Status(201 if recorded.created else 200, result)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, TypeVar
@@ -12,14 +11,14 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Path, Query, Router
 from pydantic import BaseModel
 
+from sagas.models import Saga
 from webhookhub.db import clock
-from workflows import diagram, queries, versions
-from workflows import filters as run_filters
+from workflows import diagram, labels, versions
 from workflows.blockers import blockers
-from workflows.filters import RunFilter
+from workflows.filters import RunFilter, soonest_due
 from workflows.models import Instance
 from workflows.state import FAILED
-from workflows.timeline import Delivery, Entry, timeline
+from workflows.timeline import Entry, timeline
 
 from . import pagination, problems
 from .auth import ApiKeyAuth
@@ -83,7 +82,7 @@ def stuck(request: HttpRequest, filters: Query[StuckFilters]) -> StuckSagas:
     after = None if position is None else (datetime.fromisoformat(position[0]), int(position[1]))
     quiet_since = clock.now() - timedelta(seconds=filters.quiet_seconds)
     found = pagination.page(
-        lambda limit: run_filters.soonest_due(after, limit),
+        lambda limit: soonest_due(after, limit),
         filters.limit,
         lambda rows: [row for row in rows if row.updated_at <= quiet_since],
     )
@@ -145,7 +144,7 @@ def show_diagram(request: HttpRequest, saga_id: UUID) -> HttpResponse:
 
 
 def get_or_404(saga_id: UUID) -> Instance:
-    instance = queries.get(saga_id)
+    instance = Instance.objects.filter(saga_id=saga_id).first()
     if instance is None:
         raise problems.not_found(NO_SUCH)
     return instance
@@ -160,7 +159,7 @@ def described(row: Instance) -> SagaOut:
         aggregate_id=row.aggregate_id,
         current_step=row.current_step,
         status=row.status,
-        steps=json.loads(row.steps),
+        steps=row.step_states,
         started_at=row.started_at,
         completed_at=row.completed_at,
         deadline=row.deadline,
@@ -176,44 +175,44 @@ def described(row: Instance) -> SagaOut:
 def _require_known(saga_type: str, step: str | None) -> None:
     """A misspelt name must not look like an empty list."""
     steps: dict[str, dict[str, Any]] = {}
-    for each in versions.every_version():
-        if each.name == saga_type and (step is None or step in each.by_key):
+    for definition in versions.every_version():
+        if definition.name == saga_type and (step is None or step in definition.by_key):
             return
-        steps.setdefault(each.name, {}).update(each.by_key)
+        steps.setdefault(definition.name, {}).update(definition.by_key)
     if saga_type not in steps:
-        known = ", ".join(sorted(steps)) or "none"
-        raise problems.invalid("saga_type", f"{saga_type!r} is not a workflow; the workflows are {known}")
-    known = ", ".join(steps[saga_type])
-    raise problems.invalid("step", f"{step!r} is not a step of {saga_type}; the steps are {known}")
+        names = ", ".join(sorted(steps)) or "none"
+        raise problems.invalid("saga_type", f"{saga_type!r} is not a workflow; the workflows are {names}")
+    keys = ", ".join(steps[saga_type])
+    raise problems.invalid("step", f"{step!r} is not a step of {saga_type}; the steps are {keys}")
 
 
 def _page(name: str, conditions: dict[str, Any], limit: int, cursor: str | None) -> Sagas:
     position = pagination.read(name, conditions, cursor)
     filter = RunFilter(**conditions)
     # Computed once and kept in the cursor.
-    lowest, before = position if position else run_filters.bounds(filter)
+    lowest, before = position if position else filter.bounds()
     found = pagination.page(
-        lambda limit: run_filters.newest_first(filter, lowest, before, limit),
+        lambda limit: filter.newest_first(lowest, before, limit),
         limit,
-        None if filter.is_indexed else filter.keep,
+        None if filter.is_indexed else filter.matching,
     )
     following = pagination.sign(name, conditions, [lowest, found.last.id]) if found.last else None
     return Sagas(items=[described(row) for row in found.rows], next=following)
 
 
 def _stuck(rows: Sequence[Instance]) -> list[StuckSaga]:
-    found = blockers(rows)
+    blockers_of = blockers(rows)
     return [
         StuckSaga(
             **described(row).model_dump(),
             waits_for=[
                 BlockerOut(
-                    step=each.step,
-                    state=each.state,
-                    summary=str(each),
-                    deliveries=[_delivery(delivery) for delivery in each.deliveries],
+                    step=blocker.step,
+                    state=blocker.state,
+                    summary=str(blocker),
+                    deliveries=[_delivery(saga) for saga in blocker.deliveries],
                 )
-                for each in found[row.id]
+                for blocker in blockers_of[row.id]
             ],
         )
         for row in rows
@@ -234,17 +233,17 @@ def _fact(entry: Entry) -> FactOut:
         detail=fact.detail or None,
         event=event.uid if event else None,
         event_type=event.event_type if event else None,
-        deliveries=[_delivery(each) for each in entry.deliveries],
+        deliveries=[_delivery(saga) for saga in entry.deliveries],
     )
 
 
-def _delivery(delivery: Delivery) -> SagaDelivery:
+def _delivery(saga: Saga) -> SagaDelivery:
     return SagaDelivery(
-        id=delivery.id,
-        event_type=delivery.event_type,
-        subscription=delivery.subscription_id,
-        receiver=delivery.receiver,
-        status=delivery.status,
-        attempt_count=delivery.attempts,
-        error_code=delivery.error_code,
+        id=saga.id,
+        event_type=saga.event.event_type,
+        subscription=saga.subscription_id,
+        receiver=labels.receiver(saga),
+        status=saga.status,
+        attempt_count=saga.attempt_count,
+        error_code=saga.final_error_code,
     )

@@ -44,8 +44,8 @@ ALLOWED: dict[str, set[str]] = {
         "webhookhub.auditlog.permissions",
         "webhookhub.stats.queries",
         "workflows.labels",
+        "workflows.lookup",
         "workflows.models",
-        "workflows.queries",
     },
     "subscriptions": {"webhookhub.auditlog"},
     "events": {

@@ -9,9 +9,9 @@ from datetime import datetime
 
 from events.models import Event
 
-from . import queries
+from . import lookup
 from .definition import Definition
-from .matching import Document, reports
+from .matching import ParsedEvent
 from .models import Fact as StoredFact
 from .models import Instance
 from .simulation import simulate
@@ -23,26 +23,16 @@ CHUNK = 500
 NOT_TRACKED = "not tracked"
 
 
-@dataclass(frozen=True)
-class Difference:
-    correlation_key: str
-    before: str
-    after: str
-
-    def __str__(self) -> str:
-        return f"{self.correlation_key}: {self.before} → {self.after}"
-
-
 @dataclass
 class Backtest:
-    """`before` counts the statuses in the database, `after` those that the definition would lead to."""
+    """`before` counts the statuses in the database, `after` the statuses that the definition would lead to."""
 
     events: int = 0
     runs: int = 0
     before: Counter[str] = field(default_factory=Counter)
     after: Counter[str] = field(default_factory=Counter)
     differing: int = 0
-    first: list[Difference] = field(default_factory=list)
+    first: list[str] = field(default_factory=list)
     # There were more events or runs than the limit: the latest are missing.
     cut_short: bool = False
     # Stored facts of these runs besides the events of the period: from other events, and from services and operators.
@@ -78,10 +68,10 @@ def backtest(
             result.cut_short, read_until = True, event.created_at
             break
         result.events += 1
-        document = Document(event.correlation_id, event.payload)
-        key = document.key(definition.correlation)
+        parsed = ParsedEvent(event)
+        key = parsed.key(definition.correlation)
         if key is not None:
-            for step, role, reason, aggregate_id in reports(definition, event.event_type, document):
+            for step, role, reason, aggregate_id in parsed.reports(definition):
                 facts[key].append(Fact(role, step, event.created_at, EVENT, reason, aggregate_id))
             event_ids[key].add(event.id)
         else:
@@ -130,24 +120,25 @@ def _compare(
     if before != after:
         result.differing += 1
         if len(result.first) < MAX_SHOWN:
-            result.first.append(Difference(key, " at ".join(filter(None, before)), " at ".join(filter(None, after))))
+            result.first.append(f"{key}: {_describe(before)} → {_describe(after)}")
+
+
+def _describe(place: tuple[str, str]) -> str:
+    """Status and step; a run that is not tracked has no step."""
+    return " at ".join(filter(None, place))
 
 
 def _stored_facts(
-    result: Backtest,
-    definition: Definition,
-    runs: Iterable[Instance],
-    known: Mapping[str, set[int]],
-    until: datetime,
+    result: Backtest, definition: Definition, runs: Iterable[Instance], read: Mapping[str, set[int]], until: datetime
 ) -> tuple[dict[str, list[Fact]], set[str]]:
-    """Correlation key → the stored facts that the definition uses, except those of `known` events; and the keys of runs
-    with missing events."""
+    """Correlation key → the stored facts that the definition uses, except those of events that were read already; and
+    the keys of runs with missing events."""
     keys = {run.pk: run.correlation_key for run in runs}
     rows = StoredFact.objects.filter(
         instance_id__in=list(keys), origin__in=(EVENT, VERB, OPERATOR), occurred_at__lte=until
     ).order_by("id")
     columns = ("event_id", "event__event_type", "step", "role", "occurred_at", "origin", "detail", "aggregate_id")
-    found: dict[str, list[Fact]] = defaultdict(list)
+    facts: dict[str, list[Fact]] = defaultdict(list)
     events, incomplete = set[int](), set[str]()
     for run_id, event_id, event_type, step, role, at, *rest in rows.values_list("instance_id", *columns):
         key = keys[run_id]
@@ -156,8 +147,8 @@ def _stored_facts(
                 result.left_out += 1
             else:
                 result.reported += 1
-                found[key].append(Fact(role, step, at, *rest))
-        elif event_id in known.get(key, ()) or event_id in events:
+                facts[key].append(Fact(role, step, at, *rest))
+        elif event_id in read.get(key, ()) or event_id in events:
             continue
         elif event_type is None:
             result.missing += 1
@@ -165,13 +156,13 @@ def _stored_facts(
         elif event_type in definition.roles:
             events.add(event_id)
             result.other_events += 1
-            found[key] += [Fact(role, step, at, *rest) for step, role in definition.roles[event_type]]
-    return found, incomplete
+            facts[key] += [Fact(role, step, at, *rest) for step, role in definition.roles[event_type]]
+    return facts, incomplete
 
 
 def _events(definition: Definition, since: datetime, until: datetime) -> Iterator[Event]:
     rows = Event.objects.filter(event_type__in=list(definition.roles))
-    for chunk in queries.in_period(rows, "created_at", since, until, CHUNK):
+    for chunk in lookup.in_period(rows, "created_at", since, until, CHUNK):
         yield from chunk
 
 
@@ -179,5 +170,5 @@ def _started(name: str, since: datetime, until: datetime) -> Iterator[list[Insta
     """The runs of a workflow that started in the period, in chunks."""
     # Filtered by name here: with the name in SQL, an engine may choose an index that is not ordered by time.
     rows = Instance.objects.only("id", "saga_type", "correlation_key", "status", "current_step", "started_at")
-    for chunk in queries.in_period(rows, "started_at", since, until, CHUNK):
+    for chunk in lookup.in_period(rows, "started_at", since, until, CHUNK):
         yield [row for row in chunk if row.saga_type == name]

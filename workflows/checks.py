@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import permutations
 from typing import Any
 
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
@@ -69,20 +70,16 @@ def _empty_folders() -> Iterator[CheckMessage]:
 
 def _ambiguous_types(loaded: Registry) -> Iterator[CheckMessage]:
     """Any event of a run may arrive first: the compensation of one workflow must not look like a step of another."""
-    for one in loaded.latest.values():
-        undoing = {event_type for event_type in one.roles if _reports(one, event_type, (UNDONE, UNDO_FAILED))}
-        for other in loaded.latest.values():
-            if other is one:
-                continue
-            for event_type in sorted(undoing & set(other.roles)):
-                if _reports(other, event_type, (DONE, STARTED)):
-                    yield Warning(
-                        f"{event_type!r} reports a compensation in {one.label} and progress in {other.label}: "
-                        f"each compensation of {one.name} would start a run of {other.name}.",
-                        hint="Use different event types.",
-                        id="workflows.W001",
-                    )
+    for one, other in permutations(loaded.latest.values(), 2):
+        for event_type in sorted(_types(one, UNDONE, UNDO_FAILED) & _types(other, DONE, STARTED)):
+            yield Warning(
+                f"{event_type!r} reports a compensation in {one.label} and progress in {other.label}: "
+                f"each compensation of {one.name} would start a run of {other.name}.",
+                hint="Use different event types.",
+                id="workflows.W001",
+            )
 
 
-def _reports(definition: Definition, event_type: str, roles: tuple[str, ...]) -> bool:
-    return any(role in roles for _, role in definition.roles.get(event_type, []))
+def _types(definition: Definition, *roles: str) -> set[str]:
+    """The event types that report one of these roles."""
+    return {event_type for event_type, pairs in definition.roles.items() if any(role in roles for _, role in pairs)}

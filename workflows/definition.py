@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
@@ -66,6 +66,10 @@ class Definition:
     file: str = field(default="", compare=False)
 
     @property
+    def key(self) -> tuple[str, int]:
+        return self.name, self.version
+
+    @property
     def label(self) -> str:
         return label(self.name, self.version)
 
@@ -104,28 +108,32 @@ class Definition:
     @cached_property
     def ancestors(self) -> dict[str, frozenset[str]]:
         """Step → all steps that must be done before it."""
-        found: dict[str, frozenset[str]] = {}
+        ancestors: dict[str, frozenset[str]] = {}
         for step in self.in_order:
-            direct = set(step.after)
-            found[step.key] = frozenset(direct.union(*(found[key] for key in direct)))
-        return found
+            ancestors[step.key] = frozenset(step.after).union(*(ancestors[key] for key in step.after))
+        return ancestors
 
     @cached_property
     def in_order(self) -> tuple[Step, ...]:
         """Steps in topological order; ties keep the order of the file."""
-        left, ordered, passed = list(self.steps), [], set[str]()
-        while left:
-            step = next(step for step in left if passed.issuperset(step.after))
-            left.remove(step)
-            ordered.append(step)
-            passed.add(step.key)
-        return tuple(ordered)
+        return sort_steps(self.steps)[0]
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of all rules. Titles and descriptions are left out: they may change at any time."""
         rules = _without_texts(dict(self.document))
         return hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()
+
+
+def sort_steps(steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """The steps in topological order, and the steps that cannot be ordered because they wait for each other."""
+    ordered: list[Step] = []
+    left, keys = list(steps), set[str]()
+    while step := next((step for step in left if keys.issuperset(step.after)), None):
+        left.remove(step)
+        ordered.append(step)
+        keys.add(step.key)
+    return tuple(ordered), tuple(left)
 
 
 def label(name: str, version: int, file: str = "") -> str:

@@ -5,83 +5,91 @@ Colours are attributes, not styles: the content security policy allows them. The
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
-from xml.sax.saxutils import escape, quoteattr
+from dataclasses import dataclass
+from itertools import groupby
 
-from . import labels, queries
-from . import state as states
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+
+from . import labels, state, versions
 from .definition import Definition
 from .models import Instance
 
 WIDTH, HEIGHT = 168, 52
 GAP_X, GAP_Y = 56, 22
 MARGIN = 16
+# The radius of the circles at the start and at the end.
 DOT = 9
-# state: fill, stroke
+# State → fill and stroke.
 COLOURS = {
-    states.WAITING: ("#f3f4f6", "#9ca3af"),
-    states.RUNNING: ("#dbeafe", "#2563eb"),
-    states.STEP_DONE: ("#dcfce7", "#16a34a"),
-    states.STEP_FAILED: ("#fee2e2", "#dc2626"),
-    states.STEP_TIMED_OUT: ("#ffedd5", "#ea580c"),
-    states.UNDOING: ("#fef9c3", "#ca8a04"),
-    states.STEP_UNDONE: ("#ede9fe", "#7c3aed"),
-    states.STEP_UNDO_FAILED: ("#fecaca", "#7f1d1d"),
+    state.WAITING: ("#f3f4f6", "#9ca3af"),
+    state.RUNNING: ("#dbeafe", "#2563eb"),
+    state.DONE: ("#dcfce7", "#16a34a"),
+    state.FAILURE: ("#fee2e2", "#dc2626"),
+    state.TIMED_OUT: ("#ffedd5", "#ea580c"),
+    state.UNDOING: ("#fef9c3", "#ca8a04"),
+    state.UNDONE: ("#ede9fe", "#7c3aed"),
+    state.UNDO_FAILED: ("#fecaca", "#7f1d1d"),
 }
 # Readable on light and dark pages.
-TEXT, FAINT, LINE = "#111827", "#4b5563", "#7c8493"
-ARROW = (
-    '<defs><marker id="arrow" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" orient="auto">'
-    f'<path d="M0 0L10 5L0 10z" fill="{LINE}"/></marker></defs>'
-)
+LINE = "#7c8493"
+Point = tuple[int, int]
 
 
-class Box(NamedTuple):
-    """A step; `note` is shown instead of the state."""
+@dataclass
+class Box:
+    """A step; `note` is shown instead of the state. `x` and `y` are its upper left corner."""
 
     key: str
     title: str
     after: Sequence[str]
-    state: str = states.WAITING
+    state: str = state.WAITING
     note: str = ""
     optional: bool = False
+    x: int = 0
+    y: int = 0
 
     @property
     def text(self) -> str:
-        return self.note or labels.state(self.state)
-
-
-class Place(NamedTuple):
-    x: int
-    y: int
+        return self.note or str(labels.STATES[self.state])
 
     @property
-    def left(self) -> tuple[int, int]:
+    def fill(self) -> str:
+        return COLOURS[self.state][0]
+
+    @property
+    def stroke(self) -> str:
+        return COLOURS[self.state][1]
+
+    @property
+    def centre(self) -> int:
+        return self.x + WIDTH // 2
+
+    @property
+    def left(self) -> Point:
         return self.x, self.y + HEIGHT // 2
 
     @property
-    def right(self) -> tuple[int, int]:
+    def right(self) -> Point:
         return self.x + WIDTH, self.y + HEIGHT // 2
 
 
-def of(instance: Instance) -> str:
+def of(instance: Instance) -> SafeString:
     """A run's definition, coloured by its state."""
-    definition = queries.definition_of(instance)
-    step_states: dict[str, str] = json.loads(instance.steps)
-    return svg(f"{definition.title}: {instance.status}", boxes(definition, step_states))
+    definition = versions.definition_of(instance)
+    return svg(f"{definition.title}: {instance.status}", boxes(definition, instance.step_states))
 
 
-def boxes(definition: Definition, step_states: Mapping[str, str], notes: Mapping[str, str] | None = None) -> list[Box]:
-    """`notes`: step → a text to show instead of its state."""
+def boxes(definition: Definition, states: Mapping[str, str], notes: Mapping[str, str] | None = None) -> list[Box]:
+    """`states` and `notes`: step → its state, or a text to show instead."""
     notes = notes or {}
     return [
         Box(
             step.key,
             step.title,
             step.after,
-            step_states.get(step.key, states.WAITING),
+            states.get(step.key, state.WAITING),
             notes.get(step.key, ""),
             step.optional,
         )
@@ -89,33 +97,36 @@ def boxes(definition: Definition, step_states: Mapping[str, str], notes: Mapping
     ]
 
 
-def svg(title: str, boxes: Sequence[Box]) -> str:
-    """The whole drawing, with all text escaped."""
+def svg(title: str, boxes: Sequence[Box]) -> SafeString:
+    """The whole drawing. The template escapes all text."""
     columns = layers(boxes)
-    tallest = max((len(column) for column in columns), default=1)
+    tallest = max(map(len, columns))
     height = 2 * MARGIN + tallest * HEIGHT + (tallest - 1) * GAP_Y
-    places = _places(columns, height)
-    start = MARGIN + DOT, height // 2
-    end = MARGIN + 2 * DOT + GAP_X + len(columns) * (WIDTH + GAP_X) + DOT, height // 2
+    for number, column in enumerate(columns):
+        top = (height - len(column) * HEIGHT - (len(column) - 1) * GAP_Y) // 2
+        for row, box in enumerate(column):
+            box.x = MARGIN + 2 * DOT + GAP_X + number * (WIDTH + GAP_X)
+            box.y = top + row * (HEIGHT + GAP_Y)
+    by_key = {box.key: box for box in boxes}
     followed = {key for box in boxes for key in box.after}
-    lines = [_arrow((start[0] + DOT, start[1]), places[box.key].left) for box in boxes if not box.after]
-    lines += [_arrow(places[key].right, places[box.key].left) for box in boxes for key in box.after]
-    lines += [_arrow(places[box.key].right, (end[0] - DOT, end[1])) for box in boxes if box.key not in followed]
-    width = end[0] + DOT + MARGIN
-    summary = "; ".join(f"{box.title}: {box.text}" for box in boxes)
-    return "".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-            f'height="{height}" role="img" aria-label={quoteattr(f"{title}. {summary}")} font-family="sans-serif">',
-            f"<title>{escape(title)}</title>",
-            ARROW,
-            *lines,
-            f'<circle cx="{start[0]}" cy="{start[1]}" r="{DOT}" fill="{LINE}"/>',
-            f'<circle cx="{end[0]}" cy="{end[1]}" r="{DOT - 2}" fill="none" stroke="{LINE}" stroke-width="4"/>',
-            *(_box(box, places[box.key]) for box in boxes),
-            "</svg>",
-        ]
-    )
+    start = MARGIN + DOT, height // 2
+    end = MARGIN + 3 * DOT + GAP_X + len(columns) * (WIDTH + GAP_X), height // 2
+    arrows = [_arrow((start[0] + DOT, start[1]), box.left) for box in boxes if not box.after]
+    arrows += [_arrow(by_key[key].right, box.left) for box in boxes for key in box.after]
+    arrows += [_arrow(box.right, (end[0] - DOT, end[1])) for box in boxes if box.key not in followed]
+    context = {
+        "title": title,
+        "boxes": boxes,
+        "arrows": arrows,
+        "start": start,
+        "end": end,
+        "width": end[0] + DOT + MARGIN,
+        "height": height,
+        "box_width": WIDTH,
+        "box_height": HEIGHT,
+        "line": LINE,
+    }
+    return render_to_string("admin/workflows/instance/diagram.svg", context)
 
 
 def layers(boxes: Sequence[Box]) -> list[list[Box]]:
@@ -128,42 +139,9 @@ def layers(boxes: Sequence[Box]) -> list[list[Box]]:
             depths[box.key] = 1 + max((depth(by_key[key]) for key in box.after), default=-1)
         return depths[box.key]
 
-    columns: list[list[Box]] = []
-    for box in sorted(boxes, key=depth):
-        columns += [[] for _ in range(depth(box) + 1 - len(columns))]
-        columns[depth(box)].append(box)
-    return columns
+    return [list(column) for _, column in groupby(sorted(boxes, key=depth), depth)]
 
 
-def _places(columns: Sequence[Sequence[Box]], height: int) -> Mapping[str, Place]:
-    places: dict[str, Place] = {}
-    for number, column in enumerate(columns):
-        x = MARGIN + 2 * DOT + GAP_X + number * (WIDTH + GAP_X)
-        top = (height - len(column) * HEIGHT - (len(column) - 1) * GAP_Y) // 2
-        places |= {box.key: Place(x, top + row * (HEIGHT + GAP_Y)) for row, box in enumerate(column)}
-    return places
-
-
-def _arrow(start: tuple[int, int], end: tuple[int, int]) -> str:
+def _arrow(start: Point, end: Point) -> str:
     middle = (start[0] + end[0]) // 2
-    path = f"M{start[0]} {start[1]}C{middle} {start[1]} {middle} {end[1]} {end[0]} {end[1]}"
-    return f'<path d="{path}" fill="none" stroke="{LINE}" stroke-width="1.5" marker-end="url(#arrow)"/>'
-
-
-def _box(box: Box, place: Place) -> str:
-    fill, stroke = COLOURS[box.state]
-    centre = place.x + WIDTH // 2
-    dashes = ' stroke-dasharray="5 4"' if box.optional else ""
-    return (
-        f"<g><title>{escape(f'{box.title}: {box.text}')}</title>"
-        f'<rect x="{place.x}" y="{place.y}" width="{WIDTH}" height="{HEIGHT}" rx="8" fill="{fill}" stroke="{stroke}" '
-        f'stroke-width="{1.5 if box.state == states.WAITING else 2.5}"{dashes}/>'
-        f'<text x="{centre}" y="{place.y + 22}" text-anchor="middle" font-size="14" font-weight="600" fill="{TEXT}">'
-        f"{escape(_cut(box.title, 20))}</text>"
-        f'<text x="{centre}" y="{place.y + 40}" text-anchor="middle" font-size="11" fill="{FAINT}">'
-        f"{escape(_cut(box.text, 27))}</text></g>"
-    )
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return f"M{start[0]} {start[1]}C{middle} {start[1]} {middle} {end[1]} {end[0]} {end[1]}"

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 from uuid import UUID
 
 from events.intake import HUB_SOURCE, NewEvent, Published, publish_many
@@ -18,32 +18,21 @@ from events.models import Event
 from webhookhub.logs import Log, log
 
 from . import facts
-from .models import Fact
+from .models import Fact, Instance
 from .state import SAGA_COMPENSATION_REQUESTED, SAGA_COMPLETED, SAGA_FAILED, SAGA_TIMED_OUT, Effect, State
 
 
-class Identity(NamedTuple):
-    """The columns of a run that never change."""
-
-    id: int
-    saga_id: UUID
-    saga_type: str
-    definition_version: int
-    correlation_key: str
-
-
-def publish(runs: Sequence[tuple[Identity, State]], now: datetime) -> int:
-    """Publish the effects of these runs and record that; returns the number of events."""
-    wanted = [(run, state, effect) for run, state in runs for effect in state.effects]
-    if not wanted:
-        return 0
-    results = publish_many([_event(*each, external_id(each[0].saga_id, each[2])) for each in wanted], by_hub=True)
+def publish(runs: Sequence[tuple[Instance, State]], now: datetime) -> None:
+    """Publish the effects of these runs and record that."""
+    effects = [(run, state, effect) for run, state in runs for effect in state.effects]
+    if not effects:
+        return
+    new = [_event(run, state, effect, external_id(run.saga_id, effect)) for run, state, effect in effects]
     published = []
-    for (run, state, effect), result in zip(wanted, results, strict=True):
+    for (run, state, effect), result in zip(effects, publish_many(new, by_hub=True), strict=True):
         event_id = result.id if _belongs_to(result, run) else _resolve_conflict(run, state, effect)
         published.append((run.id, event_id, effect))
     facts.note_published(published, now)
-    return len(published)
 
 
 def external_id(saga_id: UUID, effect: Effect) -> str:
@@ -56,7 +45,7 @@ def alternative_external_id(saga_id: UUID, effect: Effect, content: dict[str, An
     return f"{external_id(saga_id, effect)}/{digest[:32]}"
 
 
-def payload(run: Identity, state: State, effect: Effect) -> dict[str, Any]:
+def payload(run: Instance, state: State, effect: Effect) -> dict[str, Any]:
     content: dict[str, Any] = {
         "saga_id": str(run.saga_id),
         "saga_type": run.saga_type,
@@ -86,7 +75,7 @@ def agrees(stored: str, wanted: dict[str, Any], aggregates: Collection[str | Non
     return {**content, "aggregate_id": None} == {**wanted, "aggregate_id": None}
 
 
-def _resolve_conflict(run: Identity, state: State, effect: Effect) -> int:
+def _resolve_conflict(run: Instance, state: State, effect: Effect) -> int:
     """The id of the published event, where other content is stored under its external id."""
     stored = Event.objects.get(source=HUB_SOURCE, external_id=external_id(run.saga_id, effect))
     wanted = payload(run, state, effect)
@@ -105,12 +94,12 @@ def _resolve_conflict(run: Identity, state: State, effect: Effect) -> int:
     raise AssertionError("an event without an external id conflicts with nothing")
 
 
-def _belongs_to(result: Published | Exception, run: Identity) -> TypeGuard[Published]:
+def _belongs_to(result: Published | Exception, run: Instance) -> TypeGuard[Published]:
     """publish_many compares a repeat by type and payload only, so the correlation id is compared here."""
     return isinstance(result, Published) and result.correlation_id == run.correlation_key
 
 
-def _event(run: Identity, state: State, effect: Effect, external_id: str | None) -> NewEvent:
+def _event(run: Instance, state: State, effect: Effect, external_id: str | None) -> NewEvent:
     return NewEvent(
         event_type=effect.kind,
         payload=payload(run, state, effect),

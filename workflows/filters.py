@@ -34,61 +34,60 @@ class RunFilter:
 
     @property
     def is_indexed(self) -> bool:
-        """Whether an index finds exactly these rows, so that `keep` is not needed."""
+        """Whether newest_first() returns matching rows only, so that matching() is not needed."""
         others = self.saga_type or self.status
         return self.since is None and self.until is None and not (self.needs_operator and others)
 
-    def keep(self, rows: Sequence[Instance]) -> list[Instance]:
-        """The rows for which all conditions hold."""
-        return [row for row in rows if self._holds(row)]
+    def matching(self, runs: Sequence[Instance]) -> list[Instance]:
+        """The rows that match all conditions."""
+        return [run for run in runs if self._matches(run)]
 
-    def _holds(self, row: Instance) -> bool:
+    def newest_first(self, lowest: int, before: int | None, limit: int) -> list[Instance]:
+        """The next rows below the id `before`, down to `lowest`; they match the indexed conditions."""
+        after = None if before is None else [before]
+        queries: list[dict[str, Any]] = [
+            {"index": index, "where": {**conditions, "id__gte": lowest}, "after": after, "limit": limit}
+            for index, conditions in self._indexes()
+        ]
+        if len(queries) == 1:
+            return keyset.rows(Instance, **queries[0])
+        # Read the ids from the indexes first, then only the rows of this page.
+        ids = [keyset.ids(Instance, **query) for query in queries]
+        page = list(islice(merge(*ids, reverse=True), limit))
+        return sorted(Instance.objects.filter(id__in=page), key=lambda run: -run.id)
+
+    def bounds(self) -> tuple[int, int | None]:
+        """The lowest id that can match, and an id above all that match."""
+        lowest = 1 if self.since is None else first_id_at(self.since - DISORDER) or LARGEST_ID
+        return lowest, None if self.until is None else first_id_at(self.until + DISORDER)
+
+    def _matches(self, run: Instance) -> bool:
         return (
-            (self.saga_type is None or row.saga_type == self.saga_type)
-            and (self.status is None or row.status == self.status)
-            and (self.step is None or row.current_step == self.step)
-            and (not self.needs_operator or row.needs_operator)
-            and (self.since is None or row.started_at >= self.since)
-            and (self.until is None or row.started_at <= self.until)
+            (self.saga_type is None or run.saga_type == self.saga_type)
+            and (self.status is None or run.status == self.status)
+            and (self.step is None or run.current_step == self.step)
+            and (not self.needs_operator or run.needs_operator)
+            and (self.since is None or run.started_at >= self.since)
+            and (self.until is None or run.started_at <= self.until)
         )
 
-    def _walks(self) -> list[tuple[str | None, dict[str, Any]]]:
+    def _indexes(self) -> list[tuple[str | None, dict[str, Any]]]:
         """The indexes to read in the order of the id (None: the primary key) and their conditions."""
         if self.needs_operator:
             return [("idx_instance_operator", {"needs_operator": True})]
         statuses = STATUSES if self.status is None else (self.status,)
         if self.saga_type is not None and self.step is not None:
-            named = {"saga_type": self.saga_type, "current_step": self.step}
-            return [("idx_instance_step", {**named, "status": status}) for status in statuses]
+            step = {"saga_type": self.saga_type, "current_step": self.step}
+            return [("idx_instance_step", {**step, "status": status}) for status in statuses]
         if self.saga_type is not None:
             return [("idx_instance_type", {"saga_type": self.saga_type, "status": status}) for status in statuses]
         return [(None, {})] if self.status is None else [("idx_instance_status", {"status": self.status})]
 
 
-def newest_first(filter: RunFilter, lowest: int, before: int | None, limit: int) -> list[Instance]:
-    """The next rows below the id `before`, down to `lowest`. Unless is_indexed, filter them with RunFilter.keep."""
-    after = None if before is None else [before]
-    queries: list[dict[str, Any]] = [
-        {"index": index, "where": {**conditions, "id__gte": lowest}, "after": after, "limit": limit}
-        for index, conditions in filter._walks()
-    ]
-    if len(queries) == 1:
-        return keyset.rows(Instance, **queries[0])
-    # Read the ids from the indexes first, then only the rows of this page.
-    ids = [keyset.ids(Instance, **query) for query in queries]
-    wanted = list(islice(merge(*ids, reverse=True), limit))
-    return sorted(Instance.objects.filter(id__in=wanted), key=lambda row: -row.id)
-
-
-def bounds(filter: RunFilter) -> tuple[int, int | None]:
-    """The lowest id that can match, and one above all matches."""
-    lowest = 1 if filter.since is None else first_id_at(filter.since - DISORDER) or LARGEST_ID
-    return lowest, None if filter.until is None else first_id_at(filter.until + DISORDER)
-
-
-def first_id_at(at: datetime) -> int | None:
-    rows = Instance.objects.filter(started_at__gte=at).order_by("started_at", "id")
-    return rows.values_list("id", flat=True).first()
+def first_id_at(time: datetime) -> int | None:
+    """The id of the first run that started at or after this time."""
+    runs = Instance.objects.filter(started_at__gte=time).order_by("started_at", "id")
+    return runs.values_list("id", flat=True).first()
 
 
 def soonest_due(after: tuple[datetime, int] | None, limit: int) -> list[Instance]:
@@ -96,14 +95,14 @@ def soonest_due(after: tuple[datetime, int] | None, limit: int) -> list[Instance
 
     Only id, deadline and updated_at are read.
     """
-    walks = [_due(status, after)[:limit] for status in OPEN]
-    return list(islice(merge(*walks, key=lambda row: (row.deadline, row.id)), limit))
+    due = [_due(status, after)[:limit] for status in OPEN]
+    return list(islice(merge(*due, key=lambda run: (run.deadline, run.id)), limit))
 
 
 def _due(status: str, after: tuple[datetime, int] | None) -> QuerySet[Instance]:
-    rows = Instance.objects.filter(status=status, deadline__isnull=False).order_by("deadline", "id")
-    rows = rows.only("id", "deadline", "updated_at")
+    runs = Instance.objects.filter(status=status, deadline__isnull=False).order_by("deadline", "id")
+    runs = runs.only("id", "deadline", "updated_at")
     if after is None:
-        return rows
-    deadline, id = after
-    return rows.filter(deadline__gte=deadline).exclude(deadline=deadline, id__lte=id)
+        return runs
+    deadline, pk = after
+    return runs.filter(deadline__gte=deadline).exclude(deadline=deadline, id__lte=pk)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
+from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from webhookhub.console.forms import ReasonField
 from webhookhub.ids import new_token
 
+from .filters import RunFilter
 from .labels import STATUSES
+from .registry import Registry
 
 # value → label, minimum and maximum age
 AGES: dict[str, tuple[Any, timedelta | None, timedelta | None]] = {
@@ -39,7 +42,7 @@ class ListForm(forms.Form):
     saga_type = forms.ChoiceField(required=False, label=_("Workflow"), widget=UnfoldAdminSelectWidget)
     status = forms.ChoiceField(
         required=False,
-        choices=[ANY, *((status, label) for status, (_tone, label) in STATUSES.items())],
+        choices=[ANY, *((status, label) for status, (_colour, label) in STATUSES.items())],
         label=_("Status"),
         widget=UnfoldAdminSelectWidget,
     )
@@ -57,12 +60,34 @@ class ListForm(forms.Form):
         widget=UnfoldAdminSelectWidget,
     )
 
-    def __init__(self, data: Any, types: Sequence[tuple[str, str]], steps: Sequence[tuple[str, str]]) -> None:
+    before = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
+
+    def __init__(self, data: QueryDict, registry: Registry) -> None:
+        versions = [version for version in reversed(registry.all()) if version.name == data.get("saga_type", "")]
+        steps = {step.key: step.title for version in versions for step in version.steps}
+        if data.get("step", "") not in steps:
+            # The form still sends the step of the workflow that was chosen before.
+            data = data.copy()
+            data.pop("step", None)
         super().__init__(data, use_required_attribute=False)
-        for name, choices in (("saga_type", types), ("step", steps)):
+        types = [(name, definition.title) for name, definition in sorted(registry.shown.items())]
+        for name, choices in (("saga_type", types), ("step", steps.items())):
             field = self.fields[name]
             assert isinstance(field, forms.ChoiceField)
             field.choices = [ANY, *choices]
+
+    def filter(self, now: datetime) -> RunFilter:
+        """All conditions except `q` and `before`."""
+        values = self.cleaned_data
+        _label, at_least, at_most = AGES.get(values["age"], ("", None, None))
+        return RunFilter(
+            saga_type=values["saga_type"] or None,
+            status=values["status"] or None,
+            step=values["step"] or None,
+            needs_operator=bool(values["operator"]),
+            since=None if at_most is None else now - at_most,
+            until=None if at_least is None else now - at_least,
+        )
 
 
 class ActionForm(forms.Form):

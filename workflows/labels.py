@@ -6,71 +6,72 @@ import json
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext, gettext_lazy
-from django.utils.translation import gettext_noop as _
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
-from . import state as s
+from sagas.models import Saga
+
+from . import state
 from .models import Fact
 
 # Status → CSS class and label.
 STATUSES = {
-    s.IN_PROGRESS: ("busy", gettext_lazy("under way")),
-    s.COMPLETED: ("good", gettext_lazy("completed")),
-    s.COMPENSATING: ("warn", gettext_lazy("compensating")),
-    s.COMPENSATED: ("warn", gettext_lazy("compensated")),
-    s.FAILED: ("bad", gettext_lazy("failed")),
+    state.IN_PROGRESS: ("busy", _("under way")),
+    state.COMPLETED: ("good", _("completed")),
+    state.COMPENSATING: ("warn", _("compensating")),
+    state.COMPENSATED: ("warn", _("compensated")),
+    state.FAILED: ("bad", _("failed")),
 }
 ROLES = {
-    s.STARTED: _("started"),
-    s.DONE: _("done"),
-    s.FAILURE: _("failed"),
-    s.UNDONE: _("compensated"),
-    s.UNDO_FAILED: _("compensation failed"),
-    s.FINISHED: _("completed"),
-    s.CLOSED: _("closed"),
-    s.RETRIED: _("retried"),
+    state.STARTED: _("started"),
+    state.DONE: _("done"),
+    state.FAILURE: _("failed"),
+    state.UNDONE: _("compensated"),
+    state.UNDO_FAILED: _("compensation failed"),
+    state.FINISHED: _("completed"),
+    state.CLOSED: _("closed"),
+    state.RETRIED: _("retried"),
 }
+# States of a step.
 STATES = {
-    s.WAITING: _("waiting"),
-    s.RUNNING: _("running"),
-    s.STEP_DONE: _("done"),
-    s.STEP_FAILED: _("failed"),
-    s.STEP_TIMED_OUT: _("timed out"),
-    s.UNDOING: _("compensating"),
-    s.STEP_UNDONE: _("compensated"),
-    s.STEP_UNDO_FAILED: _("compensation failed"),
+    **{role: ROLES[role] for role in state.STEP_ROLES},
+    state.WAITING: _("waiting"),
+    state.RUNNING: _("running"),
+    state.TIMED_OUT: _("timed out"),
+    state.UNDOING: _("compensating"),
 }
-ORIGINS = {s.EVENT: _("event"), s.VERB: _("service"), s.OPERATOR: _("operator"), s.HUB: _("hub")}
+ORIGINS = {state.EVENT: _("event"), state.VERB: _("service"), state.OPERATOR: _("operator"), state.HUB: _("hub")}
 
 
 def badge(status: str) -> SafeString:
-    tone, label = STATUSES[status]
-    return format_html('<span class="hub-badge hub-{}" title="{}">{}</span>', tone, status, label)
-
-
-def role(name: str) -> str:
-    return gettext(ROLES[name])
-
-
-def state(name: str) -> str:
-    return gettext(STATES[name])
-
-
-def origin(name: str) -> str:
-    return gettext(ORIGINS[name])
+    colour, label = STATUSES[status]
+    return format_html('<span class="hub-badge hub-{}" title="{}">{}</span>', colour, status, label)
 
 
 def fact(row: Fact) -> str:
     """What a fact says. Reasons and errors are not translated."""
-    if row.role in s.DECIDED:
-        decision = s.Decision.of(s.Fact(row.role, row.step, row.occurred_at, row.origin, row.detail))
-        _tone, status = STATUSES[decision.status if row.role == s.ENDED else s.COMPENSATING]
+    if row.role in state.DECIDED:
+        decision = state.Decision.read(row.role, row.step, row.detail, row.occurred_at)
+        _colour, status = STATUSES[decision.status if row.role == state.ENDED else state.COMPENSATING]
         text = gettext("the hub decided: %(what)s") % {"what": status}
         return f"{text} ({decision.error})" if decision.error else text
-    if row.role == s.EMITTED:
+    if row.role == state.EMITTED:
         return gettext("the hub published %(type)s") % {"type": row.detail}
-    if row.role == s.RETRIED:
+    label = str(ROLES[row.role])
+    if row.role == state.RETRIED:
         ids = ", ".join(map(str, json.loads(row.detail or "{}").get("deliveries", [])))
-        return gettext("delivered again: delivery %(numbers)s") % {"numbers": ids} if ids else role(s.RETRIED)
-    text = role(row.role)
-    return f"{text}: {row.detail}" if row.detail and row.detail != row.reason else text
+        return gettext("delivered again: delivery %(numbers)s") % {"numbers": ids} if ids else label
+    return f"{label}: {row.detail}" if row.detail and row.detail != row.reason else label
+
+
+def delivery(saga: Saga) -> str:
+    """`inventory.reserved → payment service, PendingRetry, 5 attempts, http_503`"""
+    count = saga.attempt_count
+    attempts = ngettext("%(number)s attempt", "%(number)s attempts", count) % {"number": count}
+    parts = [f"{saga.event.event_type} → {receiver(saga)}", saga.status, attempts, saga.final_error_code]
+    return ", ".join(part for part in parts if part)
+
+
+def receiver(saga: Saga) -> str:
+    """The subscription's description, or its URL without secrets."""
+    return str(saga.subscription.description or saga.subscription.shown_url)

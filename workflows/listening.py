@@ -16,7 +16,7 @@ from events.models import Event
 from webhookhub.db import clock
 from webhookhub.db.bulk import delete_each, insert_new
 
-from . import queries, versions
+from . import lookup, versions
 from .definition import Definition
 from .models import Fact, Instance, TrackedType, WorkflowInbox
 from .registry import Registry
@@ -35,23 +35,22 @@ def listen(registry: Registry) -> None:
 
 
 def track(event_types: Collection[str]) -> None:
-    tracked = set(TrackedType.objects.filter(event_type__in=event_types).values_list("event_type", flat=True))
     now = clock.now()
-    missing = sorted(set(event_types) - tracked)
-    new = [{"event_type": each, "tracked_since": now, "caught_up": False} for each in missing]
-    if new:
-        insert_new(TrackedType, new, key=("event_type",))
+    rows = [{"event_type": name, "tracked_since": now, "caught_up": False} for name in sorted(event_types)]
+    insert_new(TrackedType, rows, key=("event_type",), look_first=True)
 
 
 def needed(registry: Registry) -> set[str]:
     """The types of offered definitions, and of retired ones that have open runs."""
-    return {kind for each in registry.all() if registry.offers(each) or _has_open_runs(each) for kind in each.roles}
+    definitions = (
+        definition for definition in registry.all() if registry.offers(definition) or _has_open_runs(definition)
+    )
+    return {event_type for definition in definitions for event_type in definition.roles}
 
 
 def not_needed(registry: Registry) -> list[str]:
-    """Tracked types that no definition known here needs."""
-    wanted = needed(registry)
-    return sorted(set(TrackedType.objects.values_list("event_type", flat=True)) - wanted)
+    """Tracked types that no definition of this registry needs."""
+    return sorted(set(TrackedType.objects.values_list("event_type", flat=True)) - needed(registry))
 
 
 def untrack(event_types: Sequence[str]) -> int:
@@ -84,7 +83,7 @@ class CatchUp:
         for event_type, since in behind:
             begin = since if event_type in back else since - REACH
             events = Event.objects.filter(event_type=event_type).only("id", "created_at")
-            batches = queries.in_period(events, "created_at", begin, since + SLACK, batch_size)
+            batches = lookup.in_period(events, "created_at", begin, since + SLACK, batch_size)
             added += sum(_add([event.id for event in batch]) for batch in batches)
             if now > since + REACH + SLACK:
                 TrackedType.objects.filter(event_type=event_type, tracked_since=since).update(caught_up=True)
@@ -93,12 +92,12 @@ class CatchUp:
 
 def _put_back(behind: Iterable[tuple[str, datetime]]) -> set[str]:
     """Types whose workflows were all in use before the tracking started: they were retired in between."""
-    known, first_used = versions.in_force(), versions.first_used()
+    registry, first_used = versions.in_force(), versions.first_used()
     back = set()
     for event_type, since in behind:
-        listening = [each for each in known.all() if event_type in each.roles]
-        offered = {each.name for each in listening if known.offers(each)}
-        before = {each.name for each in listening if first_used.get((each.name, each.version), since) < since}
+        listening = [definition for definition in registry.all() if event_type in definition.roles]
+        offered = {definition.name for definition in listening if registry.offers(definition)}
+        before = {definition.name for definition in listening if first_used.get(definition.key, since) < since}
         # `offered` may be empty here: another process offers the workflow.
         if before and offered <= before:
             back.add(event_type)
@@ -107,6 +106,6 @@ def _put_back(behind: Iterable[tuple[str, datetime]]) -> set[str]:
 
 def _add(event_ids: list[int]) -> int:
     """Put events without facts into the inbox. Tracking an event twice changes nothing."""
-    known = set(Fact.objects.filter(event_id__in=event_ids).values_list("event_id", flat=True))
-    rows = [{"event_id": id, "lease_until": None} for id in event_ids if id not in known]
-    return insert_new(WorkflowInbox, rows, key=("event_id",), look_first=True) if rows else 0
+    tracked = set(Fact.objects.filter(event_id__in=event_ids).values_list("event_id", flat=True))
+    rows = [{"event_id": pk, "lease_until": None} for pk in event_ids if pk not in tracked]
+    return insert_new(WorkflowInbox, rows, key=("event_id",), look_first=True)

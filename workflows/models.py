@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
 from django.db import models
@@ -77,8 +78,28 @@ class Instance(models.Model):
         return f"{self.saga_type} {self.saga_id}"
 
     @property
+    def step_states(self) -> dict[str, str]:
+        """Step → state."""
+        states: dict[str, str] = json.loads(self.steps)
+        return states
+
+    @property
+    def steps_to_undo(self) -> list[str]:
+        undoing = (state.UNDOING, state.UNDO_FAILED)
+        return [step for step, step_state in self.step_states.items() if step_state in undoing]
+
+    # Whether an operator may act on the run.
+
+    @property
+    def can_be_retried(self) -> bool:
+        return bool(self.status != state.COMPLETED)
+
+    @property
+    def can_be_marked(self) -> bool:
+        return self.status not in (IN_PROGRESS, state.COMPLETED) and bool(self.steps_to_undo)
+
+    @property
     def can_be_closed(self) -> bool:
-        """Whether the run is open or needs an operator."""
         return self.status in state.OPEN or self.needs_operator
 
 

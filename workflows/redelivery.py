@@ -7,7 +7,7 @@ request completes it, and two concurrent requests make one delivery.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.utils.translation import gettext as _
 
@@ -15,27 +15,22 @@ from deadletters.models import DeadLetter
 from deadletters.requeue import requeue
 from sagas.models import Saga
 from sagas.redeliver import redeliver
-from sagas.transitions import COMPLETED, DEAD_LETTERED
+from sagas.transitions import COMPLETED, DEAD_LETTERED, TERMINAL
 
-from . import queries, services
+from . import services
 from .blockers import causes, sources_of
 from .models import Fact, Instance
 from .services import Conflict, InvalidFact, KeyConflict, Recorded
 from .state import RETRIED
-from .timeline import Delivery, deliveries_of
+from .timeline import latest_deliveries
+from .versions import definition_of
 
 PERMISSION = "workflows.retry_step"
 
 
-@dataclass(frozen=True)
-class Retried:
-    recorded: Recorded
-    deliveries: list[int]
-
-
 def retry(
     instance: Instance, step: str, *, actor: str, reason: str, idempotency_key: str, delivery: int | None = None
-) -> Retried:
+) -> Recorded:
     """Deliver again what the step reacts to: the given delivery, or all dead ones.
 
     The caller has checked the permission. Raises InvalidFact or Conflict before writing anything.
@@ -57,33 +52,31 @@ def retry(
         detail=json.dumps(request),
     )
     sagas = Saga.objects.filter(pk__in=request["deliveries"]).order_by("pk")
-    return Retried(recorded, [_redeliver(saga, actor, reason) for saga in sagas])
+    return replace(recorded, deliveries=[_redeliver(saga, actor, reason) for saga in sagas])
 
 
-def retriable(instance: Instance, step: str, state: str) -> list[Delivery]:
-    """The latest deliveries of the events that the step reacts to."""
+def dead_letters(instance: Instance, step: str) -> list[Saga]:
+    """Dead deliveries among the latest of the events that the step reacts to."""
     sources = sources_of([instance.pk]).get(instance.pk, {})
-    events = causes(queries.definition_of(instance), step, state, sources)
-    return [each for deliveries in deliveries_of(events).values() for each in deliveries]
+    state = instance.step_states.get(step, "")
+    deliveries = latest_deliveries(causes(definition_of(instance), step, state, sources))
+    return [saga for of_event in deliveries.values() for saga in of_event if saga.status == DEAD_LETTERED]
 
 
 def _choose(instance: Instance, step: str, delivery: int | None) -> list[int]:
-    steps = queries.definition_of(instance).by_key
-    if step not in steps:
-        raise InvalidFact("step", f"{step!r} is not a step of {instance.saga_type}; the steps are {', '.join(steps)}")
+    services.require_allowed(instance, RETRIED, step, services.ACTIONS)
     if delivery is None:
-        state = json.loads(instance.steps).get(step, "")
-        dead = [each.id for each in retriable(instance, step, state) if each.is_dead]
+        dead = [saga.pk for saga in dead_letters(instance, step)]
         if not dead:
             why = _("step %(step)s waits for no dead letter; to repeat a completed delivery, give its number")
             raise Conflict(why % {"step": step})
         return dead
     events = set(Fact.objects.filter(instance_id=instance.pk, event_id__isnull=False).values_list("event", flat=True))
-    latest = {each.id: each for deliveries in deliveries_of(events).values() for each in deliveries}
+    latest = {saga.pk: saga for of_event in latest_deliveries(events).values() for saga in of_event}
     if delivery not in latest:
         why = _("%(number)s is not the latest delivery of an event of this run") % {"number": delivery}
         raise InvalidFact("delivery", why)
-    if not latest[delivery].is_settled:
+    if latest[delivery].status not in TERMINAL:
         values = {"number": delivery, "status": latest[delivery].status}
         raise Conflict(_("delivery %(number)s is %(status)s: it has not ended yet") % values)
     return [delivery]

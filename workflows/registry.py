@@ -18,55 +18,62 @@ SHIPPED = Path(__file__).parent / "shipped"
 
 
 class Registry:
-    """`offered` have a file here. `stored` have runs; their files may be gone.
+    """`files`: definitions that have a file here. `stored`: definitions that have runs; their files may be gone.
 
     Raises InvalidDefinition if a version has two files, or if versions of a workflow differ in their correlation.
     """
 
-    def __init__(self, offered: Iterable[Definition], stored: Iterable[Definition] = ()) -> None:
-        self._offered: dict[tuple[str, int], Definition] = {}
-        for definition in offered:
-            same = self._offered.setdefault((definition.name, definition.version), definition)
+    def __init__(self, files: Iterable[Definition], stored: Iterable[Definition] = ()) -> None:
+        self._files: dict[tuple[str, int], Definition] = {}
+        for definition in files:
+            same = self._files.setdefault(definition.key, definition)
             if same is not definition:
                 raise InvalidDefinition(
                     definition.label,
                     "version",
                     f"is there twice, in {same.file} and in {definition.file}; give one of them another number",
                 )
-        self._stored = {(each.name, each.version): each for each in stored}
-        self._all = self._stored | self._offered
+        self._stored = {definition.key: definition for definition in stored}
+        self._all = self._stored | self._files
         self._require_same_correlation()
 
     def _require_same_correlation(self) -> None:
         """An event belongs to one run, found by its key. So the key must not depend on the run's version."""
-        by_version = sorted(self._offered.values(), key=lambda each: -each.version)
-        reference = {each.name: each for each in by_version}
+        # The newest stored version, or the oldest file.
+        reference = {name: self._files[name, version] for name, version in sorted(self._files, reverse=True)}
         reference |= {name: self._stored[name, version] for name, version in sorted(self._stored)}
-        for each in self._offered.values():
-            other = reference[each.name]
-            if each.correlation != other.correlation:
+        for definition in self._files.values():
+            other = reference[definition.name]
+            if definition.correlation != other.correlation:
                 raise InvalidDefinition(
-                    each.label_with_file,
+                    definition.label_with_file,
                     "correlation",
-                    f"is {each.correlation!r}, and version {other.version} has {other.correlation!r}; all versions of "
-                    "a workflow must have the same correlation, so give the new workflow a new name",
+                    f"is {definition.correlation!r}, and version {other.version} has {other.correlation!r}; all "
+                    "versions of a workflow must have the same correlation, so give the new workflow a new name",
                 )
 
     def get(self, name: str, version: int) -> Definition | None:
         return self._all.get((name, version))
 
     def of_file(self, name: str, version: int) -> Definition | None:
-        return self._offered.get((name, version))
+        return self._files.get((name, version))
 
     def all(self) -> list[Definition]:
         """By name, the newest version first."""
-        return sorted(self._all.values(), key=lambda each: (each.name, -each.version))
+        return sorted(self._all.values(), key=lambda definition: (definition.name, -definition.version))
+
+    def with_stored(self, stored: Iterable[Definition]) -> Registry:
+        return Registry(self._files.values(), [*self._stored.values(), *stored])
 
     def offers(self, definition: Definition) -> bool:
         """Whether it has a file here or is in force."""
         current = self.latest.get(definition.name)
-        has_file = (definition.name, definition.version) in self._offered
-        return has_file or (current is not None and current.version == definition.version)
+        return definition.key in self._files or (current is not None and current.key == definition.key)
+
+    @cached_property
+    def shown(self) -> dict[str, Definition]:
+        """Name → its newest version, also of a retired workflow."""
+        return {definition.name: definition for definition in reversed(self.all())}
 
     @cached_property
     def latest(self) -> dict[str, Definition]:
@@ -74,31 +81,22 @@ class Registry:
 
         Used versions are stored, so processes with different files agree on it.
         """
-        offered = {name for name, _ in self._offered}
-        return {each.name: each for each in reversed(self.all()) if each.name in offered}
+        return {name: self.shown[name] for name, _ in sorted(self._files)}
 
     @cached_property
     def overtaken(self) -> list[tuple[Definition, Definition]]:
         """(newest file, version in force) for each workflow whose version in force has no file here."""
-        newest = {each.name: each for each in sorted(self._offered.values(), key=lambda each: each.version)}
-        return [(each, self.latest[name]) for name, each in sorted(newest.items()) if self.latest[name] is not each]
-
-    @cached_property
-    def shown(self) -> dict[str, Definition]:
-        """Name → the version in force, or the newest known version of a retired workflow."""
-        return {each.name: each for each in reversed(self.all())} | self.latest
+        newest = {name: self._files[name, version] for name, version in sorted(self._files)}
+        return [(file, self.latest[name]) for name, file in newest.items() if self.latest[name] is not file]
 
     @cached_property
     def listeners(self) -> dict[str, list[str]]:
         """Event type → the names of the workflows that listen to it in any version."""
-        names: dict[str, dict[str, None]] = defaultdict(dict)
-        for each in self.all():
-            for event_type in each.roles:
-                names[event_type][each.name] = None
-        return {event_type: list(found) for event_type, found in names.items()}
-
-    def with_stored(self, stored: Iterable[Definition]) -> Registry:
-        return Registry(self._offered.values(), [*self._stored.values(), *stored])
+        names: dict[str, set[str]] = defaultdict(set)
+        for definition in self.all():
+            for event_type in definition.roles:
+                names[event_type].add(definition.name)
+        return {event_type: sorted(listening) for event_type, listening in names.items()}
 
 
 def registry() -> Registry:
@@ -114,15 +112,15 @@ def load(folders: tuple[Path, ...]) -> Registry:
     return Registry(read(file, str(file.relative_to(top))) for file in files)
 
 
-def read(file: Path, called: str = "") -> Definition:
-    """`called`: the file's name in errors, if not its own."""
-    called = called or file.name
+def read(file: Path, name: str = "") -> Definition:
+    """`name`: the file's name in errors, if not its own."""
+    name = name or file.name
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidDefinition(called, "file", f"cannot be read: {error}") from None
+        raise InvalidDefinition(name, "file", f"cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
-        raise InvalidDefinition(called, "file", f"is not TOML: {error}") from None
+        raise InvalidDefinition(name, "file", f"is not TOML: {error}") from None
     except RecursionError:
-        raise InvalidDefinition(called, "file", "is nested too deeply; a definition is a table with steps") from None
-    return parse(document, called)
+        raise InvalidDefinition(name, "file", "is nested too deeply; a definition is a table with steps") from None
+    return parse(document, name)

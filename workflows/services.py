@@ -5,6 +5,7 @@ Each is a fact with an idempotency key: the same again changes nothing. A tracke
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,38 +20,30 @@ from webhookhub.ids import new_uid
 from webhookhub.runner.notifier import notify
 from webhookhub.validators import InvalidReason, clean_reason
 
-from . import facts, listening, versions
+from . import facts, listening, state, versions
 from .definition import Definition
 from .facts import MAX_REPEATS, fact_row
 from .fold import fold
 from .matching import printable
 from .models import Fact, Instance, WorkflowInbox
-from .state import (
-    CLOSED,
-    COMPENSATED,
-    COMPENSATING,
-    COMPLETED,
-    DONE,
-    FAILED,
-    FAILURE,
-    FINISHED,
-    IN_PROGRESS,
-    OBSERVED,
-    OPERATOR,
-    RETRIED,
-    STARTED,
-    TEXT_LENGTH,
-    UNDO_FAILED,
-    UNDONE,
-    VERB,
-)
 
 # Role → whether it is about a step (True), about the whole run (False) or either (None).
-VERBS = {STARTED: False, DONE: True, FAILURE: None, UNDONE: None, UNDO_FAILED: True, FINISHED: False}
-ACTIONS = {RETRIED: True, UNDONE: None, CLOSED: False}
+VERBS = {
+    state.STARTED: False,
+    state.DONE: True,
+    state.FAILURE: None,
+    state.UNDONE: None,
+    state.UNDO_FAILED: True,
+    state.FINISHED: False,
+}
+ACTIONS = {state.RETRIED: True, state.UNDONE: None, state.CLOSED: False}
 # Must be the same under the same idempotency key.
 CONTENT = ("role", "step", "origin", "reason", "detail", "aggregate_id")
-AUDITED = {RETRIED: actions.RETRY_STEP, UNDONE: actions.MARK_COMPENSATED, CLOSED: actions.CLOSE_WORKFLOW}
+AUDITED = {
+    state.RETRIED: actions.RETRY_STEP,
+    state.UNDONE: actions.MARK_COMPENSATED,
+    state.CLOSED: actions.CLOSE_WORKFLOW,
+}
 REPORT_FAILURE_FIRST = "report the failure first"
 OR_NAME_THE_STEP = f"{REPORT_FAILURE_FIRST}, or name the step that was undone"
 
@@ -81,11 +74,12 @@ class KeyConflict(Conflict):
 
 @dataclass(frozen=True)
 class Recorded:
-    """`created` is False for a repetition."""
+    """`created` is False for a repetition. `deliveries`: the new ones of a retry."""
 
     instance: Instance
     fact_id: int
     created: bool
+    deliveries: Sequence[int] = ()
 
 
 def start(
@@ -100,7 +94,7 @@ def start(
     instance = Instance.objects.filter(saga_type=saga_type, correlation_key=correlation_key).first()
 
     def record(instance: Instance) -> Recorded:
-        return _record(instance, STARTED, "", VERB, idempotency_key, actor=actor, aggregate_id=aggregate_id)
+        return _record(instance, state.STARTED, "", state.VERB, idempotency_key, actor=actor, aggregate_id=aggregate_id)
 
     if instance is not None:
         return record(instance)
@@ -116,43 +110,37 @@ def report(
     instance: Instance, role: str, step: str = "", *, idempotency_key: str, actor: str, error: str = ""
 ) -> Recorded:
     """Record the report of a service: one of VERBS. `error` is the reason of a failure."""
-    _require_allowed(instance, role, step, VERBS)
+    require_allowed(instance, role, step, VERBS)
     key, actor = _text("idempotency_key", idempotency_key, 200), _text("actor", actor, 150)
     # Of a single step a service may report it at any time: it may be the first to know of a failure.
-    if role == UNDONE and not step:
+    if role == state.UNDONE and not step:
         _require_compensating(instance, step, key, OR_NAME_THE_STEP)
-    return _record(instance, role, step, VERB, key, actor=actor, detail=printable(error, TEXT_LENGTH))
+    return _record(instance, role, step, state.VERB, key, actor=actor, detail=printable(error))
 
 
 def act(
     instance: Instance, action: str, step: str = "", *, idempotency_key: str, actor: str, reason: str, detail: str = ""
 ) -> Recorded:
     """Record the action of an operator: one of ACTIONS. The caller has checked the permission."""
-    _require_allowed(instance, action, step, ACTIONS)
+    require_allowed(instance, action, step, ACTIONS)
     try:
         reason = clean_reason(reason)
     except InvalidReason as error:
         raise InvalidFact("reason", error.why) from None
     key, actor = _text("idempotency_key", idempotency_key, 200), _text("actor", actor, 150)
-    if action == UNDONE:
+    if action == state.UNDONE:
         _require_compensating(instance, step, key, REPORT_FAILURE_FIRST)
     # Otherwise it would count as resolved by hand where nothing was wrong.
-    if action == CLOSED and not instance.can_be_closed and not _is_stored(instance, key):
+    if action == state.CLOSED and not instance.can_be_closed and not _is_stored(instance, key):
         raise Conflict(_("the run has ended and needs no operator, so there is nothing to close"))
 
     def record() -> Recorded:
-        recorded = _record(instance, action, step, OPERATOR, key, actor=actor, reason=reason, detail=detail or reason)
+        recorded = _record(
+            instance, action, step, state.OPERATOR, key, actor=actor, reason=reason, detail=detail or reason
+        )
         if recorded.created:
             details = {"saga": str(instance.saga_id), "step": step}
-            auditlog.record(
-                AUDITED[action],
-                kind="workflow",
-                id=instance.pk,
-                name=str(instance),
-                by=actor,
-                reason=reason,
-                details=details,
-            )
+            auditlog.record(AUDITED[action], instance, kind="workflow", by=actor, reason=reason, details=details)
         return recorded
 
     # Fact and audit entry together; of two equal concurrent requests, one is audited.
@@ -167,7 +155,7 @@ def new_run(definition: Definition, correlation_key: str) -> dict[str, object]:
         "definition_version": definition.version,
         "correlation_key": correlation_key,
         "current_step": "",
-        "status": IN_PROGRESS,
+        "status": state.IN_PROGRESS,
         "error_message": "",
         "steps": "{}",
         "anomaly": "",
@@ -184,27 +172,25 @@ def _create(definition: Definition, correlation_key: str) -> Instance:
 
 
 def _offered(saga_type: str) -> Definition:
-    known = versions.in_force()
-    if saga_type in known.latest:
-        return known.latest[saga_type]
-    what = "is no longer offered and starts no new runs" if saga_type in known.shown else "is not a workflow"
-    names = ", ".join(sorted(known.latest)) or "none"
+    registry = versions.in_force()
+    if saga_type in registry.latest:
+        return registry.latest[saga_type]
+    what = "is no longer offered and starts no new runs" if saga_type in registry.shown else "is not a workflow"
+    names = ", ".join(sorted(registry.latest)) or "none"
     raise InvalidFact("saga_type", f"{saga_type!r} {what}; the workflows are {names}")
 
 
-def _require_allowed(instance: Instance, role: str, step: str, table: dict[str, bool | None]) -> None:
+def require_allowed(instance: Instance, role: str, step: str, table: dict[str, bool | None]) -> None:
     if role not in table:
         raise InvalidFact("role", f"{role!r} is not one of {', '.join(table)}")
-    of_step = table[role]
-    definition = versions.in_force().get(instance.saga_type, instance.definition_version)
-    steps = definition.by_key if definition else {}
+    steps = versions.definition_of(instance).by_key
     if step and step not in steps:
         raise InvalidFact("step", f"{step!r} is not a step of {instance.saga_type}; the steps are {', '.join(steps)}")
-    if step and role in (UNDONE, UNDO_FAILED) and not steps[step].can_be_undone:
+    if step and role in (state.UNDONE, state.UNDO_FAILED) and not steps[step].can_be_undone:
         raise InvalidFact("step", f"{step!r} cannot be undone: its definition has no event type for that")
-    if of_step is True and not step:
+    if table[role] is True and not step:
         raise InvalidFact("step", f"is missing; the steps are {', '.join(steps)}")
-    if of_step is False and step:
+    if table[role] is False and step:
         raise InvalidFact("step", f"must be left out: {role!r} is about the whole run")
 
 
@@ -213,27 +199,23 @@ def _require_compensating(instance: Instance, step: str, key: str, remedy: str) 
     if _is_stored(instance, key):
         return
     status = _current_status(instance)
-    if status == IN_PROGRESS and not step and WorkflowInbox.objects.exists():
+    if status == state.IN_PROGRESS and not step and WorkflowInbox.objects.exists():
         return  # the failure may still be in the inbox; the fold judges by the time of each fact
-    if status in (IN_PROGRESS, COMPLETED):
-        raise Conflict(
-            f"the run is {status}, and only a run that is {COMPENSATING}, {COMPENSATED} or {FAILED} can be marked as "
-            f"compensated; {remedy}",
-            "step",
-            remedy,
-        )
+    if status in (state.IN_PROGRESS, state.COMPLETED):
+        allowed = f"{state.COMPENSATING}, {state.COMPENSATED} or {state.FAILED}"
+        why = f"the run is {status}, and only a run that is {allowed} can be marked as compensated; {remedy}"
+        raise Conflict(why, "step", remedy)
 
 
 def _current_status(instance: Instance) -> str:
-    """The status after all stored facts, including those that no tracker has folded yet."""
-    definition = versions.in_force().get(instance.saga_type, instance.definition_version)
-    known = facts.of([instance.pk])[instance.pk]
-    if definition is None or not any(fact.role in OBSERVED for fact in known):
+    """The status after all stored facts, including facts that no tracker has folded yet."""
+    own = facts.of([instance.pk])[instance.pk]
+    if not any(fact.role in state.OBSERVED for fact in own):
         return str(instance.status)
-    state = fold(definition, known)
-    if state.next is None:
-        return state.status
-    return state.next.status or COMPENSATING
+    folded = fold(versions.definition_of(instance), own)
+    if folded.next is None:
+        return folded.status
+    return folded.next.status or state.COMPENSATING
 
 
 def _is_stored(instance: Instance, key: str) -> bool:
@@ -242,7 +224,7 @@ def _is_stored(instance: Instance, key: str) -> bool:
 
 def _record(instance: Instance, role: str, step: str, origin: str, key: str, **columns: Any) -> Recorded:
     fact = fact_row(instance.pk, step, role, origin, clock.now(), idempotency_key=key, **columns)
-    if origin == VERB:
+    if origin == state.VERB:
         _refuse_repeats(instance, role, step, key)
     created = insert_new(Fact, [fact], key=("instance_id", "idempotency_key"))
     notify("workflows")
@@ -254,7 +236,7 @@ def _record(instance: Instance, role: str, step: str, origin: str, key: str, **c
 
 def _refuse_repeats(instance: Instance, role: str, step: str, key: str) -> None:
     """The limit of facts.without_repeats, with an error. Concurrent requests may exceed it by a few."""
-    same = Fact.objects.filter(instance_id=instance.pk, event=None, step=step, role=role, origin=VERB)
+    same = Fact.objects.filter(instance_id=instance.pk, event=None, step=step, role=role, origin=state.VERB)
     if len(same.values_list("pk")[:MAX_REPEATS]) == MAX_REPEATS and not _is_stored(instance, key):
         what = f"{role!r} of {f'step {step}' if step else 'the run'}"
         why = f"is new, and {what} was reported under {MAX_REPEATS} other keys; use one of these"

@@ -46,33 +46,18 @@ OPERATOR = "operator"
 HUB = "hub"
 ORIGINS = (EVENT, VERB, OPERATOR, HUB)
 
-# Why a run fails, or its compensation does.
-CAUSE_FAILED = "failed"
-CAUSE_TIMED_OUT = "timed_out"
-CAUSE_UNDO_FAILED = "compensation_failed"
-CAUSE_UNDO_OVERDUE = "compensation_overdue"
-CAUSE_CLOSED = "closed"
-CAUSE_UNSEEN = "start_not_seen"
-
-# States of a step.
+# States of a step: the role that its facts amount to, or one of these.
 WAITING = "waiting"
 RUNNING = "running"
-STEP_DONE = "done"
-STEP_FAILED = "failed"
-STEP_TIMED_OUT = "timed_out"
 UNDOING = "compensating"
-STEP_UNDONE = "compensated"
-STEP_UNDO_FAILED = "compensation_failed"
-STEP_STATES = (
-    WAITING,
-    RUNNING,
-    STEP_DONE,
-    STEP_FAILED,
-    STEP_TIMED_OUT,
-    UNDOING,
-    STEP_UNDONE,
-    STEP_UNDO_FAILED,
-)
+TIMED_OUT = "timed_out"
+STEP_STATES = (WAITING, RUNNING, TIMED_OUT, UNDOING, *STEP_ROLES)
+# The step was done, whatever happened later.
+WERE_DONE = (DONE, UNDOING, UNDONE, UNDO_FAILED)
+
+# Why a run fails, or its compensation does: FAILURE, UNDO_FAILED, CLOSED, TIMED_OUT, or one of these.
+UNDO_OVERDUE = "compensation_overdue"
+START_UNSEEN = "start_not_seen"
 
 # Event types that the hub publishes about runs.
 SAGA_TIMED_OUT = "saga.timed_out"
@@ -101,39 +86,34 @@ class Decision:
 
     role: str
     step: str
-    cause: str = ""
-    status: str = ""
-    error: str = ""
+    cause: str
+    status: str
+    error: str
     # The "step:role" pairs known at the time: every other pair is late.
-    basis: tuple[str, ...] = ()
+    basis: tuple[str, ...]
     # Frozen by the decision: late facts do not change these.
-    started_at: datetime | None = None
-    aggregate_id: str | None = None
+    started_at: datetime
+    aggregate_id: str | None
+    # When it was taken; None if it is still to be taken.
+    at: datetime | None = None
 
     def detail(self) -> str:
         content = {
             "cause": self.cause,
             "status": self.status,
             "error": self.error,
-            "basis": list(self.basis),
-            "started_at": self.started_at and self.started_at.isoformat(),
+            "basis": self.basis,
+            "started_at": self.started_at.isoformat(),
             "aggregate_id": self.aggregate_id,
         }
         return json.dumps(content, ensure_ascii=False)
 
     @classmethod
-    def of(cls, fact: Fact) -> Decision:
-        content: dict[str, Any] = json.loads(fact.detail)
-        return cls(
-            fact.role,
-            fact.step,
-            content["cause"],
-            content["status"],
-            content["error"],
-            tuple(content["basis"]),
-            datetime.fromisoformat(content["started_at"]),
-            content["aggregate_id"],
-        )
+    def read(cls, role: str, step: str, detail: str, at: datetime) -> Decision:
+        """The decision that was stored with `detail()`."""
+        content: dict[str, Any] = json.loads(detail)
+        content |= {"basis": tuple(content["basis"]), "started_at": datetime.fromisoformat(content["started_at"])}
+        return cls(role, step, **content, at=at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +126,27 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The deadline, and what is decided when it passes."""
+    """The deadline, and the cause and step of the decision when it passes."""
 
     at: datetime
     cause: str
     step: str = ""
+
+
+COLUMNS = (
+    "aggregate_id",
+    "current_step",
+    "status",
+    "started_at",
+    "completed_at",
+    "error_message",
+    "compensation_started_at",
+    "deadline",
+    "steps",
+    "anomaly",
+    "needs_operator",
+    "by_hand",
+)
 
 
 @dataclass(frozen=True)
@@ -183,3 +179,8 @@ class State:
     @property
     def deadline(self) -> datetime | None:
         return self.due.at if self.due else None
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of the run's row that follow from its facts."""
+        columns = {name: getattr(self, name) for name in COLUMNS}
+        return {**columns, "steps": json.dumps(self.steps)}

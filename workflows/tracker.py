@@ -15,9 +15,10 @@ from webhookhub.db.retry import in_transaction
 from webhookhub.stats import counters
 
 from . import facts, matching, versions
-from .matching import Key
+from .advance import UnknownDefinition, advance, require
+from .facts import Row
+from .matching import Key, Match
 from .models import Instance, WorkflowInbox, WorkflowTouched
-from .progress import UnknownDefinition, advance, require
 from .registry import Registry
 from .services import new_run
 from .state import OPEN
@@ -26,7 +27,6 @@ from .state import OPEN
 LEASE = timedelta(seconds=10)
 # Payloads in memory at a time.
 CHUNK = 200
-ROWS = 1000
 
 
 class Tracker:
@@ -76,50 +76,42 @@ class Tracker:
         return ids
 
     def _record_chunk(self, event_ids: Sequence[int], first: int) -> set[int]:
-        now = clock.now()
-        matches = matching.match(self._registry, event_ids, now)
-        runs = matching.existing({each.key for each in matches})
+        now, registry = clock.now(), self._registry
+        matches = matching.match(registry, event_ids, now)
+        runs = matching.existing({match.key for match in matches})
         new = {
-            each.key
-            for each in matches
-            if each.key not in runs and matching.creates(self._registry, each.key[0], each.event_type)
+            match.key
+            for match in matches
+            if match.key not in runs and matching.creates(registry, match.key[0], match.event.event_type)
         }
         # Also runs whose creation was interrupted: their history may not have been written.
-        young = new | {key for key, run in runs.items() if run.is_new and key[0] in self._registry.latest}
-        past = matching.history(self._registry, young, first) if young else []
+        young = new | {key for key, run in runs.items() if run.is_new and key[0] in registry.latest}
+        past = matching.history(registry, young, first) if young else []
         if new:
             self._create(new)
             runs |= matching.existing(new)
         # Before anything is written: an unknown version means that this process has to refresh its definitions.
-        definitions = {key: require(self._registry, key[0], run.version) for key, run in runs.items()}
-        observations = [
-            observation
-            for chunk in (past[start : start + CHUNK] for start in range(0, len(past), CHUNK))
-            for each in matching.match(self._registry, chunk, now)
-            if each.key in young
-            for observation in each.observations(runs[each.key].id, definitions[each.key])
-        ]
-        observations += [
-            observation
-            for each in matches
-            if each.key in runs
-            for observation in each.observations(runs[each.key].id, definitions[each.key])
-        ]
-        rows = facts.without_repeats(observations)
-        for start in range(0, len(rows), ROWS):
-            facts.observe(rows[start : start + ROWS], clock.now())
+        definitions = {key: require(registry, key[0], run.version) for key, run in runs.items()}
+
+        def read(matches: Sequence[Match], keys: Collection[Key]) -> list[Row]:
+            own = (match for match in matches if match.key in keys)
+            return [row for match in own for row in match.facts(runs[match.key].id, definitions[match.key], now)]
+
+        rows = read(matches, runs)
+        for start in range(0, len(past), CHUNK):
+            rows += read(matching.match(registry, past[start : start + CHUNK], now), young)
+        facts.observe(rows)
         return {run.id for run in runs.values()}
 
     def _create(self, keys: Collection[Key]) -> None:
         """Insert the runs in the version in force, which is stored first."""
         latest = self._registry.latest
-        unstored = {latest[name] for name, _ in keys if (name, latest[name].version) not in self._stored}
+        unstored = {latest[name] for name, _ in keys if latest[name].key not in self._stored}
         if unstored:
             versions.remember(unstored)
-            self._stored |= {(each.name, each.version) for each in unstored}
+            self._stored |= {definition.key for definition in unstored}
         rows = [new_run(latest[name], key) for name, key in sorted(keys)]
-        for start in range(0, len(rows), ROWS):
-            insert_new(Instance, rows[start : start + ROWS], key=("saga_type", "correlation_key"))
+        insert_new(Instance, rows, key=("saga_type", "correlation_key"))
 
 
 def has_work() -> bool:

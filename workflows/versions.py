@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 
 from webhookhub.db.bulk import insert_new
 
 from .definition import Definition
-from .models import UsedDefinition
+from .models import Instance, UsedDefinition
 from .parsing import InvalidDefinition, parse
 from .registry import Registry, registry
 
@@ -19,21 +19,22 @@ def in_force() -> Registry:
 
     Raises InvalidDefinition if a file changed after it was used, or conflicts with a stored version.
     """
-    loaded = registry()
-    for error in changed(loaded):
+    return up_to_date(registry())
+
+
+def up_to_date(registry: Registry) -> Registry:
+    """`registry` with the versions that other processes have started to use. Costs one query on a small table."""
+    used = _used()
+    for error in _changed(registry, used):
         raise error
-    return loaded.with_stored(stored())
+    return registry if all(registry.get(*version) for version in used) else registry.with_stored(stored())
 
 
-def up_to_date(known: Registry) -> Registry:
-    """`known` with the versions that other processes have started to use. Costs one query on a small table.
-
-    Raises InvalidDefinition if another process has used different content under the version of a file here.
-    """
-    used = list(UsedDefinition.objects.values_list("name", "version", "fingerprint"))
-    for error in _changed(known, used):
-        raise error
-    return known if all(known.get(name, version) for name, version, _ in used) else known.with_stored(stored())
+def definition_of(instance: Instance) -> Definition:
+    """The version that the run was created with."""
+    definition = in_force().get(instance.saga_type, instance.definition_version)
+    assert definition is not None, f"the definition of {instance} was never stored"
+    return definition
 
 
 def stored() -> list[Definition]:
@@ -53,37 +54,42 @@ def first_used() -> dict[tuple[str, int], datetime]:
     return {(name, version): at for name, version, at in rows}
 
 
-def changed(loaded: Registry) -> Iterator[InvalidDefinition]:
+def changed(registry: Registry) -> Iterator[InvalidDefinition]:
     """An error for each file that changed after it was used."""
+    return _changed(registry, _used())
+
+
+def _used() -> dict[tuple[str, int], str]:
+    """(name, version) → fingerprint."""
     rows = UsedDefinition.objects.order_by("name", "version").values_list("name", "version", "fingerprint")
-    yield from _changed(loaded, list(rows))
+    return {(name, version): fingerprint for name, version, fingerprint in rows}
 
 
-def _changed(loaded: Registry, used: Sequence[tuple[str, int, str]]) -> Iterator[InvalidDefinition]:
-    for name, version, fingerprint in used:
-        definition = loaded.of_file(name, version)
+def _changed(registry: Registry, used: Mapping[tuple[str, int], str]) -> Iterator[InvalidDefinition]:
+    for (name, version), fingerprint in used.items():
+        definition = registry.of_file(name, version)
         if definition is not None and definition.fingerprint != fingerprint:
-            numbers = [number for other, number, _ in used if other == name]
-            numbers += [each.version for each in loaded.all() if each.name == name]
+            versions = [*used, *(other.key for other in registry.all())]
+            newest = max(number for other, number in versions if other == name)
             yield InvalidDefinition(
                 definition.label_with_file,
                 "version",
                 "has runs and was changed since, or another process has used this number with different content; "
-                f"restore the file and put the change into a new version, {max(numbers) + 1}, in a file of its own",
+                f"restore the file and put the change into a new version, {newest + 1}, in a file of its own",
             )
 
 
 def remember(definitions: Collection[Definition]) -> None:
     """Store versions before their first run is created. Raises InvalidDefinition if one is stored differently."""
-    rows: Iterable[dict[str, object]] = (
+    rows = [
         {
-            "name": each.name,
-            "version": each.version,
-            "fingerprint": each.fingerprint,
-            "document": json.dumps(each.document, sort_keys=True),
+            "name": definition.name,
+            "version": definition.version,
+            "fingerprint": definition.fingerprint,
+            "document": json.dumps(definition.document, sort_keys=True),
         }
-        for each in definitions
-    )
-    insert_new(UsedDefinition, list(rows), key=("name", "version"), look_first=True)
+        for definition in definitions
+    ]
+    insert_new(UsedDefinition, rows, key=("name", "version"), look_first=True)
     for error in changed(Registry(definitions)):
         raise error

@@ -28,7 +28,7 @@ from .conftest import Program
 pytestmark = pytest.mark.django_db
 
 
-def buried(saga: Saga) -> DeadLetter:
+def dead_letter(saga: Saga) -> DeadLetter:
     return DeadLetter.objects.create(
         saga=saga,
         event=saga.event,
@@ -40,11 +40,11 @@ def buried(saga: Saga) -> DeadLetter:
 
 
 def test_get_returns_all_fields_of_a_run(hub_wide: Program):
-    saga = shop.declined("o-1")
+    run = shop.declined("o-1")
 
-    shown = hub_wide.get(f"/sagas/{saga.saga_id}").json()
+    shown = hub_wide.get(f"/sagas/{run.saga_id}").json()
 
-    assert (shown["id"], shown["saga_type"], shown["version"]) == (str(saga.saga_id), "order_submission", 1)
+    assert (shown["id"], shown["saga_type"], shown["version"]) == (str(run.saga_id), "order_submission", 1)
     assert (shown["aggregate_id"], shown["correlation_key"]) == ("o-1", "o-1")
     assert (shown["status"], shown["current_step"]) == ("COMPENSATING", "inventory")
     assert shown["error_message"] == "the card was declined"
@@ -56,7 +56,7 @@ def test_get_returns_all_fields_of_a_run(hub_wide: Program):
 
 
 def test_a_used_definition_that_changed_is_a_503(hub_wide: Program, tmp_path: Path, hub_settings: Any):
-    saga = shop.waiting_for_payment("o-1")
+    run = shop.waiting_for_payment("o-1")
     text = (SHIPPED / "order_submission_1.toml").read_text()
     (tmp_path / "mine.toml").write_text(text.replace("timeout_seconds = 300", "timeout_seconds = 301"))
     hub_settings(workflow_definitions=(tmp_path,))
@@ -64,18 +64,18 @@ def test_a_used_definition_that_changed_is_a_503(hub_wide: Program, tmp_path: Pa
     before = Fact.objects.count()
     start = {"saga_type": "order_submission", "correlation_id": "o-2", "idempotency_key": "k"}
 
-    answers = [
+    responses = [
         hub_wide.post("/sagas", start),
-        hub_wide.post(f"/sagas/{saga.saga_id}/step", {"step": "payment", "idempotency_key": "k"}),
-        hub_wide.get(f"/sagas/{saga.saga_id}/diagram"),
+        hub_wide.post(f"/sagas/{run.saga_id}/step", {"step": "payment", "idempotency_key": "k"}),
+        hub_wide.get(f"/sagas/{run.saga_id}/diagram"),
     ]
 
     [error] = used_definitions_are_unchanged(databases=["default"])
-    for answer in answers:
-        assert (answer.status_code, answer["Content-Type"]) == (503, "application/problem+json")
-        assert answer.json()["detail"] == f"Workflows are unavailable: {error.msg}"
+    for response in responses:
+        assert (response.status_code, response["Content-Type"]) == (503, "application/problem+json")
+        assert response.json()["detail"] == f"Workflows are unavailable: {error.msg}"
         assert "order_submission version 1 (mine.toml): version has runs and was changed since" in error.msg
-        assert answer["Retry-After"] == "5"
+        assert response["Retry-After"] == "5"
     assert (Instance.objects.count(), Fact.objects.count()) == (1, before)
 
 
@@ -98,15 +98,15 @@ def test_runs_of_an_aggregate_are_paged_newest_first(hub_wide: Program):
     for number in range(3):
         shop.order(f"c-{number}", "order.submitted")
     tracked()
-    saga = shop.completed("o-1")
+    run = shop.completed("o-1")
     Instance.objects.filter(correlation_key__startswith="c-").update(aggregate_id="order/7 ü")
 
     first = hub_wide.get("/sagas/aggregate/order/7 ü", limit=2).json()
     rest = hub_wide.get("/sagas/aggregate/order/7 ü", limit=2, cursor=first["next"]).json()
 
-    assert [each["correlation_key"] for each in first["items"] + rest["items"]] == ["c-2", "c-1", "c-0"]
+    assert [item["correlation_key"] for item in first["items"] + rest["items"]] == ["c-2", "c-1", "c-0"]
     assert rest["next"] is None
-    assert [each["id"] for each in hub_wide.get("/sagas/aggregate/o-1").json()["items"]] == [str(saga.saga_id)]
+    assert [item["id"] for item in hub_wide.get("/sagas/aggregate/o-1").json()["items"]] == [str(run.saga_id)]
     assert hub_wide.get("/sagas/aggregate/nobody").json() == {"items": [], "next": None}
 
 
@@ -118,9 +118,9 @@ def test_failed_runs_are_paged_newest_first(hub_wide: Program):
     first = hub_wide.get("/sagas/failed", limit=2).json()
     rest = hub_wide.get("/sagas/failed", limit=2, cursor=first["next"]).json()
 
-    assert [each["aggregate_id"] for each in first["items"] + rest["items"]] == ["o-3", "o-2", "o-1"]
-    assert {each["status"] for each in first["items"]} == {"FAILED"}
-    assert all(each["needs_operator"] for each in first["items"])
+    assert [item["aggregate_id"] for item in first["items"] + rest["items"]] == ["o-3", "o-2", "o-1"]
+    assert {item["status"] for item in first["items"]} == {"FAILED"}
+    assert all(item["needs_operator"] for item in first["items"])
     assert rest["next"] is None
 
 
@@ -154,7 +154,7 @@ def test_list_filters(hub_wide: Program):
         cursor = None
         while True:
             page = hub_wide.get("/sagas", limit=2, **filters, **({"cursor": cursor} if cursor else {})).json()
-            found += [each["aggregate_id"] for each in page["items"]]
+            found += [item["aggregate_id"] for item in page["items"]]
             cursor = page["next"]
             if cursor is None:
                 break
@@ -177,10 +177,10 @@ def test_list_filters(hub_wide: Program):
     ],
 )
 def test_an_invalid_filter_names_the_field(hub_wide: Program, path: str, parameters: dict[str, Any], field: str):
-    answer = hub_wide.get(path, **parameters)
+    response = hub_wide.get(path, **parameters)
 
-    assert answer.status_code == 422
-    assert [error["field"] for error in answer.json()["errors"]] == [field]
+    assert response.status_code == 422
+    assert [error["field"] for error in response.json()["errors"]] == [field]
 
 
 def test_an_unknown_type_or_step_is_a_422_with_the_known_ones(hub_wide: Program):
@@ -230,7 +230,7 @@ def test_a_stuck_run_shows_its_blockers(hub_wide: Program):
     one, two = hub_wide.get("/sagas/stuck", quiet_seconds=0).json()["items"]
 
     assert (one["aggregate_id"], two["aggregate_id"]) == ("o-1", "o-2"), "the one that times out first comes first"
-    assert [each["summary"] for each in one["waits_for"]] == ["waits for payment"]
+    assert [item["summary"] for item in one["waits_for"]] == ["waits for payment"]
     [obstacle] = two["waits_for"]
     assert (
         obstacle["summary"]
@@ -249,7 +249,7 @@ def test_stuck_runs_are_paged(hub_wide: Program):
     while True:
         asked = {"quiet_seconds": 0, "limit": 1, **({"cursor": cursor} if cursor else {})}
         page = hub_wide.get("/sagas/stuck", **asked).json()
-        found += [each["aggregate_id"] for each in page["items"]]
+        found += [item["aggregate_id"] for item in page["items"]]
         cursor = page["next"]
         if cursor is None:
             break
@@ -258,12 +258,12 @@ def test_stuck_runs_are_paged(hub_wide: Program):
 
 
 def test_the_timeline_has_facts_events_and_deliveries(hub_wide: Program):
-    saga = shop.declined("o-1")
+    run = shop.declined("o-1")
     dead = shop.delivery("o-1", "payment.failed", "DeadLettered", "timeout")
 
-    items = hub_wide.get(f"/sagas/{saga.saga_id}/timeline").json()["items"]
+    items = hub_wide.get(f"/sagas/{run.saga_id}/timeline").json()["items"]
 
-    rows = [(each["step"], each["role"], each["origin"], each["event_type"]) for each in items]
+    rows = [(item["step"], item["role"], item["origin"], item["event_type"]) for item in items]
     assert rows[:4] == [
         ("order", "done", "event", "order.submitted"),
         ("inventory", "done", "event", "inventory.reserved"),
@@ -273,54 +273,54 @@ def test_the_timeline_has_facts_events_and_deliveries(hub_wide: Program):
     assert ("inventory", "emitted", "hub", "saga.compensation_requested") in rows
     failure = items[2]
     assert failure["detail"] == "the card was declined"
-    assert [(each["id"], each["error_code"]) for each in failure["deliveries"]] == [(dead.pk, "timeout")]
+    assert [(item["id"], item["error_code"]) for item in failure["deliveries"]] == [(dead.pk, "timeout")]
 
 
 def test_a_long_timeline_is_paged(hub_wide: Program):
-    saga = shop.declined("o-1")
-    whole = hub_wide.get(f"/sagas/{saga.saga_id}/timeline").json()
-    assert (len(whole["items"]), whole["next"]) == (Fact.objects.filter(instance=saga).count(), None)
-    times = [each["occurred_at"] for each in whole["items"]]
+    run = shop.declined("o-1")
+    whole = hub_wide.get(f"/sagas/{run.saga_id}/timeline").json()
+    assert (len(whole["items"]), whole["next"]) == (Fact.objects.filter(instance=run).count(), None)
+    times = [item["occurred_at"] for item in whole["items"]]
     assert len(set(times)) < len(times), "some happened at the same time"
 
     for limit in (1, 2, len(times)):
-        page = hub_wide.get(f"/sagas/{saga.saga_id}/timeline", limit=limit).json()
+        page = hub_wide.get(f"/sagas/{run.saga_id}/timeline", limit=limit).json()
         items = page["items"]
         while page["next"] is not None:
-            page = hub_wide.get(f"/sagas/{saga.saga_id}/timeline", limit=limit, cursor=page["next"]).json()
+            page = hub_wide.get(f"/sagas/{run.saga_id}/timeline", limit=limit, cursor=page["next"]).json()
             assert 1 <= len(page["items"]) <= limit
             items += page["items"]
         assert items == whole["items"]
 
 
 def test_a_cursor_of_another_timeline_is_refused(hub_wide: Program):
-    saga, other = shop.declined("o-1"), shop.declined("o-2")
-    cursor = hub_wide.get(f"/sagas/{saga.saga_id}/timeline", limit=1).json()["next"]
+    run, other = shop.declined("o-1"), shop.declined("o-2")
+    cursor = hub_wide.get(f"/sagas/{run.saga_id}/timeline", limit=1).json()["next"]
 
     for name, value in {"cursor": cursor, "limit": 201, "after": 1}.items():
-        answer = hub_wide.get(f"/sagas/{other.saga_id}/timeline", **{name: value})
-        assert answer.status_code == 422
-        assert answer.json()["errors"][0]["field"] == name
+        response = hub_wide.get(f"/sagas/{other.saga_id}/timeline", **{name: value})
+        assert response.status_code == 422
+        assert response.json()["errors"][0]["field"] == name
 
 
 def test_the_diagram_shows_the_state_of_each_step(hub_wide: Program):
-    saga = shop.declined("o-1")
+    run = shop.declined("o-1")
 
-    answer = hub_wide._client.get(
-        f"/api/v1/sagas/{saga.saga_id}/diagram", headers={"Authorization": f"Bearer {hub_wide.text}"}
+    response = hub_wide._client.get(
+        f"/api/v1/sagas/{run.saga_id}/diagram", headers={"Authorization": f"Bearer {hub_wide.text}"}
     )
 
-    assert answer["Content-Type"] == "image/svg+xml"
-    drawing = ElementTree.fromstring(answer.content)
-    text = answer.content.decode()
+    assert response["Content-Type"] == "image/svg+xml"
+    drawing = ElementTree.fromstring(response.content)
+    text = response.content.decode()
     assert drawing.tag.endswith("svg")
     assert "Process payment: failed" in text
     assert "Reserve inventory: compensating" in text
     assert "<script" not in text
 
 
-def verb(program: Program, saga: Instance, name: str, key: str, **body: Any) -> Any:
-    return program.post(f"/sagas/{saga.saga_id}/{name}", {"idempotency_key": key, **body})
+def verb(program: Program, run: Instance, name: str, key: str, **body: Any) -> Any:
+    return program.post(f"/sagas/{run.saga_id}/{name}", {"idempotency_key": key, **body})
 
 
 def test_a_run_can_be_reported_from_start_to_end(hub_wide: Program):
@@ -336,29 +336,29 @@ def test_a_run_can_be_reported_from_start_to_end(hub_wide: Program):
     )
     assert started.status_code == 201
     catch_up()
-    saga = instance("o-1")
-    assert started.json()["saga"] == str(saga.saga_id)
+    run = instance("o-1")
+    assert started.json()["saga"] == str(run.saga_id)
     for step in ("order", "inventory", "payment", "shipping", "confirmation"):
-        assert verb(hub_wide, saga, "step", step, step=step).status_code == 201
+        assert verb(hub_wide, run, "step", step, step=step).status_code == 201
     catch_up()
 
-    shown = hub_wide.get(f"/sagas/{saga.saga_id}").json()
+    shown = hub_wide.get(f"/sagas/{run.saga_id}").json()
     assert (shown["status"], shown["aggregate_id"]) == ("COMPLETED", "order 1")
-    facts = hub_wide.get(f"/sagas/{saga.saga_id}/timeline").json()["items"]
-    assert {each["actor"] for each in facts if each["origin"] == "verb"} == {"API key everything"}
+    facts = hub_wide.get(f"/sagas/{run.saga_id}/timeline").json()["items"]
+    assert {item["actor"] for item in facts if item["origin"] == "verb"} == {"API key everything"}
 
 
 def test_a_repetition_is_one_fact_and_other_content_is_a_conflict(hub_wide: Program):
-    saga = shop.waiting_for_payment("o-1")
+    run = shop.waiting_for_payment("o-1")
 
-    first = verb(hub_wide, saga, "step", "k-1", step="payment")
-    again = verb(hub_wide, saga, "step", "k-1", step="payment")
-    other = verb(hub_wide, saga, "step", "k-1", step="shipping")
+    first = verb(hub_wide, run, "step", "k-1", step="payment")
+    again = verb(hub_wide, run, "step", "k-1", step="payment")
+    other = verb(hub_wide, run, "step", "k-1", step="shipping")
 
     assert (first.status_code, again.status_code, other.status_code) == (201, 200, 409)
     assert again.json() == {**first.json(), "created": False}
     assert other.json()["errors"][0]["field"] == "idempotency_key"
-    assert Fact.objects.filter(instance=saga, origin="verb").count() == 1
+    assert Fact.objects.filter(instance=run, origin="verb").count() == 1
 
 
 @pytest.mark.parametrize(
@@ -366,43 +366,43 @@ def test_a_repetition_is_one_fact_and_other_content_is_a_conflict(hub_wide: Prog
     [("step", {"step": "payment"}), ("close", {"reason": "r"}), ("retry", {"step": "payment", "reason": "r"})],
 )
 def test_a_non_ascii_header_is_refused_with_the_field_to_use(hub_wide: Program, name: str, body: dict[str, str]):
-    saga = shop.waiting_for_payment("o-1")
+    run = shop.waiting_for_payment("o-1")
 
-    refused = hub_wide.post(f"/sagas/{saga.saga_id}/{name}", body, Idempotency_Key="schlüssel")
+    refused = hub_wide.post(f"/sagas/{run.saga_id}/{name}", body, Idempotency_Key="schlüssel")
 
     assert refused.status_code == 422
     [error] = refused.json()["errors"]
     assert error["field"] == "Idempotency-Key"
     assert error["message"].endswith("use idempotency_key for others")
-    assert verb(hub_wide, saga, "step", "schlüssel", step="payment").status_code == 201
+    assert verb(hub_wide, run, "step", "schlüssel", step="payment").status_code == 201
 
 
 def test_repeats_under_new_keys_are_limited(hub_wide: Program):
-    saga = shop.waiting_for_payment("o-1")
+    run = shop.waiting_for_payment("o-1")
     for number in range(MAX_REPEATS):
-        assert verb(hub_wide, saga, "step", f"k-{number}", step="payment").status_code == 201
+        assert verb(hub_wide, run, "step", f"k-{number}", step="payment").status_code == 201
 
-    answer = verb(hub_wide, saga, "step", "one more", step="payment")
+    response = verb(hub_wide, run, "step", "one more", step="payment")
 
-    assert answer.status_code == 409
+    assert response.status_code == 409
     why = "is new, and 'done' of step payment was reported under 20 other keys; use one of these"
-    assert answer.json()["detail"] == f"idempotency_key {why}."
-    assert answer.json()["errors"] == [{"field": "idempotency_key", "message": why}]
-    assert Fact.objects.filter(instance=saga, origin="verb").count() == MAX_REPEATS
-    assert verb(hub_wide, saga, "step", "k-7", step="payment").status_code == 200
-    assert verb(hub_wide, saga, "step", "k-7", step="shipping").status_code == 409
-    assert verb(hub_wide, saga, "step", "another step", step="shipping").status_code == 201
-    assert verb(hub_wide, saga, "fail", "another thing", step="payment").status_code == 201
+    assert response.json()["detail"] == f"idempotency_key {why}."
+    assert response.json()["errors"] == [{"field": "idempotency_key", "message": why}]
+    assert Fact.objects.filter(instance=run, origin="verb").count() == MAX_REPEATS
+    assert verb(hub_wide, run, "step", "k-7", step="payment").status_code == 200
+    assert verb(hub_wide, run, "step", "k-7", step="shipping").status_code == 409
+    assert verb(hub_wide, run, "step", "another step", step="shipping").status_code == 201
+    assert verb(hub_wide, run, "fail", "another thing", step="payment").status_code == 201
 
 
 def test_repeated_starts_under_new_keys_are_limited(hub_wide: Program):
     tracked()
     start = {"saga_type": "order_submission", "correlation_id": "o-1"}
 
-    answers = [hub_wide.post("/sagas", {**start, "idempotency_key": f"k-{n}"}) for n in range(MAX_REPEATS + 1)]
+    responses = [hub_wide.post("/sagas", {**start, "idempotency_key": f"k-{n}"}) for n in range(MAX_REPEATS + 1)]
 
-    assert [answer.status_code for answer in answers] == [201] * MAX_REPEATS + [409]
-    assert "'started' of the run was reported under 20 other keys" in answers[-1].json()["detail"]
+    assert [response.status_code for response in responses] == [201] * MAX_REPEATS + [409]
+    assert "'started' of the run was reported under 20 other keys" in responses[-1].json()["detail"]
     assert Instance.objects.count() == 1
 
 
@@ -421,40 +421,40 @@ def test_repeated_starts_under_new_keys_are_limited(hub_wide: Program):
 def test_other_content_under_the_same_key_is_a_conflict(
     hub_wide: Program, name: str, first: dict[str, Any], other: dict[str, Any]
 ):
-    saga = shop.declined("o-1") if name == "mark-compensated" else shop.waiting_for_payment("o-1")
+    run = shop.declined("o-1") if name == "mark-compensated" else shop.waiting_for_payment("o-1")
 
-    answers = [verb(hub_wide, saga, name, "k", **body).status_code for body in (first, other, first)]
+    responses = [verb(hub_wide, run, name, "k", **body).status_code for body in (first, other, first)]
 
-    assert answers == [201, 409, 200]
+    assert responses == [201, 409, 200]
 
 
 def test_a_start_with_another_aggregate_under_the_same_key_is_a_conflict(hub_wide: Program):
     tracked()
     start = {"saga_type": "order_submission", "correlation_id": "o-1", "aggregate_id": "a", "idempotency_key": "k"}
 
-    answers = [hub_wide.post("/sagas", {**start, "aggregate_id": each}).status_code for each in ("a", "b", "a")]
+    responses = [hub_wide.post("/sagas", {**start, "aggregate_id": item}).status_code for item in ("a", "b", "a")]
 
-    assert answers == [201, 409, 200]
+    assert responses == [201, 409, 200]
 
 
 def test_another_delivery_under_the_same_key_is_a_conflict(hub_wide: Program):
-    saga = shop.waiting_for_payment("o-1")
+    run = shop.waiting_for_payment("o-1")
     one = shop.delivery("o-1", "inventory.reserved", "Completed", attempts=1)
     other = shop.delivery("o-1", "order.submitted", "Completed", attempts=1)
     asked = {"step": "payment", "reason": "they lost it"}
 
-    answers = [
-        verb(hub_wide, saga, "retry", "k", **asked, **named).status_code
+    responses = [
+        verb(hub_wide, run, "retry", "k", **asked, **named).status_code
         for named in ({"delivery": one.pk}, {"delivery": other.pk}, {}, {"delivery": one.pk})
     ]
 
-    assert answers == [201, 409, 409, 200]
+    assert responses == [201, 409, 409, 200]
     assert Saga.objects.filter(generation=1).count() == 1
 
 
 def test_the_idempotency_key_is_required_and_may_be_a_header(hub_wide: Program):
-    saga = shop.waiting_for_payment("o-1")
-    path = f"/sagas/{saga.saga_id}/complete"
+    run = shop.waiting_for_payment("o-1")
+    path = f"/sagas/{run.saga_id}/complete"
 
     assert hub_wide.post(path, None, Idempotency_Key="k-1").status_code == 201
     assert hub_wide.post(path, {"idempotency_key": "k-1"}).status_code == 200
@@ -469,14 +469,14 @@ def test_the_idempotency_key_is_required_and_may_be_a_header(hub_wide: Program):
 
 
 def test_a_reported_failure_is_compensated(hub_wide: Program):
-    saga = shop.waiting_for_payment("o-1")
+    run = shop.waiting_for_payment("o-1")
 
-    assert verb(hub_wide, saga, "fail", "f", step="payment", error="the bank is closed").status_code == 201
+    assert verb(hub_wide, run, "fail", "f", step="payment", error="the bank is closed").status_code == 201
     catch_up()
     assert instance("o-1").status == "COMPENSATING"
     assert instance("o-1").error_message == "the bank is closed"
-    assert verb(hub_wide, saga, "compensated", "c1", step="inventory").status_code == 201
-    assert verb(hub_wide, saga, "compensated", "c2", step="order").status_code == 201
+    assert verb(hub_wide, run, "compensated", "c1", step="inventory").status_code == 201
+    assert verb(hub_wide, run, "compensated", "c2", step="order").status_code == 201
     catch_up()
 
     assert instance("o-1").status == "COMPENSATED"
@@ -486,32 +486,32 @@ def test_a_reported_failure_is_compensated(hub_wide: Program):
     ("name", "body"), [("compensated", {}), ("mark-compensated", {"reason": "by hand"})], ids=["service", "operator"]
 )
 def test_a_run_that_has_not_failed_cannot_be_compensated(hub_wide: Program, name: str, body: dict[str, Any]):
-    for saga, status in ((shop.waiting_for_payment("o-1"), "IN_PROGRESS"), (shop.completed("o-2"), "COMPLETED")):
+    for run, status in ((shop.waiting_for_payment("o-1"), "IN_PROGRESS"), (shop.completed("o-2"), "COMPLETED")):
         before = Fact.objects.count()
 
-        refused = verb(hub_wide, saga, name, "all", **body)
+        refused = verb(hub_wide, run, name, "all", **body)
 
         assert refused.status_code == 409
         assert f"the run is {status}, and only a run that is COMPENSATING" in refused.json()["detail"]
         assert "report the failure first" in refused.json()["detail"]
         assert [error["field"] for error in refused.json()["errors"]] == ["step"]
         assert Fact.objects.count() == before
-    saga = instance("o-1")
+    run = instance("o-1")
     assert not Entry.objects.filter(action="workflow.mark_compensated").exists()
 
     # A fact counts before a tracker has folded it.
-    verb(hub_wide, saga, "fail", "f", step="payment")
-    answers = [verb(hub_wide, saga, name, "all", **body).status_code for _ in range(2)]
+    verb(hub_wide, run, "fail", "f", step="payment")
+    responses = [verb(hub_wide, run, name, "all", **body).status_code for _ in range(2)]
 
-    assert answers == [201, 200]
+    assert responses == [201, 200]
     catch_up()
     assert instance("o-1").status == "COMPENSATED"
 
 
 def test_a_service_but_not_an_operator_may_report_a_step_as_undone_before_the_failure(hub_wide: Program):
-    for saga in (shop.waiting_for_payment("o-1"), shop.completed("o-2")):
+    for run in (shop.waiting_for_payment("o-1"), shop.completed("o-2")):
         before = Fact.objects.count()
-        refused = verb(hub_wide, saga, "mark-compensated", "m", step="inventory", reason="by hand")
+        refused = verb(hub_wide, run, "mark-compensated", "m", step="inventory", reason="by hand")
         assert refused.status_code == 409
         assert "and only a run that is COMPENSATING" in refused.json()["detail"]
         assert Fact.objects.count() == before
@@ -524,40 +524,40 @@ def test_a_service_but_not_an_operator_may_report_a_step_as_undone_before_the_fa
 
 
 def test_a_step_without_compensation_cannot_be_marked(hub_wide: Program):
-    saga = shop.declined("o-1")
+    run = shop.declined("o-1")
     for name, body in (("mark-compensated", {"reason": "by hand"}), ("compensated", {}), ("compensation-failed", {})):
-        refused = verb(hub_wide, saga, name, f"k-{name}", step="confirmation", **body)
+        refused = verb(hub_wide, run, name, f"k-{name}", step="confirmation", **body)
         assert refused.status_code == 422
         assert [error["field"] for error in refused.json()["errors"]] == ["step"]
         assert "'confirmation' cannot be undone" in refused.json()["detail"]
 
 
 def test_a_reported_failure_of_compensation_needs_an_operator(hub_wide: Program):
-    saga = shop.declined("o-1")
-    verb(hub_wide, saga, "compensation-failed", "x", step="inventory", error="the shelf is gone")
+    run = shop.declined("o-1")
+    verb(hub_wide, run, "compensation-failed", "x", step="inventory", error="the shelf is gone")
     catch_up()
     assert (instance("o-1").status, instance("o-1").needs_operator) == ("FAILED", True)
 
     for step in ("inventory", "order"):
-        marked = verb(hub_wide, saga, "mark-compensated", f"m-{step}", step=step, reason="put back by hand")
+        marked = verb(hub_wide, run, "mark-compensated", f"m-{step}", step=step, reason="put back by hand")
         assert marked.status_code == 201
     catch_up()
 
     found = instance("o-1")
     assert (found.status, found.needs_operator, found.by_hand) == ("FAILED", False, True)
-    fact = Fact.objects.get(instance=saga, idempotency_key="m-order")
+    fact = Fact.objects.get(instance=run, idempotency_key="m-order")
     assert (fact.actor, fact.reason, fact.origin) == ("API key everything", "put back by hand", "operator")
 
 
 def test_an_operator_closes_a_run(hub_wide: Program):
-    saga = shop.waiting_for_payment("o-1")
+    run = shop.waiting_for_payment("o-1")
 
-    assert verb(hub_wide, saga, "close", "k", reason="the customer called").status_code == 201
-    assert verb(hub_wide, saga, "close", "k", reason="the customer called").status_code == 200
+    assert verb(hub_wide, run, "close", "k", reason="the customer called").status_code == 201
+    assert verb(hub_wide, run, "close", "k", reason="the customer called").status_code == 200
     catch_up()
 
     assert (instance("o-1").status, instance("o-1").error_message) == ("FAILED", "the customer called")
-    assert verb(hub_wide, saga, "close", "k", reason="the customer called").status_code == 200, "asked again"
+    assert verb(hub_wide, run, "close", "k", reason="the customer called").status_code == 200, "asked again"
 
 
 @pytest.mark.parametrize(
@@ -569,17 +569,17 @@ def test_an_operator_closes_a_run(hub_wide: Program):
     ids=["completed", "compensated"],
 )
 def test_an_ended_run_cannot_be_closed(hub_wide: Program, events: list[str]):
-    saga = shop.order("o-1", *events)
+    run = shop.order("o-1", *events)
     before = list(Fact.objects.values_list("pk", flat=True))
 
-    answer = verb(hub_wide, saga, "close", "k", reason="to be sure")
+    response = verb(hub_wide, run, "close", "k", reason="to be sure")
 
-    assert answer.status_code == 409
-    said = "the run has ended and needs no operator, so there is nothing to close"
-    assert answer.json()["detail"] == f"Nothing was recorded: {said}."
+    assert response.status_code == 409
+    message = "the run has ended and needs no operator, so there is nothing to close"
+    assert response.json()["detail"] == f"Nothing was recorded: {message}."
     catch_up()
     assert list(Fact.objects.values_list("pk", flat=True)) == before
-    assert (instance("o-1").status, instance("o-1").by_hand) == (saga.status, False)
+    assert (instance("o-1").status, instance("o-1").by_hand) == (run.status, False)
     assert not Entry.objects.filter(action="workflow.close").exists()
 
 
@@ -598,33 +598,33 @@ INVALID_REPORTS: list[tuple[str, dict[str, Any], str]] = [
 
 
 def test_an_invalid_report_names_the_field_and_stores_nothing(hub_wide: Program):
-    saga = shop.waiting_for_payment("o-1")
+    run = shop.waiting_for_payment("o-1")
     before = Fact.objects.count()
 
     for name, body, field in INVALID_REPORTS:
-        answer = verb(hub_wide, saga, name, "k", **body)
-        assert answer.status_code == 422, (name, body, answer.content)
-        assert field in [error["field"] for error in answer.json()["errors"]], (name, body)
+        response = verb(hub_wide, run, name, "k", **body)
+        assert response.status_code == 422, (name, body, response.content)
+        assert field in [error["field"] for error in response.json()["errors"]], (name, body)
     assert Fact.objects.count() == before
 
 
 def test_an_unknown_workflow_cannot_be_started(hub_wide: Program):
-    answer = hub_wide.post("/sagas", {"saga_type": "nonsense", "correlation_id": "x", "idempotency_key": "k"})
+    response = hub_wide.post("/sagas", {"saga_type": "nonsense", "correlation_id": "x", "idempotency_key": "k"})
 
-    assert answer.status_code == 422
-    [error] = answer.json()["errors"]
+    assert response.status_code == 422
+    [error] = response.json()["errors"]
     assert error["field"] == "saga_type"
     assert "order_submission" in error["message"]
     assert not Instance.objects.exists()
 
 
 def test_retry_redelivers_dead_letters_once(hub_wide: Program):
-    saga = shop.waiting_for_payment("o-1")
+    run = shop.waiting_for_payment("o-1")
     dead = shop.delivery("o-1", "inventory.reserved", "DeadLettered", "http_503")
-    buried(dead)
+    dead_letter(dead)
 
-    first = verb(hub_wide, saga, "retry", "k", step="payment", reason="the service is back")
-    again = verb(hub_wide, saga, "retry", "k", step="payment", reason="the service is back")
+    first = verb(hub_wide, run, "retry", "k", step="payment", reason="the service is back")
+    again = verb(hub_wide, run, "retry", "k", step="payment", reason="the service is back")
 
     assert (first.status_code, again.status_code) == (201, 200)
     [new] = Saga.objects.filter(generation=1)
@@ -634,45 +634,45 @@ def test_retry_redelivers_dead_letters_once(hub_wide: Program):
     catch_up()
     assert instance("o-1").by_hand
     assert instance("o-1").status == "IN_PROGRESS"
-    third = verb(hub_wide, saga, "retry", "k-2", step="payment", reason="once more")
+    third = verb(hub_wide, run, "retry", "k-2", step="payment", reason="once more")
     assert third.status_code == 409
     assert "waits for no dead letter" in third.json()["detail"]
 
 
 def test_retry_repeats_a_completed_delivery_if_given(hub_wide: Program):
-    saga = shop.waiting_for_payment("o-1")
+    run = shop.waiting_for_payment("o-1")
     arrived = shop.delivery("o-1", "inventory.reserved", "Completed", attempts=1)
 
-    unnamed = verb(hub_wide, saga, "retry", "k-1", step="payment", reason="they lost it")
-    named = verb(hub_wide, saga, "retry", "k-2", step="payment", reason="they lost it", delivery=arrived.pk)
-    stale = verb(hub_wide, saga, "retry", "k-3", step="payment", reason="they lost it", delivery=arrived.pk)
+    unnamed = verb(hub_wide, run, "retry", "k-1", step="payment", reason="they lost it")
+    named = verb(hub_wide, run, "retry", "k-2", step="payment", reason="they lost it", delivery=arrived.pk)
+    stale = verb(hub_wide, run, "retry", "k-3", step="payment", reason="they lost it", delivery=arrived.pk)
 
     assert (unnamed.status_code, named.status_code) == (409, 201)
     [new] = Saga.objects.filter(generation=1)
     assert named.json()["deliveries"] == [new.pk]
     assert stale.status_code == 422, "there is a later one"
-    under_way = verb(hub_wide, saga, "retry", "k-4", step="payment", reason="they lost it", delivery=new.pk)
+    under_way = verb(hub_wide, run, "retry", "k-4", step="payment", reason="they lost it", delivery=new.pk)
     assert under_way.status_code == 409
     assert "it has not ended yet" in under_way.json()["detail"]
     assert Saga.objects.count() == 2
 
 
 def test_a_key_of_a_source_may_report_but_not_read_or_operate(program: Callable[..., Program], hub_wide: Program):
-    saga = shop.waiting_for_payment("o-1")
+    run = shop.waiting_for_payment("o-1")
     service = program("payment key", "read", "sagas:write", source="payment")
 
-    assert verb(service, saga, "step", "k", step="payment").status_code == 201
-    refused = service.get(f"/sagas/{saga.saga_id}")
+    assert verb(service, run, "step", "k", step="payment").status_code == 201
+    refused = service.get(f"/sagas/{run.saga_id}")
     assert refused.status_code == 403
     assert "use a key without a source for workflows" in refused.json()["detail"]
-    assert verb(service, saga, "close", "k2", reason="r").status_code == 403
+    assert verb(service, run, "close", "k2", reason="r").status_code == 403
 
 
 def test_a_key_of_a_source_cannot_read_runs(program: Callable[..., Program]):
-    saga = shop.waiting_for_payment("o-1")
+    run = shop.waiting_for_payment("o-1")
     service = program("payment key", "read", "sagas:write", source="payment")
     paths = [
-        path.removeprefix("/api/v1").format(saga_id=saga.saga_id, aggregate_id="o-1")
+        path.removeprefix("/api/v1").format(saga_id=run.saga_id, aggregate_id="o-1")
         for path, operations in api.get_openapi_schema()["paths"].items()
         if path.startswith("/api/v1/sagas") and "get" in operations
     ]
@@ -685,22 +685,22 @@ def test_a_key_of_a_source_cannot_read_runs(program: Callable[..., Program]):
 
 
 def test_a_late_success_shows_as_an_anomaly(hub_wide: Program):
-    saga = shop.order("o-1", *shop.DONE[:2], "payment.failed", "order.failed", "inventory.released")
-    assert saga.status == "COMPENSATED"
+    run = shop.order("o-1", *shop.DONE[:2], "payment.failed", "order.failed", "inventory.released")
+    assert run.status == "COMPENSATED"
 
     shop.order("o-1", "payment.processed")
 
-    shown = hub_wide.get(f"/sagas/{saga.saga_id}").json()
+    shown = hub_wide.get(f"/sagas/{run.saga_id}").json()
     assert (shown["status"], shown["anomaly"]) == ("COMPENSATED", "payment done after the end")
     assert shown["steps"]["payment"] == "compensating", "it is asked to be undone all the same"
 
 
 def test_operators_actions_are_in_the_audit_log_once(hub_wide: Program):
-    saga = shop.declined("o-1")
+    run = shop.declined("o-1")
     for _ in range(2):
-        verb(hub_wide, saga, "mark-compensated", "m", step="inventory", reason="put back by hand")
-        verb(hub_wide, saga, "close", "c", reason="enough")
-    verb(hub_wide, saga, "close", "d", reason="two\x1blines")
+        verb(hub_wide, run, "mark-compensated", "m", step="inventory", reason="put back by hand")
+        verb(hub_wide, run, "close", "c", reason="enough")
+    verb(hub_wide, run, "close", "d", reason="two\x1blines")
 
     entries = list(
         Entry.objects.exclude(action="apikey.create")
@@ -708,14 +708,14 @@ def test_operators_actions_are_in_the_audit_log_once(hub_wide: Program):
         .values_list("action", "actor", "via", "object_id", "reason")
     )
     assert entries == [
-        ("workflow.mark_compensated", "API key everything", "api", saga.pk, "put back by hand"),
-        ("workflow.close", "API key everything", "api", saga.pk, "enough"),
+        ("workflow.mark_compensated", "API key everything", "api", run.pk, "put back by hand"),
+        ("workflow.close", "API key everything", "api", run.pk, "enough"),
     ]
 
 
 def test_the_integrity_check_accepts_redeliveries(hub_wide: Program):
-    saga = shop.waiting_for_payment("o-1")
+    run = shop.waiting_for_payment("o-1")
     arrived = shop.delivery("o-1", "inventory.reserved", "Completed", attempts=1)
-    verb(hub_wide, saga, "retry", "k", step="payment", reason="they lost it", delivery=arrived.pk)
+    verb(hub_wide, run, "retry", "k", step="payment", reason="they lost it", delivery=arrived.pk)
 
     assert audit("generations", "requeued-by", "one-saga") == {}

@@ -9,11 +9,12 @@ from workflows.registry import SHIPPED, load
 from workflows.state import DONE, EVENT, FAILURE, UNDO_FAILED, UNDONE, Fact
 
 DEFINITIONS = load((SHIPPED,)).all()
+ORDER = next(definition for definition in DEFINITIONS if definition.name == "order_submission")
 BEGIN = datetime(2026, 1, 31, tzinfo=UTC)
-MOMENT = timedelta(milliseconds=200)
+INTERVAL = timedelta(milliseconds=200)
 
-# A step and a role.
-Said = tuple[str, str]
+# What a service reports: a step and a role.
+Report = tuple[str, str]
 
 
 def cases(which: str = "") -> list[tuple[Definition, Step]]:
@@ -36,31 +37,31 @@ def named(case: object) -> str:
 
 
 def at(number: float) -> datetime:
-    return BEGIN + number * MOMENT
+    return BEGIN + number * INTERVAL
 
 
-def facts(said: list[Said], first: int = 0) -> list[Fact]:
-    """MOMENT apart."""
-    return [fact(each, at(number)) for number, each in enumerate(said, first)]
+def facts(reports: list[Report], first: int = 0) -> list[Fact]:
+    """INTERVAL apart."""
+    return [fact(report, at(number)) for number, report in enumerate(reports, first)]
 
 
-def fact(said: Said, moment: datetime) -> Fact:
-    step, role = said
-    return Fact(role, step, moment, EVENT, f"{step} is out of order" if role in (FAILURE, UNDO_FAILED) else "")
+def fact(report: Report, time: datetime) -> Fact:
+    step, role = report
+    return Fact(role, step, time, EVENT, f"{step} is out of order" if role in (FAILURE, UNDO_FAILED) else "")
 
 
-def happy(definition: Definition) -> list[Said]:
+def happy(definition: Definition) -> list[Report]:
     return [(step.key, DONE) for step in definition.in_order]
 
 
-def before(definition: Definition, step: Step) -> list[Said]:
+def before(definition: Definition, step: Step) -> list[Report]:
     """Everything that must be done before the step."""
     return [(key, DONE) for key in ordered(definition) if key in definition.ancestors[step.key]]
 
 
-def undone(definition: Definition, said: list[Said]) -> list[Said]:
+def undone(definition: Definition, reports: list[Report]) -> list[Report]:
     """The compensations of done steps, in reverse order."""
-    done = {step for step, role in said if role == DONE}
+    done = {step for step, role in reports if role == DONE}
     return [(step.key, UNDONE) for step in reversed(definition.in_order) if step.key in done and step.can_be_undone]
 
 
@@ -68,7 +69,7 @@ def ordered(definition: Definition) -> list[str]:
     return [step.key for step in definition.in_order]
 
 
-def event_type(definition: Definition, said: Said) -> str:
+def event_type(definition: Definition, report: Report) -> str:
     """An event type that reports this."""
-    step, role = said
+    step, role = report
     return definition.by_key[step].types()[role][0]

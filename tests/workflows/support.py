@@ -9,11 +9,12 @@ from typing import Any
 from events.intake import Published, publish
 from events.models import Event
 from tests.factories import EventFactory
-from tests.workflows.lives import Said, event_type
+from tests.workflows.lives import Report, event_type
 from webhookhub.db import clock
 from workflows.definition import Definition
 from workflows.listening import listen
 from workflows.models import Fact, Instance, WorkflowInbox, WorkflowTouched
+from workflows.replay import replay
 from workflows.state import EMISSIONS
 from workflows.tracker import Tracker
 from workflows.versions import in_force
@@ -25,14 +26,14 @@ def tracked() -> Tracker:
     return Tracker(in_force())
 
 
-def tell(definition: Definition, said: Said, key: str, **payload: Any) -> Published:
+def tell(definition: Definition, report: Report, key: str, **payload: Any) -> Published:
     """Publish what a service would publish."""
-    return publish(event_type(definition, said), payload or {"order_id": key}, correlation_id=key)
+    return publish(event_type(definition, report), payload or {"order_id": key}, correlation_id=key)
 
 
-def told_before(definition: Definition, said: Said, key: str, ago: timedelta) -> int:
+def told_before(definition: Definition, report: Report, key: str, ago: timedelta) -> int:
     """Insert an older event; returns its id."""
-    event = EventFactory(event_type=event_type(definition, said), correlation_id=key, created_at=clock.now() - ago)
+    event = EventFactory(event_type=event_type(definition, report), correlation_id=key, created_at=clock.now() - ago)
     return int(event.pk)  # type: ignore[attr-defined]
 
 
@@ -62,3 +63,8 @@ def published(key: str) -> list[tuple[str, str | None]]:
 def facts(key: str) -> list[tuple[str, str]]:
     rows = Fact.objects.filter(instance__correlation_key=key).order_by("id")
     return [(fact.step, fact.role) for fact in rows]
+
+
+def differences() -> list[str]:
+    """What a replay of all runs finds; nothing, unless rows or events were changed by SQL."""
+    return [str(difference) for batch in replay(in_force(), 500) for difference in batch.differences]

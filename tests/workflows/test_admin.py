@@ -20,7 +20,7 @@ from sagas.models import Saga
 from tests.support import rows
 from tests.workflows import shop
 from tests.workflows.support import catch_up, instance, tracked
-from workflows import views
+from workflows import admin
 from workflows.checks import used_definitions_are_unchanged
 from workflows.models import Fact, Instance
 from workflows.registry import SHIPPED, load
@@ -43,9 +43,9 @@ def operator(staff: Callable[..., Client]) -> Client:
 
 
 def text_of(client: Client, address: str) -> str:
-    answer = client.get(address)
-    assert answer.status_code == 200
-    return answer.content.decode()
+    response = client.get(address)
+    assert response.status_code == 200
+    return response.content.decode()
 
 
 def listed(client: Client, query: str = "") -> list[str]:
@@ -53,16 +53,16 @@ def listed(client: Client, query: str = "") -> list[str]:
     return re.findall(r"<td>(o-\d+|c-\d+)</td>", page)
 
 
-def page(saga: Instance) -> str:
-    return rows.change(NAME, saga.pk)
+def page(run: Instance) -> str:
+    return rows.change(NAME, run.pk)
 
 
-def act(saga: Instance, action: str) -> str:
-    return reverse("admin:workflows_instance_act", args=[saga.pk, action])
+def act(run: Instance, action: str) -> str:
+    return reverse("admin:workflows_instance_act", args=[run.pk, action])
 
 
-def send(client: Client, saga: Instance, action: str, **given: Any) -> Any:
-    return client.post(act(saga, action), {"token": "0" * 32, "reason": "because", **given})
+def send(client: Client, run: Instance, action: str, **given: Any) -> Any:
+    return client.post(act(run, action), {"token": "0" * 32, "reason": "because", **given})
 
 
 # Query of the list → the runs that it shows.
@@ -99,17 +99,17 @@ def test_list_filters(watcher: Client):
 
 
 def test_search_by_id_respects_the_filters(watcher: Client):
-    saga = shop.completed("o-1")
+    run = shop.completed("o-1")
 
-    assert listed(watcher, f"?q={saga.saga_id}") == ["o-1"]
-    assert listed(watcher, f"?q={saga.saga_id}&status=FAILED") == []
-    assert listed(watcher, f"?q={saga.saga_id}&status=COMPLETED") == ["o-1"]
+    assert listed(watcher, f"?q={run.saga_id}") == ["o-1"]
+    assert listed(watcher, f"?q={run.saga_id}&status=FAILED") == []
+    assert listed(watcher, f"?q={run.saga_id}&status=COMPLETED") == ["o-1"]
 
 
 def test_search_finds_a_filtered_run_behind_many_others_of_its_aggregate(
     watcher: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(views, "PAGE", 2)
+    monkeypatch.setattr(admin, "PAGE", 2)
     for number in range(4):
         shop.order(f"o-{number}", "order.submitted")
     Instance.objects.update(aggregate_id="c-1")
@@ -119,22 +119,22 @@ def test_search_finds_a_filtered_run_behind_many_others_of_its_aggregate(
     shown = text_of(watcher, rows.listing(NAME, "?q=c-1&status=FAILED"))
 
     assert (shown.count("<td>c-1</td>"), oldest in shown) == (1, True)
-    monkeypatch.setattr(views, "WINDOW", 3)
+    monkeypatch.setattr(admin, "WINDOW", 3)
     shown = text_of(watcher, rows.listing(NAME, "?q=c-1&status=FAILED"))
     assert "None of the newest runs match; older ones may." in shown
 
 
 def test_list_pages_continue_where_the_previous_ended(watcher: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(views, "PAGE", 2)
+    monkeypatch.setattr(admin, "PAGE", 2)
     for number in range(5):
         shop.order(f"o-{number}", "order.submitted")
 
     for query in ("?", "?age=day&"):
         found, before = [], ""
         while True:
-            answer = text_of(watcher, rows.listing(NAME, query + before))
-            found += re.findall(r"<td>(o-\d+)</td>", answer)
-            older = re.search(r'href="\?([^"]*before=\d+)"', answer)
+            response = text_of(watcher, rows.listing(NAME, query + before))
+            found += re.findall(r"<td>(o-\d+)</td>", response)
+            older = re.search(r'href="\?([^"]*before=\d+)"', response)
             if older is None:
                 break
             before = older[1].replace("&amp;", "&")
@@ -143,17 +143,17 @@ def test_list_pages_continue_where_the_previous_ended(watcher: Client, monkeypat
 
 
 def test_a_page_that_stops_at_its_read_limit_says_so_and_links_on(watcher: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(views, "WINDOW", 2)
+    monkeypatch.setattr(admin, "WINDOW", 2)
     for number in range(3):
         shop.order(f"o-{number}", "order.submitted")
     shop.order("o-3", "order.submitted")
     Instance.objects.exclude(correlation_key="o-3").update(started_at="2000-01-01T00:00:00Z")
 
-    answer = text_of(watcher, rows.listing(NAME, "?age=over-week"))
+    response = text_of(watcher, rows.listing(NAME, "?age=over-week"))
 
-    assert re.findall(r"<td>(o-\d+)</td>", answer) == ["o-2", "o-1"]
+    assert re.findall(r"<td>(o-\d+)</td>", response) == ["o-2", "o-1"]
     last = instance("o-1").pk
-    assert f"before={last}" in answer
+    assert f"before={last}" in response
     assert listed(watcher, f"?age=over-week&before={last}") == ["o-0"]
 
 
@@ -186,10 +186,10 @@ def test_an_empty_list_explains_how_a_run_starts(watcher: Client):
 
 
 def test_a_run_page_shows_diagram_timeline_and_blockers(watcher: Client):
-    saga = shop.waiting_for_payment("o-1")
+    run = shop.waiting_for_payment("o-1")
     delivery = shop.delivery("o-1", "inventory.reserved", "PendingRetry", "http_503")
 
-    shown = text_of(watcher, page(saga))
+    shown = text_of(watcher, page(run))
 
     assert "stuck at payment: inventory.reserved → payment service, PendingRetry, 5 attempts, http_503" in shown
     assert '<svg xmlns="http://www.w3.org/2000/svg"' in shown
@@ -201,10 +201,10 @@ def test_a_run_page_shows_diagram_timeline_and_blockers(watcher: Client):
 
 
 def test_links_to_events_and_deliveries_need_their_permissions(staff: Callable[..., Client]):
-    saga = shop.waiting_for_payment("o-1")
+    run = shop.waiting_for_payment("o-1")
     shop.delivery("o-1", "inventory.reserved", "PendingRetry", "http_503")
 
-    shown = text_of(staff("anna", "view_instance"), page(saga))
+    shown = text_of(staff("anna", "view_instance"), page(run))
 
     assert "inventory.reserved" in shown
     assert "/admin/events/event/" not in shown
@@ -212,12 +212,12 @@ def test_links_to_events_and_deliveries_need_their_permissions(staff: Callable[.
 
 
 def test_runs_of_every_status_can_be_shown(watcher: Client):
-    sagas = [shop.completed("o-1"), shop.declined("o-2"), shop.failed("o-3")]
+    runs = [shop.completed("o-1"), shop.declined("o-2"), shop.failed("o-3")]
     listing = text_of(watcher, rows.listing(NAME))
 
-    for saga in sagas:
-        assert f'title="{saga.status}"' in text_of(watcher, page(saga))
-        assert f'title="{saga.status}"' in listing
+    for run in runs:
+        assert f'title="{run.status}"' in text_of(watcher, page(run))
+        assert f'title="{run.status}"' in listing
 
 
 def test_hostile_content_stays_text(operator: Client):
@@ -226,36 +226,36 @@ def test_hostile_content_stays_text(operator: Client):
     for event_type in ("order.submitted", "payment.failed"):
         publish(event_type, {"order_id": "<script>alert(2)</script>", "reason": hostile}, correlation_id="o-1")
     catch_up()
-    saga = instance("o-1")
+    run = instance("o-1")
 
-    for address in (page(saga), rows.listing(NAME), act(saga, "mark")):
+    for address in (page(run), rows.listing(NAME), act(run, "mark")):
         shown = text_of(operator, address)
         assert "<script>alert" not in shown
-    assert escape("<script>alert(1)</script>") in text_of(operator, page(saga))
+    assert escape("<script>alert(1)</script>") in text_of(operator, page(run))
 
 
 def test_runs_cannot_be_added_changed_or_deleted(superuser: Client):
-    saga = shop.declined("o-1")
+    run = shop.declined("o-1")
     before = list(Instance.objects.values())
 
     assert superuser.get(rows.add(NAME)).status_code == 403
     assert superuser.post(rows.add(NAME), {}).status_code == 403
-    assert superuser.post(page(saga), {"status": "COMPLETED"}).status_code == 403
+    assert superuser.post(page(run), {"status": "COMPLETED"}).status_code == 403
     assert superuser.post(rows.listing(NAME), {"action": "delete_selected"}).status_code == 403
-    assert superuser.get(rows.delete(NAME, saga.pk)).status_code == 403
-    assert superuser.post(rows.delete(NAME, saga.pk), {"post": "yes"}).status_code == 403
+    assert superuser.get(rows.delete(NAME, run.pk)).status_code == 403
+    assert superuser.post(rows.delete(NAME, run.pk), {"post": "yes"}).status_code == 403
     assert list(Instance.objects.values()) == before
 
 
 def test_pages_need_the_view_permission(staff: Callable[..., Client], client: Client):
-    saga = shop.declined("o-1")
+    run = shop.declined("o-1")
     anna = staff("anna", "view_event", *ACTIONS.values())
     addresses = [
         rows.listing(NAME),
-        page(saga),
+        page(run),
         reverse("admin:workflows_instance_definitions"),
         reverse("admin:workflows_instance_definition", args=["order_submission"]),
-        *(act(saga, action) for action in ACTIONS),
+        *(act(run, action) for action in ACTIONS),
     ]
 
     for address in addresses:
@@ -265,55 +265,55 @@ def test_pages_need_the_view_permission(staff: Callable[..., Client], client: Cl
 
 @pytest.mark.parametrize("action", ACTIONS)
 def test_each_action_has_a_permission_of_its_own(staff: Callable[..., Client], action: str):
-    saga = shop.declined("o-1")
+    run = shop.declined("o-1")
     others = staff("others", *VIEW, *(set(ACTIONS.values()) - {ACTIONS[action]}))
     before = Fact.objects.count()
 
-    assert others.get(act(saga, action)).status_code == 403
-    assert send(others, saga, action, step="inventory").status_code == 403
-    assert act(saga, action) not in text_of(others, page(saga))
+    assert others.get(act(run, action)).status_code == 403
+    assert send(others, run, action, step="inventory").status_code == 403
+    assert act(run, action) not in text_of(others, page(run))
     own = staff("own", *VIEW, ACTIONS[action])
-    assert own.get(act(saga, action)).status_code == 200
-    assert act(saga, action) in text_of(own, page(saga))
+    assert own.get(act(run, action)).status_code == 200
+    assert act(run, action) in text_of(own, page(run))
     assert Fact.objects.count() == before
 
 
 def test_retry_redelivers_dead_letters(operator: Client):
-    from tests.api.test_sagas import buried
+    from tests.api.test_sagas import dead_letter
 
-    saga = shop.waiting_for_payment("o-1")
-    buried(shop.delivery("o-1", "inventory.reserved", "DeadLettered", "http_503"))
-    assert "inventory.reserved → payment service" in text_of(operator, act(saga, "retry"))
+    run = shop.waiting_for_payment("o-1")
+    dead_letter(shop.delivery("o-1", "inventory.reserved", "DeadLettered", "http_503"))
+    assert "inventory.reserved → payment service" in text_of(operator, act(run, "retry"))
 
-    done = send(operator, saga, "retry", step="payment")
-    again = send(operator, saga, "retry", step="payment")
+    done = send(operator, run, "retry", step="payment")
+    again = send(operator, run, "retry", step="payment")
 
-    assert done["Location"] == again["Location"] == page(saga)
+    assert done["Location"] == again["Location"] == page(run)
     [new] = Saga.objects.filter(generation=1)
     fact = Fact.objects.get(role="retried")
     assert (fact.actor, fact.reason, fact.step) == ("operator", "because", "payment")
-    shown = text_of(operator, page(saga))
+    shown = text_of(operator, page(run))
     assert f"Delivering again: delivery {new.pk}." in shown
     assert "Reason: because" in shown
 
 
 def test_retry_repeats_one_completed_delivery(operator: Client):
-    saga = shop.waiting_for_payment("o-1")
+    run = shop.waiting_for_payment("o-1")
     arrived = shop.delivery("o-1", "inventory.reserved", "Completed", attempts=1)
-    address = f"{act(saga, 'retry')}?delivery={arrived.pk}"
-    assert address in text_of(operator, page(saga))
+    address = f"{act(run, 'retry')}?delivery={arrived.pk}"
+    assert address in text_of(operator, page(run))
     assert f"Chosen: delivery {arrived.pk}." in text_of(operator, address)
 
-    assert send(operator, saga, "retry", step="payment", delivery=arrived.pk).status_code == 302
+    assert send(operator, run, "retry", step="payment", delivery=arrived.pk).status_code == 302
 
     assert Saga.objects.filter(generation=1, event=arrived.event_id).count() == 1
 
 
 def test_mark_as_compensated_and_close(operator: Client):
-    saga = shop.failed("o-1")
-    assert saga.needs_operator
+    run = shop.failed("o-1")
+    assert run.needs_operator
 
-    send(operator, saga, "mark", step="inventory")
+    send(operator, run, "mark", step="inventory")
     catch_up()
 
     assert not instance("o-1").needs_operator
@@ -326,51 +326,51 @@ def test_mark_as_compensated_and_close(operator: Client):
 
 def test_a_step_that_was_undone_meanwhile_is_an_error(operator: Client):
     """The step was undone after the page was opened."""
-    saga = shop.failed("o-1")
-    send(operator, saga, "mark", step="inventory", token="1" * 32)
+    run = shop.failed("o-1")
+    send(operator, run, "mark", step="inventory", token="1" * 32)
     catch_up()
     before = Fact.objects.count()
 
-    answer = send(operator, saga, "mark", step="inventory", token="2" * 32)
+    response = send(operator, run, "mark", step="inventory", token="2" * 32)
 
-    assert "inventory cannot be chosen any more." in answer.content.decode()
+    assert "inventory cannot be chosen any more." in response.content.decode()
     assert Fact.objects.count() == before
 
 
 def test_mark_as_compensated_is_not_offered_before_a_failure(operator: Client):
-    saga = shop.order("o-1", "order.submitted", "inventory.reserved", "inventory.release_failed")
-    assert saga.status == "IN_PROGRESS"
+    run = shop.order("o-1", "order.submitted", "inventory.reserved", "inventory.release_failed")
+    assert run.status == "IN_PROGRESS"
 
-    assert act(saga, "mark") not in text_of(operator, page(saga))
+    assert act(run, "mark") not in text_of(operator, page(run))
     declined = shop.declined("o-2")
     assert act(declined, "mark") in text_of(operator, page(declined))
 
 
 def test_a_form_that_is_sent_twice_acts_once(operator: Client):
-    saga = shop.failed("o-1")
-    send(operator, saga, "mark", step="inventory")
+    run = shop.failed("o-1")
+    send(operator, run, "mark", step="inventory")
     catch_up()
     before = Fact.objects.count()
 
-    again = send(operator, saga, "mark", step="inventory")
+    again = send(operator, run, "mark", step="inventory")
 
     assert again.status_code == 302
-    assert "This was done before, and was not done again." in text_of(operator, page(saga))
+    assert "This was done before, and was not done again." in text_of(operator, page(run))
     assert Fact.objects.count() == before
 
 
 def test_a_used_form_with_other_values_can_be_sent_again(operator: Client):
-    saga = shop.declined("o-1")
-    send(operator, saga, "mark", step="inventory")
+    run = shop.declined("o-1")
+    send(operator, run, "mark", step="inventory")
     before = Fact.objects.count()
 
-    asked = send(operator, saga, "mark", step="order")
+    asked = send(operator, run, "mark", step="order")
     assert "This form was used before with other values." in asked.content.decode()
     assert Fact.objects.count() == before
     found = re.search(r'name="token" value="([0-9a-f]{32})"', asked.content.decode())
     assert found is not None
 
-    assert send(operator, saga, "mark", step="order", token=found[1]).status_code == 302
+    assert send(operator, run, "mark", step="order", token=found[1]).status_code == 302
     assert set(Fact.objects.filter(role="compensated").values_list("step", flat=True)) == {"inventory", "order"}
 
 
@@ -389,37 +389,37 @@ IMPOSSIBLE: list[tuple[str, dict[str, str], str]] = [
 
 
 def test_invalid_actions_show_an_error_and_store_nothing(operator: Client):
-    saga = shop.declined("o-1")
+    run = shop.declined("o-1")
     before = Fact.objects.count()
 
-    for action, given, said in IMPOSSIBLE:
-        answer = send(operator, saga, action, **given)
+    for action, given, message in IMPOSSIBLE:
+        response = send(operator, run, action, **given)
 
-        assert answer.status_code == 200, (action, given)
-        assert said in answer.content.decode(), (action, given)
+        assert response.status_code == 200, (action, given)
+        assert message in response.content.decode(), (action, given)
     assert Fact.objects.count() == before
 
 
 def test_a_completed_run_cannot_be_closed(operator: Client):
-    saga = shop.completed("o-1")
+    run = shop.completed("o-1")
     before = Fact.objects.count()
-    assert act(saga, "close") not in text_of(operator, page(saga))
+    assert act(run, "close") not in text_of(operator, page(run))
 
-    answer = send(operator, saga, "close")
+    response = send(operator, run, "close")
 
-    said = "Nothing was done: the run has ended and needs no operator, so there is nothing to close."
-    assert said in answer.content.decode()
+    message = "Nothing was done: the run has ended and needs no operator, so there is nothing to close."
+    assert message in response.content.decode()
     assert (Fact.objects.count(), instance("o-1").by_hand) == (before, False)
 
 
 def test_an_unknown_action_or_run_is_a_404(superuser: Client):
-    saga = shop.declined("o-1")
+    run = shop.declined("o-1")
 
-    assert superuser.get(act(saga, "explode")).status_code == 404
-    assert superuser.get(act(saga, "close").replace(f"/{saga.pk}/", "/4711/")).status_code == 404
+    assert superuser.get(act(run, "explode")).status_code == 404
+    assert superuser.get(act(run, "close").replace(f"/{run.pk}/", "/4711/")).status_code == 404
     assert superuser.get(reverse("admin:workflows_instance_definition", args=["nonsense"])).status_code == 404
     for pk in ("4711", "abc", "9" * 30):
-        assert superuser.get(page(saga).replace(f"/{saga.pk}/", f"/{pk}/")).status_code == 302
+        assert superuser.get(page(run).replace(f"/{run.pk}/", f"/{pk}/")).status_code == 302
 
 
 def test_a_definition_page_shows_steps_and_targets(watcher: Client):
@@ -455,7 +455,7 @@ def test_a_definition_page_without_runs(watcher: Client):
 
 
 def test_a_retired_definition_is_still_shown_with_its_runs(watcher: Client, tmp_path: Path, hub_settings: Any):
-    saga = shop.waiting_for_payment("o-1")
+    run = shop.waiting_for_payment("o-1")
     hub_settings(workflow_definitions=(tmp_path,))
     load.cache_clear()
 
@@ -464,7 +464,7 @@ def test_a_retired_definition_is_still_shown_with_its_runs(watcher: Client, tmp_
     assert "no new runs start" in shown
     assert listed(watcher, "?saga_type=order_submission") == ["o-1"]
     assert listed(watcher, "?q=o-1") == ["o-1"]
-    assert "Reserve inventory" in text_of(watcher, page(saga))
+    assert "Reserve inventory" in text_of(watcher, page(run))
 
 
 @pytest.fixture
@@ -483,24 +483,24 @@ def changed_file(tmp_path: Path, hub_settings: Any) -> Callable[[], str]:
 
 
 def test_every_page_names_a_used_definition_that_changed(operator: Client, changed_file: Callable[[], str]):
-    saga = shop.declined("o-1")
+    run = shop.declined("o-1")
     error = changed_file()
     before = Fact.objects.count()
 
-    answers = [
+    responses = [
         operator.get(rows.listing(NAME)),
-        operator.get(page(saga)),
+        operator.get(page(run)),
         operator.get(reverse("admin:workflows_instance_definitions")),
         operator.get(reverse("admin:workflows_instance_definition", args=["order_submission"])),
-        operator.get(act(saga, "retry")),
-        operator.get(act(saga, "mark")),
-        *(send(operator, saga, action, step="inventory") for action in ACTIONS),
+        operator.get(act(run, "retry")),
+        operator.get(act(run, "mark")),
+        *(send(operator, run, action, step="inventory") for action in ACTIONS),
     ]
 
     assert "order_submission version 1 (mine.toml): version has runs and was changed since" in error
-    for answer in answers:
-        assert (answer.status_code, answer["Retry-After"]) == (503, "5")
-        shown = answer.content.decode()
+    for response in responses:
+        assert (response.status_code, response["Retry-After"]) == (503, "5")
+        shown = response.content.decode()
         assert escape(f"Workflows are not available at the moment: {error}") in shown
         assert "Temporarily unavailable" in shown
     assert Fact.objects.count() == before
@@ -509,17 +509,17 @@ def test_every_page_names_a_used_definition_that_changed(operator: Client, chang
 def test_an_invalid_definition_is_not_shown_without_the_view_permission(
     staff: Callable[..., Client], client: Client, changed_file: Callable[[], str]
 ):
-    saga = shop.declined("o-1")
+    run = shop.declined("o-1")
     changed_file()
     anna = staff("anna", "view_event")
 
-    for address in (rows.listing(NAME), page(saga), act(saga, "retry")):
+    for address in (rows.listing(NAME), page(run), act(run, "retry")):
         assert anna.get(address).status_code == 403
         assert client.get(address)["Location"].startswith("/admin/login/")
 
 
 def test_pages_in_chinese_have_no_english_sentences(operator: Client):
-    saga = shop.waiting_for_payment("o-1")
+    run = shop.waiting_for_payment("o-1")
     shop.delivery("o-1", "inventory.reserved", "PendingRetry", "http_503")
     failed = shop.failed("o-2")
     shop.completed("o-3")
@@ -528,16 +528,16 @@ def test_pages_in_chinese_have_no_english_sentences(operator: Client):
         pages = {
             address: operator.get(address, headers=chinese).content.decode()
             for address in (
-                page(saga),
+                page(run),
                 page(failed),
                 rows.listing(NAME),
-                act(saga, "retry"),
+                act(run, "retry"),
                 reverse("admin:workflows_instance_definition", args=["order_submission"]),
                 reverse("admin:workflows_instance_definition", args=["customer_registration"]),
             )
         }
         refused = operator.post(
-            act(saga, "retry"), {"token": "0" * 32, "step": "payment", "reason": "r"}, headers=chinese
+            act(run, "retry"), {"token": "0" * 32, "step": "payment", "reason": "r"}, headers=chinese
         )
         wrong = operator.get(rows.listing(NAME, "?colour=red"), headers=chinese)
     finally:
@@ -556,11 +556,11 @@ def test_pages_in_chinese_have_no_english_sentences(operator: Client):
         assert english not in shown, english
     for english in ("newest", "Completed in", "runs that succeed", ">done<", ">waiting<", "dead letter"):
         assert english not in shown, english
-    for status, said in (("IN_PROGRESS", "進行中"), ("FAILED", "失敗"), ("COMPLETED", "已完成")):
-        assert f'title="{status}">{said}</span>' in shown
-        assert re.search(f'<option value="{status}"[^>]*>{said}</option>', " ".join(shown.split()))
+    for status, message in (("IN_PROGRESS", "進行中"), ("FAILED", "失敗"), ("COMPLETED", "已完成")):
+        assert f'title="{status}">{message}</span>' in shown
+        assert re.search(f'<option value="{status}"[^>]*>{message}</option>', " ".join(shown.split()))
         assert f">{status}<" not in shown
-    for said in (
+    for message in (
         "系統決定：失敗",
         "停在 payment：inventory.reserved",
         "5 次嘗試",
@@ -568,19 +568,19 @@ def test_pages_in_chinese_have_no_english_sentences(operator: Client):
         "成功的補償",
         "已完成",
     ):
-        assert said in shown, said
+        assert message in shown, message
     assert wrong.status_code == 400
 
 
 def test_pages_need_a_constant_number_of_queries(watcher: Client):
-    sagas = [shop.waiting_for_payment(f"o-{number}") for number in range(8)]
-    for saga in sagas:
-        shop.delivery(saga.correlation_key, "inventory.reserved", "PendingRetry", "http_503")
+    runs = [shop.waiting_for_payment(f"o-{number}") for number in range(8)]
+    for run in runs:
+        shop.delivery(run.correlation_key, "inventory.reserved", "PendingRetry", "http_503")
 
     for address in (
         rows.listing(NAME),
         rows.listing(NAME, "?saga_type=order_submission&age=day"),
-        page(sagas[0]),
+        page(runs[0]),
         reverse("admin:workflows_instance_definition", args=["order_submission"]),
     ):
         with CaptureQueriesContext(connection) as asked:

@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 
 from events.models import Event
 from tests.factories import EventFactory
-from tests.workflows.lives import DEFINITIONS, happy
+from tests.workflows.lives import DEFINITIONS, ORDER, happy
 from tests.workflows.support import catch_up, expire, instance, tell, told_before, tracked
 from webhookhub.db import clock
 from workflows import backtest, services
@@ -25,7 +25,6 @@ from workflows.registry import SHIPPED, load, read
 from workflows.state import DONE, FAILURE
 
 pytestmark = pytest.mark.django_db
-ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 # A second version that listens to none of the events.
 OTHER_TYPES = (("order.", "odrer."), ("inventory.", "invetory."), ("payment.", "paymnet."), ("shipping.", "shiping."))
 
@@ -40,10 +39,10 @@ def workflows(*arguments: str) -> str:
 def runs() -> None:
     """One completed, one compensating, one timed out, one in progress."""
     tracked()
-    for said in happy(ORDER):
-        tell(ORDER, said, "done")
-    for said in [("order", DONE), ("inventory", FAILURE)]:
-        tell(ORDER, said, "failed")
+    for report in happy(ORDER):
+        tell(ORDER, report, "done")
+    for report in [("order", DONE), ("inventory", FAILURE)]:
+        tell(ORDER, report, "failed")
     told_before(ORDER, ("order", DONE), "silent", timedelta(minutes=7))
     told_before(ORDER, ("order", DONE), "open", timedelta(minutes=2))
     catch_up()
@@ -190,7 +189,7 @@ def test_backtest_reports_runs_that_a_version_with_misspelt_types_would_lose(run
 
 def test_backtest_reports_lost_runs_of_its_own_name_and_period_only(runs: None, tmp_path: Path):
     told_before(ORDER, ("order", DONE), "older", timedelta(hours=2))
-    cancelled = next(each for each in DEFINITIONS if each.name == "order_cancellation")
+    cancelled = next(definition for definition in DEFINITIONS if definition.name == "order_cancellation")
     tell(cancelled, happy(cancelled)[0], "another")
     catch_up()
     assert Instance.objects.count() == 6
@@ -248,8 +247,8 @@ def test_backtest_uses_the_time_of_the_fact_where_the_time_of_the_event_is_not_p
 
 
 def test_backtest_reads_past_events_that_were_not_tracked():
-    for said in happy(ORDER):
-        tell(ORDER, said, "old")
+    for report in happy(ORDER):
+        tell(ORDER, report, "old")
 
     found = json.loads(workflows("backtest", "--definition", "order_submission:1", "--since", ago(hours=1), "--json"))
 
@@ -306,7 +305,7 @@ def test_backtest_needs_the_same_number_of_queries_for_many_runs():
     def count_queries() -> int:
         with CaptureQueriesContext(connection) as queries:
             workflows("backtest", "--definition", "order_submission:1", "--since", ago(minutes=1), "--json")
-        assert not [each for each in queries if not each["sql"].startswith("SELECT")]
+        assert not [query for query in queries if not query["sql"].startswith("SELECT")]
         return len(queries)
 
     one = count_queries()

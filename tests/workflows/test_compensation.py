@@ -8,7 +8,7 @@ from itertools import permutations
 
 import pytest
 
-from tests.workflows.lives import DEFINITIONS, MOMENT, Said, at, before, cases, facts, happy, named, undone
+from tests.workflows.lives import DEFINITIONS, INTERVAL, Report, at, before, cases, facts, happy, named, undone
 from workflows.definition import Definition, Step
 from workflows.simulation import Simulation, simulate
 from workflows.state import (
@@ -38,9 +38,9 @@ def requested(run: Simulation) -> list[str]:
     return [effect.step for effect in run.published if effect.kind == SAGA_COMPENSATION_REQUESTED]
 
 
-def live(definition: Definition, said: list[Said], until: timedelta = timedelta()) -> Simulation:
+def live(definition: Definition, reports: list[Report], until: timedelta = timedelta()) -> Simulation:
     """Simulates until `until` after the last fact."""
-    return simulate(definition, facts(said), at(len(said)) + until)
+    return simulate(definition, facts(reports), at(len(reports)) + until)
 
 
 @each_definition
@@ -69,14 +69,14 @@ def test_a_run_is_in_progress_until_the_last_required_step_is_done(definition: D
 def test_a_failure_compensates_done_steps_in_reverse_order(definition: Definition, step: Step):
     done = before(definition, step)
     back = undone(definition, done)
-    said = [*done, (step.key, FAILURE)]
+    reports = [*done, (step.key, FAILURE)]
 
-    run = live(definition, said)
+    run = live(definition, reports)
     assert requested(run) == [key for key, _ in back]
     assert run.state.status == (COMPENSATING if back else FAILED)
     assert run.state.error_message == f"{step.key} is out of order"
 
-    run = live(definition, [*said, *back], LONG)
+    run = live(definition, [*reports, *back], LONG)
     assert run.state.status == (COMPENSATED if back else FAILED)
     assert run.state.current_step == step.key
     assert run.published[-1] == Effect(SAGA_FAILED, "")
@@ -99,7 +99,7 @@ def test_a_step_without_a_result_times_out(definition: Definition, step: Step):
 def test_a_step_does_not_time_out_early(definition: Definition, step: Step):
     done = before(definition, step)
 
-    almost = at(len(done) - 1) + (step.timeout or definition.timeout - len(done) * MOMENT) - timedelta(microseconds=1)
+    almost = at(len(done) - 1) + (step.timeout or definition.timeout - len(done) * INTERVAL) - timedelta(microseconds=1)
     run = simulate(definition, facts(done), almost)
 
     assert run.state.status == IN_PROGRESS
@@ -109,15 +109,15 @@ def test_a_step_does_not_time_out_early(definition: Definition, step: Step):
 def test_a_compensation_that_fails_or_is_overdue_needs_an_operator(definition: Definition, failing: Step):
     done = before(definition, failing)
     for key, _ in undone(definition, done):
-        said = [*done, (failing.key, FAILURE)]
+        reports = [*done, (failing.key, FAILURE)]
         if definition.by_key[key].compensation_failed:
-            run = live(definition, [*said, (key, UNDO_FAILED)])
+            run = live(definition, [*reports, (key, UNDO_FAILED)])
             assert run.state.status == FAILED
             assert run.state.needs_operator
             assert key in run.state.error_message
 
-        others = [each for each in undone(definition, done) if each[0] != key]
-        run = live(definition, [*said, *others], definition.compensation_timeout)
+        others = [report for report in undone(definition, done) if report[0] != key]
+        run = live(definition, [*reports, *others], definition.compensation_timeout)
         assert run.state.status == FAILED
         assert run.state.needs_operator
         assert run.state.error_message == f"compensation is overdue: {key}"
@@ -130,12 +130,12 @@ def test_a_late_success_is_compensated_and_does_not_change_the_end(definition: D
     back = undone(definition, done)
     run = simulate(definition, facts(done), at(len(done) - 1) + (step.timeout or definition.timeout))
     over = at(len(done)) + definition.timeout
-    for number, said in enumerate(back):
-        run.observe(facts([said])[0].__class__(said[1], said[0], over + number * MOMENT, "event"))
+    for number, report in enumerate(back):
+        run.observe(facts([report])[0].__class__(report[1], report[0], over + number * INTERVAL, "event"))
     ended = run.state
     assert ended.status == (COMPENSATED if back else FAILED)
 
-    run.observe(facts([(step.key, DONE)])[0].__class__(DONE, step.key, over + 100 * MOMENT, "event"))
+    run.observe(facts([(step.key, DONE)])[0].__class__(DONE, step.key, over + 100 * INTERVAL, "event"))
 
     assert requested(run)[-1] == step.key
     assert run.state.anomaly == f"{step.key} done after the end"
@@ -153,7 +153,7 @@ def test_a_completed_run_is_never_compensated(definition: Definition, step: Step
     assert run.state.anomaly == f"{step.key} failed after the end"
 
 
-def stories(definition: Definition) -> list[list[Said]]:
+def stories(definition: Definition) -> list[list[Report]]:
     """Facts of a run that completes, and of runs that fail at each step and are compensated."""
     found = [happy(definition)]
     for step in definition.required:
@@ -167,7 +167,7 @@ def stories(definition: Definition) -> list[list[Said]]:
 def test_every_event_doubled_makes_no_difference(definition: Definition):
     for story in stories(definition):
         once = live(definition, story)
-        twice = live(definition, [said for each in story for said in (each, each)])
+        twice = live(definition, [report for report in story for _ in range(2)])
         again = live(definition, [*story, *story])
 
         assert once.published == twice.published == again.published

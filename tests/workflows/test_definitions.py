@@ -165,9 +165,9 @@ def test_a_compensation_type_may_have_a_second_meaning_if_the_run_can_still_comp
     steps: list[dict[str, Any]], happy: list[str]
 ):
     definition = parse(document(steps=steps), "test")
-    said = [pair for event_type in happy for pair in definition.roles[event_type]]
+    pairs = [pair for event_type in happy for pair in definition.roles[event_type]]
 
-    state = fold(definition, [Fact(role, key, datetime(2026, 1, 1, tzinfo=UTC), EVENT) for key, role in said])
+    state = fold(definition, [Fact(role, key, datetime(2026, 1, 1, tzinfo=UTC), EVENT) for key, role in pairs])
 
     assert state.next is not None
     assert state.next.status == "COMPLETED"
@@ -272,9 +272,9 @@ def test_invalid_characters_are_removed_from_stored_texts():
 
 def test_files_of_the_same_name_are_named_with_their_folders(tmp_path: Path):
     folders = (tmp_path / "ours", tmp_path / "theirs" / "more")
-    for each in folders:
-        each.mkdir(parents=True)
-        write(each)
+    for folder in folders:
+        folder.mkdir(parents=True)
+        write(folder)
 
     with pytest.raises(InvalidDefinition, match=r"in ours/sample_1.toml and in theirs/more/sample_1.toml"):
         load(folders)

@@ -16,12 +16,12 @@ HOSTILE = "</text><script>alert(1)</script>\"'&"
 
 def texts(drawing: str) -> list[str]:
     root = ElementTree.fromstring(drawing)
-    return ["".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    return ["".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=named)
 def test_every_step_is_drawn_with_its_title_and_state(definition: Definition):
-    states = dict.fromkeys(definition.by_key, state.STEP_DONE)
+    states = dict.fromkeys(definition.by_key, state.DONE)
 
     drawn = texts(svg("x", boxes(definition, states)))
 

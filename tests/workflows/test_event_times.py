@@ -7,20 +7,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import connection
 
-from tests.workflows.lives import DEFINITIONS, event_type
-from tests.workflows.support import catch_up, expire, instance, tell, told_before, tracked
+from tests.workflows.lives import ORDER, event_type
+from tests.workflows.support import catch_up, differences, expire, instance, tell, told_before, tracked
 from webhookhub.db import clock
-from workflows import versions
+from workflows import stats
 from workflows.matching import AHEAD, EARLIEST, plausible
 from workflows.models import Fact
-from workflows.replay import replay
 from workflows.state import DONE, FAILURE, UNDONE
-from workflows.statistics import statistics
 
 pytestmark = pytest.mark.django_db
-ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
-MOMENT = timedelta(microseconds=1)
+INTERVAL = timedelta(microseconds=1)
 
 
 def insert(kind: str, key: str, created_at: str) -> None:
@@ -40,14 +37,14 @@ def followed_from_now(key: str) -> None:
     catch_up()
     expire()
 
-    found = instance(key)
-    assert before - timedelta(minutes=1) <= found.started_at <= clock.now()
-    assert found.deadline is not None
-    assert found.deadline <= found.started_at + ORDER.timeout
-    assert found.status == instance("other").status == "IN_PROGRESS"
+    run = instance(key)
+    assert before - timedelta(minutes=1) <= run.started_at <= clock.now()
+    assert run.deadline is not None
+    assert run.deadline <= run.started_at + ORDER.timeout
+    assert run.status == instance("other").status == "IN_PROGRESS"
     assert instance("overdue").status != "IN_PROGRESS"
-    assert [fact.occurred_at for fact in Fact.objects.filter(instance=found)] == [found.started_at]
-    assert [each for batch in replay(versions.in_force(), 500) for each in batch.differences] == []
+    assert [fact.occurred_at for fact in Fact.objects.filter(instance=run)] == [run.started_at]
+    assert differences() == []
 
 
 @pytest.mark.parametrize("created_at", ["9999-12-31 23:59:59", "0001-01-01 00:00:00"])
@@ -91,8 +88,8 @@ def test_an_implausible_time_does_not_distort_the_detection_time():
     catch_up()
 
     assert instance("odd").status == "COMPENSATED"
-    [found] = [each for each in statistics(ORDER).targets if each.name == "time to detect a failure"]
-    assert (found.is_met, found.basis) == (True, 1)
+    [target] = [target for target in stats.read(ORDER).targets if target.name == "time to detect a failure"]
+    assert (target.is_met, target.basis) == (True, 1)
 
 
 @pytest.mark.parametrize("at", [NOW, NOW - timedelta(days=400), NOW + AHEAD, EARLIEST])
@@ -100,6 +97,6 @@ def test_a_plausible_time_is_used(at: datetime):
     assert plausible(at, NOW) == at
 
 
-@pytest.mark.parametrize("at", [None, NOW + AHEAD + MOMENT, EARLIEST - MOMENT, datetime.max.replace(tzinfo=UTC)])
+@pytest.mark.parametrize("at", [None, NOW + AHEAD + INTERVAL, EARLIEST - INTERVAL, datetime.max.replace(tzinfo=UTC)])
 def test_an_implausible_time_is_replaced_by_now(at: datetime | None):
     assert plausible(at, NOW) == NOW

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.workflows.lives import BEGIN, DEFINITIONS, MOMENT, at, facts, happy
+from tests.workflows.lives import BEGIN, DEFINITIONS, INTERVAL, ORDER, at, facts, happy
 from workflows.definition import Definition
 from workflows.fold import fold
 from workflows.simulation import Simulation
@@ -36,8 +36,6 @@ from workflows.state import (
     Fact,
 )
 
-ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
-
 
 @st.composite
 def random_runs(draw: st.DrawFn) -> Simulation:
@@ -47,7 +45,7 @@ def random_runs(draw: st.DrawFn) -> Simulation:
     now = BEGIN
     keys = [step.key for step in definition.steps]
     for _ in range(draw(st.integers(1, 12))):
-        now += draw(st.sampled_from([MOMENT, timedelta(minutes=6), timedelta(hours=1)]))
+        now += draw(st.sampled_from([INTERVAL, timedelta(minutes=6), timedelta(hours=1)]))
         of_step = st.tuples(st.sampled_from(keys), st.sampled_from(STEP_ROLES), st.just(EVENT))
         of_saga = st.sampled_from(
             [("", FAILURE, VERB), ("", FINISHED, VERB), ("", UNDONE, VERB), ("", CLOSED, OPERATOR)]
@@ -183,7 +181,7 @@ REQUESTED = Effect(SAGA_COMPENSATION_REQUESTED, "payment")
 @pytest.mark.parametrize("origin", [VERB, OPERATOR])
 def test_a_success_after_everything_was_undone_is_compensated(origin: str):
     run = all_undone_after_a_time_out(origin)
-    run.observe(Fact(DONE, "payment", TIMED_OUT + MOMENT, EVENT))
+    run.observe(Fact(DONE, "payment", TIMED_OUT + INTERVAL, EVENT))
 
     assert run.published[-1] == REQUESTED
     assert (run.state.status, run.state.steps["payment"]) == (COMPENSATED, "compensating")
@@ -194,7 +192,7 @@ def test_a_success_after_everything_was_undone_is_compensated(origin: str):
 
 def test_a_success_that_becomes_known_after_the_end_is_compensated():
     run = all_undone_after_a_time_out()
-    _observe_late(run, Fact(DONE, "payment", TIMED_OUT + MOMENT, EVENT), 60)
+    _observe_late(run, Fact(DONE, "payment", TIMED_OUT + INTERVAL, EVENT), 60)
 
     assert run.published[-1] == REQUESTED
     assert run.state.needs_operator
@@ -202,8 +200,8 @@ def test_a_success_that_becomes_known_after_the_end_is_compensated():
 
 def test_everything_may_be_reported_as_undone_again_after_a_late_success():
     run = all_undone_after_a_time_out()
-    run.observe(Fact(DONE, "payment", TIMED_OUT + MOMENT, EVENT))
-    run.observe(Fact(UNDONE, "", TIMED_OUT + 2 * MOMENT, OPERATOR))
+    run.observe(Fact(DONE, "payment", TIMED_OUT + INTERVAL, EVENT))
+    run.observe(Fact(UNDONE, "", TIMED_OUT + 2 * INTERVAL, OPERATOR))
 
     assert run.state.steps["payment"] == "compensated"
     assert not run.state.needs_operator
@@ -243,7 +241,7 @@ def test_a_report_of_compensation_before_the_failure_does_not_count(failure: boo
     assert (run.state.status, run.state.steps["inventory"]) == (COMPENSATING, "compensating")
     assert run.published[-2:] == [Effect(SAGA_COMPENSATION_REQUESTED, step) for step in ("inventory", "order")]
 
-    run.observe(Fact(UNDONE, "", TIMED_OUT + MOMENT, VERB))
+    run.observe(Fact(UNDONE, "", TIMED_OUT + INTERVAL, VERB))
 
     assert run.state.status == COMPENSATED
 
@@ -270,7 +268,7 @@ def test_a_failure_that_arrives_first_compensates_the_steps_before_it():
 
 
 def test_an_optional_step_neither_delays_nor_fails_a_run():
-    registration = next(each for each in DEFINITIONS if each.name == "customer_registration")
+    registration = next(definition for definition in DEFINITIONS if definition.name == "customer_registration")
     run = Simulation(registration)
     for fact in facts([*happy(registration)[:-1], ("gift", FAILURE)]):
         run.observe(fact)

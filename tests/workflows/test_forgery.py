@@ -10,20 +10,14 @@ import pytest
 from events.models import Event
 from tests.factories import EventFactory
 from tests.workflows import shop
-from tests.workflows.lives import DEFINITIONS
-from tests.workflows.support import catch_up, instance, tell, tracked
-from workflows import events, facts, versions
+from tests.workflows.lives import ORDER
+from tests.workflows.support import catch_up, differences, instance, tell, tracked
+from workflows import events, facts
 from workflows.models import Fact, Instance, WorkflowInbox
-from workflows.replay import replay
 from workflows.state import DONE, FAILURE, Effect
 
 pytestmark = pytest.mark.django_db
-ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 REQUEST = Effect("saga.compensation_requested", "order")
-
-
-def differences() -> list[str]:
-    return [str(each) for batch in replay(versions.in_force(), 500) for each in batch.differences]
 
 
 def forge(external_id: str, kind: str = REQUEST.kind, case: str = "another", **payload: Any) -> Event:
@@ -34,13 +28,13 @@ def forge(external_id: str, kind: str = REQUEST.kind, case: str = "another", **p
     return found
 
 
-def request_for(saga: Instance, aggregate_id: str | None) -> dict[str, Any]:
+def request_for(run: Instance, aggregate_id: str | None) -> dict[str, Any]:
     """The payload that the hub will publish when the inventory step fails."""
     return {
-        "saga_id": str(saga.saga_id),
+        "saga_id": str(run.saga_id),
         "saga_type": "order_submission",
         "version": 1,
-        "correlation_id": saga.correlation_key,
+        "correlation_id": run.correlation_key,
         "aggregate_id": aggregate_id,
         "step": "order",
         "reason": "no stock",
@@ -52,7 +46,7 @@ def fail(key: str) -> None:
     catch_up()
 
 
-def said(key: str) -> list[Event]:
+def requests(key: str) -> list[Event]:
     """The events that the run's facts name as the request."""
     noted = Fact.objects.filter(instance=instance(key), role="emitted", detail=REQUEST.kind)
     return [fact.event for fact in noted if fact.event is not None]
@@ -71,7 +65,7 @@ def test_a_forged_event_does_not_prevent_the_real_one(order: Any, kind: str, cap
     forged = forge(events.external_id(order.saga_id, REQUEST), kind, saga_id=str(order.saga_id))
     fail("k-1")
 
-    [request] = said("k-1")
+    [request] = requests("k-1")
     assert request.id != forged.id
     assert json.loads(request.payload)["reason"] == "no stock"
     assert differences() == []
@@ -87,7 +81,7 @@ def test_a_forged_event_with_another_correlation_id_is_not_accepted(
     assert forged.correlation_id != "k-1"
     fail("k-1")
 
-    [request] = said("k-1")
+    [request] = requests("k-1")
     assert request.id != forged.id
     assert (request.correlation_id, json.loads(request.payload)["aggregate_id"]) == ("k-1", "k-1")
     assert "workflow_event_forged" in caplog.text
@@ -99,7 +93,7 @@ def test_forging_both_external_ids_does_not_prevent_the_real_event(order: Any):
     forge(events.alternative_external_id(order.saga_id, REQUEST, wanted))
     fail("k-1")
 
-    [request] = said("k-1")
+    [request] = requests("k-1")
     assert json.loads(request.payload) == wanted
     assert request.external_id is None
 
@@ -114,17 +108,17 @@ def test_the_real_event_is_published_once_despite_a_crash(order: Any, monkeypatc
     catch_up()
 
     assert Event.objects.filter(event_type=REQUEST.kind).count() == 2, "the forged one and the real one"
-    assert [json.loads(event.payload)["reason"] for event in said("k-1")] == ["no stock"]
+    assert [json.loads(event.payload)["reason"] for event in requests("k-1")] == ["no stock"]
 
 
 def test_an_event_published_before_the_aggregate_was_known_is_accepted(order: Any):
     tell(ORDER, ("order", DONE), "k-2", nothing="yet")
     catch_up()
-    saga = instance("k-2")
-    before = forge(events.external_id(saga.saga_id, REQUEST), case="k-2", **request_for(saga, None))
+    run = instance("k-2")
+    before = forge(events.external_id(run.saga_id, REQUEST), case="k-2", **request_for(run, None))
     fail("k-2")
 
-    assert said("k-2") == [before]
+    assert requests("k-2") == [before]
     assert differences() == []
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from tests.workflows.lives import DEFINITIONS, happy
+from tests.workflows.lives import ORDER, happy
 from tests.workflows.support import instance, tell
 from webhookhub.db import clock
 from webhookhub.runner.step import Step
@@ -17,7 +17,6 @@ from workflows.management.commands.run_workflows import Command
 from workflows.models import Instance
 
 pytestmark = pytest.mark.django_db
-ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 
 
 @pytest.fixture

@@ -76,8 +76,8 @@ def test_lists_of_the_console_read_a_bounded_number_of_rows(person: Client, path
 
 @pytest.mark.parametrize("address", ["/admin/workflows/instance/", "/admin/search/"])
 def test_searches_read_a_bounded_number_of_rows(person: Client, address: str):
-    saga = Instance.objects.order_by("id")[777]
-    versions.remember([load((SHIPPED,)).latest[saga.saga_type]])
+    run = Instance.objects.order_by("id")[777]
+    versions.remember([load((SHIPPED,)).latest[run.saga_type]])
 
-    for term in (saga.saga_id, saga.correlation_key, saga.aggregate_id):
+    for term in (run.saga_id, run.correlation_key, run.aggregate_id):
         check(person, f"{address}?q={term}")

@@ -8,11 +8,11 @@ import pytest
 from django.db import connection
 
 from tests.conformance.test_plans import plans
-from tests.workflows.lives import DEFINITIONS
+from tests.workflows.lives import ORDER
 from tests.workflows.support import catch_up, expire, tell, tracked
 from webhookhub.db import clock
-from workflows import backtest, queries
-from workflows.filters import RunFilter, newest_first, soonest_due
+from workflows import backtest, lookup
+from workflows.filters import RunFilter, soonest_due
 from workflows.models import Instance
 from workflows.registry import registry
 from workflows.services import new_run
@@ -20,7 +20,6 @@ from workflows.tracker import Tracker
 
 # Committed: ANALYZE TABLE ends a transaction.
 pytestmark = [pytest.mark.every_engine, pytest.mark.mysql_family, pytest.mark.usefixtures("committed")]
-ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 SAGAS = 2_000
 FEW = 200
 
@@ -30,9 +29,9 @@ def _many(committed: None) -> None:
     later = clock.now() + timedelta(hours=1)
     keys = [f"k-{number}" for number in range(SAGAS)]
     rows = [Instance(**new_run(ORDER, key), deadline=later, aggregate_id=key) for key in keys]
-    for number, each in enumerate(rows):
+    for number, run in enumerate(rows):
         if number % 10:
-            each.status, each.deadline = ("FAILED" if number % 10 == 1 else "COMPLETED"), None
+            run.status, run.deadline = ("FAILED" if number % 10 == 1 else "COMPLETED"), None
     Instance.objects.bulk_create(rows, batch_size=1000)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE TABLE saga_instances, saga_facts")
@@ -44,15 +43,15 @@ def test_polling_queries_use_their_indexes():
     tracked()
     for number in range(3):
         tell(ORDER, ("order", "done"), f"new-{number}")
-    saga = Instance.objects.get(correlation_key="k-11")
+    run = Instance.objects.get(correlation_key="k-11")
     questions = [
         lambda: Tracker(registry()).track(50),
         expire,
-        lambda: newest_first(RunFilter(status="FAILED"), 1, None, 50),
-        lambda: newest_first(RunFilter(status="FAILED"), 1, saga.pk, 50),
+        lambda: RunFilter(status="FAILED").newest_first(1, None, 50),
+        lambda: RunFilter(status="FAILED").newest_first(1, run.pk, 50),
         lambda: soonest_due(None, 50),
-        lambda: queries.find("k-5", ["order_submission"], 50),
-        lambda: queries.get(saga.saga_id),
+        lambda: lookup.find("k-5", 50),
+        lambda: Instance.objects.get(saga_id=run.saga_id),
     ]
     for question in questions:
         for plan in plans(question, lambda sql: "saga_" in sql or "workflow_" in sql):

@@ -9,14 +9,12 @@ import pytest
 
 from events.intake import publish
 from events.models import Event
-from tests.workflows.support import catch_up, facts, instance, published, tracked
+from tests.workflows.support import catch_up, differences, facts, instance, published, tracked
 from webhookhub.auditlog.models import Entry
 from workflows import services
 from workflows.models import Fact, Instance, WorkflowTouched
-from workflows.replay import replay
 from workflows.services import InvalidFact, KeyConflict
 from workflows.timeline import timeline
-from workflows.versions import in_force
 
 pytestmark = pytest.mark.django_db
 
@@ -64,10 +62,10 @@ def test_control_characters_are_removed_from_reported_errors(started: Instance):
     ]
     catch_up()
 
-    said = "the  [31mcard  was declined"
-    assert [each.created for each in recorded] == [True, False]
-    assert Fact.objects.get(pk=recorded[0].fact_id).detail == said
-    assert said in instance("k-1").error_message
+    expected = "the  [31mcard  was declined"
+    assert [fact.created for fact in recorded] == [True, False]
+    assert Fact.objects.get(pk=recorded[0].fact_id).detail == expected
+    assert expected in instance("k-1").error_message
     assert instance("k-1").error_message.isprintable()
     for event in Event.objects.filter(source="hub"):
         assert all(str(value).isprintable() for value in json.loads(event.payload).values())
@@ -85,11 +83,11 @@ def test_a_success_after_reported_compensation_is_compensated(started: Instance)
     publish("payment.processed", {"order_id": "o-7"}, correlation_id="k-1")
     catch_up()
 
-    found = instance("k-1")
+    run = instance("k-1")
     assert published("k-1")[-1] == ("saga.compensation_requested", "payment")
-    assert json.loads(found.steps)["payment"] == "compensating"
-    assert (found.status, found.needs_operator) == ("COMPENSATED", True)
-    assert [batch.differences for batch in replay(in_force(), 10)] == [[]]
+    assert json.loads(run.steps)["payment"] == "compensating"
+    assert (run.status, run.needs_operator) == ("COMPENSATED", True)
+    assert differences() == []
 
 
 def test_the_same_key_is_the_same_fact(started: Instance):
@@ -166,10 +164,10 @@ def test_an_action_stores_actor_and_reason(started: Instance):
     services.act(started, "closed", idempotency_key="k", actor="olga", reason="done by hand")
     catch_up()
 
-    found = instance("k-1")
-    assert (found.status, found.by_hand, found.error_message) == ("FAILED", True, "done by hand")
+    run = instance("k-1")
+    assert (run.status, run.by_hand, run.error_message) == ("FAILED", True, "done by hand")
     assert facts("k-1")[:3] == [("", "started"), ("order", "retried"), ("", "closed")]
-    entry = next(each for each in timeline(found) if each.fact.role == "closed")
+    entry = next(entry for entry in timeline(run) if entry.fact.role == "closed")
     assert (entry.fact.actor, entry.fact.reason) == ("olga", "done by hand")
 
 

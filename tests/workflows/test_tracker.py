@@ -13,37 +13,36 @@ from django.db import DatabaseError, connection, transaction
 from events.intake import publish
 from events.models import Event, RoutingInbox
 from tests.factories import EventFactory
-from tests.workflows.lives import DEFINITIONS, before, event_type, happy, named, undone
+from tests.workflows.lives import DEFINITIONS, ORDER, before, event_type, happy, named, undone
 from tests.workflows.support import catch_up, expire, facts, instance, published, tell, told_before, tracked
 from webhookhub.db import clock
 from webhookhub.stats import counters
-from workflows import listening, matching
+from workflows import listening
+from workflows.advance import UnknownDefinition, advance
 from workflows.definition import Definition
-from workflows.facts import MAX_REPEATS, Observation, without_repeats
+from workflows.facts import MAX_REPEATS, fact_row, without_repeats
 from workflows.listening import CatchUp
 from workflows.models import Fact, Instance, TrackedType, UsedDefinition, WorkflowInbox
-from workflows.progress import UnknownDefinition, advance
 from workflows.registry import Registry, load, registry
 from workflows.state import DONE, FAILURE, UNDONE
 
 pytestmark = pytest.mark.django_db
-ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=named)
 def test_a_run_is_tracked_from_its_first_event_to_its_last(definition: Definition):
     tracked()
-    for said in happy(definition):
-        tell(definition, said, "k-1", order_id="o-7", customer_id="o-7")
+    for report in happy(definition):
+        tell(definition, report, "k-1", order_id="o-7", customer_id="o-7")
         catch_up()
 
-    found = instance("k-1", definition.name)
-    assert (found.status, found.aggregate_id, found.deadline) == ("COMPLETED", "o-7", None)
-    assert set(json.loads(found.steps).values()) == {"done"}
+    run = instance("k-1", definition.name)
+    assert (run.status, run.aggregate_id, run.deadline) == ("COMPLETED", "o-7", None)
+    assert set(json.loads(run.steps).values()) == {"done"}
     assert published("k-1") == [("saga.completed", None)]
     [event] = Event.objects.filter(event_type="saga.completed")
     payload = json.loads(event.payload)
-    assert (payload["saga_id"], payload["aggregate_id"]) == (str(found.saga_id), "o-7")
+    assert (payload["saga_id"], payload["aggregate_id"]) == (str(run.saga_id), "o-7")
     assert RoutingInbox.objects.filter(event_id=event.id).exists(), "it is delivered like any other event"
     assert not WorkflowInbox.objects.exists(), "the hub does not listen to itself"
 
@@ -52,18 +51,18 @@ def test_a_failure_is_compensated_with_events_in_reverse_order():
     """Every step of every definition is tested in test_compensation.py."""
     tracked()
     done = before(ORDER, ORDER.by_key["payment"])
-    for said in reversed([*done, ("payment", FAILURE)]):
-        tell(ORDER, said, "k-1", reason="no more of it")
+    for report in reversed([*done, ("payment", FAILURE)]):
+        tell(ORDER, report, "k-1", reason="no more of it")
     catch_up()
     back = undone(ORDER, done)
     assert published("k-1")[: len(back)] == [("saga.compensation_requested", key) for key, _ in back]
-    for said in back:
-        tell(ORDER, said, "k-1")
+    for report in back:
+        tell(ORDER, report, "k-1")
     catch_up()
 
-    found = instance("k-1")
-    assert found.status == "COMPENSATED"
-    assert found.error_message == "no more of it"
+    run = instance("k-1")
+    assert run.status == "COMPENSATED"
+    assert run.error_message == "no more of it"
     assert published("k-1")[-1] == ("saga.failed", "payment")
     assert len(published("k-1")) == len(back) + 1
 
@@ -90,23 +89,23 @@ def test_an_event_tracked_twice_is_one_fact():
 @pytest.mark.parametrize("batch_size", [7, 500])
 def test_the_batch_size_does_not_decide_which_repeats_are_stored(batch_size: int):
     tracker = tracked()
-    said = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MAX_REPEATS + 10)]
+    event_ids = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MAX_REPEATS + 10)]
     for _ in range(2):
         while tracker.track(batch_size):
             pass
         # Tracked again, as after a crash, in reverse order.
-        WorkflowInbox.objects.bulk_create(WorkflowInbox(event_id=id) for id in reversed(said))
+        WorkflowInbox.objects.bulk_create(WorkflowInbox(event_id=id) for id in reversed(event_ids))
 
     kept = Fact.objects.filter(instance=instance("k-1"), role=DONE).values_list("event_id", flat=True)
-    assert sorted(id for id in kept if id) == said[:MAX_REPEATS]
+    assert sorted(id for id in kept if id) == event_ids[:MAX_REPEATS]
 
 
 def test_repeats_with_the_lowest_event_ids_are_stored():
     tracked()
-    said = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MAX_REPEATS + 10)]
-    given = [Observation(1, id, "order", DONE, clock.now()) for id in reversed(said)]
+    event_ids = [tell(ORDER, ("order", DONE), "k-1").id for _ in range(MAX_REPEATS + 10)]
+    rows = [fact_row(1, "order", DONE, "event", clock.now(), event_id=id) for id in reversed(event_ids)]
 
-    assert [each.event_id for each in without_repeats(given)] == said[:MAX_REPEATS]
+    assert [row["event_id"] for row in without_repeats(rows)] == event_ids[:MAX_REPEATS]
 
 
 def test_repeats_are_limited(monkeypatch: pytest.MonkeyPatch):
@@ -137,8 +136,8 @@ def test_each_workflow_and_correlation_id_has_its_own_run():
 def test_a_batch_needs_few_statements(django_assert_max_num_queries: Any):
     tracker = tracked()
     for number in range(30):
-        for said in happy(ORDER):
-            tell(ORDER, said, f"k-{number}")
+        for report in happy(ORDER):
+            tell(ORDER, report, f"k-{number}")
 
     with django_assert_max_num_queries(45):
         assert tracker.track(500) == 150
@@ -154,9 +153,9 @@ def test_a_time_out_is_decided_published_and_compensated_in_this_order():
     catch_up()
     assert expire() == 1
 
-    found = instance("k-1")
-    assert (found.status, found.current_step) == ("COMPENSATING", "inventory")
-    assert found.error_message == "step payment has timed out"
+    run = instance("k-1")
+    assert (run.status, run.current_step) == ("COMPENSATING", "inventory")
+    assert run.error_message == "step payment has timed out"
     assert published("k-1") == [
         ("saga.timed_out", "payment"),
         ("saga.compensation_requested", "inventory"),
@@ -173,17 +172,17 @@ def test_a_time_out_is_decided_published_and_compensated_in_this_order():
 
 def test_a_late_success_after_a_time_out_is_compensated():
     tracked()
-    for said in happy(ORDER)[:2]:
-        told_before(ORDER, said, "k-1", timedelta(minutes=11))
+    for report in happy(ORDER)[:2]:
+        told_before(ORDER, report, "k-1", timedelta(minutes=11))
     catch_up()
     expire()
-    for said in [("inventory", UNDONE), ("order", UNDONE), ("payment", DONE)]:
-        tell(ORDER, said, "k-1")
+    for report in [("inventory", UNDONE), ("order", UNDONE), ("payment", DONE)]:
+        tell(ORDER, report, "k-1")
         catch_up()
 
-    found = instance("k-1")
-    assert (found.status, found.needs_operator) == ("COMPENSATED", True)
-    assert found.anomaly == "payment done after the end"
+    run = instance("k-1")
+    assert (run.status, run.needs_operator) == ("COMPENSATED", True)
+    assert run.anomaly == "payment done after the end"
     assert published("k-1")[-1] == ("saga.compensation_requested", "payment")
 
     tell(ORDER, ("payment", UNDONE), "k-1")
@@ -193,8 +192,8 @@ def test_a_late_success_after_a_time_out_is_compensated():
 
 def test_no_run_times_out_while_its_event_waits_in_the_inbox():
     tracked()
-    for said in happy(ORDER)[:2]:
-        told_before(ORDER, said, "k-1", timedelta(minutes=11))
+    for report in happy(ORDER)[:2]:
+        told_before(ORDER, report, "k-1", timedelta(minutes=11))
     catch_up()
     # Published in time, tracked late.
     told_before(ORDER, ("payment", DONE), "k-1", timedelta(minutes=9))
@@ -212,14 +211,14 @@ def test_a_run_without_a_start_needs_an_operator():
     catch_up()
     expire()
 
-    found = instance("k-1")
-    assert (found.status, found.needs_operator) == ("FAILED", True)
+    run = instance("k-1")
+    assert (run.status, run.needs_operator) == ("FAILED", True)
     assert published("k-1") == [("saga.failed", None)]
 
 
 def test_a_new_run_includes_its_earlier_events():
-    for said in happy(ORDER)[:4]:
-        tell(ORDER, said, "k-1")
+    for report in happy(ORDER)[:4]:
+        tell(ORDER, report, "k-1")
     tracked()
     tell(ORDER, ("confirmation", DONE), "k-1")
     catch_up()
@@ -227,14 +226,13 @@ def test_a_new_run_includes_its_earlier_events():
     assert instance("k-1").status == "COMPLETED"
 
 
-def test_a_long_history_does_not_hide_that_of_another_run(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(matching, "MAX_HISTORY", 10)
+def test_a_long_history_does_not_hide_that_of_another_run():
     for _ in range(2 * MAX_REPEATS):
         tell(ORDER, ("order", DONE), "k-1")
-    for said in happy(ORDER)[1:4]:
-        tell(ORDER, said, "k-1")
-    for said in happy(ORDER)[:4]:
-        tell(ORDER, said, "k-2")
+    for report in happy(ORDER)[1:4]:
+        tell(ORDER, report, "k-1")
+    for report in happy(ORDER)[:4]:
+        tell(ORDER, report, "k-2")
     tracked()
     for key in ("k-1", "k-2"):
         tell(ORDER, ("confirmation", DONE), key)
@@ -253,7 +251,7 @@ def test_an_event_stored_just_before_its_type_was_tracked_is_fetched():
     catch_up()
 
     assert instance("k-1").facts.filter(event_id=stored.id).exists()
-    assert CatchUp().catch_up(500) == 0, "what a saga has heard of is not fetched again"
+    assert CatchUp().catch_up(500) == 0, "an event with a fact is not fetched again"
 
 
 def test_catching_up_ends_after_an_hour_and_not_before():
@@ -279,7 +277,7 @@ def test_an_unreadable_payload_does_not_stop_other_events(payload: str):
         pytest.skip("this engine takes no such text")
     tell(ORDER, ("order", DONE), "k-good")
     catch_up()
-    assert {each.correlation_key for each in Instance.objects.all()} == {"k-bad", "k-good"}
+    assert {run.correlation_key for run in Instance.objects.all()} == {"k-bad", "k-good"}
 
 
 def test_events_are_fetched_in_batches():
@@ -321,8 +319,8 @@ def test_a_definition_may_correlate_by_the_payload(trips: Path):
     publish("trip.refused", {"trip": {"id": 7}, "why": "no\nmoney"})
     catch_up()
 
-    found = instance("7", "trip")
-    assert (found.status, found.aggregate_id, found.error_message) == ("FAILED", "c-1", "no money")
+    run = instance("7", "trip")
+    assert (run.status, run.aggregate_id, run.error_message) == ("FAILED", "c-1", "no money")
 
 
 @pytest.mark.parametrize("payload", [{}, {"trip": 7}, {"trip": {"id": None}}, {"trip": {"id": "x" * 201}}, [1], None])
@@ -348,13 +346,13 @@ def test_a_run_keeps_its_version(trips: Path):
 
     assert [instance(key, "trip").definition_version for key in ("1", "2")] == [1, 2]
     assert [instance(key, "trip").current_step for key in ("1", "2")] == ["payment", "settlement"]
-    assert {(each.name, each.version) for each in UsedDefinition.objects.all()} == {("trip", 1), ("trip", 2)}
+    assert {(used.name, used.version) for used in UsedDefinition.objects.all()} == {("trip", 1), ("trip", 2)}
 
 
 def test_counters_count_each_run_once():
     tracker = tracked()
-    for said in happy(ORDER):
-        stored = tell(ORDER, said, "k-1")
+    for report in happy(ORDER):
+        stored = tell(ORDER, report, "k-1")
     tell(ORDER, ("inventory", FAILURE), "k-2")
     catch_up()
     WorkflowInbox.objects.create(event_id=stored.id)
@@ -384,8 +382,8 @@ HISTORY_CHANGES = (
 
 def test_the_database_refuses_to_rewrite_history():
     tracked()
-    for said in happy(ORDER):
-        tell(ORDER, said, "k-1")
+    for report in happy(ORDER):
+        tell(ORDER, report, "k-1")
     catch_up()
 
     for change in HISTORY_CHANGES:

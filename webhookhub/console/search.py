@@ -16,7 +16,7 @@ from events.models import Event
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from webhookhub.search_terms import parse_error_code, parse_host, parse_id
-from workflows import queries as workflow_queries
+from workflows import lookup as workflow_lookup
 from workflows.models import Instance
 
 MAX_RESULTS = 20
@@ -58,7 +58,7 @@ def find(term: str, user: Any) -> Results:
     if may("sagas.view_saga"):
         results.deliveries = _deliveries(event_ids, parse_id(term))
     if may("workflows.view_instance"):
-        results.workflows = workflow_queries.find(term, workflow_queries.types_in_use(), MAX_RESULTS)
+        results.workflows = workflow_lookup.find(term, MAX_RESULTS)
     return results
 
 

@@ -52,13 +52,13 @@ class Command(BaseCommand):
             raise CommandError(f"{error}.") from None
 
     def _list(self, options: dict[str, Any]) -> None:
-        known = versions.in_force()
-        without_file = [current for _, current in known.overtaken]
-        for each in known.all():
-            mark = " (in force; its file is not here)" if each in without_file else ""
-            mark = mark if known.offers(each) else " (no longer offered)"
-            self.stdout.write(f"{each.label}: {each.title}{mark}")
-            for step in each.steps:
+        registry = versions.in_force()
+        without_file = [current for _, current in registry.overtaken]
+        for definition in registry.all():
+            mark = " (in force; its file is not here)" if definition in without_file else ""
+            mark = mark if registry.offers(definition) else " (no longer offered)"
+            self.stdout.write(f"{definition.label}: {definition.title}{mark}")
+            for step in definition.steps:
                 marks = [f"after {', '.join(step.after)}" if step.after else "first"]
                 marks += [f"within {step.timeout.total_seconds():g} s"] if step.timeout else []
                 marks += ["can be undone"] if step.can_be_undone else []
@@ -66,10 +66,10 @@ class Command(BaseCommand):
                 self.stdout.write(f"  {step.key}: {'; '.join(marks)}")
 
     def _check(self, options: dict[str, Any]) -> None:
-        known = versions.in_force()
-        if not known.latest:
+        registry = versions.in_force()
+        if not registry.latest:
             raise CommandError("There is no definition (*.toml) in the folders of the setting: no run will start.")
-        labels = [each.label for each in known.all()]
+        labels = [definition.label for definition in registry.all()]
         self.stdout.write(f"{len(labels)} definitions, all valid: {', '.join(labels)}.")
 
     def _untrack(self, options: dict[str, Any]) -> None:
@@ -87,7 +87,7 @@ class Command(BaseCommand):
             runs += batch.runs
             differences += batch.differences
             show(min(batch.last_id, last), f" · {runs} runs")
-        first = [str(each) for each in differences[:MAX_SHOWN]]
+        first = [str(difference) for difference in differences[:MAX_SHOWN]]
         if options["json"]:
             self.stdout.write(json.dumps({"runs": runs, "differences": len(differences), "first": first}))
         else:
@@ -106,30 +106,28 @@ class Command(BaseCommand):
         show = progress("backtest", MAX_EVENTS)
         result = backtest(definition, since, until, progress=lambda events: show(events, " events"))
         if options["json"]:
-            values = {**vars(result), "first": [str(each) for each in result.first]}
-            self.stdout.write(json.dumps({"name": definition.name, "version": definition.version, **values}))
+            self.stdout.write(json.dumps({"name": definition.name, "version": definition.version, **vars(result)}))
             return
         self.stdout.write(f"{definition.label} over {result.events} events of {result.runs} runs:")
         for status in sorted({*result.before, *result.after}):
             self.stdout.write(f"  {status:<14}{result.before[status]:>9} → {result.after[status]:>9}")
-        for line in [*map(str, result.first), *_remarks(definition, result)]:
+        for line in [*result.first, *_remarks(definition, result)]:
             self.stdout.write(f"  {line}")
         self.stdout.write(f"{result.differing} would differ; nothing was written.")
 
 
 def _definition(argument: str) -> Definition:
-    known = versions.in_force()
+    registry = versions.in_force()
     if argument.endswith(".toml"):
         definition = read(Path(argument))
         # Refuses a correlation that differs from that of the stored versions.
-        Registry([definition], [each for each in known.all() if each.name == definition.name])
+        Registry([definition], [version for version in registry.all() if version.name == definition.name])
         return definition
-    name, _, version = argument.partition(":")
-    found = known.get(name, int(version)) if version.isdecimal() else known.shown.get(name)
-    if found is None or (version and not version.isdecimal()):
-        names = ", ".join(f"{each.name}:{each.version}" for each in known.all())
-        raise CommandError(f"--definition: {argument!r} is not one of {names}, and not a file that ends in .toml.")
-    return found
+    names = {f"{version.name}:{version.version}": version for version in registry.all()}
+    if argument not in names and argument not in registry.shown:
+        known = f"{argument!r} is not one of {', '.join(names)}, and not a file that ends in .toml."
+        raise CommandError(f"--definition: {known}")
+    return names.get(argument) or registry.shown[argument]
 
 
 def _remarks(definition: Definition, result: Backtest) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""Finding runs and their definitions, each query along an index."""
+"""Finding runs, each query along an index."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -10,26 +10,15 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import Model, QuerySet
 
-from . import versions
-from .definition import Definition
 from .models import Instance, UsedDefinition
 
 OVERLAP = timedelta(milliseconds=2)
 Row = TypeVar("Row", bound=Model)
 
 
-def get(saga_id: UUID) -> Instance | None:
-    return Instance.objects.filter(saga_id=saga_id).first()
-
-
-def definition_of(instance: Instance) -> Definition:
-    definition = versions.in_force().get(instance.saga_type, instance.definition_version)
-    assert definition is not None, f"the definition of {instance} was never stored"
-    return definition
-
-
-def find(term: str, saga_types: Collection[str], limit: int) -> list[Instance]:
-    """Runs with this saga id, correlation id or aggregate id, newest first. One statement: a page runs many."""
+def find(term: str, limit: int) -> list[Instance]:
+    """Runs with this saga id, correlation id or aggregate id, newest first. Does not need the definition files."""
+    saga_types = set(UsedDefinition.objects.values_list("name", flat=True))
     table = Instance._meta.db_table
     selects = [
         f"SELECT * FROM (SELECT * FROM {table} WHERE aggregate_id = %s ORDER BY id DESC LIMIT %s) about"  # noqa: S608
@@ -49,11 +38,6 @@ def find(term: str, saga_types: Collection[str], limit: int) -> list[Instance]:
         values.append(saga_id)
     rows = {row.id: row for row in Instance.objects.raw(" UNION ALL ".join(selects), values)}
     return sorted(rows.values(), key=lambda row: -row.id)[:limit]
-
-
-def types_in_use() -> list[str]:
-    """The types of all runs, from a small table; does not need the files."""
-    return sorted(set(UsedDefinition.objects.values_list("name", flat=True)))
 
 
 def in_period(

@@ -1,0 +1,158 @@
+"""Bring runs up to date with their facts: decide, publish, write the row, in this order.
+
+The decision is a fact, stored before anything is published. The row is written last: if the process dies before that,
+the inbox, the touched fact or the deadline still asks for this work. Repeating any part of it changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from webhookhub.db import clock
+from webhookhub.db.bulk import update_each
+from webhookhub.db.retry import in_transaction
+from webhookhub.logs import Log, log
+from webhookhub.stats import counters
+from webhookhub.stats.histogram import LATENCY_SECONDS, bucket
+
+from . import events, facts
+from .definition import Definition
+from .facts import MAX_ROWS
+from .fold import expire, fold
+from .models import Instance
+from .registry import Registry
+from .state import COMPLETED, IN_PROGRESS, OBSERVED, TERMINAL, WERE_DONE, State
+
+# Each lost round means that another process has advanced the run.
+MAX_ROUNDS = 100
+DURATION_LABELS = (*(f"{bound:g}" for bound in LATENCY_SECONDS), counters.MORE)
+
+Change = tuple[Instance, State]
+
+
+class UnknownDefinition(Exception):
+    """A run has a version that this process does not know, because another process runs a newer program."""
+
+
+class _Overtaken(Exception):
+    """Another process has written one of the rows since it was read."""
+
+
+def advance(instance_ids: Collection[int], registry: Registry, *, horizon: datetime | None = None) -> int:
+    """Fold these runs; with `horizon`, also expire deadlines up to that time. Returns how many rows changed."""
+    ids = sorted(set(instance_ids))
+    return sum(_advance(ids[start : start + MAX_ROWS], registry, horizon) for start in range(0, len(ids), MAX_ROWS))
+
+
+def _advance(ids: Sequence[int], registry: Registry, horizon: datetime | None) -> int:
+    left, changed = list(ids), 0
+    for _ in range(MAX_ROUNDS):
+        if not left:
+            return changed
+        left, stored = _round(left, registry, horizon)
+        changed += stored
+    raise RuntimeError(f"runs {left[:10]} change faster than they can be written")
+
+
+def _round(ids: Sequence[int], registry: Registry, horizon: datetime | None) -> tuple[list[int], int]:
+    """Returns the ids that need another round, and how many rows were written."""
+    # Rows before facts: a process that has read fewer facts has read an older row, and its write is refused.
+    runs = list(Instance.objects.filter(id__in=ids).order_by("id"))
+    facts_of = facts.of(ids)
+    now = clock.now()
+    decisions, settled = [], []
+    for run in runs:
+        own = facts_of[run.id]
+        if not any(fact.role in OBSERVED for fact in own):
+            continue  # just created: the process that writes its first fact folds it
+        definition = require(registry, run.saga_type, run.definition_version)
+        state = fold(definition, own)
+        decision = state.next or (expire(definition, own, horizon) if horizon else None)
+        if decision is not None:
+            decisions.append((run.id, state.decisions + 1, decision))
+        else:
+            settled.append((run, state))
+    if decisions:
+        facts.decide(decisions, now)
+    events.publish([(run, state) for run, state in settled if state.effects], now)
+    changes = [(run, state) for run, state in settled if differences(run, state)]
+    again = [instance_id for instance_id, _, _ in decisions]
+    try:
+        in_transaction(lambda: _store(changes, now))
+    except _Overtaken:
+        return sorted([*again, *(run.id for run, _ in changes)]), 0
+    _log(changes)
+    return again, len(changes)
+
+
+def require(registry: Registry, saga_type: str, version: int) -> Definition:
+    definition = registry.get(saga_type, version)
+    if definition is None:
+        raise UnknownDefinition(
+            f"{saga_type} version {version} is not known to this process: "
+            "restart it with the program and the definitions of the other processes"
+        )
+    return definition
+
+
+def differences(run: Instance, state: State) -> dict[str, Any]:
+    """Column → value, for each column of the row that does not agree with the state."""
+    return {name: value for name, value in state.columns().items() if getattr(run, name) != value}
+
+
+def _store(changes: Sequence[Change], now: datetime) -> None:
+    """Compare-and-set: all of these rows with their counters, or none."""
+    if not changes:
+        return
+    counts: Counter[tuple[str, str]] = Counter()
+    for run, state in changes:
+        _count(counts, run, state)
+    rows = [{"id": run.id, "version": run.version, **state.columns(), "updated_at": now} for run, state in changes]
+    increment = {"version": f"{Instance._meta.db_table}.version + 1"}
+    if update_each(Instance, rows, match=("id", "version"), where="1 = 1", values=increment) != len(rows):
+        raise _Overtaken
+    counters.add(counts)
+
+
+def _count(counts: Counter[tuple[str, str]], run: Instance, state: State) -> None:
+    name = run.saga_type
+    if run.version == 0:
+        counts[counters.WORKFLOWS_STARTED, name] += 1
+    if state.by_hand and not run.by_hand:
+        counts[counters.WORKFLOWS_BY_HAND, name] += 1
+    before = run.step_states
+    for step, step_state in state.steps.items():
+        if step_state in WERE_DONE and before.get(step) not in WERE_DONE:
+            counts[counters.WORKFLOW_STEPS, f"{name}/{step}"] += 1
+    if state.status in TERMINAL and run.status not in TERMINAL:
+        counts[counters.WORKFLOWS_ENDED, f"{name}/{state.status}"] += 1
+        if state.status == COMPLETED and state.completed_at:
+            duration = max(timedelta(), state.completed_at - state.started_at)
+            counts[counters.WORKFLOW_DURATIONS, _bucket(name, duration)] += 1
+            counts[counters.WORKFLOW_DURATION_SUM, name] += duration // timedelta(microseconds=1)
+    detected_at = state.compensation_started_at or (state.completed_at if state.status != COMPLETED else None)
+    if detected_at and run.status == IN_PROGRESS:
+        # Since the event that reported it, or since the deadline.
+        since = state.failed_at or run.deadline or detected_at
+        counts[counters.WORKFLOW_DETECTIONS, _bucket(name, max(timedelta(), detected_at - since))] += 1
+
+
+def _bucket(saga_type: str, duration: timedelta) -> str:
+    return f"{saga_type}/{DURATION_LABELS[bucket(LATENCY_SECONDS, duration.total_seconds())]}"
+
+
+def _log(changes: Sequence[Change]) -> None:
+    for run, state in changes:
+        if run.status != state.status or run.version == 0:
+            log(
+                Log.WORKFLOW_ENDED if state.status in TERMINAL else Log.WORKFLOW_ADVANCED,
+                correlation_id=run.correlation_key,
+                saga=str(run.saga_id),
+                saga_type=run.saga_type,
+                status=state.status,
+                step=state.current_step,
+                anomaly=bool(state.anomaly),
+            )
