@@ -1,168 +1,147 @@
 """Reads events from a request's body and keeps each payload exactly as it was written.
 
-The body is checked leniently first (numbers of any size, repeated keys). Each payload is then read strictly on its own,
-so an invalid payload affects its own event and not the rest of the batch.
+The body is read leniently (numbers of any size, repeated keys). Each payload is then read strictly on its own, so an
+invalid payload affects its own event and not the rest of the batch.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
+from itertools import count
+
+# The json module's own parsers of one object and one array, which take the function that reads a value.
+from json.decoder import JSONArray, JSONObject  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
 from events import payloads
 from events.errors import InvalidEvent
 from events.intake import NewEvent
 
-from . import problems
-from .problems import Problem
-
 FIELDS = ("event_type", "payload", "external_id", "correlation_id")
 REQUIRED = ("event_type", "payload")
 # The field that an error names if it concerns the event as a whole.
 EVENT = "event"
-WHITESPACE = re.compile(r"[ \t\n\r]*")
-# int() refuses numbers of thousands of digits. A constant such as NaN must not become None, which means "left out".
-_decoder = json.JSONDecoder(parse_int=float, parse_constant=float)
-
-
-@dataclass(frozen=True)
-class Sender:
-    """The source of the events, and the Idempotency-Key of a request with a single event."""
-
-    source: str
-    idempotency_key: str | None = None
 
 
 class Part(NamedTuple):
-    """A value and its place in the text."""
+    """A value and its text."""
 
     value: Any
-    start: int
-    end: int
+    text: str
 
 
-def parse_event(text: str, sender: Sender) -> NewEvent:
+class Members(list[tuple[str, Any]]):
+    """The names and values of an object, repeated names included."""
+
+
+class LenientDecoder(json.JSONDecoder):
+    def __init__(self) -> None:
+        # int() refuses numbers of thousands of digits. NaN must not become None, which means "left out".
+        super().__init__(parse_int=float, parse_constant=float)
+
+
+class PartDecoder(LenientDecoder):
+    """Decodes a value to a Part."""
+
+    def raw_decode(self, s: str, idx: int = 0) -> tuple[Part, int]:
+        value, end = super().raw_decode(s, idx)
+        return Part(value, s[idx:end]), end
+
+
+class ObjectDecoder(LenientDecoder):
+    """Decodes an object to Members, whose values are read by `values`."""
+
+    def __init__(self, values: json.JSONDecoder) -> None:
+        super().__init__()
+        self._values = values
+
+    def raw_decode(self, s: str, idx: int = 0) -> tuple[Any, int]:
+        if not s.startswith("{", idx):
+            return super().raw_decode(s, idx)
+        members, end = JSONObject((s, idx + 1), True, self._values.raw_decode, None, Members)
+        return members, end
+
+
+class EventsDecoder(LenientDecoder):
+    """Decodes an array of at most `limit` events; a body may contain millions."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+
+    def raw_decode(self, s: str, idx: int = 0) -> tuple[Any, int]:
+        if not s.startswith("[", idx):
+            return super().raw_decode(s, idx)
+        counter = count(1)
+
+        def read(s: str, idx: int) -> tuple[Any, int]:
+            if next(counter) > self._limit:
+                raise InvalidEvent("events", f"has too many events; send 1 to {self._limit}")
+            return _event_decoder.raw_decode(s, idx)
+
+        items, end = JSONArray((s, idx + 1), read)
+        return items, end
+
+
+_event_decoder = ObjectDecoder(PartDecoder())
+
+
+def parse_event(text: str, source: str, idempotency_key: str | None = None) -> NewEvent:
     """The event in this text. Raises InvalidEvent."""
-    return _event(text, _value_start(text), sender)
+    return _event(_decode(text, _event_decoder), source, idempotency_key)
 
 
-def parse_batch(text: str, sender: Sender, limit: int) -> list[NewEvent | InvalidEvent]:
-    """The events of `{"events": […]}`, each with its own result. Raises Problem if the batch itself is invalid."""
+def parse_batch(text: str, source: str, limit: int) -> list[NewEvent | InvalidEvent]:
+    """The events of `{"events": […]}`, each with its own result. Raises InvalidEvent if the batch itself is invalid."""
+    fields = _fields(_decode(text, ObjectDecoder(EventsDecoder(limit))), ("events",), "body")
+    items = fields.get("events")
+    if not isinstance(items, list) or isinstance(items, Members):
+        raise InvalidEvent("events", "must be a list of events" if "events" in fields else "is missing")
+    if not items:
+        raise InvalidEvent("events", f"has no events; send 1 to {limit}")
+    return [_event_or_error(item, source) for item in items]
+
+
+def _decode(text: str, decoder: json.JSONDecoder) -> Any:
     try:
-        fields = _fields(text, _value_start(text), ("events",), "body")
-    except InvalidEvent as error:
-        raise problems.invalid(error.field, error.why) from None
-    if "events" not in fields:
-        raise problems.invalid("events", "is missing; send a list of events")
-    start = fields["events"].start
-    if text[start] != "[":
-        raise problems.invalid("events", "must be a list of events")
-    # A body may hold millions of items; read no more than needed.
-    parts = list(islice(array_items(text, start), limit + 1))
-    if not 1 <= len(parts) <= limit:
-        raise problems.invalid("events", f"has {'too many' if parts else 'no'} events; send 1 to {limit}")
-    return [_event_or_error(text, part, sender) for part in parts]
-
-
-def as_problem(error: InvalidEvent, status: int, place: str = "") -> Problem:
-    """`place` is the event's place in a batch, such as events[0]."""
-    inner = "" if place and error.field == EVENT else error.field
-    field = ".".join(filter(None, (place, inner)))
-    return Problem(status, f"{field} {error.why}.", [(field, error.why)])
-
-
-def check_json(text: str) -> int:
-    """The position of the JSON value in this text. Raises JSONDecodeError, or RecursionError if it is too deep."""
-    _decoder.decode(text)
-    return _skip(text, 0)
-
-
-def object_members(text: str, start: int) -> Iterator[tuple[str, Part]]:
-    """The members of the object at `start`, repeated keys included. The text must have passed check_json."""
-    at = _skip(text, start + 1)
-    while text[at] != "}":
-        key, end = _decoder.raw_decode(text, at)
-        part = _part(text, _skip(text, _skip(text, end) + 1))
-        yield key, part
-        at = _after_comma(text, part.end)
-
-
-def array_items(text: str, start: int) -> Iterator[Part]:
-    """The items of the array at `start`. The text must have passed check_json."""
-    at = _skip(text, start + 1)
-    while text[at] != "]":
-        part = _part(text, at)
-        yield part
-        at = _after_comma(text, part.end)
-
-
-def _value_start(text: str) -> int:
-    try:
-        return check_json(text)
+        return decoder.decode(text)
     except json.JSONDecodeError as error:
         raise InvalidEvent("body", f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
         raise InvalidEvent("body", "is nested too deeply") from None
 
 
-def _event_or_error(text: str, part: Part, sender: Sender) -> NewEvent | InvalidEvent:
+def _event_or_error(item: Any, source: str) -> NewEvent | InvalidEvent:
     try:
-        return _event(text, part.start, sender)
+        return _event(item, source)
     except InvalidEvent as error:
         return error
 
 
-def _event(text: str, start: int, sender: Sender) -> NewEvent:
-    fields = _fields(text, start, FIELDS, EVENT)
+def _event(item: Any, source: str, idempotency_key: str | None = None) -> NewEvent:
+    fields = _fields(item, FIELDS, EVENT)
     for name in REQUIRED:
         if name not in fields:
             raise InvalidEvent(name, "is missing")
-    payload = fields["payload"]
-    external_id, correlation_id = (
-        fields[name].value if name in fields else None for name in ("external_id", "correlation_id")
-    )
+    values = {name: part.value for name, part in fields.items()}
+    external_id = values.get("external_id")
     if external_id is None:
-        external_id = sender.idempotency_key
-    elif sender.idempotency_key not in (None, external_id):
+        external_id = idempotency_key
+    elif idempotency_key not in (None, external_id):
         raise InvalidEvent("external_id", "differs from the header Idempotency-Key; send one of them, or equal values")
-    return NewEvent(
-        fields["event_type"].value,
-        payloads.read(text[payload.start : payload.end]),
-        sender.source,
-        external_id,
-        correlation_id,
-    )
+    payload = payloads.read(fields["payload"].text)
+    return NewEvent(values["event_type"], payload, source, external_id, values.get("correlation_id"))
 
 
-def _fields(text: str, start: int, known: tuple[str, ...], what: str) -> dict[str, Part]:
-    if text[start] != "{":
+def _fields(members: Any, known: tuple[str, ...], what: str) -> dict[str, Any]:
+    if not isinstance(members, Members):
         raise InvalidEvent(what, "must be a JSON object")
-    fields: dict[str, Part] = {}
-    for name, part in object_members(text, start):
+    fields: dict[str, Any] = {}
+    for name, value in members:
         if name not in known:
             shown = name[:50].encode("ascii", "backslashreplace").decode()
             raise InvalidEvent(what, f"has an unknown field {shown!r}; valid fields are {', '.join(known)}")
         if name in fields:
             raise InvalidEvent(name, "is given twice")
-        fields[name] = part
+        fields[name] = value
     return fields
-
-
-def _part(text: str, start: int) -> Part:
-    value, end = _decoder.raw_decode(text, start)
-    return Part(value, start, end)
-
-
-def _after_comma(text: str, at: int) -> int:
-    at = _skip(text, at)
-    return _skip(text, at + 1) if text[at] == "," else at
-
-
-def _skip(text: str, at: int) -> int:
-    match = WHITESPACE.match(text, at)
-    assert match is not None
-    return match.end()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from argparse import ArgumentTypeError
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -14,8 +15,11 @@ from django.core.management import CommandError, call_command
 from api import keys
 from api.models import ApiKey
 from deadletters.models import DeadLetter, Requeue
+from events import backfill
 from events.models import Event
+from sagas import create
 from sagas.models import Saga
+from subscriptions.models import Subscription
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from tests.support import rows
 from webhookhub.db import clock
@@ -164,8 +168,8 @@ def test_both_bounds_of_an_integer_option_are_accepted():
     assert [whole_number(1000)(text) for text in ("1", "1000")] == [1, 1000]
 
 
-def test_past_events_are_backfilled_in_batches(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("events.management.commands.backfill.MAX_EVENTS", 2)
+def test_past_events_are_backfilled_in_batches(hub_settings: Callable[..., None]):
+    hub_settings(batch_size=2)
     for _ in range(5):
         EventFactory()
     subscription: Any = SubscriptionFactory()
@@ -174,6 +178,27 @@ def test_past_events_are_backfilled_in_batches(monkeypatch: pytest.MonkeyPatch):
     assert run_json("backfill", str(subscription.pk), "--since", since) == {"examined": 5, "created": 5}
     assert "0 deliveries created" in run("backfill", str(subscription.pk), "--since", since)
     assert Saga.objects.count() == 5
+
+
+def test_a_backfill_stops_when_the_subscription_is_disabled(
+    hub_settings: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+):
+    hub_settings(batch_size=2)
+    for _ in range(5):
+        EventFactory()
+    subscription: Any = SubscriptionFactory()
+    create_sagas = create.create_sagas
+
+    def create_and_disable(*args: Any) -> Any:
+        created = create_sagas(*args)
+        Subscription.objects.filter(pk=subscription.pk).update(active=False)
+        return created
+
+    monkeypatch.setattr(backfill, "create_sagas", create_and_disable)
+
+    with pytest.raises(CommandError, match=r"activate and verify it first\. 2 deliveries were created before\.$"):
+        run("backfill", str(subscription.pk), "--since", (clock.now() - timedelta(hours=1)).isoformat())
+    assert Saga.objects.count() == 2
 
 
 def test_an_invalid_backfill_is_refused_with_a_message():
