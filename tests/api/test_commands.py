@@ -1,4 +1,4 @@
-"""The verbs of ops at the command line: what they print for people, for machines, and when something is wrong."""
+"""The management commands of operators: their output as text and as JSON, and their errors."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ def test_a_created_key_is_printed_and_works():
 
 
 def test_a_key_is_revoked_by_its_name_or_its_id():
-    made = run_json("api_key", "create", "a", "--scope", "read", "--expires", "30", "--rate", "5")
-    assert made["events_per_second"] == 5
-    assert made["expires_at"] is not None
+    created = run_json("api_key", "create", "a", "--scope", "read", "--expires", "30", "--rate", "5")
+    assert created["events_per_second"] == 5
+    assert created["expires_at"] is not None
     run("api_key", "create", "b", "--scope", "read", "--expires", "2099-01-31T00:00:00Z")
 
     assert run_json("api_key", "revoke", "a")["revoked_now"] is True
     assert run_json("api_key", "revoke", "a")["revoked_now"] is False
     assert run("api_key", "revoke", ApiKey.objects.get(name="b").key_id) == "b is revoked."
-    assert keys.find(made["key"]) is None
+    assert keys.find(created["key"]) is None
     assert {key["state"] for key in run_json("api_key", "list")["keys"]} == {"revoked"}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["create", "x"], "scope is missing; give at least one of events:write"),
         (["create", "x", "--scope", "read", "--source", ""], "source is empty; name a producer, or omit --source"),
@@ -82,8 +82,8 @@ def test_a_key_is_revoked_by_its_name_or_its_id():
         (["revoke", "\udcff"], r"There is no key '\\udcff'"),
     ],
 )
-def test_an_invalid_key_is_refused_with_a_message(arguments: list[str], said: str):
-    with pytest.raises(CommandError, match=said):
+def test_an_invalid_key_is_refused_with_a_message(arguments: list[str], message: str):
+    with pytest.raises(CommandError, match=message):
         run("api_key", *arguments)
     assert not ApiKey.objects.exists()
 
@@ -104,17 +104,17 @@ def letters() -> list[Any]:
 
 
 def test_dead_letters_are_listed_and_then_requeued_once(letters: list[Any]):
-    chosen = ["requeue_dead_letters", "--error-code", "timeout"]
+    command = ["requeue_dead_letters", "--error-code", "timeout"]
 
-    preview = run_json(*chosen, "--dry-run")
+    preview = run_json(*command, "--dry-run")
     assert (preview["count"], preview["more"]) == (2, False)
     assert [letter["id"] for letter in preview["sample"]] == [letters[1].id, letters[2].id]
-    assert "2 dead letters would be requeued." in run(*chosen, "--dry-run")
+    assert "2 dead letters would be requeued." in run(*command, "--dry-run")
     assert not Requeue.objects.exists()
 
-    assert run_json(*chosen, "--reason", "back", "--limit", "1") == {"dry_run": False, "count": 1, "more": True}
-    assert run(*chosen, "--reason", "back") == "1 dead letters requeued."
-    assert run_json(*chosen, "--reason", "back")["count"] == 0
+    assert run_json(*command, "--reason", "back", "--limit", "1") == {"dry_run": False, "count": 1, "more": True}
+    assert run(*command, "--reason", "back") == "1 dead letters requeued."
+    assert run_json(*command, "--reason", "back")["count"] == 0
     assert Saga.objects.filter(generation=1).count() == 2
     assert {request.reason for request in Requeue.objects.all()} == {"back"}
     assert all("(command line)" in request.requested_by for request in Requeue.objects.all())
@@ -131,7 +131,7 @@ def test_dead_letters_are_filtered_by_subscription_type_and_time(letters: list[A
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "Give a reason: --reason"),
         (["--reason", " "], "reason must be a text of 1 to 500 characters"),
@@ -152,8 +152,8 @@ def test_dead_letters_are_filtered_by_subscription_type_and_time(letters: list[A
         ),
     ],
 )
-def test_an_invalid_requeue_is_refused_with_a_message(letters: list[Any], arguments: list[str], said: str):
-    with pytest.raises(CommandError, match=said):
+def test_an_invalid_requeue_is_refused_with_a_message(letters: list[Any], arguments: list[str], message: str):
+    with pytest.raises(CommandError, match=message):
         run("requeue_dead_letters", *arguments)
     assert not Requeue.objects.exists()
 
@@ -213,22 +213,22 @@ def test_an_invalid_backfill_is_refused_with_a_message():
 
 
 def test_a_published_payload_is_stored_as_written():
-    told = run_json("publish_event", "order.created", '{"b": 1,  "a": 2}')
+    result = run_json("publish_event", "order.created", '{"b": 1,  "a": 2}')
 
     stored = Event.objects.get()
-    assert told == {"uid": str(stored.uid), "created": True}
+    assert result == {"uid": str(stored.uid), "created": True}
     assert json.loads(stored.payload) == {"a": 2, "b": 1}
 
 
 @pytest.mark.parametrize(
-    ("payload", "said"),
+    ("payload", "message"),
     [
         ("@", "payload: a file's path must follow the @, as in @order.json"),
         ("@/", "payload: / cannot be read: Is a directory"),
         ("@/nowhere.json", "payload: /nowhere.json cannot be read: No such file"),
     ],
 )
-def test_an_unreadable_payload_file_is_named(payload: str, said: str):
-    with pytest.raises(CommandError, match=said):
+def test_an_unreadable_payload_file_is_named(payload: str, message: str):
+    with pytest.raises(CommandError, match=message):
         run("publish_event", "order.created", payload)
     assert not Event.objects.exists()
