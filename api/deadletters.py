@@ -53,7 +53,7 @@ class KeyRequester:
         return actor_name(self._key)
 
     def has_perm(self, perm: str) -> bool:
-        return self._key.may(REQUEUE)
+        return self._key.has_scope(REQUEUE)
 
 
 @resource.get("", DeadLetters, "List dead letters, latest failure first")
@@ -62,7 +62,7 @@ def list_dead_letters(request: HttpRequest, filters: Query[DeadLetterFilters]) -
     pagination.require_known(request, DeadLetterFilters)
     caller = caller_of(request)
     letter_filter = _filter(caller, filters)
-    conditions = {**filters.conditions, "sees": caller.key.sees}
+    conditions = {**filters.conditions, "source": caller.key.readable_source}
     position = pagination.read(LIST, conditions, filters.cursor)
     after = Position.from_json(position) if position else None
     page = pagination.page(
@@ -70,8 +70,8 @@ def list_dead_letters(request: HttpRequest, filters: Query[DeadLetterFilters]) -
         filters.limit,
         None if letter_filter.is_indexed else letter_filter.matching,
     )
-    following = pagination.sign(LIST, conditions, Position.of(page.last).as_json()) if page.last else None
-    return DeadLetters(items=_described(page.rows), next=following)
+    next_cursor = pagination.sign(LIST, conditions, Position.of(page.last).as_json()) if page.last else None
+    return DeadLetters(items=_described(page.rows), next=next_cursor)
 
 
 @resource.post("/requeue", BulkRequeueOut, "Requeue all dead letters that match a filter", body=BulkRequeueIn)
@@ -89,7 +89,7 @@ def requeue_many(
     body = parsing.read(request, BulkRequeueIn)
     token = _token(caller.key, idempotency_key, body)
     letter_filter = _filter(caller, body)
-    conditions = {**body.conditions, "sees": caller.key.sees}
+    conditions = {**body.conditions, "source": caller.key.readable_source}
     position = pagination.read(BULK, conditions, body.cursor)
     cursor = Cursor.from_json(position) if position else None
     if body.dry_run:
@@ -106,8 +106,8 @@ def requeue_many(
         )
     except InvalidRequeue as error:
         raise _invalid_reason(error) from None
-    following = pagination.sign(BULK, conditions, result.next.as_json()) if result.next else None
-    return BulkRequeueOut(dry_run=False, count=result.count, more=result.next is not None, next=following, sample=[])
+    next_cursor = pagination.sign(BULK, conditions, result.next.as_json()) if result.next else None
+    return BulkRequeueOut(dry_run=False, count=result.count, more=result.next is not None, next=next_cursor, sample=[])
 
 
 @resource.get("/{dead_letter_id}", DeadLetterWithPayload, "Show a dead letter with its payload", 404)
@@ -132,7 +132,7 @@ def requeue_one(request: HttpRequest, dead_letter_id: PathId) -> RequeueOut:
 
 def _get_or_404(caller: Caller, pk: int) -> DeadLetter:
     letter = DeadLetter.objects.filter(id=pk).first()
-    if letter is None or not DeadLetterFilter(source=caller.key.sees).matching([letter]):
+    if letter is None or not DeadLetterFilter(source=caller.key.readable_source).matching([letter]):
         raise problems.not_found("This dead letter does not exist.")
     return letter
 
@@ -149,7 +149,7 @@ def _filter(caller: Caller, conditions: Conditions) -> DeadLetterFilter:
         event_type=conditions.event_type,
         since=conditions.since,
         until=conditions.until,
-        source=caller.key.sees,
+        source=caller.key.readable_source,
     )
 
 

@@ -38,7 +38,7 @@ def list_deliveries(request: HttpRequest, filters: Query[DeliveryFilters]) -> De
 
 @resource.get("/{saga_id}", DeliveryWithAttempts, "Show a delivery with its attempts", 404)
 def show(request: HttpRequest, saga_id: Annotated[Id, Path()]) -> DeliveryWithAttempts:
-    source = caller_of(request).key.sees
+    source = caller_of(request).key.readable_source
     saga = Saga.objects.filter(id=saga_id).first()
     if saga is None or not DeliveryFilter(source=source).matching([saga]):
         raise problems.not_found("This delivery does not exist.")
@@ -53,8 +53,8 @@ def show(request: HttpRequest, saga_id: Annotated[Id, Path()]) -> DeliveryWithAt
 
 def page(caller: Caller, filters: DeliveryFilters) -> Deliveries:
     """The matching deliveries that the caller may see."""
-    source = caller.key.sees
-    conditions = {**filters.conditions, "sees": source}
+    source = caller.key.readable_source
+    conditions = {**filters.conditions, "source": source}
     position = pagination.read(LIST, conditions, filters.cursor)
     delivery_filter = DeliveryFilter(
         status=filters.status,
@@ -72,8 +72,8 @@ def page(caller: Caller, filters: DeliveryFilters) -> Deliveries:
         filters.limit,
         None if delivery_filter.is_indexed else delivery_filter.matching,
     )
-    following = pagination.sign(LIST, conditions, [lowest, found.last.id]) if found.last else None
-    return Deliveries(items=_described(found.rows), next=following)
+    next_cursor = pagination.sign(LIST, conditions, [lowest, found.last.id]) if found.last else None
+    return Deliveries(items=_described(found.rows), next=next_cursor)
 
 
 def _described(sagas: Sequence[Saga]) -> list[Delivery]:

@@ -7,6 +7,7 @@ invalid payload affects its own event and not the rest of the batch.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import count
 
 # The json module's own parsers of one object and one array, which take the function that reads a value.
@@ -21,6 +22,7 @@ FIELDS = ("event_type", "payload", "external_id", "correlation_id")
 REQUIRED = ("event_type", "payload")
 # The field that an error names if it concerns the event as a whole.
 EVENT = "event"
+MAX_MEMBERS = 100
 
 
 class Part(NamedTuple):
@@ -32,6 +34,10 @@ class Part(NamedTuple):
 
 class Members(list[tuple[str, Any]]):
     """The names and values of an object, repeated names included."""
+
+
+class TooMany(Exception):
+    """An object or array has more values than allowed; a body may contain millions."""
 
 
 class LenientDecoder(json.JSONDecoder):
@@ -49,7 +55,7 @@ class PartDecoder(LenientDecoder):
 
 
 class ObjectDecoder(LenientDecoder):
-    """Decodes an object to Members, whose values are read by `values`."""
+    """Decodes an object to Members, whose values are read by `values`; to TooMany if it has more than MAX_MEMBERS."""
 
     def __init__(self, values: json.JSONDecoder) -> None:
         super().__init__()
@@ -58,12 +64,15 @@ class ObjectDecoder(LenientDecoder):
     def raw_decode(self, s: str, idx: int = 0) -> tuple[Any, int]:
         if not s.startswith("{", idx):
             return super().raw_decode(s, idx)
-        members, end = JSONObject((s, idx + 1), True, self._values.raw_decode, None, Members)
+        try:
+            members, end = JSONObject((s, idx + 1), True, _at_most(MAX_MEMBERS, self._values), None, Members)
+        except TooMany as error:
+            return error, super().raw_decode(s, idx)[1]
         return members, end
 
 
 class EventsDecoder(LenientDecoder):
-    """Decodes an array of at most `limit` events; a body may contain millions."""
+    """Decodes an array of at most `limit` events."""
 
     def __init__(self, limit: int) -> None:
         super().__init__()
@@ -72,15 +81,22 @@ class EventsDecoder(LenientDecoder):
     def raw_decode(self, s: str, idx: int = 0) -> tuple[Any, int]:
         if not s.startswith("[", idx):
             return super().raw_decode(s, idx)
-        counter = count(1)
-
-        def read(s: str, idx: int) -> tuple[Any, int]:
-            if next(counter) > self._limit:
-                raise InvalidEvent("events", f"has too many events; send 1 to {self._limit}")
-            return _event_decoder.raw_decode(s, idx)
-
-        items, end = JSONArray((s, idx + 1), read)
+        try:
+            items, end = JSONArray((s, idx + 1), _at_most(self._limit, _event_decoder))
+        except TooMany:
+            raise InvalidEvent("events", f"has too many events; send 1 to {self._limit}") from None
         return items, end
+
+
+def _at_most(limit: int, decoder: json.JSONDecoder) -> Callable[[str, int], tuple[Any, int]]:
+    counter = count(1)
+
+    def read(s: str, idx: int) -> tuple[Any, int]:
+        if next(counter) > limit:
+            raise TooMany
+        return decoder.raw_decode(s, idx)
+
+    return read
 
 
 _event_decoder = ObjectDecoder(PartDecoder())
@@ -134,6 +150,8 @@ def _event(item: Any, source: str, idempotency_key: str | None = None) -> NewEve
 
 
 def _fields(members: Any, known: tuple[str, ...], what: str) -> dict[str, Any]:
+    if isinstance(members, TooMany):
+        raise InvalidEvent(what, f"has too many fields; valid fields are {', '.join(known)}")
     if not isinstance(members, Members):
         raise InvalidEvent(what, "must be a JSON object")
     fields: dict[str, Any] = {}

@@ -44,7 +44,7 @@ def send(
     text = parsing.text(request, payloads.MAX_BYTES + ENVELOPE_BYTES)
     key = parsing.idempotency_key(idempotency_key, "external_id")
     try:
-        [result] = publish_many([event_parsing.parse_event(text, caller.key.sends_as, key)])
+        [result] = publish_many([event_parsing.parse_event(text, caller.key.event_source, key)])
     except InvalidEvent as error:
         result = error
     if not isinstance(result, Published):
@@ -62,7 +62,7 @@ def send_many(request: HttpRequest) -> HttpResponse:
     limits.consume(caller, 1)
     text = parsing.text(request, hub().api_batch_bytes)
     try:
-        parsed = event_parsing.parse_batch(text, caller.key.sends_as, MAX_BATCH_EVENTS)
+        parsed = event_parsing.parse_batch(text, caller.key.event_source, MAX_BATCH_EVENTS)
     except InvalidEvent as error:
         raise _problem(error) from None
     limits.consume(caller, len(parsed) - 1)
@@ -77,7 +77,7 @@ def send_many(request: HttpRequest) -> HttpResponse:
 def show(request: HttpRequest, uid: UUID) -> EventOut:
     caller = caller_of(request)
     event = Event.objects.filter(uid=uid).first()
-    if event is None or caller.key.sees not in (None, event.source):
+    if event is None or caller.key.readable_source not in (None, event.source):
         raise problems.not_found("This event does not exist.")
     page = deliveries.page(caller, DeliveryFilters.model_validate({"event": uid, "limit": pagination.MAX_LIMIT}))
     return EventOut(

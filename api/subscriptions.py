@@ -56,8 +56,8 @@ def list_subscriptions(request: HttpRequest, filters: Query[SubscriptionFilters]
     if position is not None:
         rows = rows.filter(id__gt=position[0])
     page = pagination.page(lambda limit: rows[:limit], filters.limit)
-    following = pagination.sign(LIST, conditions, [page.last.id]) if page.last else None
-    return Subscriptions(items=[_described(request, row) for row in page.rows], next=following)
+    next_cursor = pagination.sign(LIST, conditions, [page.last.id]) if page.last else None
+    return Subscriptions(items=[_described(request, row) for row in page.rows], next=next_cursor)
 
 
 @resource.post("", {201: SubscriptionWithSecret}, "Create a subscription", 409, body=SubscriptionIn)
@@ -160,7 +160,7 @@ def _subscription(pk: int) -> Subscription:
 
 def _described(request: HttpRequest, subscription: Subscription) -> SubscriptionOut:
     """A URL may contain a password in its query: only keys that may set the URL see it whole."""
-    may_write = caller_of(request).key.may(SUBSCRIPTIONS_WRITE)
+    may_write = caller_of(request).key.has_scope(SUBSCRIPTIONS_WRITE)
     url = subscription.callback_url if may_write else subscription.shown_url
     return SubscriptionOut(**{**_fields(subscription), "callback_url": url})
 

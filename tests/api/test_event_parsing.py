@@ -96,3 +96,15 @@ def test_a_payload_of_any_depth_is_refused_without_another_exception(depth: int)
 def test_no_more_items_are_read_than_allowed():
     with pytest.raises(InvalidEvent, match=r"^events has too many events; send 1 to 2$"):
         parse_batch('{"events":[1,2,3,' + "[" * 100_000, "shop", 2)
+
+
+def test_an_object_with_very_many_fields_refuses_only_its_event():
+    fields = ",".join(['"payload":1'] * 1000)
+    items = f'{{"event_type":"a",{fields}}},{{"event_type":"a","payload":1}}'
+
+    refused, event = parse_batch(f'{{"events":[{items}]}}', "shop", 2)
+
+    assert str(refused).startswith("event has too many fields; valid fields are event_type, payload")
+    assert event == NewEvent("a", Document("1"), "shop")
+    with pytest.raises(InvalidEvent, match=r"^body has too many fields; valid fields are events$"):
+        parse_batch(f"{{{fields}}}", "shop", 2)
