@@ -23,6 +23,9 @@ REQUIRED = ("event_type", "payload")
 # The field that an error names if it concerns the event as a whole.
 EVENT = "event"
 MAX_MEMBERS = 100
+Read = Callable[[str, int], tuple[Any, int]]  # reads the value at a position; returns it and its end
+# int() refuses numbers of thousands of digits. A constant such as NaN must not become None, which means "left out".
+_values = json.JSONDecoder(parse_int=float, parse_constant=float)
 
 
 class Part(NamedTuple):
@@ -40,91 +43,83 @@ class TooMany(Exception):
     """An object or array has more values than allowed; a body may contain millions."""
 
 
-class LenientDecoder(json.JSONDecoder):
-    def __init__(self) -> None:
-        # int() refuses numbers of thousands of digits. NaN must not become None, which means "left out".
-        super().__init__(parse_int=float, parse_constant=float)
+class BodyDecoder(json.JSONDecoder):
+    """Decodes a body with another function than its own."""
 
-
-class PartDecoder(LenientDecoder):
-    """Decodes a value to a Part."""
-
-    def raw_decode(self, s: str, idx: int = 0) -> tuple[Part, int]:
-        value, end = super().raw_decode(s, idx)
-        return Part(value, s[idx:end]), end
-
-
-class ObjectDecoder(LenientDecoder):
-    """Decodes an object to Members, whose values are read by `values`; to TooMany if it has more than MAX_MEMBERS."""
-
-    def __init__(self, values: json.JSONDecoder) -> None:
+    def __init__(self, read: Read) -> None:
         super().__init__()
-        self._values = values
+        self._read = read
 
     def raw_decode(self, s: str, idx: int = 0) -> tuple[Any, int]:
-        if not s.startswith("{", idx):
-            return super().raw_decode(s, idx)
-        try:
-            members, end = JSONObject((s, idx + 1), True, _at_most(MAX_MEMBERS, self._values), None, Members)
-        except TooMany as error:
-            return error, super().raw_decode(s, idx)[1]
-        return members, end
-
-
-class EventsDecoder(LenientDecoder):
-    """Decodes an array of at most `limit` events."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__()
-        self._limit = limit
-
-    def raw_decode(self, s: str, idx: int = 0) -> tuple[Any, int]:
-        if not s.startswith("[", idx):
-            return super().raw_decode(s, idx)
-        try:
-            items, end = JSONArray((s, idx + 1), _at_most(self._limit, _event_decoder))
-        except TooMany:
-            raise InvalidEvent("events", f"has too many events; send 1 to {self._limit}") from None
-        return items, end
-
-
-def _at_most(limit: int, decoder: json.JSONDecoder) -> Callable[[str, int], tuple[Any, int]]:
-    counter = count(1)
-
-    def read(s: str, idx: int) -> tuple[Any, int]:
-        if next(counter) > limit:
-            raise TooMany
-        return decoder.raw_decode(s, idx)
-
-    return read
-
-
-_event_decoder = ObjectDecoder(PartDecoder())
+        return self._read(s, idx)
 
 
 def parse_event(text: str, source: str, idempotency_key: str | None = None) -> NewEvent:
     """The event in this text. Raises InvalidEvent."""
-    return _event(_decode(text, _event_decoder), source, idempotency_key)
+    return _event(_decode(text, _read_event), source, idempotency_key)
 
 
 def parse_batch(text: str, source: str, limit: int) -> list[NewEvent | InvalidEvent]:
     """The events of `{"events": […]}`, each with its own result. Raises InvalidEvent if the batch itself is invalid."""
-    fields = _fields(_decode(text, ObjectDecoder(EventsDecoder(limit))), ("events",), "body")
-    items = fields.get("events")
-    if not isinstance(items, list) or isinstance(items, Members):
-        raise InvalidEvent("events", "must be a list of events" if "events" in fields else "is missing")
+
+    def read_events(text: str, start: int) -> tuple[Any, int]:
+        if not text.startswith("[", start):
+            return _values.raw_decode(text, start)
+        try:
+            items, end = JSONArray((text, start + 1), _at_most(limit, _read_event))
+        except TooMany:
+            raise InvalidEvent("events", f"has too many events; send 1 to {limit}") from None
+        return items, end
+
+    body = _decode(text, lambda text, start: _read_object(text, start, read_events))
+    items = _fields(body, ("events",), "body").get("events")
+    if items is None:
+        raise InvalidEvent("events", "is missing; send a list of events")
+    if not isinstance(items, list):
+        raise InvalidEvent("events", "must be a list of events")
     if not items:
         raise InvalidEvent("events", f"has no events; send 1 to {limit}")
     return [_event_or_error(item, source) for item in items]
 
 
-def _decode(text: str, decoder: json.JSONDecoder) -> Any:
+def _decode(text: str, read: Read) -> Any:
     try:
-        return decoder.decode(text)
+        return BodyDecoder(read).decode(text)
     except json.JSONDecodeError as error:
         raise InvalidEvent("body", f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
         raise InvalidEvent("body", "is nested too deeply") from None
+
+
+def _read_event(text: str, start: int) -> tuple[Any, int]:
+    return _read_object(text, start, _read_part)
+
+
+def _read_part(text: str, start: int) -> tuple[Part, int]:
+    value, end = _values.raw_decode(text, start)
+    return Part(value, text[start:end]), end
+
+
+def _read_object(text: str, start: int, read_value: Read) -> tuple[Any, int]:
+    """An object as Members, or as TooMany; another value as it is."""
+    if not text.startswith("{", start):
+        return _values.raw_decode(text, start)
+    try:
+        members, end = JSONObject((text, start + 1), True, _at_most(MAX_MEMBERS, read_value), None, Members)
+    except TooMany as error:
+        return error, _values.raw_decode(text, start)[1]
+    return members, end
+
+
+def _at_most(limit: int, read: Read) -> Read:
+    counter = count(1)
+
+    def read_next(text: str, start: int) -> tuple[Any, int]:
+        if next(counter) > limit:
+            raise TooMany
+        return read(text, start)
+
+    return read_next
 
 
 def _event_or_error(item: Any, source: str) -> NewEvent | InvalidEvent:
