@@ -75,14 +75,15 @@ class ApiKeyAdmin(Audited, ReadOnlyAdmin):
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> ApiKey:
         """Creates the key by the service, which records it in the audit log."""
-        key, text = keys.create(by=request.user.get_username(), **form.cleaned_data)
-        form.text = text
-        form.instance = key
+        form.instance, request.new_api_key = keys.create(  # type: ignore[attr-defined]
+            by=request.user.get_username(), **form.cleaned_data
+        )
         form.save_m2m = lambda: None
+        key: ApiKey = form.instance
         return key
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        request.new_api_key = form.text  # type: ignore[attr-defined]
+        """Nothing to do: save_form() has saved the key."""
 
     def response_add(self, request: HttpRequest, obj: ApiKey, *args: Any, **kwargs: Any) -> HttpResponse:
         """Shows the key in the response itself: a message would store it in a cookie or in the session."""

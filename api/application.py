@@ -6,11 +6,13 @@ from typing import Any
 
 from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
+from pydantic.json_schema import models_json_schema
 
 from webhookhub import __version__
 
-from . import deadletters, deliveries, events, problems, saga_facts, sagas, subscriptions
+from . import deadletters, deliveries, events, parsing, problems, saga_facts, sagas, subscriptions
 from .problems import ProblemDocument
+from .schemas.events import EventIn
 from .views import documentation
 
 DESCRIPTION = """
@@ -22,9 +24,12 @@ Errors are problem documents (RFC 9457) that name the field. To get the next pag
 
 class HubAPI(NinjaAPI):
     def get_openapi_schema(self, **kwargs: Any) -> OpenAPISchema:
+        """Adds the models that ninja neither reads nor writes itself."""
         schema = super().get_openapi_schema(**kwargs)
-        problem = ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
-        schema["components"]["schemas"] |= {**problem.pop("$defs"), "ProblemDocument": problem}
+        _, added = models_json_schema(
+            [(ProblemDocument, "validation"), (EventIn, "validation")], ref_template=parsing.REFERENCE
+        )
+        schema["components"]["schemas"] |= added["$defs"]
         return schema
 
 
@@ -36,10 +41,10 @@ api = HubAPI(
     docs_decorator=documentation,
 )
 problems.install(api)
-api.add_router("/v1/events", events.router)
-api.add_router("/v1/deliveries", deliveries.router)
-api.add_router("/v1/dead-letters", deadletters.router)
-api.add_router("/v1/subscriptions", subscriptions.router)
+api.add_router("/v1/events", events.resource.router)
+api.add_router("/v1/deliveries", deliveries.resource.router)
+api.add_router("/v1/dead-letters", deadletters.resource.router)
+api.add_router("/v1/subscriptions", subscriptions.resource.router)
 # saga_facts adds to the router of `sagas`, because a path belongs to one router.
 SAGA_OPERATIONS = (saga_facts,)
 api.add_router("/v1/sagas", sagas.router)

@@ -31,9 +31,9 @@ class ApiKeyAuth(HttpBearer):
         if caller is None:
             # The same response whatever is wrong, so that it does not reveal which keys exist.
             raise Problem(401, UNAUTHORIZED, headers={"WWW-Authenticate": 'Bearer realm="WebhookHub"'})
-        if not caller.key.may(self._scope):
+        if not caller.key.has_scope(self._scope):
             raise Problem(403, f"This key lacks the scope {self._scope}.")
-        if self._hub_wide and caller.key.sees is not None:
+        if self._hub_wide and caller.key.readable_source is not None:
             detail = f"This key is bound to the source {caller.key.source}; use a key without a source"
             raise Problem(403, f"{detail} for {self._hub_wide}.")
         assert isinstance(caller, Caller)

@@ -6,7 +6,7 @@ import json
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Header, Router, Status
+from ninja import Header, Status
 
 from events import payloads
 from events.errors import EventConflict, InvalidEvent, PayloadTooLarge, ReservedEventType
@@ -14,27 +14,23 @@ from events.intake import NewEvent, Published, publish_many
 from events.models import Event
 from webhookhub.conf import hub
 
-from . import deliveries, event_parsing, limits, parsing, problems
+from . import deliveries, event_parsing, limits, pagination, parsing, problems
 from .auth import ApiKeyAuth, caller_of
-from .event_parsing import Sender
 from .problems import Problem
+from .resource import Resource
+from .schemas.deliveries import DeliveryFilters
 from .schemas.events import MAX_BATCH_EVENTS, EventIn, EventOut, EventResults, EventsIn, EventStored
 from .scopes import EVENTS_WRITE, READ
 
-router = Router(tags=["Events"])
+resource = Resource("Events", read=ApiKeyAuth(READ), write=ApiKeyAuth(EVENTS_WRITE))
 # Room in the body for everything except the payload.
 ENVELOPE_BYTES = 8 * 1024
+STATUSES: dict[type[Exception], int] = {ReservedEventType: 403, EventConflict: 409, PayloadTooLarge: 413}
 
 Result = Published | InvalidEvent | EventConflict
 
 
-@router.post(
-    "",
-    auth=ApiKeyAuth(EVENTS_WRITE),
-    response={201: EventStored, 200: EventStored},
-    summary="Send an event",
-    openapi_extra=problems.documented(409, 411, 413, 415, 429) | parsing.documented(EventIn),
-)
+@resource.post("", {201: EventStored, 200: EventStored}, "Send an event", 409, 429, body=EventIn)
 def send(
     request: HttpRequest,
     response: HttpResponse,
@@ -46,25 +42,18 @@ def send(
     caller = caller_of(request)
     limits.consume(caller, 1)
     text = parsing.text(request, payloads.MAX_BYTES + ENVELOPE_BYTES)
-    sender = Sender(caller.key.sends_as, parsing.idempotency_key(idempotency_key, "external_id"))
+    key = parsing.idempotency_key(idempotency_key, "external_id")
     try:
-        [result] = publish_many([event_parsing.parse_event(text, sender)])
+        [result] = publish_many([event_parsing.parse_event(text, caller.key.event_source, key)])
     except InvalidEvent as error:
         result = error
     if not isinstance(result, Published):
         raise _problem(result)
     response["Location"] = f"/api/v1/events/{result.uid}"
-    stored = EventStored(uid=result.uid, created=result.created, correlation_id=result.correlation_id)
-    return Status(201 if result.created else 200, stored)
+    return Status(201 if result.created else 200, EventStored.model_validate(result))
 
 
-@router.post(
-    "/batch",
-    auth=ApiKeyAuth(EVENTS_WRITE),
-    response=EventResults,
-    summary=f"Send up to {MAX_BATCH_EVENTS} events",
-    openapi_extra=problems.documented(411, 413, 415, 429) | parsing.documented(EventsIn),
-)
+@resource.post("/batch", EventResults, f"Send up to {MAX_BATCH_EVENTS} events", 429, body=EventsIn)
 def send_many(request: HttpRequest) -> HttpResponse:
     """Returns one result per event, in the same order. A refused event does not affect the others."""
     if "Idempotency-Key" in request.headers:
@@ -72,7 +61,10 @@ def send_many(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request)
     limits.consume(caller, 1)
     text = parsing.text(request, hub().api_batch_bytes)
-    parsed = event_parsing.parse_batch(text, Sender(caller.key.sends_as), MAX_BATCH_EVENTS)
+    try:
+        parsed = event_parsing.parse_batch(text, caller.key.event_source, MAX_BATCH_EVENTS)
+    except InvalidEvent as error:
+        raise _problem(error) from None
     limits.consume(caller, len(parsed) - 1)
     published = iter(publish_many([event for event in parsed if isinstance(event, NewEvent)]))
     results: list[Result] = [next(published) if isinstance(event, NewEvent) else event for event in parsed]
@@ -81,19 +73,13 @@ def send_many(request: HttpRequest) -> HttpResponse:
     return HttpResponse(json.dumps(body), content_type="application/json")
 
 
-@router.get(
-    "/{uid}",
-    auth=ApiKeyAuth(READ),
-    response=EventOut,
-    summary="Show an event with its deliveries",
-    openapi_extra=problems.documented(404),
-)
+@resource.get("/{uid}", EventOut, "Show an event with its deliveries", 404)
 def show(request: HttpRequest, uid: UUID) -> EventOut:
     caller = caller_of(request)
     event = Event.objects.filter(uid=uid).first()
-    if event is None or caller.key.sees not in (None, event.source):
+    if event is None or caller.key.readable_source not in (None, event.source):
         raise problems.not_found("This event does not exist.")
-    items, next_cursor = deliveries.of_event(event, caller)
+    page = deliveries.page(caller, DeliveryFilters.model_validate({"event": uid, "limit": pagination.MAX_LIMIT}))
     return EventOut(
         uid=event.uid,
         event_type=event.event_type,
@@ -102,8 +88,8 @@ def show(request: HttpRequest, uid: UUID) -> EventOut:
         correlation_id=event.correlation_id,
         created_at=event.created_at,
         payload=json.loads(event.payload),
-        deliveries=items,
-        deliveries_next=next_cursor,
+        deliveries=page.items,
+        deliveries_next=page.next,
     )
 
 
@@ -116,13 +102,11 @@ def _result(index: int, result: Result) -> dict[str, object]:
 
 
 def _problem(error: InvalidEvent | EventConflict, place: str = "") -> Problem:
-    match error:
-        case EventConflict():
-            why = "is used by another event, with a different type or payload"
-            field = f"{place}.external_id" if place else "external_id"
-            return Problem(409, f"{field} {why}.", [(field, why)], uid=error.uid)
-        case PayloadTooLarge():
-            return event_parsing.as_problem(error, 413, place)
-        case ReservedEventType():
-            return event_parsing.as_problem(error, 403, place)
-    return event_parsing.as_problem(error, 422, place)
+    """`place` is the event's place in a batch, such as events[0]."""
+    if isinstance(error, EventConflict):
+        field, why, uid = "external_id", "is used by another event, with a different type or payload", error.uid
+    else:
+        field, why, uid = error.field, error.why, None
+    if place:
+        field = place if field == event_parsing.EVENT else f"{place}.{field}"
+    return Problem(STATUSES.get(type(error), 422), f"{field} {why}.", [(field, why)], uid=uid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.utils.text import capfirst, format_lazy
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
@@ -43,14 +43,6 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
             "source": UnfoldAdminTextInputWidget,
             "events_per_second": UnfoldAdminIntegerFieldWidget,
         }
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        # The class is created before a language is active.
-        for name in ("name", "source", "events_per_second"):
-            column: Any = ApiKey._meta.get_field(name)
-            self.fields[name].label = capfirst(column.verbose_name)
-            self.fields[name].help_text = column.help_text
 
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or self.cleaned_data

@@ -62,16 +62,16 @@ class ApiKey(models.Model):
     def __str__(self) -> str:
         return str(self.name)
 
-    def may(self, scope: str) -> bool:
+    def has_scope(self, scope: str) -> bool:
         return scope in SCOPES and scope in self.scopes.split()
 
     @property
-    def sends_as(self) -> str:
+    def event_source(self) -> str:
         """The source of the events that are sent with this key."""
         return str(self.source or self.name)
 
     @property
-    def sees(self) -> str | None:
+    def readable_source(self) -> str | None:
         """The only source whose events the key may read; None: all sources."""
         return str(self.source) or None
 

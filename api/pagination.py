@@ -28,6 +28,11 @@ class PageRequest(BaseModel):
     limit: int = Field(50, ge=1, le=MAX_LIMIT, description="The maximum number of items.")
     cursor: str | None = Field(None, max_length=1000, description="`next` of the previous page.")
 
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """The filters of the list, without the page."""
+        return self.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
+
 
 def page(
     fetch: Callable[[int], Iterable[Row]], limit: int, keep: Callable[[Sequence[Row]], Sequence[Row]] | None = None

@@ -15,6 +15,7 @@ from .problems import Problem
 
 MODEL_BYTES = 64 * 1024
 MEDIA_TYPE = "application/json"
+REFERENCE = "#/components/schemas/{model}"
 UNENCODED = {"Content-Encoding": ("", "identity"), "Transfer-Encoding": ("", "identity", "chunked")}
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -60,21 +61,10 @@ def has_body(request: HttpRequest) -> bool:
 
 
 def documented(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
-    """The request body, for an operation's `openapi_extra`."""
-    schema = model.model_json_schema(ref_template="{model}")
-    whole = _inlined(schema, schema.pop("$defs", {}))
-    return {"requestBody": {"required": required, "content": {MEDIA_TYPE: {"schema": whole}}}}
-
-
-def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
-    """Replaces references: ninja collects only the definitions of models that it reads itself."""
-    if isinstance(schema, list):
-        return [_inlined(item, definitions) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        return _inlined(definitions[schema["$ref"]], definitions)
-    return {name: _inlined(item, definitions) for name, item in schema.items()}
+    """The request body, for an operation's `openapi_extra`. HubAPI adds the models that this one contains."""
+    schema = model.model_json_schema(ref_template=REFERENCE)
+    schema.pop("$defs", None)
+    return {"requestBody": {"required": required, "content": {MEDIA_TYPE: {"schema": schema}}}}
 
 
 def _validated(body: str, model: type[Model]) -> Model:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from django.http import HttpRequest
-from ninja import Path, Query, Router, Status
+from ninja import Path, Query, Status
 
 from events.backfill import NotRoutable, Position, backfill
 from subscriptions import sample_delivery, secrets, services, verification
@@ -18,6 +18,7 @@ from webhookhub.db.requirements import UnsuitableDatabase
 from . import pagination, parsing, problems
 from .auth import ApiKeyAuth, caller_of
 from .problems import Problem
+from .resource import Resource
 from .schemas.common import Id
 from .schemas.subscriptions import (
     BackfillIn,
@@ -34,42 +35,32 @@ from .schemas.subscriptions import (
 )
 from .scopes import READ, SUBSCRIPTIONS_WRITE
 
-router = Router(tags=["Subscriptions"])
 LIST = "subscriptions"
 BACKFILL = "backfill"
-MAY_READ = ApiKeyAuth(READ, hub_wide="subscriptions")
-MAY_WRITE = ApiKeyAuth(SUBSCRIPTIONS_WRITE, hub_wide="subscriptions")
+resource = Resource(
+    "Subscriptions",
+    read=ApiKeyAuth(READ, hub_wide="subscriptions"),
+    write=ApiKeyAuth(SUBSCRIPTIONS_WRITE, hub_wide="subscriptions"),
+)
 PathId = Annotated[Id, Path()]
 # Fields that null resets to the hub's default.
 NULLABLE = {"max_retry_limit", "base_delay"}
 
 
-@router.get(
-    "",
-    auth=MAY_READ,
-    response=Subscriptions,
-    summary="List subscriptions",
-    openapi_extra=problems.documented(),
-)
+@resource.get("", Subscriptions, "List subscriptions")
 def list_subscriptions(request: HttpRequest, filters: Query[SubscriptionFilters]) -> Subscriptions:
     pagination.require_known(request, SubscriptionFilters)
-    conditions = filters.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
+    conditions = filters.conditions
     position = pagination.read(LIST, conditions, filters.cursor)
     rows = Subscription.objects.filter(**conditions).order_by("id")
     if position is not None:
         rows = rows.filter(id__gt=position[0])
-    page = pagination.page(lambda count: rows[:count], filters.limit)
-    following = pagination.sign(LIST, conditions, [page.last.id]) if page.last else None
-    return Subscriptions(items=[_described(request, row) for row in page.rows], next=following)
+    page = pagination.page(lambda limit: rows[:limit], filters.limit)
+    next_cursor = pagination.sign(LIST, conditions, [page.last.id]) if page.last else None
+    return Subscriptions(items=[_described(request, row) for row in page.rows], next=next_cursor)
 
 
-@router.post(
-    "",
-    auth=MAY_WRITE,
-    response={201: SubscriptionWithSecret},
-    summary="Create a subscription",
-    openapi_extra=problems.documented(409, 411, 413, 415) | parsing.documented(SubscriptionIn),
-)
+@resource.post("", {201: SubscriptionWithSecret}, "Create a subscription", 409, body=SubscriptionIn)
 def create(request: HttpRequest) -> Status[SubscriptionWithSecret]:
     """The response contains the signing secret, which is not shown again. Verify the subscription to receive events."""
     body = parsing.read(request, SubscriptionIn)
@@ -78,23 +69,13 @@ def create(request: HttpRequest) -> Status[SubscriptionWithSecret]:
     return Status(201, _with_secret(subscription, secrets.reveal(subscription)))
 
 
-@router.get(
-    "/{subscription_id}",
-    auth=MAY_READ,
-    response=SubscriptionOut,
-    summary="Show a subscription",
-    openapi_extra=problems.documented(404),
-)
+@resource.get("/{subscription_id}", SubscriptionOut, "Show a subscription", 404)
 def show(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
     return _described(request, _subscription(subscription_id))
 
 
-@router.patch(
-    "/{subscription_id}",
-    auth=MAY_WRITE,
-    response=SubscriptionOut,
-    summary="Change or deactivate a subscription",
-    openapi_extra=problems.documented(404, 409, 411, 413, 415) | parsing.documented(SubscriptionChange),
+@resource.patch(
+    "/{subscription_id}", SubscriptionOut, "Change or deactivate a subscription", 404, 409, body=SubscriptionChange
 )
 def change(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
     changes = parsing.read(request, SubscriptionChange).model_dump(exclude_unset=True)
@@ -105,12 +86,13 @@ def change(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
     return _described(request, _saved(lambda: services.change(subscription, _columns(changes))))
 
 
-@router.post(
+@resource.post(
     "/{subscription_id}/rotate-secret",
-    auth=MAY_WRITE,
-    response=SubscriptionWithSecret,
-    summary="Replace the signing secret",
-    openapi_extra=problems.documented(404, 409, 411, 413, 415) | parsing.documented(RotateIn, required=False),
+    SubscriptionWithSecret,
+    "Replace the signing secret",
+    *(404, 409),
+    body=RotateIn,
+    body_required=False,
 )
 def rotate(request: HttpRequest, subscription_id: PathId) -> SubscriptionWithSecret:
     """The response contains the new secret, which is not shown again. During an overlap, both secrets sign."""
@@ -123,13 +105,7 @@ def rotate(request: HttpRequest, subscription_id: PathId) -> SubscriptionWithSec
     return _with_secret(subscription, secret)
 
 
-@router.post(
-    "/{subscription_id}/verify",
-    auth=MAY_WRITE,
-    response=VerificationOut,
-    summary="Verify the endpoint",
-    openapi_extra=problems.documented(404),
-)
+@resource.post("/{subscription_id}/verify", VerificationOut, "Verify the endpoint", 404)
 def verify(request: HttpRequest, subscription_id: PathId) -> VerificationOut:
     """Sends a challenge and waits for the response. A verified subscription stays verified if it fails."""
     subscription = _subscription(subscription_id)
@@ -138,25 +114,13 @@ def verify(request: HttpRequest, subscription_id: PathId) -> VerificationOut:
     return VerificationOut(verified=subscription.verified, proved=result.verified, reason=reason)
 
 
-@router.post(
-    "/{subscription_id}/test",
-    auth=MAY_WRITE,
-    response=TestOut,
-    summary="Send a signed test event",
-    openapi_extra=problems.documented(404),
-)
+@resource.post("/{subscription_id}/test", TestOut, "Send a signed test event", 404)
 def send_test(request: HttpRequest, subscription_id: PathId) -> TestOut:
     """The test event is sent once, at once, and is not stored."""
     return TestOut(**sample_delivery.send_test(_subscription(subscription_id)).as_json())
 
 
-@router.post(
-    "/{subscription_id}/backfill",
-    auth=MAY_WRITE,
-    response=BackfillOut,
-    summary="Deliver past events",
-    openapi_extra=problems.documented(404, 409, 411, 413, 415) | parsing.documented(BackfillIn),
-)
+@resource.post("/{subscription_id}/backfill", BackfillOut, "Deliver past events", 404, 409, body=BackfillIn)
 def create_missing(request: HttpRequest, subscription_id: PathId) -> BackfillOut:
     """Creates deliveries for past events that this subscription has none for. Repeat with `next` until it is null."""
     body = parsing.read(request, BackfillIn)
@@ -188,7 +152,7 @@ def _subscription(pk: int) -> Subscription:
 
 def _described(request: HttpRequest, subscription: Subscription) -> SubscriptionOut:
     """A URL may contain a password in its query: only keys that may set the URL see it whole."""
-    may_write = caller_of(request).key.may(SUBSCRIPTIONS_WRITE)
+    may_write = caller_of(request).key.has_scope(SUBSCRIPTIONS_WRITE)
     url = subscription.callback_url if may_write else subscription.shown_url
     return SubscriptionOut(**{**_fields(subscription), "callback_url": url})
 

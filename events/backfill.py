@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from sagas.create import NewSaga, create_sagas, routed_events
@@ -28,11 +27,12 @@ MAX_EVENTS = 10_000
 
 
 class NotRoutable(Exception):
-    """The subscription is disabled, not verified, or does not exist."""
+    """The subscription is disabled, not verified, or does not exist. `created` deliveries were created before."""
 
-    def __init__(self, subscription_id: int) -> None:
+    def __init__(self, subscription_id: int, created: int = 0) -> None:
         message = _("subscription %(id)s gets no deliveries; activate and verify it first")
         super().__init__(message % {"id": subscription_id})
+        self.created = created
 
 
 class Position(NamedTuple):
@@ -62,7 +62,7 @@ def backfill(
     until: datetime | None = None,
     *,
     after: Position | None = None,
-    limit: int = MAX_EVENTS,
+    limit: int | None = MAX_EVENTS,
     recorded: bool = False,
     progress: Callable[[Position], None] = lambda position: None,
 ) -> Backfill:
@@ -72,27 +72,22 @@ def backfill(
     backfill has done so.
     """
     until = until or clock.now()
-    behind = {"after_event": after.id} if after else {}
+    details = {"since": since, "until": until, **({"after_event": after.id} if after else {})}
     examined = created = 0
-    while examined < limit:
-        # For each batch: it may be disabled in the meantime.
+    while limit is None or examined < limit:
+        # Checked for each batch: the subscription may be disabled in the meantime.
         routable = cache.routable(subscription_id)
         if routable is None:
-            raise NotRoutable(subscription_id)
+            raise NotRoutable(subscription_id, created)
         event_type, subscription = routable
-        size = min(hub().batch_size, limit - examined)
+        size = hub().batch_size if limit is None else min(hub().batch_size, limit - examined)
         batch = _events(event_type, since, until, after, size)
         ids = [position.id for position in batch]
         missing = sorted(set(ids) - routed_events(subscription_id, ids))
         if missing and not recorded:
-            record(
-                actions.BACKFILL,
-                kind="subscription",
-                id=subscription_id,
-                details={"since": since, "until": until, **behind},
-            )
+            record(actions.BACKFILL, kind="subscription", id=subscription_id, details=details)
             recorded = True
-        # The router may create some of them at the same time: those are not counted here.
+        # Sagas that the router creates at the same time are not counted here.
         created += len(create_sagas([NewSaga(pk, subscription_id, 0, policy(subscription)) for pk in missing], size))
         examined += len(batch)
         if len(batch) < size:
@@ -105,8 +100,6 @@ def backfill(
 def _events(event_type: str, since: datetime, until: datetime, after: Position | None, limit: int) -> list[Position]:
     rows = Event.objects.filter(event_type=event_type, created_at__gte=since, created_at__lte=until)
     if after is not None:
-        rows = rows.filter(created_at__gte=after.created_at).exclude(
-            Q(created_at=after.created_at) & Q(id__lte=after.id)
-        )
+        rows = rows.filter(created_at__gte=after.created_at).exclude(created_at=after.created_at, id__lte=after.id)
     rows = rows.order_by("created_at", "id")
     return [Position(*row) for row in rows.values_list("created_at", "id")[:limit]]

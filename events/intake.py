@@ -7,10 +7,10 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from webhookhub.db.bulk import insert_new
-from webhookhub.db.compiled import CompiledSelect, columns_of
+from webhookhub.db.bulk import insert_which
+from webhookhub.db.compiled import CompiledSelect
 from webhookhub.db.retry import in_transaction
 from webhookhub.ids import new_uid
 from webhookhub.logs import Log, log
@@ -26,6 +26,7 @@ RESERVED = "saga"
 DEFAULT_SOURCE = "default"
 PIECE_ROWS = 500
 PIECE_CHARACTERS = 2_000_000
+Row = dict[str, Any]  # attribute name → value
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,14 @@ class Published:
     uid: uuid.UUID
     correlation_id: str
     created: bool
+
+
+class Stored(NamedTuple):
+    id: int
+    uid: uuid.UUID
+    event_type: str
+    correlation_id: str
+    payload: str
 
 
 def publish(
@@ -73,38 +82,44 @@ def publish_many(events: Sequence[NewEvent], *, by_hub: bool = False) -> list[Pu
 
     `by_hub` allows the reserved source and event types. The valid events are stored in one transaction.
     """
-    results: list[Published | InvalidEvent | EventConflict | None] = [None] * len(events)
-    rows: dict[int, dict[str, Any]] = {}
-    for position, event in enumerate(events):
-        try:
-            rows[position] = _row(event, by_hub)
-        except InvalidEvent as error:
-            results[position] = error
-    stored = _store(list(rows.values()))
-    for position, row in rows.items():
-        results[position] = _result(row, stored[_identity(row)])
-    return [result for result in results if result is not None]
+    rows = [_row_or_error(event, by_hub) for event in events]
+    stored = _store([row for row in rows if not isinstance(row, InvalidEvent)])
+    return [row if isinstance(row, InvalidEvent) else _result(row, stored[_identity(row)]) for row in rows]
 
 
-def _store(rows: Sequence[dict[str, Any]]) -> dict[Any, Event]:
+def _store(rows: Sequence[Row]) -> dict[Any, Stored]:
     """Insert new events; returns the stored event of each row's identity."""
     # The same identity twice in one batch is one event; the second is compared with the first, like any repeat.
     first = {_identity(row): row for row in reversed(rows)}
     pieces = list(_pieces([row for row in rows if first[_identity(row)] is row]))
 
-    def store() -> dict[Any, Event]:
-        stored: dict[Any, Event] = {}
-        for piece in pieces:
-            # A producer that got no response sends the whole batch again.
-            insert_new(Event, piece, key=("source", "external_id"), look_first=len(piece) > 1)
-            stored |= _stored(piece)
-        return stored
+    def store() -> dict[Any, Stored]:
+        return {_identity(row): stored for piece in pieces for row, stored in _store_piece(piece)}
 
     # A single statement needs no transaction.
     stored = in_transaction(store) if len(pieces) > 1 else store()
     notify("router")
-    _read_payloads_of_repeats(rows, stored)
     return stored
+
+
+def _store_piece(rows: Sequence[Row]) -> Iterator[tuple[Row, Stored]]:
+    # A producer that got no response sends the whole batch again.
+    inserted = insert_which(Event, rows, key=("source", "external_id"), look_first=len(rows) > 1)
+    ids = dict(_ids(uids=[row["uid"] for row in inserted])) if inserted else {}
+    repeats: dict[str, dict[str, Row]] = defaultdict(dict)
+    for row in rows:
+        if row["uid"] in ids:
+            yield row, Stored(ids[row["uid"]], *(row[name] for name in Stored._fields[1:]))
+        else:
+            repeats[row["source"]][row["external_id"]] = row
+    for source, by_external_id in repeats.items():
+        events = Event.objects.filter(source=source, external_id__in=by_external_id)
+        for external_id, *columns in events.values_list("external_id", *Stored._fields):
+            yield by_external_id[external_id], Stored(*columns)
+
+
+# Compiled once: every new event needs it.
+_ids = CompiledSelect(lambda uids: Event.objects.filter(uid__in=uids).values_list("uid", "id"))
 
 
 def is_reserved(event_type: str) -> bool:
@@ -117,7 +132,14 @@ def is_the_hub(source: str) -> bool:
     return source.casefold() == HUB_SOURCE
 
 
-def _row(event: NewEvent, by_hub: bool) -> dict[str, Any]:
+def _row_or_error(event: NewEvent, by_hub: bool) -> Row | InvalidEvent:
+    try:
+        return _row(event, by_hub)
+    except InvalidEvent as error:
+        return error
+
+
+def _row(event: NewEvent, by_hub: bool) -> Row:
     if not isinstance(event.event_type, str) or not EVENT_TYPE.match(event.event_type):
         raise InvalidEvent("event_type", "must be 1 to 100 letters, digits, dots, dashes and underscores")
     if not by_hub and is_reserved(event.event_type):
@@ -139,9 +161,9 @@ def _row(event: NewEvent, by_hub: bool) -> dict[str, Any]:
     }
 
 
-def _pieces(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def _pieces(rows: Sequence[Row]) -> Iterator[list[Row]]:
     """Rows per statement: a server closes the connection when a statement is too long."""
-    piece: list[dict[str, Any]] = []
+    piece: list[Row] = []
     size = 0
     for row in rows:
         length = len(row["payload"])
@@ -163,57 +185,22 @@ def _name(field: str, value: Any, limit: int) -> str:
     return value
 
 
-def _identity(row: dict[str, Any]) -> tuple[str, str] | uuid.UUID:
+def _identity(row: Row) -> tuple[str, str] | uuid.UUID:
     return row["uid"] if row["external_id"] is None else (row["source"], row["external_id"])
 
 
-def _stored(rows: Sequence[dict[str, Any]]) -> dict[Any, Event]:
-    uids = [row["uid"] for row in rows if row["external_id"] is None]
-    by_source: dict[str, list[str]] = defaultdict(list)
-    for row in rows:
-        if row["external_id"] is not None:
-            by_source[row["source"]].append(row["external_id"])
-    stored: dict[Any, Event] = {}
-    if uids:
-        for event in map(_event, _by_uid(uids=uids)):
-            stored[event.uid] = event
-    for source, external_ids in by_source.items():
-        for event in map(_event, _by_external_id(source=source, external_ids=external_ids)):
-            stored[source, event.external_id] = event
-    return stored
-
-
-# Payloads are read back only for repeats: a new event needs no comparison.
-COLUMNS = columns_of(Event, without="payload")
-_by_uid = CompiledSelect(lambda uids: Event.objects.filter(uid__in=uids).values_list(*COLUMNS))
-_by_external_id = CompiledSelect(
-    lambda source, external_ids: Event.objects.filter(source=source, external_id__in=external_ids).values_list(*COLUMNS)
-)
-
-
-def _event(row: Sequence[Any]) -> Event:
-    return Event.from_db(None, COLUMNS, row)
-
-
-def _read_payloads_of_repeats(rows: Sequence[dict[str, Any]], stored: dict[Any, Event]) -> None:
-    repeated = {event.id: event for row in rows if (event := stored[_identity(row)]).uid != row["uid"]}
-    ids = list(repeated)
-    for start in range(0, len(ids), PIECE_ROWS):
-        piece = Event.objects.filter(id__in=ids[start : start + PIECE_ROWS]).values_list("id", "payload")
-        for id, payload in piece:
-            repeated[id].payload = payload
-
-
-def _result(row: dict[str, Any], event: Event) -> Published | EventConflict:
-    created = event.uid == row["uid"]
-    same = created or (event.event_type == row["event_type"] and payloads.same_document(event.payload, row["payload"]))
+def _result(row: Row, stored: Stored) -> Published | EventConflict:
+    created = stored.uid == row["uid"]
+    same = created or (
+        stored.event_type == row["event_type"] and payloads.same_document(stored.payload, row["payload"])
+    )
     if not same:
-        return EventConflict(event.source, row["external_id"], str(event.uid))
+        return EventConflict(row["source"], row["external_id"], str(stored.uid))
     log(
         Log.EVENT_PUBLISHED if created else Log.EVENT_DUPLICATE,
-        event_uid=str(event.uid),
-        event_type=event.event_type,
-        correlation_id=event.correlation_id,
+        event_uid=str(stored.uid),
+        event_type=stored.event_type,
+        correlation_id=stored.correlation_id,
         delivery_status="Published",
     )
-    return Published(event.id, event.uid, event.correlation_id, created)
+    return Published(stored.id, stored.uid, stored.correlation_id, created)

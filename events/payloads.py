@@ -30,8 +30,8 @@ class Document:
 
 def read(text: str | bytes) -> Document:
     """The text as a payload; InvalidEvent if it is not valid."""
+    _check_size(len(text if isinstance(text, bytes) else text.encode(errors="surrogatepass")))
     parse(text)
-    _check_size(len(text) if isinstance(text, bytes) else len(text.encode()))
     return Document(text.decode() if isinstance(text, bytes) else text)
 
 
@@ -46,20 +46,11 @@ def encode(value: Any) -> str:
 
 
 def parse(text: str | bytes) -> Any:
-    """The value of a JSON text that encode() would accept."""
-    value = decode(text)
-    _check(value, 1)
-    return value
-
-
-def decode(text: str | bytes) -> Any:
-    """The value of a JSON text, parsed strictly (RFC 8259, and RFC 7493 for numbers)."""
-    if len(text) > 4 * MAX_BYTES:
-        _check_size(len(text))
+    """The value of a JSON text (RFC 8259, and RFC 7493 for numbers) that encode() would accept."""
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
-        return json.loads(
+        value = json.loads(
             text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_integer
         )
     except RecursionError:
@@ -68,6 +59,8 @@ def decode(text: str | bytes) -> Any:
         _refuse("is not UTF-8")
     except json.JSONDecodeError as error:
         _refuse(f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}")
+    _check(value, 1)
+    return value
 
 
 def same_document(one: str, other: str) -> bool:

@@ -39,3 +39,11 @@ class Body(BaseModel):
     """A request body. Values are not coerced, and an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class FromRow(BaseModel):
+    """A response that is read from a model's instance, by attribute or by name."""
+
+    model_config = ConfigDict(
+        from_attributes=True, populate_by_name=True, json_schema_serialization_defaults_required=True
+    )

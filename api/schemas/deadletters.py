@@ -4,37 +4,46 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import AliasPath, BaseModel, Field
 
 from api.pagination import PageRequest
 from deadletters.bulk_requeue import MAX_COUNTED, MAX_LIMIT
 from webhookhub.validators import REASON_LENGTH
 
-from .common import Body, ErrorCode, EventType, Id, Timestamp
+from .common import Body, ErrorCode, EventType, FromRow, Id, Timestamp
 
 ALLOW_WAITING = "Requeue even if a subscription is paused or not verified: the new delivery waits."
 
 
-class DeadLetterFilters(PageRequest):
+class Conditions(BaseModel):
     error_code: ErrorCode | None = None
     subscription: Id | None = None
     event_type: EventType | None = None
     since: Timestamp | None = Field(None, description="Failed at this time or later, such as 2026-01-31T00:00:00Z.")
     until: Timestamp | None = Field(None, description="Failed at this time or earlier.")
 
+    @property
+    def conditions(self) -> dict[str, Any]:
+        return self.model_dump(include=set(Conditions.model_fields), exclude_none=True)
 
-class DeadLetterOut(BaseModel):
+
+class DeadLetterFilters(Conditions, PageRequest):
+    pass
+
+
+class DeadLetterOut(FromRow):
     id: int
-    delivery: int
-    event: UUID
-    event_type: str
-    correlation_id: str
-    subscription: int
-    error_code: str
+    delivery: int = Field(validation_alias="saga_id")
+    event: UUID = Field(validation_alias=AliasPath("event", "uid"))
+    event_type: str = Field(validation_alias=AliasPath("event", "event_type"))
+    correlation_id: str = Field(validation_alias=AliasPath("event", "correlation_id"))
+    subscription: int = Field(validation_alias="subscription_id")
+    error_code: str = Field(validation_alias="final_error_code")
     failed_at: datetime
-    requeued_by: str | None
-    requeued_at: datetime | None
-    requeue_reason: str | None
+    # A dead letter that was not requeued has no attribute `requeue`.
+    requeued_by: str | None = Field(None, validation_alias=AliasPath("requeue", "requested_by"))
+    requeued_at: datetime | None = Field(None, validation_alias=AliasPath("requeue", "requested_at"))
+    requeue_reason: str | None = Field(None, validation_alias=AliasPath("requeue", "reason"))
 
 
 class DeadLetters(BaseModel):
@@ -51,19 +60,14 @@ class RequeueIn(Body):
     allow_waiting: bool = Field(False, description=ALLOW_WAITING)
 
 
-class RequeueOut(BaseModel):
-    dead_letter: int
-    delivery: int = Field(description="The new delivery.")
+class RequeueOut(FromRow):
+    dead_letter: int = Field(validation_alias="dead_letter_id")
+    delivery: int = Field(validation_alias="saga_id", description="The new delivery.")
     created: bool = Field(description="False if it was requeued before.")
     requested_by: str
 
 
-class BulkRequeueIn(Body):
-    error_code: ErrorCode | None = None
-    subscription: Id | None = None
-    event_type: EventType | None = None
-    since: Timestamp | None = None
-    until: Timestamp | None = None
+class BulkRequeueIn(Conditions, Body):
     reason: str | None = Field(None, max_length=REASON_LENGTH, description="Required unless dry_run.")
     limit: int = Field(1000, ge=1, le=MAX_LIMIT, description="The maximum number to requeue.")
     dry_run: bool = Field(False, description="Only count what would be requeued.")

@@ -4,11 +4,12 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import AliasPath, BaseModel, Field, ValidationInfo, field_validator
 
 from api.pagination import PageRequest
+from sagas.transitions import WAITING
 
-from .common import EventType, Id, Name, Timestamp
+from .common import EventType, FromRow, Id, Name, Timestamp
 
 Status = Literal["Pending", "InProgress", "PendingRetry", "Completed", "DeadLettered"]
 
@@ -23,20 +24,27 @@ class DeliveryFilters(PageRequest):
     until: Timestamp | None = Field(None, description="Created at or before this time.")
 
 
-class Delivery(BaseModel):
+class Delivery(FromRow):
     id: int
     status: Status
-    event: UUID
-    event_type: str
-    correlation_id: str
-    subscription: int
+    event: UUID = Field(validation_alias=AliasPath("event", "uid"))
+    event_type: str = Field(validation_alias=AliasPath("event", "event_type"))
+    correlation_id: str = Field(validation_alias=AliasPath("event", "correlation_id"))
+    subscription: int = Field(validation_alias="subscription_id")
     generation: int = Field(description="0 for the original delivery; each requeue adds 1.")
     attempt_count: int
     max_retry_limit: int
     next_attempt_at: datetime | None = Field(description="Set while the delivery waits for its next attempt.")
-    error_code: str | None = Field(description="The error of the last failed attempt; kept after a success.")
+    error_code: str | None = Field(
+        validation_alias="final_error_code", description="The error of the last failed attempt; kept after a success."
+    )
     created_at: datetime
     updated_at: datetime
+
+    @field_validator("next_attempt_at")
+    @classmethod
+    def _only_while_waiting(cls, value: datetime | None, info: ValidationInfo) -> datetime | None:
+        return value if info.data.get("status") in WAITING else None
 
 
 class Deliveries(BaseModel):
@@ -44,7 +52,7 @@ class Deliveries(BaseModel):
     next: str | None = Field(description="The cursor of the next page. Even a short or empty page may have one.")
 
 
-class Attempt(BaseModel):
+class Attempt(FromRow):
     attempt_no: int
     status: Literal["Pending", "Leased", "Completed", "Failed"]
     attempt_at: datetime

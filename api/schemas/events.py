@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from api.problems import ProblemDocument
 
-from .common import Body, EventType, Name
+from .common import Body, EventType, FromRow, Name
 from .deliveries import Delivery
 
 MAX_BATCH_EVENTS = 1000
@@ -26,7 +26,7 @@ class EventsIn(Body):
     events: list[EventIn] = Field(min_length=1, max_length=MAX_BATCH_EVENTS)
 
 
-class EventStored(BaseModel):
+class EventStored(FromRow):
     uid: UUID = Field(description="The event's public id, which endpoints receive as webhook-id.")
     created: bool = Field(description="False if the event was stored before.")
     correlation_id: str

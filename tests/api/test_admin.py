@@ -1,4 +1,4 @@
-"""API keys in the console: made and shown once, looked at, revoked; never changed."""
+"""API keys in the console: created, shown once, revoked, never changed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_new_key_is_shown_once(superuser: Client):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"name": ""}, "This field is required"),
         ({"source": "Hub"}, "Source must not be &#x27;Hub&#x27;, which is reserved for the hub; choose another."),
@@ -59,11 +59,11 @@ def test_a_new_key_is_shown_once(superuser: Client):
         ({"expires_at": "2001-01-01 00:00"}, "must be in the future"),
     ],
 )
-def test_the_form_refuses_an_invalid_key(superuser: Client, change: dict[str, Any], said: str):
+def test_the_form_refuses_an_invalid_key(superuser: Client, change: dict[str, Any], message: str):
     page = superuser.post(rows.add(NAME), FORM | change)
 
     assert page.status_code == 200
-    assert said in page.content.decode()
+    assert message in page.content.decode()
     assert not ApiKey.objects.exists()
 
 

@@ -1,10 +1,11 @@
-"""The verbs of ops at the command line: what they print for people, for machines, and when something is wrong."""
+"""The management commands of operators: their output as text and as JSON, and their errors."""
 
 from __future__ import annotations
 
 import io
 import json
 from argparse import ArgumentTypeError
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,9 @@ from django.core.management import CommandError, call_command
 from api import keys
 from api.models import ApiKey
 from deadletters.models import DeadLetter, Requeue
+from events import backfill
 from events.models import Event
+from sagas import create
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.deadletters.helpers import dead_letter_before_its_delivery_ends
@@ -51,20 +54,20 @@ def test_a_created_key_is_printed_and_works():
 
 
 def test_a_key_is_revoked_by_its_name_or_its_id():
-    made = run_json("api_key", "create", "a", "--scope", "read", "--expires", "30", "--rate", "5")
-    assert made["events_per_second"] == 5
-    assert made["expires_at"] is not None
+    created = run_json("api_key", "create", "a", "--scope", "read", "--expires", "30", "--rate", "5")
+    assert created["events_per_second"] == 5
+    assert created["expires_at"] is not None
     run("api_key", "create", "b", "--scope", "read", "--expires", "2099-01-31T00:00:00Z")
 
     assert run_json("api_key", "revoke", "a")["revoked_now"] is True
     assert run_json("api_key", "revoke", "a")["revoked_now"] is False
     assert run("api_key", "revoke", ApiKey.objects.get(name="b").key_id) == "b is revoked."
-    assert keys.find(made["key"]) is None
+    assert keys.find(created["key"]) is None
     assert {key["state"] for key in run_json("api_key", "list")["keys"]} == {"revoked"}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["create", "x"], "scope is missing; give at least one of events:write"),
         (["create", "x", "--scope", "read", "--source", ""], "source is empty; name a producer, or omit --source"),
@@ -80,8 +83,8 @@ def test_a_key_is_revoked_by_its_name_or_its_id():
         (["revoke", "\udcff"], r"There is no key '\\udcff'"),
     ],
 )
-def test_an_invalid_key_is_refused_with_a_message(arguments: list[str], said: str):
-    with pytest.raises(CommandError, match=said):
+def test_an_invalid_key_is_refused_with_a_message(arguments: list[str], message: str):
+    with pytest.raises(CommandError, match=message):
         run("api_key", *arguments)
     assert not ApiKey.objects.exists()
 
@@ -102,17 +105,17 @@ def letters() -> list[Any]:
 
 
 def test_dead_letters_are_listed_and_then_requeued_once(letters: list[Any]):
-    chosen = ["requeue_dead_letters", "--error-code", "timeout"]
+    command = ["requeue_dead_letters", "--error-code", "timeout"]
 
-    preview = run_json(*chosen, "--dry-run")
+    preview = run_json(*command, "--dry-run")
     assert (preview["count"], preview["more"]) == (2, False)
     assert [letter["id"] for letter in preview["sample"]] == [letters[1].id, letters[2].id]
-    assert "2 dead letters would be requeued." in run(*chosen, "--dry-run")
+    assert "2 dead letters would be requeued." in run(*command, "--dry-run")
     assert not Requeue.objects.exists()
 
-    assert run_json(*chosen, "--reason", "back", "--limit", "1") == {"dry_run": False, "count": 1, "more": True}
-    assert run(*chosen, "--reason", "back") == "1 dead letters requeued."
-    assert run_json(*chosen, "--reason", "back")["count"] == 0
+    assert run_json(*command, "--reason", "back", "--limit", "1") == {"dry_run": False, "count": 1, "more": True}
+    assert run(*command, "--reason", "back") == "1 dead letters requeued."
+    assert run_json(*command, "--reason", "back")["count"] == 0
     assert Saga.objects.filter(generation=1).count() == 2
     assert {request.reason for request in Requeue.objects.all()} == {"back"}
     assert all("(command line)" in request.requested_by for request in Requeue.objects.all())
@@ -129,7 +132,7 @@ def test_dead_letters_are_filtered_by_subscription_type_and_time(letters: list[A
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "Give a reason: --reason"),
         (["--reason", " "], "reason must be a text of 1 to 500 characters"),
@@ -150,8 +153,8 @@ def test_dead_letters_are_filtered_by_subscription_type_and_time(letters: list[A
         ),
     ],
 )
-def test_an_invalid_requeue_is_refused_with_a_message(letters: list[Any], arguments: list[str], said: str):
-    with pytest.raises(CommandError, match=said):
+def test_an_invalid_requeue_is_refused_with_a_message(letters: list[Any], arguments: list[str], message: str):
+    with pytest.raises(CommandError, match=message):
         run("requeue_dead_letters", *arguments)
     assert not Requeue.objects.exists()
 
@@ -184,8 +187,8 @@ def test_both_bounds_of_an_integer_option_are_accepted():
     assert [whole_number(1000)(text) for text in ("1", "1000")] == [1, 1000]
 
 
-def test_past_events_are_backfilled_in_batches(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("events.management.commands.backfill.MAX_EVENTS", 2)
+def test_past_events_are_backfilled_in_batches(hub_settings: Callable[..., None]):
+    hub_settings(batch_size=2)
     for _ in range(5):
         EventFactory()
     subscription: Any = SubscriptionFactory()
@@ -194,6 +197,27 @@ def test_past_events_are_backfilled_in_batches(monkeypatch: pytest.MonkeyPatch):
     assert run_json("backfill", str(subscription.pk), "--since", since) == {"examined": 5, "created": 5}
     assert "0 deliveries created" in run("backfill", str(subscription.pk), "--since", since)
     assert Saga.objects.count() == 5
+
+
+def test_a_backfill_stops_when_the_subscription_is_disabled(
+    hub_settings: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+):
+    hub_settings(batch_size=2)
+    for _ in range(5):
+        EventFactory()
+    subscription: Any = SubscriptionFactory()
+    create_sagas = create.create_sagas
+
+    def create_and_disable(*args: Any) -> Any:
+        created = create_sagas(*args)
+        Subscription.objects.filter(pk=subscription.pk).update(active=False)
+        return created
+
+    monkeypatch.setattr(backfill, "create_sagas", create_and_disable)
+
+    with pytest.raises(CommandError, match=r"activate and verify it first\. 2 deliveries were created before\.$"):
+        run("backfill", str(subscription.pk), "--since", (clock.now() - timedelta(hours=1)).isoformat())
+    assert Saga.objects.count() == 2
 
 
 def test_an_invalid_backfill_is_refused_with_a_message():
@@ -208,22 +232,22 @@ def test_an_invalid_backfill_is_refused_with_a_message():
 
 
 def test_a_published_payload_is_stored_as_written():
-    told = run_json("publish_event", "order.created", '{"b": 1,  "a": 2}')
+    result = run_json("publish_event", "order.created", '{"b": 1,  "a": 2}')
 
     stored = Event.objects.get()
-    assert told == {"uid": str(stored.uid), "created": True}
+    assert result == {"uid": str(stored.uid), "created": True}
     assert json.loads(stored.payload) == {"a": 2, "b": 1}
 
 
 @pytest.mark.parametrize(
-    ("payload", "said"),
+    ("payload", "message"),
     [
         ("@", "payload: a file's path must follow the @, as in @order.json"),
         ("@/", "payload: / cannot be read: Is a directory"),
         ("@/nowhere.json", "payload: /nowhere.json cannot be read: No such file"),
     ],
 )
-def test_an_unreadable_payload_file_is_named(payload: str, said: str):
-    with pytest.raises(CommandError, match=said):
+def test_an_unreadable_payload_file_is_named(payload: str, message: str):
+    with pytest.raises(CommandError, match=message):
         run("publish_event", "order.created", payload)
     assert not Event.objects.exists()

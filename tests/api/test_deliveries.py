@@ -1,4 +1,4 @@
-"""Deliveries: what a page holds, how pages follow each other, and who sees what."""
+"""The delivery API: pages, filters, and which key may see which delivery."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sagas import filters
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
 from webhookhub.db import clock
 
-from .conftest import Program
+from .conftest import Program, iso
 
 pytestmark = pytest.mark.django_db
 
@@ -23,13 +23,13 @@ STATUSES = ["Pending", "InProgress", "Completed", "DeadLettered", "Completed"]
 
 @pytest.fixture
 def sagas() -> list[Any]:
-    """Thirty, of two sources, two types, three subscriptions, ten correlation ids and five statuses; the oldest first.
+    """30 deliveries of two sources, two types, three subscriptions, ten correlation ids and five statuses.
 
-    The nth has begun n minutes after the first.
+    Each was created a minute after the one before.
     """
     subscriptions = [SubscriptionFactory() for _ in range(3)]
     first = clock.now() - timedelta(hours=10)
-    made = []
+    sagas = []
     for n in range(30):
         event = EventFactory(
             source=("shop", "till")[n % 2],
@@ -42,28 +42,8 @@ def sagas() -> list[Any]:
             status=STATUSES[n % 5],
             created_at=first + timedelta(minutes=n),
         )
-        made.append(saga)
-    return made
-
-
-def listed(program: Program, **parameters: Any) -> list[int]:
-    """All that the pages hold, one after the other."""
-    found: list[int] = []
-    cursor: dict[str, str] = {}
-    for _ in range(1000):
-        response = program.get("/deliveries", **parameters, **cursor)
-        assert response.status_code == 200, response.content
-        page = response.json()
-        assert len(page["items"]) <= int(parameters.get("limit", 50))
-        found += [item["id"] for item in page["items"]]
-        if page["next"] is None:
-            return found
-        cursor = {"cursor": page["next"]}
-    raise AssertionError("the pages have no end")
-
-
-def iso(moment: Any) -> str:
-    return str(moment.isoformat().replace("+00:00", "Z"))
+        sagas.append(saga)
+    return sagas
 
 
 FILTERS: dict[str, tuple[Callable[[list[Any]], dict[str, Any]], Callable[[Any, list[Any]], bool]]] = {
@@ -125,21 +105,21 @@ def test_the_pages_contain_each_matching_delivery_once_newest_first(
             saga.id for saga in reversed(sagas) if holds(saga, sagas) and (not bound or saga.event.source == "shop")
         ]
 
-        found = listed(shop if bound else hub_wide, **parameters(sagas), limit=limit)
+        ids = (shop if bound else hub_wide).ids("/deliveries", **parameters(sagas), limit=limit)
 
-        assert found == expected, name
-        assert found or bound, name
+        assert ids == expected, name
+        assert ids or bound, name
 
 
 def test_the_first_delivery_after_a_time_is_found_by_bisection(sagas: list[Any]):
     for minutes in (-1000, -1, 0, 0.5, 14, 29, 30, 1000):
-        moment = sagas[0].created_at + timedelta(minutes=minutes)
-        later = [saga.id for saga in sagas if saga.created_at >= moment]
+        time = sagas[0].created_at + timedelta(minutes=minutes)
+        later = [saga.id for saga in sagas if saga.created_at >= time]
 
-        found = filters.first_id_at(moment)
+        ids = filters.first_id_at(time)
 
-        assert all(id >= found for id in later)
-        assert not any(found <= saga.id for saga in sagas if saga.created_at < moment)
+        assert all(id >= ids for id in later)
+        assert not any(ids <= saga.id for saga in sagas if saga.created_at < time)
 
 
 def test_new_deliveries_do_not_shift_the_pages(hub_wide: Program, sagas: list[Any]):

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import re
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.event_parsing import Sender, array_items, check_json, object_members, parse_batch, parse_event
-from api.problems import Problem
+from api.event_parsing import parse_batch, parse_event
 from events.errors import InvalidEvent
+from events.intake import NewEvent
+from events.payloads import LARGEST_INTEGER, SMALLEST_INTEGER, Document
 
+texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=10)
 documents = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=10),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers(SMALLEST_INTEGER, LARGEST_INTEGER)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
     max_leaves=15,
 )
 whitespace = st.text(" \t\n\r", max_size=3)
@@ -32,46 +36,48 @@ def spaced(draw: Any, value: Any) -> str:
 
 
 @settings(max_examples=50)
-@given(st.dictionaries(st.text(max_size=6), documents, max_size=5), st.data())
-def test_object_members_returns_the_exact_text_of_each_member(document: dict[str, Any], data: Any):
-    written = {name: data.draw(spaced(value)) for name, value in document.items()}
-    text = " {" + ",".join(f" {json.dumps(name)} :{value}" for name, value in written.items()) + "}"
+@given(documents, st.data())
+def test_the_payload_of_an_event_is_the_exact_text(document: Any, data: Any):
+    written = data.draw(spaced(document))
+    text = data.draw(whitespace) + f'{{ "payload" :{written},"event_type":"a"}}' + data.draw(whitespace)
 
-    parts = list(object_members(text, check_json(text)))
+    event = parse_event(text, "shop")
 
-    assert [name for name, _ in parts] == list(document)
-    for (name, part), value in zip(parts, written.values(), strict=True):
-        assert text[part.start : part.end] == value.strip(" \t\n\r")
-        assert json.loads(text[part.start : part.end]) == document[name]
+    assert event == NewEvent("a", Document(written.strip(" \t\n\r")), "shop")
 
 
 @settings(max_examples=50)
-@given(st.lists(documents, max_size=5), st.data())
-def test_array_items_returns_the_exact_text_of_each_item(document: list[Any], data: Any):
-    written = [data.draw(spaced(value)) for value in document]
-    text = "[" + ",".join(written) + "]"
+@given(st.lists(documents, min_size=1, max_size=5), st.data())
+def test_the_payloads_of_a_batch_are_the_exact_texts(batch: list[Any], data: Any):
+    written = [data.draw(spaced(value)) for value in batch]
+    gap = data.draw(whitespace)
+    items = f"{gap},{gap}".join(f'{{"event_type":"a","payload":{value}}}' for value in written)
 
-    parts = list(array_items(text, check_json(text)))
+    events = parse_batch(f'{gap}{{"events":{gap}[{gap}{items}{gap}]{gap}}}{gap}', "shop", 1000)
 
-    assert [text[part.start : part.end] for part in parts] == [value.strip(" \t\n\r") for value in written]
+    assert events == [NewEvent("a", Document(value.strip(" \t\n\r")), "shop") for value in written]
 
 
 @given(st.text('{}[]",:\\ \n0a1eE.-tfn', max_size=30))
 def test_malformed_text_is_refused_with_the_message_of_the_json_module(text: str):
+    with pytest.raises(InvalidEvent) as refused:
+        parse_event(text, "shop")
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        expected = f"body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
-        with pytest.raises(InvalidEvent, match=f"^{re.escape(expected)}$"):
-            parse_event(text, Sender("shop"))
+        expected = f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        assert (refused.value.field, refused.value.why) == ("body", expected)
     else:
-        assert json.loads(text[check_json(text) :]) == json.loads(text)
+        assert refused.value.field in ("event", "event_type")
 
 
-def test_a_number_with_very_many_digits_is_skipped():
-    text = "[" + "9" * 100_000 + ",1]"
+def test_a_number_with_very_many_digits_refuses_only_its_event():
+    items = ",".join(f'{{"event_type":"a","payload":{number}}}' for number in ("9" * 100_000, "1"))
 
-    assert [text[part.start : part.end][:3] for part in array_items(text, check_json(text))] == ["999", "1"]
+    refused, event = parse_batch(f'{{"events":[{items}]}}', "shop", 2)
+
+    assert str(refused) == "payload holds an integer beyond 64 bits; send it as a string"
+    assert event == NewEvent("a", Document("1"), "shop")
 
 
 @pytest.mark.parametrize("depth", [*range(900, 1010), 200_000])
@@ -79,7 +85,26 @@ def test_a_payload_of_any_depth_is_refused_without_another_exception(depth: int)
     event = '{"event_type":"a","payload":' + "[" * depth + "]" * depth + "}"
 
     with pytest.raises(InvalidEvent, match="nested"):
-        parse_event(event, Sender("shop"))
-    with contextlib.suppress(Problem):
-        [refused] = parse_batch(f'{{"events":[{event}]}}', Sender("shop"), 1000)
-        assert "payload is nested deeper than 64 levels" in str(refused)
+        parse_event(event, "shop")
+    try:
+        [refused] = parse_batch(f'{{"events":[{event}]}}', "shop", 1000)
+    except InvalidEvent as error:
+        refused = error
+    assert str(refused) in ("payload is nested deeper than 64 levels", "body is nested too deeply")
+
+
+def test_no_more_items_are_read_than_allowed():
+    with pytest.raises(InvalidEvent, match=r"^events has too many events; send 1 to 2$"):
+        parse_batch('{"events":[1,2,3,' + "[" * 100_000, "shop", 2)
+
+
+def test_an_object_with_very_many_fields_refuses_only_its_event():
+    fields = ",".join(['"payload":1'] * 1000)
+    items = f'{{"event_type":"a",{fields}}},{{"event_type":"a","payload":1}}'
+
+    refused, event = parse_batch(f'{{"events":[{items}]}}', "shop", 2)
+
+    assert str(refused).startswith("event has too many fields; valid fields are event_type, payload")
+    assert event == NewEvent("a", Document("1"), "shop")
+    with pytest.raises(InvalidEvent, match=r"^body has too many fields; valid fields are events$"):
+        parse_batch(f"{{{fields}}}", "shop", 2)

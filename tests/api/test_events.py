@@ -1,4 +1,4 @@
-"""Sending events over HTTP, one at a time and many at once, and looking at them."""
+"""The event API: send one event, send a batch, show an event."""
 
 from __future__ import annotations
 
@@ -204,11 +204,11 @@ def test_a_content_type_other_than_json_is_refused(shop: Program, content_type: 
     assert nothing_stored()
 
 
-@pytest.mark.parametrize(("encoding", "packed"), [("gzip", True), ("gzip", False), ("identity, gzip", True)])
-def test_an_encoded_body_is_refused(shop: Program, encoding: str, packed: bool):
+@pytest.mark.parametrize(("encoding", "compressed"), [("gzip", True), ("gzip", False), ("identity, gzip", True)])
+def test_an_encoded_body_is_refused(shop: Program, encoding: str, compressed: bool):
     body = json.dumps(event()).encode()
 
-    response = shop.send("POST", "/events", gzip.compress(body) if packed else body, Content_Encoding=encoding)
+    response = shop.send("POST", "/events", gzip.compress(body) if compressed else body, Content_Encoding=encoding)
 
     assert response.status_code == 415
     assert "Content-Encoding" in response.json()["detail"]
@@ -249,7 +249,7 @@ def test_a_batch_returns_a_result_per_event_and_stores_the_valid_ones(shop: Prog
     assert results[4]["problem"]["errors"][0]["field"] == "events[4].payload"
     assert results[9]["problem"]["errors"][0]["field"] == "events[9].payload"
     assert results[7]["problem"]["errors"][0]["field"] == "events[7].external_id"
-    # There is no field to name where it is no event at all, or has a field that no event has.
+    # An item that is not an object, or has an unknown field, has no field to name.
     assert [results[n]["problem"]["errors"][0]["field"] for n in (8, 10)] == ["events[8]", "events[10]"]
     assert results[8]["problem"]["detail"] == "events[8] must be a JSON object."
     assert Event.objects.count() == 4
@@ -281,7 +281,7 @@ def test_an_invalid_batch_is_refused_as_a_whole(shop: Program, body: bytes, fiel
 def test_a_thousand_events_take_few_statements(shop: Program, django_assert_max_num_queries: Any):
     events = [event(external_id=str(n)) for n in range(999)] + [event()]
 
-    # The key, its last use, its allowance twice; the events in two pieces, each inserted and read.
+    # The key, its last use, its allowance twice; the events in two statements, each with a query.
     with django_assert_max_num_queries(14):
         response = shop.post("/events/batch", {"events": events})
 

@@ -1,4 +1,4 @@
-"""Who gets in: keys, their scopes, their end, and that a wrong one learns nothing."""
+"""API keys: scopes, expiry, revocation, and the same response to every wrong key."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .conftest import Program
 pytestmark = pytest.mark.django_db
 
 EVENT = {"event_type": "a", "payload": 1}
-NOBODY = "00000000-0000-7000-8000-000000000000"
-# One request of each operation, the scope that opens it, and whether it is for keys of the whole hub only.
+NO_UID = "00000000-0000-7000-8000-000000000000"
+# Each operation with its scope, and whether it requires a key without a source.
 OPERATIONS = [
     ("POST", "/events", "events:write", False),
     ("POST", "/events/batch", "events:write", False),
-    ("GET", f"/events/{NOBODY}", "read", False),
+    ("GET", f"/events/{NO_UID}", "read", False),
     ("GET", "/deliveries", "read", False),
     ("GET", "/deliveries/1", "read", False),
     ("GET", "/dead-letters", "read", False),
@@ -44,18 +44,18 @@ OPERATIONS = [
     ("GET", "/sagas/failed", "read", True),
     ("GET", "/sagas/stuck", "read", True),
     ("GET", "/sagas/aggregate/1", "read", True),
-    ("GET", f"/sagas/{NOBODY}", "read", True),
-    ("GET", f"/sagas/{NOBODY}/timeline", "read", True),
-    ("GET", f"/sagas/{NOBODY}/diagram", "read", True),
+    ("GET", f"/sagas/{NO_UID}", "read", True),
+    ("GET", f"/sagas/{NO_UID}/timeline", "read", True),
+    ("GET", f"/sagas/{NO_UID}/diagram", "read", True),
     ("POST", "/sagas", "sagas:write", False),
-    ("POST", f"/sagas/{NOBODY}/step", "sagas:write", False),
-    ("POST", f"/sagas/{NOBODY}/complete", "sagas:write", False),
-    ("POST", f"/sagas/{NOBODY}/fail", "sagas:write", False),
-    ("POST", f"/sagas/{NOBODY}/compensated", "sagas:write", False),
-    ("POST", f"/sagas/{NOBODY}/compensation-failed", "sagas:write", False),
-    ("POST", f"/sagas/{NOBODY}/retry", "sagas:operate", True),
-    ("POST", f"/sagas/{NOBODY}/mark-compensated", "sagas:operate", True),
-    ("POST", f"/sagas/{NOBODY}/close", "sagas:operate", True),
+    ("POST", f"/sagas/{NO_UID}/step", "sagas:write", False),
+    ("POST", f"/sagas/{NO_UID}/complete", "sagas:write", False),
+    ("POST", f"/sagas/{NO_UID}/fail", "sagas:write", False),
+    ("POST", f"/sagas/{NO_UID}/compensated", "sagas:write", False),
+    ("POST", f"/sagas/{NO_UID}/compensation-failed", "sagas:write", False),
+    ("POST", f"/sagas/{NO_UID}/retry", "sagas:operate", True),
+    ("POST", f"/sagas/{NO_UID}/mark-compensated", "sagas:operate", True),
+    ("POST", f"/sagas/{NO_UID}/close", "sagas:operate", True),
 ]
 
 
@@ -67,7 +67,7 @@ def test_every_operation_is_in_the_table_of_scopes():
         for path, operations in api.get_openapi_schema()["paths"].items()
         for method in operations
     }
-    named = {(method, path.replace(NOBODY, "1")) for method, path, *_ in OPERATIONS}
+    named = {(method, path.replace(NO_UID, "1")) for method, path, *_ in OPERATIONS}
 
     assert len(documented) == len(named)
     assert {(method, path.replace("/1", "/N")) for method, path in named} == {

@@ -1,4 +1,4 @@
-"""How many events a key may send, also with several processes, and what that costs."""
+"""The rate limit of a key: bursts, several processes, and the number of statements."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def key(program: Callable[..., Program]) -> Callable[[int], Caller]:
     return make
 
 
-def forget() -> None:
-    """Be another process."""
+def restart() -> None:
+    """Act as another process."""
     limits._buckets.clear()
 
 
-def spent(caller: Caller, events: int) -> bool:
+def consumed(caller: Caller, events: int) -> bool:
     try:
         limits.consume(caller, events)
     except Problem as problem:
@@ -46,23 +46,23 @@ def spent(caller: Caller, events: int) -> bool:
 
 
 def later(caller: Caller, seconds: float) -> Caller:
-    forget()
+    restart()
     return Caller(caller.key, caller.now + timedelta(seconds=seconds))
 
 
 def test_a_burst_is_limited_to_ten_seconds_worth(key: Callable[[int], Caller]):
     caller = key(5)
 
-    assert [spent(caller, 1) for _ in range(51)] == [True] * 50 + [False]
+    assert [consumed(caller, 1) for _ in range(51)] == [True] * 50 + [False]
 
 
 def test_after_a_burst_events_pass_at_the_rate(key: Callable[[int], Caller]):
     caller = key(5)
-    assert spent(caller, 50)
+    assert consumed(caller, 50)
 
-    assert [spent(later(caller, 1), 1) for _ in range(6)] == [True] * 5 + [False]
-    assert [spent(later(caller, 3), 1) for _ in range(11)] == [True] * 10 + [False]
-    assert [spent(later(caller, 1000), 50), spent(later(caller, 1000), 1)] == [True, False]
+    assert [consumed(later(caller, 1), 1) for _ in range(6)] == [True] * 5 + [False]
+    assert [consumed(later(caller, 3), 1) for _ in range(11)] == [True] * 10 + [False]
+    assert [consumed(later(caller, 1000), 50), consumed(later(caller, 1000), 1)] == [True, False]
 
 
 def test_several_processes_share_the_limit(key: Callable[[int], Caller]):
@@ -72,7 +72,7 @@ def test_several_processes_share_the_limit(key: Callable[[int], Caller]):
     for turn in range(300):
         limits._buckets.clear()
         limits._buckets.update(processes[turn % 3])
-        passed += spent(caller, 1)
+        passed += consumed(caller, 1)
         processes[turn % 3] = dict(limits._buckets)
 
     assert passed == 200
@@ -82,39 +82,39 @@ def test_a_busy_key_takes_few_statements(key: Callable[[int], Caller], django_as
     caller = key(1000)
 
     with django_assert_num_queries(5):  # a tenth of a second's worth, a hundred, at a time
-        assert all(spent(caller, 1) for _ in range(500))
+        assert all(consumed(caller, 1) for _ in range(500))
 
 
 def test_a_refused_key_takes_no_statements_until_an_event_could_pass(
     key: Callable[[int], Caller], django_assert_num_queries: Any
 ):
     caller = key(1)
-    assert spent(caller, 1000)
-    assert not spent(caller, 1)
+    assert consumed(caller, 1000)
+    assert not consumed(caller, 1)
 
     with django_assert_num_queries(0):
-        assert not any(spent(caller, 1) for _ in range(100))
+        assert not any(consumed(caller, 1) for _ in range(100))
 
 
 def test_a_batch_larger_than_the_allowance_passes_and_the_next_event_waits(key: Callable[[int], Caller]):
     caller = key(10)
 
-    assert spent(caller, 1000)
-    assert not spent(later(caller, 90), 1)
-    assert spent(later(caller, 91), 1)
+    assert consumed(caller, 1000)
+    assert not consumed(later(caller, 90), 1)
+    assert consumed(later(caller, 91), 1)
 
 
 def test_a_smaller_batch_passes_after_a_refused_one(key: Callable[[int], Caller]):
     caller = key(100)
 
-    assert spent(caller, 900)
-    assert not spent(caller, 200)
-    assert spent(caller, 100), "a smaller one still fits"
+    assert consumed(caller, 900)
+    assert not consumed(caller, 200)
+    assert consumed(caller, 100), "a smaller batch still fits"
 
 
 def test_too_many_events_get_429_with_retry_after_and_nothing_is_stored(program: Callable[..., Program]):
     sender = program("sender", "events:write", events_per_second=1)
-    # More than the whole allowance: eleven seconds must pass until one more may come.
+    # More than the whole allowance: the next event may be sent in eleven seconds.
     assert sender.post("/events/batch", {"events": [EVENT] * 20}).status_code == 200
 
     response = sender.post("/events", EVENT)
@@ -124,7 +124,7 @@ def test_too_many_events_get_429_with_retry_after_and_nothing_is_stored(program:
     assert 1 <= int(response["Retry-After"]) <= 11
     assert Event.objects.count() == 20
     ApiKey.objects.update(spent_until=F("spent_until") - 11 * limits.SECOND)  # as if this time had passed
-    forget()
+    restart()
     assert sender.post("/events", EVENT).status_code == 201
 
 

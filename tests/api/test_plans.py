@@ -27,7 +27,7 @@ from tests.conformance.test_plans import (  # noqa: F401  # the rows are a fixtu
 from webhookhub.db import clock
 from webhookhub.terminal import Operator
 
-from .conftest import Program
+from .conftest import Program, iso
 
 pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db]
 
@@ -56,9 +56,9 @@ def reads(work: Callable[[], object]) -> list[Plan]:
 GROWING = ("events", "webhook_delivery_sagas", "webhook_delivery_jobs", "dead_letters", "dead_letter_requeues")
 
 
-def check(found: list[Plan], max_read: int = MAX_READ) -> None:
-    assert found
-    for plan in found:
+def check(queries: list[Plan], max_read: int = MAX_READ) -> None:
+    assert queries
+    for plan in queries:
         for row in plan.rows:
             # A small table may be scanned, and so may a list of values, which becomes a temporary table.
             temporary = str(row["table"]).startswith(("<", "tvc", "None"))
@@ -69,7 +69,7 @@ def check(found: list[Plan], max_read: int = MAX_READ) -> None:
 
 
 def ago(hours: float) -> str:
-    return (clock.now() - timedelta(hours=hours)).isoformat().replace("+00:00", "Z")
+    return iso(clock.now() - timedelta(hours=hours))
 
 
 DELIVERIES: dict[str, Callable[[], dict[str, Any]]] = {
@@ -121,10 +121,10 @@ def test_the_deliveries_of_an_event_and_a_delivery_itself_go_by_an_index(hub_wid
 
 
 def test_the_events_of_a_correlation_id_and_a_source_go_by_the_correlation_id():
-    found = reads(lambda: lookup.of_correlation("none such", "shop", 1001))
+    queries = reads(lambda: lookup.of_correlation("none such", "shop", 1001))
 
-    check(found, 100)
-    assert [row["key"] for plan in found for row in plan.rows] == ["idx_event_correlation"]
+    check(queries, 100)
+    assert [row["key"] for plan in queries for row in plan.rows] == ["idx_event_correlation"]
 
 
 DEAD_LETTERS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -186,7 +186,7 @@ def test_a_search_for_dead_letters_goes_by_an_index(narrowed: str, filters: str)
     listed = reads(lambda: letter_filter.newest_first(None, 2000))
     selected = plans(lambda: bulk_requeue.preview(letter_filter, limit=5000), lambda sql: "dead_letter" in sql)
 
-    # They may be sorted: they are few.
+    # A sort is allowed for so few rows.
     assert listed
     assert selected
     assert all(plan.rows_read <= 200 for plan in [*listed, *selected]), [*listed, *selected]
@@ -195,15 +195,15 @@ def test_a_search_for_dead_letters_goes_by_an_index(narrowed: str, filters: str)
 def test_a_backfill_goes_by_the_type_and_the_time():
     since = clock.now() - timedelta(days=30)
 
-    found = reads(lambda: backfill(3, since, limit=2000))
+    queries = reads(lambda: backfill(3, since, limit=2000))
 
-    check(found, 4 * 500 + 100)
-    assert any("idx_event_type" in str(plan.rows) for plan in found)
-    assert all(unquoted(plan.sql) for plan in found)
+    check(queries, 4 * 500 + 100)
+    assert any("idx_event_type" in str(plan.rows) for plan in queries)
+    assert all(unquoted(plan.sql) for plan in queries)
 
 
 def test_a_key_is_found_by_its_id(hub_wide: Program):
-    found = plans(lambda: hub_wide.get("/deliveries/1"), lambda sql: "FROM api_keys" in sql)
+    queries = plans(lambda: hub_wide.get("/deliveries/1"), lambda sql: "FROM api_keys" in sql)
 
-    assert found
-    assert all(row["type"] in ("const", "ref", "eq_ref") or row["key"] for plan in found for row in plan.rows)
+    assert queries
+    assert all(row["type"] in ("const", "ref", "eq_ref") or row["key"] for plan in queries for row in plan.rows)

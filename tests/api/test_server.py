@@ -38,11 +38,11 @@ def test_two_hundred_posts_of_one_event_from_twenty_connections_store_it_once(
         responses = []
         with requests.Session() as session:
             for _ in range(10):
-                begun = time.monotonic()
+                started = time.monotonic()
                 response = session.post(
                     f"{web.url}/api/v1/events", json=EVENT | {"external_id": "one"}, headers=authorization, timeout=30
                 )
-                responses.append((response.status_code, response.json()["uid"], time.monotonic() - begun))
+                responses.append((response.status_code, response.json()["uid"], time.monotonic() - started))
         return responses
 
     with ThreadPoolExecutor(20) as connections:
@@ -51,16 +51,16 @@ def test_two_hundred_posts_of_one_event_from_twenty_connections_store_it_once(
     assert Counter(status for status, *_ in responses) == {201: 1, 200: 199}
     assert len({uid for _, uid, _ in responses}) == 1
     assert Event.objects.count() == RoutingInbox.objects.count() == 1
-    assert max(duration for *_, duration in responses) < 10.0, "no lock was waited for until its time-out"
+    assert max(duration for *_, duration in responses) < 10.0, "no request waited for a lock until its timeout"
 
 
 def test_batches_with_the_same_events_in_opposite_order_store_each_once(web: WebServer, authorization: dict[str, str]):
     events = [EVENT | {"external_id": str(number)} for number in range(300)]
 
     def send(turn: int) -> list[int]:
-        given = events[:: 1 if turn % 2 else -1]
+        ordered = events[:: 1 if turn % 2 else -1]
         response = requests.post(
-            f"{web.url}/api/v1/events/batch", json={"events": given}, headers=authorization, timeout=60
+            f"{web.url}/api/v1/events/batch", json={"events": ordered}, headers=authorization, timeout=60
         )
         assert response.status_code == 200, response.text
         return [result["status"] for result in response.json()["results"]]
@@ -73,14 +73,14 @@ def test_batches_with_the_same_events_in_opposite_order_store_each_once(web: Web
 
 
 def exchange(web: WebServer, head: str, *pieces: bytes) -> tuple[int, str]:
-    """Sends exactly this; returns the response's status and text, which may come before all has been sent."""
+    """Sends exactly these bytes; returns the status and the response, which may arrive before all is sent."""
     with socket.create_connection(("127.0.0.1", web.port), timeout=30) as connection:
         try:
             connection.sendall(head.replace("\n", "\r\n").encode())
             for piece in pieces:
                 connection.sendall(piece)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # it has heard enough
+            pass  # the server has refused the rest
         response = b""
         while b"\r\n\r\n" not in response or b"}" not in response:
             received = connection.recv(65536)
@@ -176,9 +176,9 @@ def test_malformed_chunks_are_a_bad_request(broken: bytes, web: WebServer, autho
 def test_requests_that_the_web_server_refuses_get_its_html_page(
     more: list[str], status: int, web: WebServer, authorization: dict[str, str]
 ):
-    answered, text = exchange(web, head(authorization, *more), b"{}")
+    received, text = exchange(web, head(authorization, *more), b"{}")
 
-    assert (answered, "text/html" in text) == (status, True)
+    assert (received, "text/html" in text) == (status, True)
     assert not Event.objects.exists()
 
 

@@ -1,4 +1,4 @@
-"""Subscriptions over HTTP: made, changed, switched off, verified, tried, given another secret, backfilled."""
+"""The subscription API: create, change, deactivate, verify, test, rotate the secret, backfill."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tools.demo.receiver import Receiver, Reply
 from webhookhub import crypto
 from webhookhub.db import clock
 
-from .conftest import Program
+from .conftest import Program, iso
 
 pytestmark = pytest.mark.django_db
 
@@ -33,24 +33,24 @@ def errors(response: Any) -> list[str]:
 
 
 def test_a_new_subscription_returns_its_secret_once_and_is_not_verified(hub_wide: Program):
-    given = NEW | {
+    body = NEW | {
         "description": "the till",
         "max_retry_limit": 5,
         "base_delay": 1.5,
         "headers": {"Authorization": "Bearer abcdef", "X-Shop": "7"},
     }
 
-    made = hub_wide.post("/subscriptions", given)
+    created = hub_wide.post("/subscriptions", body)
 
-    assert made.status_code == 201
-    assert made["Cache-Control"] == "no-store"
+    assert created.status_code == 201
+    assert created["Cache-Control"] == "no-store"
     stored = Subscription.objects.get()
-    assert made.json()["secret"] == reveal(stored)
+    assert created.json()["secret"] == reveal(stored)
     assert crypto.decrypt(stored.custom_headers) == "Authorization: Bearer abcdef\nX-Shop: 7"
     assert stored.base_delay == timedelta(seconds=1.5)
     shown = hub_wide.get(f"/subscriptions/{stored.id}").json()
     assert "secret" not in shown
-    assert shown == {name: value for name, value in made.json().items() if name != "secret"}
+    assert shown == {name: value for name, value in created.json().items() if name != "secret"}
     assert (shown["verified"], shown["active"]) == (False, True)
     assert shown["header_names"] == ["Authorization", "X-Shop"]
     assert "abcdef" not in str(shown)
@@ -145,21 +145,10 @@ def test_null_is_refused_for_required_fields(hub_wide: Program):
 
 
 def test_subscriptions_are_listed_in_pages(hub_wide: Program):
-    made: list[Any] = [SubscriptionFactory(event_type=f"type.{n % 2}", active=n % 3 > 0) for n in range(7)]
-    numbers = [subscription.pk for subscription in made]
+    subscriptions: list[Any] = [SubscriptionFactory(event_type=f"type.{n % 2}", active=n % 3 > 0) for n in range(7)]
 
-    found: list[int] = []
-    cursor: dict[str, str] = {}
-    while True:
-        page = hub_wide.get("/subscriptions", limit=2, **cursor).json()
-        found += [item["id"] for item in page["items"]]
-        if not page["next"]:
-            break
-        cursor = {"cursor": page["next"]}
-    switched_off = hub_wide.get("/subscriptions", active="false", event_type="type.1").json()
-
-    assert found == numbers
-    assert [item["id"] for item in switched_off["items"]] == [numbers[3]]
+    assert hub_wide.ids("/subscriptions", limit=2) == [subscription.pk for subscription in subscriptions]
+    assert hub_wide.ids("/subscriptions", active="false", event_type="type.1") == [subscriptions[3].pk]
 
 
 def test_a_second_rotation_during_the_overlap_needs_force(hub_wide: Program):
@@ -183,29 +172,29 @@ def test_with_wrong_encryption_keys_nothing_is_created_or_rotated(hub_wide: Prog
     before = list(Subscription.objects.values())
     hub_settings(encryption_keys=(crypto.new_key(),))
 
-    made = hub_wide.post("/subscriptions", NEW)
+    created = hub_wide.post("/subscriptions", NEW)
     changed = hub_wide.patch(f"/subscriptions/{subscription.pk}", {"headers": {"X-A": "1"}})
     rotated = hub_wide.post(f"/subscriptions/{subscription.pk}/rotate-secret", {"force": True})
 
-    for response in (made, changed, rotated):
+    for response in (created, changed, rotated):
         assert response.status_code == 409
         assert "none of WEBHOOKHUB_ENCRYPTION_KEYS opens" in response.json()["detail"]
     assert list(Subscription.objects.values()) == before
 
 
 def test_an_endpoint_is_verified_and_tested(hub_wide: Program, receiver: Receiver):
-    made = hub_wide.post("/subscriptions", NEW | {"callback_url": receiver.url()}).json()
-    path = f"/subscriptions/{made['id']}"
+    created = hub_wide.post("/subscriptions", NEW | {"callback_url": receiver.url()}).json()
+    path = f"/subscriptions/{created['id']}"
 
     verified = hub_wide.post(f"{path}/verify").json()
-    tried = hub_wide.post(f"{path}/test").json()
+    tested = hub_wide.post(f"{path}/test").json()
     receiver.answer = lambda request: Reply(500, b"broken")
     failed = hub_wide.post(f"{path}/test").json()
 
     assert (verified["verified"], verified["proved"]) == (True, True)
-    assert (tried["delivered"], tried["response_status"]) == (True, 200)
+    assert (tested["delivered"], tested["response_status"]) == (True, 200)
     assert (failed["delivered"], failed["error_code"], failed["response_snippet"]) == (False, "http_500", "broken")
-    assert [request.event_uid for request in receiver.received] == [tried["webhook_id"], failed["webhook_id"]]
+    assert [request.event_uid for request in receiver.received] == [tested["webhook_id"], failed["webhook_id"]]
 
 
 def test_a_missing_object_is_not_found(hub_wide: Program):
@@ -218,15 +207,11 @@ def test_a_missing_object_is_not_found(hub_wide: Program):
 
 
 def past(count: int, **more: Any) -> list[Any]:
-    """Events that were routed long ago, three at each moment."""
+    """Events that were routed hours ago, three at a time."""
     first = clock.now() - timedelta(hours=5)
     events = [EventFactory(created_at=first + timedelta(minutes=n // 3), **more) for n in range(count)]
     RoutingInbox.objects.all().delete()
     return events
-
-
-def iso(moment: Any) -> str:
-    return str(moment.isoformat().replace("+00:00", "Z"))
 
 
 def fill(program: Program, subscription: Any, body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -315,8 +300,8 @@ def test_an_invalid_backfill_request_is_refused(hub_wide: Program, body: dict[st
 def test_a_new_endpoint_receives_earlier_events(hub_wide: Program, receiver: Receiver, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(backfilling, "MAX_EVENTS", 3)
     past(4)
-    made = hub_wide.post("/subscriptions", NEW | {"callback_url": receiver.url()}).json()
-    hub_wide.post(f"/subscriptions/{made['id']}/verify")
+    created = hub_wide.post("/subscriptions", NEW | {"callback_url": receiver.url()}).json()
+    hub_wide.post(f"/subscriptions/{created['id']}/verify")
 
     fill(hub_wide, Subscription.objects.get(), {"since": iso(clock.now() - timedelta(days=1))})
     drive.until_terminal()
@@ -326,7 +311,7 @@ def test_a_new_endpoint_receives_earlier_events(hub_wide: Program, receiver: Rec
 
 
 def test_headers_are_dropped_when_the_host_changes(hub_wide: Program):
-    """Whoever may change an address could otherwise have values sent to it that are shown to nobody."""
+    """Otherwise a key that may change the URL could have the secret values of headers sent to it."""
     created = hub_wide.post("/subscriptions", NEW | {"headers": {"Authorization": "Bearer s3cret"}}).json()
     path = f"/subscriptions/{created['id']}"
 
@@ -334,8 +319,8 @@ def test_headers_are_dropped_when_the_host_changes(hub_wide: Program):
 
     assert refused.status_code == 422
     assert errors(refused) == ["headers"]
-    for no_address in ("https://[::1", "https://a\u2100b.com/"):
-        refused = hub_wide.patch(path, {"callback_url": no_address})
+    for invalid in ("https://[::1", "https://a\u2100b.com/"):
+        refused = hub_wide.patch(path, {"callback_url": invalid})
         assert (refused.status_code, errors(refused)) == (422, ["callback_url"])
     assert hub_wide.patch(path, {"callback_url": "https://hooks.example.com/y"}).status_code == 200
     moved = hub_wide.patch(path, {"callback_url": "https://other.example.com/x", "headers": {}}).json()
@@ -345,12 +330,12 @@ def test_headers_are_dropped_when_the_host_changes(hub_wide: Program):
 def test_a_backfill_counts_only_its_own_deliveries(hub_wide: Program, monkeypatch: pytest.MonkeyPatch):
     events = past(3)
     subscription: Any = SubscriptionFactory()
-    looked = routed_events
+    read = routed_events
 
     def overtaken(*args: Any) -> set[int]:
-        found = looked(*args)
-        SagaFactory(event=events[0], subscription=subscription)  # as the router would, right after the look
-        return found
+        ids = read(*args)
+        SagaFactory(event=events[0], subscription=subscription)  # as the router would, right after the query
+        return ids
 
     monkeypatch.setattr(backfilling, "routed_events", overtaken)
 
@@ -358,10 +343,10 @@ def test_a_backfill_counts_only_its_own_deliveries(hub_wide: Program, monkeypatc
 
 
 def test_a_read_only_key_gets_no_query_values_of_a_url(hub_wide: Program, program: Callable[..., Program]):
-    given = NEW | {"callback_url": "https://hooks.example.com/x?token=s3cret"}
-    path = f"/subscriptions/{hub_wide.post('/subscriptions', given).json()['id']}"
+    body = NEW | {"callback_url": "https://hooks.example.com/x?token=s3cret"}
+    path = f"/subscriptions/{hub_wide.post('/subscriptions', body).json()['id']}"
     reader = program("reader", "read")
 
-    assert hub_wide.get(path).json()["callback_url"] == given["callback_url"]
+    assert hub_wide.get(path).json()["callback_url"] == body["callback_url"]
     assert reader.get(path).json()["callback_url"] == "https://hooks.example.com/x?token=***"
     assert reader.get("/subscriptions").json()["items"][0]["callback_url"] == "https://hooks.example.com/x?token=***"

@@ -1,4 +1,4 @@
-"""Nobody but the hub can speak as the hub, by whatever way they come."""
+"""Reserved event types and sources are refused at the command line."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def test_each_matching_subscription_gets_one_saga_and_the_inbox_is_emptied():
 
 def test_an_event_without_subscription_is_kept_without_a_saga_and_leaves_the_inbox():
     SubscriptionFactory.create()
-    publish("nobody.wants", {})
+    publish("order.unwanted", {})
 
     assert Router().route(10) == 1
 
@@ -79,18 +79,18 @@ def test_one_transaction_creates_a_limited_number_of_sagas_but_routes_at_least_o
     publish("popular", {})
     router = Router()
 
-    made = []
+    counts = []
     while router.route(100):
-        made.append(Saga.objects.count())
+        counts.append(Saga.objects.count())
 
-    assert made == [3, 6, 9, 16]
+    assert counts == [3, 6, 9, 16]
     assert not RoutingInbox.objects.exists()
 
 
 def test_events_without_subscription_do_not_count_towards_the_limit(monkeypatch):
     monkeypatch.setattr(routing, "MAX_NEW_SAGAS", 1)
     SubscriptionFactory.create()
-    publish_many([NewEvent("nobody.wants", n) for n in range(5)])
+    publish_many([NewEvent("order.unwanted", n) for n in range(5)])
     publish("order.created", {})
 
     assert Router().route(100) == 6

@@ -1,4 +1,4 @@
-"""What a database makes of a payload: the same document comes back, and is recognised as the same."""
+"""A payload read back from the database is the same document, and a repeat of it is recognised."""
 
 from __future__ import annotations
 

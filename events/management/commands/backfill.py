@@ -3,7 +3,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from events.backfill import MAX_EVENTS, NotRoutable, Position, backfill
+from events.backfill import NotRoutable, Position, backfill
 from webhookhub.db import clock
 from webhookhub.terminal import EXAMPLE, parse_time, progress
 
@@ -24,34 +24,18 @@ class Command(BaseCommand):
             raise CommandError("--until lies before --since.")
         show = progress("backfill", 100)
         span = max((until - since).total_seconds(), 1e-6)
-        examined = created = 0
-        recorded = False
 
         def show_position(position: Position) -> None:
             part = (position.created_at - since).total_seconds() / span
             show(min(99, int(100 * part)), f"% · {position.created_at:%Y-%m-%d %H:%M}")
 
-        after: Position | None = None
-        while True:
-            try:
-                done = backfill(
-                    options["subscription"],
-                    since,
-                    until,
-                    after=after,
-                    limit=MAX_EVENTS,
-                    recorded=recorded,
-                    progress=show_position,
-                )
-            except NotRoutable as error:
-                before = f" {created} deliveries were created before." if created else ""
-                raise CommandError(f"{error}.{before}") from None
-            examined, created = examined + done.examined, created + done.created
-            after, recorded = done.after, done.recorded
-            if after is None:
-                break
-        show(100, f"% · {created} deliveries")
+        try:
+            result = backfill(options["subscription"], since, until, limit=None, progress=show_position)
+        except NotRoutable as error:
+            before = f" {error.created} deliveries were created before." if error.created else ""
+            raise CommandError(f"{error}.{before}") from None
+        show(100, f"% · {result.created} deliveries")
         if options["json"]:
-            self.stdout.write(json.dumps({"examined": examined, "created": created}))
+            self.stdout.write(json.dumps({"examined": result.examined, "created": result.created}))
         else:
-            self.stdout.write(f"{created} deliveries created, {examined} events examined.")
+            self.stdout.write(f"{result.created} deliveries created, {result.examined} events examined.")

@@ -168,8 +168,8 @@ def test_a_refused_action_writes_no_entry():
     assert [entry.action for entry in Entry.objects.all()] == [actions.ROTATE]
 
 
-def test_a_backfill_without_missing_deliveries_writes_no_entry(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("events.management.commands.backfill.MAX_EVENTS", 1)
+def test_a_backfill_without_missing_deliveries_writes_no_entry(hub_settings: Any):
+    hub_settings(batch_size=1)
     subscription = SubscriptionFactory.create()
     since = "2026-01-31T00:00:00Z"
     for minutes in (3, 2, 1):
@@ -178,7 +178,7 @@ def test_a_backfill_without_missing_deliveries_writes_no_entry(monkeypatch: pyte
     call_command("backfill", subscription.pk, since=since, until="2026-02-01T00:00:00Z")
     assert not Entry.objects.filter(action=actions.BACKFILL).exists()
 
-    # The first portion has nothing to do.
+    # The first batch has nothing to do.
     call_command("backfill", subscription.pk, since=since)
     assert Saga.objects.count() == 3
     call_command("backfill", subscription.pk, since=since)

@@ -1,4 +1,4 @@
-"""A hub that answers by a script, for what a real one does not do on demand: fail, stall, drop the connection."""
+"""A hub with scripted responses: it can fail, stall and drop the connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     path: str
     headers: Mapping[str, str]
     document: Any
@@ -28,18 +28,18 @@ class Response:
 
 
 class ScriptedHub:
-    """Gives one answer after another, the last one for ever; with `answer`, whatever that says."""
+    """Sends the responses in order and repeats the last one; with `respond`, sends what that returns."""
 
-    def __init__(self, *answers: Response, answer: Callable[[Asked], Response] | None = None) -> None:
-        self.asked: list[Asked] = []
-        script = list(answers)
+    def __init__(self, *responses: Response, respond: Callable[[Request], Response] | None = None) -> None:
+        self.requests: list[Request] = []
+        script = list(responses)
         lock = threading.Lock()
 
-        def decide(asked: Asked) -> Response:
+        def next_response(request: Request) -> Response:
             with lock:
-                self.asked.append(asked)
-                if answer is not None:
-                    return answer(asked)
+                self.requests.append(request)
+                if respond is not None:
+                    return respond(request)
                 return script.pop(0) if len(script) > 1 else script[0]
 
         class Handler(BaseHTTPRequestHandler):
@@ -47,14 +47,14 @@ class ScriptedHub:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                said = decide(Asked(self.path, dict(self.headers), json.loads(body)))
-                said.before()
-                if said.drop:
+                response = next_response(Request(self.path, dict(self.headers), json.loads(body)))
+                response.before()
+                if response.drop:
                     self.close_connection = True
                     return
-                text = (json.dumps(said.document) if said.text is None else said.text).encode()
-                self.send_response(said.status)
-                for name, value in {"Content-Length": str(len(text)), **said.headers}.items():
+                text = (json.dumps(response.document) if response.text is None else response.text).encode()
+                self.send_response(response.status)
+                for name, value in {"Content-Length": str(len(text)), **response.headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(text)
@@ -75,11 +75,11 @@ class ScriptedHub:
         self._server.server_close()
 
 
-def stored(asked: Asked) -> Response:
-    """As a hub that stores everything."""
-    if asked.path.endswith("/batch"):
+def stored(request: Request) -> Response:
+    """The response of a hub that stores everything."""
+    if request.path.endswith("/batch"):
         results = [
-            {"status": 201, "uid": event["external_id"], "correlation_id": "c"} for event in asked.document["events"]
+            {"status": 201, "uid": event["external_id"], "correlation_id": "c"} for event in request.document["events"]
         ]
         return Response(200, {"results": results})
     return Response(201, {"uid": "u", "created": True, "correlation_id": "c"})

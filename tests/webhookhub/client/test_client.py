@@ -1,4 +1,4 @@
-"""The client against a hub that answers by a script."""
+"""The client against a scripted hub."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from webhookhub.client import (
     raise_for_failures,
 )
 
-from .scripted import Asked, Response, ScriptedHub, problem, stored
+from .scripted import Request, Response, ScriptedHub, problem, stored
 
 ROOT = Path(__file__).resolve().parents[3]
 KEY = "whk_id_secret"
@@ -47,12 +47,12 @@ def test_it_is_imported_without_settings_and_without_django():
 
 
 def test_an_event_is_sent_with_its_key_and_fields():
-    with ScriptedHub(answer=stored) as hub, client(hub) as producer:
+    with ScriptedHub(respond=stored) as hub, client(hub) as producer:
         result = producer.publish("order.created", {"n": "Zoë"}, external_id="o-1", correlation_id="c-1")
-    [asked] = hub.asked
+    [request] = hub.requests
     assert result == Published("u", "o-1", "c", created=True)
-    assert (asked.path, asked.headers["Authorization"]) == ("/api/v1/events", f"Bearer {KEY}")
-    assert asked.document == {
+    assert (request.path, request.headers["Authorization"]) == ("/api/v1/events", f"Bearer {KEY}")
+    assert request.document == {
         "event_type": "order.created",
         "payload": {"n": "Zoë"},
         "external_id": "o-1",
@@ -64,9 +64,9 @@ def test_a_netrc_file_does_not_replace_the_key(tmp_path: Path, monkeypatch: pyte
     netrc = tmp_path / "netrc"
     netrc.write_text("machine 127.0.0.1 login somebody password else\n")
     monkeypatch.setenv("NETRC", str(netrc))
-    with ScriptedHub(answer=stored) as hub, client(hub) as producer:
+    with ScriptedHub(respond=stored) as hub, client(hub) as producer:
         producer.publish("a", 1)
-    assert hub.asked[0].headers["Authorization"] == f"Bearer {KEY}"
+    assert hub.requests[0].headers["Authorization"] == f"Bearer {KEY}"
 
 
 PASSING = {
@@ -83,14 +83,14 @@ def test_a_transient_failure_is_retried_under_the_same_generated_id(failure: Res
     success = Response(200, {"uid": "u", "created": False, "correlation_id": "c"})
     with ScriptedHub(failure, failure, success) as hub, client(hub) as producer:
         result = producer.publish("a", 1)
-    assert len(hub.asked) == 3
-    [external_id] = {asked.document["external_id"] for asked in hub.asked}
+    assert len(hub.requests) == 3
+    [external_id] = {request.document["external_id"] for request in hub.requests}
     assert (result.external_id, result.created) == (external_id, False)
     assert len(external_id) == 32
 
 
 def test_two_events_without_an_id_get_two():
-    with ScriptedHub(answer=stored) as hub, client(hub) as producer:
+    with ScriptedHub(respond=stored) as hub, client(hub) as producer:
         assert producer.publish("a", 1).external_id != producer.publish("a", 1).external_id
 
 
@@ -100,7 +100,7 @@ def test_a_timeout_is_retried():
     with ScriptedHub(first, Response(201, {"uid": "u", "created": True})) as hub, client(hub, timeout=2) as producer:
         assert producer.publish("a", 1).uid == "u"
         published.set()
-    assert len(hub.asked) == 2
+    assert len(hub.requests) == 2
 
 
 def test_retry_after_is_respected():
@@ -118,7 +118,7 @@ def test_a_wait_beyond_the_deadline_is_an_error_at_once():
             producer.publish("a", 1, external_id="x")
         assert time.monotonic() - started < 15
     assert (caught.value.retry_after, caught.value.status, caught.value.external_id) == (60.0, 429, "x")
-    assert len(hub.asked) == 1
+    assert len(hub.requests) == 1
 
 
 def test_it_stops_at_the_deadline_and_names_the_external_id():
@@ -127,8 +127,8 @@ def test_it_stops_at_the_deadline_and_names_the_external_id():
         with pytest.raises(Unavailable, match="The database is away") as caught:
             producer.publish("a", 1)
         assert time.monotonic() - started < 20
-    assert 2 <= len(hub.asked) <= 12
-    assert caught.value.external_id == hub.asked[0].document["external_id"]
+    assert 2 <= len(hub.requests) <= 12
+    assert caught.value.external_id == hub.requests[0].document["external_id"]
 
 
 def test_an_unreachable_hub_is_unavailable():
@@ -157,7 +157,7 @@ def test_a_permanent_error_is_raised_at_once(status: int, kind: type[HubError]):
     with ScriptedHub(refusal) as hub, client(hub) as producer, pytest.raises(HubError) as caught:
         producer.publish("a", 1)
     assert type(caught.value) is kind
-    assert (caught.value.status, len(hub.asked)) == (status, 1)
+    assert (caught.value.status, len(hub.requests)) == (status, 1)
     assert str(caught.value) == f"payload is wrong. (status {status})"
     assert caught.value.errors == (("payload", "is wrong"),)
     assert not isinstance(caught.value, Conflict) or caught.value.uid == "u-1"
@@ -171,10 +171,10 @@ def test_a_response_that_is_not_from_a_hub_is_an_error(text: str):
 
 @pytest.mark.parametrize("payload", [float("nan"), {1, 2}, "\ud800"])
 def test_a_payload_that_is_not_json_is_refused_before_it_is_sent(payload: Any):
-    with ScriptedHub(answer=stored) as hub, client(hub) as producer, pytest.raises(Invalid) as caught:
+    with ScriptedHub(respond=stored) as hub, client(hub) as producer, pytest.raises(Invalid) as caught:
         producer.publish("a", payload)
     assert caught.value.errors[0].field == "payload"
-    assert hub.asked == []
+    assert hub.requests == []
 
 
 @pytest.mark.parametrize("url", ["", "hub.example.com", "ftp://hub", "https://", "https://hub/?x=1"])
@@ -194,31 +194,31 @@ def events(count: int, payload: Any = 1) -> list[Event]:
 
 
 def test_many_events_go_a_thousand_at_a_time():
-    with ScriptedHub(answer=stored) as hub, client(hub) as producer:
+    with ScriptedHub(respond=stored) as hub, client(hub) as producer:
         results = producer.publish_many(iter(events(2500)))
-    assert [len(asked.document["events"]) for asked in hub.asked] == [1000, 1000, 500]
+    assert [len(request.document["events"]) for request in hub.requests] == [1000, 1000, 500]
     assert [result.external_id for result in results] == [f"e{n}" for n in range(2500)]
     assert all(isinstance(result, Published) and result.created for result in results)
     raise_for_failures(results)
 
 
 def test_large_events_go_fewer_at_a_time():
-    with ScriptedHub(answer=stored) as hub, client(hub) as producer:
+    with ScriptedHub(respond=stored) as hub, client(hub) as producer:
         assert len(producer.publish_many(events(50, "x" * 200_000))) == 50
-    assert [len(asked.document["events"]) for asked in hub.asked] == [19, 19, 12]
+    assert [len(request.document["events"]) for request in hub.requests] == [19, 19, 12]
 
 
 def test_no_events_are_no_request():
-    with ScriptedHub(answer=stored) as hub, client(hub) as producer:
+    with ScriptedHub(respond=stored) as hub, client(hub) as producer:
         assert producer.publish_many([]) == []
-    assert hub.asked == []
+    assert hub.requests == []
 
 
 def test_a_batch_that_is_too_large_for_the_hub_is_halved():
-    def answer(asked: Asked) -> Response:
-        return stored(asked) if len(asked.document["events"]) <= 3 else problem(413)
+    def respond(request: Request) -> Response:
+        return stored(request) if len(request.document["events"]) <= 3 else problem(413)
 
-    with ScriptedHub(answer=answer) as hub, client(hub) as producer:
+    with ScriptedHub(respond=respond) as hub, client(hub) as producer:
         results = producer.publish_many(events(10))
     assert [result.external_id for result in results] == [f"e{n}" for n in range(10)]
     assert all(isinstance(result, Published) for result in results)
@@ -230,43 +230,43 @@ def test_a_batch_that_is_too_large_for_the_hub_is_halved():
 
 
 def test_a_refused_event_does_not_affect_the_others():
-    results = [
+    items = [
         {"status": 201, "uid": "u0", "correlation_id": "c"},
         {"status": 422, "problem": {"detail": "events[1].payload is bad.", "errors": [{"field": "f", "message": "m"}]}},
         {"status": 200, "uid": "u2", "correlation_id": "c"},
         {"status": 409, "problem": {"detail": "conflict", "uid": "u9"}},
     ]
-    given = [*events(2), Event("a", {1}, external_id="no json"), *events(4)[2:]]
-    with ScriptedHub(Response(200, {"results": results})) as hub, client(hub) as producer:
-        found = producer.publish_many(given)
-    kinds = [type(result.error if isinstance(result, Failed) else result) for result in found]
+    sent = [*events(2), Event("a", {1}, external_id="no json"), *events(4)[2:]]
+    with ScriptedHub(Response(200, {"results": items})) as hub, client(hub) as producer:
+        results = producer.publish_many(sent)
+    kinds = [type(result.error if isinstance(result, Failed) else result) for result in results]
     assert kinds == [Published, Invalid, Invalid, Published, Conflict]
-    assert [result.external_id for result in found] == ["e0", "e1", "no json", "e2", "e3"]
-    assert [result.created for result in found if isinstance(result, Published)] == [True, False]
+    assert [result.external_id for result in results] == ["e0", "e1", "no json", "e2", "e3"]
+    assert [result.created for result in results if isinstance(result, Published)] == [True, False]
     with pytest.raises(Invalid, match="payload is bad"):
-        raise_for_failures(found)
+        raise_for_failures(results)
 
 
 def test_a_failed_batch_has_a_result_for_each_event_and_the_next_is_sent():
-    def answer(asked: Asked) -> Response:
-        return problem(503) if asked.document["events"][0]["external_id"] == "e0" else stored(asked)
+    def respond(request: Request) -> Response:
+        return problem(503) if request.document["events"][0]["external_id"] == "e0" else stored(request)
 
-    with ScriptedHub(answer=answer) as hub, client(hub, deadline=0.3) as producer:
-        found = producer.publish_many(events(1500))
-    assert [isinstance(result, Failed) for result in found] == [True] * 1000 + [False] * 500
-    assert isinstance(found[0], Failed)
-    assert isinstance(found[0].error, Unavailable)
+    with ScriptedHub(respond=respond) as hub, client(hub, deadline=0.3) as producer:
+        results = producer.publish_many(events(1500))
+    assert [isinstance(result, Failed) for result in results] == [True] * 1000 + [False] * 500
+    assert isinstance(results[0], Failed)
+    assert isinstance(results[0].error, Unavailable)
 
 
 def test_after_a_wrong_key_nothing_more_is_tried():
     with ScriptedHub(problem(401)) as hub, client(hub) as producer:
-        found = producer.publish_many(events(2500))
-    assert len(hub.asked) == 1
-    assert len(found) == 2500
-    assert {type(result.error) for result in found if isinstance(result, Failed)} == {Unauthorized}
+        results = producer.publish_many(events(2500))
+    assert len(hub.requests) == 1
+    assert len(results) == 2500
+    assert {type(result.error) for result in results if isinstance(result, Failed)} == {Unauthorized}
 
 
 def test_a_response_with_too_few_results_is_an_error():
     with ScriptedHub(Response(200, {"results": [{"status": 201, "uid": "u"}]})) as hub, client(hub) as producer:
-        found = producer.publish_many(events(2))
-    assert [type(result.error) for result in found if isinstance(result, Failed)] == [UnexpectedResponse] * 2
+        results = producer.publish_many(events(2))
+    assert [type(result.error) for result in results if isinstance(result, Failed)] == [UnexpectedResponse] * 2

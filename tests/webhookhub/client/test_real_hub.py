@@ -68,12 +68,12 @@ def test_each_refusal_raises_its_own_error(connect: Connect):
     with pytest.raises(Forbidden):
         connect(READ).publish("order.created", {})
     with pytest.raises(Unauthorized):
-        connect(key="whk_nobody_nothing").publish("order.created", {})
+        connect(key="whk_unknown_key").publish("order.created", {})
     assert StoredEvent.objects.count() == 1
 
 
 def test_a_batch_has_a_result_for_each(connect: Connect):
-    given = [
+    events = [
         Event("order.created", {"order": 1}, external_id="o-1"),
         Event("order.created", {"order": 2}, external_id="o-1"),
         Event("bad type", {}),
@@ -81,28 +81,28 @@ def test_a_batch_has_a_result_for_each(connect: Connect):
         Event("saga.ended", {}),
         Event("order.created", {"order": 3}),
     ]
-    found = connect().publish_many(given)
-    kinds = [type(result.error if isinstance(result, Failed) else result) for result in found]
+    results = connect().publish_many(events)
+    kinds = [type(result.error if isinstance(result, Failed) else result) for result in results]
     assert kinds == [Published, Conflict, Invalid, Published, Forbidden, Published]
-    assert [result.created for result in found if isinstance(result, Published)] == [True, False, True]
-    # As if each had been sent by itself: where it stood in a request is no affair of the caller's.
-    errors = [result.error for result in found if isinstance(result, Failed)]
-    assert [[each.field for each in error.errors] for error in errors] == [
+    assert [result.created for result in results if isinstance(result, Published)] == [True, False, True]
+    # The same errors as for an event sent alone, without its position in the batch.
+    errors = [result.error for result in results if isinstance(result, Failed)]
+    assert [[field.field for field in error.errors] for error in errors] == [
         ["external_id"],
         ["event_type"],
         ["event_type"],
     ]
     assert not any("events[" in str(error) for error in errors)
     assert StoredEvent.objects.count() == 2
-    assert {result.external_id for result in found if isinstance(result, Published)} == set(
+    assert {result.external_id for result in results if isinstance(result, Published)} == set(
         StoredEvent.objects.values_list("external_id", flat=True)
     )
 
 
 def test_more_than_a_batch_is_stored(connect: Connect, hub_settings):
     hub_settings(api_events_per_second=100_000)
-    found = connect().publish_many(Event("order.created", {"n": n}) for n in range(1001))
-    assert all(isinstance(result, Published) for result in found)
+    results = connect().publish_many(Event("order.created", {"n": n}) for n in range(1001))
+    assert all(isinstance(result, Published) for result in results)
     assert StoredEvent.objects.count() == 1001
 
 
