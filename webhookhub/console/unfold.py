@@ -102,7 +102,7 @@ UNFOLD: dict[str, Any] = {
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_BACK_BUTTON": False,
     "SHOW_LANGUAGES": True,
-    "STYLES": [_file("console.css"), _file("forms.css")],
+    "STYLES": [_file("console.css")],
     "SCRIPTS": [_file("console.js")],
     "BORDER_RADIUS": "8px",
     "COLORS": {
