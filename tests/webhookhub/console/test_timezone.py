@@ -214,7 +214,7 @@ def test_a_filter_is_described_in_the_viewers_zone_and_in_utc_in_the_audit_log(i
 def test_the_tooltips_of_the_chart_are_in_utc(in_taipei: Client):
     rows.one_of_each()
     context = in_taipei.get(reverse("admin:index")).context
-    column = context["deliveries"]["chart"].columns[0]
+    column = context["deliveries"].chart.columns[0]
 
     page = in_taipei.get(reverse("admin:index")).content.decode()
 
