@@ -26,8 +26,7 @@ from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionF
 from tests.support import drive, rows
 from tools.demo.receiver import Receiver, Reply
 from webhookhub import crypto
-from webhookhub.console import admin as pages
-from webhookhub.console import format, request_preview
+from webhookhub.console import delivery_history, format, request_preview
 from webhookhub.db import clock
 from webhookhub.terminal import Operator
 
@@ -197,7 +196,7 @@ def requeued(times: int) -> list[DeadLetter]:
 
 
 def test_each_of_many_requeued_deliveries_shows_its_own_requeue(superuser: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pages, "NEIGHBOURS", 1)
+    monkeypatch.setattr(delivery_history, "NEIGHBOURS", 1)
     last = 6
     letters = requeued(last)
     sagas = [letter.saga_id for letter in letters]
@@ -227,7 +226,7 @@ def test_the_nearest_generations_are_named_and_the_others_listed(superuser: Clie
             page = story(superuser, sagas[generation])
         named = page.partition("Other deliveries of this event")[2].partition("</dd>")[0]
         for other in range(25):
-            near = other != generation and abs(other - generation) <= pages.NEIGHBOURS
+            near = other != generation and abs(other - generation) <= delivery_history.NEIGHBOURS
             assert (f"(generation {other}," in named) is near
         assert rows.listing("sagas_saga", f"?event={Saga.objects.get(pk=sagas[0]).event_id}") in named
         assert len(queries) <= MOST_QUERIES
@@ -345,7 +344,7 @@ def test_a_response_that_is_not_utf8_is_shown(receiver: Receiver, superuser: Cli
 
 
 def test_a_delivery_with_many_attempts_shows_the_last_ones(viewer: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pages, "MAX_ATTEMPTS", 3)
+    monkeypatch.setattr(delivery_history, "MAX_ATTEMPTS", 3)
     saga: Any = SagaFactory(status="PendingRetry", attempt_count=5, max_retry_limit=9, final_error_code="timeout")
     for number in range(1, 6):
         failed(saga, number, "timeout")
@@ -367,7 +366,7 @@ def test_a_delivery_with_many_attempts_shows_the_last_ones(viewer: Client, monke
 def test_failures_beyond_the_loaded_attempts_are_counted_as_a_minimum(
     viewer: Client, monkeypatch: pytest.MonkeyPatch, status: str, said: str
 ):
-    monkeypatch.setattr(pages, "MAX_ATTEMPTS", 5)
+    monkeypatch.setattr(delivery_history, "MAX_ATTEMPTS", 5)
     saga = SagaFactory.create(status=status, attempt_count=6, max_retry_limit=10, final_error_code="http_503")
     for number in range(1, 7):
         failed(saga, number, "http_503", 7 - number)
@@ -380,7 +379,7 @@ def test_failures_within_the_loaded_attempts_are_counted_exactly(
     viewer: Client, monkeypatch: pytest.MonkeyPatch, first: int
 ):
     """It begins with the first attempt of all, or after another failure."""
-    monkeypatch.setattr(pages, "MAX_ATTEMPTS", 5)
+    monkeypatch.setattr(delivery_history, "MAX_ATTEMPTS", 5)
     saga = SagaFactory.create(status="PendingRetry", attempt_count=5, max_retry_limit=9, final_error_code="http_503")
     failed(saga, 1, "http_503" if first == 1 else "timeout", 5)
     for number in range(2, 6):
