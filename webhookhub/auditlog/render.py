@@ -57,7 +57,7 @@ LABELS = {
     "requeued": gettext_lazy("requeued"),
     "requeued_before": gettext_lazy("requeued before"),
     "result": gettext_lazy("result"),
-    "saga": gettext_lazy("saga"),
+    "saga": gettext_lazy("workflow run"),
     "saga_id": gettext_lazy("delivery"),
     "scheme": gettext_lazy("signing scheme"),
     "scopes": gettext_lazy("scopes"),

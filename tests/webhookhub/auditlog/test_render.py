@@ -180,6 +180,6 @@ def test_an_entry_is_translated_and_escaped():
         translation.deactivate()  # the request has set the thread's language
 
     for shown in (page, listing):
-        assert "傳送了測試事件" in shown
+        assert "傳送測試事件" in shown
         assert "sent a test event" not in shown
     assert "<dt>說明</dt><dd>&lt;script&gt;\\u202e</dd>" in page
