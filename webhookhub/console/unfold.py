@@ -130,6 +130,7 @@ TEXTS = (
     _("Date"),
     _("False"),
     _("Filters"),
+    _("Go back"),
     _("Light"),
     _(
         "Raw passwords are not stored, so there is no way to see this user’s password, but you can change the password "
