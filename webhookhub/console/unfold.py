@@ -91,7 +91,6 @@ UNFOLD: dict[str, Any] = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": _file("icon.svg")}],
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
-    "SHOW_BACK_BUTTON": False,
     "SHOW_LANGUAGES": True,
     "STYLES": [_file("console.css")],
     "SCRIPTS": [_file("console.js")],
