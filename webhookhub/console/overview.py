@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db.models import Count, Min, Q, QuerySet
 from django.utils.translation import gettext_lazy as _
@@ -83,30 +83,18 @@ class Waiting:
         return Waiting(min(self.count + other.count, LIMIT), min(self.late + other.late, LIMIT), oldest)
 
 
-class Numbers(NamedTuple):
+def numbers(summary: Summary) -> dict[str, str]:
     """A summary as the pages show it."""
-
-    attempts: str
-    delivered: str
-    failed: str
-    failing: str
-    dead: str
-    success: str
-    p50: str
-    p95: str
-
-    @classmethod
-    def of(cls, summary: Summary) -> Numbers:
-        return cls(
-            attempts=format.number(summary["attempts"]),
-            delivered=format.number(summary["completed"]),
-            failed=format.number(summary.failed),
-            failing=format.number(_failing(summary)),
-            dead=format.number(summary["dead_lettered"]),
-            success=format.percent(summary.success_rate),
-            p50=format.milliseconds(summary.duration_ms(0.5)),
-            p95=format.milliseconds(summary.duration_ms(0.95)),
-        )
+    return {
+        "attempts": format.number(summary["attempts"]),
+        "delivered": format.number(summary["completed"]),
+        "failed": format.number(summary.failed),
+        "failing": format.number(_failing(summary)),
+        "dead": format.number(summary["dead_lettered"]),
+        "success": format.percent(summary.success_rate),
+        "p50": format.milliseconds(summary.duration_ms(0.5)),
+        "p95": format.milliseconds(summary.duration_ms(0.95)),
+    }
 
 
 def _failing(summary: Summary) -> int:
@@ -118,12 +106,12 @@ def _failing(summary: Summary) -> int:
 class Deliveries:
     """The deliveries of a span, and the waiting rows."""
 
-    total: Numbers
+    total: dict[str, str]
     chart: Chart
     due: Waiting
     unrouted: Waiting
-    busiest: list[tuple[Subscription, Numbers]]
-    worst: list[tuple[Subscription, Numbers]]
+    busiest: list[tuple[Subscription, dict[str, str]]]
+    worst: list[tuple[Subscription, dict[str, str]]]
     # Independent of the span, for the alerts.
     last_hour_by_endpoint: list[Summary]
 
@@ -141,11 +129,11 @@ def deliveries(span: Span, now: datetime) -> Deliveries:
     busiest = dict(list(by_subscription.items())[:MAX_ENDPOINTS])
     rows = Subscription.objects.only("id", "callback_url", "event_type").in_bulk([*busiest, *worst])
 
-    def endpoints(summaries: dict[int, Summary]) -> list[tuple[Subscription, Numbers]]:
-        return [(rows[pk], Numbers.of(summary)) for pk, summary in summaries.items() if pk in rows]
+    def endpoints(summaries: dict[int, Summary]) -> list[tuple[Subscription, dict[str, str]]]:
+        return [(rows[pk], numbers(summary)) for pk, summary in summaries.items() if pk in rows]
 
     return Deliveries(
-        total=Numbers.of(sum((summary for _, summary in steps), Summary())),
+        total=numbers(sum((summary for _, summary in steps), Summary())),
         chart=chart.stacked([(at, _series(summary)) for at, summary in steps]),
         due=due(now),
         unrouted=unrouted(),

@@ -13,7 +13,7 @@ from sagas.filters import DeliveryFilter
 from sagas.transitions import COMPLETED, DEAD_LETTERED
 from webhookhub.conf import hub
 from webhookhub.console import format
-from webhookhub.console.overview import Numbers
+from webhookhub.console.overview import numbers
 from webhookhub.db import clock
 from webhookhub.stats import queries
 from workflows.labels import badge as workflow_badge
@@ -72,7 +72,7 @@ def subscription_health(context: Any, subscription: Any) -> dict[str, Any]:
         "may_see": True,
         "unused": not newest and not (before + day)["attempts"],
         "subscription": subscription,
-        "spans": [(_("last 24 hours"), Numbers.of(day)), (_("last 7 days"), Numbers.of(before + day))],
+        "spans": [(_("last 24 hours"), numbers(day)), (_("last 7 days"), numbers(before + day))],
         "last_success": last,
         "last_success_about": last_about,
         "kept": format.duration(hub().stats_by_hour),
