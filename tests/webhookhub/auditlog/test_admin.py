@@ -34,7 +34,7 @@ def entry() -> Entry:
             for column in ("actor", "reason", "details", "object_id", "action")
         ),
         "UPDATE audit_log_entries SET at = '2020-01-01 00:00:00'",
-        "UPDATE audit_log_entries SET id = 77",
+        "UPDATE audit_log_entries SET id = id + 1",
         "UPDATE audit_log_entries SET object_id = NULL",
         "DELETE FROM audit_log_entries",
     ],
