@@ -1,6 +1,6 @@
-"""The console in a real browser: Debian's chromium, headless, with a page of its own for each test.
+"""The console in headless chromium, with a new page for each test.
 
-Whatever a test opens, the page may write no error to the browser's console and ask no other host for anything.
+A test fails if a page writes an error to the browser's console or sends a request to another host.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tests.conftest import empty_tables
 
 from . import stack as stacks
 from .stack import Stack
-from .visitor import PATIENCE_MS, Visitor
+from .visitor import TIMEOUT_MS, Visitor
 
-expect.set_options(timeout=PATIENCE_MS)
+expect.set_options(timeout=TIMEOUT_MS)
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 
 
@@ -30,12 +30,12 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("needs a browser: neither chromium nor chromium-browser is installed (apt-get install chromium)")
-    # Playwright keeps an event loop in this thread; Django would take its presence for code that must not wait.
+    # Playwright runs an event loop in this thread, and Django refuses database calls in an event loop.
     before = os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE")
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
     try:
         with sync_playwright() as playwright:
-            # A container has no place for chromium's own sandbox, and a small /dev/shm.
+            # In a container chromium's sandbox does not work, and /dev/shm is small.
             running = playwright.chromium.launch(
                 executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
             )
@@ -50,17 +50,21 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def visitor(browser: Browser, live_server: LiveServer, committed: None) -> Iterator[Callable[..., Visitor]]:
-    """Opens a browser for somebody: visitor(user), visitor(user, width=390), visitor(None, dark=True)."""
+    """Opens a browser session: visitor(user), visitor(user, width=390), visitor(None, dark=True)."""
     visitors: list[Visitor] = []
 
-    def come(user: User | None = None, **looks: object) -> Visitor:
-        visitors.append(Visitor(browser, live_server.url, user, **looks))  # type: ignore[arg-type]
+    def open_session(user: User | None = None, **options: object) -> Visitor:
+        visitors.append(Visitor(browser, live_server.url, user, **options))  # type: ignore[arg-type]
         return visitors[-1]
 
-    yield come
-    for each in visitors:
-        each.leave()
-    assert [fault for each in visitors for fault in each.faults] == []
+    yield open_session
+    close(visitors)
+
+
+def close(visitors: list[Visitor]) -> None:
+    for visitor in visitors:
+        visitor.close()
+    assert [error for visitor in visitors for error in visitor.errors] == []
 
 
 @pytest.fixture
@@ -76,7 +80,7 @@ def stack(
     django_db_setup: None,
     django_db_blocker: DjangoDbBlocker,
 ) -> Iterator[Stack]:
-    """The hub in processes, once for a file of tests, for it takes seconds to start; what they store stays so long."""
+    """A running hub for all tests of a module, because it takes seconds to start. Its rows are kept until the end."""
     with django_db_blocker.unblock():
         try:
             with stacks.running(tmp_path_factory.mktemp("stack"), certificate_files) as running:
@@ -87,10 +91,10 @@ def stack(
 
 @pytest.fixture
 def log_in(browser: Browser, stack: Stack) -> Iterator[Callable[[str], Visitor]]:
-    """Somebody of a group in front of the running hub, with name and password: log_in("support")."""
+    """Logs in to the running hub as a member of a group: log_in("support")."""
     visitors: list[Visitor] = []
 
-    def come(group: str) -> Visitor:
+    def open_session(group: str) -> Visitor:
         name = stacks.member(group).get_username()
         visitors.append(Visitor(browser, stack.home))
         page = visitors[-1].open("/admin/login/")
@@ -100,7 +104,5 @@ def log_in(browser: Browser, stack: Stack) -> Iterator[Callable[[str], Visitor]]
         page.wait_for_url("**/admin/")
         return visitors[-1]
 
-    yield come
-    for each in visitors:
-        each.leave()
-    assert [fault for each in visitors for fault in each.faults] == []
+    yield open_session
+    close(visitors)

@@ -17,7 +17,7 @@ from tools.support.ports import free_port
 
 PASSWORD = "only for tests"
 START_SECONDS = 120.0
-CALM = {
+SETTINGS = {
     # The default of the tests would write twenty heartbeats a second per loop.
     "WEBHOOKHUB_HEARTBEAT": "1",
     "WEBHOOKHUB_WORKER_CONCURRENCY": "32",
@@ -38,10 +38,10 @@ class Stack:
 
 @contextmanager
 def running(folder: Path, certificates: tuple[Path, Path]) -> Iterator[Stack]:
-    """`run_hub --web`, from the moment at which it says that it is ready."""
+    """Starts `run_hub --web` and waits until it is ready."""
     authority, server = certificates
     web = f"127.0.0.1:{free_port()}"
-    processes = Processes(folder, {**environment(authority), **CALM})
+    processes = Processes(folder, {**environment(authority), **SETTINGS})
     with Receiver(server) as receiver:
         hub = processes.start("run_hub", "--web", web)
         try:
@@ -62,7 +62,7 @@ def is_ready(home: str) -> bool:
 
 
 def member(group: str) -> User:
-    """Somebody of a group, whose password the hub's own processes can check: the suite keeps them in a quicker way."""
+    """A member of a group, with a password hash that the hub's processes accept: the tests use a faster hasher."""
     stored = PBKDF2PasswordHasher().encode(PASSWORD, salt="onlyfortests", iterations=1000)
     user, _ = User.objects.get_or_create(username=group, defaults={"password": stored, "is_staff": True})
     user.groups.add(Group.objects.get(name=group))

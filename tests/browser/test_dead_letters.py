@@ -17,11 +17,11 @@ from tests.support import rows
 
 from .visitor import Visitor
 
-Come = Callable[..., Visitor]
+OpenBrowser = Callable[..., Visitor]
 
 
 def test_search_and_filter_are_kept_from_the_list_to_the_last_portion(
-    visitor: Come, root: User, monkeypatch: pytest.MonkeyPatch
+    visitor: OpenBrowser, root: User, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(views, "PORTION", 2)
     monkeypatch.setattr(views, "MAX_NAMED", 1)
@@ -38,7 +38,7 @@ def test_search_and_filter_are_kept_from_the_list_to_the_last_portion(
     page.wait_for_url("**event_type=order.created**")
     expect(page.locator("#searchbar")).to_have_value("timeout")
     expect(page.locator("#result_list tbody tr")).to_have_count(1)
-    visit.look_closely()
+    visit.check_accessibility()
     page.get_by_role("link", name="Requeue all that match").first.click()
     expect(page.get_by_text("1 dead letter matches")).to_be_visible()
     expect(page.get_by_text("search: timeout")).to_be_visible()
@@ -51,12 +51,12 @@ def test_search_and_filter_are_kept_from_the_list_to_the_last_portion(
     page.get_by_role("link", name="Requeue all that match").first.click()
     expect(page.locator("#others")).to_contain_text("and 4 more")
     expect(page.locator("#waiting")).to_contain_text("1 new delivery will wait")
-    visit.look_closely()
+    visit.check_accessibility()
     page.fill("textarea[name=reason]", "fixed")
     page.get_by_label("Requeue anyway").check()
     page.locator("form.hub-form button.hub-primary").click()
     expect(page.locator("#finished")).to_be_visible()
-    visit.look_closely()
+    visit.check_accessibility()
 
     assert "event_type=order.created" in page.url
     assert Requeue.objects.count() == len(letters)
@@ -65,7 +65,7 @@ def test_search_and_filter_are_kept_from_the_list_to_the_last_portion(
 
 
 def test_a_list_that_is_too_long_to_select_can_be_requeued_by_its_filter(
-    visitor: Come, root: User, monkeypatch: pytest.MonkeyPatch
+    visitor: OpenBrowser, root: User, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(admin.DeadLetterAdmin, "list_per_page", 2)
     dead_letters(5)
@@ -81,6 +81,6 @@ def test_a_list_that_is_too_long_to_select_can_be_requeued_by_its_filter(
     page.locator("#action-toggle").check()
     expect(page.locator(".action-counter")).to_have_text(re.compile("2 of 2 selected"))
     expect(page.get_by_role("link", name="Select all")).to_have_count(0)
-    visit.look_closely()
+    visit.check_accessibility()
     page.locator("#changelist-actions").get_by_role("link", name="Requeue all that match").click()
     expect(page.get_by_text("5 dead letters match")).to_be_visible()

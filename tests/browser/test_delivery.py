@@ -53,7 +53,7 @@ def test_hostile_text_is_escaped_and_can_be_copied(visitor: Callable[..., Visito
     page.click('[data-copy="#payload"]')
     page.wait_for_selector('[data-copy="#payload"]:has-text("Copied")')
     assert json.loads(page.evaluate("navigator.clipboard.readText()"))["n"] == [1, 2]
-    assert visit.accessibility_faults() == []
+    assert visit.accessibility_errors() == []
 
 
 def test_a_cut_payload_is_copied_and_downloaded_in_full(visitor: Callable[..., Visitor], root: User):
@@ -67,9 +67,9 @@ def test_a_cut_payload_is_copied_and_downloaded_in_full(visitor: Callable[..., V
     page.wait_for_selector('[data-copy="#payload"]:has-text("Copied")')
     assert json.loads(page.evaluate("navigator.clipboard.readText()"))["words"] == words
     assert "more characters" in page.inner_text("#payload")
-    with page.expect_download() as kept:
+    with page.expect_download() as download:
         page.click("text=Download the payload")
-    assert json.loads(kept.value.path().read_text())["words"] == words
+    assert json.loads(download.value.path().read_text())["words"] == words
 
 
 def test_the_language_is_chosen_from_the_menu(visitor: Callable[..., Visitor], root: User):
@@ -81,7 +81,7 @@ def test_the_language_is_chosen_from_the_menu(visitor: Callable[..., Visitor], r
 
     page.wait_for_selector("html[lang=zh-hant]")
     assert "成功率" in page.inner_text("#overview")
-    assert visit.accessibility_faults() == []
+    assert visit.accessibility_errors() == []
 
 
 def test_the_dark_theme_is_chosen_with_the_keyboard(visitor: Callable[..., Visitor], root: User):
@@ -89,7 +89,7 @@ def test_the_dark_theme_is_chosen_with_the_keyboard(visitor: Callable[..., Visit
 
     page.locator("[x-on\\:click='openUserLinks = !openUserLinks']").press("Enter")
     dark = page.locator("a:has-text('Dark')")
-    expect(dark).to_be_visible()  # a hidden link takes no key: Enter would close the menu again
+    expect(dark).to_be_visible()  # a hidden link ignores the key, and Enter would close the menu
     dark.press("Enter")
 
     page.wait_for_selector("html.dark")

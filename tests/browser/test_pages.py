@@ -13,16 +13,16 @@ from tests.support import rows
 from .visitor import Visitor
 
 
-@pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 390)], ids=["desk", "phone in the dark"])
+@pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 390)], ids=["desktop", "dark phone"])
 def test_error_pages_are_accessible(visitor: Callable[..., Visitor], root: User, dark: bool, width: int):
-    for who in (root, None):
-        visit = visitor(who, dark=dark, width=width)
+    for user in (root, None):
+        visit = visitor(user, dark=dark, width=width)
         visit.page.goto(visit.home + "/nothing/")
         # The browser logs the status itself.
-        assert [fault for fault in visit.faults if "404" not in fault] == []
-        visit.faults.clear()
+        assert [error for error in visit.errors if "404" not in error] == []
+        visit.errors.clear()
         assert "Page not found" in visit.page.inner_text("h1")
-        assert visit.accessibility_faults() == []
+        assert visit.accessibility_errors() == []
         assert visit.overflow() <= 0
 
 
@@ -30,7 +30,7 @@ def test_error_pages_are_accessible(visitor: Callable[..., Visitor], root: User,
 def test_the_login_page_is_accessible(visitor: Callable[..., Visitor], root: User, dark: bool):
     visit = visitor(None, dark=dark)
     page = visit.open(reverse("admin:login"))
-    assert visit.accessibility_faults() == []
+    assert visit.accessibility_errors() == []
 
     page.fill("[name=username]", "root")
     page.fill("[name=password]", "only for tests")
@@ -72,5 +72,5 @@ def test_inline_scripts_do_not_run(visitor: Callable[..., Visitor], root: User):
     )
 
     assert page.evaluate("window.intruder") is None
-    assert [fault for fault in visit.faults if "Content Security Policy" in fault]
-    visit.faults.clear()
+    assert [error for error in visit.errors if "Content Security Policy" in error]
+    visit.errors.clear()

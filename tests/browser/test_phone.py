@@ -22,22 +22,22 @@ PHONE = 390
 LINE = 20
 # Words of a table that are broken over lines, except long texts.
 BROKEN_WORDS = """() => [...document.querySelectorAll(".hub-table td")].flatMap((cell) => {
-    const found = [], texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    const broken = [], texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
     while (texts.nextNode()) {
         for (const word of texts.currentNode.data.matchAll(/[\\w.]{2,20}/g)) {
             const range = document.createRange();
             range.setStart(texts.currentNode, word.index);
             range.setEnd(texts.currentNode, word.index + word[0].length);
-            if (new Set([...range.getClientRects()].map((box) => box.top)).size > 1) found.push(word[0]);
+            if (new Set([...range.getClientRects()].map((box) => box.top)).size > 1) broken.push(word[0]);
         }
     }
-    return found;
+    return broken;
 })"""
 
 
 def addresses(user: User) -> list[str]:
     letters = [rows.dead_letter(code) for code in ("http_503", "connection_lost", "timeout")]
-    requeue.requeue([letters[0].pk], by=user, reason="mended")
+    requeue.requeue([letters[0].pk], by=user, reason="fixed")
     subscription, now = letters[0].subscription_id, clock.now()
     attempts.add([AttemptResult(subscription, attempts.RETRIED, "http_503", now, now, 45)])
     rows.process("worker")
@@ -60,28 +60,28 @@ def requeue_page(*ids: int) -> str:
     return reverse("admin:deadletters_deadletter_requeue") + "?ids=" + ",".join(map(str, ids))
 
 
-def height(page: Page, place: str) -> float:
-    box = page.locator(place).bounding_box()
+def height(page: Page, selector: str) -> float:
+    box = page.locator(selector).bounding_box()
     assert box
     return box["height"]
 
 
 def test_no_table_breaks_a_word_or_makes_the_page_wider(visitor: Callable[..., Visitor], root: User):
     visit = visitor(root, width=PHONE)
-    faults = []
+    errors = []
     for address in addresses(root):
         page = visit.open(address)
         assert page.locator(".hub-table").count(), address
-        faults += [f"{address} breaks {word}" for word in page.evaluate(BROKEN_WORDS)]
+        errors += [f"{address} breaks {word}" for word in page.evaluate(BROKEN_WORDS)]
         if visit.overflow() > 0:
-            faults.append(f"{address} is {visit.overflow()} pixels wider than a phone")
+            errors.append(f"{address} is {visit.overflow()} pixels wider than a phone")
 
-    assert not faults, "\n".join(faults)
+    assert not errors, "\n".join(errors)
 
 
 def test_an_earlier_requeue_is_visible_without_scrolling(visitor: Callable[..., Visitor], root: User):
     letter = rows.dead_letter("connection_lost")
-    requeue.requeue([letter.pk], by=root, reason="mended")
+    requeue.requeue([letter.pk], by=root, reason="fixed")
 
     page = visitor(root, width=PHONE).open(requeue_page(letter.pk, rows.dead_letter("timeout").pk))
 

@@ -25,13 +25,13 @@ LogIn = Callable[[str], Visitor]
 
 
 def failed_delivery(stack: Stack, name: str) -> DeadLetter:
-    """Of an event whose only attempt the endpoint has refused; `name` is its correlation id and nothing else."""
+    """A dead letter of an event whose only attempt failed; only its correlation id is `name`."""
     stack.answers[f"/{name}"] = Reply(503, b"<script>alert('down')</script>")
     event_type = f"type.{name}"
     SubscriptionFactory.create(event_type=event_type, callback_url=stack.receiver.url(f"/{name}"), max_retry_limit=1)
     event = publish(event_type, {"order": 1}, source="shop", external_id="order-1 of " + name, correlation_id=name)
-    letter = until(lambda: DeadLetter.objects.filter(event=event.id).first(), "the delivery fails for good")
-    until(lambda: Saga.objects.get(pk=letter.saga_id).status == "DeadLettered", "and says so")
+    letter = until(lambda: DeadLetter.objects.filter(event=event.id).first(), "the delivery becomes a dead letter")
+    until(lambda: Saga.objects.get(pk=letter.saga_id).status == "DeadLettered", "the status is DeadLettered")
     del stack.answers[f"/{name}"]
     assert isinstance(letter, DeadLetter)
     return letter
@@ -47,19 +47,19 @@ def test_support_finds_a_failed_delivery_requeues_it_and_sees_it_delivered(log_i
     page.get_by_role("link", name=str(letter.saga_id), exact=True).first.click()
     expect(page.get_by_text("<script>alert('down')</script>").first).to_be_visible()
     page.get_by_role("link", name="Requeue", exact=True).click()
-    visit.look_closely()
+    visit.check_accessibility()
     page.fill("textarea[name=reason]", " ")
     page.get_by_role("button", name="Requeue 1 dead letter").click()
     expect(page.get_by_text("Give a reason for the requeue.")).to_be_visible()
-    visit.look_closely()
-    page.fill("textarea[name=reason]", "the endpoint is mended")
+    visit.check_accessibility()
+    page.fill("textarea[name=reason]", "the endpoint is fixed")
     page.get_by_role("button", name="Requeue 1 dead letter").click()
     expect(page.get_by_text("Requeued: dead letter")).to_be_visible()
-    visit.look_closely()
+    visit.check_accessibility()
 
     page.get_by_role("link", name=f"delivery {rows.successor(letter).pk}").first.click()
-    until(lambda: _delivered_once_looked_at_again(page), "the page says that it is delivered")
-    visit.look_closely()
+    until(lambda: _is_delivered_after_reload(page), "the page shows the delivery as completed")
+    visit.check_accessibility()
     assert Requeue.objects.get(dead_letter=letter).requested_by == "support"
     uid = str(Event.objects.get(pk=letter.event_id).uid)
     assert [request.event_uid for request in stack.receiver.received].count(uid) == 2
@@ -69,7 +69,7 @@ def test_support_finds_a_failed_delivery_requeues_it_and_sees_it_delivered(log_i
     assert page.get_by_role("link", name="Requeue", exact=True).count() == 0
 
 
-def _delivered_once_looked_at_again(page: Page) -> bool:
+def _is_delivered_after_reload(page: Page) -> bool:
     page.reload()
     return page.locator(".hub-headline .hub-badge[title=Completed]").count() > 0
 
@@ -82,7 +82,7 @@ FORBIDDEN = {
 
 
 @pytest.mark.parametrize("group", FORBIDDEN)
-def test_what_a_group_may_not_do_is_neither_shown_nor_possible_by_url(log_in: LogIn, stack: Stack, group: str):
+def test_forbidden_actions_are_hidden_and_refused(log_in: LogIn, stack: Stack, group: str):
     letter = failed_delivery(stack, f"refused-{group}")
     subscription = Subscription.objects.get(pk=letter.subscription_id)
     visit = log_in(group)
@@ -116,7 +116,7 @@ def test_what_a_group_may_not_do_is_neither_shown_nor_possible_by_url(log_in: Lo
     }
     for address, may in opened.items():
         assert visit.page.request.get(visit.home + address).status == (200 if may else 403), address
-    reason = {"reason": "by its address"}
+    reason = {"reason": "by URL"}
     if group == "operations":
         sent = {rows.add("auth_user"): {"username": "eve"}, rows.add("api_apikey"): {"name": "eve"}}
     else:
@@ -138,11 +138,11 @@ def test_what_a_group_may_not_do_is_neither_shown_nor_possible_by_url(log_in: Lo
     assert not Requeue.objects.filter(dead_letter=letter).exists()
 
 
-def test_what_a_group_may_do_is_possible_by_the_same_kind_of_request(log_in: LogIn, stack: Stack):
-    """So that the refusals above are refusals of the permission, and not of the request."""
+def test_the_same_kind_of_request_is_accepted_with_permission(log_in: LogIn, stack: Stack):
+    """Shows that the requests above are refused for the missing permission, not for their form."""
     letter = failed_delivery(stack, "by-address")
     address = reverse("admin:deadletters_deadletter_requeue")
 
-    assert log_in("support").send(address, {"ids": str(letter.pk), "reason": "by its address"}) == 200
+    assert log_in("support").send(address, {"ids": str(letter.pk), "reason": "by URL"}) == 200
 
-    assert Requeue.objects.get(dead_letter=letter).reason == "by its address"
+    assert Requeue.objects.get(dead_letter=letter).reason == "by URL"

@@ -25,11 +25,11 @@ NO_COOKIES = 'Object.defineProperty(Document.prototype, "cookie", { get: () => "
 def test_times_are_shown_in_the_viewers_zone_with_utc_as_tooltip(visitor: Callable[..., Visitor], root: User):
     event = Event.objects.get(pk=rows.one_of_each()["events_event"])
 
-    moment = visitor(root, time_zone="Asia/Taipei").open(rows.listing("events_event")).locator("time").first
+    time = visitor(root, time_zone="Asia/Taipei").open(rows.listing("events_event")).locator("time").first
 
     utc = event.created_at.astimezone(UTC)
-    assert f"{utc:%Y-%m-%d %H:%M:%S} UTC" == moment.get_attribute("title")
-    assert f"{(utc.hour + 8) % 24:02}:{utc:%M:%S} GMT+8" in moment.inner_text()
+    assert f"{utc:%Y-%m-%d %H:%M:%S} UTC" == time.get_attribute("title")
+    assert f"{(utc.hour + 8) % 24:02}:{utc:%M:%S} GMT+8" in time.inner_text()
 
 
 def test_times_are_entered_in_the_viewers_zone(visitor: Callable[..., Visitor], root: User):
@@ -46,21 +46,21 @@ def test_times_are_entered_in_the_viewers_zone(visitor: Callable[..., Visitor], 
     assert page.locator(f'a[href*="/{letter.pk}/change/"]').count() > 0
 
 
-def asked_for(page: Page) -> list[str]:
-    """The pages that the browser fetches from now on, without what belongs to them."""
+def navigations(page: Page) -> list[str]:
+    """A list that collects the URLs of the pages that the browser opens from now on."""
     addresses: list[str] = []
 
-    def note(request: Request) -> None:
+    def add(request: Request) -> None:
         if request.is_navigation_request():
             addresses.append(request.url)
 
-    page.on("request", note)
+    page.on("request", add)
     return addresses
 
 
 def test_the_first_page_reloads_in_the_browsers_zone(visitor: Callable[..., Visitor], root: User):
-    visit = visitor(root, time_zone="Asia/Taipei", been_here=False)
-    fetched = asked_for(visit.page)
+    visit = visitor(root, time_zone="Asia/Taipei", has_cookie=False)
+    fetched = navigations(visit.page)
 
     page = visit.open(rows.listing(LETTERS))
 
@@ -73,10 +73,10 @@ def test_the_first_page_reloads_in_the_browsers_zone(visitor: Callable[..., Visi
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Taipei"], ids=["UTC already", "no cookies"])
 def test_a_page_in_the_right_zone_is_not_reloaded(visitor: Callable[..., Visitor], root: User, zone: str):
-    visit = visitor(root, time_zone=zone, been_here=False)
+    visit = visitor(root, time_zone=zone, has_cookie=False)
     if zone != "UTC":
         visit.page.add_init_script(NO_COOKIES)
-    fetched = asked_for(visit.page)
+    fetched = navigations(visit.page)
 
     page = visit.open(rows.listing(LETTERS))
     page.wait_for_load_state("networkidle")
@@ -86,13 +86,13 @@ def test_a_page_in_the_right_zone_is_not_reloaded(visitor: Callable[..., Visitor
 
 
 def test_a_form_with_errors_keeps_its_values_and_zone(visitor: Callable[..., Visitor], root: User):
-    number = rows.one_of_each()["subscriptions_subscription"]
+    pk = rows.one_of_each()["subscriptions_subscription"]
     visit = visitor(root, time_zone="Asia/Taipei")
-    page = visit.open(reverse("admin:subscription_backfill", args=[number]))
+    page = visit.open(reverse("admin:subscription_backfill", args=[pk]))
     # As if the page had been rendered in another zone.
     page.locator(f"input[name={COOKIE}]").evaluate("(field) => { field.value = 'Europe/Berlin' }")
     visit.forget(COOKIE)
-    fetched = asked_for(page)
+    fetched = navigations(page)
 
     page.fill("input[name=since]", "2026-01-01T00:30")
     page.fill("textarea[name=reason]", " ")
@@ -115,9 +115,9 @@ def test_the_url_of_a_filter_is_independent_of_the_time_zone(visitor: Callable[.
     colleague = visitor(root, time_zone="Europe/Berlin")
     address = page.url.removeprefix(colleague.home)
     assert address == rows.listing(LETTERS, f"?since={letter.failed_at.astimezone(UTC):%Y-%m-%dT%H%%3A%M%%3A%S}Z")
-    theirs = colleague.open(address)
+    other_page = colleague.open(address)
 
-    elsewhere = letter.failed_at.astimezone(ZoneInfo("Europe/Berlin"))
-    since = theirs.get_by_label("Failed since (Europe/Berlin)")
-    expect(since).to_have_value(re.compile(f"^{elsewhere:%Y-%m-%dT%H:%M}"))
-    assert theirs.locator(f'a[href*="/{letter.pk}/change/"]').count() > 0
+    in_berlin = letter.failed_at.astimezone(ZoneInfo("Europe/Berlin"))
+    since = other_page.get_by_label("Failed since (Europe/Berlin)")
+    expect(since).to_have_value(re.compile(f"^{in_berlin:%Y-%m-%dT%H:%M}"))
+    assert other_page.locator(f'a[href*="/{letter.pk}/change/"]').count() > 0

@@ -12,10 +12,10 @@ from playwright.sync_api import Browser, Page, Request
 
 from webhookhub.console.middleware import COOKIE
 
-PATIENCE_MS = 20_000
-GRAVE = {"serious", "critical"}
+TIMEOUT_MS = 20_000
+SEVERE = {"serious", "critical"}
 # Faster without the passed rules.
-ONLY_FAULTS = {"resultTypes": ["violations"]}
+ONLY_VIOLATIONS = {"resultTypes": ["violations"]}
 
 
 class Visitor:
@@ -29,10 +29,10 @@ class Visitor:
         dark: bool = False,
         language: str = "en-US",
         time_zone: str = "Asia/Taipei",
-        been_here: bool = True,
+        has_cookie: bool = True,
     ) -> None:
         self.home = home
-        self.faults: list[str] = []
+        self.errors: list[str] = []
         self._context = browser.new_context(
             viewport={"width": width, "height": 900},
             color_scheme="dark" if dark else "light",
@@ -40,42 +40,44 @@ class Visitor:
             timezone_id=time_zone,
             reduced_motion="reduce",
         )
-        self._context.set_default_timeout(PATIENCE_MS)
+        self._context.set_default_timeout(TIMEOUT_MS)
         self._context.grant_permissions(["clipboard-read", "clipboard-write"])
-        if been_here:
+        if has_cookie:
             # As if console.js had run on an earlier page.
             self._context.add_cookies([{"name": COOKIE, "value": time_zone, "url": home}])
         if user is not None:
             self._context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": _session_of(user), "url": home}])
         self.page: Page = self._context.new_page()
-        self.page.on("console", self._hear)
-        self.page.on("pageerror", lambda error: self.faults.append(f"{self.page.url}: {error}"))
-        self.page.on("request", self._watch)
-        self.page.on("dialog", self._refuse)
+        self.page.on("console", self._on_console)
+        self.page.on("pageerror", lambda error: self.errors.append(f"{self.page.url}: {error}"))
+        self.page.on("request", self._on_request)
+        self.page.on("dialog", self._on_dialog)
 
     def open(self, address: str) -> Page:
         response = self.page.goto(self.home + address, wait_until="load")
         assert response is not None
-        assert response.status == 200, f"{address} answered {response.status}"
+        assert response.status == 200, f"{address} responded with {response.status}"
         return self.page
 
-    def accessibility_faults(self) -> list[str]:
-        """What axe-core calls serious or critical on this page."""
-        found: Any = Axe().run(self.page, options=ONLY_FAULTS).response["violations"]
+    def accessibility_errors(self) -> list[str]:
+        """The violations on this page that axe-core calls serious or critical."""
+        violations: Any = Axe().run(self.page, options=ONLY_VIOLATIONS).response["violations"]
         return [
-            f"{self.page.url}: {fault['id']} ({fault['help']}): {node['html'][:300]}"
-            for fault in found
-            if fault["impact"] in GRAVE
-            for node in fault["nodes"]
+            f"{self.page.url}: {violation['id']} ({violation['help']}): {node['html'][:300]}"
+            for violation in violations
+            if violation["impact"] in SEVERE
+            for node in violation["nodes"]
         ]
 
-    def look_closely(self) -> None:
-        """What is wrong with this page is among the faults, in the place where it stands and however it was come to."""
-        self.faults += self.accessibility_faults()
+    def check_accessibility(self) -> None:
+        """Adds the accessibility errors of the current page to `errors`, which fail the test at its end."""
+        self.errors += self.accessibility_errors()
 
     def send(self, address: str, form: dict[str, str]) -> int:
         """Posts a form with the session's CSRF token; returns the status."""
-        token = next(each["value"] for each in self._context.cookies() if each["name"] == settings.CSRF_COOKIE_NAME)
+        token = next(
+            cookie["value"] for cookie in self._context.cookies() if cookie["name"] == settings.CSRF_COOKIE_NAME
+        )
         response = self.page.request.post(self.home + address, form={"csrfmiddlewaretoken": token, **form})
         return response.status
 
@@ -86,20 +88,20 @@ class Visitor:
     def forget(self, cookie: str) -> None:
         self._context.clear_cookies(name=cookie)
 
-    def leave(self) -> None:
+    def close(self) -> None:
         self._context.close()
 
-    def _hear(self, message: Any) -> None:
+    def _on_console(self, message: Any) -> None:
         if message.type == "error":
-            self.faults.append(f"{self.page.url}: {message.text}")
+            self.errors.append(f"{self.page.url}: {message.text}")
 
-    def _refuse(self, dialog: Any) -> None:
-        self.faults.append(f"{self.page.url} opens a dialogue: {dialog.message}")
+    def _on_dialog(self, dialog: Any) -> None:
+        self.errors.append(f"{self.page.url} opens a dialog: {dialog.message}")
         dialog.dismiss()
 
-    def _watch(self, request: Request) -> None:
+    def _on_request(self, request: Request) -> None:
         if not request.url.startswith((self.home, "data:", "blob:")):
-            self.faults.append(f"{self.page.url} asks for {request.url}")
+            self.errors.append(f"{self.page.url} requests {request.url}")
 
 
 def _session_of(user: User) -> str:

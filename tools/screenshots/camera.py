@@ -22,7 +22,6 @@ class Picture:
     height: int = 900
     dark: bool = False
     language: str = "en-US"
-    whole: bool = False
 
 
 def pictures(stage: Stage) -> list[Picture]:
@@ -63,5 +62,5 @@ def _take(browser: Browser, stage: Stage, picture: Picture, file: Path) -> None:
     context.add_cookies([{"name": "sessionid", "value": stage.session, "url": stage.home}])
     page = context.new_page()
     page.goto(stage.home + picture.address, wait_until="networkidle")
-    page.screenshot(path=str(file), full_page=picture.whole)
+    page.screenshot(path=str(file))
     context.close()

@@ -41,11 +41,8 @@ TIMEOUT_SECONDS = 90.0
 class Stage:
     home: str
     session: str
-    delivery: int  # a dead-lettered one
-    letter: int
-    event: int
+    delivery: int  # dead-lettered
     subscription: int
-    correlation_id: str
 
 
 def answer(request: Received) -> Reply:
@@ -74,10 +71,7 @@ def staged(folder: Path) -> Iterator[Stage]:
             home=f"http://{web}",
             session=client.cookies["sessionid"].value,
             delivery=dead.pk,
-            letter=dead.dead_letters.get().pk,
-            event=dead.event_id,
             subscription=dead.subscription_id,
-            correlation_id=dead.event.correlation_id,
         )
 
 
@@ -122,7 +116,7 @@ def wait_until_settled() -> None:
         if routed and not unfinished:
             return
         time.sleep(0.2)
-    raise SystemExit("the sample deliveries did not end in time")
+    raise SystemExit("The sample deliveries did not finish in time.")
 
 
 def add_past_hour(subscriptions: list[Subscription]) -> None:
@@ -131,9 +125,9 @@ def add_past_hour(subscriptions: list[Subscription]) -> None:
     for minute in range(1, 60):
         at = now - timedelta(minutes=minute)
         rows = []
-        for place, subscription in enumerate(subscriptions[:3]):
-            count = 18 + (minute * (7 + place) % 11) + (10 if 20 < minute < 40 else 0) - 4 * place
-            down = place == 2 and 24 <= minute <= 31
+        for index, subscription in enumerate(subscriptions[:3]):
+            count = 18 + (minute * (7 + index) % 11) + (10 if 20 < minute < 40 else 0) - 4 * index
+            down = index == 2 and 24 <= minute <= 31
             rows += [
                 AttemptResult(subscription.pk, "retried", "http_500", at, at, 900 + 40 * (number % 7))
                 if down

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as _
 
 CONSOLE, API, COMMAND = "console", "api", "command"
-VIAS = (CONSOLE, API, COMMAND)
+VIAS = {CONSOLE: _("console"), API: _("API"), COMMAND: _("command line")}
 
 REQUEUE = "deadletter.requeue"
 REQUEUE_MANY = "deadletter.requeue_many"

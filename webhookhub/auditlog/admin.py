@@ -19,11 +19,11 @@ from webhookhub.console.base import ReadOnlyAdmin
 from webhookhub.console.search_fields import ExactSearch
 from webhookhub.search_terms import parse_id
 
-from .actions import ACTIONS
+from .actions import ACTIONS, VIAS
 from .models import Entry
-from .render import OBJECT_TYPES, VIA, labelled, object_text
+from .render import OBJECT_TYPES, labelled, object_text
 
-MAX_FOUND = 1000
+MAX_RESULTS = 1000
 MAY_READ = "auditlog.view_entry"
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ class EntryAdmin(ExactSearch, ReadOnlyAdmin):
 
     def find(self, term: str) -> Iterable[int]:
         newest = Entry.objects.order_by("-pk").values_list("pk", flat=True)
-        found = set(newest.filter(actor=term)[:MAX_FOUND])
-        pk = parse_id(term)
-        if pk is not None:
-            found |= set(newest.filter(object_type__in=tuple(OBJECT_TYPES), object_id=pk)[:MAX_FOUND])
-        return found
+        pks = set(newest.filter(actor=term)[:MAX_RESULTS])
+        object_id = parse_id(term)
+        if object_id is not None:
+            pks |= set(newest.filter(object_type__in=tuple(OBJECT_TYPES), object_id=object_id)[:MAX_RESULTS])
+        return pks
 
     # Users and programs write these texts: `visible` shows control characters as their codes.
     @admin.display(description=_("who"))
@@ -90,7 +90,7 @@ class EntryAdmin(ExactSearch, ReadOnlyAdmin):
 
     @admin.display(description=_("via"))
     def via_text(self, entry: Entry) -> str:
-        return str(VIA.get(str(entry.via), entry.via))
+        return str(VIAS.get(str(entry.via), entry.via))
 
     @admin.display(description=_("object type"))
     def object_type_text(self, entry: Entry) -> str:

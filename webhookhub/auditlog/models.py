@@ -21,7 +21,7 @@ class Entry(models.Model):
     id = models.BigAutoField(primary_key=True)
     at = models.DateTimeField(_("when"), db_default=UtcNow())
     actor = ExactTextField(_("who"), max_length=NAME_LENGTH)
-    via = WordField(words=VIAS)
+    via = WordField(words=tuple(VIAS))
     action = ExactTextField(max_length=50)
     # Not a foreign key: the entry outlives the object.
     object_type = ExactTextField(max_length=30)

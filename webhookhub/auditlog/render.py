@@ -11,13 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from . import permissions
-from .actions import API, COMMAND, CONSOLE
 
-VIA = {
-    CONSOLE: gettext_lazy("console"),
-    API: gettext_lazy("API"),
-    COMMAND: gettext_lazy("command line"),
-}
 OBJECT_TYPES = {
     "apikey": gettext_lazy("API key"),
     "deadletter": gettext_lazy("dead letter"),
@@ -62,7 +56,7 @@ LABELS = {
     "requeued": gettext_lazy("requeued"),
     "requeued_before": gettext_lazy("requeued before"),
     "result": gettext_lazy("result"),
-    "saga": gettext_lazy("saga"),
+    "saga": gettext_lazy("workflow run"),
     "saga_id": gettext_lazy("delivery"),
     "scheme": gettext_lazy("signing scheme"),
     "scopes": gettext_lazy("scopes"),
@@ -90,8 +84,8 @@ def object_text(object_type: str, object_id: int | None, name: str, details: Map
     if object_type == "subscription":
         return _("all subscriptions")
     if "filter" in details:
-        chosen = _joined(details["filter"]) or _("all dead letters")
-        return f"{chosen} ({_part(details)})" if "part" in details else chosen
+        text = _joined(details["filter"]) or _("all dead letters")
+        return f"{text} ({_part(details)})" if "part" in details else text
     if "requeued" in details:
         return _("%(count)s dead letters") % {"count": details["requeued"] + details.get("requeued_before", 0)}
     return ""

@@ -15,12 +15,10 @@ from django.utils.translation import gettext_lazy
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from deadletters.models import DeadLetter
 from events.admin import EventAdmin
 from events.models import Event
 from jobs.admin import JobAdmin
 from jobs.models import Job
-from sagas import transitions
 from sagas.admin import SagaAdmin
 from sagas.models import Saga
 from webhookhub.auditlog.admin import Audited
@@ -28,12 +26,9 @@ from webhookhub.auditlog.permissions import describe
 
 from . import delivery_text, format, request_preview
 from .base import ModelAdmin
-from .delivery_text import History
+from .delivery_history import History
 
-MAX_ATTEMPTS = 50
 MAX_DELIVERIES = 20
-# Generations before and after a delivery that its page links to.
-NEIGHBOURS = 10
 
 for model in (User, Group, Saga, Event, Job):
     admin.site.unregister(model)
@@ -75,82 +70,18 @@ class DeliveryPage(PageMixin, SagaAdmin):
     change_form_template = "console/pages/delivery.html"
 
     def page_context(self, row: Saga, user: Any) -> dict[str, Any]:
-        may = user.has_perm
-        generations = _generations(row)
-        history = _history(row, generations, may("jobs.view_job"))
-        held_back = delivery_text.held_back(row)
-        waits = row.status in transitions.WAITING and not held_back
+        history = History.load(row, with_attempts=user.has_perm("jobs.view_job"))
         context: dict[str, Any] = {
             "saga": row,
+            "history": history,
             "headline": delivery_text.headline(history),
-            "held_back": held_back,
             "timeline": delivery_text.timeline(history),
-            "attempts_shown": history.jobs is not None,
-            "earlier": max(0, row.attempt_count - MAX_ATTEMPTS),
-            "attempts_url": format.list_url(Job, f"saga={row.pk}"),
-            "next_attempt": row.next_attempt_at if waits else None,
-            "letter": history.letter,
-            "may_requeue": may("deadletters.requeue_deadletter")
-            and may("deadletters.view_deadletter")
-            and getattr(history.letter, "requeue", None) is None,
-            "others": [
-                {"id": pk, "generation": generation, "status": format.status_label(name)}
-                for generation, (pk, name) in generations.items()
-                if pk != row.pk and abs(generation - row.generation) <= NEIGHBOURS
-            ],
-            "has_more_generations": any(abs(generation - row.generation) > NEIGHBOURS for generation in generations),
-            "deliveries_url": format.list_url(Saga, f"event={row.event_id}"),
         }
-        if may("events.view_event"):
+        if user.has_perm("events.view_event"):
             context |= _payload(row.event)
-            if may("subscriptions.view_subscription"):
-                context["request_preview"] = _request(history, may("auditlog.view_entry"))
+            if user.has_perm("subscriptions.view_subscription"):
+                context["preview"] = request_preview.preview(row.event, row.subscription, row.attempt_count)
         return context
-
-
-def _generations(saga: Saga) -> dict[int, tuple[int, str]]:
-    """Primary key and status of the deliveries of the same event and subscription, by generation.
-
-    One more than NEIGHBOURS on either side, which tells whether there are others.
-    """
-    near = (max(0, saga.generation - NEIGHBOURS - 1), saga.generation + NEIGHBOURS + 1)
-    rows = Saga.objects.filter(event_id=saga.event_id, subscription_id=saga.subscription_id, generation__range=near)
-    values = rows.order_by("generation").values_list("generation", "id", "status")
-    return {generation: (pk, status) for generation, pk, status in values}
-
-
-def _history(saga: Saga, generations: dict[int, tuple[int, str]], with_attempts: bool) -> History:
-    before, _ = generations.get(saga.generation - 1, (None, ""))
-    after, after_status = generations.get(saga.generation + 1, (None, ""))
-    rows = DeadLetter.objects.filter(saga_id__in=[pk for pk in (saga.pk, before) if pk is not None])
-    letters = {letter.saga_id: letter for letter in rows.defer("payload_snapshot").select_related("requeue")}
-    return History(
-        saga=saga,
-        jobs=list(reversed(saga.jobs.order_by("-attempt_no")[:MAX_ATTEMPTS])) if with_attempts else None,
-        letter=letters.get(saga.pk),
-        letter_before=letters.get(before) if before else None,
-        before=before,
-        after=after,
-        after_status=after_status,
-    )
-
-
-def _request(history: History, with_audit_log: bool) -> dict[str, Any]:
-    """The request as it would be sent now. Requests are not stored, so `changed` warns if the subscription changed."""
-    saga, subscription = history.saga, history.saga.subscription
-    request = request_preview.preview(saga.event, subscription, saga.attempt_count)
-    context: dict[str, Any] = {
-        "request": request,
-        "text": format.block(request.text),
-        "curl": format.block(request.curl),
-        "body_url": reverse("admin:event_body", args=[saga.event_id]),
-    }
-    sent_at = delivery_text.last_sent_at(history)
-    if sent_at is not None and subscription.updated_at > sent_at:
-        context["changed"] = subscription.updated_at
-        if with_audit_log:
-            context["audit_log_url"] = reverse("admin:subscriptions_subscription_history", args=[subscription.pk])
-    return context
 
 
 def _payload(event: Event) -> dict[str, Any]:
@@ -165,11 +96,7 @@ class EventPage(PageMixin, EventAdmin):
     change_form_template = "console/pages/event.html"
 
     def page_context(self, row: Event, user: Any) -> dict[str, Any]:
-        context: dict[str, Any] = {
-            "event": row,
-            "deliveries_url": format.list_url(Saga, f"event={row.pk}"),
-            **_payload(row),
-        }
+        context: dict[str, Any] = {"event": row, **_payload(row)}
         if user.has_perm("sagas.view_saga"):
             sagas = Saga.objects.filter(event_id=row.pk).order_by("-id").select_related("subscription")
             context["deliveries"] = sagas[:MAX_DELIVERIES]
@@ -183,11 +110,7 @@ class AttemptPage(PageMixin, JobAdmin):
     change_form_template = "console/pages/attempt.html"
 
     def page_context(self, row: Job, user: Any) -> dict[str, Any]:
-        return {
-            "job": row,
-            "entry": delivery_text.attempt(row),
-            "times": delivery_text.attempt_times(row),
-        }
+        return {"job": row, "entry": delivery_text.attempt(row), "times": delivery_text.attempt_times(row)}
 
 
 class CheckboxesMixin:

@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 from webhookhub.models import Process
 
 from . import format, overview
-from .overview import Deliveries, Waiting
+from .overview import Deliveries
 
 # A rate of fewer attempts is not an alert.
 MIN_ATTEMPTS = 20
@@ -24,7 +24,7 @@ def of_deliveries(deliveries: Deliveries, *, may_see_dead: bool) -> list[str]:
     if due.late:
         alerts.append(
             _("%(number)s deliveries are past due: workers are too few, too slow, or not running.")
-            % {"number": counted(due, due.late)}
+            % {"number": due.late_text}
         )
     if hour["dead_lettered"]:
         alerts.append(_dead_letters(hour["dead_lettered"], may_see_dead))
@@ -73,7 +73,3 @@ def none(*, deliveries: bool, processes: bool) -> str:
     if processes:
         return _("All processes are running.")
     return _("No delivery is past due, and there were no dead letters in the last hour.")
-
-
-def counted(waiting: Waiting, count: int) -> str:
-    return format.number(count) + ("+" if waiting.is_limited else "")

@@ -1,86 +1,75 @@
-"""The geometry of a stacked column chart; console/chart.html renders it as SVG."""
+"""The geometry of the overview's chart, in stacked columns; console/chart.html renders it as SVG."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 WIDTH, HEIGHT = 720, 200
 LEFT, TOP, BOTTOM = 44, 10, 24
+FLOOR = HEIGHT - BOTTOM
 LINES = 4
 LABELS = 6
 GAP = 0.2
+KINDS = ("delivered", "failing", "dead")
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     kind: str
     y: float
     height: float
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     at: datetime
     x: float
     width: float
-    counts: tuple[int, ...]
-    pieces: tuple[Piece, ...]
-    labelled: bool
-
-    @property
-    def middle(self) -> float:
-        return self.x + self.width / 2
-
-    @property
-    def iso(self) -> str:
-        return self.at.isoformat()
+    counts: tuple[int, int, int]
+    pieces: list[Piece]
+    label_x: float | None  # None for a column without a label
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     y: float
-    value: str
+    label: str
 
 
-@dataclass(frozen=True)
-class Chart:
-    kinds: tuple[str, ...]
-    columns: tuple[Column, ...]
-    lines: tuple[Line, ...]
+class Chart(NamedTuple):
+    columns: list[Column]
+    lines: list[Line]
+    is_empty: bool
     width: int = WIDTH
     height: int = HEIGHT
     left: int = LEFT
-    floor: int = HEIGHT - BOTTOM
-
-    @property
-    def is_empty(self) -> bool:
-        return not any(any(column.counts) for column in self.columns)
+    floor: int = FLOOR
 
 
-def stacked(kinds: Sequence[str], rows: Sequence[tuple[datetime, Sequence[int]]]) -> Chart:
+def stacked(rows: Sequence[tuple[datetime, tuple[int, int, int]]]) -> Chart:
     """One column per row, with one piece per kind, the first at the bottom."""
     top = ceiling(max((sum(counts) for _, counts in rows), default=0))
-    room = HEIGHT - TOP - BOTTOM
+    scale = (FLOOR - TOP) / top
     slot = (WIDTH - LEFT) / max(1, len(rows))
-    every = max(1, -(-len(rows) // LABELS))
+    width = slot * (1 - GAP)
+    label_every = max(1, -(-len(rows) // LABELS))
     columns = []
     for index, (at, counts) in enumerate(rows):
-        below, pieces = 0, []
-        for kind, count in zip(kinds, counts, strict=True):
-            height = room * count / top
-            below += count
-            if count:
-                pieces.append(Piece(kind, round(HEIGHT - BOTTOM - room * below / top, 2), round(max(height, 1), 2)))
         x = LEFT + slot * (index + GAP / 2)
-        columns.append(
-            Column(at, round(x, 2), round(slot * (1 - GAP), 2), tuple(counts), tuple(pieces), index % every == 0)
-        )
-    lines = [
-        Line(round(HEIGHT - BOTTOM - room * step / LINES, 2), short(top * step / LINES)) for step in range(LINES + 1)
-    ]
-    return Chart(tuple(kinds), tuple(columns), tuple(lines))
+        label_x = None if index % label_every else round(x + width / 2, 2)
+        columns.append(Column(at, round(x, 2), round(width, 2), counts, _pieces(counts, scale), label_x))
+    steps = [top * step / LINES for step in range(LINES + 1)]
+    lines = [Line(round(FLOOR - scale * value, 2), short(value)) for value in steps]
+    return Chart(columns, lines, is_empty=not any(any(counts) for _, counts in rows))
+
+
+def _pieces(counts: tuple[int, int, int], scale: float) -> list[Piece]:
+    pieces, below = [], 0
+    for kind, count in zip(KINDS, counts, strict=True):
+        below += count
+        if count:
+            # At least one pixel, so that a single failure is visible.
+            pieces.append(Piece(kind, round(FLOOR - scale * below, 2), round(max(scale * count, 1), 2)))
+    return pieces
 
 
 def ceiling(highest: int) -> int:
@@ -93,7 +82,7 @@ def ceiling(highest: int) -> int:
 
 def short(value: float) -> str:
     """A label of the axis: 950, 1.5k, 2M."""
-    for size, sign in ((1_000_000, "M"), (1_000, "k")):
+    for size, suffix in ((1_000_000, "M"), (1_000, "k")):
         if value >= size:
-            return f"{value / size:g}{sign}"
+            return f"{value / size:g}{suffix}"
     return f"{value:g}"

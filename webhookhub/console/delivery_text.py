@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.utils.html import format_html
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_noop, ngettext
 
 from deadletters.models import DeadLetter
 from jobs import states
@@ -20,8 +19,15 @@ from sagas.models import Saga
 from webhookhub.egress import errors
 
 from . import format
+from .delivery_history import History
 
 GOOD, BAD, BUSY, PLAIN = "good", "bad", "busy", ""
+ATTEMPT_TITLES = {
+    states.PENDING: (BUSY, gettext_noop("Attempt %(number)s waits for a worker")),
+    states.LEASED: (BUSY, gettext_noop("Attempt %(number)s is being sent")),
+    states.COMPLETED: (GOOD, gettext_noop("Attempt %(number)s: delivered")),
+    states.FAILED: (BAD, gettext_noop("Attempt %(number)s failed: %(error)s")),
+}
 
 
 @dataclass(frozen=True)
@@ -36,27 +42,6 @@ class Entry:
     url: str = ""
 
 
-@dataclass(frozen=True)
-class History:
-    """A delivery with its attempts, its dead letter, and the deliveries requeued before and after it."""
-
-    saga: Saga
-    # None if the user may not see attempts; the newest ones otherwise.
-    jobs: Sequence[Job] | None
-    letter: DeadLetter | None = None
-    letter_before: DeadLetter | None = None
-    before: int | None = None
-    after: int | None = None
-    after_status: str = ""
-
-
-def held_back(saga: Saga) -> str | None:
-    """Why a waiting delivery is not attempted now; None if it is."""
-    if saga.status not in transitions.WAITING:
-        return None
-    return format.held_back(saga.subscription.active, saga.subscription.verified)
-
-
 def headline(history: History) -> str:
     saga = history.saga
     if saga.status == transitions.COMPLETED:
@@ -65,14 +50,14 @@ def headline(history: History) -> str:
         return _("Attempt %(number)s is in progress.") % {"number": saga.attempt_count + 1}
     if saga.status == transitions.DEAD_LETTERED:
         return _dead_lettered(history)
-    at = format.local_time(saga.next_attempt_at)
+    at = history.next_attempt_at
     if not saga.attempt_count or not saga.final_error_code:
-        if held_back(saga):
+        if at is None:
             return _("Waiting for the first attempt.")
-        return format_html(_("Waiting for the first attempt at {at}."), at=at)
-    if held_back(saga):
+        return format_html(_("Waiting for the first attempt at {at}."), at=format.local_time(at))
+    if at is None:
         return _("%(sentence)s.") % {"sentence": _failures(history)}
-    return format_html(_("{failures}. Next attempt at {at}."), failures=_failures(history), at=at)
+    return format_html(_("{failures}. Next attempt at {at}."), failures=_failures(history), at=format.local_time(at))
 
 
 def _delivered(saga: Saga) -> str:
@@ -80,17 +65,14 @@ def _delivered(saga: Saga) -> str:
         return _("Delivered at the first attempt.")
     if not saga.final_error_code:
         return _("Delivered.")
-    error = errors.describe(saga.final_error_code)
-    return _("Delivered at attempt %(number)s. Before that, %(error)s.") % {
-        "number": saga.attempt_count,
-        "error": error,
-    }
+    values = {"number": saga.attempt_count, "error": errors.describe(saga.final_error_code)}
+    return _("Delivered at attempt %(number)s. Before that, %(error)s.") % values
 
 
 def _dead_lettered(history: History) -> str:
     attempts = history.saga.attempt_count
     values: dict[str, Any] = {"failures": _failures(history), "number": attempts}
-    if not history.after:
+    if history.next is None:
         pattern = ngettext(
             "{failures}. The hub gave up after {number} attempt. Requeue the delivery to try again.",
             "{failures}. The hub gave up after {number} attempts. Requeue the delivery to try again.",
@@ -102,9 +84,9 @@ def _dead_lettered(history: History) -> str:
         "{failures}. The hub gave up after {number} attempts. It was requeued as {delivery} ({status}).",
         attempts,
     )
-    title = _("delivery %(number)s") % {"number": history.after}
-    delivery = format.link(format.page_url(Saga, history.after), title)
-    return format_html(pattern, **values, delivery=delivery, status=format.status_label(history.after_status))
+    title = _("delivery %(number)s") % {"number": history.next.pk}
+    delivery = format.link(format.page_url(Saga, history.next.pk), title)
+    return format_html(pattern, **values, delivery=delivery, status=format.status_label(history.next.status))
 
 
 def _failures(history: History) -> str:
@@ -137,23 +119,20 @@ def timeline(history: History) -> list[Entry]:
         at, url = format.local_time(history.letter.failed_at), format.page_url(DeadLetter, history.letter.pk)
         entries.append(Entry(at, BAD, _("Became a dead letter"), url=url))
     entries += _requeued(history)
-    if saga.status in transitions.WAITING:
+    if history.is_waiting:
         title = _("Next attempt") if saga.attempt_count else _("First attempt")
-        if reason := held_back(saga):
-            entries.append(Entry(format.NOTHING, BUSY, title, (reason,)))
-        else:
-            entries.append(Entry(format.local_time(saga.next_attempt_at), BUSY, title))
+        details = (history.held_back,) if history.held_back else ()
+        entries.append(Entry(format.local_time(history.next_attempt_at), BUSY, title, details))
     return entries
 
 
 def _created(history: History) -> Entry:
     at = format.local_time(history.saga.created_at)
-    requeue: Any = getattr(history.letter_before, "requeue", None)
-    if requeue is None:
+    requeue: Any = getattr(history.letters.get(history.saga.generation - 1), "requeue", None)
+    if requeue is None or history.previous is None:
         return Entry(at, PLAIN, _("Routed to the subscription"))
-    url = format.page_url(Saga, history.before) if history.before else ""
     title = _("Requeued by %(person)s") % {"person": requeue.requested_by}
-    return Entry(at, PLAIN, title, (_reason(requeue),), url=url)
+    return Entry(at, PLAIN, title, (_reason(requeue),), url=format.page_url(Saga, history.previous.pk))
 
 
 def _requeued(history: History) -> list[Entry]:
@@ -161,10 +140,10 @@ def _requeued(history: History) -> list[Entry]:
     if requeue is None:
         return []
     title, url = _("Requeued by %(person)s") % {"person": requeue.requested_by}, ""
-    if history.after:
-        names = {"person": requeue.requested_by, "number": history.after}
-        title = _("Requeued by %(person)s as delivery %(number)s") % names
-        url = format.page_url(Saga, history.after)
+    if history.next is not None:
+        values = {"person": requeue.requested_by, "number": history.next.pk}
+        title = _("Requeued by %(person)s as delivery %(number)s") % values
+        url = format.page_url(Saga, history.next.pk)
     return [Entry(format.local_time(requeue.requested_at), BUSY, title, (_reason(requeue),), url=url)]
 
 
@@ -173,25 +152,15 @@ def _reason(requeue: Any) -> str:
 
 
 def attempt(job: Job) -> Entry:
+    colour, title = ATTEMPT_TITLES[job.status]
     return Entry(
         format.local_time(job.finished_at or job.attempt_at),
-        {states.COMPLETED: GOOD, states.FAILED: BAD}.get(job.status, BUSY),
-        _attempt_title(job),
+        colour,
+        _(title) % {"number": job.attempt_no, "error": errors.describe(job.error_code or "")},
         tuple(_attempt_details(job)),
         format.block(job.response_snippet) if job.response_snippet else "",
         format.page_url(Job, job.pk),
     )
-
-
-def _attempt_title(job: Job) -> str:
-    values = {"number": job.attempt_no, "error": errors.describe(job.error_code or "")}
-    if job.status == states.COMPLETED:
-        return _("Attempt %(number)s: delivered") % values
-    if job.status == states.FAILED:
-        return _("Attempt %(number)s failed: %(error)s") % values
-    if job.status == states.LEASED:
-        return _("Attempt %(number)s is being sent") % values
-    return _("Attempt %(number)s waits for a worker") % values
 
 
 def _attempt_details(job: Job) -> list[str]:
@@ -221,13 +190,3 @@ def attempt_times(job: Job) -> list[tuple[str, str]]:
         (_("Applied to the delivery"), job.settled_at),
     ]
     return [(title, format.local_time(at)) for title, at in times if at is not None]
-
-
-def last_sent_at(history: History) -> datetime | None:
-    """When the last finished attempt was sent; without permission to see attempts, when its result was stored."""
-    if not history.saga.attempt_count:
-        return None
-    for job in reversed(history.jobs or ()):
-        if job.finished_at is not None:
-            return job.finished_at - timedelta(milliseconds=job.duration_ms or 0)
-    return history.saga.updated_at

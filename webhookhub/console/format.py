@@ -32,12 +32,12 @@ MAX_CHARACTERS = 500_000
 DIRECTION_MARKS = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 # Control characters except line feed and tab.
 CONTROLS = (*(code for code in range(0x20) if chr(code) not in "\n\t"), *range(0x7F, 0xA0))
-MADE_VISIBLE = {code: f"\\u{code:04x}" for code in (*DIRECTION_MARKS, *CONTROLS)}
+ESCAPES = {code: f"\\u{code:04x}" for code in (*DIRECTION_MARKS, *CONTROLS)}
 
 
 def visible(text: str) -> str:
     """Returns the text with invisible characters and lone surrogates written as escapes."""
-    return text.encode("utf-8", "backslashreplace").decode().translate(MADE_VISIBLE)
+    return text.encode("utf-8", "backslashreplace").decode().translate(ESCAPES)
 
 
 def block(text: str) -> SafeString:

@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Count, Min, Q, QuerySet
 from django.utils.translation import gettext_lazy as _
 
-from events.models import Event, RoutingInbox
+from events.models import RoutingInbox
 from sagas.models import Saga
 from sagas.transitions import WAITING
 from subscriptions.models import Subscription
@@ -21,7 +21,7 @@ from webhookhub.stats import queries
 from webhookhub.stats.queries import Summary
 from workflows.models import Instance
 
-from . import chart
+from . import chart, format
 from .chart import Chart
 
 # Rows are counted up to this limit.
@@ -30,8 +30,7 @@ LIMIT = 10_000
 GRACE = timedelta(seconds=60)
 MAX_ENDPOINTS = 5
 MAX_PROCESSES = 100
-SERIES = ("delivered", "failing", "dead")
-OPEN_WORKFLOWS = ("IN_PROGRESS", "COMPENSATING")
+OPEN_WORKFLOWS = {"IN_PROGRESS": _("in progress"), "COMPENSATING": _("compensating")}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -69,44 +68,50 @@ class Waiting:
     oldest: datetime | None = None
 
     @property
-    def is_limited(self) -> bool:
-        return self.count >= LIMIT
+    def count_text(self) -> str:
+        return self._text(self.count)
+
+    @property
+    def late_text(self) -> str:
+        return self._text(self.late)
+
+    def _text(self, count: int) -> str:
+        return format.number(count) + ("+" if self.count >= LIMIT else "")
 
     def __add__(self, other: Waiting) -> Waiting:
         oldest = min((waiting.oldest for waiting in (self, other) if waiting.oldest), default=None)
         return Waiting(min(self.count + other.count, LIMIT), min(self.late + other.late, LIMIT), oldest)
 
 
-@dataclass(frozen=True)
-class Endpoint:
-    id: int
-    callback_url: str
-    event_type: str
-    summary: Summary
+def numbers(summary: Summary) -> dict[str, str]:
+    """A summary as the pages show it."""
+    return {
+        "attempts": format.number(summary["attempts"]),
+        "delivered": format.number(summary["completed"]),
+        "failed": format.number(summary.failed),
+        "failing": format.number(_failing(summary)),
+        "dead": format.number(summary["dead_lettered"]),
+        "success": format.percent(summary.success_rate),
+        "p50": format.milliseconds(summary.duration_ms(0.5)),
+        "p95": format.milliseconds(summary.duration_ms(0.95)),
+    }
 
-    @property
-    def failed(self) -> int:
-        return self.summary.failed
 
-    @property
-    def success_rate(self) -> float | None:
-        return self.summary.success_rate
-
-    @property
-    def p95(self) -> float | None:
-        return self.summary.duration_ms(0.95)
+def _failing(summary: Summary) -> int:
+    """The failed attempts that are retried: all but the last attempt of each dead letter."""
+    return max(0, summary.failed - summary["dead_lettered"])
 
 
 @dataclass(frozen=True)
 class Deliveries:
     """The deliveries of a span, and the waiting rows."""
 
-    total: Summary
+    total: dict[str, str]
     chart: Chart
     due: Waiting
     unrouted: Waiting
-    busiest: list[Endpoint]
-    worst: list[Endpoint]
+    busiest: list[tuple[Subscription, dict[str, str]]]
+    worst: list[tuple[Subscription, dict[str, str]]]
     # Independent of the span, for the alerts.
     last_hour_by_endpoint: list[Summary]
 
@@ -124,16 +129,12 @@ def deliveries(span: Span, now: datetime) -> Deliveries:
     busiest = dict(list(by_subscription.items())[:MAX_ENDPOINTS])
     rows = Subscription.objects.only("id", "callback_url", "event_type").in_bulk([*busiest, *worst])
 
-    def endpoints(summaries: dict[int, Summary]) -> list[Endpoint]:
-        return [
-            Endpoint(pk, rows[pk].shown_url, rows[pk].event_type, summary)
-            for pk, summary in summaries.items()
-            if pk in rows
-        ]
+    def endpoints(summaries: dict[int, Summary]) -> list[tuple[Subscription, dict[str, str]]]:
+        return [(rows[pk], numbers(summary)) for pk, summary in summaries.items() if pk in rows]
 
     return Deliveries(
-        total=sum((summary for _, summary in steps), Summary()),
-        chart=chart.stacked(SERIES, [(at, _series(summary)) for at, summary in steps]),
+        total=numbers(sum((summary for _, summary in steps), Summary())),
+        chart=chart.stacked([(at, _series(summary)) for at, summary in steps]),
         due=due(now),
         unrouted=unrouted(),
         busiest=endpoints(busiest),
@@ -143,9 +144,7 @@ def deliveries(span: Span, now: datetime) -> Deliveries:
 
 
 def _series(summary: Summary) -> tuple[int, int, int]:
-    """Counts each attempt once: the last attempt of a dead letter is not counted as failing."""
-    dead = summary["dead_lettered"]
-    return summary["completed"], max(0, summary.failed - dead), dead
+    return summary["completed"], _failing(summary), summary["dead_lettered"]
 
 
 def due(now: datetime) -> Waiting:
@@ -159,12 +158,7 @@ def _due(status: str, now: datetime) -> Waiting:
 
 
 def unrouted() -> Waiting:
-    rows: QuerySet[Any, Any] = RoutingInbox.objects.order_by("event_id").values("event_id")[:LIMIT]
-    result = rows.aggregate(count=Count("event_id"), first=Min("event_id"))
-    if result["first"] is None:
-        return Waiting()
-    oldest = Event.objects.filter(id=result["first"]).values_list("created_at", flat=True).first()
-    return Waiting(result["count"], 0, oldest)
+    return Waiting(RoutingInbox.objects.order_by("event_id").values("event_id")[:LIMIT].count())
 
 
 def processes(now: datetime) -> list[tuple[Process, bool]]:
@@ -180,7 +174,7 @@ def missing(running: list[tuple[Process, bool]]) -> list[str]:
 
 
 def open_workflows() -> dict[str, int]:
-    """The number of open workflow runs by status."""
+    """The number of open workflow runs by the label of their status."""
     rows = Instance.objects.filter(status__in=OPEN_WORKFLOWS).order_by()
     counts = Counter(rows.values_list("status", flat=True)[:LIMIT])
-    return {status: counts[status] for status in OPEN_WORKFLOWS if counts[status]}
+    return {str(label): counts[status] for status, label in OPEN_WORKFLOWS.items() if counts[status]}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Prefetch, Q
+from django.db.models import Prefetch, Q, prefetch_related_objects
 
 from deadletters import filters
 from deadletters.models import DeadLetter
@@ -36,7 +35,7 @@ class Results:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.deliveries or self.events or self.subscriptions or self.letters or self.workflows)
+        return not any(vars(self).values())
 
 
 def find(term: str, user: Any) -> Results:
@@ -54,7 +53,7 @@ def find(term: str, user: Any) -> Results:
         results.subscriptions = _subscriptions(host)
     event_ids = sorted(lookup.find(term), reverse=True)[:MAX_RESULTS]
     if may("events.view_event"):
-        results.events = _events(event_ids)
+        results.events = list(Event.objects.filter(id__in=event_ids).defer("payload").order_by("-id"))
     if may("sagas.view_saga"):
         results.deliveries = _deliveries(event_ids, parse_id(term))
     if may("workflows.view_instance"):
@@ -68,19 +67,9 @@ def host_of(term: str) -> str | None:
     return host if HOST.fullmatch(host) else None
 
 
-def _events(ids: Iterable[int]) -> list[Event]:
-    return list(Event.objects.filter(id__in=ids).defer("payload").order_by("-id"))
-
-
 def _deliveries(event_ids: list[int], id: int | None) -> list[Saga]:
-    ids: list[int] = []
-    if event_ids:
-        rows = Saga.objects.filter(event_id__in=event_ids).order_by("-id")
-        ids = list(rows.values_list("id", flat=True)[:MAX_RESULTS])
-    if id is not None:
-        ids.append(id)
-    if not ids:
-        return []
+    of_events = Saga.objects.filter(event_id__in=event_ids).order_by("-id").values_list("id", flat=True)
+    ids = [*of_events[:MAX_RESULTS], *([] if id is None else [id])]
     # Prefetched instead of joined: in a join the database may start from the other table.
     sagas = Saga.objects.filter(id__in=ids).order_by("-id")
     return list(sagas.prefetch_related(Prefetch("event", Event.objects.defer("payload")), "subscription"))
@@ -95,7 +84,5 @@ def _subscriptions(host: str) -> list[Subscription]:
 
 def _letters(code: str) -> list[DeadLetter]:
     letters = filters.DeadLetterFilter(error_code=code).newest_first(None, MAX_RESULTS)
-    known = Subscription.objects.only("id", "callback_url", "event_type").in_bulk({x.subscription_id for x in letters})
-    for letter in letters:
-        letter.subscription = known[letter.subscription_id]
+    prefetch_related_objects(letters, "subscription")
     return letters

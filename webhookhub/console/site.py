@@ -8,6 +8,10 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
+from webhookhub.accounts.views import Welcome
+
+from . import backfill, views
+
 if TYPE_CHECKING:
     from django.contrib.admin import AdminSite
 else:
@@ -16,30 +20,19 @@ else:
 
 class ConsoleSite(AdminSite):
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
-        from . import views  # the views import this site
-
         return views.overview_page(request)
 
+    def search(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
+        """Replaces django-unfold's search for models."""
+        return views.search_page(request)
+
     def extra_urls(self) -> list[URLPattern]:
-        from webhookhub.accounts.views import Welcome
-
-        from . import backfill, views
-
+        subscription = "subscriptions/subscription/<int:pk>"
         return [
             path("overview/", self.admin_view(views.overview_fragment), name="overview"),
             path("events/event/<int:pk>/payload/", self.admin_view(views.event_payload), name="event_payload"),
             path("events/event/<int:pk>/body/", self.admin_view(views.event_body), name="event_body"),
-            path(
-                "subscriptions/subscription/<int:pk>/backfill/",
-                self.admin_view(backfill.view),
-                name="subscription_backfill",
-            ),
+            path(f"{subscription}/backfill/", self.admin_view(backfill.view), name="subscription_backfill"),
             # Without admin_view: the user cannot log in yet.
             path("welcome/<uidb64>/<token>/", Welcome.as_view(), name="welcome"),
         ]
-
-    def search(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
-        """Replaces django-unfold's search for models."""
-        from . import views
-
-        return views.search_page(request)

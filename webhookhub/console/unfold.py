@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.templatetags.static import static
-from django.urls import reverse_lazy
+from django.urls import reverse, reverse_lazy
 from django.utils.translation import gettext_lazy as _
 
 
@@ -30,26 +30,17 @@ def _item(title: Any, icon: str, model: str) -> dict[str, Any]:
     }
 
 
-def _is_overview(request: HttpRequest) -> bool:
-    return request.path == str(reverse_lazy("admin:index"))
-
-
 def _is_workflow(request: HttpRequest) -> bool:
     """The definitions have their own item, although their URL starts with the list's."""
-    definitions = str(reverse_lazy("admin:workflows_instance_definitions"))
-    listing = str(reverse_lazy("admin:workflows_instance_changelist"))
-    return request.path.startswith(listing) and not request.path.startswith(definitions)
+    definitions = reverse("admin:workflows_instance_definitions")
+    runs = reverse("admin:workflows_instance_changelist")
+    return request.path.startswith(runs) and not request.path.startswith(definitions)
 
 
 NAVIGATION: list[dict[str, Any]] = [
     {
         "items": [
-            {
-                "title": _("Overview"),
-                "icon": "monitoring",
-                "link": reverse_lazy("admin:index"),
-                "active": _is_overview,
-            },
+            {"title": _("Overview"), "icon": "monitoring", "link": reverse_lazy("admin:index")},
         ],
     },
     {
@@ -100,9 +91,8 @@ UNFOLD: dict[str, Any] = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": _file("icon.svg")}],
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
-    "SHOW_BACK_BUTTON": False,
     "SHOW_LANGUAGES": True,
-    "STYLES": [_file("console.css"), _file("forms.css")],
+    "STYLES": [_file("console.css")],
     "SCRIPTS": [_file("console.js")],
     "BORDER_RADIUS": "8px",
     "COLORS": {
@@ -132,40 +122,26 @@ UNFOLD: dict[str, Any] = {
     "SIDEBAR": {"navigation": NAVIGATION},
 }
 
-# Texts of django-unfold that have no translation of their own. Marked here so that makemessages finds them.
+# Texts of django-unfold on the pages, which it does not translate itself. Marked here for makemessages.
 TEXTS = (
-    _("Add row"),
     _("After you've created a user, you’ll be able to edit more user options."),
-    _("Apply Filters"),
-    _("Apply filters"),
     _("Dark"),
     _("Date"),
-    _("Expand row"),
     _("False"),
     _("Filters"),
-    _("General"),
     _("Go back"),
     _("Light"),
-    _("More actions"),
-    _("Next"),
-    _("No data"),
-    _("No results found"),
-    _("Previous"),
     _(
         "Raw passwords are not stored, so there is no way to see this user’s password, but you can change the password "
         'using <a href="{}" class="text-primary-600 dark:text-primary-500">this form</a>.'
     ),
-    _("Reset filters"),
-    _("Return to site"),
     _("Run"),
     _("Select action"),
     _("Select action to run"),
     _("Select all rows"),
     _("Select record"),
     _("Select value"),
-    _("Show all"),
     _("System"),
-    _("This item will be deleted."),
     _("Time"),
     _("Toggle password visibility"),
     _("True"),

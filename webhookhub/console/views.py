@@ -11,16 +11,13 @@ from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
 from django.views.decorators.cache import never_cache
 
 from events.models import Event
 from webhookhub.db import clock
 
 from . import alerts, format, overview, request_preview, search
-from .overview import Deliveries, Span
-
-WORKFLOW_STATUSES = {"IN_PROGRESS": gettext_noop("in progress"), "COMPENSATING": gettext_noop("compensating")}
+from .overview import Span
 
 
 @never_cache
@@ -49,37 +46,17 @@ def _overview_context(request: HttpRequest, span: Span) -> dict[str, Any]:
     now = clock.now()
     context: dict[str, Any] = {"span": span, "now": now, "alerts": []}
     if may("sagas.view_saga"):
-        deliveries = overview.deliveries(span, now)
-        context["deliveries"] = _deliveries_context(deliveries)
-        if may("subscriptions.view_subscription"):
-            context["endpoints"] = deliveries
-        context["alerts"] += alerts.of_deliveries(deliveries, may_see_dead=may("deadletters.view_deadletter"))
+        context["deliveries"] = overview.deliveries(span, now)
+        context["may_see_endpoints"] = may("subscriptions.view_subscription")
+        may_see_dead = may("deadletters.view_deadletter")
+        context["alerts"] += alerts.of_deliveries(context["deliveries"], may_see_dead=may_see_dead)
     if may("webhookhub.view_process"):
         context["processes"] = overview.processes(now)
         context["alerts"] += alerts.of_processes(context["processes"])
     if may("workflows.view_instance"):
-        counts = overview.open_workflows()
-        context["workflows"] = {_(WORKFLOW_STATUSES[status]): count for status, count in counts.items()}
+        context["workflows"] = overview.open_workflows()
     context["no_alerts"] = alerts.none(deliveries="deliveries" in context, processes="processes" in context)
     return context
-
-
-def _deliveries_context(deliveries: Deliveries) -> dict[str, Any]:
-    total = deliveries.total
-    return {
-        "chart": deliveries.chart,
-        "delivered": format.number(total["completed"]),
-        "failing": format.number(max(0, total.failed - total["dead_lettered"])),
-        "dead": format.number(total["dead_lettered"]),
-        "success": format.percent(total.success_rate),
-        "p50": format.milliseconds(total.duration_ms(0.5)),
-        "p95": format.milliseconds(total.duration_ms(0.95)),
-        "due": alerts.counted(deliveries.due, deliveries.due.count),
-        "past_due": alerts.counted(deliveries.due, deliveries.due.late),
-        "is_late": deliveries.due.late > 0,
-        "oldest": deliveries.due.oldest,
-        "unrouted": alerts.counted(deliveries.unrouted, deliveries.unrouted.count),
-    }
 
 
 def search_page(request: HttpRequest) -> TemplateResponse:

@@ -46,21 +46,21 @@ def test_more_than_a_thousand_matching_dead_letters_are_requeued_and_delivered(l
     page.wait_for_url(f"**limit={MANY}**")
     assert number_in(page, "#content-main section strong") == MANY
     expect(page.get_by_role("cell", name=str(subscription))).to_be_visible()
-    visit.look_closely()
+    visit.check_accessibility()
     page.fill("textarea[name=reason]", " ")
     page.locator("form.hub-form button.hub-primary").click()
     expect(page.get_by_text("Give a reason for the requeue.")).to_be_visible()
-    visit.look_closely()
+    visit.check_accessibility()
     page.fill("textarea[name=reason]", "the network is back")
     page.locator("form.hub-form button.hub-primary").click()
     expect(page.locator("progress")).to_be_visible()
     assert 0 < number_in(page, "#requeued") < MANY
-    visit.look_closely()
+    visit.check_accessibility()
     page.unroute("**/auto-submit*.js")
     page.get_by_role("button", name="Continue").click()
     expect(page.locator("#finished")).to_be_visible(timeout=60_000)
     assert number_in(page, "#requeued") == MANY
-    visit.look_closely()
+    visit.check_accessibility()
 
     requeued = Saga.objects.filter(subscription=subscription, generation=1)
     until(lambda: requeued.filter(status="Completed").count() == MANY, "all are delivered", LONG_SECONDS)

@@ -19,18 +19,18 @@ pytestmark = pytest.mark.django_db
 PASSWORD = "correct horse battery"
 
 
-def made(*arguments: str, **options: Any) -> str:
-    said = io.StringIO()
-    call_command("create_staff", *arguments, stdout=said, stderr=io.StringIO(), **options)
-    return said.getvalue()
+def create(*arguments: str, **options: Any) -> str:
+    output = io.StringIO()
+    call_command("create_staff", *arguments, stdout=output, stderr=io.StringIO(), **options)
+    return output.getvalue()
 
 
 def test_the_password_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(create_staff.VARIABLE, PASSWORD)
 
-    said = made("anna", "--group", "support", "--group", "auditors")
+    output = create("anna", "--group", "support", "--group", "auditors")
 
-    assert said == "anna may use the console, in auditors, support.\n"
+    assert output == "anna may use the console, in auditors, support.\n"
     user = User.objects.get()
     assert (user.is_staff, user.is_superuser, user.is_active) == (True, False, True)
     assert set(user.groups.values_list("name", flat=True)) == {"support", "auditors"}
@@ -46,8 +46,8 @@ def test_the_password_is_prompted_for_twice(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("getpass.getpass", lambda prompt: next(answers))
 
     with pytest.raises(CommandError, match="the two passwords differ"):
-        made("anna", "--group", "support")
-    made("anna", "--group", "support")
+        create("anna", "--group", "support")
+    create("anna", "--group", "support")
 
     assert Client().login(username="anna", password=PASSWORD)
 
@@ -57,27 +57,27 @@ def test_without_a_terminal_the_error_names_alternatives(monkeypatch: pytest.Mon
     monkeypatch.setattr("sys.stdin", io.StringIO())
 
     with pytest.raises(CommandError, match="set WEBHOOKHUB_STAFF_PASSWORD, or use --link"):
-        made("anna", "--group", "support")
+        create("anna", "--group", "support")
 
     assert not User.objects.exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "error"),
     [
-        (["anna", "--group", "nobody"], "there is no group 'nobody'; there are auditors, operations, support"),
+        (["anna", "--group", "unknown"], "there is no group 'unknown'; there are auditors, operations, support"),
         (["anna smith", "--group", "support"], "username: Enter a valid username"),
         (["taken", "--group", "support"], "username: A user with that username already exists"),
         (["anna", "--group", "support", "--email", "x"], "email: Enter a valid email"),
         (["anna", "--group", "support", "--link", "hub"], "write it as https://hub.example.com"),
     ],
 )
-def test_invalid_arguments_create_no_user(arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch):
+def test_invalid_arguments_create_no_user(arguments: list[str], error: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(create_staff.VARIABLE, PASSWORD)
     User.objects.create_user("taken")
 
-    with pytest.raises(CommandError, match=re.escape(said)):
-        made(*arguments)
+    with pytest.raises(CommandError, match=re.escape(error)):
+        create(*arguments)
 
     assert User.objects.count() == 1
 
@@ -87,7 +87,7 @@ def test_a_weak_password_is_refused(weak: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(create_staff.VARIABLE, weak)
 
     with pytest.raises(CommandError, match=r"No user was created: (This|The) password"):
-        made("anna-anna", "--group", "support")
+        create("anna-anna", "--group", "support")
 
     assert not User.objects.exists()
 
@@ -100,8 +100,8 @@ def test_no_option_takes_a_password():
 
 def test_a_link_sets_the_password_once(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv(create_staff.VARIABLE, raising=False)
-    said = made("anna", "--group", "support", "--link", "https://hub.example.com/")
-    link = re.search(r"https://hub[.]example[.]com(/\S+)", said)
+    output = create("anna", "--group", "support", "--link", "https://hub.example.com/")
+    link = re.search(r"https://hub[.]example[.]com(/\S+)", output)
     assert link
     assert not User.objects.get().has_usable_password()
     client = Client()

@@ -73,30 +73,32 @@ def test_migrate_removes_no_permissions():
     assert permissions("support") == EXPECTED["support"] | {"change_subscription"}
 
 
-def choose(client: Client, *letters: DeadLetter):
-    chosen = [letter.pk for letter in letters]
-    return client.post(rows.listing(NAME), {"action": "requeue", "_selected_action": chosen, "index": "0"}, follow=True)
+def select(client: Client, *letters: DeadLetter):
+    selected = [letter.pk for letter in letters]
+    return client.post(
+        rows.listing(NAME), {"action": "requeue", "_selected_action": selected, "index": "0"}, follow=True
+    )
 
 
 def confirm(client: Client, *letters: DeadLetter):
     page = reverse("admin:deadletters_deadletter_requeue")
-    return client.post(page, {"ids": ",".join(str(letter.pk) for letter in letters), "reason": "mended"}, follow=True)
+    return client.post(page, {"ids": ",".join(str(letter.pk) for letter in letters), "reason": "fixed"}, follow=True)
 
 
 def test_support_may_requeue_one_at_a_time(member: Callable[[str], Client]):
     one, two = rows.dead_letter("one"), rows.dead_letter("two")
     support = member("support")
 
-    assert "You may requeue only one dead letter at a time." in choose(support, one, two).content.decode()
+    assert "You may requeue only one dead letter at a time." in select(support, one, two).content.decode()
     assert confirm(support, one, two).status_code == 403
     page = reverse("admin:deadletters_deadletter_requeue")
     assert support.get(page, {"ids": f"{one.pk},{two.pk}"}).status_code == 403
     assert not Requeue.objects.exists()
 
-    assert "This dead letter" in choose(support, one).content.decode()
+    assert "This dead letter" in select(support, one).content.decode()
     assert support.get(page, {"ids": one.pk}).status_code == 200
     assert confirm(support, one).status_code == 200
-    assert confirm(support, two, two).status_code == 200, "named twice it is still one"
+    assert confirm(support, two, two).status_code == 200, "the same dead letter twice"
     assert Requeue.objects.count() == 2
 
 
@@ -104,7 +106,7 @@ def test_operations_may_requeue_many_at_once(member: Callable[[str], Client]):
     letters = [rows.dead_letter(text) for text in ("one", "two")]
     operations = member("operations")
 
-    assert "These 2 dead letters" in choose(operations, *letters).content.decode()
+    assert "These 2 dead letters" in select(operations, *letters).content.decode()
     assert confirm(operations, *letters).status_code == 200
     assert Requeue.objects.count() == 2
 
@@ -140,7 +142,7 @@ def test_the_bulk_permission_alone_is_not_enough():
     user = User.objects.create_user("anna")
     user.user_permissions.set(Permission.objects.filter(codename="bulk_requeue_deadletter"))
 
-    for chosen in (letters, letters[:1]):
+    for selection in (letters, letters[:1]):
         with pytest.raises(PermissionDenied, match=r"lacks the permission deadletters[.]requeue_deadletter"):
-            requeue([letter.pk for letter in chosen], by=User.objects.get(pk=user.pk), reason="r")
+            requeue([letter.pk for letter in selection], by=User.objects.get(pk=user.pk), reason="r")
     assert not Requeue.objects.exists()

@@ -47,7 +47,7 @@ def check(prepare: Callable[[], Work], action: str, done: Callable[[], bool]) ->
     assert recorded.count() == 1
 
 
-def alone(prepare: Callable[[], Work]) -> Callable[[], Work]:
+def on_empty_tables(prepare: Callable[[], Work]) -> Callable[[], Work]:
     def prepared() -> Work:
         empty_tables()
         return prepare()
@@ -60,7 +60,7 @@ def to_requeue() -> Work:
     return lambda: requeue(ids, by=Operator(), reason="r")
 
 
-def is_requeued_to_any_extent() -> bool:
+def is_any_requeued() -> bool:
     return Requeue.objects.exists() or Saga.objects.filter(generation=1).exists()
 
 
@@ -84,11 +84,11 @@ def to_revoke() -> Work:
     return lambda: keys.revoke(key, by="anna")
 
 
-def to_make_a_user() -> Work:
+def to_create_user() -> Work:
     return lambda: User.objects.create_user(f"user {next(numbers)}")
 
 
-def to_let_join() -> Work:
+def to_add_to_group() -> Work:
     user = User.objects.create_user(f"user {next(numbers)}")
     return lambda: user.groups.add(Group.objects.get(name="support"))
 
@@ -96,7 +96,7 @@ def to_let_join() -> Work:
 @pytest.mark.parametrize(
     ("prepare", "action", "done"),
     [
-        (to_requeue, actions.REQUEUE_MANY, is_requeued_to_any_extent),
+        (to_requeue, actions.REQUEUE_MANY, is_any_requeued),
         (to_requeue_matching, actions.REQUEUE_MATCHING, lambda: Requeue.objects.exists()),
         (to_backfill, actions.BACKFILL, lambda: Saga.objects.exists()),
         (to_rotate, actions.ROTATE, lambda: Subscription.objects.exclude(previous_secret="").exists()),
@@ -104,14 +104,14 @@ def to_let_join() -> Work:
         (to_change, actions.EDIT, lambda: Subscription.objects.filter(description="new").exists()),
         (to_make_a_key, actions.CREATE_KEY, lambda: ApiKey.objects.exists()),
         (to_revoke, actions.REVOKE_KEY, lambda: ApiKey.objects.filter(revoked_at__isnull=False).exists()),
-        (to_make_a_user, actions.CREATE_USER, lambda: User.objects.exists()),
-        (to_let_join, actions.CHANGE_RIGHTS, lambda: User.objects.filter(groups__name="support").exists()),
+        (to_create_user, actions.CREATE_USER, lambda: User.objects.exists()),
+        (to_add_to_group, actions.CHANGE_RIGHTS, lambda: User.objects.filter(groups__name="support").exists()),
     ],
 )
 def test_no_action_is_without_its_entry(prepare: Callable[[], Work], action: str, done: Callable[[], bool]):
-    check(alone(prepare), action, done)
+    check(on_empty_tables(prepare), action, done)
 
 
 def test_no_verification_is_without_its_entry(receiver: Receiver):
     prepare = to_verify(receiver)
-    check(alone(prepare), actions.VERIFY, lambda: Subscription.objects.filter(verified=True).exists())
+    check(on_empty_tables(prepare), actions.VERIFY, lambda: Subscription.objects.filter(verified=True).exists())

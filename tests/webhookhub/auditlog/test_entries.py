@@ -53,11 +53,11 @@ def recorded(action: str) -> tuple[Entry, dict[str, Any]]:
 def test_a_requeue_records_actor_object_and_reason(anna: Client):
     letter = rows.dead_letter()
 
-    anna.post(reverse("admin:deadletters_deadletter_requeue"), {"ids": letter.pk, "reason": "mended"})
+    anna.post(reverse("admin:deadletters_deadletter_requeue"), {"ids": letter.pk, "reason": "fixed"})
 
     entry, _ = recorded(actions.REQUEUE)
     assert (entry.actor, entry.via, entry.object_type, entry.object_id) == ("anna", "console", "deadletter", letter.pk)
-    assert entry.reason == "mended"
+    assert entry.reason == "fixed"
     assert abs(entry.at - clock.now()) < timedelta(minutes=1)
 
 
@@ -71,7 +71,7 @@ def test_a_requeue_of_several_is_one_entry():
     assert details == {"requeued": 2, "dead_letters": ids}
 
 
-def test_a_requeue_counts_those_requeued_before():
+def test_a_requeue_counts_dead_letters_requeued_before():
     ids = [rows.dead_letter(text).pk for text in ("one", "two", "three")]
     requeue(ids[1:2], by=Operator(), reason="first")
 
@@ -86,8 +86,8 @@ def test_a_repeated_requeue_writes_no_entry(anna: Client):
 
     for again in (ids, ids[:1]):
         requeue(again, by=Operator(), reason="r")
-        given = {"ids": ",".join(map(str, again)), "reason": "mended"}
-        anna.post(reverse("admin:deadletters_deadletter_requeue"), given)
+        form = {"ids": ",".join(map(str, again)), "reason": "fixed"}
+        anna.post(reverse("admin:deadletters_deadletter_requeue"), form)
     requeue_matching(DeadLetterFilter(), by=Operator(), reason="r", limit=10)
 
     assert Entry.objects.filter(object_type="deadletter").count() == 1
@@ -113,11 +113,10 @@ def requeue_all(client: Client, **query: Any) -> list[str]:
     """Send each page of the console twice and return the pages."""
     page = client.get(reverse("admin:deadletters_deadletter_requeue_matching"), query).content.decode()
     pages: list[str] = []
-    given = {"reason": "mended"}
-    while sealed := re.search(r'name="run" value="([^"]+)"', page):
+    while signed := re.search(r'name="run" value="([^"]+)"', page):
         for _ in range(2):
             response = client.post(
-                reverse("admin:deadletters_deadletter_requeue_matching"), {"run": sealed[1], **given}
+                reverse("admin:deadletters_deadletter_requeue_matching"), {"run": signed[1], "reason": "fixed"}
             )
             page = response.content.decode()
         pages.append(page)
@@ -130,7 +129,7 @@ def test_a_requeue_page_sent_twice_is_one_entry(anna: Client):
     requeue_all(anna, event_type="order.created", limit=3)
 
     entry, details = recorded(actions.REQUEUE_MATCHING)
-    assert (entry.actor, entry.via, entry.reason) == ("anna", "console", "mended")
+    assert (entry.actor, entry.via, entry.reason) == ("anna", "console", "fixed")
     assert details == {
         "filter": {"event_type": "order.created"},
         "limit": 3,
@@ -227,8 +226,8 @@ def test_an_edit_records_old_and_new_values_without_secrets():
     services.change(subscription, {"active": True})
 
     recorded = list(Entry.objects.order_by("id"))
-    wanted = [actions.SUBSCRIBE, actions.EDIT, actions.PAUSE, actions.RESUME]
-    assert [entry.action for entry in recorded] == wanted
+    expected = [actions.SUBSCRIBE, actions.EDIT, actions.PAUSE, actions.RESUME]
+    assert [entry.action for entry in recorded] == expected
     assert recorded[1].reason == "moved"
     assert json.loads(recorded[1].details).keys() == {"callback_url", "custom_headers"}
     for entry in recorded:
@@ -265,14 +264,14 @@ def test_verify_test_and_rotate_record_their_results(anna: Client, receiver: Rec
     assert recorded(actions.VERIFY)[1] == {"verified": True, "result": "challenge_returned"}
     assert recorded(actions.TEST)[0].object_id == subscription.pk
     assert recorded(actions.ROTATE)[1] == {"scheme": "v1", "forced": False}
-    whys = [recorded(action)[0].reason for action in (actions.VERIFY, actions.TEST, actions.ROTATE)]
-    assert whys == ["verify", "test", "rotate"]
+    reasons = [recorded(action)[0].reason for action in (actions.VERIFY, actions.TEST, actions.ROTATE)]
+    assert reasons == ["verify", "test", "rotate"]
     assert {entry.actor for entry in Entry.objects.filter(object_type="subscription")} == {"anna"}
 
 
 def test_a_test_event_that_cannot_be_signed_writes_no_entry(anna: Client, receiver: Receiver):
     subscription = SubscriptionFactory.create(callback_url=receiver.url())
-    Subscription.objects.update(secret="not to be opened")
+    Subscription.objects.update(secret="not decryptable")
 
     anna.post(reverse("admin:subscriptions_subscription_test", args=[subscription.pk]))
 

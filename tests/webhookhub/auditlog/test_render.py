@@ -31,7 +31,7 @@ from webhookhub.terminal import Operator
 pytestmark = pytest.mark.django_db
 
 
-def do_many_things() -> None:
+def record_many_actions() -> None:
     one, two, three = (rows.dead_letter(text) for text in ("one", "two", "three"))
     requeue([one.pk], by=Operator(), reason="r")
     requeue([one.pk, two.pk], by=Operator(), reason="r")
@@ -40,8 +40,8 @@ def do_many_things() -> None:
     requeue_matching(
         DeadLetterFilter(error_code="three", **everything), by=Operator(), reason="r", limit=5, part=Part(1, 2)
     )
-    given: dict[str, Any] = {"event_type": "order.created", "callback_url": "https://127.0.0.1:8443/hook"}
-    subscription = services.create(given)
+    values: dict[str, Any] = {"event_type": "order.created", "callback_url": "https://127.0.0.1:8443/hook"}
+    subscription = services.create(values)
     services.change(
         subscription,
         {"description": "d", "max_retry_limit": 2, "base_delay": timedelta(seconds=5), "headers": {"X-A": "b"}},
@@ -67,7 +67,7 @@ def names(details: Any) -> Iterator[str]:
 
 
 def test_everything_recorded_has_a_label():
-    do_many_things()
+    record_many_actions()
 
     entries = list(Entry.objects.all())
     assert {entry.action for entry in entries} <= set(actions.ACTIONS)
@@ -76,7 +76,6 @@ def test_everything_recorded_has_a_label():
     assert len(recorded) > 25
     assert recorded <= set(render.LABELS)
     assert {action.partition(".")[0] for action in actions.ACTIONS} == set(render.OBJECT_TYPES)
-    assert set(render.VIA) == set(actions.VIAS)
 
 
 def test_details_are_labelled():
@@ -181,6 +180,6 @@ def test_an_entry_is_translated_and_escaped():
         translation.deactivate()  # the request has set the thread's language
 
     for shown in (page, listing):
-        assert "傳送了測試事件" in shown
+        assert "傳送測試事件" in shown
         assert "sent a test event" not in shown
     assert "<dt>說明</dt><dd>&lt;script&gt;\\u202e</dd>" in page

@@ -43,7 +43,7 @@ def test_creating_changing_and_deleting_a_user():
     assert "pbkdf2" not in json.dumps(recorded())
 
 
-def test_logging_in_is_no_change():
+def test_a_login_is_not_recorded():
     client = Client()
     client.force_login(User.objects.create_user("bert", is_staff=True))
 
@@ -117,7 +117,7 @@ def test_a_deletion_records_the_lost_memberships():
     ]
 
 
-def test_an_upgraded_password_hash_is_no_change(settings: Any, monkeypatch: pytest.MonkeyPatch):
+def test_an_upgraded_password_hash_is_not_recorded(settings: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(PBKDF2PasswordHasher, "iterations", 1)
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.PBKDF2SHA1PasswordHasher"]
     user = User.objects.create_user("bert", password="a-long-passphrase")

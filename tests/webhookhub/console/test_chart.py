@@ -9,48 +9,47 @@ import pytest
 from webhookhub.console import chart, overview
 
 START = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
-KINDS = ("delivered", "failing", "dead")
 
 
-def drawn(*counts: tuple[int, int, int]) -> chart.Chart:
-    return chart.stacked(KINDS, [(START + timedelta(minutes=n), each) for n, each in enumerate(counts)])
+def chart_of(*columns: tuple[int, int, int]) -> chart.Chart:
+    return chart.stacked([(START + timedelta(minutes=minute), counts) for minute, counts in enumerate(columns)])
 
 
 @pytest.mark.parametrize(
-    ("most", "top"),
+    ("highest", "top"),
     [(0, 4), (4, 4), (5, 8), (9, 12), (13, 20), (21, 40), (41, 80), (10**6, 12 * 10**5)],
 )
-def test_the_axis_ends_at_a_round_number(most: int, top: int):
-    assert chart.ceiling(most) == top
+def test_the_axis_ends_at_a_round_number(highest: int, top: int):
+    assert chart.ceiling(highest) == top
     assert top % chart.LINES == 0
 
 
 def test_pieces_are_stacked():
-    found = drawn((4, 2, 2), (0, 0, 0))
+    result = chart_of((4, 2, 2), (0, 0, 0))
 
-    lowest, middle, highest = found.columns[0].pieces
-    assert lowest.y + lowest.height == pytest.approx(found.floor)
+    lowest, middle, highest = result.columns[0].pieces
+    assert lowest.y + lowest.height == pytest.approx(result.floor)
     assert middle.y + middle.height == pytest.approx(lowest.y)
     assert highest.y + highest.height == pytest.approx(middle.y)
     assert highest.y == pytest.approx(chart.TOP)
-    assert found.columns[1].pieces == ()
+    assert result.columns[1].pieces == []
 
 
 def test_a_single_failure_among_many_is_visible():
-    [column] = drawn((100_000, 1, 0)).columns
+    [column] = chart_of((100_000, 1, 0)).columns
 
     assert column.pieces[1].height >= 1
 
 
 def test_a_chart_without_counts_is_empty():
-    assert drawn((0, 0, 0), (0, 0, 0)).is_empty
-    assert drawn().is_empty
-    assert not drawn((0, 0, 1)).is_empty
+    assert chart_of((0, 0, 0), (0, 0, 0)).is_empty
+    assert chart_of().is_empty
+    assert not chart_of((0, 0, 1)).is_empty
 
 
-@pytest.mark.parametrize("value", [(0, "0"), (950, "950"), (1500, "1.5k"), (2_000_000, "2M")])
-def test_large_numbers_are_short_on_the_axis(value: tuple[int, str]):
-    assert chart.short(value[0]) == value[1]
+@pytest.mark.parametrize(("value", "label"), [(0, "0"), (950, "950"), (1500, "1.5k"), (2_000_000, "2M")])
+def test_large_numbers_are_short_on_the_axis(value: int, label: str):
+    assert chart.short(value) == label
 
 
 @pytest.mark.parametrize("span", overview.SPANS, ids=lambda span: span.name)

@@ -26,14 +26,13 @@ from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionF
 from tests.support import drive, rows
 from tools.demo.receiver import Receiver, Reply
 from webhookhub import crypto
-from webhookhub.console import admin as pages
-from webhookhub.console import format, request_preview
+from webhookhub.console import delivery_history, format, request_preview
 from webhookhub.db import clock
 from webhookhub.terminal import Operator
 
 pytestmark = pytest.mark.django_db
 
-MOST_QUERIES = 15
+MAX_QUERIES = 15
 HOSTILE = {
     "html": "</pre></td><img src=x onerror=alert(1)><b>bold</b>",
     "script": "<script>alert(1)</script>",
@@ -50,8 +49,8 @@ def page_of(client: Client, name: str, pk: int) -> str:
     return response.content.decode()
 
 
-def story(client: Client, pk: int) -> str:
-    """The page's text, with one space wherever there is any."""
+def delivery_page(client: Client, pk: int) -> str:
+    """The page of a delivery with collapsed white space."""
     return " ".join(html.unescape(page_of(client, "sagas_saga", pk)).split())
 
 
@@ -70,7 +69,7 @@ def test_a_failing_delivery_shows_its_failures_and_the_next_attempt(viewer: Clie
     for number, hours in ((2, 6), (3, 4), (4, 2)):
         failed(saga, number, "http_503", hours, response_status=503, duration_ms=120, worker_id="worker-7")
 
-    page = story(viewer, saga.pk)
+    page = delivery_page(viewer, saga.pk)
 
     assert "The endpoint responded with 503, 3 times in a row over 4 h. Next attempt at <time" in page
     assert f"{saga.next_attempt_at:%Y-%m-%d %H:%M:%S} UTC" in page
@@ -85,7 +84,7 @@ def test_a_delivery_that_failed_once_shows_the_error_and_the_next_attempt(viewer
     failed(saga, 1, "timeout", 7)
     failed(saga, 2, "http_503", 3)
 
-    assert "The endpoint responded with 503. Next attempt at <time" in story(viewer, saga.pk)
+    assert "The endpoint responded with 503. Next attempt at <time" in delivery_page(viewer, saga.pk)
 
 
 def test_without_permission_to_see_attempts_the_headline_has_the_error_only(staff: Callable[..., Client]):
@@ -94,7 +93,7 @@ def test_without_permission_to_see_attempts_the_headline_has_the_error_only(staf
     )
     failed(saga, 1, "http_503", 3)
 
-    page = story(staff("anna", "view_saga"), saga.pk)
+    page = delivery_page(staff("anna", "view_saga"), saga.pk)
 
     assert "The endpoint responded with 503. Next attempt at <time" in page
 
@@ -102,7 +101,7 @@ def test_without_permission_to_see_attempts_the_headline_has_the_error_only(staf
 def test_a_new_delivery_waits_for_the_first_attempt(viewer: Client):
     saga: Any = SagaFactory(subscription=SubscriptionFactory(active=False))
 
-    page = story(viewer, saga.pk)
+    page = delivery_page(viewer, saga.pk)
 
     assert "Waiting for the first attempt." in page
     assert "The subscription is switched off: its deliveries wait until it is switched on again." in page
@@ -115,7 +114,7 @@ def test_a_held_back_delivery_shows_no_time_of_the_next_attempt(viewer: Client):
     )  # fmt: skip
     failed(saga, 1, "http_503", 3)
 
-    page = story(viewer, saga.pk)
+    page = delivery_page(viewer, saga.pk)
 
     assert "The endpoint responded with 503." in page
     assert "The subscription is switched off: its deliveries wait until it is switched on again." in page
@@ -128,18 +127,18 @@ def test_redirects_are_explained(viewer: Client):
     for number in (1, 2, 3):
         failed(saga, number, "redirect", 3 - number)
 
-    said = (
+    headline = (
         "The endpoint responded with a redirect (redirects are not followed), "
         "3 times in a row over 2 h. The hub gave up"
     )
-    assert said in story(viewer, saga.pk)
+    assert headline in delivery_page(viewer, saga.pk)
 
 
 def test_an_attempt_in_progress_shows_its_worker_and_lease_resets(viewer: Client):
     saga: Any = SagaFactory(status="InProgress", attempt_count=2)
     JobFactory(saga=saga, attempt_no=3, status="Leased", worker_id="worker-3", lease_resets=2)
 
-    page = story(viewer, saga.pk)
+    page = delivery_page(viewer, saga.pk)
 
     assert "Attempt 3 is in progress." in page
     assert "Attempt 3 is being sent" in page
@@ -147,35 +146,35 @@ def test_an_attempt_in_progress_shows_its_worker_and_lease_resets(viewer: Client
 
 
 @pytest.mark.parametrize(
-    ("attempts", "code", "said"),
+    ("attempts", "code", "headline"),
     [(1, None, "Delivered at the first attempt."), (3, "timeout", "Delivered at attempt 3. Before that, the endpoint")],
 )
-def test_a_delivered_delivery_shows_the_attempt(viewer: Client, attempts: int, code: str | None, said: str):
+def test_a_delivered_delivery_shows_the_attempt(viewer: Client, attempts: int, code: str | None, headline: str):
     saga: Any = SagaFactory(status="Completed", attempt_count=attempts, final_error_code=code)
 
-    assert said in story(viewer, saga.pk)
+    assert headline in delivery_page(viewer, saga.pk)
 
 
 def test_a_requeue_is_shown_on_both_deliveries(viewer: Client):
     letter = rows.dead_letter("http_503")
-    [done] = requeue.requeue([letter.pk], by=Operator(), reason="mended & tried")
+    [done] = requeue.requeue([letter.pk], by=Operator(), reason="fixed & tested")
 
-    dead, anew = story(viewer, letter.saga_id), story(viewer, done.saga_id)
+    dead, requeued_page = delivery_page(viewer, letter.saga_id), delivery_page(viewer, done.saga_id)
 
     link = f'<a href="{rows.change("sagas_saga", done.saga_id)}">delivery {done.saga_id}</a>'
     assert f"The hub gave up after 3 attempts. It was requeued as {link} (waiting)." in dead
     assert "to try again" not in dead
     assert "Became a dead letter" in dead
     assert f"as delivery {done.saga_id}" in dead
-    for page in (dead, anew):
-        assert "Reason: mended & tried" in page
+    for page in (dead, requeued_page):
+        assert "Reason: fixed & tested" in page
     assert rows.change("sagas_saga", done.saga_id) in dead
-    assert rows.change("sagas_saga", letter.saga_id) in anew
+    assert rows.change("sagas_saga", letter.saga_id) in requeued_page
     assert rows.change("deadletters_deadletter", letter.pk) in dead
 
 
 def requeued(times: int) -> list[DeadLetter]:
-    """An event that was given up and requeued again and again; the last time it was given up for good."""
+    """The dead letters of one event that was requeued this many times and dead-lettered each time."""
     event, subscription = EventFactory.create(), SubscriptionFactory.create()
     letters: list[DeadLetter] = []
     for generation in range(times + 1):
@@ -197,13 +196,13 @@ def requeued(times: int) -> list[DeadLetter]:
 
 
 def test_each_of_many_requeued_deliveries_shows_its_own_requeue(superuser: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pages, "NEIGHBOURS", 1)
+    monkeypatch.setattr(delivery_history, "NEIGHBOURS", 1)
     last = 6
     letters = requeued(last)
     sagas = [letter.saga_id for letter in letters]
 
     for generation in (0, 1, 3, last - 1, last):
-        page = story(superuser, sagas[generation])
+        page = delivery_page(superuser, sagas[generation])
         timeline = page.partition("Timeline")[2]
         before, letter = generation - 1, rows.change("deadletters_deadletter", letters[generation].pk)
         if generation:
@@ -224,30 +223,30 @@ def test_the_nearest_generations_are_named_and_the_others_listed(superuser: Clie
 
     for generation in (0, 12, 24):
         with CaptureQueriesContext(connection) as queries:
-            page = story(superuser, sagas[generation])
+            page = delivery_page(superuser, sagas[generation])
         named = page.partition("Other deliveries of this event")[2].partition("</dd>")[0]
         for other in range(25):
-            near = other != generation and abs(other - generation) <= pages.NEIGHBOURS
+            near = other != generation and abs(other - generation) <= delivery_history.NEIGHBOURS
             assert (f"(generation {other}," in named) is near
         assert rows.listing("sagas_saga", f"?event={Saga.objects.get(pk=sagas[0]).event_id}") in named
-        assert len(queries) <= MOST_QUERIES
+        assert len(queries) <= MAX_QUERIES
 
 
 def test_a_dead_letter_asks_to_requeue(viewer: Client):
     letter = rows.dead_letter("http_503")
 
-    said = "The hub gave up after 3 attempts. Requeue the delivery to try again."
-    assert said in story(viewer, letter.saga_id)
+    headline = "The hub gave up after 3 attempts. Requeue the delivery to try again."
+    assert headline in delivery_page(viewer, letter.saga_id)
 
 
 def test_the_requeue_button_needs_permission_and_disappears_after_the_requeue(viewer: Client, superuser: Client):
     letter = rows.dead_letter("http_503")
     address = f"/admin/deadletters/deadletter/requeue/?ids={letter.pk}"
 
-    assert address not in story(viewer, letter.saga_id)
-    assert address in story(superuser, letter.saga_id)
-    requeue.requeue([letter.pk], by=Operator(), reason="mended")
-    assert address not in story(superuser, letter.saga_id)
+    assert address not in delivery_page(viewer, letter.saga_id)
+    assert address in delivery_page(superuser, letter.saga_id)
+    requeue.requeue([letter.pk], by=Operator(), reason="fixed")
+    assert address not in delivery_page(superuser, letter.saga_id)
 
 
 def test_the_request_preview_equals_the_sent_request(receiver: Receiver, superuser: Client):
@@ -257,17 +256,17 @@ def test_the_request_preview_equals_the_sent_request(receiver: Receiver, superus
     publish("order.created", {"order": 7, "name": 'Zoë\'s "🦊" $HOME `id`'}, correlation_id="c-1")
     drive.until_terminal()
     saga = Saga.objects.get()
-    [got] = receiver.received
+    [received] = receiver.received
 
     sent = request_preview.preview(saga.event, saga.subscription, saga.attempt_count)
     arguments = shlex.split(sent.curl.replace("\\\n", " "))
 
-    assert sent.body.encode() == got.body
-    assert arguments[-1].encode() == got.body
+    assert sent.body.encode() == received.body
+    assert arguments[-1].encode() == received.body
     assert arguments[3] == receiver.url("/hook")
     for header in sent.headers:
         name, value = header.split(": ", 1)
-        assert got.headers[name.lower()] == ("hunter2 secret" if value == request_preview.HIDDEN else value)
+        assert received.headers[name.lower()] == ("hunter2 secret" if value == request_preview.HIDDEN else value)
     page = page_of(superuser, "sagas_saga", saga.pk)
     assert "X-Api-Key: •••" in page
     assert "hunter2" not in page
@@ -282,10 +281,10 @@ def test_a_changed_subscription_is_noted_at_the_request(
     publish("order.created", {"order": 7})
     drive.until_terminal()
     saga = Saga.objects.get()
-    before = story(superuser, saga.pk)
+    before = delivery_page(superuser, saga.pk)
     services.change(subscription, {"callback_url": receiver.url("/new")})
 
-    after = story(superuser, saga.pk)
+    after = delivery_page(superuser, saga.pk)
 
     history = f"/admin/subscriptions/subscription/{subscription.pk}/history/"
     assert "<h2>Request</h2>" in before
@@ -295,9 +294,9 @@ def test_a_changed_subscription_is_noted_at_the_request(
     assert "The subscription was changed at <time" in after
     assert history in after.partition('id="changed-since"')[2].partition("</p>")[0]
     curious = staff("curious", "view_saga", "view_event", "view_subscription")
-    told = story(curious, saga.pk).partition('id="changed-since"')[2].partition("</p>")[0]
-    assert "was changed at" in told
-    assert history not in told
+    note = delivery_page(curious, saga.pk).partition('id="changed-since"')[2].partition("</p>")[0]
+    assert "was changed at" in note
+    assert history not in note
 
 
 def test_a_long_body_is_not_put_on_a_command_line():
@@ -345,12 +344,12 @@ def test_a_response_that_is_not_utf8_is_shown(receiver: Receiver, superuser: Cli
 
 
 def test_a_delivery_with_many_attempts_shows_the_last_ones(viewer: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pages, "MAX_ATTEMPTS", 3)
+    monkeypatch.setattr(delivery_history, "MAX_ATTEMPTS", 3)
     saga: Any = SagaFactory(status="PendingRetry", attempt_count=5, max_retry_limit=9, final_error_code="timeout")
     for number in range(1, 6):
         failed(saga, number, "timeout")
 
-    page = story(viewer, saga.pk)
+    page = delivery_page(viewer, saga.pk)
 
     assert "2 earlier attempts" in page
     assert "Attempt 2 failed" not in page
@@ -358,41 +357,41 @@ def test_a_delivery_with_many_attempts_shows_the_last_ones(viewer: Client, monke
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "headline"),
     [
         ("PendingRetry", "The endpoint responded with 503, 5+ times in a row over 4 h. Next attempt at"),
         ("DeadLettered", "The endpoint responded with 503, 5+ times in a row over 4 h. The hub gave up"),
     ],
 )
 def test_failures_beyond_the_loaded_attempts_are_counted_as_a_minimum(
-    viewer: Client, monkeypatch: pytest.MonkeyPatch, status: str, said: str
+    viewer: Client, monkeypatch: pytest.MonkeyPatch, status: str, headline: str
 ):
-    monkeypatch.setattr(pages, "MAX_ATTEMPTS", 5)
+    monkeypatch.setattr(delivery_history, "MAX_ATTEMPTS", 5)
     saga = SagaFactory.create(status=status, attempt_count=6, max_retry_limit=10, final_error_code="http_503")
     for number in range(1, 7):
         failed(saga, number, "http_503", 7 - number)
 
-    assert said in story(viewer, saga.pk)
+    assert headline in delivery_page(viewer, saga.pk)
 
 
 @pytest.mark.parametrize("first", [1, 2])
 def test_failures_within_the_loaded_attempts_are_counted_exactly(
     viewer: Client, monkeypatch: pytest.MonkeyPatch, first: int
 ):
-    """It begins with the first attempt of all, or after another failure."""
-    monkeypatch.setattr(pages, "MAX_ATTEMPTS", 5)
+    """The series starts with the first attempt, or after another error."""
+    monkeypatch.setattr(delivery_history, "MAX_ATTEMPTS", 5)
     saga = SagaFactory.create(status="PendingRetry", attempt_count=5, max_retry_limit=9, final_error_code="http_503")
     failed(saga, 1, "http_503" if first == 1 else "timeout", 5)
     for number in range(2, 6):
         failed(saga, number, "http_503", 6 - number)
 
-    said = f"The endpoint responded with 503, {6 - first} times in a row over {5 - first} h. Next attempt at"
-    assert said in story(viewer, saga.pk)
+    headline = f"The endpoint responded with 503, {6 - first} times in a row over {5 - first} h. Next attempt at"
+    assert headline in delivery_page(viewer, saga.pk)
 
 
 def test_the_pages_need_few_queries(viewer: Client):
     letter = rows.dead_letter("http_503")
-    requeue.requeue([letter.pk], by=Operator(), reason="mended")
+    requeue.requeue([letter.pk], by=Operator(), reason="fixed")
     saga = Saga.objects.get(generation=1)
     for number in range(1, 9):
         failed(saga, number)
@@ -401,7 +400,7 @@ def test_the_pages_need_few_queries(viewer: Client):
     for name, pk in (("sagas_saga", saga.pk), ("events_event", saga.event_id), ("jobs_job", job.pk)):
         with CaptureQueriesContext(connection) as queries:
             page_of(viewer, name, pk)
-        assert len(queries) <= MOST_QUERIES, name
+        assert len(queries) <= MAX_QUERIES, name
 
 
 def test_payload_and_request_need_permission_to_view_events(staff: Callable[..., Client]):

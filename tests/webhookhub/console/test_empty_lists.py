@@ -12,7 +12,7 @@ from tests.support import rows
 pytestmark = pytest.mark.django_db
 
 SUBSCRIPTIONS = "subscriptions_subscription"
-YET = {
+EMPTY = {
     "sagas_saga": "There are no deliveries yet. The hub creates one for each active, verified subscription",
     "events_event": "There are no events yet. Producers send them to the API with an API key",
     "jobs_job": "There are no attempts yet. Each attempt is listed here",
@@ -20,14 +20,14 @@ YET = {
     "deadletters_deadletter": "There are no dead letters: every delivery has completed or is in progress.",
     "webhookhub_process": "No process is running. Start all of them with manage.py run_hub",
 }
-MATCHES = {
+NO_MATCH = {
     "sagas_saga": "No deliveries match. Search for a delivery's number",
     "events_event": "No events match. Search for an event's number",
     "jobs_job": "No attempts match.",
     SUBSCRIPTIONS: "No subscriptions match. Search for a part of the event type",
     "deadletters_deadletter": "No dead letter matches. Clear the filter",
 }
-NARROWED = [(name, "?q=nothing-like-it") for name in MATCHES] + [
+FILTERED = [(name, "?q=nothing-like-it") for name in NO_MATCH] + [
     ("sagas_saga", "?status__exact=Completed"),
     ("deadletters_deadletter", "?error_code=x"),
     ("jobs_job", "?saga=7"),
@@ -41,36 +41,36 @@ def page(client: Client, name: str, query: str = "") -> str:
     return " ".join(response.content.decode().split())
 
 
-@pytest.mark.parametrize("name", YET)
+@pytest.mark.parametrize("name", EMPTY)
 def test_an_empty_list_explains_itself(viewer: Client, name: str):
-    shown = page(viewer, name)
+    text = page(viewer, name)
 
-    assert YET[name] in shown
-    assert "yielded" not in shown
-    assert "Reset filters" not in shown.partition('id="nothing"')[2]
-    assert "matches" not in shown
-    assert rows.add(name) not in shown
+    assert EMPTY[name] in text
+    assert "yielded" not in text
+    assert "Reset filters" not in text.partition('id="nothing"')[2]
+    assert "matches" not in text
+    assert rows.add(name) not in text
 
 
-@pytest.mark.parametrize(("name", "query"), NARROWED)
+@pytest.mark.parametrize(("name", "query"), FILTERED)
 def test_a_filtered_list_without_rows_links_to_all_rows(viewer: Client, name: str, query: str):
-    shown = page(viewer, name, query)
+    text = page(viewer, name, query)
 
-    assert MATCHES[name] in shown
-    assert YET[name] not in shown
-    assert 'href="?"' in shown
+    assert NO_MATCH[name] in text
+    assert EMPTY[name] not in text
+    assert 'href="?"' in text
 
 
 def test_an_empty_list_offers_to_add_only_with_permission(staff: Callable[..., Client]):
     adder = staff("adder", "view_subscription", "add_subscription")
 
-    shown = page(adder, SUBSCRIPTIONS).partition('id="nothing"')[2]
+    text = page(adder, SUBSCRIPTIONS).partition('id="nothing"')[2]
 
-    assert "There are no subscriptions yet. Add one with the URL of an endpoint" in shown
-    assert rows.add(SUBSCRIPTIONS) in shown
+    assert "There are no subscriptions yet. Add one with the URL of an endpoint" in text
+    assert rows.add(SUBSCRIPTIONS) in text
 
 
-def test_a_list_with_rows_has_no_such_text(viewer: Client):
+def test_a_list_with_rows_has_no_empty_text(viewer: Client):
     rows.one_of_each()
 
     for name in rows.ALL:

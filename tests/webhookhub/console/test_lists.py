@@ -24,7 +24,7 @@ from webhookhub.terminal import Operator
 
 pytestmark = pytest.mark.django_db
 
-MOST_QUERIES = 10
+MAX_QUERIES = 10
 
 
 def test_the_number_of_queries_does_not_grow_with_the_rows(viewer: Client, django_assert_max_num_queries: Any):
@@ -38,7 +38,7 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(viewer: Client, djang
         rows.one_of_each(f"row-{number}")
 
     for name in rows.ALL:
-        with django_assert_max_num_queries(min(of_one[name], MOST_QUERIES)):
+        with django_assert_max_num_queries(min(of_one[name], MAX_QUERIES)):
             assert viewer.get(rows.listing(name)).status_code == 200
 
 
@@ -53,7 +53,7 @@ def test_the_number_of_queries_of_the_pages_of_a_requeue_is_bounded_for_each_gro
     group: str, django_assert_max_num_queries: Any
 ):
     letter = rows.dead_letter("http_503")
-    [done] = requeue([letter.pk], by=Operator(), reason="mended")
+    [done] = requeue([letter.pk], by=Operator(), reason="fixed")
     user = User.objects.create_user(group, is_staff=True)
     user.groups.add(Group.objects.get(name=group))
     client = Client()
@@ -63,7 +63,7 @@ def test_the_number_of_queries_of_the_pages_of_a_requeue_is_bounded_for_each_gro
     for name, pk in pages:
         with django_assert_max_num_queries(12):
             page = client.get(rows.change(name, pk)).content.decode()
-        assert "mended" in page
+        assert "fixed" in page
 
 
 def test_lists_do_not_load_payloads_and_responses(superuser: Client):
@@ -122,7 +122,9 @@ def test_large_counts_have_thousands_separators(viewer: Client, monkeypatch: pyt
     assert "Only the newest 1,000 are listed." in page
 
 
-def test_a_filtered_list_that_looked_at_the_newest_only_says_so(superuser: Client, monkeypatch: pytest.MonkeyPatch):
+def test_a_filtered_list_shows_that_only_the_newest_rows_were_searched(
+    superuser: Client, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(admin, "MAX_LISTED", 2)
     letter = rows.dead_letter("http_503")
     for number in range(1, 3):

@@ -52,7 +52,7 @@ def test_urls_are_shown_masked(url: str, shown: str):
 
 @pytest.fixture
 def letter(db: None) -> Any:
-    """A dead letter of a subscription with such an address, counted for the overview too."""
+    """A dead letter of a subscription with URL as its callback URL, which is in the stats of the overview too."""
     dead = rows.dead_letter("http_503")
     Subscription.objects.filter(pk=dead.subscription_id).update(callback_url=URL)
     at = clock.now()
@@ -61,7 +61,7 @@ def letter(db: None) -> Any:
 
 
 def pages_of(letter: Any) -> list[str]:
-    """Everywhere that the address is shown."""
+    """All pages that show the callback URL."""
     job = Job.objects.get(saga=letter.saga_id)
     return [
         reverse("admin:index"),
@@ -111,14 +111,14 @@ def test_the_page_of_a_new_secret_masks_the_url(member: Callable[[str], Client],
 
 
 def test_the_curl_command_asks_to_replace_masked_values(member: Callable[[str], Client], letter: Any):
-    says = "Replace each *** with the value"
+    advice = "Replace each *** with the value"
     saga = Saga.objects.select_related("event", "subscription").get(pk=letter.saga_id)
     plain: Any = SagaFactory()
     client = member("support")
 
     assert f"curl -X POST '{masked(URL)}'" in request_preview.preview(saga.event, saga.subscription, 1).curl
-    assert says in client.get(rows.change("sagas_saga", saga.pk)).content.decode()
-    assert says not in client.get(rows.change("sagas_saga", plain.pk)).content.decode()
+    assert advice in client.get(rows.change("sagas_saga", saga.pk)).content.decode()
+    assert advice not in client.get(rows.change("sagas_saga", plain.pk)).content.decode()
 
 
 def test_a_search_does_not_find_masked_values(member: Callable[[str], Client], letter: Any):

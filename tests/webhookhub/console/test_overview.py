@@ -21,7 +21,7 @@ from workflows.models import Instance
 
 pytestmark = pytest.mark.django_db
 
-MOST_QUERIES = 15
+MAX_QUERIES = 15
 
 
 def fragment(client: Client, span: str = "hour") -> str:
@@ -36,7 +36,7 @@ def count(outcome: str, number: int, subscription: Any, error: str | None = None
 
 
 def tile(page: str, title: str) -> str:
-    """What stands under a title."""
+    """The number under a title."""
     return page.partition(f"<span>{title}</span>")[2].partition("</strong>")[0].rpartition(">")[2]
 
 
@@ -159,9 +159,9 @@ def test_no_alerts_covers_only_what_the_user_may_see(staff: Callable[..., Client
     all_running()
     subscription = SubscriptionFactory()
 
-    carer, sender = staff("carer", "view_process"), staff("sender", "view_saga")
-    assert "All processes are running." in fragment(carer)
-    assert "past due" not in fragment(carer)
+    watcher, sender = staff("watcher", "view_process"), staff("sender", "view_saga")
+    assert "All processes are running." in fragment(watcher)
+    assert "past due" not in fragment(watcher)
     note = fragment(sender).partition('role="status"')[2].partition("</div>")[0]
     assert "No delivery is past due, and there were no dead letters in the last hour." in note
     assert "running" not in note
@@ -169,7 +169,7 @@ def test_no_alerts_covers_only_what_the_user_may_see(staff: Callable[..., Client
     note = fragment(sender).partition('role="status"')[2].partition("</div>")[0]
     assert "2 deliveries became dead letters in the last hour." in note
     assert "href" not in note
-    assert "All processes are running." in fragment(carer)
+    assert "All processes are running." in fragment(watcher)
 
 
 def test_the_overview_shows_only_what_the_user_may_see(staff: Callable[..., Client]):
@@ -177,11 +177,11 @@ def test_the_overview_shows_only_what_the_user_may_see(staff: Callable[..., Clie
     subscription = SubscriptionFactory()
     count("completed", 1, subscription)
 
-    nobody, carer, sender = staff("nobody"), staff("carer", "view_process"), staff("sender", "view_saga")
-    assert "You do not have permission" in fragment(nobody)
-    assert "worker-9" not in fragment(nobody)
-    assert "worker-9" in fragment(carer)
-    assert "Delivered" not in fragment(carer)
+    outsider, watcher, sender = staff("outsider"), staff("watcher", "view_process"), staff("sender", "view_saga")
+    assert "You do not have permission" in fragment(outsider)
+    assert "worker-9" not in fragment(outsider)
+    assert "worker-9" in fragment(watcher)
+    assert "Delivered" not in fragment(watcher)
     assert "Delivered" in fragment(sender)
     assert str(subscription.callback_url) not in fragment(sender)
 
@@ -208,7 +208,7 @@ def test_the_number_of_queries_does_not_grow_with_the_rows_of_the_overview(
     client = member("support")
 
     for span in ("hour", "day", "week"):
-        with django_assert_max_num_queries(MOST_QUERIES):
+        with django_assert_max_num_queries(MAX_QUERIES):
             assert client.get(reverse("admin:index"), {"span": span}).status_code == 200
 
 

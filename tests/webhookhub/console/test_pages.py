@@ -22,12 +22,12 @@ from webhookhub.db import clock
 pytestmark = pytest.mark.django_db
 
 
-def words_of(client: Client, address: str) -> str:
-    """With one space wherever there is any."""
-    return " ".join(text_of(client, address).split())
+def collapsed(client: Client, address: str) -> str:
+    """The page with collapsed white space."""
+    return " ".join(page_text(client, address).split())
 
 
-def text_of(client: Client, address: str) -> str:
+def page_text(client: Client, address: str) -> str:
     response = client.get(address)
     assert response.status_code == 200
     return response.content.decode()
@@ -38,7 +38,7 @@ def test_hostile_content_is_escaped(viewer: Client, name: str):
     pk = rows.one_of_each(rows.HOSTILE[:90])[name]
 
     for address in (rows.listing(name), rows.change(name, pk)):
-        page = text_of(viewer, address)
+        page = page_text(viewer, address)
         assert "<script>alert" not in page
         assert "</pre></td>‮" not in page
         assert escape("<script>alert(1)</script>'\"&</pre></td>") in page or name == "subscriptions_subscription"
@@ -48,7 +48,7 @@ def test_hostile_content_is_escaped_in_the_form_of_a_subscription(superuser: Cli
     pk = rows.one_of_each(rows.HOSTILE[:90])["subscriptions_subscription"]
 
     for address in (rows.listing("subscriptions_subscription"), rows.change("subscriptions_subscription", pk)):
-        page = text_of(superuser, address)
+        page = page_text(superuser, address)
         assert "<script>alert" not in page
         assert escape("<script>alert(1)</script>") in page
 
@@ -56,7 +56,7 @@ def test_hostile_content_is_escaped_in_the_form_of_a_subscription(superuser: Cli
 def test_a_payload_is_indented_and_direction_marks_are_visible(viewer: Client):
     event: Any = EventFactory(payload='{"order": {"name": "Zo\u00eb \u202e 🦊", "half": 1}}')
 
-    page = text_of(viewer, rows.change("events_event", event.pk))
+    page = page_text(viewer, rows.change("events_event", event.pk))
 
     assert escape('{\n  "order": {\n    "') in page
     assert "Zoë \\u202e 🦊" in page
@@ -82,7 +82,7 @@ def test_a_long_text_is_cut():
 def test_a_delivery_links_to_its_event_subscription_attempts_and_dead_letter(viewer: Client):
     letter = rows.dead_letter("http_503")
 
-    page = text_of(viewer, rows.change("sagas_saga", letter.saga_id))
+    page = page_text(viewer, rows.change("sagas_saga", letter.saga_id))
 
     for address in (
         rows.change("events_event", letter.event_id),
@@ -98,10 +98,10 @@ def test_a_delivery_names_its_other_generations(viewer: Client):
     letter = rows.dead_letter()
     saga: Any = SagaFactory(event=letter.event, subscription=letter.subscription, generation=1)
 
-    assert f"delivery {saga.pk}</a> (generation 1, waiting)" in text_of(
+    assert f"delivery {saga.pk}</a> (generation 1, waiting)" in page_text(
         viewer, rows.change("sagas_saga", letter.saga_id)
     )
-    assert f"delivery {letter.saga_id}</a> (generation 0, dead letter)" in text_of(
+    assert f"delivery {letter.saga_id}</a> (generation 0, dead letter)" in page_text(
         viewer, rows.change("sagas_saga", saga.pk)
     )
 
@@ -110,23 +110,23 @@ def test_errors_are_explained(viewer: Client):
     rows.dead_letter("tls_error")
 
     for name in ("sagas_saga", "jobs_job", "deadletters_deadletter"):
-        assert "certificate or TLS version was not accepted" in text_of(viewer, rows.listing(name))
+        assert "certificate or TLS version was not accepted" in page_text(viewer, rows.listing(name))
 
 
 def test_a_process_is_alive_or_silent_by_its_heartbeat(viewer: Client):
     rows.process("fresh")
-    assert "alive" in text_of(viewer, rows.listing("webhookhub_process"))
-    assert "silent" not in text_of(viewer, rows.listing("webhookhub_process"))
+    assert "alive" in page_text(viewer, rows.listing("webhookhub_process"))
+    assert "silent" not in page_text(viewer, rows.listing("webhookhub_process"))
 
     old = rows.process("old", heartbeat_at=clock.now() - 3 * hub().heartbeat - timedelta(seconds=20))
     for address in (rows.change("webhookhub_process", old.pk), rows.listing("webhookhub_process")):
-        assert re.search(r"silent for (3[5-9]|[4-9]\d) s", text_of(viewer, address))
+        assert re.search(r"silent for (3[5-9]|[4-9]\d) s", page_text(viewer, address))
 
 
 def test_times_are_shown_to_the_second_in_utc(viewer: Client):
     event: Any = EventFactory()
 
-    assert f"{event.created_at:%Y-%m-%d %H:%M:%S} UTC" in text_of(viewer, rows.listing("events_event"))
+    assert f"{event.created_at:%Y-%m-%d %H:%M:%S} UTC" in page_text(viewer, rows.listing("events_event"))
 
 
 @pytest.mark.parametrize("name", rows.ALL)
@@ -164,7 +164,7 @@ def test_the_status_filter_narrows_the_list(viewer: Client):
     SagaFactory(status="Pending")
     SagaFactory(status="InProgress")
 
-    page = words_of(viewer, rows.listing("sagas_saga", "?status__exact=InProgress"))
+    page = collapsed(viewer, rows.listing("sagas_saga", "?status__exact=InProgress"))
 
     assert "1 delivery" in page
 
@@ -180,8 +180,8 @@ def test_an_event_links_to_its_deliveries(viewer: Client):
     first: Any = SagaFactory()
     SagaFactory()
 
-    page = text_of(viewer, rows.change("events_event", first.event_id))
+    page = page_text(viewer, rows.change("events_event", first.event_id))
     address = rows.listing("sagas_saga", f"?event={first.event_id}")
     assert f'href="{address}"' in page
-    assert "1 delivery" in words_of(viewer, address)
+    assert "1 delivery" in collapsed(viewer, address)
     assert Saga.objects.count() == Event.objects.count() == 2

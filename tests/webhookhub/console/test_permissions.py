@@ -47,8 +47,8 @@ def everything() -> list[list[Any]]:
 
 def test_the_delete_action_is_refused(superuser: Client):
     for name, pk in rows.one_of_each().items():
-        chosen = {"action": "delete_selected", "_selected_action": pk, "post": "yes", "index": "0"}
-        superuser.post(rows.listing(name), chosen)
+        action = {"action": "delete_selected", "_selected_action": pk, "post": "yes", "index": "0"}
+        superuser.post(rows.listing(name), action)
 
     counts = [model.objects.count() for model in (Event, Saga, Job, DeadLetter, Process, Subscription)]
     assert counts == [1] * 6
@@ -90,7 +90,7 @@ def test_attempts_of_a_delivery_need_permission_to_view_attempts(staff: Callable
 
 
 def long_dead_letter() -> DeadLetter:
-    """Requeued, and with a payload that is too long for a page."""
+    """A requeued dead letter with a payload that is too long for a page."""
     payload = json.dumps({"text": "x" * MAX_CHARACTERS})
     saga = SagaFactory.create(event=EventFactory(payload=payload), status="DeadLettered", attempt_count=3)
     long = DeadLetter.objects.create(
@@ -113,7 +113,7 @@ def test_a_dead_letter_links_only_to_pages_the_user_may_view(staff: Callable[...
     page = anna.get(rows.change("deadletters_deadletter", letter.pk)).content.decode()
 
     content = page.partition('id="content-main"')[2]
-    leads = set(re.findall(r'href="(/admin/(?:events|sagas|subscriptions|jobs)/[^"?]*\d/[^"]*)"', content))
+    links = set(re.findall(r'href="(/admin/(?:events|sagas|subscriptions|jobs)/[^"?]*\d/[^"]*)"', content))
     everything = {
         "view_event": {
             rows.change("events_event", letter.event_id),
@@ -125,8 +125,8 @@ def test_a_dead_letter_links_only_to_pages_the_user_may_view(staff: Callable[...
         },
         "view_subscription": {rows.change("subscriptions_subscription", letter.subscription_id)},
     }
-    assert leads == set().union(*(addresses for permission, addresses in everything.items() if permission in also))
-    assert all(anna.get(address).status_code == 200 for address in leads)
+    assert links == set().union(*(addresses for permission, addresses in everything.items() if permission in also))
+    assert all(anna.get(address).status_code == 200 for address in links)
     for words in (f"delivery {letter.saga_id}", f"delivery {rows.successor(letter).pk}", "more characters"):
         assert words in content
 

@@ -46,8 +46,8 @@ def _backfill() -> Form:
 
 def _edit() -> Form:
     subscription = Subscription.objects.get(pk=rows.dead_letter().subscription_id)
-    given = {"event_type": "order.paid", "callback_url": subscription.callback_url, "active": "on", "description": "d"}
-    return rows.change("subscriptions_subscription", subscription.pk), {**given, "seen": version(subscription)}
+    values = {"event_type": "order.paid", "callback_url": subscription.callback_url, "active": "on", "description": "d"}
+    return rows.change("subscriptions_subscription", subscription.pk), {**values, "seen": version(subscription)}
 
 
 def _workflow() -> Form:
@@ -72,9 +72,9 @@ def form_in(response: Any) -> Any:
 
 @pytest.mark.parametrize("name", FORMS)
 def test_every_form_validates_reasons_in_the_same_way(superuser: Client, name: str):
-    address, given = FORMS[name]()
+    address, values = FORMS[name]()
     entries = Entry.objects.count()
-    hostile = {**given, "reason": "a\u202eb"}
+    hostile = {**values, "reason": "a\u202eb"}
     response = superuser.post(address, hostile)
     assert response.status_code == 200
     assert form_in(response).errors["reason"][0].startswith("Reason must not contain control characters")
@@ -84,14 +84,14 @@ def test_every_form_validates_reasons_in_the_same_way(superuser: Client, name: s
     assert Entry.objects.count() == entries
     assert not Requeue.objects.exists()
 
-    superuser.post(address, {**given, "reason": "端點已修復\u3000👩\u200d🔧"})
+    superuser.post(address, {**values, "reason": "端點已修復\u3000👩\u200d🔧"})
 
-    kept = set(Entry.objects.values_list("reason", flat=True)) | set(Fact.objects.values_list("reason", flat=True))
-    assert "端點已修復\u3000👩\u200d🔧" in kept
+    reasons = set(Entry.objects.values_list("reason", flat=True)) | set(Fact.objects.values_list("reason", flat=True))
+    assert "端點已修復\u3000👩\u200d🔧" in reasons
 
 
 def test_the_audit_log_makes_invisible_characters_visible(superuser: Client):
-    """Of an earlier time, or of another way in."""
+    """Such a reason may have been stored by another program."""
     record(actions.TEST, kind="subscription", name="a\u202eb", by="c\u202ed", reason="e\u202ef \x1b[2J")
     entry = Entry.objects.get(action=actions.TEST)
 

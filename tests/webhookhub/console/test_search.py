@@ -25,32 +25,32 @@ from workflows.models import Instance
 
 pytestmark = pytest.mark.django_db
 
-MOST_QUERIES = 15
+MAX_QUERIES = 15
 
 
-def found(client: Client, term: str) -> Any:
+def search_for(client: Client, term: str) -> Any:
     response = client.get(reverse("admin:search"), {"q": term})
     assert response.status_code == 200
     return response.context["results"]
 
 
-@pytest.mark.parametrize("named", ["uid", "external_id", "correlation_id"])
-def test_a_delivery_is_found_by_each_identifier_of_its_event(viewer: Client, named: str):
+@pytest.mark.parametrize("field", ["uid", "external_id", "correlation_id"])
+def test_a_delivery_is_found_by_each_identifier_of_its_event(viewer: Client, field: str):
     rows.dead_letter("other")
     letter = rows.dead_letter("wanted")
-    term = str(getattr(Event.objects.get(pk=letter.event_id), named))
+    term = str(getattr(Event.objects.get(pk=letter.event_id), field))
 
-    hits = found(viewer, f"  {term} ")
+    results = search_for(viewer, f"  {term} ")
 
-    assert [saga.pk for saga in hits.deliveries] == [letter.saga_id]
-    assert [event.pk for event in hits.events] == [letter.event_id]
+    assert [saga.pk for saga in results.deliveries] == [letter.saga_id]
+    assert [event.pk for event in results.events] == [letter.event_id]
 
 
 def test_a_delivery_is_found_by_its_number(viewer: Client):
     saga: Any = SagaFactory()
     SagaFactory()
 
-    assert [each.pk for each in found(viewer, str(saga.pk)).deliveries] == [saga.pk]
+    assert [row.pk for row in search_for(viewer, str(saga.pk)).deliveries] == [saga.pk]
 
 
 @pytest.mark.parametrize("term", ["hooks.example.com", "https://HOOKS.example.com:8443/a"])
@@ -62,7 +62,7 @@ def test_subscriptions_are_found_by_their_host(viewer: Client, term: str):
     SubscriptionFactory(callback_url="https://hooks.example.com.evil.example.org/a")
     SubscriptionFactory(callback_url="https://other.example.com/hooks.example.com")
 
-    assert {each.pk for each in found(viewer, term).subscriptions} == {each.pk for each in wanted}  # type: ignore[attr-defined]
+    assert {row.pk for row in search_for(viewer, term).subscriptions} == {row.pk for row in wanted}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -79,17 +79,17 @@ def test_subscriptions_are_found_by_their_host(viewer: Client, term: str):
     ],
 )
 def test_hosts_are_normalised_before_the_search(stored: str, term: str):
-    named = search.host_of(term)
+    host = search.host_of(term)
 
-    assert named
-    assert normalise(stored).removeprefix(f"https://{named}") in ("/hook", ":8443/hook")
+    assert host
+    assert normalise(stored).removeprefix(f"https://{host}") in ("/hook", ":8443/hook")
 
 
 def test_a_subscription_is_found_by_an_international_host(viewer: Client):
     wanted: Any = SubscriptionFactory(callback_url=normalise("https://例子.測試/hook"))
     SubscriptionFactory(callback_url="https://hooks.example.com/a")
 
-    assert [each.pk for each in found(viewer, "例子。測試").subscriptions] == [wanted.pk]
+    assert [row.pk for row in search_for(viewer, "例子。測試").subscriptions] == [wanted.pk]
 
 
 @pytest.mark.parametrize("term", ["例子", "https://例子.測試/hook", " 測試 "])
@@ -115,15 +115,15 @@ def test_wildcards_in_a_host_are_literal(viewer: Client):
     SubscriptionFactory(callback_url="https://hooks.example.com/a")
 
     for term in ("%.example.com", "hooks_example.com", "_ooks.example.com"):
-        assert found(viewer, term).is_empty
+        assert search_for(viewer, term).is_empty
 
 
 def test_dead_letters_are_found_by_their_error_code(viewer: Client):
     wanted = rows.dead_letter("http_503")
     rows.dead_letter("timeout")
 
-    assert [letter.pk for letter in found(viewer, "HTTP_503").letters] == [wanted.pk]
-    assert found(viewer, "http_504").is_empty
+    assert [letter.pk for letter in search_for(viewer, "HTTP_503").letters] == [wanted.pk]
+    assert search_for(viewer, "http_504").is_empty
 
 
 def test_garbage_finds_nothing():
@@ -138,19 +138,19 @@ def test_garbage_finds_nothing():
 def test_the_page_accepts_garbage(viewer: Client, term: str):
     rows.dead_letter()
 
-    assert found(viewer, term).is_empty
+    assert search_for(viewer, term).is_empty
 
 
-@pytest.mark.parametrize("named", ["saga_id", "correlation_key", "aggregate_id"])
-def test_a_workflow_is_found_by_each_of_its_identifiers(staff: Callable[..., Client], named: str):
+@pytest.mark.parametrize("field", ["saga_id", "correlation_key", "aggregate_id"])
+def test_a_workflow_is_found_by_each_of_its_identifiers(staff: Callable[..., Client], field: str):
     shop.completed("o-1")
     wanted = shop.declined("o-2")
     Instance.objects.filter(pk=wanted.pk).update(aggregate_id="basket-2")
     wanted.refresh_from_db()
-    term = str(getattr(wanted, named))
+    term = str(getattr(wanted, field))
 
-    assert [each.pk for each in found(staff("anna", "view_instance"), f" {term} ").workflows] == [wanted.pk]
-    assert not found(staff("eve", "view_event", "view_saga"), term).workflows
+    assert [row.pk for row in search_for(staff("anna", "view_instance"), f" {term} ").workflows] == [wanted.pk]
+    assert not search_for(staff("eve", "view_event", "view_saga"), term).workflows
 
 
 def test_the_page_links_to_the_workflow(staff: Callable[..., Client]):
@@ -171,7 +171,7 @@ def test_workflows_are_found_even_if_their_definitions_are_invalid(
     (tmp_path / "broken.toml").write_text("name = ")
     hub_settings(workflow_definitions=(tmp_path,))
 
-    assert [each.pk for each in found(staff("anna", "view_instance"), "o-2").workflows] == [saga.pk]
+    assert [row.pk for row in search_for(staff("anna", "view_instance"), "o-2").workflows] == [saga.pk]
 
 
 def test_a_search_without_results_explains_what_to_enter(viewer: Client):
@@ -188,12 +188,12 @@ def test_a_search_finds_only_what_the_user_may_see(staff: Callable[..., Client])
     letter = rows.dead_letter("http_503")
     term = str(letter.event.uid)
 
-    assert found(staff("nobody"), term).is_empty
-    hits = found(staff("eve", "view_event"), term)
-    assert len(hits.events) == 1
-    assert not hits.deliveries
-    assert found(staff("letters", "view_deadletter"), "http_503").letters
-    assert found(staff("hosts", "view_event"), "127.0.0.1").is_empty
+    assert search_for(staff("outsider"), term).is_empty
+    results = search_for(staff("eve", "view_event"), term)
+    assert len(results.events) == 1
+    assert not results.deliveries
+    assert search_for(staff("letters", "view_deadletter"), "http_503").letters
+    assert search_for(staff("hosts", "view_event"), "127.0.0.1").is_empty
 
 
 def test_a_login_is_required(client: Client):
@@ -217,7 +217,7 @@ def test_a_search_needs_few_queries_and_lists_a_bounded_number(monkeypatch: pyte
 
     for term in ("same", "http_503", "127.0.0.1", str(Event.objects.order_by("id")[0].uid), str(saga.saga_id), "1"):
         with CaptureQueriesContext(connection) as queries:
-            hits = found(client, term)
-        assert len(queries) <= MOST_QUERIES, term
-        assert max(map(len, (hits.deliveries, hits.events, hits.subscriptions, hits.workflows))) <= 5
+            results = search_for(client, term)
+        assert len(queries) <= MAX_QUERIES, term
+        assert max(map(len, (results.deliveries, results.events, results.subscriptions, results.workflows))) <= 5
     assert Saga.objects.count() == 32

@@ -38,29 +38,29 @@ def in_taipei(superuser: Client) -> Client:
     return superuser
 
 
-def letter_of(moment: datetime) -> DeadLetter:
+def letter_failed_at(failed_at: datetime) -> DeadLetter:
     saga = SagaFactory.create(status="DeadLettered", attempt_count=3, final_error_code="http_503")
     return DeadLetter.objects.create(
         saga=saga,
         event=saga.event,
         subscription=saga.subscription,
         final_error_code="http_503",
-        failed_at=moment,
+        failed_at=failed_at,
         payload_snapshot="{}",
     )
 
 
-def found(client: Client, **query: str) -> list[int]:
+def search_for(client: Client, **query: str) -> list[int]:
     response = client.get(rows.listing("deadletters_deadletter"), query)
     assert response.status_code == 200
     return [letter.pk for letter in response.context["cl"].result_list]
 
 
 def test_the_filter_of_dead_letters_uses_the_viewers_time_zone(superuser: Client):
-    letter = letter_of(NOON)
+    letter = letter_failed_at(NOON)
 
     def at(since: str) -> bool:
-        return letter.pk in found(superuser, since=since, until="2026-03-02 12:00")
+        return letter.pk in search_for(superuser, since=since, until="2026-03-02 12:00")
 
     assert (at("2026-03-01 11:59"), at("2026-03-01 12:01")) == (True, False)
     superuser.cookies[COOKIE] = "Asia/Taipei"
@@ -83,29 +83,29 @@ def test_the_filter_names_the_zone(in_taipei: Client):
 
 def test_looking_further_back_is_independent_of_the_time_zone(in_taipei: Client, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(admin, "MAX_LISTED", 1)
-    old, new = letter_of(NOON - timedelta(hours=1)), letter_of(NOON)
+    old, new = letter_failed_at(NOON - timedelta(hours=1)), letter_failed_at(NOON)
     query = {"error_code": "http_503", "until": "2026-03-01 20:00"}
 
-    assert found(in_taipei, **query) == [new.pk]
+    assert search_for(in_taipei, **query) == [new.pk]
     page = in_taipei.get(rows.listing("deadletters_deadletter"), query).content.decode()
     link = re.search(r'href="\?([^"]*)">Search older ones', page)
     assert link is not None
     further = {name: values[0] for name, values in parse_qs(html.unescape(link[1])).items()}
     assert further["until"] == "2026-03-01 20:00:00+08:00"
-    assert found(in_taipei, **further) == [old.pk]
+    assert search_for(in_taipei, **further) == [old.pk]
 
 
 def test_a_backfill_uses_the_viewers_time_zone(in_taipei: Client):
-    number = rows.one_of_each()["subscriptions_subscription"]
-    address = reverse("admin:subscription_backfill", args=[number])
+    pk = rows.one_of_each()["subscriptions_subscription"]
+    address = reverse("admin:subscription_backfill", args=[pk])
     ahead = datetime.now(TAIPEI) - timedelta(minutes=5)
 
     assert "Events since (Asia/Taipei)" in in_taipei.get(address).content.decode()
-    given = {"since": f"{ahead:%Y-%m-%d %H:%M}", "reason": "missed"}
-    assert in_taipei.post(address, given).context["run"].since == ahead.replace(second=0, microsecond=0)
+    form = {"since": f"{ahead:%Y-%m-%d %H:%M}", "reason": "missed"}
+    assert in_taipei.post(address, form).context["run"].since == ahead.replace(second=0, microsecond=0)
     in_taipei.cookies[COOKIE] = "UTC"
     # Eight hours in the future if it is parsed as UTC.
-    assert "Enter a time in the past." in in_taipei.post(address, given).content.decode()
+    assert "Enter a time in the past." in in_taipei.post(address, form).content.decode()
 
 
 def test_the_expiry_of_an_api_key_uses_the_viewers_time_zone(in_taipei: Client):
@@ -158,9 +158,8 @@ def test_a_time_with_an_offset_is_accepted():
 
 @pytest.mark.parametrize("zone", ["Etc/GMT-8", "EST"])
 def test_a_form_is_parsed_in_the_zone_it_was_rendered_in(superuser: Client, zone: str):
-    """Whatever the browser says by then."""
-    number = rows.one_of_each()["subscriptions_subscription"]
-    address = reverse("admin:subscription_backfill", args=[number])
+    pk = rows.one_of_each()["subscriptions_subscription"]
+    address = reverse("admin:subscription_backfill", args=[pk])
     superuser.cookies[COOKIE] = zone
     page = superuser.get(address).content.decode()
     sent = re.search(rf'<input type="hidden" name="{COOKIE}" value="([^"]+)">', page)
@@ -179,8 +178,8 @@ def test_a_submitted_filter_redirects_to_a_url_in_utc(in_taipei: Client):
     response = in_taipei.get(address, form)
 
     assert response.status_code == 302
-    led = parse_qs(response["Location"].partition("?")[2])
-    assert led == {"error_code": ["http_503"], "since": ["2026-03-01T12:00:00Z"], "q": ["x"]}
+    query = parse_qs(response["Location"].partition("?")[2])
+    assert query == {"error_code": ["http_503"], "since": ["2026-03-01T12:00:00Z"], "q": ["x"]}
     in_taipei.cookies[COOKIE] = "Europe/Berlin"
     page = in_taipei.get(response["Location"]).content.decode()
     assert 'value="2026-03-01T13:00:00"' in page
@@ -197,13 +196,13 @@ def test_a_filter_with_an_invalid_time_is_shown_with_an_error(in_taipei: Client)
 
 
 def test_a_filter_is_described_in_the_viewers_zone_and_in_utc_in_the_audit_log(in_taipei: Client):
-    letter = letter_of(NOON.replace(microsecond=250_000))
+    letter = letter_failed_at(NOON.replace(microsecond=250_000))
     address = reverse("admin:deadletters_deadletter_requeue_matching") + "?since=2026-03-01T12:00:00.25Z"
 
     page = in_taipei.get(address).content.decode()
-    sealed = re.search(r'name="run" value="([^"]+)"', page)
-    assert sealed is not None
-    in_taipei.post(address, {"run": sealed[1], "reason": "r"})
+    signed = re.search(r'name="run" value="([^"]+)"', page)
+    assert signed is not None
+    in_taipei.post(address, {"run": signed[1], "reason": "r"})
 
     assert "since: 2026-03-01 20:00:00.250000+08:00" in page
     entry = Entry.objects.get(action=actions.REQUEUE_MATCHING)
@@ -214,7 +213,7 @@ def test_a_filter_is_described_in_the_viewers_zone_and_in_utc_in_the_audit_log(i
 def test_the_tooltips_of_the_chart_are_in_utc(in_taipei: Client):
     rows.one_of_each()
     context = in_taipei.get(reverse("admin:index")).context
-    column = context["deliveries"]["chart"].columns[0]
+    column = context["deliveries"].chart.columns[0]
 
     page = in_taipei.get(reverse("admin:index")).content.decode()
 

@@ -26,33 +26,52 @@ ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "locale" / "zh_Hant" / "LC_MESSAGES"
 MARKS = {"_", "gettext", "gettext_lazy", "gettext_noop", "ngettext", "ngettext_lazy"}
 PLACEHOLDER = re.compile(r"%\(\w+\)s|\{\w*\}")
+# The terms of docs/glossary.md.
+TERMS = {
+    "delivery|deliveries": "投遞",
+    "attempts?": "嘗試",
+    "dead letters?": "死信",
+    "requeued?|requeues": "排入",
+    "endpoints?": "端點",
+    "subscriptions?": "訂閱",
+    "events?": "事件",
+    "workflows?": "工作流程",
+    "process|processes": "行程",
+    "workers?": "工作行程",
+    "operators?": "維運人員",
+    "receivers?": "接收端",
+    "payload": "酬載",
+    "audit log": "稽核紀錄",
+    "callback URL": "回呼網址",
+    "signing secret": "密鑰",
+}
 
 
 def entries() -> list[dict[str, str]]:
-    """The source's entries but the first, which is the header."""
-    found = []
+    """All entries of the .po file except the first, which is the header."""
+    result = []
     for block in (FOLDER / "django.po").read_text().strip().split("\n\n"):
-        texts: dict[str, str] = {}
+        entry: dict[str, str] = {}
         name = ""
         for line in block.splitlines():
             match = re.match(r'(msg\w+(?:\[0\])?) (".*")', line)
             if match:
                 name = match[1]
-                texts[name] = ast.literal_eval(match[2])
+                entry[name] = ast.literal_eval(match[2])
             elif line.startswith('"'):
-                texts[name] += ast.literal_eval(line)
+                entry[name] += ast.literal_eval(line)
             elif line.startswith("#,"):
-                texts["flags"] = line
-        found.append(texts)
-    return found[1:]
+                entry["flags"] = line
+        result.append(entry)
+    return result[1:]
 
 
 def translated() -> dict[str, str]:
-    return {each["msgid"]: each.get("msgstr") or each.get("msgstr[0]", "") for each in entries()}
+    return {entry["msgid"]: entry.get("msgstr") or entry.get("msgstr[0]", "") for entry in entries()}
 
 
 def marked() -> Iterator[tuple[str, str]]:
-    """Each text that the product marks for translation, and where."""
+    """Each text that is marked for translation, and its file."""
     for package in ALLOWED:
         for file in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(file.read_text())):
@@ -68,15 +87,23 @@ def marked() -> Iterator[tuple[str, str]]:
 
 def test_no_entry_is_empty_or_fuzzy():
     assert len(entries()) > 300
-    assert [each["msgid"] for each in entries() if "fuzzy" in each.get("flags", "")] == []
+    assert [entry["msgid"] for entry in entries() if "fuzzy" in entry.get("flags", "")] == []
     assert [text for text, chinese in translated().items() if not chinese.strip()] == []
 
 
-def test_a_signing_secret_has_one_name_and_is_not_called_a_key():
-    about_secrets = {text: chinese for text, chinese in translated().items() if "signing secret" in text.lower()}
+@pytest.mark.parametrize(("word", "term"), TERMS.items())
+def test_each_term_has_one_translation(word: str, term: str):
+    texts = {PLACEHOLDER.sub("", text): chinese for text, chinese in translated().items()}
+    about = {text: chinese for text, chinese in texts.items() if re.search(rf"\b(?:{word})\b", text, re.IGNORECASE)}
 
-    assert len(about_secrets) > 3
-    assert [text for text, chinese in about_secrets.items() if "密鑰" not in chinese or "金鑰" in chinese] == []
+    assert len(about) > 3
+    assert {text: chinese for text, chinese in about.items() if term not in chinese} == {}
+
+
+def test_a_signing_secret_is_not_called_a_key():
+    texts = {text: chinese for text, chinese in translated().items() if "signing secret" in text.lower()}
+
+    assert [text for text, chinese in texts.items() if "金鑰" in chinese] == []
 
 
 def test_every_marked_text_is_translated():
@@ -88,11 +115,11 @@ def test_every_marked_text_is_translated():
 
 
 def test_placeholders_are_the_same_in_both_languages():
-    for each in entries():
-        chinese = each.get("msgstr") or each["msgstr[0]"]
-        wanted = PLACEHOLDER.findall(each.get("msgid_plural") or each["msgid"])
-        assert sorted(PLACEHOLDER.findall(chinese)) == sorted(wanted), each["msgid"]
-        assert each["msgid"].count("<") == chinese.count("<"), each["msgid"]
+    for entry in entries():
+        chinese = entry.get("msgstr") or entry["msgstr[0]"]
+        expected = PLACEHOLDER.findall(entry.get("msgid_plural") or entry["msgid"])
+        assert sorted(PLACEHOLDER.findall(chinese)) == sorted(expected), entry["msgid"]
+        assert entry["msgid"].count("<") == chinese.count("<"), entry["msgid"]
 
 
 def test_the_compiled_file_is_up_to_date():
@@ -100,10 +127,9 @@ def test_the_compiled_file_is_up_to_date():
         compiled = gettext.GNUTranslations(file)
 
     known = translated()
-    for each in entries():
-        text, plural = each["msgid"], each.get("msgid_plural")
-        said = compiled.ngettext(text, plural, 1) if plural else compiled.gettext(text)
-        assert said == known[text]
+    for entry in entries():
+        text, plural = entry["msgid"], entry.get("msgid_plural")
+        assert (compiled.ngettext(text, plural, 1) if plural else compiled.gettext(text)) == known[text]
     catalogue = compiled._catalog  # type: ignore[attr-defined]
     assert {key if isinstance(key, str) else key[0] for key in catalogue} - {""} == set(known)
 
@@ -114,7 +140,7 @@ def test_every_error_meaning_is_translated():
 
 @pytest.fixture
 def reader(db: None) -> Iterator[Client]:
-    """Whose browser asks for Chinese, as one in Taiwan does."""
+    """A superuser with the Accept-Language header of a browser in Taiwan."""
     client = Client(headers={"accept-language": "zh-TW,zh;q=0.9,en;q=0.8"})
     client.force_login(User.objects.create_superuser("root"))
     yield client
@@ -164,7 +190,7 @@ def test_every_page_can_be_opened_in_chinese(reader: Client):
 
 CHINESE = re.compile("[\u4e00-\u9fff]")
 SUBSCRIPTION = {"event_type": "order.created", "callback_url": "https://127.0.0.1:1025/hook", "signing_scheme": "v1"}
-WRONG = [
+INVALID = [
     {"event_type": ""},
     {"event_type": "a b"},
     {"event_type": "x" * 101},
@@ -190,17 +216,19 @@ def test_errors_of_the_subscription_form_are_translated():
     SubscriptionFactory(event_type=SUBSCRIPTION["event_type"], callback_url=SUBSCRIPTION["callback_url"])
 
     with translation.override("zh-hant"):
-        for wrong in WRONG:
-            said = [str(text) for texts in SubscriptionForm(SUBSCRIPTION | wrong).errors.values() for text in texts]
-            assert said, wrong
-            assert [text for text in said if not CHINESE.search(text)] == []
+        for invalid in INVALID:
+            errors = [
+                str(error) for field in SubscriptionForm(SUBSCRIPTION | invalid).errors.values() for error in field
+            ]
+            assert errors, invalid
+            assert [error for error in errors if not CHINESE.search(error)] == []
 
 
 def test_errors_of_the_forms_are_translated_on_their_pages(reader: Client):
-    number = rows.one_of_each()["subscriptions_subscription"]
+    pk = rows.one_of_each()["subscriptions_subscription"]
     subscription = reader.post(rows.add("subscriptions_subscription"), SUBSCRIPTION | {"callback_url": "http://a/"})
-    backfill = reader.post(reverse("admin:subscription_backfill", args=[number]), {"since": "soon"})
-    pause = reader.post(reverse("admin:subscriptions_subscription_pause", args=[number]), {"reason": " "})
+    backfill = reader.post(reverse("admin:subscription_backfill", args=[pk]), {"since": "soon"})
+    pause = reader.post(reverse("admin:subscriptions_subscription_pause", args=[pk]), {"reason": " "})
     letters = reader.get(rows.listing("deadletters_deadletter", "?since=soon&subscription=x&event_type=%20a"))
     key = reader.post(rows.add("api_apikey"), {"name": " \u0007", "scopes": ["subscriptions:write"], "source": "shop"})
 
@@ -213,9 +241,9 @@ def test_errors_of_the_forms_are_translated_on_their_pages(reader: Client):
     ]
 
     for form in forms:
-        said = [text for texts in form.errors.values() for text in texts]
-        assert said
-        assert [text for text in said if not CHINESE.search(text)] == []
+        errors = [error for field in form.errors.values() for error in field]
+        assert errors
+        assert [error for error in errors if not CHINESE.search(error)] == []
 
 
 @pytest.mark.parametrize(
@@ -225,7 +253,7 @@ def test_errors_of_the_forms_are_translated_on_their_pages(reader: Client):
         ("challenge_missing", "端點沒有送回驗證碼"),
         ("http_503", "端點回應 503"),
         ("timeout", "端點沒有及時回應"),
-        ("<b>of old</b>", "<b>of old</b>"),
+        ("<b>unknown</b>", "<b>unknown</b>"),
     ],
 )
 def test_verification_results_are_translated(stored: str, chinese: str):
@@ -236,7 +264,7 @@ def test_verification_results_are_translated(stored: str, chinese: str):
 def test_verification_results_are_translated_and_escaped_on_the_page(reader: Client):
     for stored, shown in (
         ("http_503", "端點回應 503"),
-        ("<b>of old</b>", "&lt;b&gt;of old&lt;/b&gt;"),
+        ("<b>unknown</b>", "&lt;b&gt;unknown&lt;/b&gt;"),
     ):
         subscription = SubscriptionFactory.create(verification_result=stored)
 
@@ -246,8 +274,8 @@ def test_verification_results_are_translated_and_escaped_on_the_page(reader: Cli
 def test_the_title_of_a_page_is_translated(reader: Client):
     letter = rows.dead_letter()
 
-    for name, pk, called in (
+    for name, pk, title in (
         ("sagas_saga", letter.saga_id, f"投遞 {letter.saga_id}"),
         ("deadletters_deadletter", letter.pk, f"死信 {letter.pk}"),
     ):
-        assert f">{called}</a>" in " ".join(reader.get(rows.change(name, pk)).content.decode().split())
+        assert f">{title}</a>" in " ".join(reader.get(rows.change(name, pk)).content.decode().split())

@@ -13,19 +13,18 @@ from sagas.filters import DeliveryFilter
 from sagas.transitions import COMPLETED, DEAD_LETTERED
 from webhookhub.conf import hub
 from webhookhub.console import format
+from webhookhub.console.overview import numbers
 from webhookhub.db import clock
 from webhookhub.stats import queries
-from webhookhub.stats.queries import Summary
 from workflows.labels import badge as workflow_badge
 
 register = template.Library()
 register.filter("local_time", format.local_time)
 register.filter("error", format.error)
 register.filter("badge", format.status_badge)
+register.filter("status_label", format.status_label)
+register.filter("text_block", format.block)
 register.filter("workflow_badge", workflow_badge)
-register.filter("number", format.number)
-register.filter("percent", format.percent)
-register.filter("milliseconds", format.milliseconds)
 
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
 NEWEST = 200
@@ -73,22 +72,11 @@ def subscription_health(context: Any, subscription: Any) -> dict[str, Any]:
         "may_see": True,
         "unused": not newest and not (before + day)["attempts"],
         "subscription": subscription,
-        "spans": [_span(_("last 24 hours"), day), _span(_("last 7 days"), before + day)],
+        "spans": [(_("last 24 hours"), numbers(day)), (_("last 7 days"), numbers(before + day))],
         "last_success": last,
         "last_success_about": last_about,
         "kept": format.duration(hub().stats_by_hour),
         "failing": failing[:MAX_FAILURES],
         "dead": letters.defer("payload_snapshot")[:MAX_FAILURES] if may_see_dead else [],
         "dead_list": format.list_url(DeadLetter, f"subscription={subscription.pk}"),
-    }
-
-
-def _span(title: str, summary: Summary) -> dict[str, Any]:
-    return {
-        "title": title,
-        "success": format.percent(summary.success_rate),
-        "attempts": format.number(summary["attempts"]),
-        "failed": format.number(summary.failed),
-        "dead": format.number(summary["dead_lettered"]),
-        "p95": format.milliseconds(summary.duration_ms(0.95)),
     }
