@@ -1,7 +1,7 @@
-"""The hub's statements for one batch of deliveries that all succeed, by hand: no ORM, no objects, one connection.
+"""The hub's statements for one batch of successful deliveries in raw SQL: no ORM, no objects, one connection.
 
-The same statements as in the code (events/routing.py, sagas/dispatch.py, jobs/lease.py, jobs/report.py,
-sagas/settle.py), without queries that find no work. A test in tests/nightly/bench compares them.
+The same statements as in events/routing.py, sagas/dispatch.py, jobs/lease.py, jobs/report.py and sagas/settle.py,
+without queries that find no work. A test in tests/nightly/bench compares them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from tools.bench.database import INBOX, JOBS, PERIODS, SAGAS, TOTALS, Server
+from tools.bench.database import COUNTERS, INBOX, JOBS, PERIODS, SAGAS, Server
 
 Row = tuple[Any, ...]
 POLICY = "10, 30000000"
@@ -19,7 +19,7 @@ WORKER = "worker@bench:1:abcdef"
 
 
 class Floor:
-    """One stage after the other, each for at most `size` rows."""
+    """One method per stage; each processes at most `size` rows."""
 
     def __init__(self, database: Server, size: int) -> None:
         self._connection = database.connection
@@ -29,7 +29,7 @@ class Floor:
             self._subscriptions.setdefault(event_type, []).append(subscription)
 
     def route(self) -> int:
-        self._do("BEGIN")
+        self._execute("BEGIN")
         inbox = self._rows(
             f"SELECT event_id, event_type FROM {INBOX} ORDER BY event_id LIMIT {self._size} FOR UPDATE SKIP LOCKED"
         )
@@ -41,18 +41,18 @@ class Floor:
             for subscription in self._subscriptions[event_type]
         ]
         if sagas:
-            self._do(
+            self._execute(
                 f"INSERT INTO {SAGAS} (event_id, subscription_id, generation, status, attempt_count, next_attempt_at, "
                 f"max_retry_limit, base_delay, created_at, updated_at) VALUES {', '.join(sagas)}"
             )
             self._count(("deliveries", "routed", len(sagas)))
-            given = " UNION ALL SELECT ".join([f"{inbox[0][0]} AS event_id", *(str(event) for event, _ in inbox[1:])])
-            self._do(
-                f"DELETE {INBOX} FROM (SELECT {given}) given STRAIGHT_JOIN {INBOX} FORCE INDEX (PRIMARY) "
-                f"ON {INBOX}.event_id = given.event_id"
+            union = " UNION ALL SELECT ".join([f"{inbox[0][0]} AS event_id", *(str(event) for event, _ in inbox[1:])])
+            self._execute(
+                f"DELETE {INBOX} FROM (SELECT {union}) input STRAIGHT_JOIN {INBOX} FORCE INDEX (PRIMARY) "
+                f"ON {INBOX}.event_id = input.event_id"
             )
             self._count(("events_routed", "matched", len(inbox)))
-        self._do("COMMIT")
+        self._execute("COMMIT")
         return len(sagas)
 
     def dispatch(self) -> int:
@@ -66,16 +66,16 @@ class Floor:
         wanted = _list({row[1] for row in due})
         self._rows(f"SELECT id FROM subscriptions WHERE active AND verified AND id IN ({wanted})")
         jobs = ", ".join(f"({saga}, 1, 'Pending', '{at}', {now})" for saga, _, _, _, at in due)
-        self._do(f"INSERT INTO {JOBS} (saga_id, attempt_no, status, attempt_at, lease_until) VALUES {jobs}")
-        self._do(
+        self._execute(f"INSERT INTO {JOBS} (saga_id, attempt_no, status, attempt_at, lease_until) VALUES {jobs}")
+        self._execute(
             f"UPDATE {SAGAS} SET status = 'InProgress', updated_at = {now} WHERE attempt_count = 0 "
             f"AND id IN ({_list(row[0] for row in due)}) AND status = 'Pending'"
         )
         return len(due)
 
     def lease(self) -> list[Row]:
-        """Job id, event's uid, type, time and payload, address."""
-        self._do("BEGIN")
+        """Rows of job id, uid, type, time and payload of the event, URL, and what else a worker reads."""
+        self._execute("BEGIN")
         now = self._now()
         ids = _list(
             row[0]
@@ -85,11 +85,11 @@ class Floor:
             )
         )
         if ids:
-            self._do(
+            self._execute(
                 f"UPDATE {JOBS} SET status = 'Leased', lease_until = {now} + INTERVAL 60 SECOND, "
                 f"lease_token = '{TOKEN}', worker_id = '{WORKER}' WHERE id IN ({ids})"
             )
-        self._do("COMMIT")
+        self._execute("COMMIT")
         if not ids:
             return []
         return self._rows(
@@ -104,16 +104,16 @@ class Floor:
         now = self._now()
         names = ["id", "lease_token", "status", "error_code", "response_status", "duration_ms", "retry_after"]
         names += ["response_snippet", "finished_at"]
-        given = " UNION ALL SELECT ".join(
+        union = " UNION ALL SELECT ".join(
             f"{job}, '{TOKEN}', 'Completed', NULL, 200, 3, NULL, 'ok', {now}" for job in job_ids
         )
-        # The first row names the columns.
-        first, behind, rest = given.partition(" UNION ALL SELECT ")
+        # The first SELECT names the columns.
+        first, separator, rest = union.partition(" UNION ALL SELECT ")
         head = ", ".join(f"{value} AS {name}" for value, name in zip(first.split(", "), names, strict=True))
-        sets = ", ".join(f"j.{name} = given.{name}" for name in names[2:])
-        self._do(
-            f"UPDATE (SELECT {head}{behind}{rest}) given STRAIGHT_JOIN {JOBS} j ON j.id = given.id "
-            f"AND j.lease_token = given.lease_token SET {sets} WHERE j.status = 'Leased'"
+        sets = ", ".join(f"j.{name} = input.{name}" for name in names[2:])
+        self._execute(
+            f"UPDATE (SELECT {head}{separator}{rest}) input STRAIGHT_JOIN {JOBS} j ON j.id = input.id "
+            f"AND j.lease_token = input.lease_token SET {sets} WHERE j.status = 'Leased'"
         )
 
     def settle(self) -> int:
@@ -130,12 +130,12 @@ class Floor:
             f"e.correlation_id, e.created_at, s.generation, s.created_at FROM {SAGAS} s JOIN events e "
             f"ON e.id = s.event_id WHERE s.id IN ({sagas})"
         )
-        self._do(
+        self._execute(
             f"UPDATE {SAGAS} SET status = 'Completed', attempt_count = 1, updated_at = {now} WHERE attempt_count = 0 "
             f"AND id IN ({sagas}) AND status = 'InProgress'"
         )
-        self._do("BEGIN")
-        self._do(
+        self._execute("BEGIN")
+        self._execute(
             f"UPDATE {JOBS} SET settled_at = {now} WHERE id IN ({_list(row[0] for row in finished)}) "
             "AND settled_at IS NULL"
         )
@@ -148,18 +148,18 @@ class Floor:
             ("attempts", "completed", count),
         )
         self._count_periods(now, Counter(row[6] for row in applied))
-        self._do("COMMIT")
+        self._execute("COMMIT")
         return count
 
-    def _count(self, *figures: tuple[str, str, int]) -> None:
-        rows = ", ".join(f"('{name}', '{label}', 1, {value})" for name, label, value in figures)
-        self._do(
-            f"INSERT INTO {TOTALS} (name, label, shard, value) VALUES {rows} "
-            f"ON DUPLICATE KEY UPDATE value = {TOTALS}.value + VALUES(value)"
+    def _count(self, *counters: tuple[str, str, int]) -> None:
+        rows = ", ".join(f"('{name}', '{label}', 1, {value})" for name, label, value in counters)
+        self._execute(
+            f"INSERT INTO {COUNTERS} (name, label, shard, value) VALUES {rows} "
+            f"ON DUPLICATE KEY UPDATE value = {COUNTERS}.value + VALUES(value)"
         )
 
     def _count_periods(self, now: str, attempts: Counter[int]) -> None:
-        """One row for each minute and subscription; `now` is a quoted time."""
+        """Adds to one row per minute and subscription. `now` is a quoted time."""
         minute = f"{now[:17]}:00'"
         rows = ", ".join(
             f"('minute', {minute}, {subscription}, 1, {count}, {count}, {3 * count}, {count})"
@@ -167,7 +167,7 @@ class Floor:
         )
         added = ("attempts", "completed", "duration_ms", "within_10_ms")
         sums = ", ".join(f"{column} = {PERIODS}.{column} + VALUES({column})" for column in added)
-        self._do(
+        self._execute(
             f"INSERT INTO {PERIODS} (period, starts_at, subscription_id, shard, {', '.join(added)}) VALUES {rows} "
             f"ON DUPLICATE KEY UPDATE {sums}"
         )
@@ -175,7 +175,7 @@ class Floor:
     def _now(self) -> str:
         return f"'{self._rows('SELECT UTC_TIMESTAMP(6)')[0][0]}'"
 
-    def _do(self, sql: str) -> None:
+    def _execute(self, sql: str) -> None:
         self._connection.query(sql.encode())
 
     def _rows(self, sql: str) -> list[Row]:

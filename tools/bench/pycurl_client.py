@@ -1,4 +1,4 @@
-"""Bare pycurl: the least that sends a batch of requests and knows their answers. Nothing signed, judged or bounded."""
+"""Plain pycurl: sends a batch of requests and checks their responses, without signatures, address checks or limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pycurl
 CONCURRENCY = 100
 
 
-class Bare:
+class PycurlClient:
     def __init__(self, authority: str) -> None:
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_MAXCONNECTS, CONCURRENCY)
@@ -27,7 +27,7 @@ class Bare:
             self._idle.append(curl)
 
     def send(self, requests: Sequence[tuple[str, Sequence[str], bytes]]) -> None:
-        """POST each (address, headers, body), and be sure that all were answered with success."""
+        """POSTs each (URL, headers, body) and asserts that all responses are 200."""
         waiting, done = list(reversed(requests)), 0
         while done < len(requests):
             while waiting and self._idle:
@@ -50,12 +50,12 @@ class Bare:
     def _collect(self) -> int:
         done = 0
         while True:
-            left, succeeded, failed = self._multi.info_read()
+            queued, succeeded, failed = self._multi.info_read()
             assert not failed, failed
             for curl in succeeded:
                 assert curl.getinfo(pycurl.RESPONSE_CODE) == 200
                 self._multi.remove_handle(curl)
                 self._idle.append(curl)
             done += len(succeeded)
-            if not left:
+            if not queued:
                 return done

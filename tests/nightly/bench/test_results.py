@@ -1,16 +1,15 @@
-"""The benchmark's arithmetic."""
+"""The arithmetic, the table and the time limit of the benchmark."""
 
 from __future__ import annotations
 
 import pytest
 
-from tools.bench.result import Result, table
-from tools.bench.spread import Spread, percentile, ratios
-from tools.bench.timing import Budget
+from tools.bench.context import Budget
+from tools.bench.results import Result, Spread, percentile, ratios, table
 
 
 @pytest.mark.parametrize(
-    ("values", "part", "expected"),
+    ("values", "percent", "expected"),
     [
         ([7], 50, 7),
         ([7], 99, 7),
@@ -23,34 +22,34 @@ from tools.bench.timing import Budget
         ([1, 2, 3, 1000], 95, 1000),
     ],
 )
-def test_a_percentile_is_the_least_value_that_so_many_do_not_exceed(values: list[float], part: float, expected: float):
-    assert percentile(values, part) == expected
+def test_percentiles_use_the_nearest_rank(values: list[float], percent: float, expected: float):
+    assert percentile(values, percent) == expected
 
 
-@pytest.mark.parametrize(("values", "part"), [([], 50), ([1], 0), ([1], 101)])
-def test_a_percentile_of_nothing_is_refused(values: list[float], part: float):
+@pytest.mark.parametrize(("values", "percent"), [([], 50), ([1], 0), ([1], 101)])
+def test_percentiles_need_values_and_a_valid_percentage(values: list[float], percent: float):
     with pytest.raises(ValueError, match="percentile"):
-        percentile(values, part)
+        percentile(values, percent)
 
 
-def test_ratios_are_taken_run_by_run_and_not_of_the_medians():
-    # The second pair was disturbed, both sides alike.
+def test_ratios_compare_neighbouring_runs_not_medians():
+    # A disturbance has slowed both runs of the second pair.
     assert ratios([100, 20, 90], [200, 40, 100]) == Spread(0.5, 0.5, 0.9, 3)
 
 
-def test_runs_without_their_counterparts_are_not_compared():
+def test_ratios_need_as_many_runs_of_both():
     with pytest.raises(ValueError, match="shorter"):
         ratios([1, 2], [1])
 
 
-def test_a_spread_says_how_many_runs_it_is_of():
+def test_a_spread_names_its_number_of_runs():
     assert str(Spread.of([1500, 1000, 1234])) == "1,234 (1,000 to 1,500, 3 runs)"
     assert str(Spread.of([0.25])) == "0.25 (one run)"
 
 
-def test_the_table_says_which_targets_are_reached():
+def test_the_table_shows_which_targets_are_reached():
     result = Result("drain")
-    result.say("deliveries/s", 1000)
+    result.add("deliveries/s", 1000)
     result.at_least("drain ÷ floor", "0.59", 0.59, 0.6)
     result.at_most("p95", "0.1", 0.1, 0.1)
 
@@ -67,14 +66,14 @@ def test_the_table_says_which_targets_are_reached():
     ]
 
 
-def test_without_time_one_run_is_made_and_no_more():
+def test_without_time_there_is_exactly_one_run():
     budget = Budget(0)
     budget.allow(1)
 
     assert list(budget.within(range(3))) == [0]
 
 
-def test_with_time_all_runs_are_made():
+def test_with_enough_time_there_are_all_runs():
     budget = Budget(600)
     budget.allow(0.5)
 

@@ -1,6 +1,6 @@
-"""`python -m tools.bench.prepare URL …`: migrates the database of DATABASE_URL and subscribes the load's receivers.
+"""`python -m tools.bench.prepare_database URL …`: migrates the database of DATABASE_URL and creates subscriptions.
 
-A process of its own, because Django knows one database for its life, and a run of the benchmark uses several.
+A separate process, because a Django process has one database, and the benchmark uses several.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def main(urls: list[str]) -> None:
 
     call_command("migrate", verbosity=0)
     for width in WIDTHS:
-        for number, event_type in enumerate(event_types(width)):
-            for further in range(width):
-                url = urls[(number + further) % len(urls)]
+        for index, event_type in enumerate(event_types(width)):
+            for offset in range(width):
+                url = urls[(index + offset) % len(urls)]
                 Subscription.objects.create(event_type=event_type, callback_url=url)
-    # What a verification would set; the receiver is the harness's own.
+    # The endpoint is the benchmark's own and does not respond to challenges.
     Subscription.objects.update(verified=True, verification_at=clock.now())
 
 

@@ -1,4 +1,4 @@
-"""A scratch database on the server that DATABASE_URL names, made anew and dropped at the end."""
+"""A scratch database on the server of DATABASE_URL, created at the start and dropped at the end."""
 
 from __future__ import annotations
 
@@ -11,13 +11,20 @@ from webhookhub.crypto import new_key
 
 @contextmanager
 def scratch_database(*, keep: bool = False) -> Iterator[None]:
+    """Sets Django up and migrates the database. An existing database of that name is dropped first."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhookhub.settings")
     os.environ.setdefault("WEBHOOKHUB_SECRET_KEY", "a scratch database needs no secret")
     os.environ.setdefault("WEBHOOKHUB_ENCRYPTION_KEYS", new_key())
     import django
 
     django.setup()
-    _make_anew()
+    from django.core.management import call_command
+    from django.db import connection
+
+    _drop()
+    with connection._nodb_cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {connection.settings_dict['NAME']} CHARACTER SET utf8mb4")
+    call_command("migrate", verbosity=0)
     try:
         yield
     finally:
@@ -30,16 +37,6 @@ def execute(sql: str, *parameters: str | int) -> None:
 
     with connection.cursor() as cursor:
         cursor.execute(sql, parameters or None)
-
-
-def _make_anew() -> None:
-    from django.core.management import call_command
-    from django.db import connection
-
-    _drop()
-    with connection._nodb_cursor() as cursor:
-        cursor.execute(f"CREATE DATABASE {connection.settings_dict['NAME']} CHARACTER SET utf8mb4")
-    call_command("migrate", verbosity=0)
 
 
 def _drop() -> None:
