@@ -1,4 +1,4 @@
-"""The parameters of a run, and the hub's settings: short intervals, so that much happens."""
+"""The options of a run, and the hub's settings: short intervals, so that much happens."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def plural(kind: str) -> str:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Config:
     """`…_mean` is the mean time between two faults of a kind, in seconds; 0 disables the kind."""
 
     seconds: float = 90.0

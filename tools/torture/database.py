@@ -1,4 +1,4 @@
-"""The database under torture: a private server that can be killed, and read past the hub's own code."""
+"""The database under test: it can be killed, and it is read without the hub's code."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from tools.support.database_server import PrivateServer
 from webhookhub.db import vendors
 
 NO_SUCH_THREAD = 1094
-# What a commit has promised must survive, as in production.
+# Commits survive a kill, as in production.
 DURABLE = (
     "--innodb-flush-log-at-trx-commit=1",
     "--innodb-buffer-pool-size=256M",
     "--max-connections=300",
 )
-# What a commit has promised may be gone a second later: to see whether anybody would notice.
+# Commits of the last second may be lost, to show that a run detects it.
 FORGETFUL = ("--innodb-flush-log-at-trx-commit=0", *DURABLE[1:])
 
 
-def is_away(error: MySQLdb.Error) -> bool:
-    """The injected fault, and no other."""
+def is_lost(error: MySQLdb.Error) -> bool:
+    """Whether the error is the effect of an injected fault."""
     return vendors.error_code(error) in vendors.LOST_CODES | {0}
 
 
-class Target:
-    """A database at a port of this machine, that somebody knows how to kill and to bring back."""
+class Database:
+    """A database on a local port. Subclasses can kill and restore it."""
 
     session = "time_zone = '+00:00'"
 
     def __init__(self, port: int) -> None:
         self._port = port
 
-    def get_ready(self) -> None:
-        """Wait for whatever must be over before it may be killed again."""
+    def wait_until_killable(self) -> None:
+        """Waits until it has recovered from the last kill."""
 
     def kill(self) -> None:
         raise NotImplementedError
@@ -46,8 +46,8 @@ class Target:
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[Any]:
-        """Every statement is a transaction of its own."""
-        opened = MySQLdb.connect(
+        """A connection with autocommit."""
+        connection = MySQLdb.connect(
             host="127.0.0.1",
             port=self._port,
             user="hub",
@@ -60,10 +60,10 @@ class Target:
             init_command=f"SET {self.session}",
         )
         try:
-            yield opened
+            yield connection
         finally:
             with contextlib.suppress(MySQLdb.Error):
-                opened.close()
+                connection.close()
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         with self.connection() as connection, connection.cursor() as cursor:
@@ -71,28 +71,28 @@ class Target:
             return list(cursor.fetchall())
 
     def connections(self) -> list[tuple[int, int]]:
-        """Number and client port of the connections to the hub's tables; none while the server is away."""
+        """Id and client port of all connections to the hub's database; empty while the server is down."""
         sql = "SELECT id, host FROM information_schema.processlist WHERE db = 'webhookhub' AND id <> CONNECTION_ID()"
         try:
-            return [(number, int(host.rpartition(":")[2])) for number, host in self.rows(sql) if ":" in host]
+            return [(id, int(host.rpartition(":")[2])) for id, host in self.rows(sql) if ":" in host]
         except MySQLdb.Error as error:
-            if not is_away(error):
+            if not is_lost(error):
                 raise
             return []
 
-    def kill_connection(self, number: int) -> bool:
-        """Whether it was there to be killed."""
+    def kill_connection(self, id: int) -> bool:
+        """Returns False if there is no such connection."""
         try:
-            self.rows(f"KILL CONNECTION {number}")
+            self.rows(f"KILL CONNECTION {id}")
         except MySQLdb.Error as error:
-            if vendors.error_code(error) != NO_SUCH_THREAD and not is_away(error):
+            if vendors.error_code(error) != NO_SUCH_THREAD and not is_lost(error):
                 raise
             return False
         return True
 
 
-class ServerTarget(Target):
-    """One server: what was killed comes back by itself, after its recovery."""
+class ServerDatabase(Database):
+    """A single server, which recovers when it is started again."""
 
     def __init__(self, server: PrivateServer) -> None:
         super().__init__(server.port)

@@ -1,4 +1,4 @@
-"""The tormentor: kills, stops and cuts off at random moments, by dice that a seed determines, and writes it down."""
+"""Kills, stops and disconnects processes at random times determined by a seed, and records each fault."""
 
 from __future__ import annotations
 
@@ -12,87 +12,89 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .fleet import Fleet, Slot
+from .config import LEASE_SECONDS, LOOPS, WEB, Config
+from .database import Database
 from .journal import Journal
-from .plan import LEASE_SECONDS, LOOPS, WEB, Plan
-from .target import Target
+from .processes import Processes, Slot
 
-LONGEST_PAUSE = 0.3
+MAX_RESTART_PAUSE = 0.3
 SUPERVISE_SECONDS = 1.0
-DEATH_SECONDS = 10.0
+EXIT_SECONDS = 10.0
+RESUMED_SECONDS = 1.0
 FIRST_DATABASE_KILL = 0.15
 LAST_DATABASE_KILL = 0.95
 
 
-class Chaos:
-    """Faults wait in a queue, each for its moment; what is done plans what comes next."""
+class FaultInjector:
+    """A queue of actions, each with its time. An action may schedule others."""
 
-    def __init__(self, plan: Plan, fleet: Fleet, target: Target, journal: Journal) -> None:
-        self._plan = plan
-        self._fleet = fleet
-        self._target = target
+    def __init__(self, config: Config, processes: Processes, database: Database, journal: Journal) -> None:
+        self._config = config
+        self._processes = processes
+        self._database = database
         self._journal = journal
-        self._dice = plan.random("chaos")
-        self._planned: list[tuple[float, int, Callable[[], None]]] = []
+        self._random = config.random("faults")
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
-        self._database = threading.Lock()
-        self._awaited: set[str] = set()
+        self._database_lock = threading.Lock()
+        self._restarting: set[str] = set()
         self.failure: Exception | None = None
 
-    def torment(self, restart_producer: Callable[[Slot], None]) -> None:
-        """For as long as the plan says; afterwards everything runs again."""
+    def run(self, restart_producer: Callable[[Slot], None]) -> None:
+        """Injects faults for the configured time. At the end, all processes run again."""
         self._restart_producer = restart_producer
-        self._began = time.monotonic()
-        self._until = self._began + self._plan.seconds
+        self._until = time.monotonic() + self._config.seconds
         for fault, mean in (
-            (self._kill_loop, self._plan.kill_mean),
-            (self._stop_loop, self._plan.stop_mean),
-            (self._cut_connection, self._plan.cut_mean),
-            (self._kill_producer, self._plan.producer_kill_mean),
-            (self._kill_web, self._plan.web_kill_mean),
+            (self._kill_loop, self._config.kill_mean),
+            (self._stop_loop, self._config.stop_mean),
+            (self._disconnect, self._config.cut_mean),
+            (self._kill_producer, self._config.producer_kill_mean),
+            (self._kill_web, self._config.web_kill_mean),
         ):
             if mean:
                 self._repeat(fault, mean)
-        for number in range(self._plan.database_kills):
+        for number in range(self._config.database_kills):
             span = LAST_DATABASE_KILL - FIRST_DATABASE_KILL
-            share = FIRST_DATABASE_KILL + span * (number + self._dice.random() * 0.5) / self._plan.database_kills
-            self._at(self._plan.seconds * share, self._kill_database)
+            share = FIRST_DATABASE_KILL + span * (number + self._random.random() * 0.5) / self._config.database_kills
+            self._schedule(self._config.seconds * share, self._kill_database)
         self._supervise()
-        while self._planned and self.failure is None:
-            moment, _, act = heapq.heappop(self._planned)
-            time.sleep(max(0.0, moment - time.monotonic()))
+        while self._queue and self.failure is None:
+            due, _, act = heapq.heappop(self._queue)
+            time.sleep(max(0.0, due - time.monotonic()))
             act()
-        with self._database:
-            pass  # a restart of it may still be under way
+        with self._database_lock:
+            pass  # wait for a restart of the database
         if self.failure is not None:
             raise self.failure
 
-    def _at(self, after: float, act: Callable[[], None]) -> None:
-        heapq.heappush(self._planned, (time.monotonic() + after, next(self._order), act))
+    def _schedule(self, after: float, act: Callable[[], None]) -> None:
+        heapq.heappush(self._queue, (time.monotonic() + after, next(self._order), act))
 
     def _repeat(self, fault: Callable[[], None], mean: float) -> None:
-        pause = self._dice.expovariate(1 / mean)
+        pause = self._random.expovariate(1 / mean)
 
-        def again() -> None:
+        def act() -> None:
             self._repeat(fault, mean)
             fault()
 
         if time.monotonic() + pause < self._until:
-            self._at(pause, again)
+            self._schedule(pause, act)
 
     def _pick(self, *kinds: str) -> Slot | None:
-        """One that runs, and has no fault yet to recover from."""
-        there = [
-            slot for slot in self._fleet.of(*kinds) if slot.pid and not slot.stopped and slot.name not in self._awaited
+        """A running process that is not recovering from another fault."""
+        candidates = [
+            slot
+            for slot in self._processes.of(*kinds)
+            if slot.pid and not slot.stopped and slot.name not in self._restarting
         ]
-        return self._dice.choice(there) if there else None
+        return self._random.choice(candidates) if candidates else None
 
     def _kill_loop(self) -> None:
-        """Each kind equally often, while one of it is there."""
-        kinds = self._dice.sample(list(LOOPS), len(LOOPS))
+        """Each kind equally often, if one of it runs."""
+        kinds = self._random.sample(list(LOOPS), len(LOOPS))
         slot = next(filter(None, map(self._pick, kinds)), None)
         if slot is not None:
-            self._kill(slot, self._fleet.start)
+            self._kill(slot, self._processes.start)
 
     def _kill_producer(self) -> None:
         slot = self._pick("producer")
@@ -102,82 +104,83 @@ class Chaos:
     def _kill_web(self) -> None:
         slot = self._pick(WEB)
         if slot is not None:
-            self._kill(slot, self._fleet.start)
+            self._kill(slot, self._processes.start)
 
     def _kill(self, slot: Slot, restart: Callable[[Slot], None]) -> None:
         pid = slot.pid
-        if self._fleet.signal(slot, signal.SIGKILL):
+        if self._processes.signal(slot, signal.SIGKILL):
             self._journal.write("killed", slot=slot.name, kind=slot.kind, pid=pid)
-            self._awaited.add(slot.name)
-            self._at(self._dice.uniform(0, LONGEST_PAUSE), lambda: self._revive(slot, restart))
+            self._restarting.add(slot.name)
+            self._schedule(self._random.uniform(0, MAX_RESTART_PAUSE), lambda: self._restart(slot, restart))
 
-    def _revive(self, slot: Slot, restart: Callable[[Slot], None]) -> None:
-        if not self._fleet.wait([slot], DEATH_SECONDS):
-            raise RuntimeError(f"{slot.name} was killed and lives")
-        self._awaited.discard(slot.name)
+    def _restart(self, slot: Slot, restart: Callable[[Slot], None]) -> None:
+        if not self._processes.wait([slot], EXIT_SECONDS):
+            raise RuntimeError(f"{slot.name} was killed but still runs")
+        self._restarting.discard(slot.name)
         restart(slot)
 
     def _supervise(self) -> None:
-        """A loop that has ended by itself is started again, as any supervisor would; the judge hears of it."""
-        for slot in self._fleet.of(*LOOPS, WEB):
-            if not slot.pid and slot.name not in self._awaited:
-                self._fleet.start(slot)
+        """Restarts loops that have exited by themselves, as a supervisor would. A claim reports them."""
+        for slot in self._processes.of(*LOOPS, WEB):
+            if not slot.pid and slot.name not in self._restarting:
+                self._processes.start(slot)
         if time.monotonic() + SUPERVISE_SECONDS < self._until:
-            self._at(SUPERVISE_SECONDS, self._supervise)
+            self._schedule(SUPERVISE_SECONDS, self._supervise)
 
     def _stop_loop(self) -> None:
-        """For longer than a lease, so that what it holds is given to others before it wakes up and reports."""
+        """Stops it for longer than a lease, so that others get its work before it resumes and reports."""
         kinds = {"worker": 5, "orchestrator": 3, "router": 1, "cleaner": 1, "workflows": 2}
-        slot = self._pick(*self._dice.choices(list(kinds), list(kinds.values())))
-        if slot is None or not self._fleet.signal(slot, signal.SIGSTOP):
+        slot = self._pick(*self._random.choices(list(kinds), list(kinds.values())))
+        if slot is None or not self._processes.signal(slot, signal.SIGSTOP):
             return
         slot.stopped = True
         self._journal.write("stopped", slot=slot.name, kind=slot.kind, pid=slot.pid)
-        self._at(LEASE_SECONDS + self._dice.uniform(0.5, 2.5), lambda: self._wake(slot))
+        self._schedule(LEASE_SECONDS + self._random.uniform(0.5, 2.5), lambda: self._resume(slot))
 
-    def _wake(self, slot: Slot) -> None:
-        self._fleet.signal(slot, signal.SIGCONT)
-        self._journal.write("woken", slot=slot.name, kind=slot.kind, pid=slot.pid)
+    def _resume(self, slot: Slot) -> None:
+        self._processes.signal(slot, signal.SIGCONT)
+        self._journal.write("resumed", slot=slot.name, kind=slot.kind, pid=slot.pid)
 
-        def mortal_again() -> None:
+        def allow_faults() -> None:
             slot.stopped = False
 
-        self._at(1.0, mortal_again)  # first it is to say what it has to say
+        self._schedule(RESUMED_SECONDS, allow_faults)  # gives it time to report its late results
 
-    def _cut_connection(self) -> None:
-        if self._database.locked():
+    def _disconnect(self) -> None:
+        if self._database_lock.locked():
             return
-        victims = self._target.connections()
-        if not victims:
+        connections = self._database.connections()
+        if not connections:
             return
-        number, port = self._dice.choice(victims)
-        owner = owner_of(port, [slot for slot in self._fleet.slots.values() if slot.pid])
-        if owner is not None and self._target.kill_connection(number):
-            self._journal.write("cut", slot=owner.name, kind=owner.kind, pid=owner.pid)
+        connection_id, port = self._random.choice(connections)
+        owner = owner_of(port, [slot for slot in self._processes.slots.values() if slot.pid])
+        if owner is not None and self._database.kill_connection(connection_id):
+            self._journal.write("disconnected", slot=owner.name, kind=owner.kind, pid=owner.pid)
 
     def _kill_database(self) -> None:
-        """Beside everything else: the loops are killed while their database is away, too."""
-        if self._database.acquire(blocking=False):
-            threading.Thread(target=self._crash, args=(self._dice.uniform(0.0, 2.0),), daemon=True).start()
+        """In a thread of its own, so that loops are killed while the database is down, too."""
+        if self._database_lock.acquire(blocking=False):
+            pause = self._random.uniform(0.0, 2.0)
+            threading.Thread(target=self._kill_and_restore_database, args=(pause,), daemon=True).start()
         else:
-            self._at(SUPERVISE_SECONDS, self._kill_database)  # it is still getting up
+            self._schedule(SUPERVISE_SECONDS, self._kill_database)  # it is still starting
 
-    def _crash(self, pause: float) -> None:
+    def _kill_and_restore_database(self, pause: float) -> None:
         try:
-            self._target.get_ready()
+            self._database.wait_until_killable()
             self._journal.write("database killed")
-            self._target.kill()
+            self._database.kill()
             time.sleep(pause)
-            self._target.restore()
-            self._journal.write("database back")
+            self._database.restore()
+            self._journal.write("database restored")
         except Exception as error:  # noqa: BLE001  # raised by the main thread
             self.failure = error
         finally:
-            self._database.release()
+            self._database_lock.release()
 
 
 def owner_of(port: int, slots: list[Slot]) -> Slot | None:
-    """Whose connection leaves from this port of the machine."""
+    """The process whose connection uses this local port."""
     inode = _inode(port)
     for slot in slots:
         folder = Path(f"/proc/{slot.pid}/fd")
@@ -185,14 +188,14 @@ def owner_of(port: int, slots: list[Slot]) -> Slot | None:
             if any(os.readlink(file) == f"socket:[{inode}]" for file in folder.iterdir()):
                 return slot
         except OSError:
-            continue  # it has just ended
+            continue  # it has just exited
     return None
 
 
 def _inode(port: int) -> str:
-    wanted = f":{port:04X}"
+    suffix = f":{port:04X}"
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields: list[Any] = line.split()
-        if fields[1].endswith(wanted):
+        if fields[1].endswith(suffix):
             return str(fields[9])
     return ""

@@ -1,5 +1,5 @@
-"""Everything that is known after a run, from the producers', the receiver's and the tormentor's own logs, from the
-processes' logs and from the tables: plain values for the judge."""
+"""Everything that was recorded during a run, as plain values: the journals of the producers, the endpoint and the fault
+injector, the logs of the processes, and the tables."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from . import journal, logs
-from .fleet import Ending
-from .target import Target
+from .database import Database
+from .processes import Exit
 
 Key = tuple[str, str]
-# The producers' ways, as they name them.
+# Methods of the producers.
 ROLLED_BACK = "rolled_back"
-TOGETHER = ("many", "transaction", "held", "batch_by_http")
+ATOMIC = ("many", "transaction", "held", "batch_by_http")
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class Receipt:
     uid: str
     path: str
     attempt: int
-    body: str  # its hash
-    answer: str
+    body: str  # a hash
+    response: str
     at: float = 0.0
     timestamp: str = ""
     signature: str = ""
 
 
-# As the driver gives times, without a zone.
+# Without a time zone, as the driver returns times.
 LONG_AGO = datetime.fromtimestamp(0, UTC).replace(tzinfo=None)
 
 
@@ -44,7 +44,7 @@ class Event:
     event_type: str
     key: Key
     payload: Any
-    body: bytes = b""  # what is to be sent of it
+    body: bytes = b""  # the expected request body
     correlation: str = ""
     created_at: datetime = LONG_AGO
 
@@ -70,7 +70,7 @@ class Job:
     error_code: str | None
     lease_resets: int
     settled: int
-    pid: int = 0  # of the worker whose result it is
+    pid: int = 0  # of the worker that reported the result
     finished_at: float = 0.0
     duration: float = 0.0
 
@@ -84,95 +84,95 @@ class Workflow:
 
 
 @dataclass
-class Evidence:
-    # what the producers say: (source, external id) → type and payload
-    asked: dict[Key, tuple[str, Any]] = field(default_factory=dict)
+class Observations:
+    # from the producers: (source, external id) → type and payload
+    sent: dict[Key, tuple[str, Any]] = field(default_factory=dict)
     acknowledged: set[Key] = field(default_factory=set)
-    rolled_back: set[Key] = field(default_factory=set)  # or meant to be
-    transactions: list[set[Key]] = field(default_factory=list)  # what is stored together or not at all
-    # what the receiver says
+    rolled_back: set[Key] = field(default_factory=set)  # including intended rollbacks
+    transactions: list[set[Key]] = field(default_factory=list)  # events to be stored together or not at all
+    # from the endpoint
     receipts: list[Receipt] = field(default_factory=list)
-    # what the tables say
+    # from the tables
     events: dict[int, Event] = field(default_factory=dict)
     subscriptions: dict[int, tuple[str, str]] = field(default_factory=dict)  # id → event type and path
     sagas: list[Saga] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
-    letters: list[int] = field(default_factory=list)  # their sagas' ids
+    dead_letters: list[int] = field(default_factory=list)  # ids of their deliveries
     inbox: list[int] = field(default_factory=list)
     workflows: list[Workflow] = field(default_factory=list)
-    # what the tormentor, the sampler and the processes say
+    # from the fault injector, the row watcher and the processes
     faults: list[dict[str, Any]] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
-    said: logs.Said = field(default_factory=logs.Said)
-    endings: list[Ending] = field(default_factory=list)
+    logs: logs.LogContents = field(default_factory=logs.LogContents)
+    exits: list[Exit] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
-    audit: str = ""  # what it found; empty if nothing
-    replay: str = ""  # likewise
+    audit: str = ""  # the output of a failed audit
+    replay: str = ""  # the output of a failed replay
 
 
-def collect(folder: Path, target: Target) -> Evidence:
-    found = Evidence()
+def collect(folder: Path, database: Database) -> Observations:
+    observed = Observations()
     for path in folder.glob("producer-*.jsonl"):
-        _hear_producer(found, journal.read(path))
-    for fact in journal.read(folder / "received.jsonl"):
-        if fact.pop("say") == "received":
-            found.receipts.append(Receipt(**fact))
-    found.faults = list(journal.read(folder / "chaos.jsonl"))
-    found.said = logs.read((folder / "logs").glob("*.log"))
-    _read_tables(found, target)
-    return found
+        _read_producer(observed, journal.read(path))
+    for entry in journal.read(folder / "received.jsonl"):
+        if entry.pop("type") == "received":
+            observed.receipts.append(Receipt(**entry))
+    observed.faults = list(journal.read(folder / "faults.jsonl"))
+    observed.logs = logs.read((folder / "logs").glob("*.log"))
+    _read_tables(observed, database)
+    return observed
 
 
-def _hear_producer(found: Evidence, facts: Iterable[dict[str, Any]]) -> None:
-    for fact in facts:
-        source = fact["source"]
-        if fact["say"] == "intent":
-            for event in fact["events"]:
-                found.asked[source, event["id"]] = event["type"], event["payload"]
-            keys = {(source, event["id"]) for event in fact["events"]}
-            if fact["way"] == ROLLED_BACK:
-                found.rolled_back |= keys  # though it may be killed before it has said so
-            elif fact["way"] in TOGETHER:
-                found.transactions.append(keys)
-        elif fact["say"] == "acknowledged":
-            found.acknowledged |= {(source, number) for number in fact["ids"]}
+def _read_producer(observed: Observations, entries: Iterable[dict[str, Any]]) -> None:
+    for entry in entries:
+        source = entry["source"]
+        if entry["type"] == "intent":
+            for event in entry["events"]:
+                observed.sent[source, event["id"]] = event["type"], event["payload"]
+            keys = {(source, event["id"]) for event in entry["events"]}
+            if entry["method"] == ROLLED_BACK:
+                observed.rolled_back |= keys  # even if the producer is killed before it records the rollback
+            elif entry["method"] in ATOMIC:
+                observed.transactions.append(keys)
+        elif entry["type"] == "acknowledged":
+            observed.acknowledged |= {(source, id) for id in entry["ids"]}
         else:
-            found.rolled_back |= {(source, number) for number in fact["ids"]}
+            observed.rolled_back |= {(source, id) for id in entry["ids"]}
 
 
-def _read_tables(found: Evidence, target: Target) -> None:
-    for id, uid, event_type, source, external_id, payload, created_at, correlation in target.rows(
+def _read_tables(observed: Observations, database: Database) -> None:
+    for id, uid, event_type, source, external_id, payload, created_at, correlation in database.rows(
         "SELECT id, uid, event_type, source, external_id, payload, created_at, correlation_id FROM events"
     ):
         body = body_of(event_type, created_at, payload)
-        found.events[id] = Event(
+        observed.events[id] = Event(
             id, dashed(uid), event_type, (source, external_id), json.loads(payload), body, correlation, created_at
         )
-    for id, event_type, url in target.rows("SELECT id, event_type, callback_url FROM subscriptions"):
-        found.subscriptions[id] = event_type, urlsplit(url).path
+    for id, event_type, url in database.rows("SELECT id, event_type, callback_url FROM subscriptions"):
+        observed.subscriptions[id] = event_type, urlsplit(url).path
     columns = "id, event_id, subscription_id, generation, status, attempt_count, max_retry_limit"
-    found.sagas = [Saga(*row) for row in target.rows(f"SELECT {columns} FROM webhook_delivery_sagas")]
+    observed.sagas = [Saga(*row) for row in database.rows(f"SELECT {columns} FROM webhook_delivery_sagas")]
     columns = "id, saga_id, attempt_no, status, response_status, error_code, lease_resets, settled_at IS NOT NULL"
     result = "worker_id, UNIX_TIMESTAMP(finished_at), duration_ms"
-    found.jobs = [
+    observed.jobs = [
         replace(
             Job(*row[:8]),
             pid=logs.pid_of(row[8]) if row[8] else 0,
             finished_at=float(row[9] or 0),
             duration=(row[10] or 0) / 1000,
         )
-        for row in target.rows(f"SELECT {columns}, {result} FROM webhook_delivery_jobs ORDER BY saga_id, attempt_no")
+        for row in database.rows(f"SELECT {columns}, {result} FROM webhook_delivery_jobs ORDER BY saga_id, attempt_no")
     ]
-    found.letters = [saga_id for (saga_id,) in target.rows("SELECT saga_id FROM dead_letters")]
-    found.workflows = [
+    observed.dead_letters = [saga_id for (saga_id,) in database.rows("SELECT saga_id FROM dead_letters")]
+    observed.workflows = [
         Workflow(dashed(saga_id), *row)
-        for saga_id, *row in target.rows("SELECT saga_id, saga_type, correlation_key, status FROM saga_instances")
+        for saga_id, *row in database.rows("SELECT saga_id, saga_type, correlation_key, status FROM saga_instances")
     ]
-    found.inbox = [event_id for (event_id,) in target.rows("SELECT event_id FROM routing_inbox")]
+    observed.inbox = [event_id for (event_id,) in database.rows("SELECT event_id FROM routing_inbox")]
 
 
 def body_of(event_type: str, created_at: datetime, payload: str) -> bytes:
-    """What the documentation says that is sent, made of the row and without the hub's own code."""
+    """The documented request body, built from the row without the hub's code."""
     return b'{"type":"%b","timestamp":"%bZ","data":%b}' % (
         event_type.encode(),
         created_at.isoformat().encode(),
@@ -181,6 +181,6 @@ def body_of(event_type: str, created_at: datetime, payload: str) -> bytes:
 
 
 def dashed(uid: str) -> str:
-    """As the receiver saw it, however the column keeps it."""
+    """The uid as it is sent, independent of the column's format."""
     plain = uid.replace("-", "")
     return "-".join((plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:]))

@@ -1,4 +1,4 @@
-"""Before the curtain rises: the tables, and verified subscriptions to the receiver."""
+"""Migrates the database and creates an API key and verified subscriptions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from django.core.management import call_command
 
-from .plan import REFUSED_LIMIT, RETRY_LIMIT
+from .config import REFUSED_LIMIT, RETRY_LIMIT
 
 # path: event type, attempts allowed
 PATHS = {
@@ -18,36 +18,37 @@ PATHS = {
     "/broken": ("order.refused", REFUSED_LIMIT),
     "/slow": ("order.slow", None),
 }
+# An event type without subscriptions.
 UNWANTED = "order.unwanted"
-# The workflow that some events belong to: one of those that are shipped, step by step.
+# The included workflow that some events belong to, and its steps.
 WORKFLOW = "customer_registration"
 WORKFLOW_STEPS = ("customer.registered", "email.sent", "loyalty.account_created", "gift.sent")
-# Whose the events are that come in by HTTP.
+# The source of the events that are sent by HTTP.
 WEB_SOURCE = "web"
 
 
 def limit_of(path: str) -> int:
-    """How many attempts a delivery to it has, by what was asked for and not by what the hub has made of it."""
+    """The configured number of attempts, which the hub must follow."""
     return PATHS[path][1] or RETRY_LIMIT
 
 
 def key_of(path: str) -> bytes:
-    """What its requests are signed with: known beforehand, so that nobody has to ask the hub for it."""
-    return hashlib.sha256(f"the key of {path}".encode()).digest()
+    """The signing key of a path, known without the hub."""
+    return hashlib.sha256(f"key of {path}".encode()).digest()
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`arguments`: where to write the API key, and path=URL for each path."""
+    """`arguments`: the file for the API key, and path=URL for each path."""
     from api import keys, scopes
     from subscriptions.models import Subscription
     from subscriptions.verification import verify
     from webhookhub import crypto
 
     call_command("migrate", verbosity=0)
-    key_file, *targets = arguments
-    _, key = keys.create(WEB_SOURCE, [scopes.EVENTS_WRITE], by="the torture", source=WEB_SOURCE)
+    key_file, *endpoints = arguments
+    _, key = keys.create(WEB_SOURCE, [scopes.EVENTS_WRITE], by="torture", source=WEB_SOURCE)
     Path(key_file).write_text(key)
-    for argument in targets:
+    for argument in endpoints:
         path, _, url = argument.partition("=")
         event_type, limit = PATHS[path]
         secret = "whsec_" + base64.b64encode(key_of(path)).decode()

@@ -1,4 +1,4 @@
-"""The processes under torture, as the tormentor sees them: slots that are filled again whenever their process dies."""
+"""The processes under test. Each has a slot, which is filled again when its process has exited."""
 
 from __future__ import annotations
 
@@ -15,54 +15,54 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-ANSWER_SECONDS = 60.0
+RESPONSE_SECONDS = 60.0
 
 
 @dataclass
 class Slot:
-    """A place for one process: what runs there now, and how those before it ended."""
+    """A place for one process at a time. `pid` is 0 while none runs."""
 
     name: str
     kind: str
     command: dict[str, Any]
     pid: int = 0
-    lives: int = 0
+    starts: int = 0
     stopped: bool = False
 
 
 @dataclass(frozen=True)
-class Ending:
+class Exit:
     slot: str
     kind: str
     pid: int
     code: int
     log: str
-    asked: bool
+    expected: bool  # a signal was sent that explains the code
 
 
 @dataclass
-class _Life:
+class _Process:
     slot: Slot
     log: Path
-    asked: set[int] = field(default_factory=set)
+    signals: set[int] = field(default_factory=set)
 
 
-class Fleet:
-    """Runs while entered."""
+class Processes:
+    """A context manager that runs the fork server."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder = folder / "logs"
         self._folder.mkdir(exist_ok=True)
         self._environment = dict(environment)
-        self._answers: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._responses: queue.Queue[dict[str, Any]] = queue.Queue()
         self._lock = threading.Lock()
-        self._asking = threading.Lock()
-        self._lives: dict[int, _Life] = {}
-        self._codes: dict[int, int] = {}
+        self._request_lock = threading.Lock()
+        self._running: dict[int, _Process] = {}
+        self._early_codes: dict[int, int] = {}
         self.slots: dict[str, Slot] = {}
-        self.endings: list[Ending] = []
+        self.exits: list[Exit] = []
 
-    def __enter__(self) -> Fleet:
+    def __enter__(self) -> Processes:
         self._errors = (self._folder / "fork_server.log").open("wb")
         self._server = subprocess.Popen(
             [sys.executable, "-m", "tools.torture.fork_server"],
@@ -72,12 +72,12 @@ class Fleet:
             stdout=subprocess.PIPE,
             stderr=self._errors,
         )
-        threading.Thread(target=self._listen, daemon=True).start()
-        self._answers.get(timeout=ANSWER_SECONDS)
+        threading.Thread(target=self._read_responses, daemon=True).start()
+        self._responses.get(timeout=RESPONSE_SECONDS)
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        # Its children die with it.
+        # Its children are killed with it.
         self._server.kill()
         self._server.wait()
         self._errors.close()
@@ -90,43 +90,43 @@ class Fleet:
         return slot
 
     def start(self, slot: Slot, arguments: Sequence[str] | None = None) -> None:
-        slot.lives += 1
+        slot.starts += 1
         slot.stopped = False
-        log = self._folder / f"{slot.name}.{slot.lives}.log"
+        log = self._folder / f"{slot.name}.{slot.starts}.log"
         command = {**slot.command, **({} if arguments is None else {"arguments": list(arguments)})}
-        with self._asking:
+        with self._request_lock:
             self._send({"do": "start", "log": str(log), **command})
-            pid = int(self._answers.get(timeout=ANSWER_SECONDS)["started"])
+            pid = int(self._responses.get(timeout=RESPONSE_SECONDS)["started"])
             with self._lock:
-                self._lives[pid] = _Life(slot, log)
+                self._running[pid] = _Process(slot, log)
                 slot.pid = pid
-                if (code := self._codes.pop(pid, None)) is not None:
-                    self._note_end(pid, code)
+                if (code := self._early_codes.pop(pid, None)) is not None:
+                    self._record_exit(pid, code)
 
     def signal(self, slot: Slot, number: signal.Signals) -> bool:
-        """Whether there was anybody to hear it."""
-        with self._asking:
+        """Returns False if no process runs in the slot."""
+        with self._request_lock:
             with self._lock:
-                pid, life = slot.pid, self._lives.get(slot.pid)
-                if not pid or life is None:
+                pid, process = slot.pid, self._running.get(slot.pid)
+                if not pid or process is None:
                     return False
-                life.asked.add(int(number))
+                process.signals.add(int(number))
             self._send({"do": "signal", "pid": pid, "signal": int(number)})
-            return bool(self._answers.get(timeout=ANSWER_SECONDS)["signalled"])
+            return bool(self._responses.get(timeout=RESPONSE_SECONDS)["signalled"])
 
     def run(self, name: str, *arguments: str, module: str = "", seconds: float = 120.0) -> None:
-        """A process that is left in peace and must succeed."""
+        """Runs a command without faults. Raises RuntimeError if it fails."""
         slot = self.add(name, "command", *arguments, module=module)
         self.start(slot)
         if not self.wait([slot], seconds):
-            raise RuntimeError(f"{name} has not ended within {seconds:g} s")
-        ending = next(ending for ending in self.endings if ending.slot == name)
-        if ending.code:
-            raise RuntimeError(f"{name} ended with {ending.code}:\n{Path(ending.log).read_text()}")
+            raise RuntimeError(f"{name} has not exited within {seconds:g} s")
+        exit = next(exit for exit in self.exits if exit.slot == name)
+        if exit.code:
+            raise RuntimeError(f"{name} exited with {exit.code}:\n{Path(exit.log).read_text()}")
         del self.slots[name]
 
     def wait(self, slots: Sequence[Slot], seconds: float) -> bool:
-        """Whether all have ended in time."""
+        """Returns whether all have exited in time."""
         until = time.monotonic() + seconds
         while any(slot.pid for slot in slots):
             if time.monotonic() > until:
@@ -142,22 +142,22 @@ class Fleet:
         self._server.stdin.write(json.dumps(request).encode() + b"\n")
         self._server.stdin.flush()
 
-    def _listen(self) -> None:
+    def _read_responses(self) -> None:
         assert self._server.stdout is not None
         for line in self._server.stdout:
-            news = json.loads(line)
-            if "ended" not in news:
-                self._answers.put(news)
+            response = json.loads(line)
+            if "ended" not in response:
+                self._responses.put(response)
                 continue
             with self._lock:
-                self._note_end(news["ended"], news["code"])
+                self._record_exit(response["ended"], response["code"])
 
-    def _note_end(self, pid: int, code: int) -> None:
-        life = self._lives.pop(pid, None)
-        if life is None:
-            self._codes[pid] = code  # it was quicker than the answer that it has started
+    def _record_exit(self, pid: int, code: int) -> None:
+        process = self._running.pop(pid, None)
+        if process is None:
+            self._early_codes[pid] = code  # it exited before the response to its start was read
             return
-        asked = -code in life.asked or (code == 0 and int(signal.SIGTERM) in life.asked)
-        self.endings.append(Ending(life.slot.name, life.slot.kind, pid, code, str(life.log), asked))
-        if life.slot.pid == pid:
-            life.slot.pid = 0
+        expected = -code in process.signals or (code == 0 and int(signal.SIGTERM) in process.signals)
+        self.exits.append(Exit(process.slot.name, process.slot.kind, pid, code, str(process.log), expected))
+        if process.slot.pid == pid:
+            process.slot.pid = 0

@@ -1,4 +1,4 @@
-"""The web server, as run_hub starts it."""
+"""The web server, started as run_hub starts it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from webhookhub.management.commands.run_hub import web_server
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Where to listen."""
+    """`arguments`: the address to listen on."""
     [address] = arguments
     child = web_server(address)
     os.execve(child.command[0], list(child.command), dict(child.environment))

@@ -1,16 +1,16 @@
-"""Deliveries as both sides know them: the saga and its jobs on one, what was received of them on the other."""
+"""Joins deliveries, attempts and the requests that the endpoint received."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .evidence import Event, Evidence, Job, Receipt, Saga
+from tools.torture.observations import Event, Job, Observations, Receipt, Saga
 
 
 class Attempt(NamedTuple):
-    """A job with every request that was received of it, the first one first."""
+    """A job with all its received requests in order."""
 
     saga: Saga
     job: Job
@@ -21,32 +21,37 @@ class Attempt(NamedTuple):
         return f"saga {self.saga.id} to {self.path}: attempt {self.job.attempt_no}"
 
     @property
-    def answers(self) -> set[str]:
-        return {receipt.answer for receipt in self.receipts}
+    def responses(self) -> set[str]:
+        return {receipt.response for receipt in self.receipts}
 
 
-def jobs_of(evidence: Evidence) -> dict[int, list[Job]]:
-    """By saga, the first attempt first."""
+def jobs_by_saga(observed: Observations) -> dict[int, list[Job]]:
+    """In the order of attempts."""
     jobs: dict[int, list[Job]] = defaultdict(list)
-    for job in sorted(evidence.jobs, key=lambda job: job.attempt_no):
+    for job in sorted(observed.jobs, key=lambda job: job.attempt_no):
         jobs[job.saga_id].append(job)
     return jobs
 
 
-def addressed(evidence: Evidence) -> Iterator[tuple[Saga, Event, str]]:
-    """Each saga with its event and its subscription's path, where there are such."""
-    for saga in evidence.sagas:
-        event = evidence.events.get(saga.event_id)
-        subscription = evidence.subscriptions.get(saga.subscription_id)
+def sagas_with_paths(observed: Observations) -> Iterator[tuple[Saga, Event, str]]:
+    """Each saga with its event and the path of its subscription, if both exist."""
+    for saga in observed.sagas:
+        event = observed.events.get(saga.event_id)
+        subscription = observed.subscriptions.get(saga.subscription_id)
         if event and subscription:
             yield saga, event, subscription[1]
 
 
-def attempts(evidence: Evidence) -> Iterator[Attempt]:
+def attempts(observed: Observations) -> Iterator[Attempt]:
     received: dict[tuple[str, str, int], list[Receipt]] = defaultdict(list)
-    for receipt in sorted(evidence.receipts, key=lambda receipt: receipt.at):
+    for receipt in sorted(observed.receipts, key=lambda receipt: receipt.at):
         received[receipt.uid, receipt.path, receipt.attempt].append(receipt)
-    jobs = jobs_of(evidence)
-    for saga, event, path in addressed(evidence):
+    jobs = jobs_by_saga(observed)
+    for saga, event, path in sagas_with_paths(observed):
         for job in jobs.get(saga.id, []):
             yield Attempt(saga, job, path, received.get((event.uid, path, job.attempt_no), []))
+
+
+def count_duplicates(observed: Observations) -> int:
+    received = Counter((receipt.uid, receipt.path, receipt.attempt) for receipt in observed.receipts)
+    return sum(received.values()) - len(received)

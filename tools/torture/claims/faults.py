@@ -1,55 +1,57 @@
-"""When which process was kept from its work, and when there was no database: what the tormentor has written down."""
+"""When processes were stopped, killed or disconnected, and when the database was down, from the injector's journal."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from math import inf
 
-from .evidence import Evidence
-from .plan import CONCURRENCY, LOOPS
+from tools.torture.config import CONCURRENCY, LOOPS
+from tools.torture.observations import Observations
 
-# A fault is written down after it was done, by a machine that is busy.
+# A fault is recorded after it was injected, by a busy machine.
 SLACK_SECONDS = 1.0
 Span = tuple[float, float]
 
 
-def outages_of(evidence: Evidence) -> list[Span]:
-    began = [fault["at"] for fault in evidence.faults if fault["say"] == "database killed"]
-    ended = [fault["at"] for fault in evidence.faults if fault["say"] == "database back"]
-    return list(zip(began, ended, strict=True))
+def outages_of(observed: Observations) -> list[Span]:
+    started = [fault["at"] for fault in observed.faults if fault["type"] == "database killed"]
+    ended = [fault["at"] for fault in observed.faults if fault["type"] == "database restored"]
+    return list(zip(started, ended, strict=True))
 
 
-def stops_of(evidence: Evidence) -> dict[int, list[Span]]:
-    """By process: from when until when it was stopped."""
+def stops_of(observed: Observations) -> dict[int, list[Span]]:
+    """The times during which each process was stopped, by pid."""
     stops: dict[int, list[Span]] = defaultdict(list)
-    for fault in sorted(evidence.faults, key=lambda fault: float(fault["at"])):
-        if fault["say"] == "stopped":
+    for fault in sorted(observed.faults, key=lambda fault: float(fault["at"])):
+        if fault["type"] == "stopped":
             stops[fault["pid"]].append((fault["at"], inf))
-        elif fault["say"] == "woken" and stops[fault["pid"]]:
+        elif fault["type"] == "resumed" and stops[fault["pid"]]:
             stops[fault["pid"]][-1] = stops[fault["pid"]][-1][0], fault["at"]
     return stops
 
 
-def hits_of(evidence: Evidence) -> dict[int, list[Span]]:
-    """By process: the moments in which it was killed or cut off, and the times in which it was stopped."""
-    hits = stops_of(evidence)
-    for fault in evidence.faults:
-        if fault["say"] in ("killed", "cut"):
-            hits[fault["pid"]].append((fault["at"], fault["at"]))
-    return hits
+def faults_by_pid(observed: Observations) -> dict[int, list[Span]]:
+    """The times at which each process was killed or disconnected, and those during which it was stopped."""
+    spans = stops_of(observed)
+    for fault in observed.faults:
+        if fault["type"] in ("killed", "disconnected"):
+            spans[fault["pid"]].append((fault["at"], fault["at"]))
+    return spans
 
 
-def meets(span: Span, others: list[Span]) -> bool:
-    return any(began <= span[1] + SLACK_SECONDS and ended >= span[0] - SLACK_SECONDS for began, ended in others)
+def overlaps(span: Span, others: list[Span]) -> bool:
+    return any(start <= span[1] + SLACK_SECONDS and end >= span[0] - SLACK_SECONDS for start, end in others)
 
 
-def most_unsaid(evidence: Evidence) -> int:
-    """A cleaner may be ended between what it has written and its word of it."""
-    of_cleaners = sum(fault.get("kind") == "cleaner" and fault["say"] != "woken" for fault in evidence.faults)
-    return CONCURRENCY * LOOPS["worker"] * (int(of_cleaners) + len(outages_of(evidence)))
+def max_unlogged_resets(observed: Observations) -> int:
+    """Resets that may be missing from the logs: a cleaner may be killed after its write and before its log entry."""
+    return CONCURRENCY * LOOPS["worker"] * (_faults_of(observed, "cleaner") + len(outages_of(observed)))
 
 
-def most_resets(evidence: Evidence) -> int:
-    """A worker holds so many leases at most, and loses them all at a fault of its own or of the database."""
-    of_workers = sum(fault.get("kind") == "worker" and fault["say"] != "woken" for fault in evidence.faults)
-    return CONCURRENCY * (int(of_workers) + LOOPS["worker"] * len(outages_of(evidence)))
+def max_resets(observed: Observations) -> int:
+    """A worker loses all its leases at a fault of its own or of the database."""
+    return CONCURRENCY * (_faults_of(observed, "worker") + LOOPS["worker"] * len(outages_of(observed)))
+
+
+def _faults_of(observed: Observations, kind: str) -> int:
+    return sum(fault.get("kind") == kind and fault["type"] != "resumed" for fault in observed.faults)

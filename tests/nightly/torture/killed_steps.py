@@ -1,9 +1,7 @@
-"""`python -m tests.nightly.torture.mortal KIND …`: turns of a loop, each in a process that is killed (-9) at another
-point:
-before its first statement, before its second, and so on, and after each that writes (which a transaction has not
-committed yet).
+"""`python -m tests.nightly.torture.killed_steps KIND …`: runs steps of a loop, each in a process that is killed
+(SIGKILL) at another point: before its first statement, before its second, and so on, and after each write.
 
-Before each turn there is new work, and the other loops do theirs unharmed. Prints how many turns died.
+Before each step there is new work, prepared by the other loops. Prints the number of killed steps by kind.
 """
 
 from __future__ import annotations
@@ -21,12 +19,12 @@ from typing import Any
 import django
 
 BATCH = 100
-# Turns differ in length: when so many in a row come to their end, there is no later point to die at.
-SURVIVORS = 3
+# Steps differ in length. After this many completed ones in a row, there are no later points.
+COMPLETED_IN_A_ROW = 3
 
 
 def in_child(work: Callable[[], None]) -> bool:
-    """Whether `work`, done in a process of its own, came to its end; killed is the only other way."""
+    """Runs `work` in a child process. Returns False if it was killed."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -37,30 +35,31 @@ def in_child(work: Callable[[], None]) -> bool:
             os._exit(code)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if code not in (0, -signal.SIGKILL):
-        raise SystemExit(f"a turn ended with {code}")
+        raise SystemExit(f"a step exited with {code}")
     return code == 0
 
 
-def turn(kind: str) -> None:
+def run_step(kind: str) -> None:
     from django.core.management import get_commands, load_command_class
 
     name = f"run_{kind}"
     command: Any = load_command_class(str(get_commands()[name]), name)
     step = command.make_step(f"{kind}:{os.getpid()}")
     step.run(BATCH)
-    while step.waits_for():
+    while step.pending():
         step.finish(BATCH)
 
 
-def mortal_turn(kind: str, deadly: int) -> None:
+def run_step_and_kill(kind: str, point: int) -> None:
+    """Kills this process at the given point."""
     from django.db import connection
 
-    points = 0
+    passed = 0
 
     def pass_point() -> None:
-        nonlocal points
-        points += 1
-        if points == deadly:
+        nonlocal passed
+        passed += 1
+        if passed == point:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def around(execute: Any, sql: str, *arguments: Any) -> Any:
@@ -71,45 +70,44 @@ def mortal_turn(kind: str, deadly: int) -> None:
         return result
 
     with connection.execute_wrapper(around):
-        turn(kind)
+        run_step(kind)
 
 
-def feed(victim: str) -> None:
-    """New events, brought as far as the victim's work."""
+def prepare_work(victim: str) -> None:
+    """Publishes events and runs the loops before the victim's."""
     from events.intake import NewEvent, publish_many
 
     publish_many([NewEvent("order.created", {}), NewEvent("order.refused", {})])
     others = {"router": (), "orchestrator": ("router", "worker"), "worker": ("router", "orchestrator")}
     for kind in others.get(victim, ("router", "orchestrator")):
-        turn(kind)
+        run_step(kind)
     if victim == "cleaner":
-        abandon_jobs()
+        expire_leases()
 
 
-def abandon_jobs() -> None:
+def expire_leases() -> None:
     from jobs.lease import lease
     from jobs.models import Job
     from webhookhub.db import clock
 
-    lease("nobody", BATCH)
+    lease("lost-worker", BATCH)
     Job.objects.filter(status="Leased").update(lease_until=clock.now() - timedelta(seconds=1))
 
 
-def die_everywhere(victim: str) -> int:
-    """Returns how many turns were killed."""
-    deadly = survivors = 0
-    while survivors < SURVIVORS:
-        deadly += 1
-        in_child(partial(feed, victim))
-        survived = in_child(partial(mortal_turn, victim, deadly))
-        survivors = survivors + 1 if survived else 0
-    return deadly - SURVIVORS
+def kill_at_every_point(victim: str) -> int:
+    """Returns the number of killed steps."""
+    point = completed = 0
+    while completed < COMPLETED_IN_A_ROW:
+        point += 1
+        in_child(partial(prepare_work, victim))
+        completed = completed + 1 if in_child(partial(run_step_and_kill, victim, point)) else 0
+    return point - COMPLETED_IN_A_ROW
 
 
 def main() -> None:
     django.setup()
-    gc.freeze()  # what is loaded so far is shared with the children, and not looked through in each
-    sys.stdout.write(json.dumps({kind: die_everywhere(kind) for kind in sys.argv[1:]}))
+    gc.freeze()  # shares the loaded code with the children
+    sys.stdout.write(json.dumps({kind: kill_at_every_point(kind) for kind in sys.argv[1:]}))
 
 
 if __name__ == "__main__":

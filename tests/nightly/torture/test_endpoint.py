@@ -1,4 +1,4 @@
-"""The receiver is a witness: it writes down what it gets before it understands it, and is heard when it fails."""
+"""The endpoint of the torture records requests before it parses them, and its own failures are noticed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 
 from tools.demo import certificates
 from tools.torture import journal, logs
-from tools.torture.receiver import JOURNAL
-from tools.torture.run import receiver
+from tools.torture.endpoint import JOURNAL
+from tools.torture.run import run_endpoint
 
 WAIT_SECONDS = 10.0
 NOT_JSON = b'{"type": "order.created", '
@@ -23,8 +23,8 @@ NOT_JSON = b'{"type": "order.created", '
 @pytest.fixture
 def urls(tmp_path: Path):
     certificates.write(tmp_path)
-    with receiver(tmp_path, 1) as found:
-        yield found
+    with run_endpoint(tmp_path, 1) as urls:
+        yield urls
 
 
 def post(url: str, body: bytes, headers: dict[str, str]) -> int:
@@ -38,25 +38,25 @@ def post(url: str, body: bytes, headers: dict[str, str]) -> int:
         client.close()
 
 
-def test_what_is_no_json_is_written_down_and_answered(urls: dict[str, str], tmp_path: Path):
+def test_invalid_json_is_recorded_and_gets_a_response(urls: dict[str, str], tmp_path: Path):
     headers = {"webhook-id": "uid", "webhook-attempt": "1", "webhook-timestamp": "5", "webhook-signature": "v1,x"}
 
     status = post(urls["/steady"], NOT_JSON, headers)
 
-    [fact] = journal.read(tmp_path / JOURNAL)
-    assert (fact["say"], fact["uid"], fact["path"], fact["attempt"]) == ("received", "uid", "/steady", 1)
-    assert (fact["timestamp"], fact["signature"]) == ("5", "v1,x")
-    assert fact["body"] == hashlib.sha256(NOT_JSON).hexdigest()
-    assert fact["answer"] == str(status)
+    [entry] = journal.read(tmp_path / JOURNAL)
+    assert (entry["type"], entry["uid"], entry["path"], entry["attempt"]) == ("received", "uid", "/steady", 1)
+    assert (entry["timestamp"], entry["signature"]) == ("5", "v1,x")
+    assert entry["body"] == hashlib.sha256(NOT_JSON).hexdigest()
+    assert entry["response"] == str(status)
 
 
-def test_when_it_fails_itself_the_judge_hears_of_it(urls: dict[str, str], tmp_path: Path):
+def test_its_own_failure_is_logged(urls: dict[str, str], tmp_path: Path):
     with pytest.raises(http.client.RemoteDisconnected):
         post(urls["/steady"], NOT_JSON, {"webhook-id": "uid"})
 
-    [fact] = journal.read(tmp_path / JOURNAL)
-    assert fact["body"] == hashlib.sha256(NOT_JSON).hexdigest()
+    [entry] = journal.read(tmp_path / JOURNAL)
+    assert entry["body"] == hashlib.sha256(NOT_JSON).hexdigest()
     until = time.monotonic() + WAIT_SECONDS
-    while "JSONDecodeError" not in (found := "".join(logs.read((tmp_path / "logs").glob("*.log")).tracebacks)):
-        assert time.monotonic() < until, found
+    while "JSONDecodeError" not in (text := "".join(logs.read((tmp_path / "logs").glob("*.log")).tracebacks)):
+        assert time.monotonic() < until, text
         time.sleep(0.01)
