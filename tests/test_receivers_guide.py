@@ -1,4 +1,4 @@
-"""The programs of docs/receivers.md, run as they stand there. The slow ones are in tests/nightly/receivers."""
+"""Runs the programs of docs/receivers.md. The slow ones are in tests/nightly/receivers."""
 
 from __future__ import annotations
 

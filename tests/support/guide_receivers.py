@@ -85,14 +85,14 @@ class ReceiverProcess:
             self.lost_responses -= 1
             return
         client.sendall(response)
-        client.unwrap()  # a close that the client can tell from a lost connection
+        client.unwrap()  # an orderly close, which the client distinguishes from a lost connection
 
 
 @contextmanager
 def running(
     command: Sequence[str], port: int, secret: str, folder: Path, **environment: str
 ) -> Iterator[ReceiverProcess]:
-    """The receiver's process, from the moment it accepts connections."""
+    """Runs the receiver; on entry, it accepts connections."""
     log = folder / "receiver.log"
     variables = os.environ | {"PORT": str(port), "WEBHOOK_SECRET": secret, "PYTHONUNBUFFERED": "1"} | environment
     with log.open("wb") as output:
@@ -115,7 +115,7 @@ def _accepts(port: int) -> bool:
 
 
 def check(receiver: ReceiverProcess, certificate: Path) -> None:
-    """It answers the challenge, verifies signatures and drops duplicates."""
+    """It echoes the challenge, verifies signatures and drops duplicates."""
     with RawEndpoint(certificate, receiver.forward) as proxy:
         subscription = SubscriptionFactory.create(
             callback_url=proxy.url, secret=crypto.encrypt(receiver.secret), verified=False
