@@ -19,8 +19,9 @@ from subscriptions.sample_delivery import send_test
 from subscriptions.signing import new_secret
 from tests.factories import SubscriptionFactory
 from tests.support import drive
-from tests.support.guide_receivers import GUIDE, check, free_port, programs, running
+from tests.support.guide_receivers import GUIDE, check, programs, running
 from tools.demo.receiver import Receiver
+from tools.support.ports import free_port
 
 pytestmark = pytest.mark.django_db
 

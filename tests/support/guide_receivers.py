@@ -35,11 +35,6 @@ def programs(heading: str) -> list[str]:
     return re.findall(r"^```\w+\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 class ReceiverProcess:
     def __init__(self, port: int, secret: str, log: Path) -> None:
         self.port, self.secret, self.log = port, secret, log
