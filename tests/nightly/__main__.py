@@ -122,7 +122,9 @@ def _run_pytest(lane: Lane, url: str, seconds: float) -> tuple[str, str]:
         return FAILED, f"took longer than {seconds / 60:.1f} minutes; see {log.relative_to(ROOT)}"
     if not code and "passed" not in counts:
         return NOT_RUN, counts
-    return (FAILED if code else PASSED), counts or f"pytest ended with {code}; see {log.relative_to(ROOT)}"
+    if code:
+        return FAILED, f"{counts or f'pytest exited with {code}'}; see {log.relative_to(ROOT)}"
+    return PASSED, counts
 
 
 def table(results: Sequence[Result]) -> str:
