@@ -73,4 +73,4 @@ def test_the_drain_limit_holds_while_the_database_does_not_respond(processes: Pr
     router.signal(signal.SIGTERM)
 
     assert router.wait() == 1
-    assert "told to stop" in router.facts("process_failed")[0]["error"]
+    assert "after the stop signal: exiting" in router.facts("process_failed")[0]["error"]
