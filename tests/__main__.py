@@ -32,12 +32,13 @@ def main() -> int:
         for engine, selection in runs.items():
             code = run_on(engine, selection, code)
             if code not in (0, NO_TESTS):
-                break  # pytest's own summary of the failures stays the end of the output
+                break  # so that the output ends with pytest's summary of the failures
     return code
 
 
 def on_every_engine(arguments: list[str]) -> list[str]:
-    """Without other paths, only the files that have such tests: reading all of them takes ten seconds."""
+    """Selects the marked tests. Without paths, reads only the files that contain the marker, because reading all takes
+    ten seconds."""
     paths = [argument for argument in arguments if Path(argument.partition("::")[0]).exists()]
     if not paths:
         files = [str(path) for path in sorted(Path("tests").rglob("test_*.py")) if "nightly" not in path.parts]

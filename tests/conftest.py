@@ -1,5 +1,5 @@
 """Fixtures shared by all tests. `db` wraps a test in a transaction; `committed` is for tests with several connections
-or processes, which see only what is committed."""
+or processes, which see only committed rows."""
 
 from __future__ import annotations
 
@@ -27,24 +27,29 @@ from tools.demo.receiver import Receiver
 from webhookhub.conf import hub
 from webhookhub.db import vendors
 
-# A machine that is busy with other things is slow, which is no finding.
+# A busy machine is slow, which is not a failure.
 settings.register_profile("suite", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Starts mypy first: it takes longest, and the run would wait for it at the end."""
+    items.sort(key=lambda item: "[-m mypy" not in item.nodeid)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """The thousands of collected tests stay until the end: the garbage collector need not look at them again."""
+    """Excludes the thousands of collected tests from garbage collection: they exist until the end."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """How to run a failed test by itself, on the engine that it failed on."""
+    """Prints how to run each failed test alone, on the engine on which it failed."""
     reports = [report for kind in ("failed", "error") for report in terminalreporter.stats.get(kind, [])]
     if not reports:
         return
     engine = os.environ.get(ENGINE_VARIABLE) or (MARIADB if os.environ.get("TEST_DATABASE_URL") else SQLITE)
-    terminalreporter.section("to run a failed test by itself")
+    terminalreporter.section("to run a failed test alone")
     for name in dict.fromkeys(report.nodeid for report in reports):
         terminalreporter.line(f".venv/bin/python -m tests --engine {engine} {shlex.quote(name)}")
 
@@ -112,7 +117,7 @@ def superuser(db: None) -> Client:
 
 @pytest.fixture
 def member() -> Callable[[str], Client]:
-    """Logs somebody of a group into the console: member("support")."""
+    """Logs a member of a group in: member("support")."""
 
     def log_in(group: str) -> Client:
         user = User.objects.create_user(group, is_staff=True)
@@ -142,19 +147,18 @@ def _right_engine(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_test_environment: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """In any case. pytest-django leaves the database out if no test asks for `db`, and those that talk to a running hub
-    do not: by themselves they would find no tables."""
-    # Emptying tables between tests must get past the triggers that protect them.
+    """Creates the database even if no selected test uses `db`: tests of a running hub need its tables, too."""
+    # Django's own clean-up is refused by the triggers that protect rows.
     TransactionTestCase._fixture_teardown = lambda self: empty_tables()  # type: ignore[attr-defined]
     with django_db_blocker.unblock():
-        made = setup_databases(verbosity=0, interactive=False, serialized_aliases=())
+        databases = setup_databases(verbosity=0, interactive=False, serialized_aliases=())
     yield
     with django_db_blocker.unblock():
-        teardown_databases(made, verbosity=0)
+        teardown_databases(databases, verbosity=0)
 
 
 def empty_tables() -> None:
-    """Empty the hub's own tables and users, triggers or not."""
+    """Empties the hub's tables and the users, in spite of triggers."""
     own = [model._meta.db_table for model in apps.get_models() if model._meta.app_label in OWN_APPS]
     own += ["auth_user_user_permissions", "auth_user_groups", "django_admin_log", "django_session", "auth_user"]
     with connection.cursor() as cursor:

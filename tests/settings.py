@@ -23,12 +23,12 @@ os.environ.setdefault("WEBHOOKHUB_POLL_INTERVAL", "0.05")
 
 from webhookhub.settings import *  # noqa: E402, F403
 
-# A database for each process that runs tests.
+# Each test process has its own database.
 _worker = os.environ.get("PYTEST_XDIST_WORKER", "")
 _suffix = "" if _embedded else f"_test_{_worker}".rstrip("_")
 DATABASES["default"]["TEST"] = {"NAME": DATABASES["default"]["NAME"] + _suffix}  # noqa: F405
 if not _embedded:
     DATABASES["default"]["TEST"] |= {"CHARSET": "utf8mb4"}  # noqa: F405
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-# Looks for a static file when it is asked for. Otherwise every test client would first read all of them.
+# Looks static files up on request. Otherwise every test client would first read all of them.
 WHITENOISE_AUTOREFRESH = True

@@ -1,5 +1,5 @@
-"""Twenty texts that must not get out, sent through everything the hub does: none is in a log line, and those that are
-secrets are nowhere in the database."""
+"""Sends twenty recognisable texts through every part of the hub: none is in a log line, and no secret is in the
+database."""
 
 from __future__ import annotations
 
@@ -60,34 +60,34 @@ class Canaries:
     secret: set[str] = field(default_factory=set)  # neither in the logs nor in the database
     private: set[str] = field(default_factory=set)  # not in the logs
 
-    def note_secrets_of(self, subscription: Subscription) -> None:
+    def add_secrets_of(self, subscription: Subscription) -> None:
         for token in (subscription.secret, subscription.previous_secret):
             if token:
-                # The letters behind the prefix are the secret; signatures and public keys have other letters.
+                # Without the prefix, which signatures and public keys have, too.
                 self.secret.add(crypto.decrypt(token).split("_", 1)[1].rstrip("="))
 
 
 @pytest.fixture
 def log(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
-    """All that is logged, however quietly, as the hub itself would write it."""
+    """All log lines at level DEBUG, in the hub's own format."""
     root = logging.getLogger()
     logs.configure("DEBUG", request.param)
-    written = io.StringIO()
+    output = io.StringIO()
     [handler] = root.handlers
     assert isinstance(handler, logging.StreamHandler)
-    handler.setStream(written)
-    yield written
+    handler.setStream(output)
+    yield output
     logs.configure(hub().log_level, hub().log_format)
 
 
-def answer(request: Received) -> Reply:
+def respond(request: Received) -> Reply:
     name = request.path.split("?")[0].strip("/")
     headers = (("Set-Cookie", RESPONSE_HEADER), ("X-Canary", RESPONSE_HEADER))
     return Reply(200 if name == "steady" else 500, BODIES[name].encode(), headers)
 
 
 def subscribe(client: Client, receiver: Receiver, name: str, scheme: str) -> Subscription:
-    """In the console, with a header of its own and a query string."""
+    """Subscribes in the console, with a custom header and a query string."""
     url = receiver.url(f"/{name}?{QUERIES[name]}")
     form = {"event_type": "order.created", "callback_url": url, "active": "on", "signing_scheme": scheme}
     client.post(
@@ -97,16 +97,16 @@ def subscribe(client: Client, receiver: Receiver, name: str, scheme: str) -> Sub
     return Subscription.objects.get(callback_url=url)
 
 
-def look_at_everything(client: Client) -> int:
-    """Every list, every row's page and its history; returns how many pages were opened."""
+def open_every_page(client: Client) -> int:
+    """Opens every list, every row's page and its history. Returns the number of pages."""
     pages = 0
     for model in admin.site._registry:
         name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
-        addresses = [reverse(f"{name}_changelist"), reverse(f"{name}_changelist") + f"?q={SEARCH}"]
+        urls = [reverse(f"{name}_changelist"), reverse(f"{name}_changelist") + f"?q={SEARCH}"]
         for pk in model._default_manager.values_list("pk", flat=True):
-            addresses += [reverse(f"{name}_change", args=[pk]), reverse(f"{name}_history", args=[pk])]
-        for address in addresses:
-            assert client.get(address, follow=True).status_code == 200
+            urls += [reverse(f"{name}_change", args=[pk]), reverse(f"{name}_history", args=[pk])]
+        for url in urls:
+            assert client.get(url, follow=True).status_code == 200
             pages += 1
     assert client.get(f"/nowhere/?q={SEARCH}").status_code == 404
     return pages
@@ -132,29 +132,33 @@ def send_over_http(canaries: Canaries) -> None:
     program = Client(headers={"Authorization": f"Bearer {text}"})
     good = {"event_type": "order.created", "payload": {"e": PAYLOADS[6]}, "external_id": "e2"}
     for body, status in ((good, 201), (good | {"payload": PAYLOADS[3]}, 409), (good | {PAYLOADS[3]: 1}, 422)):
-        answer = program.post("/api/v1/events", body, content_type="application/json")
-        assert answer.status_code == status
-    made = {"event_type": "x", "callback_url": "https://127.0.0.1:1025/", "headers": {"X-Canary": HEADERS["steady"]}}
-    answer = program.post("/api/v1/subscriptions", made, content_type="application/json")
-    canaries.secret.add(answer.json()["secret"].split("_", 1)[1].rstrip("="))
+        response = program.post("/api/v1/events", body, content_type="application/json")
+        assert response.status_code == status
+    subscription = {
+        "event_type": "x",
+        "callback_url": "https://127.0.0.1:1025/",
+        "headers": {"X-Canary": HEADERS["steady"]},
+    }
+    response = program.post("/api/v1/subscriptions", subscription, content_type="application/json")
+    canaries.secret.add(response.json()["secret"].split("_", 1)[1].rstrip("="))
     wrong = {"Authorization": f"Bearer {text[:-1]}"}
     assert program.get(f"/api/v1/deliveries?correlation_id={SEARCH}", headers=wrong).status_code == 401
     assert program.get(f"/api/v1/deliveries?correlation_id={SEARCH}").status_code == 200
 
 
-def go_through_everything(canaries: Canaries, receiver: Receiver, unwilling: RawEndpoint) -> Client:
+def use_every_feature(canaries: Canaries, receiver: Receiver, failing: RawEndpoint) -> Client:
     User.objects.create_superuser("root", password=PASSWORD)
     client = Client()
     login = reverse("admin:login")
     assert client.post(login, {"username": "root", "password": WRONG_PASSWORD}).status_code == 200
     assert client.post(login, {"username": "root", "password": PASSWORD}).status_code == 302
-    receiver.answer = answer
+    receiver.answer = respond
 
     steady = subscribe(client, receiver, "steady", "v1")
     broken = subscribe(client, receiver, "broken", "v1a")
-    silent = Subscription.objects.create(event_type="order.created", callback_url=unwilling.url)
+    silent = Subscription.objects.create(event_type="order.created", callback_url=failing.url)
     for subscription in (steady, broken, silent):
-        canaries.note_secrets_of(subscription)
+        canaries.add_secrets_of(subscription)
     quiet = io.StringIO()
     for subscription in (steady, broken):
         call_command("verify_subscription", subscription.pk, stdout=quiet)
@@ -165,12 +169,12 @@ def go_through_everything(canaries: Canaries, receiver: Receiver, unwilling: Raw
         call_command("send_test", subscription=broken.pk, stdout=quiet)
     for verb in ("verify", "test", "rotate"):
         page = reverse(f"admin:subscriptions_subscription_{verb}", args=[steady.pk])
-        client.post(page, {"reason": "to see"}, follow=True)
+        client.post(page, {"reason": "test"}, follow=True)
     call_command("rotate_secret", broken.pk, stdout=quiet)
     call_command("reencrypt_secrets", stdout=quiet)
     for subscription in (steady, broken):
         subscription.refresh_from_db()
-        canaries.note_secrets_of(subscription)
+        canaries.add_secrets_of(subscription)
 
     publish("order.created", {"a": PAYLOADS[0], PAYLOADS[1]: [{"c": PAYLOADS[2]}]}, external_id="e1")
     call_command("publish_event", "order.created", json.dumps({"d": PAYLOADS[5]}), stdout=quiet)
@@ -183,7 +187,7 @@ def go_through_everything(canaries: Canaries, receiver: Receiver, unwilling: Raw
     send_over_http(canaries)
     drive.until_terminal()
     [letter, *_] = DeadLetter.objects.all()
-    requeue([letter.pk], by=User.objects.get(), reason="once more")
+    requeue([letter.pk], by=User.objects.get(), reason="retry")
     drive.until_terminal()
     return client
 
@@ -203,18 +207,18 @@ def test_no_canary_leaks(
     canaries = Canaries({*keys, PASSWORD, WRONG_PASSWORD, *HEADERS.values()})
     canaries.private = {*QUERIES.values(), *PAYLOADS, *BODIES.values(), RESPONSE_HEADER, SEARCH, settings.SECRET_KEY}
     body = BODIES["unverified"].encode()
-    no = b"HTTP/1.1 500 No\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    error = b"HTTP/1.1 500 No\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
-    with RawEndpoint(certificate_files[1], answering(no)) as unwilling:
-        client = go_through_everything(canaries, receiver, unwilling)
-        # And what cannot even be signed.
+    with RawEndpoint(certificate_files[1], answering(error)) as failing:
+        client = use_every_feature(canaries, receiver, failing)
+        # A delivery that cannot be signed.
         hub_settings(encryption_keys=(crypto.new_key(),))
         publish("order.created", {"a": PAYLOADS[0]})
         drive.until_terminal()
         hub_settings(encryption_keys=keys)
-        pages = look_at_everything(client)
+        pages = open_every_page(client)
 
-    # The canaries have been where they were sent to.
+    # The canaries were really used.
     arrived = "".join(str(request.headers) + request.path + request.body.decode() for request in receiver.received)
     assert all(canary in arrived for canary in [*HEADERS.values(), *QUERIES.values(), *PAYLOADS[:3], PAYLOADS[5]])
     assert {BODIES["steady"], BODIES["broken"]} <= set(Job.objects.values_list("response_snippet", flat=True))
@@ -224,14 +228,14 @@ def test_no_canary_leaks(
     assert len(canaries.secret | canaries.private) >= 20
 
     lines = log.getvalue()
-    for fact in ("event_published", "job_reported", "saga_dead_lettered", "saga_requeued", "secret_rotated"):
-        assert fact in lines
+    for name in ("event_published", "job_reported", "saga_dead_lettered", "saga_requeued", "secret_rotated"):
+        assert name in lines
     assert [canary for canary in canaries.secret | canaries.private if canary in lines] == []
     stored = everything_stored()
     assert {"subscriptions", "django_admin_log", "django_session", "auth_user"} <= set(stored)
     assert PAYLOADS[0] in stored["events"]
     assert [(c, table) for c in canaries.secret for table, text in stored.items() if c in text] == []
-    # Nor in another dress: the letters of a secret without those that JSON and SQL would escape.
-    bare = {re.sub(r"[^A-Za-z0-9]", "", canary) for canary in canaries.secret}
-    squeezed = {table: re.sub(r"[^A-Za-z0-9\n]", "", text) for table, text in stored.items()}
-    assert [(c, table) for c in bare for table, text in squeezed.items() if c in text] == []
+    # Not in an escaped form, either: compare letters and digits only.
+    plain = {re.sub(r"[^A-Za-z0-9]", "", canary) for canary in canaries.secret}
+    plain_tables = {table: re.sub(r"[^A-Za-z0-9\n]", "", text) for table, text in stored.items()}
+    assert [(c, table) for c in plain for table, text in plain_tables.items() if c in text] == []

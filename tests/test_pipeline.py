@@ -1,4 +1,4 @@
-"""An event goes in at one end and comes out at a real HTTPS endpoint."""
+"""From publish() to a real HTTPS endpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools that watch over the code are content with it."""
+"""Linters, types, migrations and system checks find no problem."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
     ],
     ids=" ".join,
 )
-def test_a_tool_finds_nothing(command: list[str]):
+def test_check_finds_no_problem(command: list[str]):
     environment = {name: value for name, value in os.environ.items() if not name.endswith("DATABASE_URL")}
 
     done = subprocess.run(

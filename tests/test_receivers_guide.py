@@ -1,4 +1,4 @@
-"""The programs of docs/receivers.md, run as they stand there. The slow ones are in tests/nightly/receivers."""
+"""Runs the programs of docs/receivers.md. The slow ones are in tests/nightly/receivers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from subscriptions.sample_delivery import send_test
 from subscriptions.signing import new_secret
 from tests.factories import SubscriptionFactory
 from tests.support import drive
-from tests.support.guide_receivers import GUIDE, check, free_port, programs, running
+from tests.support.guide_receivers import GUIDE, check, programs, running
 from tools.demo.receiver import Receiver
+from tools.support.ports import free_port
 
 pytestmark = pytest.mark.django_db
 

@@ -1,4 +1,4 @@
-"""`make setup` and `make clean`, in a folder of their own and on a machine that is made of stand-ins."""
+"""`make setup` and `make clean`, in a temporary folder with fake commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 DRIVER_PACKAGES = "build-essential pkg-config libmariadb-dev python3-dev"
-# The environment's Python: has the driver once pip has installed it, and keeps a record of what pip was asked for.
+# The fake Python: has the driver after pip has installed it, and records the calls of pip.
 PYTHON = """
 case "$*" in
 *"import MySQLdb"*) test -e driver ;;
@@ -23,7 +23,7 @@ esac
 
 
 class Machine:
-    """Knows only the commands that it was given."""
+    """A machine with few commands."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "hub"
@@ -38,10 +38,10 @@ class Machine:
         self._script(self.folder / ".venv" / "bin" / "python", PYTHON)
         (self.folder / ".venv" / ".packages").touch()
 
-    def has(self, command: str, does: str = "true") -> None:
-        self._script(self._commands / command, does)
+    def has(self, command: str, script: str = "true") -> None:
+        self._script(self._commands / command, script)
 
-    def has_what_the_driver_is_built_from(self) -> None:
+    def has_build_tools(self) -> None:
         self.has("cc")
         self.has("pkg-config")
 
@@ -60,9 +60,9 @@ class Machine:
         return record.read_text() if record.exists() else ""
 
     @staticmethod
-    def _script(path: Path, does: str) -> None:
+    def _script(path: Path, script: str) -> None:
         path.unlink(missing_ok=True)
-        path.write_text(f"#!/bin/sh\n{does}\n")
+        path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
 
@@ -79,7 +79,7 @@ def test_the_embedded_database_needs_no_driver(machine: Machine):
 
 def test_the_driver_is_installed_as_soon_as_it_can_be_built_and_only_once(machine: Machine):
     machine.make("setup")
-    machine.has_what_the_driver_is_built_from()
+    machine.has_build_tools()
 
     assert machine.make("setup").returncode == 0
     assert ".[mysql]" in machine.installed
@@ -91,11 +91,11 @@ def test_the_driver_is_installed_as_soon_as_it_can_be_built_and_only_once(machin
 
 @pytest.mark.parametrize("where", ["environment", ".env"])
 def test_a_missing_driver_is_reported_with_the_packages_to_install(machine: Machine, where: str):
-    told = {"DATABASE_URL": "mysql://hub@127.0.0.1/hub"}
+    settings = {"DATABASE_URL": "mysql://hub@127.0.0.1/hub"}
     if where == ".env":
-        (machine.folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in told.items()))
+        (machine.folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
 
-    done = machine.make("setup", **(told if where == "environment" else {}))
+    done = machine.make("setup", **(settings if where == "environment" else {}))
 
     assert done.returncode != 0
     assert DRIVER_PACKAGES in done.stderr
@@ -114,7 +114,7 @@ def test_root_installs_the_drivers_packages_and_the_driver(machine: Machine):
 
 
 def test_a_driver_that_cannot_be_built_fails_only_with_a_server(machine: Machine):
-    machine.has_what_the_driver_is_built_from()
+    machine.has_build_tools()
     (machine.folder / "broken-compiler").touch()
 
     assert machine.make("setup").returncode == 0
@@ -125,7 +125,7 @@ def test_a_driver_that_cannot_be_built_fails_only_with_a_server(machine: Machine
 
 def test_the_benchmark_runs_without_redis(machine: Machine):
     machine.has("mariadbd")
-    machine.has_what_the_driver_is_built_from()
+    machine.has_build_tools()
     machine.has("mkdir")
 
     done = machine.make("bench")

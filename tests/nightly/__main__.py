@@ -1,4 +1,4 @@
-"""`make test-all`: everything, lane by lane, with a table at the end.
+"""`make test-all`: all tests in lanes, with a summary table at the end.
 
 make test-all LANES="torture galera"
 """
@@ -47,20 +47,20 @@ LANES = (
         SQLITE,
         ("tests/nightly/model", "tests/conformance/machine"),
         4,
-        "every order of statements and crashes of the protocol; 500 examples of the state machine",
+        "every order of statements and crashes in a model; 500 examples of the state machine",
         environment=(("MACHINE_EXAMPLES", "500"),),
     ),
     Lane("torture", SQLITE, ("tests/nightly/torture",), 5, "90 seconds of random kills", workers=1),
-    Lane("outages", MARIADB, ("tests/nightly/outages",), 4, "servers that crash, hang, or refuse to write"),
+    Lane("outages", MARIADB, ("tests/nightly/outages",), 4, "servers that crash, hang or refuse writes"),
     Lane("galera", SQLITE, ("tests/nightly/galera",), 5, "kills of the writing node of a cluster", workers=1),
     Lane("mutants", MARIADB, ("tests/nightly/mutants",), 15, "each guard removed in turn"),
     Lane("fuzz", MARIADB, ("tests/nightly/fuzz",), 4, "generated requests to the API"),
     Lane("pages", MARIADB, ("tests/nightly/pages",), 4, "every page of the console in the browser"),
-    Lane("scale", MARIADB, ("tests/nightly/scale",), 4, "thousands of rows: memory of the audit, requeue in portions"),
+    Lane("scale", MARIADB, ("tests/nightly/scale",), 4, "thousands of rows: memory of the audit, bulk requeue"),
     Lane("packaging", SQLITE, ("tests/nightly/packaging",), 4, "both wheels, each in an empty environment", workers=1),
     Lane("demo", SQLITE, ("tests/nightly/demo",), 4, "`make run`, `make demo` and `make demo-workflows`"),
     Lane("receivers", SQLITE, ("tests/nightly/receivers",), 4, "receivers of docs/receivers.md that need a download"),
-    Lane("bench", SQLITE, ("tests/nightly/bench",), 4, "a quick pass of the benchmarks"),
+    Lane("bench", MARIADB, ("tests/nightly/bench",), 4, "the benchmarks with small sizes"),
 )
 
 
@@ -75,10 +75,10 @@ class Result:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.nightly", description=__doc__)
     names = [lane.name for lane in LANES]
-    parser.add_argument("lanes", nargs="*", metavar="lane", help=f"all unless given: {', '.join(names)}")
+    parser.add_argument("lanes", nargs="*", metavar="lane", help=f"some of: {', '.join(names)} (all)")
     wanted = parser.parse_args().lanes
     if unknown := set(wanted) - set(names):
-        parser.error(f"no lane is called {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+        parser.error(f"unknown lane {', '.join(sorted(unknown))}; choose from {', '.join(names)}")
     end = time.monotonic() + 60 * MINUTES
     with scratch():
         results = [run(lane, end) for lane in LANES if not wanted or lane.name in wanted]
@@ -87,22 +87,22 @@ def main() -> int:
 
 
 def run(lane: Lane, end: float) -> Result:
-    """Ends the lane when its own minutes are over, or those of the whole run."""
+    """Runs one lane, at most for its own minutes and for the rest of the total time."""
     print(f"\n== {lane.name}: {lane.about} ==", flush=True)  # noqa: T201
-    began = time.monotonic()
-    seconds = min(60 * lane.minutes, end - began)
+    started = time.monotonic()
+    seconds = min(60 * lane.minutes, end - started)
     if seconds < 1:
-        return Result(lane, FAILED, 0, f"the {MINUTES} minutes of `make test-all` are over")
+        return Result(lane, FAILED, 0, f"`make test-all` has used its {MINUTES} minutes")
     try:
         with database_on(lane.engine) as url:
             outcome, detail = _run_pytest(lane, url, seconds)
     except NoServer as reason:
         outcome, detail = NOT_RUN, str(reason)
-    return Result(lane, outcome, time.monotonic() - began, detail)
+    return Result(lane, outcome, time.monotonic() - started, detail)
 
 
 def _run_pytest(lane: Lane, url: str, seconds: float) -> tuple[str, str]:
-    """Its output goes to the terminal and to a file; returns the outcome and pytest's counts."""
+    """Copies the output to the terminal and to a file. Returns the outcome and pytest's counts."""
     LOGS.mkdir(parents=True, exist_ok=True)
     log = LOGS / f"{lane.name}.log"
     command = ["timeout", "--kill-after=20", f"{seconds:.0f}s", *suite.command(lane.tests, lane.workers)]
@@ -110,7 +110,7 @@ def _run_pytest(lane: Lane, url: str, seconds: float) -> tuple[str, str]:
         environment = suite.environment(lane.engine, url) | dict(lane.environment)
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE)
         assert process.stdout is not None
-        # As it comes, and not line by line: a line of dots is the progress.
+        # In parts, not lines: a line of dots shows the progress.
         while part := os.read(process.stdout.fileno(), 4096):
             sys.stdout.buffer.write(part)
             sys.stdout.buffer.flush()
@@ -122,7 +122,9 @@ def _run_pytest(lane: Lane, url: str, seconds: float) -> tuple[str, str]:
         return FAILED, f"took longer than {seconds / 60:.1f} minutes; see {log.relative_to(ROOT)}"
     if not code and "passed" not in counts:
         return NOT_RUN, counts
-    return (FAILED if code else PASSED), counts or f"pytest ended with {code}; see {log.relative_to(ROOT)}"
+    if code:
+        return FAILED, f"{counts or f'pytest exited with {code}'}; see {log.relative_to(ROOT)}"
+    return PASSED, counts
 
 
 def table(results: Sequence[Result]) -> str:

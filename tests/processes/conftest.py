@@ -23,7 +23,7 @@ def processes(committed: None, certificate_files: tuple[Path, Path], tmp_path: P
 
 @pytest.fixture
 def gate(receiver: Receiver) -> Iterator[threading.Event]:
-    """The receiver responds only after the event is set."""
+    """The endpoint responds only after the event is set."""
     opened = threading.Event()
 
     def wait() -> None:

@@ -40,7 +40,7 @@ def statuses(server: PrivateServer) -> dict[tuple[str, int], int]:
     return counts
 
 
-def check_sat_out(loops: dict[str, Running], times: int) -> None:
+def check_reconnected(loops: dict[str, Running], times: int) -> None:
     """Each logs that the database is lost and later back; none ends or logs a traceback."""
     for kind, running in loops.items():
         assert running.is_alive, running.errors

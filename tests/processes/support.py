@@ -95,7 +95,7 @@ class Running:
         return self._log.read_bytes().count(b"\n")
 
     def facts(self, name: str = "") -> list[dict[str, Any]]:
-        """The complete log lines, of one fact or all."""
+        """The complete log entries, with one name or all."""
         lines = [line for line in self.errors.split("\n")[:-1] if name in line]
         facts = [json.loads(line) for line in lines]
         return [fact for fact in facts if not name or fact["event"] == name]
@@ -159,7 +159,7 @@ class Processes:
 
 
 def environment(authority: Path) -> dict[str, str]:
-    """The test's own environment, the test database, and the authority of the receiver's certificate."""
+    """The test's own environment, the test database, and the authority of the endpoint's certificate."""
     inherited = {
         name: value
         for name, value in os.environ.items()

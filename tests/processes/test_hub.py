@@ -22,7 +22,7 @@ from webhookhub.models import Process
 
 from . import traffic
 from .support import Processes, Running, is_running, until
-from .test_stopping import PATIENT, no_echo
+from .test_stopping import LONG_TIMEOUTS, wait_for_echo_time
 
 # One child is enough for most tests: each takes a second to start.
 ONLY_WORKER = ("--routers=0", "--orchestrators=0", "--cleaners=0", "--workflows=0")
@@ -90,13 +90,13 @@ def test_a_second_signal_ends_the_hub_and_its_children_at_once(
     publish("order.created", {})
     Router().route(10)
     dispatch(10)
-    hub = processes.start("run_hub", *ONLY_WORKER, **PATIENT, WEBHOOKHUB_DRAIN="600")
+    hub = processes.start("run_hub", *ONLY_WORKER, **LONG_TIMEOUTS, WEBHOOKHUB_DRAIN="600")
     receiver.wait_for(1)
     family = children(hub)
 
     hub.signal(signal.SIGTERM)
     hub.wait_for("process_draining", 2)  # the hub's and the worker's
-    no_echo()
+    wait_for_echo_time()
     hub.signal(signal.SIGTERM)
 
     assert hub.wait() == 143

@@ -40,7 +40,7 @@ FIELDS = {
 def test_every_line_is_json_with_the_specified_fields(processes: Processes, receiver: Receiver):
     traffic.subscribe(receiver)
     traffic.publish(30)
-    publish("nobody.wants.this", {})
+    publish("order.unwanted", {})
     JobFactory(
         saga__event__event_type="order.late",
         saga__subscription=SubscriptionFactory(callback_url=receiver.url("/late"), event_type="order.late"),

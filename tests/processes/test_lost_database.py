@@ -11,7 +11,7 @@ from django.db import OperationalError, connection
 from tools.demo.receiver import Receiver
 from webhookhub.db import vendors
 
-from .outages import check_sat_out, migrate, seed
+from .outages import check_reconnected, migrate, seed
 from .support import LOOPS, Processes, until
 
 
@@ -53,7 +53,7 @@ def test_a_loop_waits_for_an_embedded_database_that_does_not_exist_yet(
         assert "unable to open database file" in lost["error"]
     aside.rename(place)
 
-    check_sat_out(loops, 1)
+    check_reconnected(loops, 1)
     receiver.wait_for(1)
     assert [running.stop() for running in loops.values()] == [0] * len(LOOPS)
     with sqlite3.connect(place / "hub.sqlite3") as database:

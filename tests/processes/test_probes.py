@@ -34,9 +34,9 @@ def web(processes: Processes, **environment: str) -> str:
 
 def test_a_hub_is_ready_while_its_loops_run_and_shows_them_in_its_metrics(processes: Processes):
     address = web(processes, WEBHOOKHUB_METRICS_TOKEN="a-token-of-some-length", WEBHOOKHUB_HEARTBEAT="0.05")
-    answer = requests.get(f"{address}/readyz", timeout=10)
-    assert answer.status_code == 503
-    assert [missing.split(":")[0] for missing in answer.json()["missing"]] == [f"no {kind}" for kind in KINDS]
+    response = requests.get(f"{address}/readyz", timeout=10)
+    assert response.status_code == 503
+    assert [missing.split(":")[0] for missing in response.json()["missing"]] == [f"no {kind}" for kind in KINDS]
 
     loops = processes.start_loops() | {"workflows": processes.start("run_workflows")}
     until(lambda: requests.get(f"{address}/readyz", timeout=10).ok, "the hub is ready")
@@ -48,23 +48,23 @@ def test_a_hub_is_ready_while_its_loops_run_and_shows_them_in_its_metrics(proces
     assert {f'webhookhub_processes{{kind="{kind}"}} 1.0' for kind in KINDS} <= set(shown)
 
     assert loops["worker"].stop() == 0
-    answer = requests.get(f"{address}/readyz", timeout=10)
-    assert [missing.split(":")[0] for missing in answer.json()["missing"]] == ["no worker"]
+    response = requests.get(f"{address}/readyz", timeout=10)
+    assert [missing.split(":")[0] for missing in response.json()["missing"]] == ["no worker"]
 
 
 @pytest.mark.mysql_family
 def test_probes_respond_in_bounded_time_without_the_database(processes: Processes):
-    told = urlsplit(database_url())
-    with Proxy(told.hostname or "", told.port or 3306) as proxy:
-        through = told._replace(netloc=f"{told.username}:{told.password}@127.0.0.1:{proxy.port}").geturl()
-        address = web(processes, DATABASE_URL=through, WEBHOOKHUB_METRICS_NETWORKS="127.0.0.0/8")
+    url = urlsplit(database_url())
+    with Proxy(url.hostname or "", url.port or 3306) as proxy:
+        proxied = url._replace(netloc=f"{url.username}:{url.password}@127.0.0.1:{proxy.port}").geturl()
+        address = web(processes, DATABASE_URL=proxied, WEBHOOKHUB_METRICS_NETWORKS="127.0.0.0/8")
         assert requests.get(f"{address}/readyz", timeout=10).json()["status"] == "not ready"
         assert requests.get(f"{address}/metrics", timeout=10).ok
 
         proxy.freeze()
         for path, bound in (("/readyz", 20), ("/metrics", 30), ("/healthz", 10)):
             started = time.monotonic()
-            answer = requests.get(f"{address}{path}", timeout=60)
+            response = requests.get(f"{address}{path}", timeout=60)
             assert time.monotonic() - started < bound
-            assert answer.status_code == (200 if path == "/healthz" else 503)
+            assert response.status_code == (200 if path == "/healthz" else 503)
         assert requests.get(f"{address}/readyz", timeout=60).json()["missing"] == ["the database does not respond"]

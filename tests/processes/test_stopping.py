@@ -20,22 +20,22 @@ from webhookhub.runner.signals import ECHO_SECONDS
 from .support import LOOPS, Processes, Running, until
 
 # Longer than a test's time-outs: a process that ends in time has not waited for these.
-PATIENT = {"WEBHOOKHUB_REQUEST_TIMEOUT": "600", "WEBHOOKHUB_LEASE": "900"}
+LONG_TIMEOUTS = {"WEBHOOKHUB_REQUEST_TIMEOUT": "600", "WEBHOOKHUB_LEASE": "900"}
 
 
-def no_echo() -> None:
+def wait_for_echo_time() -> None:
     """Waits until the same signal counts as a second one."""
-    heard = time.monotonic()
-    until(lambda: time.monotonic() - heard > ECHO_SECONDS, "it is no echo of the first")
+    first = time.monotonic()
+    until(lambda: time.monotonic() - first > ECHO_SECONDS, "the signal is not an echo of the first")
 
 
-def worker_in_the_middle(processes: Processes, receiver: Receiver, **environment: str) -> Running:
+def worker_with_open_request(processes: Processes, receiver: Receiver, **environment: str) -> Running:
     """A worker that has sent a request and waits for the response."""
     SubscriptionFactory(callback_url=receiver.url())
     publish("order.created", {})
     Router().route(10)
     dispatch(10)
-    worker = processes.start("run_worker", **PATIENT | environment)
+    worker = processes.start("run_worker", **LONG_TIMEOUTS | environment)
     receiver.wait_for(1)
     return worker
 
@@ -43,7 +43,7 @@ def worker_in_the_middle(processes: Processes, receiver: Receiver, **environment
 def test_a_stopping_worker_waits_for_the_response_and_reports_it(
     processes: Processes, receiver: Receiver, gate: threading.Event
 ):
-    worker = worker_in_the_middle(processes, receiver, WEBHOOKHUB_DRAIN="600")
+    worker = worker_with_open_request(processes, receiver, WEBHOOKHUB_DRAIN="600")
 
     worker.signal(signal.SIGTERM)
     [draining] = worker.wait_for("process_draining")
@@ -60,7 +60,7 @@ def test_a_stopping_worker_waits_for_the_response_and_reports_it(
 
 
 def test_a_stopping_worker_leases_nothing(processes: Processes, receiver: Receiver, gate: threading.Event):
-    worker = worker_in_the_middle(processes, receiver, WEBHOOKHUB_DRAIN="600")
+    worker = worker_with_open_request(processes, receiver, WEBHOOKHUB_DRAIN="600")
 
     worker.signal(signal.SIGTERM)
     worker.wait_for("process_draining")
@@ -76,13 +76,13 @@ def test_a_stopping_worker_leases_nothing(processes: Processes, receiver: Receiv
 def test_a_stopping_worker_without_a_response_exits_at_the_bound(
     processes: Processes, receiver: Receiver, gate: threading.Event
 ):
-    worker = worker_in_the_middle(processes, receiver, WEBHOOKHUB_DRAIN="1")
+    worker = worker_with_open_request(processes, receiver, WEBHOOKHUB_DRAIN="1")
 
-    began = time.monotonic()
+    started = time.monotonic()
     code = worker.stop()
 
     assert code == 0
-    assert time.monotonic() - began >= 1
+    assert time.monotonic() - started >= 1
     assert worker.facts("process_stopped")[0]["left_unfinished"] == "1 delivery in flight"
     assert Job.objects.get().status == "Leased", "the job waits for its lease to end"
 
@@ -91,11 +91,11 @@ def test_a_stopping_worker_without_a_response_exits_at_the_bound(
 def test_a_second_signal_ends_a_process_at_once(
     processes: Processes, receiver: Receiver, gate: threading.Event, number: signal.Signals, code: int
 ):
-    worker = worker_in_the_middle(processes, receiver, WEBHOOKHUB_DRAIN="600")
+    worker = worker_with_open_request(processes, receiver, WEBHOOKHUB_DRAIN="600")
 
     worker.signal(number)
     worker.wait_for("process_draining")
-    no_echo()
+    wait_for_echo_time()
     worker.signal(number)
 
     assert worker.wait() == code

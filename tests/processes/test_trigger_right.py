@@ -37,7 +37,7 @@ def bare(committed: None) -> Iterator[str]:
     execute(*gone, f"CREATE DATABASE {name} CHARACTER SET utf8mb4", f"CREATE USER {name} IDENTIFIED BY 'm'")
     execute(f"GRANT {NEEDED} ON {name}.* TO {name}")
     if vendors.distrusts_trigger_creators(connection):
-        execute(f"GRANT SUPER ON *.* TO {name}")  # needed besides the TRIGGER privilege
+        execute(f"GRANT SUPER ON *.* TO {name}")  # needed in addition to the TRIGGER privilege
     yield name
     execute(*gone)
 
@@ -81,7 +81,7 @@ ENOUGH = {
 
 
 @pytest.mark.parametrize("way", ENOUGH)
-def test_the_privilege_is_enough_however_it_is_held(bare: str, way: str):
+def test_the_privilege_is_enough_from_any_grant(bare: str, way: str):
     [problem] = problems(bare)
     assert problem.id == "webhookhub.E021"
 

@@ -1,4 +1,4 @@
-"""A process that could not keep the hub's promises does not start, and says why in one line."""
+"""A process refuses to start on an unsuitable database or with unsuitable settings, with one line that says why."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_lease_that_does_not_outlast_a_request_is_refused(processes: Processes
 
 
 @pytest.mark.usefixtures("committed")
-def test_a_worker_with_other_keys_than_the_secrets_were_stored_with_refuses_to_start(processes: Processes):
+def test_a_worker_refuses_to_start_without_the_key_of_the_stored_secrets(processes: Processes):
     SubscriptionFactory.create()
 
     worker = processes.start("run_worker", WEBHOOKHUB_ENCRYPTION_KEYS=new_key())
@@ -79,9 +79,7 @@ def test_a_worker_with_other_keys_than_the_secrets_were_stored_with_refuses_to_s
 
 
 @pytest.mark.usefixtures("committed")
-def test_a_definition_that_was_changed_after_it_was_used_is_named_and_the_database_is_not_blamed(
-    processes: Processes, tmp_path: Path
-):
+def test_a_definition_that_was_changed_after_its_use_is_named(processes: Processes, tmp_path: Path):
     (tmp_path / "mine.toml").write_text(
         'name = "mine"\nversion = 1\nstarts = ["a"]\n[[steps]]\nkey = "one"\ndone = ["a"]\n'
     )

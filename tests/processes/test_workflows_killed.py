@@ -1,4 +1,4 @@
-"""Two run_workflows processes, killed (-9) repeatedly: every run ends once, with the right outcome."""
+"""Two run_workflows processes, killed (SIGKILL) repeatedly: every run ends once, with the right outcome."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ pytestmark = [pytest.mark.every_engine, pytest.mark.sqlite_only]
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")
 SMALL = ("--batch-size", "5", "--interval", "0.02")
 KILLS = 3
-SAGAS = 12
+RUNS = 12
 
 COMPLETE = happy(ORDER)
 COMPENSATE = [("order", DONE), ("inventory", DONE), ("payment", FAILURE), ("inventory", UNDONE), ("order", UNDONE)]
 
 
 # Of three runs, one completes, one is compensated and one times out.
-OVERDUE = [f"{round}-{number}" for round in range(KILLS) for number in range(SAGAS) if number % 3 == 2]
+OVERDUE = [f"{round}-{number}" for round in range(KILLS) for number in range(RUNS) if number % 3 == 2]
 
 
-def begin(round: int) -> None:
+def start_runs(round: int) -> None:
     """Runs that end without a time-out; their events arrive in random order."""
-    numbers = [number for number in range(SAGAS) if number % 3 != 2]
-    told = [(said, f"{round}-{number}") for number in numbers for said in (COMPLETE, COMPENSATE)[number % 3]]
-    random.shuffle(told)
-    for said, key in told:
-        tell(ORDER, said, key)
+    numbers = [number for number in range(RUNS) if number % 3 != 2]
+    steps = [(step, f"{round}-{number}") for number in numbers for step in (COMPLETE, COMPENSATE)[number % 3]]
+    random.shuffle(steps)
+    for step, key in steps:
+        tell(ORDER, step, key)
 
 
 def all_ended() -> bool:
-    found = Counter(Instance.objects.values_list("status", flat=True))
-    third = KILLS * SAGAS // 3
-    ended = found == {"COMPLETED": third, COMPENSATED: third, "COMPENSATING": third}
+    statuses = Counter(Instance.objects.values_list("status", flat=True))
+    third = KILLS * RUNS // 3
+    ended = statuses == {"COMPLETED": third, COMPENSATED: third, "COMPENSATING": third}
     return ended and not WorkflowInbox.objects.exists()
 
 
@@ -58,30 +58,30 @@ def some_work_of(victim: Running) -> Callable[[], bool]:
 
 def test_killed_trackers_neither_lose_nor_repeat(processes: Processes):
     tracked()
-    # First, because old events are: an event is never older than an earlier one.
+    # First, because these events are the oldest, and ids are ordered by time.
     for done in COMPLETE[:2]:
         for key in OVERDUE:
             told_before(ORDER, done, key, timedelta(minutes=11))
     running = [processes.start("run_workflows", *SMALL) for _ in range(2)]
     for round in range(KILLS):
-        begin(round)
+        start_runs(round)
         victim = running.pop(0)
-        until(some_work_of(victim), "it works")
+        until(some_work_of(victim), "the process has done some work")
         victim.kill()
         running.append(processes.start("run_workflows", *SMALL))
     until(all_ended, "every workflow run ends")
 
     for round in range(KILLS):
-        for number in range(SAGAS):
+        for number in range(RUNS):
             key = f"{round}-{number}"
-            said = published(key)
-            assert len(said) == len(set(said)), "something was published twice"
+            events = published(key)
+            assert len(events) == len(set(events)), "something was published twice"
             match number % 3:
                 case 0:
-                    assert said == [("saga.completed", None)]
+                    assert events == [("saga.completed", None)]
                 case 1:
-                    assert said[-1] == ("saga.failed", "payment")
+                    assert events[-1] == ("saga.failed", "payment")
                 case 2:
-                    assert said[0] == ("saga.timed_out", "payment")
+                    assert events[0] == ("saga.timed_out", "payment")
                     assert instance(key).current_step == "inventory"
     assert [each for batch in replay(registry(), 500) for each in batch.differences] == []

@@ -17,7 +17,7 @@ from tools.demo.receiver import Received, Receiver, Reply
 REFUSED_ATTEMPTS = 2
 
 
-def answer(request: Received) -> Reply:
+def respond(request: Received) -> Reply:
     if request.path == "/broken":
         return Reply(500)
     if request.path == "/flaky" and int(request.event_uid[-2:], 16) % 3 == 0 and request.attempt == 1:
@@ -26,7 +26,7 @@ def answer(request: Received) -> Reply:
 
 
 def subscribe(receiver: Receiver) -> None:
-    receiver.answer = answer
+    receiver.answer = respond
     SubscriptionFactory(callback_url=receiver.url("/steady"))
     SubscriptionFactory(callback_url=receiver.url("/flaky"))
     SubscriptionFactory(
@@ -35,7 +35,7 @@ def subscribe(receiver: Receiver) -> None:
 
 
 def publish(count: int) -> None:
-    """`count` events, one in ten of a type that can only fail."""
+    """`count` events, one in ten of a type that always fails."""
     events = [
         NewEvent("order.refused" if number % 10 == 0 else "order.created", {"number": number})
         for number in range(1, count + 1)
@@ -82,7 +82,7 @@ def check_each_ended_once(receiver: Receiver) -> None:
             assert 1 <= seen <= 1 + job.lease_resets, f"{job} was received {seen} times"
     assert not attempts, "attempts without a delivery"
     assert_clean()
-    assert not arrivals, "the receiver got a request without an attempt"
+    assert not arrivals, "the endpoint received a request without an attempt"
 
     dead = sorted(saga.id for saga in sagas if saga.status == DEAD_LETTERED)
     assert sorted(DeadLetter.objects.values_list("saga_id", flat=True)) == dead

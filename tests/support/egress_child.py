@@ -1,6 +1,6 @@
 """The egress engine in a separate process, with its own memory and environment.
 
-Reads a list of URLs a line, as JSON; sends a request to all of them at once; answers with a line.
+Each line of its input is a JSON list of URLs; it sends a request to all of them at once and prints a line.
 """
 
 from __future__ import annotations
@@ -58,24 +58,24 @@ def main() -> None:
 
     engine: Engine[str] = Engine(500)
     for line in sys.stdin:
-        began = time.monotonic()
-        answers: dict[str, tuple[Response, float]] = {}
+        started = time.monotonic()
+        responses: dict[str, tuple[Response, float]] = {}
         urls = json.loads(line)
         for url in urls:
             engine.submit(url, Request(url, ["Content-Type: application/json"], BODY))
-        while len(answers) < len(urls):
-            answers |= {url: (answer, time.monotonic() - began) for url, answer in engine.poll(0.1)}
+        while len(responses) < len(urls):
+            responses |= {url: (response, time.monotonic() - started) for url, response in engine.poll(0.1)}
         report = {
             url: {
-                "error_code": answer.error_code,
-                "status": answer.status,
-                "duration_ms": answer.duration_ms,
+                "error_code": response.error_code,
+                "status": response.status,
+                "duration_ms": response.duration_ms,
                 "seconds": seconds,
-                "body": answer.body.decode("latin-1"),
+                "body": response.body.decode("latin-1"),
             }
-            for url, (answer, seconds) in answers.items()
+            for url, (response, seconds) in responses.items()
         }
-        del answers
+        del responses
         gc.collect()
         print(json.dumps({"answers": report, **memory()}), flush=True)  # noqa: T201
     engine.close()

@@ -10,8 +10,8 @@ from tools.support.database_server import NoServer, PrivateServer
 
 SQLITE, MARIADB, MYSQL = "sqlite", "mariadb", "mysql"
 ENGINES = (SQLITE, MARIADB, MYSQL)
-# A server that runs already, instead of a private one.
-GIVEN = {MARIADB: "TEST_DATABASE_URL", MYSQL: "TEST_MYSQL_URL"}
+# Environment variables with the URL of a running server, used instead of a private one.
+URL_VARIABLES = {MARIADB: "TEST_DATABASE_URL", MYSQL: "TEST_MYSQL_URL"}
 
 
 @contextmanager
@@ -19,10 +19,10 @@ def database_on(engine: str) -> Iterator[str]:
     """The URL of a database on this engine, empty for SQLite; NoServer if there is none."""
     if engine == SQLITE:
         yield ""
-    elif url := os.environ.get(GIVEN[engine]):
+    elif url := os.environ.get(URL_VARIABLES[engine]):
         yield url
     elif engine == MYSQL:
-        raise NoServer("TEST_MYSQL_URL names no MySQL server")
+        raise NoServer("TEST_MYSQL_URL is not set")
     else:
         with PrivateServer() as server:
             yield server.url()

@@ -35,11 +35,6 @@ def programs(heading: str) -> list[str]:
     return re.findall(r"^```\w+\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 class ReceiverProcess:
     def __init__(self, port: int, secret: str, log: Path) -> None:
         self.port, self.secret, self.log = port, secret, log
@@ -85,14 +80,14 @@ class ReceiverProcess:
             self.lost_responses -= 1
             return
         client.sendall(response)
-        client.unwrap()  # a close that the client can tell from a lost connection
+        client.unwrap()  # an orderly close, which the client distinguishes from a lost connection
 
 
 @contextmanager
 def running(
     command: Sequence[str], port: int, secret: str, folder: Path, **environment: str
 ) -> Iterator[ReceiverProcess]:
-    """The receiver's process, from the moment it accepts connections."""
+    """Runs the receiver; on entry, it accepts connections."""
     log = folder / "receiver.log"
     variables = os.environ | {"PORT": str(port), "WEBHOOK_SECRET": secret, "PYTHONUNBUFFERED": "1"} | environment
     with log.open("wb") as output:
@@ -115,7 +110,7 @@ def _accepts(port: int) -> bool:
 
 
 def check(receiver: ReceiverProcess, certificate: Path) -> None:
-    """It answers the challenge, verifies signatures and drops duplicates."""
+    """It echoes the challenge, verifies signatures and drops duplicates."""
     with RawEndpoint(certificate, receiver.forward) as proxy:
         subscription = SubscriptionFactory.create(
             callback_url=proxy.url, secret=crypto.encrypt(receiver.secret), verified=False

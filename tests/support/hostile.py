@@ -1,4 +1,4 @@
-"""Endpoints that do everything but answer, and what each must cost: one failed attempt with this code."""
+"""Endpoints that misbehave, and the error code of each; None if it counts as a success."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENDLESS_CHUNKS = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 class Misbehaviour:
-    """What an endpoint does once it has read a request, until `closing` is set or the client is gone."""
+    """A script for RawEndpoint: reads a request and misbehaves until `closing` is set or the client disconnects."""
 
     def __init__(self, act: Callable[[Misbehaviour, ssl.SSLSocket], None]) -> None:
         self._act = act
@@ -41,7 +41,7 @@ class Misbehaviour:
             self.sent += len(data)
 
     def pour(self, connection: ssl.SSLSocket, head: bytes, piece: bytes, count: int = 10**9) -> None:
-        """As fast as it is read."""
+        """Sends as fast as the client reads."""
         self.send(connection, head)
         for _ in range(count):
             if self.closing.is_set():
@@ -49,7 +49,7 @@ class Misbehaviour:
             self.send(connection, piece)
 
     def drip(self, connection: ssl.SSLSocket, head: bytes, data: bytes) -> None:
-        """One byte now and one every five seconds."""
+        """Sends one byte every five seconds."""
         self.send(connection, head)
         for position in range(len(data)):
             self.send(connection, data[position : position + 1])
@@ -60,8 +60,8 @@ class Misbehaviour:
     def wait(self, connection: ssl.SSLSocket) -> None:
         self.closing.wait(60)
 
-    def say(self, connection: ssl.SSLSocket, data: bytes) -> None:
-        """All of it, and an orderly end."""
+    def respond(self, connection: ssl.SSLSocket, data: bytes) -> None:
+        """Sends everything and closes in order."""
         self.send(connection, data)
         with contextlib.suppress(OSError):
             connection.unwrap()
@@ -69,13 +69,13 @@ class Misbehaviour:
 
 def reset(behaviour: Misbehaviour, connection: ssl.SSLSocket, data: bytes) -> None:
     behaviour.send(connection, data)
-    # A linger of nothing: closing sends a reset in place of an end.
+    # With SO_LINGER 0, close() sends a reset.
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 
 
 def bomb() -> bytes:
-    """Fifty megabytes of zeros in fewer than sixty kilobytes."""
+    """Fifty megabytes of zeros, compressed to less than sixty kilobytes."""
     return gzip.compress(b"\0" * 2**20) * 50
 
 
@@ -86,15 +86,15 @@ class Case:
     act: Callable[[Misbehaviour, ssl.SSLSocket], None]
 
 
-def said(name: str, code: str | None, data: bytes) -> Case:
-    return Case(name, code, lambda behaviour, connection: behaviour.say(connection, data))
+def responds(name: str, code: str | None, data: bytes) -> Case:
+    return Case(name, code, lambda behaviour, connection: behaviour.respond(connection, data))
 
 
-def poured(name: str, code: str, head: bytes, piece: bytes, count: int = 10**9) -> Case:
+def pours(name: str, code: str, head: bytes, piece: bytes, count: int = 10**9) -> Case:
     return Case(name, code, lambda behaviour, connection: behaviour.pour(connection, head, piece, count))
 
 
-def dripped(name: str, head: bytes, data: bytes = b"x" * 1000) -> Case:
+def drips(name: str, head: bytes, data: bytes = b"x" * 1000) -> Case:
     return Case(name, "timeout", lambda behaviour, connection: behaviour.drip(connection, head, data))
 
 
@@ -102,79 +102,81 @@ TEN_GIGABYTES = OK + b"Content-Length: 10737418240\r\n\r\n"
 HUNDRED_MEGABYTES = 100 * 2**20
 
 CASES = [
-    # too much
-    poured("10 GB announced", "response_too_large", TEN_GIGABYTES, PIECE, 10 * 2**30 // len(PIECE)),
-    poured("10 GB in chunks", "response_too_large", ENDLESS_CHUNKS, b"4000\r\n" + PIECE + b"\r\n"),
-    poured("a body without length or end", "response_too_large", OK + b"\r\n", PIECE),
-    poured("an error page without end", "http_500", b"HTTP/1.1 500 No\r\n\r\n", PIECE),
-    poured("chunks of one byte without end", "response_too_large", ENDLESS_CHUNKS, b"1\r\nx\r\n" * 1000),
-    poured("a chunk extension without end", "timeout", ENDLESS_CHUNKS + b"1;x=", PIECE),
-    poured("trailers without end", "response_too_large", ENDLESS_CHUNKS + b"1\r\nx\r\n0\r\n", b"X-T: x\r\n" * 1000),
-    poured("100 MB in one header", "response_too_large", OK + b"X-Big: ", PIECE, HUNDRED_MEGABYTES // len(PIECE)),
-    poured("100 MB of headers", "response_too_large", OK, (b"X-Many: " + b"x" * 1000 + b"\r\n") * 10, 10_000),
-    poured(
+    # too large
+    pours("10 GB announced", "response_too_large", TEN_GIGABYTES, PIECE, 10 * 2**30 // len(PIECE)),
+    pours("10 GB in chunks", "response_too_large", ENDLESS_CHUNKS, b"4000\r\n" + PIECE + b"\r\n"),
+    pours("a body without length or end", "response_too_large", OK + b"\r\n", PIECE),
+    pours("an error page without end", "http_500", b"HTTP/1.1 500 No\r\n\r\n", PIECE),
+    pours("chunks of one byte without end", "response_too_large", ENDLESS_CHUNKS, b"1\r\nx\r\n" * 1000),
+    pours("a chunk extension without end", "timeout", ENDLESS_CHUNKS + b"1;x=", PIECE),
+    pours("trailers without end", "response_too_large", ENDLESS_CHUNKS + b"1\r\nx\r\n0\r\n", b"X-T: x\r\n" * 1000),
+    pours("100 MB in one header", "response_too_large", OK + b"X-Big: ", PIECE, HUNDRED_MEGABYTES // len(PIECE)),
+    pours("100 MB of headers", "response_too_large", OK, (b"X-Many: " + b"x" * 1000 + b"\r\n") * 10, 10_000),
+    pours(
         "a folded header without end", "response_too_large", OK + b"X-Fold: x\r\n", (b" " + b"x" * 100 + b"\r\n") * 100
     ),
-    poured("a status line without end", "protocol_error|response_too_large", b"HTTP/1.1 200 ", PIECE),
-    poured("not HTTP and without end", "protocol_error", b"", PIECE),
-    poured("1xx without end", "response_too_large", b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
-    poured("early hints without end", "response_too_large", b"", b"HTTP/1.1 103 Hints\r\nLink: <x>\r\n\r\n" * 100),
+    pours("a status line without end", "protocol_error|response_too_large", b"HTTP/1.1 200 ", PIECE),
+    pours("not HTTP and without end", "protocol_error", b"", PIECE),
+    pours("1xx without end", "response_too_large", b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
+    pours("early hints without end", "response_too_large", b"", b"HTTP/1.1 103 Hints\r\nLink: <x>\r\n\r\n" * 100),
     # too slow
-    dripped("a body of a byte every 5 s", OK + b"Content-Length: 1000\r\n\r\n"),
-    dripped("chunks of a byte every 5 s", ENDLESS_CHUNKS, b"1\r\nx\r\n" * 100),
-    dripped("headers of a byte every 5 s", OK, b"X-Slow: yes\r\n" * 100),
-    dripped("a status line of a byte every 5 s", b"", OK),
-    dripped("a body that stops", OK + b"Content-Length: 1000\r\n\r\n" + b"x" * 500, b"x"),
+    drips("a body of a byte every 5 s", OK + b"Content-Length: 1000\r\n\r\n"),
+    drips("chunks of a byte every 5 s", ENDLESS_CHUNKS, b"1\r\nx\r\n" * 100),
+    drips("headers of a byte every 5 s", OK, b"X-Slow: yes\r\n" * 100),
+    drips("a status line of a byte every 5 s", b"", OK),
+    drips("a body that stops", OK + b"Content-Length: 1000\r\n\r\n" + b"x" * 500, b"x"),
     Case("no headers ever", "timeout", Misbehaviour.wait),
     # broken
     Case("a reset in the body", "connection_lost", lambda b, c: reset(b, c, OK + b"Content-Length: 1000\r\n\r\nabc")),
     Case("a reset in the headers", "connection_lost", lambda b, c: reset(b, c, OK + b"X-A: ")),
     Case("a reset in a chunk", "connection_lost", lambda b, c: reset(b, c, ENDLESS_CHUNKS + b"ff\r\nabc")),
-    said("an end behind the status line", "connection_lost", OK),
-    said("an end in the headers", "connection_lost", OK + b"X-A: 1\r\n"),
-    said("an end in a chunk", "connection_lost", ENDLESS_CHUNKS + b"ff\r\nabc"),
-    said("a chunk of no size", "connection_lost", ENDLESS_CHUNKS + b"zz\r\nabc\r\n"),
-    said("a chunk larger than numbers are", "connection_lost", ENDLESS_CHUNKS + b"f" * 40 + b"\r\nabc"),
-    said("a garbage status line", "protocol_error", b"\x16\x03\x01 garbage \xff\r\n\r\n"),
-    said("an empty status", "protocol_error", b"HTTP/1.1 \r\n\r\n"),
-    said("a status of letters", "protocol_error", b"HTTP/1.1 abc OK\r\n\r\n"),
-    said("a status of nothing", "protocol_error", b"HTTP/1.1 000 Nothing\r\nContent-Length: 0\r\n\r\n"),
-    said("HTTP/0.9", "protocol_error", b"<html>hello</html>"),
-    said("another protocol", "protocol_error", b"220 mail.example.com ESMTP\r\n"),
-    said("a length that is no number", "protocol_error", OK + b"Content-Length: many\r\n\r\nabc"),
-    said("a negative length", "protocol_error", OK + b"Content-Length: -1\r\n\r\nabc"),
-    said("two lengths", "protocol_error", OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nabc"),
-    said("a NUL in a header", "protocol_error", OK + b"X-Nul: a\0b\r\nContent-Length: 0\r\n\r\n"),
-    said("a transfer coding of its own", "protocol_error", OK + b"Transfer-Encoding: rot13\r\n\r\nabc"),
-    said(
+    responds("an end after the status line", "connection_lost", OK),
+    responds("an end in the headers", "connection_lost", OK + b"X-A: 1\r\n"),
+    responds("an end in a chunk", "connection_lost", ENDLESS_CHUNKS + b"ff\r\nabc"),
+    responds("a chunk without a size", "connection_lost", ENDLESS_CHUNKS + b"zz\r\nabc\r\n"),
+    responds("a chunk size that overflows", "connection_lost", ENDLESS_CHUNKS + b"f" * 40 + b"\r\nabc"),
+    responds("a garbage status line", "protocol_error", b"\x16\x03\x01 garbage \xff\r\n\r\n"),
+    responds("an empty status", "protocol_error", b"HTTP/1.1 \r\n\r\n"),
+    responds("a status of letters", "protocol_error", b"HTTP/1.1 abc OK\r\n\r\n"),
+    responds("status 000", "protocol_error", b"HTTP/1.1 000 Nothing\r\nContent-Length: 0\r\n\r\n"),
+    responds("HTTP/0.9", "protocol_error", b"<html>hello</html>"),
+    responds("another protocol", "protocol_error", b"220 mail.example.com ESMTP\r\n"),
+    responds("a length that is not a number", "protocol_error", OK + b"Content-Length: many\r\n\r\nabc"),
+    responds("a negative length", "protocol_error", OK + b"Content-Length: -1\r\n\r\nabc"),
+    responds("two lengths", "protocol_error", OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nabc"),
+    responds("a NUL in a header", "protocol_error", OK + b"X-Nul: a\0b\r\nContent-Length: 0\r\n\r\n"),
+    responds("an unknown transfer coding", "protocol_error", OK + b"Transfer-Encoding: rot13\r\n\r\nabc"),
+    responds(
         "another protocol by upgrade",
         "connection_lost",
         b"HTTP/1.1 101 Switch\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
     ),
-    # somewhere else
-    said(
+    # redirects and demands
+    responds(
         "a redirect to a metadata service",
         "redirect",
         b"HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n",
     ),
-    said(
+    responds(
         "a redirect to a file",
         "redirect",
         b"HTTP/1.1 307 Found\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n",
     ),
-    said(
+    responds(
         "a demand for a password",
         "http_401",
         b"HTTP/1.1 401 No\r\nWWW-Authenticate: Negotiate\r\nContent-Length: 0\r\n\r\n",
     ),
-    said(
+    responds(
         "a demand for a proxy password",
         "http_407",
         b"HTTP/1.1 407 No\r\nProxy-Authenticate: NTLM\r\nContent-Length: 0\r\n\r\n",
     ),
-    said("an expectation that failed", "http_417", b"HTTP/1.1 417 No\r\nContent-Length: 0\r\n\r\n"),
-    # strange, but a success
-    said("a gzip bomb", None, OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(bomb()), bomb())),
-    said("a body after 204", None, b"HTTP/1.1 204 None\r\nContent-Length: 100000000\r\n\r\n" + PIECE * 8),
-    said("another answer behind the answer", None, OK + b"Content-Length: 2\r\n\r\nokHTTP/1.1 500 No\r\n\r\n"),
+    responds("an expectation that failed", "http_417", b"HTTP/1.1 417 No\r\nContent-Length: 0\r\n\r\n"),
+    # unusual, but successful
+    responds(
+        "a gzip bomb", None, OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(bomb()), bomb())
+    ),
+    responds("a body after 204", None, b"HTTP/1.1 204 None\r\nContent-Length: 100000000\r\n\r\n" + PIECE * 8),
+    responds("a second response after the response", None, OK + b"Content-Length: 2\r\n\r\nokHTTP/1.1 500 No\r\n\r\n"),
 ]

@@ -1,4 +1,4 @@
-"""A TLS endpoint on loopback that speaks HTTP/2 and nothing else, and answers each request as a script says."""
+"""A TLS endpoint on loopback that supports only HTTP/2 and calls a function for each request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools.support.raw_endpoint import RawEndpoint
 
 @dataclass
 class Stream:
-    """One request, and the connection to answer it on."""
+    """One request and its connection."""
 
     connection: H2Connection
     socket: ssl.SSLSocket
@@ -34,7 +34,7 @@ class Stream:
         self.flush()
 
     def pour(self) -> None:
-        """A body without end, as fast as the client takes it."""
+        """Sends an endless body, as fast as the client reads."""
         if not self.endless:
             self.endless = True
             self.connection.send_headers(self.id, [(":status", "200")])
@@ -47,7 +47,7 @@ class Stream:
 
 
 class Http2Endpoint(RawEndpoint):
-    """Keeps the requests it has received; `answer` says what becomes of each."""
+    """Stores the requests and calls `answer` for each."""
 
     def __init__(self, certificate: Path, answer: Callable[[Stream], None]) -> None:
         super().__init__(certificate, self._speak)
@@ -64,7 +64,7 @@ class Http2Endpoint(RawEndpoint):
         connection = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
         connection.initiate_connection()
         socket.sendall(connection.data_to_send())
-        with contextlib.suppress(ProtocolError):  # what the script did to the connection is its own affair
+        with contextlib.suppress(ProtocolError):  # some tests break the protocol
             self._serve_streams(socket, connection)
 
     def _serve_streams(self, socket: ssl.SSLSocket, connection: H2Connection) -> None:

@@ -72,8 +72,8 @@ def dead_letter(text: str = "x", **saga: Any) -> DeadLetter:
 
 def process(text: str = "x", **values: Any) -> Process:
     now = clock.now()
-    given = {"name": text, "kind": text[:30], "host": text, "pid": 1, "started_at": now, "heartbeat_at": now}
-    return Process.objects.create(**given | values)
+    defaults = {"name": text, "kind": text[:30], "host": text, "pid": 1, "started_at": now, "heartbeat_at": now}
+    return Process.objects.create(**defaults | values)
 
 
 def one_of_each(text: str = "x") -> dict[str, int]:

@@ -21,7 +21,7 @@ MEMORY_NEEDED = 3 * 2**30
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """Point TMPDIR at a new folder. On exit, kill all descendants that still run, then remove the folder.
+    """Sets TMPDIR to a new folder. On exit, kills all descendants and removes the folder.
 
     SIGTERM and SIGHUP end the block like Ctrl-C does.
     """

@@ -18,7 +18,7 @@ LIFETIME_SECONDS = 20
 
 
 class TicketFlood:
-    """Serves while entered."""
+    """A context manager."""
 
     def __init__(self, certificate: Path) -> None:
         self._command = [sys.executable, "-m", "tests.support.ticket_flood", str(certificate)]

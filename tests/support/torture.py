@@ -1,4 +1,4 @@
-"""Runs the torture as a process and reads its results."""
+"""Runs `python -m tools.torture` and reads its results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tools.torture.fleet import ROOT
+from tools.torture.processes import ROOT
 
 SUMMARY = "summary.json"
 
@@ -19,9 +19,9 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def torture(folder: Path, *options: str) -> dict[str, Any]:
-    """The stats of a run in which every claim held. It starts its own server, to kill it."""
+    """Runs with a private server and asserts that every claim holds. Returns the stats."""
     done = run(folder, *options)
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads((folder / SUMMARY).read_text())
-    assert not any(verdict["found"] for verdict in document["verdicts"])
+    assert not any(verdict["violations"] for verdict in document["verdicts"])
     return dict(document["stats"])

@@ -1,2 +1,2 @@
-"""Benchmarks. `python -m tools.bench` runs the scenarios (docs/performance.md); those with a name of their own, such as
+"""Benchmarks. `python -m tools.bench` runs the scenarios (docs/performance.md). Modules with their own command, such as
 `python -m tools.bench.egress`, measure one part of the hub."""

@@ -1,6 +1,6 @@
-"""`python -m tools.bench [SCENARIO …]`: what the hub can do on this machine, beside its own floor and beside Celery.
+"""`python -m tools.bench [SCENARIO …]`: measures the hub on this machine, beside its lower limit and beside Celery.
 
-Everything it needs it starts itself, on loopback and in scratch folders, and stops and removes at the end.
+It starts everything that it needs on loopback and in temporary folders, and removes it at the end.
 """
 
 from __future__ import annotations
@@ -11,63 +11,62 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tools.bench import machine, plots, profiles
-from tools.bench.context import Context
-from tools.bench.options import FULL, QUICK, Options
-from tools.bench.result import Result, table
+from tools.bench import machine, plots, profiler
+from tools.bench.context import FULL, QUICK, Context, Options
+from tools.bench.results import Result, table
 from tools.bench.scenarios import NAMES, run
 from tools.demo import signals
 
 
 def main() -> int:
-    options = _options()
+    options = parse()
     signals.install()
-    told = machine.about()
-    print(machine.in_words(told), flush=True)
+    description = machine.describe()
+    print(machine.as_text(description), flush=True)
     results: list[Result] = []
-    with Context(
-        Options(QUICK if options.quick else FULL, options.mysqld, options.profile), options.minutes
-    ) as context:
+    sizes = QUICK if options.quick else FULL
+    with Context(Options(sizes, options.mysqld, options.profile), options.minutes) as context:
         for result in run(context, options.scenarios or NAMES):
             results.append(result)
-            print(f"{table([result])}", flush=True)
+            print(table([result]), flush=True)
         if context.has_server:
-            told["server"] = context.server_version()
-    told["seconds"] = round(context.elapsed, 1)
-    print(f"\n{told['seconds']:g} s in all" + (f", on {told['server']}" if "server" in told else ""))
+            description["server"] = context.server_version()
+    description["seconds"] = round(context.elapsed, 1)
+    server = f", on {description['server']}" if "server" in description else ""
+    print(f"\n{description['seconds']:g} s in total{server}")
     if options.json:
-        options.json.write_text(json.dumps(_document(told, options, results), indent=1) + "\n")
+        options.json.write_text(json.dumps(as_document(description, options.quick, results), indent=1) + "\n")
     if options.plots:
         print(plots.draw(results, options.plots))
     if options.profile:
-        print(profiles.shown(options.profile))
-    return int(any(result.wrong for result in results))
+        print(profiler.summary(options.profile))
+    return int(any(result.failed for result in results))
 
 
-def _options() -> argparse.Namespace:
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.bench", description=__doc__)
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"some of: {', '.join(NAMES)} (all)")
-    parser.add_argument("--quick", action="store_true", help="small numbers, one run each: whether it works at all")
-    parser.add_argument("--minutes", type=float, default=10.0, help="leave out what would take longer (10)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
-    parser.add_argument("--plots", type=Path, metavar="FOLDER", help="draw them as PNG files there")
+    parser.add_argument("--quick", action="store_true", help="small sizes and one run each, to see whether it works")
+    parser.add_argument("--minutes", type=float, default=10.0, help="time limit; further runs are skipped (10)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to this file")
+    parser.add_argument("--plots", type=Path, metavar="FOLDER", help="write plots as PNG files to this folder")
     parser.add_argument("--mysqld", metavar="PROGRAM", help="the server to start (mariadbd, or else mysqld)")
     parser.add_argument(
-        "--profile", type=Path, metavar="FOLDER", help="show where the loops spend their CPU, keep it there"
+        "--profile", type=Path, metavar="FOLDER", help="profile the loops' CPU time; write the samples to this folder"
     )
     options = parser.parse_args()
     unknown = [name for name in options.scenarios if name not in NAMES]
     if unknown:
-        parser.error(f"there is no scenario {unknown[0]!r}; there are {', '.join(NAMES)}")
+        parser.error(f"unknown scenario {unknown[0]!r}; choose from {', '.join(NAMES)}")
     if options.minutes <= 0:
         parser.error("--minutes must be above 0")
     return options
 
 
-def _document(told: dict[str, Any], options: argparse.Namespace, results: list[Result]) -> dict[str, Any]:
+def as_document(description: dict[str, Any], quick: bool, results: list[Result]) -> dict[str, Any]:
     return {
-        "machine": told,
-        "quick": options.quick,
+        "machine": description,
+        "quick": quick,
         "scenarios": {
             result.name: {
                 **result.data,

@@ -1,6 +1,6 @@
-"""The same deliveries as a Django team would otherwise make them: a Celery task each, `requests`, one row written.
+"""The same deliveries with Celery: one task for each, sent with `requests`, one row written.
 
-`python -m tools.bench.celery_app COUNT URL …` puts COUNT of them into the queue.
+`python -m tools.bench.celery_app COUNT URL …` puts COUNT tasks into the queue.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 
 app = Celery("bench", broker=os.environ["BENCH_BROKER"])
 app.conf.task_ignore_result = True
-_mine = threading.local()
+_thread = threading.local()
 
 
 @app.task(name="bench.deliver")  # type: ignore[untyped-decorator]
 def deliver(url: str, message_id: str, body: str) -> None:
-    session, database, sign = _prepared()
+    session, database, sign = _connections()
     now = int(time.time())
     content = body.encode()
     headers = {
@@ -37,20 +37,20 @@ def deliver(url: str, message_id: str, body: str) -> None:
         "webhook-timestamp": str(now),
         "webhook-signature": sign(b"%b.%d.%b" % (message_id.encode(), now, content)),
     }
-    answer = session.post(url, data=content, headers=headers, timeout=(5, 30), allow_redirects=False)
+    response = session.post(url, data=content, headers=headers, timeout=(5, 30), allow_redirects=False)
     with database.cursor() as cursor:
         cursor.execute(
             "INSERT INTO celery_deliveries (message_id, status, snippet) VALUES (%s, %s, %s)",
-            (message_id, answer.status_code, answer.text[:500]),
+            (message_id, response.status_code, response.text[:500]),
         )
 
 
-def _prepared() -> Any:
-    """A session that keeps its connections, a connection to the database and a signer, once for each thread."""
-    if not hasattr(_mine, "parts"):
+def _connections() -> Any:
+    """A session with keep-alive, a database connection and a signer, one of each per thread."""
+    if not hasattr(_thread, "connections"):
         session = requests.Session()
         session.verify = os.environ["WEBHOOKHUB_CA_BUNDLE"]
-        session.trust_env = False  # otherwise it looks for proxies and passwords at every request
+        session.trust_env = False  # otherwise every request looks for proxies and passwords
         database = MySQLdb.connect(
             host="127.0.0.1",
             port=int(os.environ["BENCH_PORT"]),
@@ -59,8 +59,8 @@ def _prepared() -> Any:
             database="webhookhub",
             autocommit=True,
         )
-        _mine.parts = session, database, signer(SECRET)
-    return _mine.parts
+        _thread.connections = session, database, signer(SECRET)
+    return _thread.connections
 
 
 def enqueue(count: int, urls: list[str]) -> None:

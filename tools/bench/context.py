@@ -1,4 +1,4 @@
-"""What the scenarios stand on: a receiver, a private server with durable commits, databases; all of it for one run."""
+"""What all scenarios share: their sizes and time limit, the endpoint, a private server and its databases."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,24 +18,107 @@ from typing import Any, TypeVar
 import certifi
 
 from tools.bench.database import Embedded, Server
-from tools.bench.echo import Echo, receiver
-from tools.bench.options import Options, Sizes
-from tools.bench.timing import Budget
+from tools.bench.endpoint import Endpoint, run_endpoint
 from tools.demo import certificates
 from tools.support.database_server import PrivateServer
 from webhookhub.crypto import new_key
 
 D = TypeVar("D", Server, Embedded)
+T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 PORTS = 8
-# A commit is on the disk before it is acknowledged: in the redo log, and in the binary log where the server keeps one.
-# Whether it does is left at the server's own default, as most installations leave it: MySQL does, MariaDB does not.
+# A commit is on disk before it is acknowledged: in the redo log, and in the binary log where the server has one.
+# The binary log is left at the server's default: MySQL writes it, MariaDB does not.
 DURABLE = ("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", "--innodb-buffer-pool-size=1G")
 MYSQL = ("--log-bin=binlog", "--mysqlx=OFF", "--secure-file-priv=NULL")
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of deliveries, unless noted otherwise. A full run takes less than ten minutes."""
+
+    repeats: int = 3
+    drain: int = 20_000
+    variants: bool = True
+    celery: int = 2_000
+    celery_settings: tuple[tuple[str, int], ...] = (("prefork", 2), ("prefork", 4), ("prefork", 8), ("threads", 16))
+    rates: tuple[int, ...] = (50, 200, 500)  # events per second
+    latency_seconds: float = 10.0
+    backlogs: tuple[int, ...] = (10_000, 100_000, 1_000_000)  # stored deliveries
+    backlog: int = 5_000
+    scale: int = 10_000
+    embedded: int = 3_000
+    idle_seconds: float = 20.0
+    concurrency: int = 500
+
+
+FULL = Sizes()
+QUICK = replace(
+    FULL,
+    repeats=1,
+    drain=1_000,
+    variants=False,
+    celery=500,
+    celery_settings=(("prefork", 4),),
+    rates=(50,),
+    latency_seconds=3.0,
+    backlogs=(1_000, 10_000),
+    backlog=500,
+    scale=1_000,
+    embedded=500,
+    idle_seconds=5.0,
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    sizes: Sizes = FULL
+    mysqld: str | None = None
+    profile: Path | None = None
+
+
+class Budget:
+    """The time limit of the benchmark, shared among its scenarios."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._started = time.monotonic()
+        self._until = self._started
+        # Runs of the current scenario that were skipped because of the time limit.
+        self.skipped_runs = 0
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self._started
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the current scenario has used its share."""
+        return self._until - time.monotonic()
+
+    def allow(self, share: float) -> None:
+        """Starts the next scenario with its share of the total time and the time that earlier ones have left over."""
+        self.skipped_runs = 0
+        self._until += share * self._seconds
+
+    def within(self, items: Collection[T], part: float = 1.0) -> Iterator[T]:
+        """Yields the first item, and further ones while the remaining time suffices for the slowest so far.
+
+        Uses at most `part` of the remaining time.
+        """
+        longest = 0.0
+        reserved = (1 - part) * self.remaining
+        for index, item in enumerate(items):
+            started = time.monotonic()
+            if index and longest > self.remaining - reserved:
+                self.skipped_runs += len(items) - index
+                return
+            yield item
+            longest = max(longest, time.monotonic() - started)
+
+
 class Context(Budget):
-    """Everything is made when it is first asked for, and gone after the end, however that comes."""
+    """A context manager. Creates each part when it is first used, and removes everything on exit."""
 
     def __init__(self, options: Options, minutes: float = 10.0) -> None:
         super().__init__(minutes * 60)
@@ -44,7 +130,7 @@ class Context(Budget):
         self.folder = Path(tempfile.mkdtemp(prefix="webhookhub-bench-"))
         self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         authority, self._certificate = certificates.write(self.folder)
-        # With the public authorities, as most installations have them: they cost time and memory too.
+        # Includes the public authorities, as most installations do: they cost time and memory, too.
         self.authorities = self.folder / "authorities.pem"
         self.authorities.write_bytes(Path(certifi.where()).read_bytes() + b"\n" + authority.read_bytes())
         self._key = new_key()
@@ -58,16 +144,16 @@ class Context(Budget):
         return self.options.sizes
 
     @cached_property
-    def echo(self) -> Echo:
-        return self._stack.enter_context(receiver(self._certificate, PORTS))
+    def endpoint(self) -> Endpoint:
+        return self._stack.enter_context(run_endpoint(self._certificate, PORTS))
 
     @property
     def has_server(self) -> bool:
-        """Whether anybody has asked for one."""
+        """Whether a scenario has started the server."""
         return "server" in self.__dict__
 
     def server_version(self) -> str:
-        [(version, comment)] = self.bare_database().execute("SELECT VERSION(), @@version_comment")
+        [(version, comment)] = self.connect().execute("SELECT VERSION(), @@version_comment")
         return f"{version} ({comment})"
 
     @cached_property
@@ -78,26 +164,26 @@ class Context(Budget):
         return self._stack.enter_context(server)
 
     def database(self, name: str = "webhookhub") -> Server:
-        """A migrated database with the load's subscriptions, and nothing else in it the first time."""
+        """A migrated database with the subscriptions of tools.bench.load, created at the first call."""
         if name not in self._databases:
             if name != "webhookhub":
-                self.bare_database().execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+                self.connect().execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
             self._prepare(self.server.url(name))
-            self._databases[name] = self._opened(Server(self.server.port, name))
+            self._databases[name] = self._close_on_exit(Server(self.server.port, name))
         return self._databases[name]
 
-    def bare_database(self) -> Server:
-        """A connection of the caller's own to the server, whatever is in the database."""
-        return self._opened(Server(self.server.port, "webhookhub"))
+    def connect(self) -> Server:
+        """A new connection to the default database, migrated or not."""
+        return self._close_on_exit(Server(self.server.port, "webhookhub"))
 
     def embedded_database(self) -> Embedded:
-        """A fresh file each time."""
+        """A new file at each call."""
         file = Path(tempfile.mkdtemp(dir=self.folder)) / "hub.sqlite3"
         self._prepare(f"sqlite:///{file}")
-        return self._opened(Embedded(file))
+        return self._close_on_exit(Embedded(file))
 
     def environment(self, url: str, **more: str) -> dict[str, str]:
-        """What a process of the hub is told: the defaults, but for the log, and that it may reach the receiver."""
+        """The hub's default settings, except for the log level and access to the endpoint."""
         inherited = {
             name: value for name, value in os.environ.items() if not name.startswith(("WEBHOOKHUB_", "DJANGO_"))
         }
@@ -114,15 +200,15 @@ class Context(Budget):
         }
 
     def call(self, *arguments: str, url: str) -> subprocess.CompletedProcess[str]:
-        """`python …` to its end, in the hub's environment."""
+        """Runs `python …` in the hub's environment and waits for it."""
         command = [sys.executable, *arguments]
         return subprocess.run(command, env=self.environment(url), cwd=ROOT, capture_output=True, text=True, check=False)
 
     def _prepare(self, url: str) -> None:
-        done = self.call("-m", "tools.bench.prepare", *self.echo.urls, url=url)
+        done = self.call("-m", "tools.bench.prepare_database", *self.endpoint.urls, url=url)
         if done.returncode:
             raise RuntimeError(f"the database could not be prepared:\n{done.stdout}{done.stderr}")
 
-    def _opened(self, database: D) -> D:
+    def _close_on_exit(self, database: D) -> D:
         self._stack.callback(database.close)
         return database

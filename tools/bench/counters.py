@@ -1,7 +1,7 @@
-"""What it costs to count: settling batches of results with the figures kept, beside the same without them, in one run.
+"""The cost of the counters: settles batches of results with and without them.
 
-DATABASE_URL names a scratch database on a server, which is made anew and dropped at the end. Rounds alternate, so that
-a noisy machine disturbs both alike; medians are compared.
+DATABASE_URL names a scratch database on a server, which is created and dropped at the end. Rounds alternate, so that a
+busy machine affects both equally; medians are compared.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 from unittest.mock import patch
 
-from tools.bench.scratch import execute, scratch_database
+from tools.bench.scratch_database import execute, scratch_database
 
 BATCH = 500
 
@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def _fill(batches: int, subscriptions: int) -> None:
-    """Finished jobs whose sagas wait for them; for every nine that succeeded one that failed."""
+    """Inserts finished attempts whose results are not settled yet; one in ten failed."""
     from events.intake import publish
 
     event = publish("bench.happened", {})
@@ -57,13 +57,13 @@ def _fill(batches: int, subscriptions: int) -> None:
     execute("ANALYZE TABLE webhook_delivery_sagas, webhook_delivery_jobs")
 
 
-def _without(settled: dict[int, Any], now: datetime) -> None:
-    """As it was before anything was counted: one statement."""
+def _without(results: dict[int, Any], now: datetime) -> None:
+    """Marks results as settled without counting them."""
     from jobs.models import Job
     from webhookhub.db.retry import one_statement
 
-    open_jobs = Job.objects.filter(id__in=settled, settled_at__isnull=True)
-    if settled:
+    open_jobs = Job.objects.filter(id__in=results, settled_at__isnull=True)
+    if results:
         one_statement(lambda: open_jobs.update(settled_at=now))
 
 
@@ -72,37 +72,37 @@ def _compare(rounds: int) -> None:
     from webhookhub.stats import attempts
 
     settler = settle.Settler()
-    taken: dict[str, list[float]] = {"with": [], "without": []}
+    durations: dict[str, list[float]] = {"with": [], "without": []}
     counting: list[float] = []
     add = attempts.add
 
-    def timed_add(counted: Any) -> None:
+    def timed_add(counts: Any) -> None:
         started = time.perf_counter()
-        add(counted)
+        add(counts)
         counting.append(time.perf_counter() - started)
 
     with patch.object(attempts, "add", timed_add):
         for number in range(rounds):
-            for name in sorted(taken, reverse=bool(number % 2)):
+            for name in sorted(durations, reverse=bool(number % 2)):
                 with patch.object(settle, "_mark", settle._mark if name == "with" else _without):
-                    taken[name].append(_timed(lambda: settler._settle("Completed", BATCH)))
-    for name, seconds in taken.items():
-        least = f"least {min(seconds) * 1000:.2f}"
-        print(f"{name:<9} {statistics.median(seconds) * 1000:7.2f} ms for {BATCH} results, {least}")
-    ratios = [ours / theirs for ours, theirs in zip(taken["with"], taken["without"], strict=True)]
+                    durations[name].append(_timed(lambda: settler._settle("Completed", BATCH)))
+    for name, seconds in durations.items():
+        minimum = f"minimum {min(seconds) * 1000:.2f}"
+        print(f"{name:<9} {statistics.median(seconds) * 1000:7.2f} ms for {BATCH} results, {minimum}")
+    ratios = [ours / theirs for ours, theirs in zip(durations["with"], durations["without"], strict=True)]
     low, middle, high = statistics.quantiles(ratios, n=4)
-    print(f"ratio     {middle:7.3f} (median of neighbours; quartiles {low:.3f} to {high:.3f})")
-    # The time within the counting itself, which the noise of all the rest does not drown.
-    shares = [part / whole for part, whole in zip(counting, taken["with"], strict=True)]
+    print(f"ratio     {middle:7.3f} (median of neighbouring rounds; quartiles {low:.3f} to {high:.3f})")
+    # The time of the counting itself, which varies less than that of the whole step.
+    shares = [part / whole for part, whole in zip(counting, durations["with"], strict=True)]
     print(f"counting  {statistics.median(counting) * 1000:7.2f} ms, {statistics.median(shares):.1%} of the step")
 
 
 def _timed(work: Callable[[], int]) -> float:
     started = time.perf_counter()
     done = work()
-    taken = time.perf_counter() - started
+    seconds = time.perf_counter() - started
     assert done == BATCH, done
-    return taken
+    return seconds
 
 
 if __name__ == "__main__":

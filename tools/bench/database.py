@@ -1,33 +1,39 @@
-"""The harness's own way to a database, past Django: it looks at several databases, and must cost next to nothing."""
+"""Connections to the benchmark's databases, without Django: it uses several at once, and they must cost little."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 SAGAS, JOBS, INBOX = "webhook_delivery_sagas", "webhook_delivery_jobs", "routing_inbox"
-TOTALS, PERIODS = "stats_counters", "stats_periods"
+COUNTERS, PERIODS = "stats_counters", "stats_periods"
 WORKFLOWS = ("saga_instances", "saga_facts", "workflow_inbox", "workflow_touched")
-EMPTIED = ("events", INBOX, SAGAS, JOBS, "dead_letters", "hub_processes", TOTALS, PERIODS, *WORKFLOWS)
-# What the hub's own connections say (webhookhub/db/vendors.py).
+TABLES = ("events", INBOX, SAGAS, JOBS, "dead_letters", "hub_processes", COUNTERS, PERIODS, *WORKFLOWS)
+# As the hub's own connections (webhookhub/db/vendors.py).
 SESSION = (
     "SET time_zone = '+00:00', sql_mode = 'STRICT_TRANS_TABLES', optimizer_switch = 'index_merge_intersection=off'"
 )
 
+# A derived table with the column n, from 0 to 99,999.
+_DIGITS = "(" + " UNION ALL ".join(f"SELECT {digit} AS d" for digit in range(10)) + ")"
+NUMBERS = (
+    "(SELECT a.d + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d AS n "
+    f"FROM {_DIGITS} a, {_DIGITS} b, {_DIGITS} c, {_DIGITS} e, {_DIGITS} f) numbers"
+)
+
 
 class Server:
-    """One database of a MySQL-family server; every statement commits by itself unless told otherwise."""
+    """A database on a MySQL-family server. Each statement commits unless it is within a transaction."""
 
     now_sql = "UTC_TIMESTAMP(6)"
-    uid_sql = "REPLACE(UUID(), '-', '')"
-    mark = "%s"
+    placeholder = "%s"
 
-    def __init__(self, port: int, name: str, *, autocommit: bool = True) -> None:
+    def __init__(self, port: int, name: str) -> None:
         import MySQLdb
 
-        self.name = name
         self.url = f"mysql://hub:hub@127.0.0.1:{port}/{name}"
         self.connection = MySQLdb.connect(
             host="127.0.0.1",
@@ -37,8 +43,8 @@ class Server:
             database=name,
             charset="utf8mb4",
             init_command=SESSION,
+            autocommit=True,
         )
-        self.connection.autocommit(autocommit)
         self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
     def execute(self, sql: str, parameters: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
@@ -46,11 +52,11 @@ class Server:
             cursor.execute(sql, parameters)
             return list(cursor.fetchall())
 
-    def seconds(self, moment: Any) -> float:
-        return float(moment.timestamp())
+    def seconds(self, time: Any) -> float:
+        return float(time.timestamp())
 
     def empty(self) -> None:
-        for table in EMPTIED:
+        for table in TABLES:
             self.execute(f"TRUNCATE TABLE {table}")
 
     def close(self) -> None:
@@ -58,11 +64,10 @@ class Server:
 
 
 class Embedded:
-    """The embedded database's file."""
+    """An SQLite database."""
 
     now_sql = "strftime('%Y-%m-%d %H:%M:%f', 'now')"
-    uid_sql = "lower(hex(randomblob(16)))"
-    mark = "?"
+    placeholder = "?"
 
     def __init__(self, file: Path) -> None:
         self.url = f"sqlite:///{file}"
@@ -71,10 +76,8 @@ class Embedded:
     def execute(self, sql: str, parameters: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
         return self.connection.execute(sql, parameters or ()).fetchall()
 
-    def seconds(self, moment: Any) -> float:
-        from datetime import UTC, datetime
-
-        return datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp()
+    def seconds(self, time: Any) -> float:
+        return datetime.fromisoformat(time).replace(tzinfo=UTC).timestamp()
 
     def close(self) -> None:
         self.connection.close()

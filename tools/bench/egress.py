@@ -1,7 +1,6 @@
-"""The engine alone against a loopback receiver, beside bare pycurl in the same run: POSTs and CPU per POST.
+"""The sending engine on loopback, beside plain pycurl: POSTs per second, and CPU per POST of this process.
 
-Rounds are short and alternate, so that a noisy machine disturbs both alike; medians are compared.
-CPU is this process's own.
+Rounds are short and alternate, so that a busy machine affects both equally; medians are compared.
 """
 
 from __future__ import annotations
@@ -16,36 +15,39 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tools.bench.bare import CONCURRENCY, Bare
-from tools.bench.echo import receiver
+from tools.bench.endpoint import run_endpoint
+from tools.bench.load import PAYLOAD
+from tools.bench.pycurl_client import CONCURRENCY, PycurlClient
 from tools.demo import certificates
 
-if TYPE_CHECKING:  # importable only once Django is set up
+if TYPE_CHECKING:  # these need Django to be set up
     from jobs.lease import LeasedJob
     from webhookhub.egress.messages import Request
 
-PAYLOAD = json.dumps({"order": 123456, "customer": "c-1", "lines": [{"sku": "A", "n": 2}] * 10}, separators=(",", ":"))
+PYCURL, ENGINE = "pycurl", "engine, signing"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.bench.egress", description=__doc__)
-    parser.add_argument("--requests", type=int, default=2000, help="POSTs in each round")
+    parser.add_argument("--requests", type=int, default=2000, help="POSTs per round")
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         authority, server = certificates.write(Path(folder))
         _set_up(str(authority))
-        with receiver(server) as echo:
-            url = echo.url
-            sides: dict[str, EngineSide | BareSide]
-            sides = {"bare pycurl": BareSide(url, str(authority)), "engine, signing": EngineSide(url, str(authority))}
-            rounds: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
+        with run_endpoint(server) as endpoint:
+            engine = EngineSender(endpoint.url)
+            senders: dict[str, EngineSender | PycurlSender] = {
+                PYCURL: PycurlSender(engine, str(authority)),
+                ENGINE: engine,
+            }
+            rounds: dict[str, list[dict[str, float]]] = {name: [] for name in senders}
             for number in range(options.rounds + 1):
-                for name, side in sides.items():
-                    figures = _measure(side, options.requests)
-                    if number:  # the first round makes the connections
-                        rounds[name].append(figures)
+                for name, sender in senders.items():
+                    values = _measure(sender, options.requests)
+                    if number:  # the first round opens the connections
+                        rounds[name].append(values)
     _print(rounds, options.json)
     return 0
 
@@ -61,10 +63,10 @@ def _set_up(authority: str) -> None:
     django.setup()
 
 
-class EngineSide:
-    """As a worker does it: build, sign, send, collect."""
+class EngineSender:
+    """Builds, signs and sends requests as a worker does."""
 
-    def __init__(self, url: str, authority: str) -> None:
+    def __init__(self, url: str) -> None:
         from jobs.lease import LeasedJob
         from subscriptions.signing import Endpoint, new_secret
         from webhookhub import crypto
@@ -92,48 +94,46 @@ class EngineSide:
         from jobs import request
 
         now = int(time.time())
-        begun = done = 0
+        submitted = done = 0
         while done < count:
-            for _ in range(min(count - begun, self._engine.free)):
-                job = self._jobs[begun % len(self._jobs)]
-                begun += 1
+            for _ in range(min(count - submitted, self._engine.free)):
+                job = self._jobs[submitted % len(self._jobs)]
+                submitted += 1
                 self._engine.submit(job, request.build(job, now))
-            answers = self._engine.poll(1.0)
-            assert all(answer.error_code is None for _, answer in answers), answers
-            done += len(answers)
+            responses = self._engine.poll(1.0)
+            assert all(response.error_code is None for _, response in responses), responses
+            done += len(responses)
 
 
-class BareSide:
-    """The least pycurl can do to send the same bytes and know the answers: requests made beforehand, handles reused,
-    the options of libcurl's own defaults; nothing built, signed, judged or bounded."""
+class PycurlSender:
+    """Sends the same bytes with plain pycurl: requests built beforehand, handles reused, libcurl's default options."""
 
-    def __init__(self, url: str, authority: str) -> None:
-        # What the other side sends, as it sends it.
-        self._requests = [request for _, request in EngineSide(url, authority).requests()]
-        self._bare = Bare(authority)
+    def __init__(self, engine: EngineSender, authority: str) -> None:
+        self._requests = [request for _, request in engine.requests()]
+        self._client = PycurlClient(authority)
 
     def run(self, count: int) -> None:
-        self._bare.send([self._requests[number % len(self._requests)] for number in range(count)])
+        self._client.send([self._requests[number % len(self._requests)] for number in range(count)])
 
 
-def _measure(side: EngineSide | BareSide, count: int) -> dict[str, float]:
+def _measure(sender: EngineSender | PycurlSender, count: int) -> dict[str, float]:
     cpu, wall = time.process_time(), time.perf_counter()
-    side.run(count)
+    sender.run(count)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     return {"posts_per_second": count / wall, "cpu_microseconds": cpu / count * 1e6}
 
 
 def _print(rounds: dict[str, list[dict[str, float]]], as_json: bool) -> None:
     result: dict[str, Any] = {}
-    for name, figures in rounds.items():
-        cpu = [figure["cpu_microseconds"] for figure in figures]
+    for name, measured in rounds.items():
+        cpu = [values["cpu_microseconds"] for values in measured]
         result[name] = {
-            "posts_per_second": round(statistics.median(figure["posts_per_second"] for figure in figures)),
+            "posts_per_second": round(statistics.median(values["posts_per_second"] for values in measured)),
             "cpu_microseconds_per_post": round(statistics.median(cpu), 1),
             "cpu_spread": [round(min(cpu), 1), round(max(cpu), 1)],
         }
-    # Round by round, each against its neighbour: what disturbs the machine lasts longer than a round.
-    pairs = zip(rounds["engine, signing"], rounds["bare pycurl"], strict=True)
+    # Neighbouring rounds are compared, because disturbances of the machine last longer than one round.
+    pairs = zip(rounds[ENGINE], rounds[PYCURL], strict=True)
     ratios = [ours["cpu_microseconds"] / theirs["cpu_microseconds"] for ours, theirs in pairs]
     result["cpu_ratio"] = round(statistics.median(ratios), 2)
     result["cpu_ratio_spread"] = [round(min(ratios), 2), round(max(ratios), 2)]
@@ -146,7 +146,7 @@ def _print(rounds: dict[str, list[dict[str, float]]], as_json: bool) -> None:
         low, high = row["cpu_spread"]
         print(f"{name:<18}{row['posts_per_second']:>8}{row['cpu_microseconds_per_post']:>14}   {low} to {high}")
     low, high = result["cpu_ratio_spread"]
-    print(f"CPU of the engine / CPU of bare pycurl: {result['cpu_ratio']} ({low} to {high})")
+    print(f"CPU of the engine ÷ CPU of plain pycurl: {result['cpu_ratio']} ({low} to {high})")
 
 
 if __name__ == "__main__":

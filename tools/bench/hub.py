@@ -1,4 +1,4 @@
-"""The hub's loops as real processes, and what each kind of them uses."""
+"""The hub's loops as real processes."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from tools.bench import load, usage
+from tools.bench import load, machine
 from tools.bench.context import ROOT, Context
 from tools.bench.database import Database
 from webhookhub.conf import KINDS
 from webhookhub.runner.supervisor import die_with_parent
 
-WARM_UP = 200
+WARM_UP_DELIVERIES = 200
 START_SECONDS = 180.0
 STOP_SECONDS = 60.0
 
 
 class Hub:
     def __init__(self, context: Context, database: Database, environment: Mapping[str, str]) -> None:
-        self._ground = context
+        self._context = context
         self._database = database
         self._environment = environment
         self._folder = context.folder / "logs"
@@ -32,46 +32,38 @@ class Hub:
         self._processes: list[tuple[str, subprocess.Popen[bytes], Path]] = []
 
     def start(self, kind: str, *command: str) -> None:
-        """`python …` as a process of the hub, in a session of its own: Ctrl-C is the harness's affair."""
+        """Starts `python …` as a process of the hub."""
         log = self._folder / f"{len(list(self._folder.iterdir()))}-{kind}.log"
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                [sys.executable, *command],
-                env=dict(self._environment),
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-                preexec_fn=partial(die_with_parent, os.getpid()),
-            )
+        process = start_process([sys.executable, *command], self._environment, log)
         self._processes.append((kind, process, log))
 
-    def alive(self) -> None:
+    def check_alive(self) -> None:
+        """Raises RuntimeError if a process has exited."""
         for kind, process, log in self._processes:
             if process.poll() is not None:
-                raise RuntimeError(f"the {kind} ended with {process.returncode}:\n{log.read_text()[-3000:]}")
+                raise RuntimeError(f"the {kind} exited with {process.returncode}:\n{log.read_text()[-3000:]}")
 
     def pids(self) -> dict[str, list[int]]:
-        """By kind; of a supervisor, its children too."""
-        found: dict[str, list[int]] = defaultdict(list)
+        """Process ids by kind, including child processes."""
+        pids: dict[str, list[int]] = defaultdict(list)
         for kind, process, _ in self._processes:
-            found[kind] += usage.family(process.pid)
-        return dict(found)
+            pids[kind] += machine.process_tree(process.pid)
+        return dict(pids)
 
     def warm_up(self, loops: int) -> None:
-        """Wait until all loops are there, and have them make a few deliveries, after which connections are open."""
-        load.until(self._registered, loops, self.alive, START_SECONDS)
-        self.deliver(WARM_UP, 4)
-        self._ground.echo.take()
+        """Waits until all loops run, and makes a few deliveries, so that their connections are open."""
+        load.wait_until(self._registered, loops, self.check_alive, START_SECONDS)
+        self.deliver(WARM_UP_DELIVERIES, 4)
+        self._context.endpoint.take()
 
     def _registered(self) -> int:
         return int(self._database.execute("SELECT COUNT(*) FROM hub_processes")[0][0])
 
     def deliver(self, deliveries: int, width: int = 1) -> float:
+        """Publishes events and waits until their deliveries have ended. Returns the seconds."""
         batch = load.insert(self._database, deliveries, width)
         try:
-            return load.wait(self._database, self._ground.echo, batch, self.alive)
+            return load.wait_for_end(self._database, self._context.endpoint, batch, self.check_alive)
         except load.Stalled as error:
             logs = "".join(f"\n-- {log.name}\n{log.read_text()[-2000:]}" for _, _, log in self._processes)
             raise load.Stalled(f"{error}{logs}") from None
@@ -92,24 +84,24 @@ class Hub:
 def running(
     context: Context, database: Database, counts: Mapping[str, int] | None = None, **environment: str
 ) -> Iterator[Hub]:
-    """All loops, one of each kind unless `counts` says otherwise, warmed up; stopped at the end."""
-    context.echo.take()
+    """All loops, one of each kind unless `counts` has another number, warmed up."""
+    context.endpoint.take()
     hub = Hub(context, database, context.environment(database.url, **environment))
     try:
-        names = [(kind, number) for kind in KINDS for number in range((counts or {}).get(kind, 1))]
-        for kind, number in names:
-            hub.start(kind, *_profiled(context.options.profile, f"{kind}-{number}"), "manage.py", f"run_{kind}")
-        hub.warm_up(len(names))
+        loops = [(kind, number) for kind in KINDS for number in range((counts or {}).get(kind, 1))]
+        for kind, number in loops:
+            hub.start(kind, *_profiler(context.options.profile, f"{kind}-{number}"), "manage.py", f"run_{kind}")
+        hub.warm_up(len(loops))
         yield hub
     finally:
         hub.stop()
 
 
 @contextmanager
-def supervised(context: Context, database: Database, **environment: str) -> Iterator[Hub]:
-    """`run_hub`, warmed up; stopped at the end."""
-    context.echo.take()
-    hub = Hub(context, database, context.environment(database.url, **environment))
+def supervised(context: Context, database: Database) -> Iterator[Hub]:
+    """`run_hub`, warmed up."""
+    context.endpoint.take()
+    hub = Hub(context, database, context.environment(database.url))
     try:
         hub.start("hub", "manage.py", "run_hub")
         hub.warm_up(len(KINDS))
@@ -118,8 +110,23 @@ def supervised(context: Context, database: Database, **environment: str) -> Iter
         hub.stop()
 
 
-def _profiled(folder: Path | None, name: str) -> list[str]:
+def start_process(command: list[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    """In a session of its own, so that Ctrl-C reaches only the benchmark, which then stops it."""
+    with log.open("wb") as out:
+        return subprocess.Popen(
+            command,
+            env=dict(environment),
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            preexec_fn=partial(die_with_parent, os.getpid()),
+        )
+
+
+def _profiler(folder: Path | None, name: str) -> list[str]:
     if folder is None:
         return []
     folder.mkdir(parents=True, exist_ok=True)
-    return ["-m", "tools.bench.sampled", str(folder.resolve() / f"{name}.json")]
+    return ["-m", "tools.bench.profiler", str(folder.resolve() / f"{name}.json")]

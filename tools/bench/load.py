@@ -1,23 +1,22 @@
-"""The load: events inserted at one stroke, and the wait until the last of their deliveries has ended."""
+"""The load: inserts events and waits until all of their deliveries have ended."""
 
 from __future__ import annotations
 
 import json
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from tools.bench.database import INBOX, SAGAS, Database
-from tools.bench.echo import Arrival, Echo
+from tools.bench.endpoint import Endpoint
 
-# Subscriptions per event. Eight event types of each width, so that deliveries go to eight receivers.
+# Subscriptions per event. There are eight event types of each width, so that deliveries go to eight endpoints.
 WIDTHS = (1, 4)
 PAYLOAD = json.dumps({"order": 123456, "customer": "c-1", "lines": [{"sku": "A", "n": 2}] * 10}, separators=(",", ":"))
 ROWS = 500
-LOOK_SECONDS = 0.02
-PATIENCE_SECONDS = 60.0
+POLL_SECONDS = 0.02
+STALL_SECONDS = 60.0
 
 
 def event_types(width: int) -> list[str]:
@@ -26,23 +25,23 @@ def event_types(width: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Batch:
-    """Events with ids above `after`, visible to the hub since `began` (the database's clock)."""
+    """Events with ids above `after`, committed at `started` (the database's clock)."""
 
     after: int
     deliveries: int
-    began: float
+    started: float
 
 
 class Stalled(RuntimeError):
-    """Nothing moves any more."""
+    """The awaited number has stopped growing."""
 
 
 def insert(database: Database, deliveries: int, width: int = 1) -> Batch:
-    """Publish as a program would that knows nothing of the hub: rows in `events`, all in one transaction."""
+    """Inserts rows into `events` in one transaction, as a program does that does not use the hub's code."""
     types = event_types(width)
     events = deliveries // width
     [(after,)] = database.execute("SELECT COALESCE(MAX(id), 0) FROM events")
-    row = "(" + ", ".join([database.mark] * 5) + ")"
+    row = "(" + ", ".join([database.placeholder] * 5) + ")"
     database.execute("BEGIN")
     for start in range(0, events, ROWS):
         values: list[str] = []
@@ -60,33 +59,29 @@ def insert(database: Database, deliveries: int, width: int = 1) -> Batch:
     return Batch(after, events * width, database.seconds(now))
 
 
-def wait(database: Database, echo: Echo, batch: Batch, alive: Callable[[], None]) -> float:
-    """Until every delivery of a batch has ended; returns the seconds from its commit to when the last one was seen to.
+def wait_for_end(database: Database, endpoint: Endpoint, batch: Batch, check_alive: Callable[[], None]) -> float:
+    """Waits until every delivery of a batch has ended. Returns the seconds since its commit.
 
-    The receiver is asked first, because it costs the database nothing. What the rows say of their end is the moment at
-    which somebody began to write it. `alive` raises if the hub is not.
+    Waits for the endpoint first, which costs the database nothing. The end is the time at which it is seen, because
+    the times in the rows are taken before the rows are written. `check_alive` raises if the hub has exited.
     """
-    until(lambda: echo.gauge().answered, batch.deliveries, alive)
+    wait_until(lambda: endpoint.counts().received, batch.deliveries, check_alive)
     ended = f"SELECT COUNT(*) FROM {SAGAS} WHERE event_id > {batch.after} AND status IN ('Completed', 'DeadLettered')"
-    until(lambda: int(database.execute(ended)[0][0]), batch.deliveries, alive)
+    wait_until(lambda: int(database.execute(ended)[0][0]), batch.deliveries, check_alive)
     [(seen,)] = database.execute(f"SELECT {database.now_sql}")
     assert database.execute(f"SELECT COUNT(*) FROM {INBOX}") == [(0,)]
-    return database.seconds(seen) - batch.began
+    return database.seconds(seen) - batch.started
 
 
-def duplicates(arrivals: list[Arrival]) -> int:
-    """Deliveries that the receiver has answered with success more than once."""
-    times = Counter((arrival.port, arrival.message_id) for arrival in arrivals)
-    return sum(count - 1 for count in times.values())
-
-
-def until(count: Callable[[], int], wanted: int, alive: Callable[[], None], patience: float = PATIENCE_SECONDS) -> None:
-    """Wait for a count, for as long as it moves."""
-    reached, moved_at = -1, time.monotonic()
-    while (now := count()) < wanted:
-        alive()
+def wait_until(
+    count: Callable[[], int], expected: int, check_alive: Callable[[], None], stall_seconds: float = STALL_SECONDS
+) -> None:
+    """Waits while the count grows. Raises Stalled if it has not changed for `stall_seconds`."""
+    reached, changed_at = -1, time.monotonic()
+    while (now := count()) < expected:
+        check_alive()
         if now != reached:
-            reached, moved_at = now, time.monotonic()
-        elif time.monotonic() - moved_at > patience:
-            raise Stalled(f"{reached} of {wanted}, and no more in {patience:g} s")
-        time.sleep(LOOK_SECONDS)
+            reached, changed_at = now, time.monotonic()
+        elif time.monotonic() - changed_at > stall_seconds:
+            raise Stalled(f"{reached} of {expected}, unchanged for {stall_seconds:g} s")
+        time.sleep(POLL_SECONDS)

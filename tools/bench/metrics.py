@@ -1,6 +1,6 @@
-"""One scrape of /metrics on a large database: seconds of the whole, statement by statement if asked.
+"""One scrape of /metrics on a large database: its duration and its slowest statements.
 
-DATABASE_URL names a scratch database on a server, which is made anew and dropped at the end.
+DATABASE_URL names a scratch database on a server, which is created and dropped at the end.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ import argparse
 import statistics
 import time
 
-from tools.bench.audit import fill
-from tools.bench.scratch import scratch_database
+from tools.bench.scratch_database import scratch_database
+from tools.bench.seed_bulk import Sizes, seed
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.bench.metrics", description=__doc__)
-    parser.add_argument("--sagas", type=int, default=1_000_000)
+    parser.add_argument("--sagas", type=int, default=1_000_000, help="number of stored deliveries")
     parser.add_argument("--rounds", type=int, default=20)
     options = parser.parse_args()
     with scratch_database():
         started = time.monotonic()
-        fill(options.sagas)
-        print(f"filled with {options.sagas} sagas in {time.monotonic() - started:.0f} s", flush=True)
+        seed(Sizes.mixed(options.sagas))
+        print(f"filled with {options.sagas} deliveries in {time.monotonic() - started:.0f} s", flush=True)
         _scrape(options.rounds)
     return 0
 
@@ -32,12 +32,12 @@ def _scrape(rounds: int) -> None:
 
     from webhookhub.stats import prometheus
 
-    taken = []
+    durations = []
     for _ in range(rounds):
         started = time.perf_counter()
         text = prometheus.text()
-        taken.append((time.perf_counter() - started) * 1000)
-    print(f"a scrape: median {statistics.median(taken):.1f} ms, {min(taken):.1f} to {max(taken):.1f}")
+        durations.append((time.perf_counter() - started) * 1000)
+    print(f"scrape: median {statistics.median(durations):.1f} ms, {min(durations):.1f} to {max(durations):.1f}")
     for line in text.decode().splitlines():
         if line.startswith(("webhookhub_deliveries{", "webhookhub_deliveries_due{", "webhookhub_jobs{")):
             print(f"  {line}")

@@ -1,9 +1,9 @@
-"""`python -m tools.bench.publisher RATE SECONDS [PORT KEY]`: publishes at a fixed rate.
+"""`python -m tools.bench.publisher RATE SECONDS [PORT KEY]`: publishes events at a fixed rate.
 
-By publish(), or through the HTTP API that is served at PORT.
+By publish(), or through the HTTP API at PORT.
 
-Each event has its moment; one that is late is published at once and counted from the moment it should have been, so
-that a slow hub cannot make itself look quick by slowing down those who publish. Prints one JSON document.
+Each event has a due time. A late one is published at once, and its latency counts from the due time: otherwise a slow
+hub would look fast by slowing the publisher down. Prints a JSON list of (uid, due time, time of completion).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from tools.bench.load import PAYLOAD, event_types
 
 THREADS = 8
 LEAD_SECONDS = 0.5
-Publish = Callable[[str], str]  # of an event of this type; returns its id
+Publish = Callable[[str], str]  # takes an event type, returns the event's uid
 
 
 def main(rate: int, seconds: float, port: int = 0, key: str = "") -> None:
-    prepare = _through_api(port, key) if port else _in_process()
+    connect = _through_api(port, key) if port else _in_process()
     count = int(rate * seconds)
     published: list[tuple[str, float, float]] = []
     ready = threading.Barrier(THREADS + 1)
     start: list[float] = []
     threads = [
-        threading.Thread(target=_publish, args=(mine, count, rate, prepare, ready, start, published))
-        for mine in range(THREADS)
+        threading.Thread(target=_publish, args=(number, count, rate, connect, ready, start, published))
+        for number in range(THREADS)
     ]
     for thread in threads:
         thread.start()
@@ -45,23 +45,23 @@ def main(rate: int, seconds: float, port: int = 0, key: str = "") -> None:
 
 
 def _publish(
-    mine: int,
+    thread: int,
     count: int,
     rate: int,
-    prepare: Callable[[], Publish],
+    connect: Callable[[], Publish],
     ready: threading.Barrier,
     start: list[float],
     published: list[tuple[str, float, float]],
 ) -> None:
-    """Every eighth event: its id, when it should have been published, when it was."""
+    """Publishes every eighth event."""
     types = event_types(1)
-    publish = prepare()
+    publish = connect()
     ready.wait()
     ready.wait()
-    for number in range(mine, count, THREADS):
-        moment = start[0] + number / rate
-        time.sleep(max(0.0, moment - time.monotonic()))
-        published.append((publish(types[number % len(types)]), moment, time.monotonic()))
+    for number in range(thread, count, THREADS):
+        due = start[0] + number / rate
+        time.sleep(max(0.0, due - time.monotonic()))
+        published.append((publish(types[number % len(types)]), due, time.monotonic()))
 
 
 def _in_process() -> Callable[[], Publish]:
@@ -73,32 +73,32 @@ def _in_process() -> Callable[[], Publish]:
 
     from events.intake import publish
 
-    def prepare() -> Publish:
+    def connect() -> Publish:
         payload = json.loads(PAYLOAD)
         connection.ensure_connection()  # each thread has its own
         return lambda event_type: str(publish(event_type, payload, source="bench").uid)
 
-    return prepare
+    return connect
 
 
 def _through_api(port: int, key: str) -> Callable[[], Publish]:
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
 
-    def prepare() -> Publish:
+    def connect() -> Publish:
         connection = HTTPConnection("127.0.0.1", port, timeout=30)
         connection.connect()
 
         def publish(event_type: str) -> str:
             body = f'{{"event_type":"{event_type}","payload":{PAYLOAD}}}'
             connection.request("POST", "/api/v1/events", body, headers)
-            answer = connection.getresponse()
-            document = answer.read()
-            assert answer.status == 201, document
+            response = connection.getresponse()
+            document = response.read()
+            assert response.status == 201, document
             return str(json.loads(document)["uid"])
 
         return publish
 
-    return prepare
+    return connect
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Fills an empty, migrated database with millions of legal rows, by the server's own INSERT … SELECT.
+"""Fills an empty, migrated database with millions of consistent rows by INSERT … SELECT on the server.
 
     DATABASE_URL=mysql://… python -m tools.bench.seed_bulk --sagas 5000000 --dead 100000
 
-No part of the product: it goes around publish() and the loops, but `manage.py audit` finds nothing to complain of.
-One event for each saga's subscription: events carry the types that exactly one subscription each wants.
+It bypasses publish() and the loops, but `manage.py audit` finds no violation. Each event has one delivery, because each
+event type has one subscription.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-PART = 50_000
+from tools.bench.database import NUMBERS
+from tools.bench.scratch_database import execute
+
+ROWS = 50_000  # per statement
 LIMIT = 3
-# How the deliveries are spread over time: the last of them ended a minute ago.
+# The deliveries are spread over this time, which ends a minute ago.
 SPAN_SECONDS = 7 * 24 * 3600
 ERRORS = ("http_500", "http_503", "timeout", "connect_error", "dns_error", "http_404", "tls_error", "http_410")
 SOURCES = ("shop", "billing", "warehouse")
@@ -26,47 +29,43 @@ SOURCES = ("shop", "billing", "warehouse")
 class Sizes:
     sagas: int = 5_000_000
     dead: int = 100_000
-    # Deliveries that failed once before they came through: each has a second job.
+    # Deliveries that succeeded at the second attempt.
     retried: int = 800_000
-    # Deliveries still under way: half of them due later, half waiting for their first attempt.
+    # Unfinished deliveries: half of them wait for their first attempt, half for their second.
     waiting: int = 10_000
     requeued: int = 10_000
     subscriptions: int = 200
 
+    @classmethod
+    def mixed(cls, sagas: int) -> Sizes:
+        """Of a hundred deliveries, one is dead, four were retried and four are unfinished."""
+        return cls(sagas, dead=sagas // 100, retried=sagas // 25, waiting=sagas // 25, requeued=0, subscriptions=4)
+
     def __post_init__(self) -> None:
         finished = self.dead + self.retried + self.waiting
         if finished > self.sagas or self.requeued > self.dead or self.subscriptions < 1:
-            raise ValueError("dead, retried and waiting are part of the sagas, requeued are part of the dead")
+            raise ValueError("dead + retried + waiting must not exceed sagas, and requeued must not exceed dead")
 
     @property
     def jobs(self) -> int:
-        """One an attempt: three for each dead one, two for the retried, none or one for those that wait."""
+        """Three for a dead delivery, two for a retried one, none or one for an unfinished one, one for all others."""
         plain = self.sagas - self.dead - self.retried - self.waiting
         return plain + LIMIT * self.dead + 2 * self.retried + self.waiting // 2
 
 
-Say = Callable[[str], None]
-
-
-def seed(sizes: Sizes, say: Say = lambda text: None) -> None:
-    from django.db import connection
-
+def seed(sizes: Sizes, progress: Callable[[str], None] = lambda text: None) -> None:
     _subscriptions(sizes)
-    _numbers()
-    for low in range(0, sizes.sagas, PART):
-        high = min(low + PART, sizes.sagas)
+    for low in range(0, sizes.sagas, ROWS):
+        high = min(low + ROWS, sizes.sagas)
         _events(sizes, low, high)
         _sagas(sizes, low, high)
         _jobs(low, high)
         _dead_letters(low, high)
-        say(f"{high} of {sizes.sagas} sagas")
+        progress(f"{high} of {sizes.sagas} deliveries")
     _requeues(sizes)
-    _figures()
-    _execute("DROP TABLE seed_numbers")
+    _stats()
     tables = "events, subscriptions, webhook_delivery_sagas, webhook_delivery_jobs, dead_letters, stats_periods"
-    with connection.cursor() as cursor:
-        cursor.execute(f"ANALYZE TABLE {tables}")
-        cursor.fetchall()
+    execute(f"ANALYZE TABLE {tables}")
 
 
 def _subscriptions(sizes: Sizes) -> None:
@@ -85,47 +84,39 @@ def _subscriptions(sizes: Sizes) -> None:
         )
         for number in range(sizes.subscriptions)
     )
-    # Before all events: every one of them has been routed to the subscription of its type.
+    # Before all events, so that each of them had to be routed to the subscription of its type.
     before = f"UTC_TIMESTAMP(6) - INTERVAL {SPAN_SECONDS * 2} SECOND"
-    _execute(f"UPDATE subscriptions SET verified = 1, verification_at = {before}, updated_at = {before}")
-
-
-def _numbers() -> None:
-    _execute("CREATE TABLE seed_numbers (n INT PRIMARY KEY)")
-    digits = "(SELECT 0 d" + "".join(f" UNION ALL SELECT {digit}" for digit in range(1, 10)) + ")"
-    _execute(
-        "INSERT INTO seed_numbers SELECT a.d + 10*b.d + 100*c.d + 1000*e.d + 10000*f.d AS n "
-        f"FROM {digits} a, {digits} b, {digits} c, {digits} e, {digits} f HAVING n < {PART}"
-    )
+    execute(f"UPDATE subscriptions SET verified = 1, verification_at = {before}, updated_at = {before}")
 
 
 def _events(sizes: Sizes, low: int, high: int) -> None:
     step = SPAN_SECONDS / sizes.sagas
     start = f"UTC_TIMESTAMP(6) - INTERVAL {SPAN_SECONDS + 600} SECOND"
     number = f"({low} + n)"
-    # As the hub makes them: they begin with the time, so that the newest stand together in the index.
+    # As the hub creates them: they start with the time, so that the newest are adjacent in the index.
     random = f"SHA2({number}, 256)"
     parts = f"'7', SUBSTR({random}, 1, 3), '8', SUBSTR({random}, 4, 3), SUBSTR({random}, 7, 12)"
     uid = f"CONCAT(LPAD(HEX({number}), 12, '0'), {parts})"
     sources = _one_of(SOURCES, number)
-    _execute(
+    execute(
         "INSERT INTO events (id, uid, event_type, source, external_id, correlation_id, payload, created_at) "
         f"SELECT {number} + 1, {uid}, CONCAT('order.type', {number} MOD {sizes.subscriptions}), "
         f"{sources}, CONCAT('order-', {number}), CONCAT('correlation-', {number} DIV 3), "
         f"CONCAT('{{\"order\":', {number}, ',\"customer\":\"c-', {number} MOD 1000, '\"}}'), "
         f"TIMESTAMPADD(MICROSECOND, {number} * {step * 1e6:.3f}, {start}) "
-        f"FROM seed_numbers WHERE n < {high - low}"
+        f"FROM {NUMBERS} WHERE n < {high - low} ORDER BY n"
     )
-    _execute(f"DELETE FROM routing_inbox WHERE event_id > {low} AND event_id <= {high}")
+    execute(f"DELETE FROM routing_inbox WHERE event_id > {low} AND event_id <= {high}")
 
 
 def _one_of(words: tuple[str, ...], number: str) -> str:
+    """An SQL expression that selects a word by a number."""
     listed = ", ".join(f"'{word}'" for word in words)
     return f"ELT(1 + {number} MOD {len(words)}, {listed})"
 
 
 def _spread(count: int, total: int, number: str) -> str:
-    """True for `count` of `total` consecutive numbers, evenly."""
+    """An SQL condition that is true for `count` of `total` consecutive numbers, evenly spread."""
     return f"(({number} + 1) * {count} DIV {total} > {number} * {count} DIV {total})"
 
 
@@ -133,7 +124,7 @@ def _sagas(sizes: Sizes, low: int, high: int) -> None:
     number = "(e.id - 1)"
     rest = sizes.sagas - sizes.dead
     dead = _spread(sizes.dead, sizes.sagas, number)
-    # The newest ones wait; of the others, those that are not dead came through at once or at the second attempt.
+    # The newest are unfinished; all others that are not dead succeeded at the first or second attempt.
     waits = f"(e.id > {sizes.sagas - sizes.waiting} AND NOT {dead})"
     retried = _spread(sizes.retried, max(1, rest), number)
     kind = (
@@ -142,7 +133,7 @@ def _sagas(sizes: Sizes, low: int, high: int) -> None:
     )
     errors = _one_of(ERRORS, "e.id DIV 7")
     later = "UTC_TIMESTAMP(6) + INTERVAL (30 + e.id MOD 86400) SECOND"
-    _execute(
+    execute(
         "INSERT INTO webhook_delivery_sagas (id, event_id, subscription_id, generation, status, attempt_count, "
         "next_attempt_at, max_retry_limit, base_delay, final_error_code, created_at, updated_at) "
         "SELECT id, id, subscription, 0, "
@@ -152,28 +143,28 @@ def _sagas(sizes: Sizes, low: int, high: int) -> None:
         f"IF(kind IN ('first', 'second'), later, created_at), {LIMIT}, 30000000, "
         "IF(kind IN ('dead', 'second', 'retried'), error, NULL), created_at, TIMESTAMPADD(SECOND, 120, created_at) "
         f"FROM (SELECT e.id, 1 + {number} MOD {sizes.subscriptions} AS subscription, e.created_at, {kind} AS kind, "
-        f"{errors} AS error, {later} AS later FROM events e WHERE e.id > {low} AND e.id <= {high}) given ORDER BY id"
+        f"{errors} AS error, {later} AS later FROM events e WHERE e.id > {low} AND e.id <= {high}) events ORDER BY id"
     )
 
 
 def _jobs(low: int, high: int) -> None:
     succeeded = "(s.status = 'Completed' AND a.n = s.attempt_count)"
     attempts = "(SELECT 1 n UNION ALL SELECT 2 UNION ALL SELECT 3)"
-    begun = "TIMESTAMPADD(SECOND, 30 * a.n, s.created_at)"
-    answered = "IF(s.final_error_code LIKE 'http\\_%%', CAST(SUBSTR(s.final_error_code, 6) AS UNSIGNED), NULL)"
-    _execute(
+    started = "TIMESTAMPADD(SECOND, 30 * a.n, s.created_at)"
+    response = "IF(s.final_error_code LIKE 'http\\_%%', CAST(SUBSTR(s.final_error_code, 6) AS UNSIGNED), NULL)"
+    execute(
         "INSERT INTO webhook_delivery_jobs (saga_id, attempt_no, status, lease_until, attempt_at, response_status, "
         "error_code, worker_id, lease_token, lease_resets, response_snippet, duration_ms, finished_at, settled_at) "
-        f"SELECT s.id, a.n, IF({succeeded}, 'Completed', 'Failed'), {begun}, {begun}, "
-        f"IF({succeeded}, 200, {answered}), IF({succeeded}, NULL, s.final_error_code), 'seed', 'token', 0, "
-        f"IF({succeeded}, 'ok', 'failed'), 5 + s.id MOD 500, {begun}, {begun} "
+        f"SELECT s.id, a.n, IF({succeeded}, 'Completed', 'Failed'), {started}, {started}, "
+        f"IF({succeeded}, 200, {response}), IF({succeeded}, NULL, s.final_error_code), 'seed', 'token', 0, "
+        f"IF({succeeded}, 'ok', 'failed'), 5 + s.id MOD 500, {started}, {started} "
         f"FROM webhook_delivery_sagas s JOIN {attempts} a ON a.n <= s.attempt_count "
         f"WHERE s.id > {low} AND s.id <= {high} ORDER BY s.id, a.n".replace("%%", "%")
     )
 
 
 def _dead_letters(low: int, high: int) -> None:
-    _execute(
+    execute(
         "INSERT INTO dead_letters (saga_id, event_id, subscription_id, final_error_code, failed_at, payload_snapshot) "
         "SELECT s.id, s.event_id, s.subscription_id, s.final_error_code, s.updated_at, e.payload "
         "FROM webhook_delivery_sagas s JOIN events e ON e.id = s.event_id "
@@ -182,33 +173,34 @@ def _dead_letters(low: int, high: int) -> None:
 
 
 def _requeues(sizes: Sizes) -> None:
-    """The oldest dead letters were requeued, and came through then."""
+    """The oldest dead letters were requeued and then delivered."""
     if not sizes.requeued:
         return
-    _execute(
+    execute(
         "INSERT INTO dead_letter_requeues (dead_letter_id, requested_by, requested_at, reason, request_token) "
-        "SELECT id, 'seed', TIMESTAMPADD(MINUTE, 5, failed_at), 'the endpoint is mended', 'seed' "
+        "SELECT id, 'seed', TIMESTAMPADD(MINUTE, 5, failed_at), 'the endpoint works again', 'seed' "
         f"FROM dead_letters ORDER BY id LIMIT {sizes.requeued}"
     )
-    _execute(
+    execute(
         "INSERT INTO webhook_delivery_sagas (event_id, subscription_id, generation, status, attempt_count, "
         "next_attempt_at, max_retry_limit, base_delay, final_error_code, created_at, updated_at) "
         f"SELECT d.event_id, d.subscription_id, 1, 'Completed', 1, r.requested_at, {LIMIT}, 30000000, NULL, "
         "r.requested_at, TIMESTAMPADD(MINUTE, 1, r.requested_at) "
         "FROM dead_letter_requeues r JOIN dead_letters d ON d.id = r.dead_letter_id ORDER BY r.id"
     )
-    begun = "TIMESTAMPADD(SECOND, 1, s.created_at)"
-    _execute(
+    started = "TIMESTAMPADD(SECOND, 1, s.created_at)"
+    execute(
         "INSERT INTO webhook_delivery_jobs (saga_id, attempt_no, status, lease_until, attempt_at, response_status, "
         "error_code, worker_id, lease_token, lease_resets, response_snippet, duration_ms, finished_at, settled_at) "
-        f"SELECT s.id, 1, 'Completed', {begun}, {begun}, 200, NULL, 'seed', 'token', 0, 'ok', 5, {begun}, {begun} "
-        f"FROM webhook_delivery_sagas s WHERE s.id > {sizes.sagas} AND s.generation = 1 ORDER BY s.id"
+        f"SELECT s.id, 1, 'Completed', {started}, {started}, 200, NULL, 'seed', 'token', 0, 'ok', 5, "
+        f"{started}, {started} FROM webhook_delivery_sagas s "
+        f"WHERE s.id > {sizes.sagas} AND s.generation = 1 ORDER BY s.id"
     )
 
 
-def _figures() -> None:
-    """What the loops would have counted of the last day by minute, for as many subscriptions as are busy."""
-    _execute(
+def _stats() -> None:
+    """The counters that the loops would have written for the last day."""
+    execute(
         "INSERT INTO stats_periods (period, starts_at, subscription_id, shard, attempts, completed, dead_lettered, "
         "failed_5xx, duration_ms, within_100_ms) "
         "SELECT 'minute', DATE_FORMAT(j.finished_at, '%Y-%m-%d %H:%i:00'), s.subscription_id, 0, COUNT(*), "
@@ -220,17 +212,10 @@ def _figures() -> None:
     )
 
 
-def _execute(sql: str) -> None:
-    from django.db import connection
-
-    with connection.cursor() as cursor:
-        cursor.execute(sql, None)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.bench.seed_bulk", description=__doc__)
     for name, value in Sizes().__dict__.items():
-        parser.add_argument(f"--{name}", type=int, default=value, metavar="N", help=f"how many ({value})")
+        parser.add_argument(f"--{name}", type=int, default=value, metavar="N", help=f"number of {name} ({value})")
     options = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhookhub.settings")
     import django
@@ -239,12 +224,13 @@ def main() -> int:
     from events.models import Event
 
     if Event.objects.exists():
-        raise SystemExit("The database has events already: this is for an empty one only.")
+        raise SystemExit("The database is not empty; it already has events.")
     sizes = Sizes(**vars(options))
     started = time.monotonic()
     seed(sizes, lambda text: print(f"{time.monotonic() - started:6.0f} s  {text}", flush=True))
     print(
-        f"{sizes.sagas} sagas, about {sizes.jobs} jobs, {sizes.dead} dead letters: {time.monotonic() - started:.0f} s"
+        f"{sizes.sagas} deliveries, about {sizes.jobs} attempts, {sizes.dead} dead letters "
+        f"in {time.monotonic() - started:.0f} s"
     )
     return 0
 

@@ -40,7 +40,7 @@ BATCH = 100
 SAMPLES = {"/steady": ("order.created", None), "/flaky": ("order.created", None), "/broken": ("order.refused", 3)}
 
 
-def answer(request: Received) -> Reply:
+def respond(request: Received) -> Reply:
     """/steady always succeeds, /flaky fails the first attempt of every third event, /broken always fails."""
     if request.path == "/broken":
         return Reply(500, b"this endpoint is broken on purpose")
@@ -52,7 +52,7 @@ def answer(request: Received) -> Reply:
 def once(folder: Path, events: int, seconds: float) -> int:
     """Publishes, delivers, prints a summary. Returns 0 only if nothing was lost."""
     database.migrate()
-    with Receiver(folder / certificates.SERVER, answer) as receiver, hub(folder) as process:
+    with Receiver(folder / certificates.SERVER, respond) as receiver, hub(folder) as process:
         started = time.monotonic()
         subscribe(receiver)
         published = publish(events)
@@ -139,9 +139,9 @@ def hub(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 def receiver_on(port: int, certificate: Path) -> Receiver:
     """The sample endpoint on this port, or on another if it is in use."""
     try:
-        return Receiver(certificate, answer, port)
+        return Receiver(certificate, respond, port)
     except OSError:
-        return Receiver(certificate, answer)
+        return Receiver(certificate, respond)
 
 
 def wait_for_web(web: str, until: float, process: subprocess.Popen[bytes]) -> None:

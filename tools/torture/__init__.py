@@ -1,2 +1,2 @@
-"""Tries to refute that nothing is lost and nothing happens twice: real processes on a real server, killed, stopped and
-cut off at random, and a judge who compares what everybody has written down. `python -m tools.torture --help`."""
+"""Fault injection: real processes on a real server are killed, stopped and disconnected at random, and then every claim
+is checked against the tables and the logs of all parties. `python -m tools.torture --help`."""

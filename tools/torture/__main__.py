@@ -18,10 +18,10 @@ from tools.support.database_server import NoServer, PrivateServer
 from tools.support.galera import Cluster
 
 from . import summary
-from .failover import FailoverTarget
-from .plan import Plan
+from .cluster_database import ClusterDatabase
+from .config import Config
+from .database import DURABLE, FORGETFUL, Database, ServerDatabase
 from .run import Run
-from .target import DURABLE, FORGETFUL, ServerTarget, Target
 
 NO_SERVER = 69
 DISK = Path("/var/tmp")
@@ -33,7 +33,7 @@ def main() -> int:
     # Exit by an exception, so that the private server is stopped.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     options = parse()
-    plan = Plan(
+    config = Config(
         seconds=options.seconds,
         events=options.events,
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
@@ -43,10 +43,10 @@ def main() -> int:
     )
     folder = options.logs or Path(tempfile.mkdtemp(prefix="webhookhub-torture-"))
     folder.mkdir(parents=True, exist_ok=True)
-    print(f"Injecting faults for {plan.seconds:g} s with seed {plan.seed}; logs in {folder}", flush=True)
+    print(f"Injecting faults for {config.seconds:g} s with seed {config.seed}; logs in {folder}", flush=True)
     try:
-        with database(options) as (target, url, version):
-            stats, verdicts = Run(plan, folder, target, url).go()
+        with start_database(options) as (database, url, version):
+            stats, verdicts = Run(config, folder, database, url).go()
     except NoServer as reason:
         print(f"No database server: {reason}", file=sys.stderr)
         return NO_SERVER
@@ -55,7 +55,7 @@ def main() -> int:
     if options.json:
         document = {"stats": stats, "verdicts": [asdict(verdict) for verdict in verdicts]}
         options.json.write_text(json.dumps(document, indent=2))
-    refuted = any(verdict.found for verdict in verdicts)
+    refuted = any(verdict.violations for verdict in verdicts)
     if refuted or options.logs:
         print(f"\nLogs: {folder}")
     else:
@@ -64,29 +64,29 @@ def main() -> int:
 
 
 @contextmanager
-def database(options: argparse.Namespace) -> Iterator[tuple[Target, str, str]]:
+def start_database(options: argparse.Namespace) -> Iterator[tuple[Database, str, str]]:
     if options.galera:
-        with Cluster() as cluster, FailoverTarget(cluster) as moving:
-            yield moving, moving.url, f"{len(cluster.nodes)} nodes of {cluster.nodes[0].version}"
+        with Cluster() as cluster, ClusterDatabase(cluster) as database:
+            yield database, database.url, f"{len(cluster.nodes)} nodes of {cluster.nodes[0].version}"
     else:
         # On a disk: a server in memory would lose no commits.
         settings = {"options": FORGETFUL, "parent": DISK} if options.forgetful else {"options": DURABLE}
         with PrivateServer(program=options.server, **settings) as server:
-            yield ServerTarget(server), server.url(), server.version
+            yield ServerDatabase(server), server.url(), server.version
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.torture", description=__doc__)
     parser.add_argument(
-        "--seconds", type=number(float, 1), default=Plan.seconds, help="duration of the fault injection (90)"
+        "--seconds", type=number(float, 1), default=Config.seconds, help="duration of the fault injection (90)"
     )
     parser.add_argument(
-        "--events", type=number(int, 8), default=Plan.events, help="events published in that time (2000)"
+        "--events", type=number(int, 8), default=Config.events, help="events published in that time (2000)"
     )
     parser.add_argument("--seed", type=int, help="seed of the random faults (random)")
-    parser.add_argument("--database-kills", type=number(int, 0), default=Plan.database_kills, metavar="N", help="(3)")
+    parser.add_argument("--database-kills", type=number(int, 0), default=Config.database_kills, metavar="N", help="(3)")
     parser.add_argument(
-        "--converge", type=number(float, 1), default=Plan.converge_seconds, metavar="SECONDS", help="(120)"
+        "--converge", type=number(float, 1), default=Config.converge_seconds, metavar="SECONDS", help="(120)"
     )
     parser.add_argument("--server", metavar="PROGRAM", help="mariadbd or mysqld (default: the first one found)")
     parser.add_argument(
@@ -104,21 +104,21 @@ def parse() -> argparse.Namespace:
 
 
 def empty_folder(text: str) -> Path:
-    """The logs of an earlier run would be judged with this one."""
+    """An empty folder, because logs of an earlier run would be checked with this one."""
     path = Path(text)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise argparse.ArgumentTypeError(f"{text!r} is not an empty folder")
     return path
 
 
-def number(kind: Callable[[str], float], least: float) -> Callable[[str], float]:
+def number(kind: Callable[[str], float], minimum: float) -> Callable[[str], float]:
     def parse(text: str) -> float:
         try:
             value = kind(text)
         except ValueError:
-            value = least - 1
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least {least}")
+            value = minimum - 1
+        if value < minimum:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least {minimum}")
         return value
 
     return parse

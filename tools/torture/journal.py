@@ -1,4 +1,4 @@
-"""An append-only log of facts, one JSON document a line; a durable one is on the disk before `write` returns."""
+"""An append-only log with one JSON object per line."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from typing import Any
 
 
 class Journal:
+    """If `durable`, an entry is on disk before `write` returns."""
+
     def __init__(self, path: Path, durable: bool = False) -> None:
         self._durable = durable
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
-    def write(self, say: str, **fields: Any) -> None:
-        os.write(self._file, json.dumps({"at": time.time(), "say": say, **fields}).encode() + b"\n")
+    def write(self, type: str, **fields: Any) -> None:
+        os.write(self._file, json.dumps({"at": time.time(), "type": type, **fields}).encode() + b"\n")
         if self._durable:
             os.fsync(self._file)
 
@@ -34,7 +36,7 @@ class Journal:
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:
-    """Whole lines; the last may have been cut short by a kill, and then its writer went no further."""
+    """Complete entries; a kill may have cut off the last one."""
     with path.open("rb") as file:
         for line in file:
             if line.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""What the processes under torture have said: tracebacks, facts of interest, and whose leases were reset."""
+"""Reads the logs of the processes: tracebacks, counts of some log events, and lease resets."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ TRACEBACK_LINES = 40
 
 @dataclass(frozen=True)
 class Reset:
-    """A lease that a cleaner found expired, and whose it was."""
+    """A cleaner's log entry about an expired lease."""
 
     job_id: int
-    pid: int
+    pid: int  # of the worker that held the lease
     until: float
-    at: float  # when the cleaner says so
+    at: float  # time of the log entry
 
 
 @dataclass
-class Said:
+class LogContents:
     tracebacks: list[str] = field(default_factory=list)
     resets: set[Reset] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def read(paths: Iterable[Path]) -> Said:
-    said = Said()
+def read(paths: Iterable[Path]) -> LogContents:
+    contents = LogContents()
     for path in sorted(paths):
         lines = path.read_text(errors="replace").split("\n")
-        said.tracebacks += [f"{path.name}: {text}" for text in tracebacks(lines)]
+        contents.tracebacks += [f"{path.name}: {text}" for text in tracebacks(lines)]
         for line in lines:
-            for fact in COUNTED:
-                said.counts[fact] += f'"event": "{fact}"' in line
+            for name in COUNTED:
+                contents.counts[name] += f'"event": "{name}"' in line
             if '"event": "job_lease_reset"' in line and line.endswith("}"):
-                said.resets.add(_reset(line))
-    return said
+                contents.resets.add(_reset(line))
+    return contents
 
 
 def tracebacks(lines: list[str]) -> Iterator[str]:
-    """In the log's own lines, which hold them in a field, and bare ones. A lost database is said without any."""
+    """The first traceback, plain or in a JSON field. A lost database is logged without one."""
     for number, line in enumerate(lines):
         if '"event": "process_failed"' in line or "Traceback (most recent call last)" in line:
             yield "\n".join(lines[number : number + TRACEBACK_LINES])[:4000].replace("\\n", "\n")
@@ -59,10 +59,10 @@ def tracebacks(lines: list[str]) -> Iterator[str]:
 
 
 def _reset(line: str) -> Reset:
-    fact = json.loads(line)
-    until = datetime.fromisoformat(fact["lease_expiration"]).timestamp()
-    at = datetime.fromisoformat(fact["timestamp"]).timestamp()
-    return Reset(fact["job_id"], pid_of(fact["worker_id"]), until, at)
+    entry = json.loads(line)
+    until = datetime.fromisoformat(entry["lease_expiration"]).timestamp()
+    at = datetime.fromisoformat(entry["timestamp"]).timestamp()
+    return Reset(entry["job_id"], pid_of(entry["worker_id"]), until, at)
 
 
 def pid_of(worker_id: str) -> int:

@@ -1,8 +1,7 @@
-"""One producer: publishes its share of events in every way there is, and writes down what it was promised.
+"""A producer: publishes its share of events in several ways, and records what it sends and what is acknowledged.
 
-Before it asks for anything it writes what it is about to ask; after a commit has returned it writes that the events
-are acknowledged. What is written as acknowledged must be in the hub, what is written as rolled back must not be, and of
-what stands between (its process or its database was killed in the middle) both are right.
+It records each batch before it sends it, and the acknowledgement after the commit. Acknowledged events must be in the
+hub, rolled-back ones must not be. A batch with neither entry (the process or the database was killed) may be either.
 """
 
 from __future__ import annotations
@@ -14,13 +13,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .journal import Journal
-from .stage import UNWANTED, WORKFLOW_STEPS
+from webhookhub.client import Client, Event, Unavailable, raise_for_failures
 
-TRACKED = "a step of a workflow"
-TYPES = {"order.created": 84, "order.refused": 8, "order.slow": 3, UNWANTED: 5, TRACKED: 20}
-LONGEST_HOLD_SECONDS = 4.0
+from .journal import Journal
+from .prepare import UNWANTED, WEB_SOURCE, WORKFLOW_STEPS
+
+WORKFLOW_STEP = "a step of a workflow"
+TYPES = {"order.created": 84, "order.refused": 8, "order.slow": 3, UNWANTED: 5, WORKFLOW_STEP: 20}
+MAX_HOLD_SECONDS = 4.0
 GIVE_UP_SECONDS = 120.0
+REQUEST_SECONDS = 5.0
+CALL_SECONDS = 20.0
 DUPLICATE_KEY = 1062
 
 
@@ -28,52 +31,52 @@ class Producer:
     def __init__(self, name: str, rng: random.Random, journal: Journal) -> None:
         from events.intake import NewEvent
 
-        self._new = NewEvent
+        self._new_event = NewEvent
         self._name = name
-        self._rng = rng
+        self._random = rng
         self._journal = journal
         self._source = name
         self._step = 0
-        # way: how many events at once, how often
-        self._ways: dict[Callable[[list[Any]], None], tuple[int, int]] = {
+        # method: events at once, weight
+        self._methods: dict[Callable[[list[Any]], None], tuple[int, int]] = {
             self._one: (1, 30),
             self._many: (12, 16),
             self._transaction: (3, 24),
             self._held: (2, 5),
-            self._other_program: (1, 20),
+            self._plain_sql: (1, 20),
             self._rolled_back: (2, 5),
         }
 
-    def publish(self, first: int, most: int) -> int:
-        """Publish some events, numbered from `first`; returns how many it was."""
-        ways = list(self._ways)
-        [way] = self._rng.choices(ways, [self._ways[each][1] for each in ways])
-        events = [self._event(first + offset) for offset in range(min(most, self._ways[way][0]))]
-        asked = [{"id": event.external_id, "type": event.event_type, "payload": event.payload} for event in events]
-        self._journal.write("intent", source=self._source, way=way.__name__.strip("_"), events=asked)
-        said = "rolled back" if way.__name__ == "_rolled_back" else "acknowledged"
-        self._insist(lambda: way(events))
-        self._journal.write(said, source=self._source, ids=[event.external_id for event in events])
+    def publish(self, first: int, limit: int) -> int:
+        """Publishes some events, numbered from `first`. Returns their number."""
+        methods = list(self._methods)
+        [method] = self._random.choices(methods, [self._methods[method][1] for method in methods])
+        events = [self._event(first + offset) for offset in range(min(limit, self._methods[method][0]))]
+        sent = [{"id": event.external_id, "type": event.event_type, "payload": event.payload} for event in events]
+        self._journal.write("intent", source=self._source, method=method.__name__.strip("_"), events=sent)
+        result = "rolled back" if method.__name__ == "_rolled_back" else "acknowledged"
+        self._retry(lambda: method(events))
+        self._journal.write(result, source=self._source, ids=[event.external_id for event in events])
         return len(events)
 
     def _event(self, number: int) -> Any:
-        [event_type] = self._rng.choices(list(TYPES), list(TYPES.values()))
-        payload = {"key": f"{self._name}-{number}", "text": "zäh " * self._rng.randint(0, 20)}
+        [event_type] = self._random.choices(list(TYPES), list(TYPES.values()))
+        payload = {"key": f"{self._name}-{number}", "text": "zäh " * self._random.randint(0, 20)}
         correlation = None
-        if event_type == TRACKED:
-            # One workflow after the other; a step that is rolled back is missing from its workflow.
+        if event_type == WORKFLOW_STEP:
+            # One run after the other. A step that is rolled back is missing from its run.
             run, step = divmod(self._step, len(WORKFLOW_STEPS))
             event_type, correlation = WORKFLOW_STEPS[step], f"{self._name}-run-{run}"
             payload["customer_id"] = correlation
             self._step += 1
-        return self._new(event_type, payload, self._source, self._identity(number), correlation)
+        return self._new_event(event_type, payload, self._source, self._external_id(number), correlation)
 
-    def _identity(self, number: int) -> str:
-        """The event's external id, which its source has given to no other."""
+    def _external_id(self, number: int) -> str:
+        """Unique within the source."""
         return str(number)
 
-    def _insist(self, work: Callable[[], None]) -> None:
-        """Ask until there is an answer: to ask again with the same external id is what a producer should do."""
+    def _retry(self, publish: Callable[[], None]) -> None:
+        """Repeats until it succeeds, with the same external ids, as producers should."""
         from django.db import DatabaseError, InterfaceError, connection
 
         from webhookhub.db import vendors
@@ -81,13 +84,13 @@ class Producer:
         until = time.monotonic() + GIVE_UP_SECONDS
         while True:
             try:
-                return work()
+                return publish()
             except (DatabaseError, InterfaceError) as error:
                 injected = vendors.is_lost(error) or vendors.is_conflict(error)
                 if not injected or time.monotonic() > until:
                     raise
                 connection.close()
-                time.sleep(self._rng.uniform(0.05, 0.5))
+                time.sleep(self._random.uniform(0.05, 0.5))
 
     def _one(self, events: list[Any]) -> None:
         from events.intake import publish
@@ -117,8 +120,8 @@ class Producer:
             time.sleep(hold)
 
     def _held(self, events: list[Any]) -> None:
-        """Others that come later commit before it."""
-        self._transaction(events, self._rng.uniform(0.5, LONGEST_HOLD_SECONDS))
+        """Later transactions commit before this one."""
+        self._transaction(events, self._random.uniform(0.5, MAX_HOLD_SECONDS))
 
     def _rolled_back(self, events: list[Any]) -> None:
         from django.db import transaction
@@ -126,11 +129,11 @@ class Producer:
         with transaction.atomic():
             for event in events:
                 self._one([event])
-            time.sleep(self._rng.choice([0.0, 0.5]))
+            time.sleep(self._random.choice([0.0, 0.5]))
             transaction.set_rollback(True)
 
-    def _other_program(self, events: list[Any]) -> None:
-        """SQL of its own, and none of the hub's code."""
+    def _plain_sql(self, events: list[Any]) -> None:
+        """Inserts a row without the hub's code."""
         from django.db import IntegrityError, connection
 
         [event] = events
@@ -144,23 +147,62 @@ class Producer:
                 }
                 if event.correlation_id:
                     values["correlation_id"] = event.correlation_id
-                marks = ", ".join(["%s"] * len(values))
-                cursor.execute(f"INSERT INTO events ({', '.join(values)}) VALUES ({marks})", list(values.values()))
+                placeholders = ", ".join(["%s"] * len(values))
+                columns = ", ".join(values)
+                cursor.execute(f"INSERT INTO events ({columns}) VALUES ({placeholders})", list(values.values()))
         except IntegrityError as error:
             if error.args[0] != DUPLICATE_KEY:
                 raise
-            # Asked before, and the answer was lost.
+            # An earlier attempt was committed, but its result was lost.
+
+
+class HttpProducer(Producer):
+    """Uses the API through webhookhub.client."""
+
+    def __init__(self, name: str, rng: random.Random, journal: Journal, client: Client) -> None:
+        super().__init__(name, rng, journal)
+        self._client = client
+        self._source = WEB_SOURCE
+        self._methods = {self._by_http: (1, 70), self._batch_by_http: (12, 30)}
+
+    def _external_id(self, number: int) -> str:
+        """Includes the name of this process, because all of them use the key's source."""
+        return f"{self._name}-{number}"
+
+    def _retry(self, publish: Callable[[], None]) -> None:
+        until = time.monotonic() + GIVE_UP_SECONDS
+        while True:
+            try:
+                return publish()
+            except Unavailable:
+                if time.monotonic() > until:
+                    raise
+
+    def _by_http(self, events: list[Any]) -> None:
+        [event] = events
+        self._client.publish(event.event_type, event.payload, event.external_id, event.correlation_id)
+
+    def _batch_by_http(self, events: list[Any]) -> None:
+        sent = [Event(event.event_type, event.payload, event.external_id, event.correlation_id) for event in events]
+        raise_for_failures(self._client.publish_many(sent))
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Name, seed, share, seconds to spread it over, journal."""
-    name, seed, share, seconds, journal = arguments
-    with Journal(Path(journal), durable=True) as written:
-        spread(Producer(name, random.Random(seed), written), int(share), float(seconds))
+    """`arguments`: name, seed, number of events, seconds, journal; to use the API, also its URL and the key's file."""
+    name, seed, count, seconds, path, *api = arguments
+    rng = random.Random(seed)
+    with Journal(Path(path), durable=True) as journal:
+        if api:
+            url, key = api
+            client = Client(url, Path(key).read_text(), timeout=REQUEST_SECONDS, deadline=CALL_SECONDS)
+            with client:
+                publish_evenly(HttpProducer(name, rng, journal, client), int(count), float(seconds))
+        else:
+            publish_evenly(Producer(name, rng, journal), int(count), float(seconds))
 
 
-def spread(producer: Producer, share: int, seconds: float) -> None:
+def publish_evenly(producer: Producer, count: int, seconds: float) -> None:
     started, done = time.monotonic(), 0
-    while done < share:
-        time.sleep(max(0.0, started + done * seconds / share - time.monotonic()))
-        done += producer.publish(done, share - done)
+    while done < count:
+        time.sleep(max(0.0, started + done * seconds / count - time.monotonic()))
+        done += producer.publish(done, count - done)

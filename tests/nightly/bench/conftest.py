@@ -10,7 +10,7 @@ from tools.support.database_server import NoServer, find
 
 @pytest.fixture
 def server_program() -> None:
-    """For tests that start a server of their own."""
+    """Skips tests that start a private server if there is none."""
     try:
         find()
     except NoServer as reason:

@@ -1,4 +1,4 @@
-"""The floor is no floor unless it does what the code does: the same statements on the same tables."""
+"""The floor must execute the same statements on the same tables as the code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sagas.dispatch import dispatch
 from sagas.models import Saga
 from sagas.settle import Settler
 from tests.factories import EventFactory, SubscriptionFactory
-from tools.bench.floor_sql import Floor
+from tools.bench.scenarios.floor_sql import Floor
 
 pytestmark = [pytest.mark.mysql_family, pytest.mark.usefixtures("committed")]
 TABLES = re.compile(
@@ -31,15 +31,15 @@ TABLES = re.compile(
 Shape = tuple[str, tuple[str, ...]]
 
 
-class Recorded:
-    """The driver's own connection, and what it was asked."""
+class RecordingConnection:
+    """A driver connection that records its statements."""
 
     def __init__(self) -> None:
         self._connection = connection.connection
-        self.asked: list[str] = []
+        self.statements: list[str] = []
 
     def query(self, sql: bytes) -> None:
-        self.asked.append(sql.decode())
+        self.statements.append(sql.decode())
         self._connection.query(sql)
 
     def store_result(self) -> Any:
@@ -47,10 +47,10 @@ class Recorded:
 
 
 def shapes(statements: list[str]) -> tuple[list[Shape], Counter[Shape]]:
-    """What was written, in order, and what was read, how often: the verb and the tables it names."""
-    found = [(sql.split()[0], tuple(sorted(set(TABLES.findall(sql))))) for sql in statements]
-    writes = [shape for shape in found if shape[0] in ("INSERT", "UPDATE", "DELETE")]
-    return writes, Counter(shape for shape in found if shape[0] == "SELECT" and shape[1])
+    """Verb and tables of each statement: the writes in order, and the reads with their number."""
+    all_shapes = [(sql.split()[0], tuple(sorted(set(TABLES.findall(sql))))) for sql in statements]
+    writes = [shape for shape in all_shapes if shape[0] in ("INSERT", "UPDATE", "DELETE")]
+    return writes, Counter(shape for shape in all_shapes if shape[0] == "SELECT" and shape[1])
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def three_events() -> Iterator[None]:
 def stages_of_the_code() -> dict[str, list[str]]:
     router, settler = Router(), Settler()
     with three_events():
-        router.route(1)  # and has read the subscriptions, once
+        router.route(1)  # reads the subscriptions, once
         jobs: list[Any] = []
         return {
             "route": captured(lambda: router.route(10)),
@@ -83,8 +83,8 @@ def captured(step: Callable[[], Any]) -> list[str]:
 
 
 def stages_of_the_floor() -> dict[str, list[str]]:
-    recorded = Recorded()
-    asked: dict[str, list[str]] = {}
+    recorded = RecordingConnection()
+    stages: dict[str, list[str]] = {}
     with three_events():
         floor = Floor(SimpleNamespace(connection=recorded), 10)  # type: ignore[arg-type]
         jobs: list[Any] = []
@@ -96,14 +96,14 @@ def stages_of_the_floor() -> dict[str, list[str]]:
             "settle": floor.settle,
         }
         for name, step in steps.items():
-            recorded.asked.clear()
+            recorded.statements.clear()
             step()
-            asked[name] = list(recorded.asked)
-    return asked
+            stages[name] = list(recorded.statements)
+    return stages
 
 
-def test_the_floor_sends_the_statements_that_the_code_sends(caplog: pytest.LogCaptureFixture):
-    caplog.set_level(logging.WARNING, "webhookhub")  # some are sent only for what is said at INFO
+def test_the_floor_executes_the_same_statements_as_the_code(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.WARNING, "webhookhub")  # at INFO there are further statements for the log
 
     code = {name: shapes(statements) for name, statements in stages_of_the_code().items()}
     floor = {name: shapes(statements) for name, statements in stages_of_the_floor().items()}

@@ -1,4 +1,4 @@
-"""`python -m tools.bench.workflows` as a process with a private server and small numbers."""
+"""Runs `python -m tools.bench.workflows` on its private server with small sizes."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ def bench(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=environment(scratch), capture_output=True, text=True, check=False)
 
 
-def figure(shown: str, what: str) -> float:
-    found = re.search(rf"^  {re.escape(what)} +([\d.,]+)", shown, re.MULTILINE)
-    assert found, f"{what!r} is not in: {shown}"
-    return float(found[1].replace(",", ""))
+def value(output: str, name: str) -> float:
+    match = re.search(rf"^  {re.escape(name)} +([\d.,]+)", output, re.MULTILINE)
+    assert match, f"{name!r} is not in: {output}"
+    return float(match[1].replace(",", ""))
 
 
-def test_tracking_is_measured_and_nothing_is_left(scratch: Path):
+def test_tracking_is_measured_and_nothing_is_left_behind(scratch: Path):
     done = bench(scratch, "--quick")
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert figure(done.stdout, "tracked events/s") > 0
-    for what in ("deliveries/s with tracking", "deliveries/s without", "with ÷ without"):
-        assert figure(done.stdout, what) > 0
-    noticed = figure(done.stdout, "seconds to notice one of 50, the median")
-    assert 0 <= noticed <= figure(done.stdout, "seconds to notice, at most, with 1,000 open")
+    assert value(done.stdout, "tracked events/s") > 0
+    for name in ("deliveries/s with tracking", "deliveries/s without", "with ÷ without"):
+        assert value(done.stdout, name) > 0
+    noticed = value(done.stdout, "seconds to notice one of 50, median")
+    assert 0 <= noticed <= value(done.stdout, "seconds to notice, maximum, with 1,000 open")
     assert list(scratch.iterdir()) == []
 
 
-def test_an_unknown_scenario_is_named_with_those_there_are(scratch: Path):
+def test_an_unknown_scenario_is_refused_with_a_list(scratch: Path):
     done = bench(scratch, "trakced")
 
     assert done.returncode == 2
-    assert "'trakced'; there are tracked, untracked, noticed" in done.stderr
+    assert "unknown scenario 'trakced'; choose from tracked, untracked, noticed" in done.stderr

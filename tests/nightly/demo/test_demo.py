@@ -1,4 +1,4 @@
-"""The demo, as a newcomer runs it: to the end, until it is stopped, and more than once at a time."""
+"""The demo: it runs to its end, until it is stopped, and several times at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools.support.ports import free_port
 
 @pytest.fixture
 def folder(processes: Processes, tmp_path: Path) -> Path:
-    """Where the demo keeps its files; its environment is a newcomer's, who has no database."""
+    """The demo's folder. The environment has no settings and no database."""
     processes.environment = {
         name: value
         for name, value in processes.environment.items()
@@ -30,8 +30,8 @@ def folder(processes: Processes, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def lasting(processes: Processes, folder: Path) -> Path:
-    """The same with a database that outlives a run, as `make run` has it: the test's, not the developer's own."""
+def permanent_folder(processes: Processes, folder: Path) -> Path:
+    """The same with the test's database, which outlives a run, like that of `make run`."""
     processes.environment["DATABASE_URL"] = database_url()
     processes.environment["WEBHOOKHUB_SECRET_KEY"] = "only for tests"
     return folder
@@ -52,7 +52,7 @@ def stay_until_it_runs(processes: Processes, folder: Path) -> Running:
         assert demo.is_alive, demo.errors
         return "Press Ctrl-C to stop" in demo.output
 
-    until(runs, "the demo says that it runs")
+    until(runs, "the demo prints that it runs")
     return demo
 
 
@@ -70,7 +70,7 @@ def test_the_demo_delivers_everything_and_prints_a_summary(processes: Processes,
 
     assert demo.wait(60) == 0
     result = summary(demo)
-    # One event in fifty, from the eighth on, can only fail; each other goes to two endpoints.
+    # One event in fifty, from the eighth on, always fails; all others go to two endpoints.
     assert result["events"] == "60"
     assert (result["deliveries"], result["delivered"]) == ("118", "116")
     assert int(result["retried"]) > 2
@@ -105,24 +105,26 @@ def test_a_wrong_setting_is_one_sentence(processes: Processes, folder: Path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-def test_a_signal_stops_the_demo_and_its_processes(processes: Processes, lasting: Path, number: signal.Signals):
-    demo = stay_until_it_runs(processes, lasting)
+def test_a_signal_stops_the_demo_and_its_processes(
+    processes: Processes, permanent_folder: Path, number: signal.Signals
+):
+    demo = stay_until_it_runs(processes, permanent_folder)
     family = descendants(demo.pid)
     assert len(family) >= 6, "a supervisor, four loops and a web server"
 
     demo.signal(number)
     if number != signal.SIGINT:
-        demo.signal(number)  # make may pass it on as well
+        demo.signal(number)  # make may pass the signal on, too
 
     assert demo.wait() == 128 + number
     assert [pid for pid in family if is_running(pid)] == []
     assert demo.errors == "", "the hub ended in good order"
 
 
-def test_a_demo_started_with_nohup_survives_a_closed_terminal(processes: Processes, lasting: Path):
+def test_a_demo_started_with_nohup_survives_a_closed_terminal(processes: Processes, permanent_folder: Path):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited, as from nohup
     try:
-        demo = stay_until_it_runs(processes, lasting)
+        demo = stay_until_it_runs(processes, permanent_folder)
     finally:
         signal.signal(signal.SIGHUP, before)
 
@@ -131,8 +133,8 @@ def test_a_demo_started_with_nohup_survives_a_closed_terminal(processes: Process
     assert demo.stop() == 128 + signal.SIGTERM
 
 
-def test_the_hub_stops_when_the_demo_is_killed(processes: Processes, lasting: Path):
-    demo = stay_until_it_runs(processes, lasting)
+def test_the_hub_stops_when_the_demo_is_killed(processes: Processes, permanent_folder: Path):
+    demo = stay_until_it_runs(processes, permanent_folder)
     family = descendants(demo.pid)
 
     demo.kill()
@@ -140,23 +142,23 @@ def test_the_hub_stops_when_the_demo_is_killed(processes: Processes, lasting: Pa
     until(lambda: not any(is_running(pid) for pid in family), "the hub and its children end", 10)
 
 
-def test_a_second_run_on_the_same_database_is_refused(processes: Processes, lasting: Path):
-    first = stay_until_it_runs(processes, lasting)
-    before = {path: path.read_bytes() for path in lasting.iterdir()}
+def test_a_second_run_on_the_same_database_is_refused(processes: Processes, permanent_folder: Path):
+    first = stay_until_it_runs(processes, permanent_folder)
+    before = {path: path.read_bytes() for path in permanent_folder.iterdir()}
 
-    second = stay(processes, lasting)
+    second = stay(processes, permanent_folder)
 
     assert second.wait() == 1
     assert f"already running here (process {first.pid})." in second.errors
     assert second.output == ""
-    assert {path: path.read_bytes() for path in lasting.iterdir()} == before
+    assert {path: path.read_bytes() for path in permanent_folder.iterdir()} == before
     assert first.is_alive
     assert first.stop() == 128 + signal.SIGTERM
-    assert stay_until_it_runs(processes, lasting).stop() == 128 + signal.SIGTERM, "the next may run"
+    assert stay_until_it_runs(processes, permanent_folder).stop() == 128 + signal.SIGTERM, "the next may run"
 
 
-def test_the_printed_commands_work_in_another_terminal(processes: Processes, lasting: Path):
-    demo = stay_until_it_runs(processes, lasting)
+def test_the_printed_commands_work_in_another_terminal(processes: Processes, permanent_folder: Path):
+    demo = stay_until_it_runs(processes, permanent_folder)
     lines = [
         line.replace(".venv/bin/python", shlex.quote(sys.executable))
         for line in re.findall(r"^  (?:command|settings|test event) +(.+)$", demo.output, re.MULTILINE)
@@ -175,21 +177,21 @@ def test_the_printed_commands_work_in_another_terminal(processes: Processes, las
     )
 
     assert done.returncode == 0, done.stderr
-    # What sends nothing needs none of these settings; the database, which is not the embedded one here, it does.
-    key = (lasting / "encryption-key").read_text()
+    # A command that sends nothing needs no settings except the key of this database.
+    key = (permanent_folder / "encryption-key").read_text()
     event = processes.execute(shlex.split(lines[0])[1:], WEBHOOKHUB_ENCRYPTION_KEYS=key)
     assert event.wait() == 0
     arrival = f"received /steady event {event.output.split()[1]} "
     until(lambda: arrival in demo.output, "the event arrives")
     assert demo.stop() == 128 + signal.SIGTERM
-    assert (lasting / "hub.env").stat().st_mode & 0o077 == 0, "it may hold keys"
+    assert (permanent_folder / "hub.env").stat().st_mode & 0o077 == 0, "it contains keys"
 
 
-def test_the_printed_curl_command_publishes_an_event(processes: Processes, lasting: Path):
-    demo = stay_until_it_runs(processes, lasting)
+def test_the_printed_curl_command_publishes_an_event(processes: Processes, permanent_folder: Path):
+    demo = stay_until_it_runs(processes, permanent_folder)
     [line] = re.findall(r"^  HTTP +(curl .+)$", demo.output, re.MULTILINE)
     [docs] = re.findall(r"^  API +(http://\S+)$", demo.output, re.MULTILINE)
-    # What the shell would make of the line; curl itself need not be there.
+    # The arguments as the shell would pass them to curl, which may not be installed.
     _, _, authorization, _, content_type, _, body, url = shlex.split(line)
 
     headers = dict(header.split(": ", 1) for header in (authorization, content_type))
@@ -198,5 +200,5 @@ def test_the_printed_curl_command_publishes_an_event(processes: Processes, lasti
     assert sent.status_code == 201, sent.text
     until(lambda: f"received /steady event {sent.json()['uid']} " in demo.output, "the event arrives")
     assert requests.get(docs, timeout=30).status_code == 200
-    assert (lasting / "api-key").stat().st_mode & 0o077 == 0
+    assert (permanent_folder / "api-key").stat().st_mode & 0o077 == 0
     assert demo.stop() == 128 + signal.SIGTERM

@@ -1,4 +1,4 @@
-"""A demo on a database that another version has made says what to do; any other fault stays what it is."""
+"""The demo explains what to do with a database of another version; other errors are shown unchanged."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SECONDS = 60
 
 @pytest.fixture
 def file(processes: Processes, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database that is up to date; made once, because it takes long."""
-    made, file = tmp_path_factory.getbasetemp() / "made.sqlite3", tmp_path / "old.sqlite3"
+    """A copy of a migrated database, which is created once, because that takes long."""
+    migrated, file = tmp_path_factory.getbasetemp() / "migrated.sqlite3", tmp_path / "old.sqlite3"
     processes.environment["WEBHOOKHUB_SECRET_KEY"] = "only for tests"
-    if not made.exists():
-        url = f"sqlite:///{made}"
+    if not migrated.exists():
+        url = f"sqlite:///{migrated}"
         assert processes.start("migrate", "--verbosity", "0", DATABASE_URL=url).wait(SECONDS) == 0
     processes.environment["DATABASE_URL"] = f"sqlite:///{file}"
-    shutil.copy(made, file)
+    shutil.copy(migrated, file)
     return file
 
 
@@ -35,7 +35,7 @@ def errors_of_a_run(processes: Processes, folder: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
+    ("change", "reason"),
     [
         # A migration that was renamed: its tables exist.
         ("DELETE FROM django_migrations WHERE app = 'auditlog'", "already exists"),
@@ -49,25 +49,25 @@ def errors_of_a_run(processes: Processes, folder: Path) -> str:
     ],
 )
 def test_a_database_of_another_version_is_refused_in_one_line(
-    processes: Processes, file: Path, tmp_path: Path, change: str, why: str
+    processes: Processes, file: Path, tmp_path: Path, change: str, reason: str
 ):
     with sqlite3.connect(file) as old:
         old.execute(change)
 
-    [said] = errors_of_a_run(processes, tmp_path / "demo").splitlines()
+    [message] = errors_of_a_run(processes, tmp_path / "demo").splitlines()
 
-    assert said.startswith("The database was created by another version of the hub (")
-    assert why in said
-    assert said.endswith("set DATABASE_URL to an empty database.")
+    assert message.startswith("The database was created by another version of the hub (")
+    assert reason in message
+    assert message.endswith("set DATABASE_URL to an empty database.")
 
 
 def test_a_file_that_is_not_a_database_is_another_error(processes: Processes, file: Path, tmp_path: Path):
     file.write_bytes(b"no database" * 1000)
 
-    said = errors_of_a_run(processes, tmp_path / "demo")
+    message = errors_of_a_run(processes, tmp_path / "demo")
 
-    assert "another version" not in said
-    assert "file is not a database" in said
+    assert "another version" not in message
+    assert "file is not a database" in message
 
 
 def test_for_the_embedded_database_the_message_names_make_clean(settings: Any):

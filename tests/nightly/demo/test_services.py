@@ -1,4 +1,4 @@
-"""The shop's services are receivers as the guide wants them: they believe signatures only, and do everything once."""
+"""The demo's services follow the receivers' guide: they check signatures and process each event once."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 BODY = json.dumps({"type": "order.submitted", "data": {"order_id": "o-1", "correlation_id": "o-1"}}).encode()
 
 
-class Books(Service):
-    """Notes what it is told, and says nothing."""
+class Recorder(Service):
+    """Records its events and publishes nothing."""
 
-    name = "books"
+    name = "recorder"
 
     def __init__(self, hub: Hub, key: str, certificate: Path) -> None:
         super().__init__(hub, key, certificate)
-        self.told: list[Data] = []
-        self._secrets["/books/order.submitted"] = SECRET
+        self.events: list[Data] = []
+        self._secrets["/recorder/order.submitted"] = SECRET
 
     @property
     def reactions(self) -> dict[str, Reaction]:
-        return {"order.submitted": self._note}
+        return {"order.submitted": self._record}
 
-    def _note(self, data: Data) -> Iterable[Published]:
-        self.told.append(data)
+    def _record(self, data: Data) -> Iterable[Published]:
+        self.events.append(data)
         return ()
 
 
@@ -50,29 +50,29 @@ def signed(body: bytes, *, uid: str = "uid-1", age: int = 0, secret: str = SECRE
     return {"webhook-id": uid, "webhook-timestamp": str(timestamp), "webhook-signature": f"v1,{signature}"}
 
 
-def test_what_the_standard_signs_is_genuine_and_anything_else_is_not():
-    moment = datetime.now(UTC)
-    theirs = {
+def test_only_signatures_of_the_standard_are_genuine():
+    now = datetime.now(UTC)
+    headers = {
         "webhook-id": "uid-1",
-        "webhook-timestamp": str(int(moment.timestamp())),
-        "webhook-signature": Webhook(SECRET).sign("uid-1", moment, BODY.decode()),
+        "webhook-timestamp": str(int(now.timestamp())),
+        "webhook-signature": Webhook(SECRET).sign("uid-1", now, BODY.decode()),
     }
 
-    assert is_genuine(SECRET, theirs, BODY)
-    assert is_genuine(SECRET, {**theirs, "webhook-signature": f"v1,AAAA {theirs['webhook-signature']}"}, BODY)
-    assert not is_genuine(SECRET, theirs, BODY + b" ")
-    assert not is_genuine(SECRET, {**theirs, "webhook-id": "uid-2"}, BODY)
+    assert is_genuine(SECRET, headers, BODY)
+    assert is_genuine(SECRET, {**headers, "webhook-signature": f"v1,AAAA {headers['webhook-signature']}"}, BODY)
+    assert not is_genuine(SECRET, headers, BODY + b" ")
+    assert not is_genuine(SECRET, {**headers, "webhook-id": "uid-2"}, BODY)
     assert not is_genuine(SECRET, signed(BODY, age=301), BODY)
     assert not is_genuine(SECRET, signed(BODY, secret="whsec_" + base64.b64encode(b"x" * 32).decode()), BODY)
     assert not is_genuine(SECRET, {}, BODY)
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_service_does_its_step_once_however_often_it_is_told(certificate_files: tuple[Path, Path], times: int):
+def test_a_service_processes_a_repeated_event_once(certificate_files: tuple[Path, Path], times: int):
     authority, server = certificate_files
-    service = Books(Hub("http://127.0.0.1:1", "none"), "whk_none", server)
+    service = Recorder(Hub("http://127.0.0.1:1", "none"), "whk_none", server)
     with service:
-        url = service._receiver.url("/books/order.submitted")
+        url = service._receiver.url("/recorder/order.submitted")
 
         def post(**headers: Any) -> int:
             return requests.post(url, BODY, headers=headers, verify=str(authority), timeout=30).status_code
@@ -80,5 +80,5 @@ def test_a_service_does_its_step_once_however_often_it_is_told(certificate_files
         assert [post(**signed(BODY)) for _ in range(times)] == [200] * times
         assert post(**signed(BODY + b" ", uid="uid-2")) == 401
 
-    assert service.told == [{"order_id": "o-1", "correlation_id": "o-1"}]
+    assert service.events == [{"order_id": "o-1", "correlation_id": "o-1"}]
     assert service.failures == []

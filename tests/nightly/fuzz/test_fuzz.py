@@ -31,12 +31,12 @@ from workflows.models import Fact, Instance
 
 pytestmark = pytest.mark.usefixtures("committed")
 
-LEAST = 2000
+MIN_REQUESTS = 2000
 SEED = 20260131
 JSON = "application/json"
-SERVERS = (400, 414, 431)  # also from the web server itself, to what it cannot read
+SERVERS = (400, 414, 431)  # of the web server itself, without a problem document
 TABLES = (Event, Saga, Job, DeadLetter, Requeue, Subscription, Instance, Fact)
-# What a value may be that is none of the right ones: for fields, parameters and parts of a path alike.
+# Values for fields, parameters and parts of a path. FITTING lists where they are valid.
 WRONG_VALUES: list[Any] = [
     *(None, True, 0, -1, 1.5, 2**63, 2**64, 10**30, [], {}, [[]], {"a": 1}, ""),
     *(" ", "a b", "\x00", "\n", "\u2028", "\u202e", "\ud800", "😀" * 300, "x" * 300, "x" * 5000),
@@ -78,8 +78,8 @@ def in_address(value: Any) -> str:
     return quote(text(value).encode(errors="surrogatepass"), safe="")
 
 
-def bodies(dice: random.Random) -> Iterator[bytes]:
-    """What is no event, however one looks at it."""
+def bodies(rng: random.Random) -> Iterator[bytes]:
+    """Bodies that are not valid events."""
     good = {"event_type": "order.created", "payload": {"n": 1}}
     for field in ("event_type", "external_id", "correlation_id"):
         for value in WRONG_VALUES:
@@ -100,23 +100,23 @@ def bodies(dice: random.Random) -> Iterator[bytes]:
     for end in range(len(whole)):
         yield whole[:end]
     for _ in range(400):
-        yield _bent(whole, dice)
+        yield _corrupted(whole, rng)
 
 
 def _is_name(value: Any) -> bool:
     return isinstance(value, str) and 1 <= len(value) <= 200 and value.isprintable() and value == value.strip()
 
 
-def _bent(good: bytes, dice: random.Random) -> bytes:
-    """With bytes in it that make it none: a control character outside of strings, or a byte that is not UTF-8."""
-    at = dice.randrange(len(good))
-    return good[:at] + bytes([dice.choice([0x00, 0x01, 0x1F, 0x80, 0xC0, 0xF5, 0xFF])]) + good[at + dice.randrange(2) :]
+def _corrupted(good: bytes, rng: random.Random) -> bytes:
+    """Inserts a control character or a byte that is not UTF-8."""
+    at = rng.randrange(len(good))
+    return good[:at] + bytes([rng.choice([0x00, 0x01, 0x1F, 0x80, 0xC0, 0xF5, 0xFF])]) + good[at + rng.randrange(2) :]
 
 
-def requests_of(number: dict[str, Any]) -> Iterator[Hostile]:
-    """`number` names what there is and does not belong to the sender, or must not change."""
-    dice = random.Random(SEED)
-    for body in bodies(dice):
+def requests_of(ids: dict[str, Any]) -> Iterator[Hostile]:
+    """`ids` are those of existing rows of another producer."""
+    rng = random.Random(SEED)
+    for body in bodies(rng):
         yield Hostile("POST", "/events", body)
     for value in WRONG_VALUES:
         if value != [] and not isinstance(value, list):
@@ -150,12 +150,12 @@ def requests_of(number: dict[str, Any]) -> Iterator[Hostile]:
             yield Hostile("GET", path.format(shown or "%20"))
         for path in ("/dead-letters/{}/requeue", "/subscriptions/{}/verify", "/subscriptions/{}/backfill"):
             yield Hostile("POST", path.format(shown or "%20"), b'{"reason":"x","since":"2026-01-01T00:00:00Z"}')
-    yield from edits(number)
-    yield from of_workflows(number["workflow"])
+    yield from edits(ids)
+    yield from of_workflows(ids["workflow"])
 
 
-def edits(number: dict[str, Any]) -> Iterator[Hostile]:
-    subscription, letter = f"/subscriptions/{number['subscription']}", f"/dead-letters/{number['letter']}"
+def edits(ids: dict[str, Any]) -> Iterator[Hostile]:
+    subscription, letter = f"/subscriptions/{ids['subscription']}", f"/dead-letters/{ids['letter']}"
     for value in WRONG_VALUES:
         for name, fits in FITTING.items():
             if not fits(value):
@@ -166,8 +166,8 @@ def edits(number: dict[str, Any]) -> Iterator[Hostile]:
             if value is not None and not (name == "error_code" and _is_code(value)):
                 yield Hostile("POST", "/dead-letters/requeue", json.dumps({"reason": "x", name: value}).encode())
         for name in ("since", "limit", "cursor", "colour"):
-            given = {"since": "2026-01-01T00:00:00Z", name: value}
-            yield Hostile("POST", f"{subscription}/backfill", json.dumps(given).encode())
+            filters = {"since": "2026-01-01T00:00:00Z", name: value}
+            yield Hostile("POST", f"{subscription}/backfill", json.dumps(filters).encode())
         if not (isinstance(value, str) and 1 <= len(value.strip()) <= 500 and value.isprintable()):
             yield Hostile("POST", f"{letter}/requeue", json.dumps({"reason": value}).encode())
 
@@ -208,7 +208,7 @@ def _is_code(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[a-z0-9_]{1,100}", value) is not None
 
 
-# What of the wrong values is right here and there.
+# The values above that are valid for a field.
 FITTING: dict[str, Callable[[Any], bool]] = {
     "event_type": _is_type,
     "callback_url": lambda value: False,
@@ -226,8 +226,8 @@ def contents() -> list[Any]:
 
 
 @pytest.fixture
-def number(committed: None) -> dict[str, Any]:
-    """One of each, of another producer; the subscription is not verified, so that nothing can be backfilled."""
+def ids(committed: None) -> dict[str, Any]:
+    """Ids of rows of another producer. The subscription is not verified, so that nothing can be backfilled."""
     letter = rows.dead_letter("http_500")
     event = publish("order.created", {"n": 1}, source="another")
     subscription: Any = SubscriptionFactory(verified=False)
@@ -241,60 +241,62 @@ def number(committed: None) -> dict[str, Any]:
     }
 
 
-def shoot(web: WebServer, key: str, shots: list[Hostile]) -> Counter[int]:
+def send_all(web: WebServer, key: str, requests_to_send: list[Hostile]) -> Counter[int]:
     statuses: Counter[int] = Counter()
     wrong: list[Any] = []
     with requests.Session() as session:
-        for shot in shots:
+        for request in requests_to_send:
             try:
-                response = _sent(session, web, key, shot)
+                response = _send(session, web, key, request)
             except requests.ConnectionError:
-                # It may close a connection that is idle or whose body it would not read; a new one must be answered.
+                # The server may close an idle connection, or one whose body it does not read. A new one must work.
                 with requests.Session() as fresh:
-                    response = _sent(fresh, web, key, shot)
+                    response = _send(fresh, web, key, request)
             problem = response.headers["Content-Type"] == "application/problem+json" or response.status_code in SERVERS
             if not 400 <= response.status_code < 500 or not problem:
-                wrong.append((shot.method, shot.path[:100], shot.body[:100], response.status_code, response.text[:100]))
+                wrong.append(
+                    (request.method, request.path[:100], request.body[:100], response.status_code, response.text[:100])
+                )
             statuses[response.status_code] += 1
     assert wrong == []
     return statuses
 
 
-def _sent(session: requests.Session, web: WebServer, key: str, shot: Hostile) -> requests.Response:
+def _send(session: requests.Session, web: WebServer, key: str, request: Hostile) -> requests.Response:
     return session.request(
-        shot.method,
-        f"{web.url}/api/v1{shot.path}",
-        data=shot.body or None,
-        headers={"Authorization": f"Bearer {key}", "Content-Type": shot.content_type, **dict(shot.headers)},
+        request.method,
+        f"{web.url}/api/v1{request.path}",
+        data=request.body or None,
+        headers={"Authorization": f"Bearer {key}", "Content-Type": request.content_type, **dict(request.headers)},
         timeout=60,
     )
 
 
-def test_every_hostile_request_is_refused_as_documented_and_nothing_is_stored(web: WebServer, number: dict[str, Any]):
+def test_every_hostile_request_is_refused_as_documented_and_nothing_is_stored(web: WebServer, ids: dict[str, Any]):
     key = keys.create("everything", SCOPES, by="tests", events_per_second=100_000)[1]
-    shots = list(dict.fromkeys(requests_of(number)))
-    assert len(shots) >= LEAST
+    requests_to_send = list(dict.fromkeys(requests_of(ids)))
+    assert len(requests_to_send) >= MIN_REQUESTS
     before = contents()
 
     with ThreadPoolExecutor(4) as pool:
-        statuses = sum(pool.map(lambda part: shoot(web, key, shots[part::4]), range(4)), Counter())
+        statuses = sum(pool.map(lambda part: send_all(web, key, requests_to_send[part::4]), range(4)), Counter())
 
-    assert sum(statuses.values()) == len(shots)
+    assert sum(statuses.values()) == len(requests_to_send)
     assert set(statuses) <= {400, 403, 404, 405, 409, 413, 414, 415, 422, 431}, statuses
-    assert statuses[422] > LEAST // 2
+    assert statuses[422] > MIN_REQUESTS // 2
     assert contents() == before
 
 
-def test_objects_of_other_producers_are_never_found(web: WebServer, number: dict[str, Any]):
+def test_objects_of_other_producers_are_never_found(web: WebServer, ids: dict[str, Any]):
     key = keys.create("stranger", ["events:write", "read", "deadletters:requeue"], by="tests", source="stranger")[1]
     before = contents()
-    asked = [
-        Hostile("GET", f"/events/{number['event']}"),
-        Hostile("GET", f"/deliveries/{number['delivery']}"),
-        Hostile("GET", f"/dead-letters/{number['letter']}"),
-        Hostile("POST", f"/dead-letters/{number['letter']}/requeue", b'{"reason":"x"}'),
+    foreign = [
+        Hostile("GET", f"/events/{ids['event']}"),
+        Hostile("GET", f"/deliveries/{ids['delivery']}"),
+        Hostile("GET", f"/dead-letters/{ids['letter']}"),
+        Hostile("POST", f"/dead-letters/{ids['letter']}/requeue", b'{"reason":"x"}'),
     ]
 
-    assert shoot(web, key, asked) == {404: len(asked)}
-    assert shoot(web, key, [Hostile("GET", f"/subscriptions/{number['subscription']}")]) == {403: 1}
+    assert send_all(web, key, foreign) == {404: len(foreign)}
+    assert send_all(web, key, [Hostile("GET", f"/subscriptions/{ids['subscription']}")]) == {403: 1}
     assert contents() == before

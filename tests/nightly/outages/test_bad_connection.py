@@ -1,4 +1,4 @@
-"""A database that is well, at the end of a way to it that is not."""
+"""A healthy database behind a broken connection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.db import connection
 
 from jobs.models import Job
 from tests.processes.support import Processes, database_url, until
-from tests.processes.test_stopping import worker_in_the_middle
+from tests.processes.test_stopping import worker_with_open_request
 from tools.demo.receiver import Receiver
 from tools.support.proxy import Proxy
 
@@ -37,20 +37,20 @@ def cpu_seconds(pid: int) -> float:
 def test_a_response_that_arrives_while_the_database_is_lost_counts(
     processes: Processes, receiver: Receiver, gate: threading.Event, proxy: Proxy
 ):
-    """Also when the outage outlasts the request's whole time."""
+    """Also if the outage is longer than the request's time-out."""
     settings = {"WEBHOOKHUB_CONNECT_TIMEOUT": "2", "WEBHOOKHUB_REQUEST_TIMEOUT": "3", "WEBHOOKHUB_LEASE": "60"}
-    worker = worker_in_the_middle(processes, receiver, **settings)
+    worker = worker_with_open_request(processes, receiver, **settings)
     proxy.cut()
     worker.wait_for("database_lost")
     cut_at = time.monotonic()
     gate.set()
     spent = cpu_seconds(worker.pid)
-    until(lambda: time.monotonic() - cut_at > 4, "the request's time is over")
-    assert cpu_seconds(worker.pid) - spent < 1  # it waits, and does not spin
+    until(lambda: time.monotonic() - cut_at > 4, "the request's time-out has passed")
+    assert cpu_seconds(worker.pid) - spent < 1  # it waits without using CPU
     proxy.mend()
 
     worker.wait_for("database_reconnected")
-    until(lambda: Job.objects.get().finished_at, "the answer is reported")
+    until(lambda: Job.objects.get().finished_at, "the response is reported")
     job = Job.objects.get()
     assert (job.status, job.response_status) == ("Completed", 200)
     assert len(receiver.received) == 1
@@ -73,4 +73,4 @@ def test_the_drain_limit_holds_while_the_database_does_not_respond(processes: Pr
     router.signal(signal.SIGTERM)
 
     assert router.wait() == 1
-    assert "told to stop" in router.facts("process_failed")[0]["error"]
+    assert "after the stop signal: exiting" in router.facts("process_failed")[0]["error"]

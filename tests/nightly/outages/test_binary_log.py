@@ -1,4 +1,4 @@
-"""A server that writes a binary log lets only some create triggers: `migrate` says so before it begins."""
+"""A server with a binary log restricts who may create triggers: `migrate` checks it before it starts."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def logging_server() -> Iterator[PrivateServer]:
 
 
 def as_migrator(server: PrivateServer, *grants: str, trusted: int = 0) -> str:
-    """The URL of a user that may do everything to the hub's database, and what `grants` say."""
+    """The URL of a user with all privileges on the hub's database, and with `grants`."""
     server.execute("DROP USER IF EXISTS migrator; CREATE USER migrator IDENTIFIED BY 'm'")
     server.execute("; ".join(["GRANT ALL ON webhookhub.* TO migrator", *grants]))
     server.execute(f"SET GLOBAL log_bin_trust_function_creators = {trusted}")
     return server.url().replace("hub:hub@", "migrator:m@")
 
 
-def tables(server: PrivateServer) -> int:
-    found = server._connect()
-    with found.cursor() as cursor:
+def count_tables(server: PrivateServer) -> int:
+    root = server._connect()
+    with root.cursor() as cursor:
         cursor.execute("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'webhookhub'")
         count = int(cursor.fetchone()[0])
-    found.close()
+    root.close()
     return count
 
 
-def test_migrate_stops_before_it_begins_where_triggers_would_be_refused(
+def test_migrate_is_refused_without_the_privilege_to_create_triggers(
     processes: Processes, logging_server: PrivateServer
 ):
     plain = as_migrator(logging_server)
@@ -52,27 +52,27 @@ def test_migrate_stops_before_it_begins_where_triggers_would_be_refused(
     assert "(webhookhub.E020) the server writes a binary log and lets only SUPER create triggers" in refused.errors
     assert "HINT: set log_bin_trust_function_creators = 1 on the server" in refused.errors
     assert "Traceback" not in refused.errors
-    assert tables(logging_server) == 0
+    assert count_tables(logging_server) == 0
 
 
-def test_a_trusting_server_or_the_privilege_is_enough_and_a_migrated_database_needs_neither(
+def test_the_privilege_or_a_trusting_server_is_enough_and_a_migrated_database_needs_neither(
     processes: Processes, logging_server: PrivateServer
 ):
     as_migrator(logging_server)
-    [fault] = faults(logging_server)
-    assert fault.id == "webhookhub.E020"
+    [problem] = problems(logging_server)
+    assert problem.id == "webhookhub.E020"
     as_migrator(logging_server, trusted=1)
-    assert faults(logging_server) == []
+    assert problems(logging_server) == []
     privileged = as_migrator(logging_server, "GRANT SUPER ON *.* TO migrator")
-    assert faults(logging_server) == []
+    assert problems(logging_server) == []
 
     assert processes.start("migrate", "--verbosity", "0", DATABASE_URL=privileged).wait() == 0
     as_migrator(logging_server)
-    assert faults(logging_server) == []
+    assert problems(logging_server) == []
 
 
-def faults(server: PrivateServer) -> list[requirements.Problem]:
-    """As the migrating user finds them."""
+def problems(server: PrivateServer) -> list[requirements.Problem]:
+    """The problems of the migrating user."""
     default, other = connections["default"], connection.copy()
     other.settings_dict |= {"USER": "migrator", "PASSWORD": "m", "NAME": "webhookhub", "PORT": server.port}
     connections["default"] = other

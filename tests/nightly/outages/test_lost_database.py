@@ -1,4 +1,4 @@
-"""A server that is not there, at the start or in the middle: loops say so, wait, and go on; nothing is lost."""
+"""A server that is down at the start or crashes later: loops log it, wait and continue; nothing is lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from tests.processes import traffic
-from tests.processes.outages import check_sat_out, migrate, seed, statuses
+from tests.processes.outages import check_reconnected, migrate, seed, statuses
 from tests.processes.support import LOOPS, Processes, Running, until
 from tools.demo.receiver import Receiver
 from tools.support.database_server import PrivateServer
@@ -20,12 +20,12 @@ NO_SUCH_THREAD = 1094
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PrivateServer]:
-    """Started once for all tests here; each leaves it running."""
+    """Shared by all tests of this file, which leave it running."""
     with PrivateServer() as private:
         yield private
 
 
-def test_a_server_that_is_down_at_the_start_and_crashes_in_the_middle_costs_nothing(
+def test_nothing_is_lost_if_the_server_is_down_at_the_start_and_crashes_later(
     processes: Processes, receiver: Receiver, server: PrivateServer
 ):
     migrate(processes, server.url())
@@ -40,17 +40,17 @@ def test_a_server_that_is_down_at_the_start_and_crashes_in_the_middle_costs_noth
         assert lost["retry_in_seconds"] > 0
         assert running.facts("process_started") == []
     server.start()
-    check_sat_out(loops, 1)
-    until(lambda: statuses(server) == {("Completed", 1): 20}, "what was there before is delivered")
+    check_reconnected(loops, 1)
+    until(lambda: statuses(server) == {("Completed", 1): 20}, "the first events are delivered")
 
     seed(processes, server.url(), receiver, 200)
     receiver.wait_for(60)
-    said = {kind: len(running.facts("database_lost")) for kind, running in loops.items()}
+    losses = {kind: len(running.facts("database_lost")) for kind, running in loops.items()}
     server.kill()
     for kind, running in loops.items():
-        running.wait_for("database_lost", said[kind] + 1)
+        running.wait_for("database_lost", losses[kind] + 1)
     server.start()
-    check_sat_out(loops, 2)
+    check_reconnected(loops, 2)
 
     until(lambda: sum(statuses(server).values()) == 220, "every event is routed")
     until(lambda: {status for status, _ in statuses(server)} == {"Completed"}, "every delivery ends")
@@ -58,8 +58,8 @@ def test_a_server_that_is_down_at_the_start_and_crashes_in_the_middle_costs_noth
     assert [running.stop() for running in loops.values()] == [0] * len(LOOPS)
 
 
-def test_a_loop_that_waits_for_a_lost_database_leaves_promptly(processes: Processes, server: PrivateServer):
-    """Whether it has started or not."""
+def test_a_loop_that_waits_for_the_database_stops_promptly(processes: Processes, server: PrivateServer):
+    """Before and after its start."""
     migrate(processes, server.url())
     processes.environment["DATABASE_URL"] = server.url()
     started = processes.start("run_worker")
@@ -75,7 +75,7 @@ def test_a_loop_that_waits_for_a_lost_database_leaves_promptly(processes: Proces
         server.start()
 
 
-def test_connections_killed_in_the_middle_cost_nothing(processes: Processes, receiver: Receiver):
+def test_nothing_is_lost_if_connections_are_killed(processes: Processes, receiver: Receiver):
     traffic.subscribe(receiver)
     loops = processes.start_loops("--batch-size", "3")
     for turn in range(1, 3):
@@ -88,24 +88,24 @@ def test_connections_killed_in_the_middle_cost_nothing(processes: Processes, rec
         # Two kills, but a loop may have had no connection at one of them.
         lost = len(running.wait_for("database_lost"))
         assert 1 <= lost <= 2
-        # The second kill may come before the loop is back from the first: then it comes back once, after two attempts.
-        until(partial(is_back_after, running, lost), "the loop is back")
+        # A second kill during the reconnection adds an attempt to it.
+        until(partial(has_reconnected, running, lost), "the loop has reconnected")
         assert running.facts("process_failed") == []
         assert "Traceback" not in running.errors
     traffic.check_each_ended_once(receiver)
 
 
-def is_back_after(running: Running, lost: int) -> bool:
+def has_reconnected(running: Running, lost: int) -> bool:
     return sum(int(fact["after_attempts"]) for fact in running.facts("database_reconnected")) >= lost
 
 
 def kill_connections() -> None:
-    """All to the test database but this one."""
+    """All connections to the test database except this one."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()")
         for (number,) in cursor.fetchall():
             try:
                 cursor.execute(f"KILL CONNECTION {number}")
             except OperationalError as error:
-                if vendors.error_code(error) != NO_SUCH_THREAD:  # it has just ended by itself
+                if vendors.error_code(error) != NO_SUCH_THREAD:  # it has just closed
                     raise

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from subscriptions.signing import new_secret
-from tests.support.guide_receivers import check, free_port, programs, running
+from tests.support.guide_receivers import check, programs, running
 from tests.test_receivers_guide import certificate
+from tools.support.ports import free_port
 
 __all__ = ["certificate"]
 pytestmark = pytest.mark.django_db

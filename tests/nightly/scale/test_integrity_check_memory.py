@@ -1,4 +1,4 @@
-"""The audit needs the same memory however many deliveries there are."""
+"""The memory of the audit does not depend on the number of deliveries."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.factories import SubscriptionFactory
 from tests.processes.support import Processes, until
 from webhookhub.db import vendors
 
-MEGABYTE = 1024  # of what the kernel counts in
+MEGABYTE = 1024  # the kernel counts kilobytes
 
 
-def test_memory_does_not_grow_with_the_number_of_sagas(processes: Processes):
-    """The big one is tools/bench/audit.py."""
+def test_memory_does_not_grow_with_the_number_of_deliveries(processes: Processes):
+    """tools/bench/audit.py measures it with a million deliveries."""
     small = peak_memory(processes)
     make_sagas(20_000)
     large = peak_memory(processes, "--batch-size", "20000")
@@ -28,15 +28,14 @@ def test_memory_does_not_grow_with_the_number_of_sagas(processes: Processes):
 
 
 def peak_memory(processes: Processes, *arguments: str) -> int:
-    """In kilobytes, as the system keeps it for the program itself: what a parent is told at its end has the parent's
-    own memory in it, from before the program took its place."""
+    """In kilobytes, from /proc: the value of wait4() includes the memory of the parent from before exec."""
     running = processes.start("audit", *arguments)
     status = Path(f"/proc/{running.pid}/status")
     peaks = [0]
 
     def has_ended() -> bool:
-        if found := re.search(r"VmHWM:\s+(\d+)", status.read_text()):
-            peaks.append(int(found[1]))
+        if match := re.search(r"VmHWM:\s+(\d+)", status.read_text()):
+            peaks.append(int(match[1]))
         return not running.is_alive
 
     until(has_ended, "the audit ends")
@@ -45,7 +44,7 @@ def peak_memory(processes: Processes, *arguments: str) -> int:
 
 
 def make_sagas(count: int) -> None:
-    """Doubled by the database itself, from one event and its saga."""
+    """Copies of one event and its delivery, made by the database."""
     SubscriptionFactory(callback_url=world.url("ok"))
     world.publish_some("a")
     world.route()

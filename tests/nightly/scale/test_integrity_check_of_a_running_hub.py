@@ -1,4 +1,4 @@
-"""The audit finds nothing beside a hub that delivers."""
+"""The audit finds nothing while the hub is delivering."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from tools.demo.receiver import Receiver
 from webhookhub.integrity.checks import ALL
 from webhookhub.models import Process
 
-# All but those of the schema, which no delivery changes.
-UNDER_WAY = [check.name for check in ALL if check.name not in {"server", "keys", "triggers", "triggers-seen"}]
+# All except those of the schema, which deliveries do not change.
+CHECKS = [check.name for check in ALL if check.name not in {"server", "keys", "triggers", "triggers-seen"}]
 
 
 def test_the_integrity_check_finds_nothing_while_a_hub_is_delivering(processes: Processes, receiver: Receiver):
     traffic.subscribe(receiver)
     processes.start("run_hub", "--workers", "2", "--routers", "2", "--orchestrators", "2")
-    until(lambda: Process.objects.count() == 8, "two of three kinds, one cleaner and one tracker of workflows register")
+    until(lambda: Process.objects.count() == 8, "all eight loops register")
     for _ in range(3):
         traffic.publish(60)
-        assert audit(*UNDER_WAY, batch_size=50) == {}
+        assert audit(*CHECKS, batch_size=50) == {}
 
-    def found_nothing_up_to_the_end() -> bool:
-        assert audit(*UNDER_WAY, batch_size=50) == {}
+    def clean_until_the_end() -> bool:
+        assert audit(*CHECKS, batch_size=50) == {}
         return traffic.all_ended()
 
-    until(found_nothing_up_to_the_end, "the deliveries end", seconds=120)
+    until(clean_until_the_end, "the deliveries end", seconds=120)
     traffic.check_each_ended_once(receiver)

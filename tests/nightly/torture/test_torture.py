@@ -1,4 +1,4 @@
-"""Ninety seconds in which everything is hit, and every claim holds."""
+"""Faults of every kind for ninety seconds; every claim holds."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.support.torture import SUMMARY, run, torture
-from tools.torture.plan import LOOPS, plural
+from tools.torture.config import LOOPS, plural
 
 pytestmark = pytest.mark.timeout(600)
 SECONDS = 90
 
 
-def test_nothing_is_lost_and_nothing_happens_twice_whatever_is_killed(tmp_path: Path):
+def test_nothing_is_lost_or_duplicated(tmp_path: Path):
     stats = torture(tmp_path, "--seconds", str(SECONDS), "--events", "2000", "--database-kills", "3")
 
-    # A machine that is busy with other things is slow to start what was killed, hence the room.
+    # About half of the expected number, because a busy machine is slow to restart killed loops.
     assert stats["loops killed"] >= SECONDS
     assert all(stats[f"{plural(kind)} killed"] for kind in LOOPS)
     assert stats["web servers killed"] > 0
@@ -25,7 +25,7 @@ def test_nothing_is_lost_and_nothing_happens_twice_whatever_is_killed(tmp_path: 
     assert stats["completed workflows"] > 0
     assert stats["database kills"] == 3
     assert stats["events acknowledged"] >= 1000
-    assert stats["leases reset"] > 0, "no worker was killed in the middle of its work"
+    assert stats["leases reset"] > 0, "no worker was killed while it held a lease"
     assert stats["loops paused longer than a lease"] > 0
     assert stats["connections killed"] > 0
     assert stats["completed"] > 0
@@ -35,17 +35,17 @@ def test_nothing_is_lost_and_nothing_happens_twice_whatever_is_killed(tmp_path: 
 
 
 def test_a_database_that_loses_commits_is_detected(tmp_path: Path):
-    """The judge must be able to fail a run."""
+    """A run must be able to fail."""
     done = run(tmp_path, "--forgetful", "--seconds", "12", "--events", "600", "--database-kills", "2")
 
     assert done.returncode == 1, done.stdout + done.stderr
     verdicts = json.loads((tmp_path / SUMMARY).read_text())["verdicts"]
-    refuted = {verdict["claim"] for verdict in verdicts if verdict["found"]}
+    refuted = {verdict["claim"] for verdict in verdicts if verdict["violations"]}
     assert "Every acknowledged event is stored once, as it was sent." in refuted
 
 
-def test_logs_of_an_earlier_run_are_not_judged_again(tmp_path: Path):
-    (tmp_path / "chaos.jsonl").touch()
+def test_a_folder_with_logs_of_another_run_is_refused(tmp_path: Path):
+    (tmp_path / "faults.jsonl").touch()
 
     done = run(tmp_path)
 
