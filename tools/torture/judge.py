@@ -141,7 +141,7 @@ CLAIMS = (
     Claim("Every request matched the stored event and was signed for its subscription.", as_stored_and_signed),
     Claim("Every attempt of an event had the same webhook-id and the same bytes.", same_bytes),
     Claim(
-        "No attempt was received more often than lease resets and dropped connections explain.",
+        "No attempt was received more often than reset leases explain.",
         duplicates_are_explained,
     ),
     Claim("No lease was reset except after an injected fault.", resets_are_explained),

@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from .deliveries import attempts
-from .evidence import Evidence, Receipt
-from .faults import SLACK_SECONDS, Span, hits_of, meets, most_resets, most_unsaid, outages_of, stops_of
+from .evidence import Evidence
+from .faults import hits_of, meets, most_resets, most_unsaid, outages_of
 from .plan import LEASE_SECONDS
-from .receiver import DROP, HANG, LATE_SECONDS
-
-# The receiver's ways to close a connection without an answer. If libcurl had used that connection before, it sends
-# the same request again on another, five times at most within one transfer (CONN_MAX_RETRIES in its source).
-SILENT = {DROP, HANG}
-SENT_PER_TRANSFER = 6
 
 
 def duplicates_are_explained(evidence: Evidence) -> Iterator[str]:
-    """One transfer for each lease; more than one request within a transfer only where the receiver fell silent."""
-    stops = [span for spans in stops_of(evidence).values() for span in spans]
+    """At most one request for each lease."""
     for attempt in attempts(evidence):
-        transfers = 1 + attempt.job.lease_resets
-        most = transfers * (SENT_PER_TRANSFER if attempt.answers and attempt.answers <= SILENT else 1)
-        if len(attempt.receipts) > most:
+        if len(attempt.receipts) > 1 + attempt.job.lease_resets:
             yield (
                 f"{attempt} was received {len(attempt.receipts)} times, answered {attempt.answers}, "
                 f"with {attempt.job.lease_resets} leases reset"
             )
-        elif (seen := _transfers(attempt.receipts, stops)) > transfers:
-            yield f"{attempt} was received at {seen} different times, with {attempt.job.lease_resets} leases reset"
-
-
-def _transfers(receipts: Sequence[Receipt], stops: list[Span]) -> int:
-    """How many there were at least: what libcurl sends again it sends when the connection is closed."""
-    seen = 0
-    before = None
-    for receipt in receipts:
-        apart = before is None or receipt.at - before > LATE_SECONDS + SLACK_SECONDS
-        if before is None or (apart and not meets((before, receipt.at), stops)):
-            seen += 1
-        before = receipt.at
-    return seen
 
 
 def resets_are_explained(evidence: Evidence) -> Iterator[str]:
