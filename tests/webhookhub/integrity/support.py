@@ -29,7 +29,7 @@ def audit(*names: str, batch_size: int = 7, grace: int = 300, limit: int = 100) 
         batch_size=batch_size,
         grace=timedelta(seconds=grace),
         limit=limit,
-        progress=lambda done, total, name: None,
+        progress=lambda total: lambda done, name: None,
     )
     return {result.check.name: result for result in results if result.found}
 
