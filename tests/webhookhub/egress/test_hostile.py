@@ -30,7 +30,7 @@ UNREAD = 12 * MEGABYTE
 class Ordeal:
     """What came of each case in each round, and the child's memory before the first and after each."""
 
-    answers: dict[str, list[dict[str, Any]]]
+    responses: dict[str, list[dict[str, Any]]]
     behaviours: dict[str, Misbehaviour]
     resident: list[int]
     peak: list[int]
@@ -55,7 +55,7 @@ def ordeal(certificate_files: tuple[Path, Path]) -> Iterator[Ordeal]:
         )
         for _ in range(2):
             warm = child.send(polite)
-            assert {answer["error_code"] for answer in warm["answers"].values()} == {None}
+            assert {response["error_code"] for response in warm["answers"].values()} == {None}
         result = Ordeal({case.name: [] for case in CASES}, behaviours, [warm["resident"]], [warm["peak"]])
         for _ in range(ROUNDS):
             round_ = child.send(list(urls.values()))
@@ -68,14 +68,14 @@ def ordeal(certificate_files: tuple[Path, Path]) -> Iterator[Ordeal]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_it_costs_one_attempt_with_the_right_code_in_bounded_time(ordeal: Ordeal, case: Case):
-    codes = {answer["error_code"] for answer in ordeal.answers[case.name]}
+    codes = {response["error_code"] for response in ordeal.answers[case.name]}
 
     assert codes <= set(case.code.split("|") if case.code else [None])
     assert len(ordeal.behaviours[case.name].requests) == ROUNDS
-    for answer in ordeal.answers[case.name]:
-        assert answer["seconds"] < DEADLINE + 1
-        assert answer["duration_ms"] < (DEADLINE + 1) * 1000
-        assert len(answer["body"]) <= KEPT_BODY_BYTES
+    for response in ordeal.answers[case.name]:
+        assert response["seconds"] < DEADLINE + 1
+        assert response["duration_ms"] < (DEADLINE + 1) * 1000
+        assert len(response["body"]) <= KEPT_BODY_BYTES
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.code == "response_too_large"], ids=lambda c: c.name)
@@ -85,8 +85,8 @@ def test_a_response_that_is_too_large_is_not_read_to_its_end(ordeal: Ordeal, cas
 
 
 def test_a_compressed_body_is_kept_as_it_came(ordeal: Ordeal):
-    for answer in ordeal.answers["a gzip bomb"]:
-        assert answer["body"].encode("latin-1").startswith(b"\x1f\x8b")
+    for response in ordeal.answers["a gzip bomb"]:
+        assert response["body"].encode("latin-1").startswith(b"\x1f\x8b")
 
 
 def test_memory_does_not_grow(ordeal: Ordeal):
