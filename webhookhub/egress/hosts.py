@@ -98,8 +98,8 @@ class Host(Generic[T]):
     def defer_seconds(self) -> float:
         """How long to defer a request: until after those deferred before it.
 
-        Otherwise thousands of requests to a slow host would be tried in vain again and again. The upper bound makes
-        them return soon after the host has recovered.
+        Otherwise thousands of requests to a slow host would be leased and deferred again and again. The upper bound
+        makes them return soon after the host has recovered.
         """
         now = time.monotonic()
         following = self._next_turn + self._milliseconds / 1000 / self.limit

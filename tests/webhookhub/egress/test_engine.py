@@ -17,7 +17,7 @@ from webhookhub.egress.messages import Response
 
 
 def let_pass(seconds: float) -> None:
-    """Where time itself is what is tested."""
+    """For tests of time itself."""
     threading.Event().wait(seconds)
 
 
@@ -118,7 +118,7 @@ def test_queued_requests_can_be_withdrawn_and_are_never_sent(receiver: Receiver,
 
 
 def test_polling_with_only_queued_requests_is_no_error(trusted: Path, receiver: Receiver):
-    """All that is left waits for a slow receiver's turn: whoever asks gets nothing, and may take it back."""
+    """Only queued requests to a slow host are left: poll returns nothing, and they can be withdrawn."""
     engine: Engine[str] = Engine(1)
     with RawEndpoint(trusted, keep_alive) as slow:
         engine._hosts.at(slow.url).note_response(Response(None, 5000, 200))

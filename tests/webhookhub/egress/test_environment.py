@@ -1,4 +1,4 @@
-"""What the process's environment says about the network is not listened to: seen by libcurl in a process of its own."""
+"""libcurl ignores the proxies, certificates and passwords of the environment; tested in a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A receiver that keeps libcurl reading is cut off; nobody else is."""
+"""An endpoint that keeps libcurl reading is disconnected; other endpoints are not affected."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Connection:
         other.settimeout(10)
 
     def bring(self, count: int) -> None:
-        """Send so many bytes and read them."""
+        """Sends this many bytes and reads them."""
         while count > 0:
             self.other.sendall(PIECE[:count])
             wanted = min(count, len(PIECE))
@@ -132,7 +132,7 @@ def test_a_connection_read_in_many_calls_is_left_alone(dog: Watchdog, connection
 
 
 def test_unread_data_while_libcurl_is_busy_elsewhere_is_left_alone(dog: Watchdog, connections: list[Connection]):
-    """As much as there is room for, and nobody reads it."""
+    """Fills the buffers; the client does not read."""
     waiting, busy = connections
     waiting.other.settimeout(0)
     dog.turn += 1
