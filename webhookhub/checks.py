@@ -35,13 +35,13 @@ def files_for_all_requests(**kwargs: Any) -> list[CheckMessage]:
 
 
 @register(HUB)
-def libcurl_bounds_responses(**kwargs: Any) -> list[CheckMessage]:
-    """Otherwise an endpoint could fill a worker's memory."""
+def libcurl_is_recent(**kwargs: Any) -> list[CheckMessage]:
+    """With an older one, an attempt could be sent twice, and an endpoint could fill a worker's memory."""
     if libcurl.version() >= libcurl.MIN_VERSION:
         return []
     return [
         Error(
-            f"libcurl {'.'.join(map(str, libcurl.version()))} does not limit the size of a response.",
+            f"libcurl {'.'.join(map(str, libcurl.version()))} is too old.",
             hint=f"Use {'.'.join(map(str, libcurl.MIN_VERSION))} or newer: the wheels of pycurl contain one.",
             id="webhookhub.E003",
         )

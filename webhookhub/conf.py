@@ -27,6 +27,8 @@ from webhookhub.db import vendors
 PREFIX = "WEBHOOKHUB_"
 # A statement of ten columns stays below the parameter limit of every engine.
 MAX_BATCH = 2000
+HOUR = 3600
+DAY = 24 * HOUR
 Network = IPv4Network | IPv6Network
 FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 HOST = re.compile(r"\*|\.?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\]")
@@ -37,16 +39,21 @@ def _setting(default: Any, parse: Callable[[str], Any], meaning: str, *, secret:
     return field(default=default, repr=not secret, metadata={"parse": parse, "meaning": meaning, "secret": secret})
 
 
-def _whole(minimum: int, maximum: int) -> Callable[[str], int]:
-    return lambda text: int(_in_range(int, text, minimum, maximum, f"a whole number from {minimum} to {maximum}"))
+def _whole(default: int, minimum: int, maximum: int, meaning: str) -> Any:
+    expected = f"a whole number from {minimum} to {maximum}"
+    return _setting(default, lambda text: _in_range(int, text, minimum, maximum, expected), meaning)
 
 
-def _seconds(minimum: float, maximum: float) -> Callable[[str], timedelta]:
-    meaning = f"a number of seconds from {minimum:g} to {maximum:g}"
-    return lambda text: timedelta(seconds=_in_range(float, text, minimum, maximum, meaning))
+def _seconds(default: float, minimum: float, maximum: float, meaning: str) -> Any:
+    expected = f"a number of seconds from {minimum:g} to {maximum:g}"
+
+    def parse(text: str) -> timedelta:
+        return timedelta(seconds=_in_range(float, text, minimum, maximum, expected))
+
+    return _setting(timedelta(seconds=default), parse, meaning)
 
 
-def _in_range(convert: Callable[[str], float], text: str, minimum: float, maximum: float, expected: str) -> float:
+def _in_range(convert: Callable[[str], Any], text: str, minimum: float, maximum: float, expected: str) -> Any:
     try:
         value = convert(text)
     except ValueError:
@@ -158,32 +165,20 @@ class HubSettings:
     csrf_origins: tuple[str, ...] = _setting((), _origins, "origins trusted by the console's forms behind a TLS proxy")
 
     # Retries (a delivery keeps the policy it was created with)
-    max_retry_limit: int = _setting(10, _whole(1, 1000), "attempts of a delivery, the first included")
-    base_delay: timedelta = _setting(
-        timedelta(seconds=30), _seconds(0.001, 86400), "delay after the first failure; doubles with each further one"
-    )
-    max_delay: timedelta = _setting(timedelta(hours=6), _seconds(0.001, 2592000), "longest delay between two attempts")
-    retry_after_cap: timedelta = _setting(
-        timedelta(hours=6), _seconds(0, 2592000), "longest Retry-After that is honoured"
-    )
-    postpone: timedelta = _setting(
-        timedelta(seconds=30),
-        _seconds(0.05, 3600),
-        "how often a delivery to an inactive subscription is checked again",
-    )
+    max_retry_limit: int = _whole(10, 1, 1000, "attempts of a delivery, the first included")
+    base_delay: timedelta = _seconds(30, 0.001, DAY, "delay after the first failure; doubles with each further one")
+    max_delay: timedelta = _seconds(6 * HOUR, 0.001, 30 * DAY, "longest delay between two attempts")
+    retry_after_cap: timedelta = _seconds(6 * HOUR, 0, 30 * DAY, "longest Retry-After that is honoured")
+    postpone: timedelta = _seconds(30, 0.05, HOUR, "how often a delivery to an inactive subscription is checked again")
 
     # Leases and requests
-    lease: timedelta = _setting(timedelta(seconds=60), _seconds(0.1, 86400), "how long a worker may hold an attempt")
-    lease_margin: timedelta = _setting(
-        timedelta(seconds=10), _seconds(0.01, 3600), "how much longer than the request time-out a lease must be"
-    )
-    max_lease_resets: int = _setting(
-        5, _whole(0, 1000), "lease resets after which an attempt fails without being sent again"
-    )
-    request_timeout: timedelta = _setting(timedelta(seconds=30), _seconds(0.05, 3600), "time-out of a whole request")
-    connect_timeout: timedelta = _setting(timedelta(seconds=5), _seconds(0.01, 300), "time-out of connecting")
-    worker_concurrency: int = _setting(250, _whole(1, 10000), "concurrent requests of a worker")
-    requests_per_host: int = _setting(20, _whole(1, 10000), "concurrent requests of a worker to one host")
+    lease: timedelta = _seconds(60, 0.1, DAY, "how long a worker may hold an attempt")
+    lease_margin: timedelta = _seconds(10, 0.01, HOUR, "how much longer than the request time-out a lease must be")
+    max_lease_resets: int = _whole(5, 0, 1000, "lease resets after which an attempt fails without being sent again")
+    request_timeout: timedelta = _seconds(30, 0.05, HOUR, "time-out of a whole request")
+    connect_timeout: timedelta = _seconds(5, 0.01, 300, "time-out of connecting")
+    worker_concurrency: int = _whole(250, 1, 10000, "concurrent requests of a worker")
+    requests_per_host: int = _whole(20, 1, 10000, "concurrent requests of a worker to one host")
 
     # Allowed destinations
     allowed_networks: tuple[Network, ...] = _setting((), _networks, "private networks that may be reached")
@@ -196,31 +191,23 @@ class HubSettings:
     encryption_keys: tuple[str, ...] = _setting(
         (), _keys, "keys for the secrets in the database; the first encrypts, all decrypt", secret=True
     )
-    secret_overlap: timedelta = _setting(
-        timedelta(hours=24), _seconds(0, 2592000), "how long a replaced signing secret signs besides the new one"
+    secret_overlap: timedelta = _seconds(
+        DAY, 0, 30 * DAY, "how long a replaced signing secret signs besides the new one"
     )
 
     # The API
-    api_events_per_second: int = _setting(
-        1000, _whole(1, 100_000), "average rate of events per API key; ten seconds' worth at once"
+    api_events_per_second: int = _whole(
+        1000, 1, 100_000, "average rate of events per API key; ten seconds' worth at once"
     )
-    api_batch_bytes: int = _setting(
-        8 * 1024 * 1024, _whole(1024, 256 * 1024 * 1024), "largest batch of events in bytes"
-    )
+    api_batch_bytes: int = _whole(8 * 1024 * 1024, 1024, 256 * 1024 * 1024, "largest batch of events in bytes")
 
     # Loops
-    batch_size: int = _setting(500, _whole(1, MAX_BATCH), "rows per statement")
-    poll_interval: timedelta = _setting(timedelta(seconds=0.5), _seconds(0.01, 3600), "longest wait of an idle loop")
-    drain: timedelta = _setting(
-        timedelta(seconds=40), _seconds(0, 3600), "how long a stopping process may take to finish its work"
-    )
-    heartbeat: timedelta = _setting(
-        timedelta(seconds=5), _seconds(0.05, 300), "how often a process reports that it is alive"
-    )
-    process_expiry: timedelta = _setting(
-        timedelta(seconds=300),
-        _seconds(1, 86400),
-        "time without a heartbeat after which a process is removed from the list",
+    batch_size: int = _whole(500, 1, MAX_BATCH, "rows per statement")
+    poll_interval: timedelta = _seconds(0.5, 0.01, HOUR, "longest wait of an idle loop")
+    drain: timedelta = _seconds(40, 0, HOUR, "how long a stopping process may take to finish its work")
+    heartbeat: timedelta = _seconds(5, 0.05, 300, "how often a process reports that it is alive")
+    process_expiry: timedelta = _seconds(
+        300, 1, DAY, "time without a heartbeat after which a process is removed from the list"
     )
 
     # Workflows
@@ -229,14 +216,10 @@ class HubSettings:
     )
 
     # Stats
-    stats_by_minute: timedelta = _setting(
-        timedelta(hours=6),
-        _seconds(120, 2592000),
-        "how long counters are kept by the minute; by the hour after that",
+    stats_by_minute: timedelta = _seconds(
+        6 * HOUR, 120, 30 * DAY, "how long counters are kept by the minute; by the hour after that"
     )
-    stats_by_hour: timedelta = _setting(
-        timedelta(days=90), _seconds(7200, 315360000), "how long counters are kept by the hour"
-    )
+    stats_by_hour: timedelta = _seconds(90 * DAY, 2 * HOUR, 3650 * DAY, "how long counters are kept by the hour")
     metrics_networks: tuple[Network, ...] = _setting((), _networks, "networks that may read /metrics")
     metrics_token: str = _setting("", _token, "bearer token that may read /metrics", secret=True)
 

@@ -64,6 +64,7 @@ class Misbehaviour:
         """Sends everything and closes in order."""
         self.send(connection, data)
         with contextlib.suppress(OSError):
+            connection.settimeout(0)  # without waiting for the client's side of the shutdown
             connection.unwrap()
 
 

@@ -60,7 +60,8 @@ class Http2Endpoint(RawEndpoint):
         return self
 
     def _speak(self, socket: ssl.SSLSocket) -> None:
-        assert socket.selected_alpn_protocol() == "h2"
+        if socket.selected_alpn_protocol() != "h2":
+            return
         connection = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
         connection.initiate_connection()
         socket.sendall(connection.data_to_send())

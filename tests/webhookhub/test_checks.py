@@ -17,8 +17,8 @@ def test_the_environment_of_the_tests_passes():
     assert ids(run_checks()) == set()
 
 
-@pytest.mark.parametrize(("version", "passes"), [("8.3.9", False), ("8.4.0", True), ("8.23.0-DEV", True)])
-def test_libcurl_must_limit_responses(monkeypatch, version: str, passes: bool):
+@pytest.mark.parametrize(("version", "passes"), [("8.6.9", False), ("8.7.0", True), ("8.23.0-DEV", True)])
+def test_libcurl_must_be_recent(monkeypatch, version: str, passes: bool):
     monkeypatch.setattr("pycurl.version_info", lambda: (0, version))
 
     errors = [message for message in run_checks() if message.id == "webhookhub.E003"]

@@ -53,6 +53,7 @@ class RawEndpoint:
 
     def _serve(self, plain: socket.socket) -> None:
         plain.settimeout(30)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # Many scripts make the client disconnect.
         with contextlib.suppress(OSError), self.context.wrap_socket(plain, server_side=True) as secure:
             self._script(secure)
@@ -85,6 +86,7 @@ def answering(*parts: bytes) -> Script:
             connection.sendall(part)
         # An orderly shutdown, so that the sent bytes arrive before the end.
         with contextlib.suppress(OSError):
+            connection.settimeout(0)  # without waiting for the client's side of the shutdown
             connection.unwrap()
 
     return script

@@ -57,17 +57,12 @@ def trigger_problems() -> list[Problem]:
     return [] if _plan_if_readable() != [] else list(_wrong_triggers())
 
 
-def require(probe_table: str, probe_column: str, probe_value: str) -> None:
+def require(process: str) -> None:
     """Raises UnsuitableDatabase unless the database is suitable, migrated, and skips a locked row.
 
-    The probe row belongs to this process; no other process waits for it.
+    The row that is locked is this process's own; no other process waits for it.
     """
-    problems = [
-        *_unapplied(),
-        *server_problems(),
-        *_wrong_triggers(),
-        *_skip_locked(probe_table, probe_column, probe_value),
-    ]
+    problems = [*_unapplied(), *server_problems(), *_wrong_triggers(), *_skip_locked(process)]
     if problems:
         raise UnsuitableDatabase("; ".join(f"{problem.message} ({problem.hint})" for problem in problems))
 
@@ -131,12 +126,12 @@ def _first(wrong: list[trigger_check.WrongTrigger]) -> str:
     return f"{wrong[0].trigger.name}{more}"
 
 
-def _skip_locked(table: str, column: str, value: str) -> Iterator[Problem]:
+def _skip_locked(process: str) -> Iterator[Problem]:
     if not vendors.is_server(connection):
         return  # the embedded database has one writer, which takes the write lock before it reads
     other = connection.copy()
     try:
-        if not skips_locked_rows(connection, other, table, column, value):
+        if not skips_locked_rows(connection, other, process):
             yield Problem(
                 "webhookhub.E015",
                 "SELECT … FOR UPDATE SKIP LOCKED returns rows that another connection has locked",
@@ -146,18 +141,16 @@ def _skip_locked(table: str, column: str, value: str) -> Iterator[Problem]:
         other.close()
 
 
-def skips_locked_rows(
-    holder: BaseDatabaseWrapper, seeker: BaseDatabaseWrapper, table: str, column: str, value: str
-) -> bool:
-    sql = f"SELECT {column} FROM {table} WHERE {column} = %s FOR UPDATE"  # noqa: S608
+def skips_locked_rows(holder: BaseDatabaseWrapper, seeker: BaseDatabaseWrapper, process: str) -> bool:
+    sql = "SELECT name FROM hub_processes WHERE name = %s FOR UPDATE"
     holder.set_autocommit(False)
     seeker.set_autocommit(False)
     try:
         with holder.cursor() as cursor:
-            cursor.execute(sql, [value])
+            cursor.execute(sql, [process])
             held = cursor.fetchall()
         with seeker.cursor() as cursor:
-            cursor.execute(f"{sql} SKIP LOCKED", [value])
+            cursor.execute(f"{sql} SKIP LOCKED", [process])
             seen = cursor.fetchall()
         return len(held) == 1 and not seen
     finally:

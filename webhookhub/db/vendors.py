@@ -24,9 +24,10 @@ CONFLICT_CODES = {1213, 1205, 1020, 3101}
 # idle for longer than wait_timeout).
 # Or it is reachable but not writable: a node without a majority (1047; 1180 at the commit), a replica (1290, 1836), a
 # member that cannot reach its group (3100). A new connection finds the writer as soon as there is one.
+# Not 1317: a statement that was interrupted (by KILL QUERY, or at a row limit) fails again if it is only repeated.
 LOST_CODES = {
     *(1047, 1180, 1290, 1836, 3100),
-    *(1040, 1053, 1077, 1079, 1080, 1129, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1317, 1927),
+    *(1040, 1053, 1077, 1079, 1080, 1129, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1927),
     *(2002, 2003, 2005, 2006, 2013, 2026, 2055, 4031),
 }
 
@@ -186,14 +187,13 @@ def quoted(words: Sequence[str]) -> str:
 def add_up_tail(connection: BaseDatabaseWrapper, table: str, key: Sequence[str], added: Sequence[str]) -> str:
     """The end of an INSERT that adds the new numbers to a row whose key exists already."""
     if not is_server(connection):
-        sums = ", ".join(f"{column} = {table}.{column} + excluded.{column}" for column in added)
-        return f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {sums}"
-    if not is_mariadb(connection) and connection.mysql_version >= (8, 0, 19):  # type: ignore[attr-defined]
+        head, value = f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET", "excluded.{}"
+    elif not is_mariadb(connection) and connection.mysql_version >= (8, 0, 19):  # type: ignore[attr-defined]
         # Newer MySQL warns about VALUES() for every column; MariaDB knows nothing else.
-        sums = ", ".join(f"{column} = {table}.{column} + given.{column}" for column in added)
-        return f"AS given ON DUPLICATE KEY UPDATE {sums}"
-    sums = ", ".join(f"{column} = {table}.{column} + VALUES({column})" for column in added)
-    return f"ON DUPLICATE KEY UPDATE {sums}"
+        head, value = "AS given ON DUPLICATE KEY UPDATE", "given.{}"
+    else:
+        head, value = "ON DUPLICATE KEY UPDATE", "VALUES({})"
+    return f"{head} " + ", ".join(f"{column} = {table}.{column} + {value.format(column)}" for column in added)
 
 
 def rows_as_table(connection: BaseDatabaseWrapper, columns: Sequence[str], count: int) -> str:
@@ -321,31 +321,32 @@ def same_value(connection: BaseDatabaseWrapper, one: str, other: str) -> str:
 def refusal_trigger(
     connection: BaseDatabaseWrapper, name: str, table: str, event: str, condition: str, message: str
 ) -> str:
-    head = f"CREATE TRIGGER {name} BEFORE {event} ON {table} FOR EACH ROW"
-    if is_server(connection):
-        signal = f"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{message}'"
-        return f"{head} BEGIN IF {condition} THEN {signal}; END IF; END"
-    return f"{head} WHEN {condition} BEGIN SELECT RAISE(ABORT, '{message}'); END"
+    signal = f"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{message}'"
+    statement = signal if is_server(connection) else f"SELECT RAISE(ABORT, '{message}')"
+    return _conditional(connection, f"CREATE TRIGGER {name} BEFORE {event} ON {table}", condition, statement)
 
 
 def conditional_trigger(
     connection: BaseDatabaseWrapper, name: str, table: str, event: str, condition: str, statement: str
 ) -> str:
-    head = f"CREATE TRIGGER {name} AFTER {event} ON {table} FOR EACH ROW"
-    if is_server(connection):
-        return f"{head} BEGIN IF {condition} THEN {statement}; END IF; END"
-    return f"{head} WHEN {condition} BEGIN {statement}; END"
+    return _conditional(connection, f"CREATE TRIGGER {name} AFTER {event} ON {table}", condition, statement)
 
 
 def reset_trigger(
     connection: BaseDatabaseWrapper, name: str, table: str, changed: str, condition: str, column: str, value: str
 ) -> str:
+    head, statement = f"CREATE TRIGGER {name} BEFORE UPDATE ON {table}", f"SET NEW.{column} = {value}"
+    if not is_server(connection):
+        # SQLite cannot change NEW: the row is corrected after the fact, within the same statement.
+        head = f"CREATE TRIGGER {name} AFTER UPDATE OF {changed} ON {table}"
+        statement = f"UPDATE {table} SET {column} = {value} WHERE id = NEW.id"  # noqa: S608
+    return _conditional(connection, head, condition, statement)
+
+
+def _conditional(connection: BaseDatabaseWrapper, head: str, condition: str, statement: str) -> str:
     if is_server(connection):
-        head = f"CREATE TRIGGER {name} BEFORE UPDATE ON {table} FOR EACH ROW"
-        return f"{head} BEGIN IF {condition} THEN SET NEW.{column} = {value}; END IF; END"
-    # SQLite cannot change NEW: the row is corrected after the fact, within the same statement.
-    head = f"CREATE TRIGGER {name} AFTER UPDATE OF {changed} ON {table} FOR EACH ROW WHEN {condition}"
-    return f"{head} BEGIN UPDATE {table} SET {column} = {value} WHERE id = NEW.id; END"  # noqa: S608
+        return f"{head} FOR EACH ROW BEGIN IF {condition} THEN {statement}; END IF; END"
+    return f"{head} FOR EACH ROW WHEN {condition} BEGIN {statement}; END"
 
 
 def count_up(connection: BaseDatabaseWrapper, table: str, column: str) -> str:
@@ -445,11 +446,7 @@ def connection_problems(connection: BaseDatabaseWrapper, tables: Sequence[str]) 
     minimum = (10, 6) if is_mariadb(connection) else (8, 0, 13)
     version = connection.mysql_version  # type: ignore[attr-defined]
     if version < minimum:
-        yield (
-            "webhookhub.E010",
-            f"the database server is version {'.'.join(map(str, version))}",
-            f"use {SUPPORTED}",
-        )
+        yield "webhookhub.E010", f"the database server is version {'.'.join(map(str, version))}", f"use {SUPPORTED}"
     isolation_name = "tx_isolation" if is_mariadb(connection) else "transaction_isolation"
     placeholders = ", ".join(["%s"] * len(tables))
     with connection.cursor() as cursor:
@@ -468,8 +465,5 @@ def connection_problems(connection: BaseDatabaseWrapper, tables: Sequence[str]) 
     if "STRICT_TRANS_TABLES" not in sql_mode and "STRICT_ALL_TABLES" not in sql_mode:
         yield "webhookhub.E013", "the session's sql_mode is not strict", "it must hold STRICT_TRANS_TABLES"
     for table, engine in not_innodb:
-        yield (
-            "webhookhub.E016",
-            f"table {table} uses the engine {engine}",
-            "it must be InnoDB: ALTER TABLE … ENGINE=InnoDB",
-        )
+        hint = "it must be InnoDB: ALTER TABLE … ENGINE=InnoDB"
+        yield "webhookhub.E016", f"table {table} uses the engine {engine}", hint

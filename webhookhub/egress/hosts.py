@@ -23,6 +23,8 @@ SLOW_MILLISECONDS = 1000
 # Concurrent requests to a host that is not known yet, or whose last request timed out.
 FEW = 2
 MAX_CACHED = 10_000
+# How long no connection is reused after one was lost: some servers close connections without announcing it.
+NO_REUSE_SECONDS = 5.0
 # When a deferred request may be tried again.
 MIN_DEFER_SECONDS = 2.0
 MAX_DEFER_SECONDS = 60.0
@@ -54,6 +56,8 @@ class Host(Generic[T]):
     libcurl_lookup: Lookup | None = None
     # The error code, when nothing may be sent to this host.
     refusal: str | None = None
+    # The monotonic time before which every request gets a new connection.
+    reuse_at: float = 0.0
     # Requests that may be in flight at once.
     limit: int = field(init=False)
     _milliseconds: int = SLOW_MILLISECONDS
@@ -74,6 +78,8 @@ class Host(Generic[T]):
 
     def note_response(self, response: Response) -> None:
         self._milliseconds = response.duration_ms
+        if response.error_code == errors.CONNECTION_LOST:
+            self.reuse_at = time.monotonic() + NO_REUSE_SECONDS
         if response.duration_ms > SLOW_MILLISECONDS:
             self._set_speed(SILENT if response.status is None else SLOW)
             return
@@ -92,8 +98,8 @@ class Host(Generic[T]):
     def defer_seconds(self) -> float:
         """How long to defer a request: until after those deferred before it.
 
-        Otherwise thousands of requests to a slow host would be tried in vain again and again. The upper bound makes
-        them return soon after the host has recovered.
+        Otherwise thousands of requests to a slow host would be leased and deferred again and again. The upper bound
+        makes them return soon after the host has recovered.
         """
         now = time.monotonic()
         following = self._next_turn + self._milliseconds / 1000 / self.limit

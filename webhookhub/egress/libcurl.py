@@ -6,8 +6,8 @@ import pycurl
 
 from . import errors
 
-# The first version that limits the total size of response headers.
-MIN_VERSION = (8, 4, 0)
+# The first version that reads a request's body before it sends anything; 8.4.0 limits the total size of headers.
+MIN_VERSION = (8, 7, 0)
 
 CODES = {
     pycurl.E_OPERATION_TIMEDOUT: errors.TIMEOUT,
@@ -22,7 +22,11 @@ CODES = {
     pycurl.E_RECV_ERROR: errors.CONNECTION_LOST,
     pycurl.E_SEND_ERROR: errors.CONNECTION_LOST,
     pycurl.E_PARTIAL_FILE: errors.CONNECTION_LOST,
-    pycurl.E_HTTP2: errors.PROTOCOL_ERROR,
+    # libcurl would have sent the request again.
+    pycurl.E_SEND_FAIL_REWIND: errors.CONNECTION_LOST,
+    pycurl.E_READ_ERROR: errors.CONNECTION_LOST,
+    # Closed by the endpoint, or by libcurl after an invalid frame.
+    pycurl.E_HTTP2: errors.CONNECTION_LOST,
     pycurl.E_FTP_WEIRD_SERVER_REPLY: errors.PROTOCOL_ERROR,
     pycurl.E_UNSUPPORTED_PROTOCOL: errors.PROTOCOL_ERROR,  # of the response; a URL of another scheme is refused earlier
     pycurl.E_URL_MALFORMAT: errors.INVALID_REQUEST,

@@ -1,6 +1,9 @@
-"""One transfer: its address is checked when it connects, its response is bounded.
+"""One transfer: its address is checked when it connects, it is sent once, its response is bounded.
 
 The address is checked in the socket callback, so DNS rebinding has no effect.
+
+libcurl sends a request again by itself when a reused connection closes without a response, or when an HTTP/2 endpoint
+refuses it. It reads the body before it sends anything, so a body that can be read only once prevents that.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ T = TypeVar("T")
 MAX_RESPONSE_BYTES = 64 * 1024
 MAX_HEADER_BYTES = 32 * 1024
 KEPT_BODY_BYTES = 4096
+# Many servers close a connection that has been idle for five seconds. A request sent at that moment would be lost.
+MAX_IDLE_SECONDS = 4
 # The time to catch up after a gap between polls.
 GRACE_SECONDS = 1.0
 RETRY_AFTER = re.compile(rb"^retry-after:([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
@@ -38,6 +43,7 @@ class Transfer(Generic[T]):
     def __init__(self, settings: HubSettings, watchdog: Watchdog) -> None:
         self.handle = pycurl.Curl()
         self._watchdog = watchdog
+        self.request_body = BytesIO()
         self.headers, self.body = BytesIO(), BytesIO()
         self.url = ""
         self.host: Host[T]
@@ -48,6 +54,7 @@ class Transfer(Generic[T]):
         self._request_seconds = settings.request_timeout.total_seconds()
         self._connect_seconds = settings.connect_timeout.total_seconds()
         self._default_timeouts = True
+        self._own_connection = False
         for option, value in [
             (pycurl.PROTOCOLS, pycurl.PROTO_HTTPS),
             (pycurl.POST, 1),
@@ -65,7 +72,9 @@ class Transfer(Generic[T]):
             # The largest part of a transfer's memory; libcurl's default is 64 KB each.
             (pycurl.BUFFERSIZE, 16 * 1024),
             (pycurl.UPLOAD_BUFFERSIZE, 16 * 1024),
+            (pycurl.MAXAGE_CONN, MAX_IDLE_SECONDS),
             (pycurl.OPENSOCKETFUNCTION, self._on_socket),
+            (pycurl.READFUNCTION, self.request_body.read),
             (pycurl.WRITEFUNCTION, self._write),
             # Not a Python function: a call per header line cost as much as signing. libcurl itself limits headers to
             # 300 KB (webhookhub.E003 requires such a version).
@@ -77,6 +86,8 @@ class Transfer(Generic[T]):
 
     def load(self, tag: T, request: Request, host: Host[T], since: float) -> None:
         """`since` is the monotonic time of the request's start: the lookup counts towards its timeout."""
+        if not request.body:
+            raise ValueError("libcurl would repeat a request without a body")
         self.tag = tag
         self.host = host
         self.started = since
@@ -90,7 +101,12 @@ class Transfer(Generic[T]):
             set_option(pycurl.URL, request.url)
             self.url = request.url
         set_option(pycurl.HTTPHEADER, ["Expect:", *request.headers])
-        set_option(pycurl.POSTFIELDS, request.body)
+        BytesIO.__init__(self.request_body, request.body)  # replaces the content without copying it
+        set_option(pycurl.POSTFIELDSIZE, len(request.body))
+        if (since < host.reuse_at) != self._own_connection:
+            self._own_connection = not self._own_connection
+            set_option(pycurl.FRESH_CONNECT, self._own_connection)
+            set_option(pycurl.FORBID_REUSE, self._own_connection)
         # libcurl caches the addresses for longer than a lookup is fresh.
         if host.libcurl_lookup is not host.lookup or self.lookup is not None:
             self._set_addresses(host)

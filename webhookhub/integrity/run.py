@@ -12,7 +12,8 @@ from webhookhub.db import clock
 from .check import Bounds, Check, Violation
 from .tables import Batches
 
-Progress = Callable[[int, int, str], None]
+# Gets the number of parts; returns a function that shows how many are done, and the current check.
+Progress = Callable[[int], Callable[[int, str], None]]
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,10 @@ class Result:
 def run(
     checks: Sequence[Check], *, batch_size: int, grace: timedelta, limit: int, progress: Progress
 ) -> Iterator[Result]:
-    """One result per check. Calls `progress` with the parts done, the number of parts, and the current check."""
+    """One result per check."""
     batches = Batches(batch_size)
     bounds = Bounds(clock.now(), grace)
-    total = sum(check.size(batches) for check in checks)
+    show = progress(sum(check.size(batches) for check in checks))
     done = 0
     for check in checks:
         started = time.monotonic()
@@ -47,5 +48,5 @@ def run(
             found += len(violations)
             first += violations[: limit - len(first)]
             done += 1
-            progress(done, total, check.name)
+            show(done, check.name)
         yield Result(check, rows, found, first, time.monotonic() - started)

@@ -14,7 +14,6 @@ from webhookhub.conf import hub
 from webhookhub.db import requirements, vendors
 from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.logs import Log, log
-from webhookhub.models import Process
 
 from .backoff import SHORTEST_SECONDS, Backoff
 from .notifier import Notifications
@@ -74,7 +73,7 @@ class Loop:
         requirements.require_migrated()
         self._registration.heartbeat(force=True)
         try:
-            requirements.require(Process._meta.db_table, "name", self._registration.name)
+            requirements.require(self._registration.name)
             return self._make_step(self._registration.name)
         except (UnsuitableDatabase, CannotStart):
             self._unregister()

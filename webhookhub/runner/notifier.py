@@ -1,4 +1,4 @@
-"""Tells the loops of a kind that there may be work, so that they need not wait for their next poll.
+"""Notifies the loops of a kind that there may be work, so that they need not wait for their next poll.
 
 Only a hint between processes of one machine. A lost notification only means that the loop finds the work at its next
 poll, and a needless one costs one poll: the database alone knows what there is to do.

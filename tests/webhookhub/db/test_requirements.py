@@ -48,7 +48,7 @@ def problem_ids() -> set[str]:
 
 def test_the_database_of_the_tests_is_fit(probe: str):
     assert requirements.server_problems() == []
-    requirements.require(TABLE, "name", probe)
+    requirements.require(probe)
     requirements.require_migrated()
 
 
@@ -61,7 +61,7 @@ def test_another_isolation_is_unfit(probe: str, level: str):
     assert problem.id == "webhookhub.E011"
     assert level.replace(" ", "-") in problem.message
     with pytest.raises(UnsuitableDatabase, match="they must be READ COMMITTED"):
-        requirements.require(TABLE, "name", probe)
+        requirements.require(probe)
 
 
 @pytest.mark.mysql_family
@@ -71,7 +71,7 @@ def test_another_time_zone_is_unfit(probe: str, zone: str):
 
     assert problem_ids() == {"webhookhub.E012"}
     with pytest.raises(UnsuitableDatabase, match="time zone"):
-        requirements.require(TABLE, "name", probe)
+        requirements.require(probe)
 
 
 @pytest.mark.mysql_family
@@ -81,7 +81,7 @@ def test_a_mode_that_is_not_strict_is_unfit(probe: str, mode: str):
 
     assert problem_ids() == {"webhookhub.E013"}
     with pytest.raises(UnsuitableDatabase, match="not strict"):
-        requirements.require(TABLE, "name", probe)
+        requirements.require(probe)
 
 
 @pytest.mark.mysql_family
@@ -125,7 +125,7 @@ def test_a_database_that_is_not_migrated_is_unfit(probe: str):
         ):
             requirements.require_migrated()
         with pytest.raises(UnsuitableDatabase, match="not applied"):
-            requirements.require(TABLE, "name", probe)
+            requirements.require(probe)
     finally:
         recorder.record_applied("jobs", last)
 
@@ -134,7 +134,7 @@ def test_a_database_that_is_not_migrated_is_unfit(probe: str):
 def test_a_locked_row_is_skipped_by_another_connection(probe: str):
     other = connection.copy()
     try:
-        assert requirements.skips_locked_rows(connection, other, TABLE, "name", probe)
+        assert requirements.skips_locked_rows(connection, other, probe)
         assert connection.get_autocommit()
         assert other.get_autocommit()
     finally:
@@ -144,19 +144,19 @@ def test_a_locked_row_is_skipped_by_another_connection(probe: str):
 @pytest.mark.mysql_family
 def test_an_ignored_lock_is_detected(probe: str):
     # One connection is both holder and seeker, like an engine that ignores SKIP LOCKED.
-    assert not requirements.skips_locked_rows(connection, connection, TABLE, "name", probe)
+    assert not requirements.skips_locked_rows(connection, connection, probe)
     assert connection.get_autocommit()
 
 
 @pytest.mark.mysql_family
 def test_a_probe_without_its_row_fails(session: None):
     with pytest.raises(UnsuitableDatabase, match="SKIP LOCKED"):
-        requirements.require(TABLE, "name", "there is no such row")
+        requirements.require("there is no such row")
 
 
 @pytest.mark.mysql_family
 def test_the_probe_leaves_no_lock_behind(probe: str):
-    requirements.require(TABLE, "name", probe)
+    requirements.require(probe)
     other = connection.copy()
     try:
         with other.cursor() as cursor:
@@ -203,7 +203,7 @@ def test_a_different_trigger_of_the_same_name_is_named(probe: str, difference: s
         [warning] = requirements.trigger_problems()
         [warning_message] = [each for each in database_is_fit(["default"]) if each.id == problem.id]
         with pytest.raises(UnsuitableDatabase, match="trg_job_no_delete"):
-            requirements.require(TABLE, "name", probe)
+            requirements.require(probe)
     finally:
         execute("DROP TRIGGER trg_job_no_delete")
         execute(trigger.create_sql(connection))

@@ -26,10 +26,10 @@ def post(url: str, body: bytes = b"{}", headers: tuple[str, ...] = ()) -> Reques
 
 
 def collect(engine: Engine[Any], count: int, seconds: float = 20) -> dict[Any, Response]:
-    """The first `count` answers by their tags; AssertionError if that takes too long."""
-    answers: dict[Any, Response] = {}
+    """The first `count` responses by their tags; AssertionError if that takes too long."""
+    responses: dict[Any, Response] = {}
     until = time.monotonic() + seconds
-    while len(answers) < count:
-        assert time.monotonic() < until, f"{len(answers)} of {count} answers"
-        answers |= dict(engine.poll(0.1))
-    return answers
+    while len(responses) < count:
+        assert time.monotonic() < until, f"{len(responses)} of {count} answers"
+        responses |= dict(engine.poll(0.1))
+    return responses

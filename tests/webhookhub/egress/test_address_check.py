@@ -78,8 +78,13 @@ def resolved(port: int, addresses: str, name: str = NAME) -> Response:
     return send(post(f"https://{name}:{port}/"), resolver=Resolver(lambda host: found))
 
 
-def assert_blocked(answer: Response) -> None:
-    assert (answer.error_code, answer.status, answer.body, answer.retry_after) == ("blocked_address", None, b"", None)
+def assert_blocked(response: Response) -> None:
+    assert (response.error_code, response.status, response.body, response.retry_after) == (
+        "blocked_address",
+        None,
+        b"",
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,7 +110,7 @@ def test_a_name_that_resolves_to_a_forbidden_address_is_refused(
 
 
 def test_the_listeners_notice_a_connection(hub_settings, listeners: Listeners, sockets_opened: list[object]):
-    hub_settings(connect_timeout=timedelta(seconds=2))  # they accept and never answer
+    hub_settings(connect_timeout=timedelta(seconds=2))  # they accept and never respond
 
     resolved(listeners.port, "127.0.0.1")
 
@@ -128,7 +133,7 @@ def test_a_metadata_service_is_refused_by_name_even_in_an_allowed_network(
 def test_one_forbidden_address_blocks_the_name(
     trusted: Path, hub_settings, listeners: Listeners, sockets_opened: list[object], addresses: str
 ):
-    """127.0.0.2 may be reached and answers; beside an address that may not, it is not even tried."""
+    """127.0.0.2 may be reached and responses; beside an address that may not, it is not even tried."""
     hub_settings(allowed_networks=(ip_network("127.0.0.2/32"),))
 
     assert_blocked(resolved(listeners.port, addresses))
@@ -143,11 +148,11 @@ def test_requests_that_wait_behind_a_blocked_one_are_blocked_too(hub_settings, l
     for number in range(5):
         engine.submit(number, post(f"https://{NAME}:{listeners.port}/"))
 
-    answers = collect(engine, 5)
+    responses = collect(engine, 5)
     assert engine.in_flight == 0
     engine.close()
 
-    assert {answer.error_code for answer in answers.values()} == {"blocked_address"}
+    assert {response.error_code for response in responses.values()} == {"blocked_address"}
     assert not listeners.touched
 
 
@@ -170,14 +175,17 @@ def test_the_error_does_not_depend_on_whether_anything_listens(hub_settings, lis
     with socket.create_server(("127.0.0.1", 0)) as other:
         closed = other.getsockname()[1]
 
-    answers = [resolved(port, "127.0.0.1") for port in (listeners.port, closed)]
+    responses = [resolved(port, "127.0.0.1") for port in (listeners.port, closed)]
 
-    assert len({(answer.error_code, answer.status, answer.body, answer.retry_after) for answer in answers}) == 1
-    assert all(answer.duration_ms < 1000 for answer in answers)
+    assert (
+        len({(response.error_code, response.status, response.body, response.retry_after) for response in responses})
+        == 1
+    )
+    assert all(response.duration_ms < 1000 for response in responses)
 
 
 def test_a_name_that_resolves_differently_after_the_check_is_blocked(tmp_path: Path, hub_settings):
-    """One engine, one name, two addresses: the first is allowed and answers, the second listens and is not."""
+    """One engine, one name, two addresses: the first is allowed and responses, the second listens and is not."""
     authority = Authority(tmp_path)
     hub_settings(ca_bundle=str(authority.file), allowed_networks=(ip_network("127.0.0.1/32"),))
     leads_to: list[str] = []

@@ -54,10 +54,10 @@ def test_a_hundred_requests_for_a_hanging_name_use_one_thread_and_others_continu
         engine.submit(f"hanging {number}", post("https://hanging.example/"))
     engine.submit("healthy", post(url(receiver, "hooks.localhost")))
 
-    answers = collect(engine, 1)
+    responses = collect(engine, 1)
     engine.close()
 
-    assert {tag: answer.error_code for tag, answer in answers.items()} == {"healthy": None}
+    assert {tag: response.error_code for tag, response in responses.items()} == {"healthy": None}
     assert service.asked.count("hanging.example") == 1
 
 
@@ -65,10 +65,10 @@ def test_a_hanging_name_is_a_dns_error_within_the_connect_timeout(service: NameS
     hub_settings(connect_timeout=timedelta(seconds=0.3))
     began = time.monotonic()
 
-    answer = send(post("https://hanging.example/"), resolver=Resolver(service))
+    response = send(post("https://hanging.example/"), resolver=Resolver(service))
 
-    assert answer.error_code == "dns_error"
-    assert 300 <= answer.duration_ms < 30_000
+    assert response.error_code == "dns_error"
+    assert 300 <= response.duration_ms < 30_000
     assert time.monotonic() - began < 30
 
 
@@ -84,14 +84,14 @@ def test_an_engine_closes_while_a_name_hangs(service: NameService):
 
 
 def test_the_lookup_counts_towards_the_timeout_of_the_request(trusted: Path, service: NameService, hub_settings):
-    """The name hangs for a while, and then the receiver never answers: together not longer than one request may."""
+    """The name hangs for a while, and then the receiver never responses: together not longer than one request may."""
     hub_settings(request_timeout=timedelta(seconds=3), connect_timeout=timedelta(seconds=2.9))
     threading.Timer(2, service.let_go.set).start()
     with RawEndpoint(trusted, lambda connection: endpoint.hold()) as endpoint:
         port = int(endpoint.url.split(":")[2].split("/")[0])
-        answer = send(post(f"https://hanging.example:{port}/"), resolver=Resolver(service))
+        response = send(post(f"https://hanging.example:{port}/"), resolver=Resolver(service))
 
-    assert answer.duration_ms < 4500
+    assert response.duration_ms < 4500
 
 
 def test_a_name_is_resolved_once_while_it_is_fresh_and_again_after(receiver: Receiver, service: NameService):

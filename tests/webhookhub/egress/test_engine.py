@@ -17,7 +17,7 @@ from webhookhub.egress.messages import Response
 
 
 def let_pass(seconds: float) -> None:
-    """Where time itself is what is tested."""
+    """For tests of time itself."""
     threading.Event().wait(seconds)
 
 
@@ -33,11 +33,11 @@ def test_hundreds_of_requests_share_a_few_connections(trusted: Path, hub_setting
         for number in range(400):
             engine.submit(number, post(endpoint.url, b"%d" % number))
         assert (engine.in_flight, engine.free, engine._queued) == (400, 0, 398)
-        answers = collect(engine, 400)
+        responses = collect(engine, 400)
         engine.close()
 
-    assert {answer.error_code for answer in answers.values()} == {None}
-    assert set(answers) == set(range(400))
+    assert {response.error_code for response in responses.values()} == {None}
+    assert set(responses) == set(range(400))
     assert endpoint.accepted <= 4
 
 
@@ -76,10 +76,10 @@ def test_a_slow_host_does_not_delay_another(trusted: Path, receiver: Receiver, h
         for number in range(10):
             engine.submit(f"slow {number}", post(slow.url))
             engine.submit(f"quick {number}", post(receiver.url()))
-        answers = collect(engine, 10)
+        responses = collect(engine, 10)
         engine.close()
 
-    assert set(answers) == {f"quick {number}" for number in range(10)}
+    assert set(responses) == {f"quick {number}" for number in range(10)}
 
 
 def test_the_timeout_of_a_request_starts_when_it_is_sent(trusted: Path, hub_settings):
@@ -94,11 +94,11 @@ def test_the_timeout_of_a_request_starts_when_it_is_sent(trusted: Path, hub_sett
     with RawEndpoint(trusted, unhurried) as endpoint:
         for number in range(4):
             engine.submit(number, post(endpoint.url))
-        answers = collect(engine, 4)
+        responses = collect(engine, 4)
         engine.close()
 
-    assert {answer.error_code for answer in answers.values()} == {None}
-    assert all(answer.duration_ms < 500 for answer in answers.values())
+    assert {response.error_code for response in responses.values()} == {None}
+    assert all(response.duration_ms < 500 for response in responses.values())
 
 
 def test_queued_requests_can_be_withdrawn_and_are_never_sent(receiver: Receiver, hub_settings):
@@ -118,7 +118,7 @@ def test_queued_requests_can_be_withdrawn_and_are_never_sent(receiver: Receiver,
 
 
 def test_polling_with_only_queued_requests_is_no_error(trusted: Path, receiver: Receiver):
-    """All that is left waits for a slow receiver's turn: whoever asks gets nothing, and may take it back."""
+    """Only queued requests to a slow host are left: poll returns nothing, and they can be withdrawn."""
     engine: Engine[str] = Engine(1)
     with RawEndpoint(trusted, keep_alive) as slow:
         engine._hosts.at(slow.url).note_response(Response(None, 5000, 200))
@@ -138,10 +138,10 @@ def test_a_request_that_cannot_be_sent_does_not_block_the_queue(receiver: Receiv
     engine.submit("worse", post(receiver.url("/\0")))
     engine.submit("last", post(receiver.url("/2")))
 
-    answers = collect(engine, 4)
+    responses = collect(engine, 4)
     engine.close()
 
-    codes = {tag: answer.error_code for tag, answer in answers.items()}
+    codes = {tag: response.error_code for tag, response in responses.items()}
     assert codes == {"first": None, "bad": "invalid_request", "worse": "invalid_request", "last": None}
 
 
@@ -182,14 +182,14 @@ def test_slow_hosts_together_leave_slots_for_fast_ones(trusted: Path, receiver: 
         for number in range(8):
             assert engine.accepts(receiver.url())
             engine.submit(f"quick {number}", post(receiver.url()))
-        answers = collect(engine, 8)
+        responses = collect(engine, 8)
         engine.close()
 
-    assert set(answers) == {f"quick {number}" for number in range(8)}
+    assert set(responses) == {f"quick {number}" for number in range(8)}
 
 
 def test_a_response_during_a_gap_between_polls_is_no_timeout(trusted: Path, hub_settings):
-    """As when the database hangs for longer than a request may take: the answer has been there all the while."""
+    """As when the database hangs for longer than a request may take: the response had already arrived."""
     hub_settings(request_timeout=timedelta(seconds=3))
     asked, go, answered = threading.Event(), threading.Event(), threading.Event()
 

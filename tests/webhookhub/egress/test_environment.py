@@ -1,4 +1,4 @@
-"""What the process's environment says about the network is not listened to: seen by libcurl in a process of its own."""
+"""libcurl ignores the proxies, certificates and passwords of the environment; tested in a separate process."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def listener() -> Iterator[socket.socket]:
 
 def call(authority: Path, *urls: str, **environment: str) -> list[dict[str, Any]]:
     with Child(WEBHOOKHUB_CA_BUNDLE=str(authority), **environment) as child:
-        answers = child.send(urls)["answers"]
-        return [answers[url] for url in urls]
+        responses = child.send(urls)["answers"]
+        return [responses[url] for url in urls]
 
 
 def test_proxies_are_ignored_and_do_not_bypass_the_address_check(receiver: Receiver, listener, certificate_files):
@@ -37,9 +37,9 @@ def test_proxies_are_ignored_and_do_not_bypass_the_address_check(receiver: Recei
     environment = dict.fromkeys(PROXIES, proxy) | {"no_proxy": "", "NO_PROXY": ""}
     urls = [receiver.url(), "https://10.0.0.1/", "https://169.254.169.254/"]
 
-    answers = call(certificate_files[0], *urls, **environment)
+    responses = call(certificate_files[0], *urls, **environment)
 
-    assert [answer["error_code"] for answer in answers] == [None, "blocked_address", "blocked_address"]
+    assert [response["error_code"] for response in responses] == [None, "blocked_address", "blocked_address"]
     assert len(receiver.received) == 1
     with pytest.raises(BlockingIOError):
         listener.accept()
@@ -53,9 +53,9 @@ def test_netrc_passwords_are_not_sent(receiver: Receiver, certificate_files, tmp
     # Asked for a password, it does not fetch one either.
     receiver.answer = lambda request: Reply(401, b"", (("WWW-Authenticate", 'Basic realm="x"'),))
 
-    [answer] = call(certificate_files[0], receiver.url(), HOME=str(tmp_path), NETRC=str(netrc))
+    [response] = call(certificate_files[0], receiver.url(), HOME=str(tmp_path), NETRC=str(netrc))
 
-    assert answer["error_code"] == "http_401"
+    assert response["error_code"] == "http_401"
     [request] = receiver.received
     assert "authorization" not in request.headers
     assert "x-curlrc" not in request.headers
@@ -65,19 +65,19 @@ def test_authorities_of_the_environment_are_not_trusted(receiver: Receiver, cert
     authority, _ = certificate_files
     other = Authority(tmp_path).file
 
-    [answer] = call(other, receiver.url(), **dict.fromkeys(("SSL_CERT_FILE", "CURL_CA_BUNDLE"), str(authority)))
+    [response] = call(other, receiver.url(), **dict.fromkeys(("SSL_CERT_FILE", "CURL_CA_BUNDLE"), str(authority)))
 
-    assert answer["error_code"] == "tls_error"
+    assert response["error_code"] == "tls_error"
     assert not receiver.received
 
 
 def test_a_large_body_is_sent_without_expect_100(receiver: Receiver):
-    """libcurl would ask (Expect: 100-continue) and wait a second for an answer that many servers never give."""
+    """libcurl would ask (Expect: 100-continue) and wait a second for a response that many servers never send."""
     body = b"x" * 3_000_000
 
-    answer = send(post(receiver.url(), body))
+    response = send(post(receiver.url(), body))
 
-    assert answer.error_code is None
-    assert answer.duration_ms < 900
+    assert response.error_code is None
+    assert response.duration_ms < 900
     assert receiver.received[0].body == body
     assert "expect" not in receiver.received[0].headers

@@ -1,6 +1,6 @@
-"""Whatever an endpoint does: one failed attempt with the right code, in time, and no memory.
+"""A misbehaving endpoint costs one failed attempt with the right code, bounded time and no memory.
 
-All of them are called at once and several times over, by an engine in a process of its own.
+All endpoints are called at once, in several rounds, by an engine in a separate process.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from tests.support.hostile import CASES, OK, Case, Misbehaviour
 from tools.support.raw_endpoint import RawEndpoint, answering
 from webhookhub.egress.transfer import KEPT_BODY_BYTES, MAX_HEADER_BYTES, MAX_RESPONSE_BYTES
 
-DEADLINE = 2.5  # long enough for fifty endpoints in one process to come round to their misdeeds
+DEADLINE = 2.5  # long enough for fifty endpoints in one process
 ROUNDS = 3
 MEGABYTE = 2**20
-POLITE = OK + b"Content-Length: 2\r\nConnection: close\r\n\r\nok"
-# What an endpoint can be rid of without anybody reading it: the kernel's buffers on both sides.
+GOOD = OK + b"Content-Length: 2\r\nConnection: close\r\n\r\nok"
+# What an endpoint can send although it is not read: the kernel's buffers on both sides.
 UNREAD = 12 * MEGABYTE
 
 
 @dataclass
-class Ordeal:
-    """What came of each case in each round, and the child's memory before the first and after each."""
+class Results:
+    """The responses of each case in each round, and the child's memory before the first round and after each."""
 
-    answers: dict[str, list[dict[str, Any]]]
+    responses: dict[str, list[dict[str, Any]]]
     behaviours: dict[str, Misbehaviour]
     resident: list[int]
     peak: list[int]
 
 
 @pytest.fixture(scope="module")
-def ordeal(certificate_files: tuple[Path, Path]) -> Iterator[Ordeal]:
+def results(certificate_files: tuple[Path, Path]) -> Iterator[Results]:
     authority, server = certificate_files
     behaviours = {case.name: Misbehaviour(case.act) for case in CASES}
     with ExitStack() as stack:
@@ -45,7 +45,7 @@ def ordeal(certificate_files: tuple[Path, Path]) -> Iterator[Ordeal]:
         for name, behaviour in behaviours.items():
             urls[name] = stack.enter_context(RawEndpoint(server, behaviour)).url
             stack.callback(behaviour.closing.set)
-        polite = [stack.enter_context(RawEndpoint(server, answering(POLITE))).url for _ in CASES]
+        good_urls = [stack.enter_context(RawEndpoint(server, answering(GOOD))).url for _ in CASES]
         child = stack.enter_context(
             Child(
                 WEBHOOKHUB_CA_BUNDLE=str(authority),
@@ -54,44 +54,44 @@ def ordeal(certificate_files: tuple[Path, Path]) -> Iterator[Ordeal]:
             )
         )
         for _ in range(2):
-            warm = child.send(polite)
-            assert {answer["error_code"] for answer in warm["answers"].values()} == {None}
-        result = Ordeal({case.name: [] for case in CASES}, behaviours, [warm["resident"]], [warm["peak"]])
+            warm = child.send(good_urls)
+            assert {response["error_code"] for response in warm["answers"].values()} == {None}
+        result = Results({case.name: [] for case in CASES}, behaviours, [warm["resident"]], [warm["peak"]])
         for _ in range(ROUNDS):
             round_ = child.send(list(urls.values()))
             for name, url in urls.items():
-                result.answers[name].append(round_["answers"][url])
+                result.responses[name].append(round_["answers"][url])
             result.resident.append(round_["resident"])
             result.peak.append(round_["peak"])
         yield result
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_it_costs_one_attempt_with_the_right_code_in_bounded_time(ordeal: Ordeal, case: Case):
-    codes = {answer["error_code"] for answer in ordeal.answers[case.name]}
+def test_it_costs_one_attempt_with_the_right_code_in_bounded_time(results: Results, case: Case):
+    codes = {response["error_code"] for response in results.responses[case.name]}
 
     assert codes <= set(case.code.split("|") if case.code else [None])
-    assert len(ordeal.behaviours[case.name].requests) == ROUNDS
-    for answer in ordeal.answers[case.name]:
-        assert answer["seconds"] < DEADLINE + 1
-        assert answer["duration_ms"] < (DEADLINE + 1) * 1000
-        assert len(answer["body"]) <= KEPT_BODY_BYTES
+    assert len(results.behaviours[case.name].requests) == ROUNDS
+    for response in results.responses[case.name]:
+        assert response["seconds"] < DEADLINE + 1
+        assert response["duration_ms"] < (DEADLINE + 1) * 1000
+        assert len(response["body"]) <= KEPT_BODY_BYTES
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.code == "response_too_large"], ids=lambda c: c.name)
-def test_a_response_that_is_too_large_is_not_read_to_its_end(ordeal: Ordeal, case: Case):
+def test_a_response_that_is_too_large_is_not_read_to_its_end(results: Results, case: Case):
     assert MAX_HEADER_BYTES < MAX_RESPONSE_BYTES < UNREAD
-    assert ordeal.behaviours[case.name].sent < ROUNDS * UNREAD
+    assert results.behaviours[case.name].sent < ROUNDS * UNREAD
 
 
-def test_a_compressed_body_is_kept_as_it_came(ordeal: Ordeal):
-    for answer in ordeal.answers["a gzip bomb"]:
-        assert answer["body"].encode("latin-1").startswith(b"\x1f\x8b")
+def test_a_compressed_body_is_stored_compressed(results: Results):
+    for response in results.responses["a gzip bomb"]:
+        assert response["body"].encode("latin-1").startswith(b"\x1f\x8b")
 
 
-def test_memory_does_not_grow(ordeal: Ordeal):
-    assert ordeal.resident[-1] - ordeal.resident[0] < 5 * MEGABYTE
+def test_memory_does_not_grow(results: Results):
+    assert results.resident[-1] - results.resident[0] < 5 * MEGABYTE
 
 
-def test_memory_does_not_swell_in_between_either(ordeal: Ordeal):
-    assert ordeal.peak[-1] - ordeal.peak[0] < 5 * MEGABYTE
+def test_the_peak_of_memory_does_not_grow(results: Results):
+    assert results.peak[-1] - results.peak[0] < 5 * MEGABYTE

@@ -21,9 +21,9 @@ def ok(stream: Stream) -> None:
 
 def test_a_request_is_sent_in_http2_with_headers_and_body(trusted: Path):
     with Http2Endpoint(trusted, ok) as endpoint:
-        answer = send(post(endpoint.url, b'{"n":1}', ("X-One: 1", "webhook-id: msg_1")))
+        response = send(post(endpoint.url, b'{"n":1}', ("X-One: 1", "webhook-id: msg_1")))
 
-    assert (answer.error_code, answer.status, answer.body) == (None, 200, b"ok")
+    assert (response.error_code, response.status, response.body) == (None, 200, b"ok")
     [stream] = endpoint.received
     assert stream.body == b'{"n":1}'
     assert (stream.headers[":method"], stream.headers[":path"], stream.headers[":scheme"]) == ("POST", "/hook", "https")
@@ -51,10 +51,10 @@ def test_many_requests_at_once_share_one_connection(trusted: Path, hub_settings)
         collect(engine, 1)
         for number in range(1, 51):
             engine.submit(number, post(endpoint.url, b"%d" % number))
-        answers = collect(engine, 50)
+        responses = collect(engine, 50)
         engine.close()
 
-    assert {answer.error_code for answer in answers.values()} == {None}
+    assert {response.error_code for response in responses.values()} == {None}
     assert sorted(int(stream.body) for stream in held) == list(range(1, 51))
     assert endpoint.accepted == 1
 
@@ -62,10 +62,10 @@ def test_many_requests_at_once_share_one_connection(trusted: Path, hub_settings)
 @pytest.mark.parametrize(("status", "code"), [(302, "redirect"), (404, "http_404"), (503, "http_503")])
 def test_errors_have_the_same_codes(trusted: Path, status: int, code: str):
     with Http2Endpoint(trusted, lambda stream: stream.answer(status, b"no", [("retry-after", "7")])) as endpoint:
-        answer = send(post(endpoint.url))
+        response = send(post(endpoint.url))
 
-    assert (answer.error_code, answer.status, answer.body) == (code, status, b"no")
-    assert answer.retry_after == ("7" if status == 503 else None)
+    assert (response.error_code, response.status, response.body) == (code, status, b"no")
+    assert response.retry_after == ("7" if status == 503 else None)
 
 
 def many_headers(stream: Stream) -> None:
@@ -127,11 +127,11 @@ def test_a_protocol_violation_is_a_failed_attempt(
 ):
     hub_settings(request_timeout=timedelta(seconds=0.5 if act is silence else 3 if act is hints_without_end else 30))
     with Http2Endpoint(trusted, act) as endpoint:
-        answer = send(post(endpoint.url))
+        response = send(post(endpoint.url))
 
-    assert answer.error_code in codes
-    assert answer.duration_ms < 30_000
-    assert len(answer.body) <= KEPT_BODY_BYTES
+    assert response.error_code in codes
+    assert response.duration_ms < 30_000
+    assert len(response.body) <= KEPT_BODY_BYTES
 
 
 def test_a_timeout_does_not_affect_other_requests_of_the_connection(trusted: Path):
@@ -147,17 +147,17 @@ def test_a_timeout_does_not_affect_other_requests_of_the_connection(trusted: Pat
         collect(engine, 1)
         engine.submit("bad", post(endpoint.url, b"bad"))
         engine.submit("good", post(endpoint.url, b"2"))
-        answers = collect(engine, 2)
+        responses = collect(engine, 2)
         engine.submit("last", post(endpoint.url, b"3"))
-        answers |= collect(engine, 1)
+        responses |= collect(engine, 1)
         engine.close()
 
-    codes = {tag: answer.error_code for tag, answer in answers.items()}
+    codes = {tag: response.error_code for tag, response in responses.items()}
     assert codes == {"bad": "response_too_large", "good": None, "last": None}
 
 
 def test_data_that_libcurl_has_read_is_processed_without_waiting(trusted: Path):
-    """libcurl takes a long answer in several goes, and nothing more comes in that would wake the engine for them."""
+    """libcurl reads a long response in several steps, and nothing more arrives that would wake the engine."""
 
     def answer(stream: Stream) -> None:
         stream.connection.send_headers(stream.id, [(":status", "200")])
@@ -170,8 +170,8 @@ def test_data_that_libcurl_has_read_is_processed_without_waiting(trusted: Path):
         for number in range(10):
             began = time.monotonic()
             engine.submit(number, post(endpoint.url))
-            while not (answers := engine.poll(60)):
+            while not (responses := engine.poll(60)):
                 pass
-            assert answers[0][1].error_code is None
+            assert responses[0][1].error_code is None
             assert time.monotonic() - began < 30
         engine.close()

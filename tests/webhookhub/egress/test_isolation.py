@@ -30,9 +30,9 @@ def assert_untouched(listener: socket.socket) -> None:
 def test_a_blocked_address_is_refused_before_a_socket_is_opened(hub_settings, listener: socket.socket, host: str):
     hub_settings(allowed_networks=())
 
-    answer = send(post(f"https://{host}:{listener.getsockname()[1]}/"))
+    response = send(post(f"https://{host}:{listener.getsockname()[1]}/"))
 
-    assert (answer.error_code, answer.status, answer.body) == ("blocked_address", None, b"")
+    assert (response.error_code, response.status, response.body) == ("blocked_address", None, b"")
     assert_untouched(listener)
 
 
@@ -41,9 +41,11 @@ def test_a_blocked_address_does_not_reveal_whether_anything_listens_there(hub_se
     with socket.create_server(("127.0.0.1", 0)) as other:
         closed = other.getsockname()[1]
 
-    answers = [send(post(f"https://127.0.0.1:{port}/")) for port in (listener.getsockname()[1], closed)]
+    responses = [send(post(f"https://127.0.0.1:{port}/")) for port in (listener.getsockname()[1], closed)]
 
-    assert {(answer.error_code, answer.status, answer.body) for answer in answers} == {("blocked_address", None, b"")}
+    assert {(response.error_code, response.status, response.body) for response in responses} == {
+        ("blocked_address", None, b"")
+    }
 
 
 def test_a_metadata_address_is_blocked_even_in_an_allowed_network(hub_settings):

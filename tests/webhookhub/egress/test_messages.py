@@ -1,4 +1,4 @@
-"""What is kept of an answer's body."""
+"""The part of a response body that is stored."""
 
 from __future__ import annotations
 

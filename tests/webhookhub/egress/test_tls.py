@@ -37,8 +37,8 @@ def call(endpoint: RawEndpoint, host: str = "") -> Response:
     return send(post(f"https://{host}:{port}/"), resolver=Resolver(lambda name: ["127.0.0.1"]))
 
 
-def assert_refused(answer: Response) -> None:
-    assert (answer.error_code, answer.status, answer.body) == ("tls_error", None, b"")
+def assert_refused(response: Response) -> None:
+    assert (response.error_code, response.status, response.body) == ("tls_error", None, b"")
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def assert_refused(answer: Response) -> None:
 )
 def test_a_certificate_for_the_host_is_accepted(authority: Authority, names: tuple[str, ...], host: str):
     with RawEndpoint(authority.certificate(*names), answering(OK)) as endpoint:
-        answer = call(endpoint, host)
+        response = call(endpoint, host)
 
-    assert (answer.error_code, answer.status, answer.body) == (None, 200, b"ok")
+    assert (response.error_code, response.status, response.body) == (None, 200, b"ok")
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,9 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 def test_any_2xx_is_a_success(receiver: Receiver, status: int):
     receiver.answer = lambda request: Reply(status, b"")
 
-    answer = send(post(receiver.url("/a?b=c"), b'{"n":1}', ("X-One: 1",)))
+    response = send(post(receiver.url("/a?b=c"), b'{"n":1}', ("X-One: 1",)))
 
-    assert (answer.error_code, answer.status) == (None, status)
+    assert (response.error_code, response.status) == (None, status)
     [received] = receiver.received
     assert (received.path, received.body) == ("/a?b=c", b'{"n":1}')
     assert received.headers["x-one"] == "1"
@@ -40,9 +40,9 @@ def test_any_2xx_is_a_success(receiver: Receiver, status: int):
 def test_a_redirect_is_an_error_and_is_not_followed(receiver: Receiver, status: int):
     receiver.answer = lambda request: Reply(status, b"", (("Location", receiver.url("/elsewhere")),))
 
-    answer = send(post(receiver.url("/here")))
+    response = send(post(receiver.url("/here")))
 
-    assert (answer.error_code, answer.status) == ("redirect", status)
+    assert (response.error_code, response.status) == ("redirect", status)
     assert [request.path for request in receiver.received] == ["/here"]
 
 
@@ -50,10 +50,10 @@ def test_a_redirect_is_an_error_and_is_not_followed(receiver: Receiver, status: 
 def test_an_error_status_is_its_own_code(receiver: Receiver, status: int):
     receiver.answer = lambda request: Reply(status, b"no", (("Retry-After", " 17 "),))
 
-    answer = send(post(receiver.url()))
+    response = send(post(receiver.url()))
 
-    assert (answer.error_code, answer.status, answer.body) == (f"http_{status}", status, b"no")
-    assert answer.retry_after == ("17" if status in (429, 503) else None)
+    assert (response.error_code, response.status, response.body) == (f"http_{status}", status, b"no")
+    assert response.retry_after == ("17" if status in (429, 503) else None)
 
 
 @pytest.mark.parametrize(("own", "expected"), [(b"", None), (b"Retry-After: 5\r\n", "5")])
@@ -61,18 +61,18 @@ def test_retry_after_is_read_only_from_the_final_response(trusted: Path, own: by
     hints = b"HTTP/1.1 103 Early Hints\r\nRetry-After: 86400\r\n\r\n"
     refusal = b"HTTP/1.1 503 Not now\r\n" + own + b"Content-Length: 0\r\n\r\n"
     with RawEndpoint(trusted, answering(hints, refusal)) as endpoint:
-        answer = send(post(endpoint.url))
+        response = send(post(endpoint.url))
 
-    assert (answer.error_code, answer.retry_after) == ("http_503", expected)
+    assert (response.error_code, response.retry_after) == ("http_503", expected)
 
 
 def test_a_refused_connection_is_a_connect_error(trusted: Path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
 
-    answer = send(post(f"https://127.0.0.1:{port}/"))
+    response = send(post(f"https://127.0.0.1:{port}/"))
 
-    assert (answer.error_code, answer.status) == ("connect_error", None)
+    assert (response.error_code, response.status) == ("connect_error", None)
 
 
 def test_an_endpoint_that_speaks_no_tls_is_a_tls_error(trusted: Path):
@@ -94,11 +94,11 @@ def test_an_endpoint_that_never_responds_is_a_timeout(trusted: Path, hub_setting
     hub_settings(request_timeout=timedelta(seconds=0.3))
     with RawEndpoint(trusted, lambda connection: endpoint.hold()) as endpoint:
         began = time.monotonic()
-        answer = send(post(endpoint.url))
+        response = send(post(endpoint.url))
 
-    assert (answer.error_code, answer.status) == ("timeout", None)
+    assert (response.error_code, response.status) == ("timeout", None)
     assert 0.25 < time.monotonic() - began < 30
-    assert 250 < answer.duration_ms < 30_000
+    assert 250 < response.duration_ms < 30_000
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_an_endpoint_that_drips_does_not_extend_the_timeout(trusted: Path, hub_s
 
     with RawEndpoint(trusted, drip) as endpoint:
         began = time.monotonic()
-        answer = send(post(endpoint.url))
+        response = send(post(endpoint.url))
 
-    assert answer.error_code == "timeout"
+    assert response.error_code == "timeout"
     assert 0.35 < time.monotonic() - began < 30
 
 
@@ -125,9 +125,9 @@ def test_a_missing_tls_handshake_is_a_timeout_after_the_connect_timeout(trusted:
     hub_settings(connect_timeout=timedelta(seconds=0.2), request_timeout=timedelta(seconds=300))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         began = time.monotonic()
-        answer = send(post(f"https://127.0.0.1:{listener.getsockname()[1]}/"))
+        response = send(post(f"https://127.0.0.1:{listener.getsockname()[1]}/"))
 
-    assert answer.error_code == "timeout"
+    assert response.error_code == "timeout"
     assert time.monotonic() - began < 60
 
 
@@ -145,47 +145,47 @@ def test_a_connection_closed_without_a_response_is_an_error(receiver: Receiver):
 
 def test_a_response_of_an_unknown_http_version_is_an_error(trusted: Path):
     with RawEndpoint(trusted, answering(b"HTTP/9.9 200 OK\r\n\r\n")) as endpoint:
-        answer = send(post(endpoint.url))
+        response = send(post(endpoint.url))
 
-    assert answer.error_code == "protocol_error"
+    assert response.error_code == "protocol_error"
 
 
 def test_a_response_of_the_maximum_size_is_read_and_its_beginning_kept(receiver: Receiver):
     body = bytes(range(256)) * (MAX_RESPONSE_BYTES // 256)
     receiver.answer = lambda request: Reply(200, body)
 
-    answer = send(post(receiver.url()))
+    response = send(post(receiver.url()))
 
-    assert answer.error_code is None
-    assert answer.body == body[:KEPT_BODY_BYTES]
+    assert response.error_code is None
+    assert response.body == body[:KEPT_BODY_BYTES]
 
 
 def test_a_response_that_is_too_large_is_an_error(receiver: Receiver):
     receiver.answer = lambda request: Reply(200, b"x" * (MAX_RESPONSE_BYTES + 1))
 
-    answer = send(post(receiver.url()))
+    response = send(post(receiver.url()))
 
-    assert answer.error_code == "response_too_large"
-    assert len(answer.body) <= KEPT_BODY_BYTES
+    assert response.error_code == "response_too_large"
+    assert len(response.body) <= KEPT_BODY_BYTES
 
 
 def test_the_beginning_of_an_error_page_is_kept_whatever_its_content_length(receiver: Receiver):
     page = b"<h1>Traceback</h1>" + b"x" * 1_000_000
     receiver.answer = lambda request: Reply(500, page)
 
-    answer = send(post(receiver.url()))
+    response = send(post(receiver.url()))
 
-    assert (answer.error_code, answer.body) == ("http_500", page[:KEPT_BODY_BYTES])
+    assert (response.error_code, response.body) == ("http_500", page[:KEPT_BODY_BYTES])
 
 
 def test_a_compressed_response_is_not_decompressed(receiver: Receiver):
     packed = gzip.compress(b"\0" * 10_000_000)
     receiver.answer = lambda request: Reply(200, packed, (("Content-Encoding", "gzip"),))
 
-    answer = send(post(receiver.url()))
+    response = send(post(receiver.url()))
 
-    assert answer.error_code is None
-    assert answer.body == packed[:KEPT_BODY_BYTES]
+    assert response.error_code is None
+    assert response.body == packed[:KEPT_BODY_BYTES]
     assert "accept-encoding" not in receiver.received[0].headers
 
 
@@ -206,9 +206,9 @@ def test_an_invalid_stored_url_is_not_sent_to(trusted: Path, url: str):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
 
-        answer = send(post(url.format(port=listener.getsockname()[1])))
+        response = send(post(url.format(port=listener.getsockname()[1])))
 
-        assert (answer.error_code, answer.body) == ("invalid_request", b"")
+        assert (response.error_code, response.body) == ("invalid_request", b"")
         with pytest.raises(BlockingIOError):
             listener.accept()
 
@@ -236,6 +236,6 @@ def test_libcurl_refuses_another_scheme_by_itself(trusted: Path):
 def test_a_response_with_trailers_is_complete(trusted: Path, trailer: bytes):
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     with RawEndpoint(trusted, answering(head + b"2\r\nok\r\n0\r\n" + trailer + b"\r\n")) as endpoint:
-        answer = send(post(endpoint.url))
+        response = send(post(endpoint.url))
 
-    assert (answer.error_code, answer.status, answer.body) == (None, 200, b"ok")
+    assert (response.error_code, response.status, response.body) == (None, 200, b"ok")

@@ -1,4 +1,4 @@
-"""A receiver that keeps libcurl reading is cut off; nobody else is."""
+"""An endpoint that keeps libcurl reading is disconnected; other endpoints are not affected."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def test_endless_tickets_cost_one_attempt_and_others_continue(certificate_files:
         child.niceness = 5
         stack.enter_context(child)
 
-        answers = child.send([*floods, *healthy])["answers"]
+        responses = child.send([*floods, *healthy])["answers"]
 
         for url in floods:
-            assert answers[url]["error_code"] in OVER
-            assert answers[url]["seconds"] < DEADLINE + 2
+            assert responses[url]["error_code"] in OVER
+            assert responses[url]["seconds"] < DEADLINE + 2
         for url in healthy:
-            assert answers[url]["error_code"] is None
-            assert answers[url]["seconds"] < DEADLINE
+            assert responses[url]["error_code"] is None
+            assert responses[url]["seconds"] < DEADLINE
 
 
 def test_a_single_request_is_watched_as_well(trusted: Path, hub_settings: Callable[..., None]):
@@ -59,10 +59,10 @@ def test_a_single_request_is_watched_as_well(trusted: Path, hub_settings: Callab
         return send(post(url))
 
     with TicketFlood(trusted) as flood, ThreadPoolExecutor(1) as thread:
-        answer = thread.submit(send_nicely, flood.url).result()
+        response = thread.submit(send_nicely, flood.url).result()
 
-    assert answer.error_code in OVER
-    assert answer.duration_ms < (DEADLINE + 2) * 1000
+    assert response.error_code in OVER
+    assert response.duration_ms < (DEADLINE + 2) * 1000
 
 
 class Connection:
@@ -74,7 +74,7 @@ class Connection:
         other.settimeout(10)
 
     def bring(self, count: int) -> None:
-        """Send so many bytes and read them."""
+        """Sends this many bytes and reads them."""
         while count > 0:
             self.other.sendall(PIECE[:count])
             wanted = min(count, len(PIECE))
@@ -132,7 +132,7 @@ def test_a_connection_read_in_many_calls_is_left_alone(dog: Watchdog, connection
 
 
 def test_unread_data_while_libcurl_is_busy_elsewhere_is_left_alone(dog: Watchdog, connections: list[Connection]):
-    """As much as there is room for, and nobody reads it."""
+    """Fills the buffers; the client does not read."""
     waiting, busy = connections
     waiting.other.settimeout(0)
     dog.turn += 1

@@ -29,7 +29,7 @@ def audit(*names: str, batch_size: int = 7, grace: int = 300, limit: int = 100) 
         batch_size=batch_size,
         grace=timedelta(seconds=grace),
         limit=limit,
-        progress=lambda done, total, name: None,
+        progress=lambda total: lambda done, name: None,
     )
     return {result.check.name: result for result in results if result.found}
 
@@ -70,7 +70,7 @@ def without_protection() -> Iterator[None]:
 
 def remove_constraint(model: type[models.Model], constraint: models.BaseConstraint) -> None:
     declared = model._meta.constraints
-    # The embedded database's tables are made anew, with whatever the model declares.
+    # SQLite creates the table again, as the model declares it.
     model._meta.constraints = [] if model in GUARDED else [each for each in declared if each is not constraint]
     try:
         with connection.schema_editor() as editor:

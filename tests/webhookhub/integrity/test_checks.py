@@ -40,7 +40,7 @@ def population(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
 
 @pytest.fixture
 def planting(population: None, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody else writes here: there is nothing to be waited for before a second look."""
+    """No other process writes here, so the second read need not wait."""
     monkeypatch.setattr("webhookhub.integrity.check.RECHECK_SECONDS", 0)
 
 
@@ -63,7 +63,7 @@ def delete(table: str, where: str) -> int:
 
 
 def copy(table: str, where: str, **changed: str) -> int:
-    """A second row like the first, but for what is changed."""
+    """Copies a row, with these changes."""
     id = pick(table, where)
     with connection.cursor() as cursor:
         described = connection.introspection.get_table_description(cursor, table)
@@ -91,7 +91,7 @@ def predecessor_completed() -> int:
     return later.id
 
 
-def requeued_by_nobody() -> int:
+def without_requeue_record() -> int:
     saga = Saga.objects.filter(generation=1).order_by("id")[0]
     [before] = Saga.objects.filter(event_id=saga.event_id, subscription_id=saga.subscription_id, generation=0)
     letter = value(f"SELECT id FROM {LETTERS} WHERE saga_id = {before.id}")
@@ -182,7 +182,7 @@ def never_tracked() -> int:
 
 
 def never_tracked_though_leased() -> int:
-    """A tracker that fails at each start leases it anew each time."""
+    """A tracker that fails at each start leases it again each time."""
     event = never_tracked()
     execute(f"UPDATE {WORKFLOW_INBOX} SET lease_until = {FUTURE} WHERE event_id = {event}")
     return event
@@ -205,7 +205,7 @@ def without_fact(status: str, fact: str) -> int:
     return instance
 
 
-def compensation_of_what_was_completed() -> int:
+def compensation_of_a_completed_run() -> int:
     instance = pick(INSTANCES, "status = 'COMPLETED'")
     copy(FACTS, "detail = 'saga.compensation_requested'", instance_id=str(instance))
     return instance
@@ -239,7 +239,7 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
     "two sagas of a generation": ("one-saga", lambda: copy(SAGAS, COMPLETED)),
     "a generation left out": ("generations", lambda: update(SAGAS, "generation = 2", "generation = 3")),
     "a generation after a success": ("generations", predecessor_completed),
-    "a generation nobody asked for": ("requeued-by", requeued_by_nobody),
+    "a generation without a requeue record": ("requeued-by", without_requeue_record),
     "Pending after an attempt": ("attempt-bounds", lambda: update(SAGAS, PENDING, "attempt_count = 1")),
     "PendingRetry at the limit": ("attempt-bounds", lambda: update(SAGAS, RETRY, "attempt_count = max_retry_limit")),
     "PendingRetry before an attempt": ("attempt-bounds", lambda: update(SAGAS, RETRY, "attempt_count = 0")),
@@ -283,7 +283,7 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
     "a lease without an end": ("leased-jobs", lambda: update(JOBS, LEASED, "lease_until = NULL")),
     "a lease long past its time": ("overdue-leases", lambda: update(JOBS, LEASED, f"lease_until = {PAST}")),
     "finished at no time": ("finished-jobs", lambda: update(JOBS, COMPLETED, "finished_at = NULL")),
-    "finished by nobody": ("finished-jobs", lambda: update(JOBS, COMPLETED, "worker_id = ''")),
+    "finished without a worker": ("finished-jobs", lambda: update(JOBS, COMPLETED, "worker_id = ''")),
     "finished without a lease": ("finished-jobs", lambda: update(JOBS, COMPLETED, "lease_token = ''")),
     "failed without an error": ("finished-jobs", lambda: update(JOBS, "status = 'Failed'", "error_code = NULL")),
     "succeeded with an error": ("finished-jobs", lambda: update(JOBS, COMPLETED, "error_code = 'timeout'")),
@@ -327,9 +327,9 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
     "an event of a workflow that a tracker fails at": ("workflow-inbox", never_tracked_though_leased),
     "an event of a workflow from the future that is not tracked": ("workflow-inbox", never_tracked_from_the_future),
     "a workflow's inbox row of no event": ("workflow-inbox", workflow_inbox_row_of_no_event),
-    "an end that nobody decided": ("workflow-ends", lambda: without_fact("COMPLETED", "role = 'ended'")),
+    "an end without a decision": ("workflow-ends", lambda: without_fact("COMPLETED", "role = 'ended'")),
     "an end that was not published": ("workflow-ends", lambda: without_fact("FAILED", "detail = 'saga.failed'")),
-    "compensation of what was completed": ("workflow-compensation", compensation_of_what_was_completed),
+    "compensation of a completed run": ("workflow-compensation", compensation_of_a_completed_run),
     "an event in the hub's name that is of no workflow": (
         "workflow-publications",
         lambda: copy(EVENTS, "source = 'hub'", uid=NO_UID, external_id="'forged'", created_at=PAST),
@@ -348,7 +348,7 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
         "workflow-publications",
         lambda: update(EVENTS, "source = 'hub'", f"correlation_id = 'other', created_at = {PAST}"),
     ),
-    "a time-out that nobody noticed": (
+    "a time-out that was not processed": (
         "workflow-deadlines",
         lambda: update(INSTANCES, "status = 'IN_PROGRESS'", f"deadline = {PAST}"),
     ),

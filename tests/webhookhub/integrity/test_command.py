@@ -1,4 +1,4 @@
-"""manage.py audit as ops meet it: what it prints, and what it exits with."""
+"""The output and the exit codes of manage.py audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An audit says which of the database's own guards are gone, and what it may not know."""
+"""The integrity check finds missing keys and triggers, and reports what it may not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kept figures must say, counted anew from the rows themselves."""
+"""The expected counters, counted from the rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webhookhub.stats import counters
 from webhookhub.stats.models import COUNTED, Period
 
 Key = tuple[str, str]
-# Times cannot be counted anew from the rows; workflows have tests of their own.
+# Times cannot be counted from the rows; workflows have separate tests.
 NOT_COUNTED_HERE = ("latencies", "latency_us", "workflow")
 
 

@@ -1,4 +1,4 @@
-"""The kept figures are what an exact count would say: whoever works beside whom, and wherever a process dies."""
+"""The counters equal an exact count, with concurrent processes and after a crash at any statement."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_concurrent_requeues_of_the_same_dead_letters_are_counted_once(committed
 
 def test_results_are_not_counted_before_they_are_marked(committed: None):
     if not rows_are_locked_one_by_one():
-        pytest.skip("here the figures cannot be read while a transaction is open")
+        pytest.skip("SQLite cannot read the counters while a transaction is open")
     finished("ok")
     with Rival(world.settle, after=MARK) as slow:
         slow.reached()

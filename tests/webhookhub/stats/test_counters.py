@@ -1,4 +1,4 @@
-"""Adding to rows that may be there or not, and counting only what is new."""
+"""Adding to rows that may exist, and counting only new rows."""
 
 from __future__ import annotations
 

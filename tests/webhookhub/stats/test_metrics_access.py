@@ -1,4 +1,4 @@
-"""The metrics are shown to nobody, unless a setting says so."""
+"""Only the settings give access to the metrics."""
 
 from __future__ import annotations
 

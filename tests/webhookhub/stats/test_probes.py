@@ -31,15 +31,15 @@ def beat(kind: str, ago: timedelta = timedelta(0)) -> None:
 
 
 def test_healthz_needs_no_database():
-    answer = get("/healthz")  # a test that may not use the database: a connection would be refused
-    assert (answer.status_code, answer.json()) == (200, {"status": "alive"})
-    assert answer["Cache-Control"] == "no-store"
+    response = get("/healthz")  # a test that may not use the database: a connection would be refused
+    assert (response.status_code, response.json()) == (200, {"status": "alive"})
+    assert response["Cache-Control"] == "no-store"
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
 def test_a_probe_only_reads(path: str):
-    answer = Client().post(path, headers={"Host": NOBODYS_NAME})
-    assert (answer.status_code, answer["Allow"]) == (405, "GET, HEAD")
+    response = Client().post(path, headers={"Host": NOBODYS_NAME})
+    assert (response.status_code, response["Allow"]) == (405, "GET, HEAD")
 
 
 def test_other_paths_still_check_allowed_hosts():
@@ -50,18 +50,18 @@ def test_other_paths_still_check_allowed_hosts():
 def test_a_hub_with_all_its_loops_is_ready(committed: None):
     for kind in KINDS:
         beat(kind)
-    answer = get("/readyz")
-    assert (answer.status_code, answer.json()) == (200, {"status": "ready", "missing": []})
+    response = get("/readyz")
+    assert (response.status_code, response.json()) == (200, {"status": "ready", "missing": []})
 
 
 def test_each_silent_kind_of_loop_is_named(committed: None):
     silent = KINDS[:2]
     for kind in KINDS:
         beat(kind, timedelta(seconds=60) if kind in silent else timedelta(0))
-    answer = get("/readyz")
-    assert answer.status_code == 503
+    response = get("/readyz")
+    assert response.status_code == 503
     missing = [f"no {kind}: no heartbeat in the last 30 s" for kind in silent]
-    assert answer.json() == {"status": "not ready", "missing": missing}
+    assert response.json() == {"status": "not ready", "missing": missing}
 
     for kind in silent:
         beat(kind, timedelta(seconds=1))
@@ -72,11 +72,11 @@ def test_a_hub_that_is_not_migrated_is_not_ready(committed: None):
     recorder = MigrationRecorder(connection)
     recorder.record_unapplied("stats", "0001_initial")
     try:
-        answer = get("/readyz")
+        response = get("/readyz")
     finally:
         recorder.record_applied("stats", "0001_initial")
-    assert answer.status_code == 503
-    [missing] = answer.json()["missing"]
+    assert response.status_code == 503
+    [missing] = response.json()["missing"]
     assert missing == "1 migrations are not applied, starting with stats.0001_initial (run manage.py migrate)"
 
 
@@ -88,16 +88,16 @@ def test_a_probe_does_not_change_the_connection_of_the_thread(committed: None):
 
 
 def test_the_refusal_of_metrics_names_the_settings():
-    answer = get("/metrics")
-    assert answer.status_code == 403
-    assert "WEBHOOKHUB_METRICS_NETWORKS" in answer.content.decode()
-    assert "WEBHOOKHUB_METRICS_TOKEN" in answer.content.decode()
+    response = get("/metrics")
+    assert response.status_code == 403
+    assert "WEBHOOKHUB_METRICS_NETWORKS" in response.content.decode()
+    assert "WEBHOOKHUB_METRICS_TOKEN" in response.content.decode()
 
 
 def test_the_metrics_are_text_for_prometheus(committed: None, hub_settings):
     hub_settings(metrics_networks=(ip_network("127.0.0.0/8"),))
     world.publish_some("a")
-    answer = get("/metrics")
-    assert answer.status_code == 200
-    assert answer["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
-    assert "webhookhub_events_waiting 1.0" in answer.content.decode().splitlines()
+    response = get("/metrics")
+    assert response.status_code == 200
+    assert response["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert "webhookhub_events_waiting 1.0" in response.content.decode().splitlines()

@@ -110,7 +110,7 @@ def test_concurrent_cleaners_roll_up_each_minute_once(committed: None):
 
 def test_a_result_counted_during_the_rollup_of_its_minute_is_not_lost(committed: None):
     if not rows_are_locked_one_by_one():
-        pytest.skip("here nobody writes while a transaction is open")
+        pytest.skip("SQLite has one writer at a time")
     old = minutes_ago(60 * 24)
     count(old, 2)
     with Rival(lambda: roll_up(10), before="DELETE FROM stats_periods") as slow:
@@ -124,7 +124,7 @@ def test_a_result_counted_during_the_rollup_of_its_minute_is_not_lost(committed:
 
 def test_a_minute_that_another_cleaner_has_rolled_up_is_left_alone(committed: None):
     if not rows_are_locked_one_by_one():
-        pytest.skip("here nobody writes while a transaction is open")
+        pytest.skip("SQLite has one writer at a time")
     count(minutes_ago(60 * 24), 1)
     with Rival(lambda: roll_up(10), after="SELECT stats_periods.starts_at") as slow:
         slow.reached()

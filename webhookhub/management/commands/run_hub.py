@@ -12,6 +12,7 @@ from webhookhub.logs import Log, log
 from webhookhub.runner.supervisor import Child, Supervisor
 
 STOP_MARGIN_SECONDS = 10.0
+# Threads mostly wait: for the database, and for endpoints that are verified or tested.
 WEB_THREADS = "32"
 ADDRESS = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 
@@ -56,20 +57,8 @@ def _loop(kind: str, index: int) -> Child:
 
 
 def web_server(address: str) -> Child:
-    options = {
-        "--bind": address,
-        # Threads mostly wait: for the database, and for endpoints that are verified or tested.
-        "--threads": WEB_THREADS,
-        "--pythonpath": str(settings.BASE_DIR),
-        "--log-level": "warning",
-    }
-    command = [
-        sys.executable,
-        "-m",
-        "gunicorn",
-        "webhookhub.wsgi",
-        *(part for pair in options.items() for part in pair),
-    ]
+    command = [sys.executable, "-m", "gunicorn", "webhookhub.wsgi", "--bind", address, "--log-level", "warning"]
+    command += ["--threads", WEB_THREADS, "--pythonpath", str(settings.BASE_DIR)]
     # --preload: a wrong setting ends the server before it listens.
     return Child("web", [*command, "--preload"], _environment("web"))
 

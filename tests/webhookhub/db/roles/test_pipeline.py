@@ -103,8 +103,8 @@ def publish(processes: Processes, event_type: str, external_id: str) -> dict[str
         DATABASE_URL=url_of("event_ingest_writer"),
     )
     assert command.wait() == 0, command.errors
-    told: dict[str, object] = json.loads(command.output)
-    return told
+    result: dict[str, object] = json.loads(command.output)
+    return result
 
 
 def statuses(event_type: str) -> list[tuple[int, str, int]]:
@@ -310,6 +310,6 @@ def test_an_auditor_audits(processes: Processes, receiver: Receiver, granted: No
     audit = processes.start("audit", "--json", DATABASE_URL=url_of("auditor"))
 
     assert audit.wait() == 0, audit.output + audit.errors
-    told = {check["name"]: check for check in json.loads(audit.output)["checks"]}
-    assert told["keys"]["rows"] > 20
-    assert {name for name, check in told.items() if check["found"]} <= {"triggers-seen", "process-kinds"}
+    checks = {check["name"]: check for check in json.loads(audit.output)["checks"]}
+    assert checks["keys"]["rows"] > 20
+    assert {name for name, check in checks.items() if check["found"]} <= {"triggers-seen", "process-kinds"}

@@ -1,6 +1,6 @@
 import os
-from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -11,7 +11,7 @@ from webhookhub.db import requirements, vendors
 from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.integrity import report
 from webhookhub.integrity.checks import ALL
-from webhookhub.integrity.run import Progress, Result, run
+from webhookhub.integrity.run import Result, run
 
 VIOLATED = 1
 
@@ -74,18 +74,6 @@ class Command(BaseCommand):
                 batch_size=options["batch_size"],
                 grace=timedelta(seconds=options["grace"]),
                 limit=options["limit"],
-                progress=_bar(),
+                progress=partial(terminal.progress, "checked"),
             )
         )
-
-
-def _bar() -> Progress:
-    """The number of parts is known with the first one."""
-    bars: list[Callable[[int, str], None]] = []
-
-    def show(done: int, total: int, name: str) -> None:
-        if not bars:
-            bars.append(terminal.progress("checked", total))
-        bars[0](done, name)
-
-    return show
