@@ -35,6 +35,7 @@ class FinishedJob:
     saga_id: int
     attempt_no: int
     error_code: str | None
+    attempt_at: datetime
     finished_at: datetime
     retry_after: datetime | None
     worker_id: str
@@ -216,7 +217,7 @@ def _decide(jobs: Sequence[FinishedJob], sagas: dict[int, SagaRow]) -> list[Sett
     for job in jobs:
         saga = sagas[job.saga_id]
         policy = RetryPolicy(saga.max_retry_limit, saga.base_delay)
-        result = Result(job.error_code, job.finished_at, job.retry_after)
+        result = Result(job.error_code, job.attempt_at, job.finished_at, job.retry_after)
         settlements.append(Settlement(job, saga, decide(saga.attempt_count, policy, result, bounds)))
     return settlements
 

@@ -74,4 +74,5 @@ class JobFactory(DjangoModelFactory):
     attempt_no = 1
     status = "Pending"
     lease_until = factory.LazyFunction(clock.now)
-    attempt_at = factory.LazyFunction(clock.now)
+    # The clock may be coarse, and each attempt of a saga has its own time.
+    attempt_at = factory.LazyAttribute(lambda job: clock.now() + timedelta(microseconds=job.attempt_no))

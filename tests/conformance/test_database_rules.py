@@ -73,10 +73,17 @@ def test_a_result_comes_from_a_lease_and_is_complete(before: str, result: dict[s
     assert job.status == before
 
 
-def test_an_attempt_of_a_saga_has_one_job_even_when_it_is_over():
+def test_each_attempt_of_a_saga_has_one_job_even_after_it_has_finished():
     job = JobFactory.create(status="Completed")
     with refused(IntegrityError):
         JobFactory(saga=job.saga, attempt_no=job.attempt_no)
+
+
+def test_two_attempts_of_a_saga_have_different_times():
+    job = JobFactory.create(status="Completed")
+    with refused(IntegrityError):
+        JobFactory(saga=job.saga, attempt_no=2, attempt_at=job.attempt_at)
+    JobFactory(saga=job.saga, attempt_no=2, attempt_at=job.attempt_at + timedelta(microseconds=1))
 
 
 def test_an_event_a_subscription_and_a_generation_have_one_saga():

@@ -65,7 +65,7 @@ ROWS = [
     """INSERT INTO webhook_delivery_jobs
        (saga_id, attempt_no, status, attempt_at, lease_until, lease_token, finished_at, settled_at, worker_id,
         response_snippet, lease_resets)
-       SELECT id, 2, 'Completed', created_at, created_at, '', created_at, created_at, '', '', 0
+       SELECT id, 2, 'Completed', created_at + INTERVAL 1 SECOND, created_at, '', created_at, created_at, '', '', 0
        FROM webhook_delivery_sagas saga WHERE status = 'Completed' AND id % 50 = 49""",
 ]
 TABLES = ["events", "routing_inbox", "webhook_delivery_sagas", "webhook_delivery_jobs", "subscriptions"]
