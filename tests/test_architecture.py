@@ -67,6 +67,7 @@ ALLOWED: dict[str, set[str]] = {
         "webhookhub.stats.counters",
     },
     "jobs": {
+        "sagas.models",
         "subscriptions.secrets",
         "subscriptions.signed_request",
         "webhookhub.stats.counters",

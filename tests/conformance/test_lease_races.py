@@ -22,8 +22,9 @@ pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 
 def make_jobs(count: int) -> list[int]:
     event, subscription = EventFactory(), SubscriptionFactory()
-    for n in range(count):
-        JobFactory(saga=SagaFactory(event=event, subscription=subscription, generation=n, status="InProgress"))
+    for generation in range(count):
+        saga = SagaFactory(event=event, subscription=subscription, generation=generation, status="InProgress")
+        JobFactory(saga=saga)
     return list(Job.objects.order_by("id").values_list("id", flat=True))
 
 

@@ -64,9 +64,9 @@ PROTOCOL = [
     mutant("dispatch: running jobs are postponed", "sagas/dispatch.py",
            "if (saga.id, saga.attempt_no) in existing]", "if False]", SAGAS),
     mutant("dispatch: saga before job", "sagas/dispatch.py",
-           "    create_jobs([(saga.id, saga.attempt_no, saga.next_attempt_at) for saga in started], now)\n",
-           "    _start(started, now)\n"
-           "    create_jobs([(saga.id, saga.attempt_no, saga.next_attempt_at) for saga in started], now)\n",
+           "    for attempt_count, ids in _by_attempt_count(started).items():\n        create_jobs(",
+           "    _start(status, started, now)\n"
+           "    for attempt_count, ids in _by_attempt_count(started).items():\n        create_jobs(",
            CRASHES + "undisturbed[dispatch]"),
     Mutant("settle: any attempt_count", "sagas/settle.py", (
         ('                "attempt_count": item.saga.attempt_count,\n', ""),
