@@ -13,14 +13,16 @@ from django.db import DatabaseError, IntegrityError, connection, models, transac
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import requeue
 from events.intake import publish
-from events.models import Event, RoutingInbox
+from events.models import DEFAULT_SOURCE, Event, RoutingInbox
 from jobs.models import Job
+from sagas.create import routed_log_fields
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
 from tests.support import legal_steps
 from webhookhub.db import clock
 from webhookhub.db.bulk import insert_new
+from webhookhub.ids import new_uid
 
 from . import world
 
@@ -164,15 +166,32 @@ def test_an_event_type_that_differs_in_letter_case_is_another_type():
     assert Subscription.objects.filter(event_type="order.created").count() == 1
 
 
-def test_an_event_inserted_by_another_program_is_complete_and_routed():
+@pytest.mark.parametrize("columns", ["", ", correlation_id, source"])
+def test_an_event_inserted_by_another_program_is_complete_and_routed(columns: str):
     SubscriptionFactory()
-    execute("INSERT INTO events (event_type, source, payload) VALUES ('order.created', 'legacy', '{}')")
+    values = ", '', 'default'" if columns else ""
+    execute(f"INSERT INTO events (event_type, payload{columns}) VALUES ('order.created', '{{}}'{values})")
     event = Event.objects.get()
     assert event.uid.int != 0
+    assert event.source == DEFAULT_SOURCE
+    assert event.correlation_id == str(event.uid)
     assert event.created_at is not None
     assert RoutingInbox.objects.get().event_id == event.id
     assert world.route() == 1
     assert Saga.objects.get().event_id == event.id
+    [(_, logged)] = routed_log_fields([event.id])
+    assert logged["correlation_id"] == str(event.uid)
+    with refused(match="An event is immutable"):
+        execute("UPDATE events SET correlation_id = ''")
+
+
+def test_the_uid_and_the_correlation_id_of_another_program_are_kept():
+    uid = new_uid()
+    stored = Event._meta.get_field("uid").get_db_prep_value(uid, connection)
+    execute("INSERT INTO events (uid, event_type, payload) VALUES (%s, 'order.created', '{}')", stored)
+    execute("INSERT INTO events (event_type, payload, correlation_id) VALUES ('order.paid', '{}', 'checkout-7')")
+    assert Event.objects.get(event_type="order.created").correlation_id == str(uid)
+    assert Event.objects.get(event_type="order.paid").correlation_id == "checkout-7"
 
 
 # Immutability

@@ -1,4 +1,4 @@
-"""The state machine in the database: every step that the table of transitions does not allow is refused by plain SQL."""
+"""The state machine in the database: every step that is not in the table of transitions is refused to plain SQL."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ INTAKE = "tests/conformance/test_intake_races.py"
 REQUEUES = "tests/conformance/test_requeue_races.py"
 CRASHES = "tests/conformance/test_crash_points.py::test_a_step_interrupted_at_any_statement_and_run_again_ends_as_if_"
 DATABASE = "tests/conformance/test_database_rules.py"
+STATES = "tests/conformance/test_state_machine.py"
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,24 @@ SCHEMA = [
            '                    "routing_inbox",\n'
            '                    [("event_id", "id"), ("event_type", "event_type")],\n                ),\n',
            "", "tests/events/test_routing.py"),
+    mutant("an event without a correlation id", "events/migrations/0002_triggers.py",
+           "                CORRELATION,\n", "", DATABASE),
+    mutant("a saga may be created in any state", "sagas/migrations/0002_triggers.py",
+           "when=f\"NEW.status <> '{PENDING}' OR NEW.attempt_count <> 0 \"", 'when=f"1 = 0 "', STATES),
+    mutant("a generation may follow none", "sagas/migrations/0002_triggers.py",
+           'f"OR (NEW.generation <> 0 AND NOT EXISTS ({PREVIOUS}))"', '""', STATES),
+    mutant("any transition of a saga", "sagas/migrations/0002_triggers.py",
+           'when=f"(OLD.status <> NEW.status AND NOT ({IS_LEGAL})) "', 'when="1 = 0 "', STATES),
+    mutant("attempts counted without a result", "sagas/migrations/0002_triggers.py",
+           'f"OR NEW.attempt_count <> OLD.attempt_count + {RESULTS}"', '""', STATES),
+    mutant("DeadLettered without a dead letter", "deadletters/migrations/0002_triggers.py",
+           "when=\"NEW.status = 'DeadLettered' AND", "when=\"1 = 0 AND NEW.status = 'DeadLettered' AND", STATES),
+    mutant("a job may be created in any state", "jobs/migrations/0002_triggers.py",
+           "NEW.status <> 'Pending' OR NEW.settled_at IS NOT NULL OR", "", STATES),
+    mutant("a job of any attempt", "jobs/migrations/0002_triggers.py",
+           " AND saga.attempt_count + 1 = NEW.attempt_no", "", STATES),
+    mutant("a job of an ended saga", "jobs/migrations/0002_triggers.py",
+           "saga.status NOT IN ('Completed', 'DeadLettered')", "1 = 1", STATES),
     mutant("ended sagas may change", "sagas/migrations/0002_triggers.py",
            "when=\"OLD.status IN ('Completed', 'DeadLettered')\",", NEVER, DATABASE),
     mutant("finished jobs may change", "jobs/migrations/0002_triggers.py",
