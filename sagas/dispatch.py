@@ -59,8 +59,8 @@ def _dispatch(status: str, batch_size: int, now: datetime) -> int:
         existing = find_jobs([(saga.id, saga.attempt_no) for saga in held])
         started += [saga for saga in held if (saga.id, saga.attempt_no) in existing]
         _postpone([saga for saga in held if (saga.id, saga.attempt_no) not in existing], now)
-    _start(status, started, now)
-    _log(started)
+    in_progress = _start(status, started, now)
+    _log([saga for saga in started if saga.id in in_progress])
     return len(due)
 
 
@@ -72,11 +72,23 @@ _due = CompiledSelect(
 _routable = CompiledSelect(lambda ids: Subscription.objects.routable().filter(id__in=ids).values_list("id"))
 
 
-def _start(status: str, sagas: Sequence[DueSaga], now: datetime) -> None:
-    """Compare-and-set to InProgress: same status, same attempt_count."""
+def _start(status: str, sagas: Sequence[DueSaga], now: datetime) -> set[int]:
+    """Compare-and-set to InProgress: same status, same attempt_count. Returns the ids of the sagas that changed."""
+    started: set[int] = set()
     for attempt_count, ids in _by_attempt_count(sagas).items():
         values = {"ids": ids, "status": status, "attempt_count": attempt_count, "now": now}
-        one_statement(lambda values=values: _to_in_progress(**values))  # type: ignore[misc]
+        changed = one_statement(lambda values=values: _to_in_progress(**values))  # type: ignore[misc]
+        if changed == len(ids):
+            started.update(ids)
+        elif changed:
+            started.update(_started_at(ids, attempt_count, now))
+    return started
+
+
+def _started_at(ids: Collection[int], attempt_count: int, now: datetime) -> set[int]:
+    """Of sagas that several orchestrators have started, those that carry this one's time."""
+    sagas = Saga.objects.filter(id__in=ids, status=IN_PROGRESS, attempt_count=attempt_count, updated_at=now)
+    return set(sagas.values_list("id", flat=True))
 
 
 def _by_attempt_count(sagas: Sequence[DueSaga]) -> dict[int, list[int]]:

@@ -14,6 +14,7 @@ REQUEUES = "tests/conformance/test_requeue_races.py"
 CRASHES = "tests/conformance/test_crash_points.py::test_a_step_interrupted_at_any_statement_and_run_again_ends_as_if_"
 DATABASE = "tests/conformance/test_database_rules.py"
 STATES = "tests/conformance/test_state_machine.py"
+LOGS = "tests/conformance/test_transition_logs.py"
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,16 @@ PROTOCOL = [
     mutant("settle: takes what it does not wait for", "sagas/settle.py",
            "return self.status == IN_PROGRESS and self.attempt_count == job.attempt_no - 1",
            "return self.attempt_count == job.attempt_no - 1 or True", CRASHES + "undisturbed[settle PendingRetry]"),
-    mutant("settle: never marks", "sagas/settle.py", "    _mark(settled, now)\n", "", SAGAS),
+    mutant("settle: never marks", "sagas/settle.py", "    marked = _mark(settled, now)\n",
+           "    marked = settled.keys()\n", SAGAS),
+    mutant("settle: logs what another has logged", "sagas/settle.py", "others] if item.job.id in marked]",
+           "others]]", LOGS),
+    mutant("dispatch: logs what another has started", "sagas/dispatch.py",
+           "if changed == len(ids):", "if True:", LOGS),
     Mutant("dead-letter: the dead letter last", "sagas/settle.py", (
         ("    create_dead_letters(\n        [\n            NewDeadLetter(",
          "    late = (\n        [\n            NewDeadLetter("),
-        ("\n\n\nFACTS = {", "\n    create_dead_letters(late)\n\n\nFACTS = {"),
+        ("\n\n\nMESSAGES = {", "\n    create_dead_letters(late)\n\n\nMESSAGES = {"),
     ), (CRASHES + "undisturbed[settle DeadLettered]",)),
     mutant("retry: not later than the attempt before", "sagas/policy.py",
            "max(at, result.attempt_at + timedelta(microseconds=1))", "at", "tests/sagas/test_policy.py"),
