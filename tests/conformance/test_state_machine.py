@@ -56,7 +56,8 @@ def change(saga: Saga, status: str, attempts: int) -> int:
 
 
 def make(status: str) -> Saga:
-    return SagaFactory.create(status=status, attempt_count=ATTEMPTS[status])
+    saga: Saga = SagaFactory.create(status=status, attempt_count=ATTEMPTS[status])
+    return saga
 
 
 # How a saga is created

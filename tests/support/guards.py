@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 from django.db import connection
 
+from tools.support.guards import STATE_MACHINE
 from webhookhub.db.triggers import Trigger, declared
 
-STATE_MACHINE = ("trg_saga_created", "trg_saga_transition", "trg_saga_dead_letter", "trg_job_created")
 # Pages, filters and lists: each test stores the row that it wants to see, such as the third attempt without the first.
 SEEDED = (
     "tests/api/",
