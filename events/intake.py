@@ -18,12 +18,11 @@ from webhookhub.runner.notifier import notify
 
 from . import payloads
 from .errors import EventConflict, InvalidEvent, ReservedEventType
-from .models import Event
+from .models import DEFAULT_SOURCE, Event
 
 EVENT_TYPE = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
 HUB_SOURCE = "hub"
 RESERVED = "saga"
-DEFAULT_SOURCE = "default"
 PIECE_ROWS = 500
 PIECE_CHARACTERS = 2_000_000
 Row = dict[str, Any]  # attribute name → value

@@ -12,6 +12,7 @@ from webhookhub.db.fields import ExactTextField, JSONTextField
 from webhookhub.ids import new_uid
 
 EVENT_TYPE_LENGTH = 100
+DEFAULT_SOURCE = "default"
 
 
 class EventQuerySet(models.QuerySet["Event"]):
@@ -32,8 +33,9 @@ class Event(models.Model):
     # The public id and the webhook-id: a server may reuse an auto-increment after a crash.
     uid = models.UUIDField(_("uid"), unique=True, default=new_uid, db_default=NewUid(), editable=False)
     event_type = ExactTextField(_("event type"), max_length=EVENT_TYPE_LENGTH)
-    source = ExactTextField(_("source"), max_length=100)
+    source = ExactTextField(_("source"), max_length=100, db_default=DEFAULT_SOURCE)
     external_id = ExactTextField(_("external ID"), max_length=200, null=True, blank=True)
+    # A trigger sets an empty one to the uid.
     correlation_id = ExactTextField(_("correlation ID"), max_length=200, db_default="")
     payload = JSONTextField()
     created_at = models.DateTimeField(_("created at"), db_default=UtcNow())

@@ -106,7 +106,8 @@ _ready = CompiledSelect(
 )
 _to_leased = CompiledUpdate(
     lambda ids, lease_until, token, worker_id: (
-        Job.objects.filter(id__in=ids),
+        # The status again: not every engine keeps the lock of the SELECT.
+        Job.objects.filter(id__in=ids, status=PENDING),
         {"status": LEASED, "lease_until": lease_until, "lease_token": token, "worker_id": worker_id},
     )
 )

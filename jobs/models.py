@@ -36,7 +36,7 @@ class Job(models.Model):
     status = WordField(_("status"), words=states.STATUSES, default=PENDING)
     # Leased: when the lease expires. Pending: when a worker may lease it.
     lease_until = models.DateTimeField(null=True, blank=True)
-    attempt_at = models.DateTimeField(_("due at"), help_text="When the attempt was due.")
+    attempt_at = models.DateTimeField(_("due at"), help_text="When the attempt was due; later than the attempt before.")
     response_status = models.IntegerField(_("response status"), null=True, blank=True)
     error_code = ExactTextField(max_length=100, null=True, blank=True)
     worker_id = ExactTextField(max_length=150, default="", db_default="")
@@ -67,7 +67,8 @@ class Job(models.Model):
             models.Index(fields=["settled_at", "status"], name="idx_job_settled"),
         ]
         constraints = [
-            models.UniqueConstraint(fields=["saga", "attempt_no"], name="uniq_job_saga_attempt"),
+            models.UniqueConstraint(fields=["saga", "attempt_at"], name="uniq_job_saga_attempt"),
+            models.UniqueConstraint(fields=["saga", "attempt_no"], name="uniq_job_saga_attempt_no"),
             models.UniqueConstraint(fields=["active_saga_id"], name="uniq_job_active_saga"),
         ]
 

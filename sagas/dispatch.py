@@ -1,7 +1,8 @@
 """Creates the job of the next attempt for each due saga.
 
-The job is inserted first, under the attempt's number; then the saga is set InProgress. The unique keys make this safe
-to repeat: after a crash between the two statements, or beside another orchestrator, nothing changes twice.
+The job is inserted first, under the attempt's number, and only if the saga has not moved on; then the saga is set
+InProgress. The unique keys make this safe to repeat: after a crash between the two statements, or beside another
+orchestrator, nothing changes twice.
 """
 
 from __future__ import annotations
@@ -51,14 +52,15 @@ def _dispatch(status: str, batch_size: int, now: datetime) -> int:
     routable = {pk for (pk,) in _routable(ids=list({saga.subscription_id for saga in due}))}
     started = [saga for saga in due if saga.subscription_id in routable]
     held = [saga for saga in due if saga.subscription_id not in routable]
-    create_jobs([(saga.id, saga.attempt_no, saga.next_attempt_at) for saga in started], now)
+    for attempt_count, ids in _by_attempt_count(started).items():
+        create_jobs(ids, status, attempt_count, now)
     if held:
         # A job that was created before its subscription was disabled may be running: its saga must follow it.
         existing = find_jobs([(saga.id, saga.attempt_no) for saga in held])
         started += [saga for saga in held if (saga.id, saga.attempt_no) in existing]
         _postpone([saga for saga in held if (saga.id, saga.attempt_no) not in existing], now)
-    _start(started, now)
-    _log(started)
+    in_progress = _start(status, started, now)
+    _log([saga for saga in started if saga.id in in_progress])
     return len(due)
 
 
@@ -70,14 +72,30 @@ _due = CompiledSelect(
 _routable = CompiledSelect(lambda ids: Subscription.objects.routable().filter(id__in=ids).values_list("id"))
 
 
-def _start(sagas: Sequence[DueSaga], now: datetime) -> None:
-    """Compare-and-set to InProgress: same status, same attempt_count."""
-    groups: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for saga in sagas:
-        groups[saga.status, saga.attempt_count].append(saga.id)
-    for (status, attempt_count), ids in groups.items():
+def _start(status: str, sagas: Sequence[DueSaga], now: datetime) -> set[int]:
+    """Compare-and-set to InProgress: same status, same attempt_count. Returns the ids of the sagas that changed."""
+    started: set[int] = set()
+    for attempt_count, ids in _by_attempt_count(sagas).items():
         values = {"ids": ids, "status": status, "attempt_count": attempt_count, "now": now}
-        one_statement(lambda values=values: _to_in_progress(**values))  # type: ignore[misc]
+        changed = one_statement(lambda values=values: _to_in_progress(**values))  # type: ignore[misc]
+        if changed == len(ids):
+            started.update(ids)
+        elif changed:
+            started.update(_started_at(ids, attempt_count, now))
+    return started
+
+
+def _started_at(ids: Collection[int], attempt_count: int, now: datetime) -> set[int]:
+    """Of sagas that several orchestrators have started, those that carry this one's time."""
+    sagas = Saga.objects.filter(id__in=ids, status=IN_PROGRESS, attempt_count=attempt_count, updated_at=now)
+    return set(sagas.values_list("id", flat=True))
+
+
+def _by_attempt_count(sagas: Sequence[DueSaga]) -> dict[int, list[int]]:
+    groups: dict[int, list[int]] = defaultdict(list)
+    for saga in sagas:
+        groups[saga.attempt_count].append(saga.id)
+    return groups
 
 
 _to_in_progress = CompiledUpdate(

@@ -37,6 +37,7 @@ class Result:
     """The result of an attempt. `error_code` is None when it succeeded."""
 
     error_code: str | None
+    attempt_at: datetime
     finished_at: datetime
     retry_after: datetime | None = None
 
@@ -63,11 +64,14 @@ def decide(attempt_count: int, policy: RetryPolicy, result: Result, bounds: Boun
 
 
 def next_attempt_at(attempts: int, policy: RetryPolicy, result: Result, bounds: Bounds) -> datetime:
-    """finished_at + min(base_delay × 2^(attempts − 1), max_delay), or later if the endpoint sent Retry-After."""
+    """finished_at + min(base_delay × 2^(attempts − 1), max_delay), or later if the endpoint sent Retry-After.
+
+    Always later than the attempt before, even if the database's clock was set back in between.
+    """
     at = result.finished_at + backoff(attempts, policy.base_delay, bounds.max_delay)
     if result.retry_after is not None:
         at = max(at, min(result.retry_after, result.finished_at + bounds.retry_after_cap))
-    return at
+    return max(at, result.attempt_at + timedelta(microseconds=1))
 
 
 def backoff(attempts: int, base_delay: timedelta, max_delay: timedelta) -> timedelta:

@@ -2,7 +2,7 @@
 
 A saga accepts only the result of its current attempt, and a job is marked settled only after its saga has applied the
 result. After a crash in between, the job is still unsettled and running this again changes nothing twice. The
-transaction that marks jobs also counts them.
+transaction that marks jobs also counts them, and its process logs them: each result is counted and logged once.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class FinishedJob:
     saga_id: int
     attempt_no: int
     error_code: str | None
+    attempt_at: datetime
     finished_at: datetime
     retry_after: datetime | None
     worker_id: str
@@ -138,8 +139,11 @@ def _settle(jobs: Sequence[FinishedJob]) -> int:
         # Read again: another orchestrator may have changed some of them.
         applied = _sagas(jobs)
     settled = {job.id: _attempt(job, applied[job.saga_id]) for job in jobs if applied[job.saga_id].has_applied(job)}
-    _mark(settled, now)
-    _log(settlements, applied)
+    marked = _mark(settled, now)
+    decided = {item.job.id for item in settlements}
+    # Decided by another process, which has not marked them.
+    others = _decide([job for job in jobs if job.id in marked and job.id not in decided], applied)
+    _log([item for item in [*settlements, *others] if item.job.id in marked])
     return len(settled)
 
 
@@ -158,20 +162,21 @@ class _MarkedByAnother(Exception):
     """Another orchestrator has marked and counted some of the jobs."""
 
 
-def _mark(settled: dict[int, AttemptResult], now: datetime) -> None:
-    """Mark jobs settled and count the newly marked ones, in one transaction: the marker of a job counts it."""
+def _mark(settled: dict[int, AttemptResult], now: datetime) -> Collection[int]:
+    """Mark jobs settled and count the newly marked ones, in one transaction; returns their ids."""
     if not settled:
-        return
+        return ()
     try:
-        in_transaction(lambda: _mark_all(settled, now))
+        return in_transaction(lambda: _mark_all(settled, now))
     except _MarkedByAnother:
-        in_transaction(lambda: _mark_open(settled, now))
+        return in_transaction(lambda: _mark_open(settled, now))
 
 
-def _mark_all(settled: dict[int, AttemptResult], now: datetime) -> None:
+def _mark_all(settled: dict[int, AttemptResult], now: datetime) -> Collection[int]:
     if _to_settled(ids=list(settled), now=now) < len(settled):
         raise _MarkedByAnother  # roll back, then find out which ones
     attempts.add(list(settled.values()))
+    return settled.keys()
 
 
 _to_settled = CompiledUpdate(
@@ -179,12 +184,13 @@ _to_settled = CompiledUpdate(
 )
 
 
-def _mark_open(settled: dict[int, AttemptResult], now: datetime) -> None:
+def _mark_open(settled: dict[int, AttemptResult], now: datetime) -> Collection[int]:
     rows = Job.objects.filter(id__in=settled, settled_at__isnull=True).select_for_update()
     still_open = list(rows.order_by("id").values_list("id", flat=True))
     if still_open:
         Job.objects.filter(id__in=still_open).update(settled_at=now)
         attempts.add([settled[id] for id in still_open])
+    return set(still_open)
 
 
 _saga_rows = CompiledSelect(
@@ -211,13 +217,14 @@ def _sagas(jobs: Sequence[FinishedJob]) -> dict[int, SagaRow]:
 
 
 def _decide(jobs: Sequence[FinishedJob], sagas: dict[int, SagaRow]) -> list[Settlement]:
+    """What follows from each result; the same however often it is computed."""
     bounds = Bounds(hub().max_delay, hub().retry_after_cap)
     settlements = []
     for job in jobs:
         saga = sagas[job.saga_id]
         policy = RetryPolicy(saga.max_retry_limit, saga.base_delay)
-        result = Result(job.error_code, job.finished_at, job.retry_after)
-        settlements.append(Settlement(job, saga, decide(saga.attempt_count, policy, result, bounds)))
+        result = Result(job.error_code, job.attempt_at, job.finished_at, job.retry_after)
+        settlements.append(Settlement(job, saga, decide(job.attempt_no - 1, policy, result, bounds)))
     return settlements
 
 
@@ -282,26 +289,25 @@ def _dead_letter(settlements: Sequence[Settlement], now: datetime) -> None:
         one_statement(lambda rows=awaiting, values=values: rows.update(status=DEAD_LETTERED, **values))  # type: ignore[misc]
 
 
-FACTS = {
+MESSAGES = {
     COMPLETED: Log.SAGA_COMPLETED,
     PENDING_RETRY: Log.SAGA_RETRY_SCHEDULED,
     DEAD_LETTERED: Log.SAGA_DEAD_LETTERED,
 }
 
 
-def _log(settlements: Sequence[Settlement], applied: dict[int, SagaRow]) -> None:
+def _log(settlements: Sequence[Settlement]) -> None:
+    """Each transition once: by the process that has marked its job, even if another one has changed the saga."""
     for item in settlements:
-        job, saga, next_attempt_at = item.job, applied[item.saga.id], item.decision.next_attempt_at
-        if not saga.has_applied(job):
-            continue
-        fields = {} if next_attempt_at is None else {"next_attempt_at": next_attempt_at.isoformat()}
+        job, decision = item.job, item.decision
+        fields = {} if decision.next_attempt_at is None else {"next_attempt_at": decision.next_attempt_at.isoformat()}
         log(
-            FACTS[item.decision.status],
-            correlation_id=saga.correlation_id,
-            saga_id=saga.id,
+            MESSAGES[decision.status],
+            correlation_id=item.saga.correlation_id,
+            saga_id=item.saga.id,
             job_id=job.id,
             attempt_no=job.attempt_no,
-            delivery_status=saga.status,
+            delivery_status=decision.status,
             error_code=job.error_code,
             worker_id=job.worker_id,
             lease_expiration=job.lease_until and job.lease_until.isoformat(),

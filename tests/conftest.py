@@ -20,6 +20,7 @@ from django.test.utils import setup_databases, teardown_databases
 from hypothesis import HealthCheck, settings
 from pytest_django.plugin import DjangoDbBlocker
 
+from tests.support import guards
 from tests.support.engines import MARIADB, SQLITE
 from tests.support.suite import ENGINE_VARIABLE
 from tools.demo import certificates
@@ -134,6 +135,12 @@ def committed(transactional_db: None) -> Iterator[None]:
     """A test whose writes are committed; the tables are emptied after it."""
     yield
     empty_tables()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _guards(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
+    with django_db_blocker.unblock():
+        guards.switch_for(request.node.nodeid)
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ from events.models import Event
 from jobs.models import Job
 from sagas.models import Saga
 from subscriptions.models import Subscription
+from tests.support import guards, legal_steps
 from webhookhub.db import clock
 from webhookhub.ids import new_uid
 
@@ -58,12 +59,21 @@ class SagaFactory(DjangoModelFactory):
     event = factory.SubFactory(EventFactory)
     subscription = factory.SubFactory(SubscriptionFactory)
     status = "Pending"
-    attempt_count = 0
+    attempt_count = factory.LazyAttribute(lambda saga: 0 if saga.status in ("Pending", "InProgress") else 1)
     next_attempt_at = factory.LazyFunction(clock.now)
     max_retry_limit = 3
     base_delay = timedelta(milliseconds=50)
     created_at = factory.LazyFunction(clock.now)
     updated_at = factory.LazyFunction(clock.now)
+
+    @classmethod
+    def _create(cls, model_class: type[Saga], *args: Any, **kwargs: Any) -> Saga:
+        if not guards.are_on():
+            return super()._create(model_class, *args, **kwargs)  # type: ignore[no-any-return]
+        status, attempts = kwargs.pop("status"), kwargs.pop("attempt_count")
+        saga: Saga = super()._create(model_class, *args, **kwargs)
+        legal_steps.advance(saga, status, attempts)
+        return saga
 
 
 class JobFactory(DjangoModelFactory):
@@ -74,4 +84,14 @@ class JobFactory(DjangoModelFactory):
     attempt_no = 1
     status = "Pending"
     lease_until = factory.LazyFunction(clock.now)
-    attempt_at = factory.LazyFunction(clock.now)
+    # The clock may be coarse, and each attempt of a saga has its own time.
+    attempt_at = factory.LazyAttribute(lambda job: clock.now() + timedelta(microseconds=job.attempt_no))
+
+    @classmethod
+    def _create(cls, model_class: type[Job], *args: Any, **kwargs: Any) -> Job:
+        if not guards.are_on():
+            return super()._create(model_class, *args, **kwargs)  # type: ignore[no-any-return]
+        result = {name: kwargs.pop(name, None) for name in ("status", "finished_at", "error_code", "settled_at")}
+        job: Job = super()._create(model_class, *args, **kwargs)
+        legal_steps.finish(job, **result)
+        return job

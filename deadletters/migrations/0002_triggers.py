@@ -1,4 +1,4 @@
-"""Dead letters and the record of who requeued them are immutable."""
+"""Dead letters and the record of who requeued them are immutable; a saga is DeadLettered only with its dead letter."""
 
 from django.db import migrations
 
@@ -22,13 +22,21 @@ def immutable(prefix, table, noun, columns):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("deadletters", "0001_initial")]
+    dependencies = [("deadletters", "0001_initial"), ("sagas", "0002_triggers")]
 
     operations = [
         CreateTriggers(
             [
                 *immutable("dead", "dead_letters", "A dead letter", LETTER),
                 *immutable("requeue", "dead_letter_requeues", "The record of a requeue", REQUEUE),
+                Refusal(
+                    "trg_saga_dead_letter",
+                    "webhook_delivery_sagas",
+                    "UPDATE",
+                    "A saga is DeadLettered only with its dead letter: UPDATE refused",
+                    when="NEW.status = 'DeadLettered' AND OLD.status <> 'DeadLettered' "
+                    "AND NOT EXISTS (SELECT 1 FROM dead_letters WHERE saga_id = NEW.id)",
+                ),
             ]
         )
     ]

@@ -36,7 +36,10 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("event_type", webhookhub.db.fields.ExactTextField(max_length=100, verbose_name="event type")),
-                ("source", webhookhub.db.fields.ExactTextField(max_length=100, verbose_name="source")),
+                (
+                    "source",
+                    webhookhub.db.fields.ExactTextField(db_default="default", max_length=100, verbose_name="source"),
+                ),
                 (
                     "external_id",
                     webhookhub.db.fields.ExactTextField(

@@ -1,10 +1,12 @@
-"""Events are immutable, and each new one lands in the routing inbox."""
+"""A new event is completed and added to the routing inbox; events are immutable."""
 
 from django.db import migrations
 
-from webhookhub.db.triggers import Copy, CreateTriggers, Refusal
+from webhookhub.db.triggers import Copy, CreateTriggers, Fill, Refusal
 
 COLUMNS = ["id", "uid", "event_type", "source", "external_id", "correlation_id", "payload", "created_at"]
+# For events that another program inserts without a correlation id.
+CORRELATION = Fill("trg_event_correlation", "events", "correlation_id", "uid")
 
 
 class Migration(migrations.Migration):
@@ -13,6 +15,7 @@ class Migration(migrations.Migration):
     operations = [
         CreateTriggers(
             [
+                CORRELATION,
                 Copy(
                     "trg_event_inbox",
                     "events",
@@ -25,6 +28,7 @@ class Migration(migrations.Migration):
                     "UPDATE",
                     "An event is immutable: UPDATE refused",
                     protects=COLUMNS,
+                    allows=CORRELATION,
                 ),
                 Refusal("trg_event_no_delete", "events", "DELETE", "An event is immutable: DELETE refused"),
             ]

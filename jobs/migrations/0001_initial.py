@@ -27,7 +27,12 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("lease_until", models.DateTimeField(blank=True, null=True)),
-                ("attempt_at", models.DateTimeField(help_text="When the attempt was due.", verbose_name="due at")),
+                (
+                    "attempt_at",
+                    models.DateTimeField(
+                        help_text="When the attempt was due; later than the attempt before.", verbose_name="due at"
+                    ),
+                ),
                 ("response_status", models.IntegerField(blank=True, null=True, verbose_name="response status")),
                 ("error_code", webhookhub.db.fields.ExactTextField(blank=True, max_length=100, null=True)),
                 ("worker_id", webhookhub.db.fields.ExactTextField(db_default="", default="", max_length=150)),
@@ -72,7 +77,8 @@ class Migration(migrations.Migration):
                     models.Index(fields=["settled_at", "status"], name="idx_job_settled"),
                 ],
                 "constraints": [
-                    models.UniqueConstraint(fields=("saga", "attempt_no"), name="uniq_job_saga_attempt"),
+                    models.UniqueConstraint(fields=("saga", "attempt_at"), name="uniq_job_saga_attempt"),
+                    models.UniqueConstraint(fields=("saga", "attempt_no"), name="uniq_job_saga_attempt_no"),
                     models.UniqueConstraint(fields=("active_saga_id",), name="uniq_job_active_saga"),
                 ],
             },

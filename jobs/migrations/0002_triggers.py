@@ -1,4 +1,5 @@
-"""A finished job changes only by being marked as settled, once; a result comes from a lease; no job is deleted."""
+"""A job is created for the next attempt of its saga; a result comes from a lease; a finished job changes only by being
+marked as settled, once; no job is deleted."""
 
 from django.db import migrations
 
@@ -18,6 +19,10 @@ RESULT = [
     "response_snippet",
     "finished_at",
 ]
+NEXT_ATTEMPT = (
+    "SELECT 1 FROM webhook_delivery_sagas saga WHERE saga.id = NEW.saga_id "
+    "AND saga.status NOT IN ('Completed', 'DeadLettered') AND saga.attempt_count + 1 = NEW.attempt_no"
+)
 
 
 class Migration(migrations.Migration):
@@ -26,6 +31,13 @@ class Migration(migrations.Migration):
     operations = [
         CreateTriggers(
             [
+                Refusal(
+                    "trg_job_created",
+                    "webhook_delivery_jobs",
+                    "INSERT",
+                    "A job is created Pending, as the next attempt of a saga that has not ended: INSERT refused",
+                    when=f"NEW.status <> 'Pending' OR NEW.settled_at IS NOT NULL OR NOT EXISTS ({NEXT_ATTEMPT})",
+                ),
                 Refusal(
                     "trg_job_finished",
                     "webhook_delivery_jobs",

@@ -66,7 +66,7 @@ def to_dispatch(event_type: str) -> Work:
     off = Subscription.objects.filter(event_type=event_type, callback_url__regex="off|begun")
     off.update(active=False)
     with_job = Saga.objects.filter(subscription__in=off.filter(callback_url__contains="begun"))
-    create_jobs([(saga.id, 1, saga.next_attempt_at) for saga in with_job], clock.now())
+    create_jobs(list(with_job.values_list("id", flat=True)), "Pending", 0, clock.now())
     world.let_time_pass()
     return lambda: dispatch(BATCH)
 

@@ -52,6 +52,7 @@ def to_dispatch(count: int) -> Work:
     """A third of them first attempts, a third retries, a third postponed."""
     to_route(count)()
     failed = Saga.objects.filter(subscription__callback_url__endswith="retry")
+    failed.update(status="InProgress")
     failed.update(status="PendingRetry", attempt_count=1)
     Subscription.objects.filter(callback_url__endswith="dead").update(active=False)
     world.let_time_pass()

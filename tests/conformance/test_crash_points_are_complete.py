@@ -57,7 +57,7 @@ def writes_in_the_product() -> list[Write]:
     for file in (file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))):
         if "migrations" not in file.parts and not file.is_relative_to(ROOT / "webhookhub" / "db"):
             nodes = list(ast.walk(ast.parse(file.read_text())))
-            helpers = HELPERS.union(*map(_kept_update, nodes))
+            helpers = HELPERS.union(*map(_compiled_write, nodes))
             writes += [
                 Write(file.relative_to(ROOT).as_posix(), node.lineno, node.end_lineno or node.lineno)
                 for node in nodes
@@ -66,10 +66,12 @@ def writes_in_the_product() -> list[Write]:
     return writes
 
 
-def _kept_update(node: ast.AST) -> set[str]:
-    """The name that is given to an update which is compiled once."""
+def _compiled_write(node: ast.AST) -> set[str]:
+    """The name of a write that is compiled once."""
     match node:
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="CompiledUpdate"))):
+        case ast.Assign(
+            targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="CompiledUpdate" | "CompiledInsert"))
+        ):
             return {name}
     return set()
 

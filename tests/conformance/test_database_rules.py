@@ -1,4 +1,4 @@
-"""What the database itself refuses, whoever asks: the last guard, for programs that do not know the rules."""
+"""What the database itself refuses to every program: keys, checks and immutable rows. The state machine has a file."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from django.db import DatabaseError, IntegrityError, connection, models, transac
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import requeue
 from events.intake import publish
-from events.models import Event, RoutingInbox
+from events.models import DEFAULT_SOURCE, Event, RoutingInbox
 from jobs.models import Job
+from sagas.create import routed_log_fields
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
+from tests.support import legal_steps
 from webhookhub.db import clock
 from webhookhub.db.bulk import insert_new
+from webhookhub.ids import new_uid
 
 from . import world
 
@@ -42,6 +45,7 @@ def execute(sql: str, *parameters: Any) -> None:
 
 def test_a_saga_has_one_active_job():
     job = JobFactory.create(attempt_no=1)
+    legal_steps.update(job.saga, status="PendingRetry", attempt_count=1)
     with refused(IntegrityError):
         JobFactory(saga=job.saga, attempt_no=2)
     Job.objects.filter(id=job.id).update(status="Leased")
@@ -73,10 +77,18 @@ def test_a_result_comes_from_a_lease_and_is_complete(before: str, result: dict[s
     assert job.status == before
 
 
-def test_an_attempt_of_a_saga_has_one_job_even_when_it_is_over():
+def test_each_attempt_of_a_saga_has_one_job_even_after_it_has_finished():
     job = JobFactory.create(status="Completed")
     with refused(IntegrityError):
         JobFactory(saga=job.saga, attempt_no=job.attempt_no)
+
+
+def test_two_attempts_of_a_saga_have_different_times():
+    job = JobFactory.create(status="Failed")
+    legal_steps.update(job.saga, status="PendingRetry", attempt_count=1)
+    with refused(IntegrityError):
+        JobFactory(saga=job.saga, attempt_no=2, attempt_at=job.attempt_at)
+    JobFactory(saga=job.saga, attempt_no=2, attempt_at=job.attempt_at + timedelta(microseconds=1))
 
 
 def test_an_event_a_subscription_and_a_generation_have_one_saga():
@@ -122,6 +134,7 @@ def test_a_saga_at_its_limit_cannot_wait_for_a_retry():
     saga = SagaFactory.create(status="InProgress", attempt_count=2, max_retry_limit=3)
     with refused(match="chk_saga_retry_below_limit"):
         Saga.objects.filter(id=saga.id).update(status="PendingRetry", attempt_count=3)
+    legal_steps.dead_letter(saga)
     Saga.objects.filter(id=saga.id).update(status="DeadLettered", attempt_count=3)
 
 
@@ -153,15 +166,32 @@ def test_an_event_type_that_differs_in_letter_case_is_another_type():
     assert Subscription.objects.filter(event_type="order.created").count() == 1
 
 
-def test_an_event_inserted_by_another_program_is_complete_and_routed():
+@pytest.mark.parametrize("columns", ["", ", correlation_id, source"])
+def test_an_event_inserted_by_another_program_is_complete_and_routed(columns: str):
     SubscriptionFactory()
-    execute("INSERT INTO events (event_type, source, payload) VALUES ('order.created', 'legacy', '{}')")
+    values = ", '', 'default'" if columns else ""
+    execute(f"INSERT INTO events (event_type, payload{columns}) VALUES ('order.created', '{{}}'{values})")
     event = Event.objects.get()
     assert event.uid.int != 0
+    assert event.source == DEFAULT_SOURCE
+    assert event.correlation_id == str(event.uid)
     assert event.created_at is not None
     assert RoutingInbox.objects.get().event_id == event.id
     assert world.route() == 1
     assert Saga.objects.get().event_id == event.id
+    [(_, logged)] = routed_log_fields([event.id])
+    assert logged["correlation_id"] == str(event.uid)
+    with refused(match="An event is immutable"):
+        execute("UPDATE events SET correlation_id = ''")
+
+
+def test_the_uid_and_the_correlation_id_of_another_program_are_kept():
+    uid = new_uid()
+    stored = Event._meta.get_field("uid").get_db_prep_value(uid, connection)
+    execute("INSERT INTO events (uid, event_type, payload) VALUES (%s, 'order.created', '{}')", stored)
+    execute("INSERT INTO events (event_type, payload, correlation_id) VALUES ('order.paid', '{}', 'checkout-7')")
+    assert Event.objects.get(event_type="order.created").correlation_id == str(uid)
+    assert Event.objects.get(event_type="order.paid").correlation_id == "checkout-7"
 
 
 # Immutability
@@ -203,7 +233,6 @@ FINAL: list[tuple[type[models.Model], dict[str, str], str]] = [
 KEYS: dict[type[models.Model], tuple[str, ...]] = {
     Event: ("source", "external_id"),
     Saga: ("event_id", "subscription_id", "generation"),
-    Job: ("saga_id", "attempt_no"),
     DeadLetter: ("saga_id",),
     Requeue: ("dead_letter_id",),
 }
@@ -280,11 +309,13 @@ def test_a_final_row_cannot_be_deleted(model, where, message):
     assert model.objects.filter(pk=row.pk).exists()
 
 
-@final_rows
-def test_inserting_a_final_row_again_passes_and_changes_nothing(model, where, message):
+@pytest.mark.parametrize(("model", "where"), [(model, where) for model, where, _ in FINAL if model is not Job])
+def test_creating_a_final_row_again_passes_and_changes_nothing(model, where):
     end_of_everything()
     row = model.objects.filter(**where).values().get()
-    again = {name: value for name, value in row.items() if name not in ("id", "active_saga_id")}
+    again = {name: value for name, value in row.items() if name != "id"}
+    if model is Saga:
+        again |= {"status": "Pending", "attempt_count": 0}
     insert_new(model, [again], key=KEYS[model])
     assert model.objects.filter(**where).values().get() == row
 

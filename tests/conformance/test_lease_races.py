@@ -1,4 +1,4 @@
-"""A job has one holder at a time, and only the holder's word counts."""
+"""A job has one leaseholder at a time, and only the leaseholder writes its result."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 
 def make_jobs(count: int) -> list[int]:
     event, subscription = EventFactory(), SubscriptionFactory()
-    for n in range(count):
-        JobFactory(saga=SagaFactory(event=event, subscription=subscription, generation=n, status="InProgress"))
-    return list(Job.objects.values_list("id", flat=True))
+    for generation in range(count):
+        saga = SagaFactory(event=event, subscription=subscription, generation=generation, status="InProgress")
+        JobFactory(saga=saga)
+    return list(Job.objects.order_by("id").values_list("id", flat=True))
 
 
 def take_one(worker_id: str) -> LeasedJob:
@@ -48,6 +49,17 @@ def test_two_workers_never_lease_one_job():
             assert len(second.result()) == 3
         ids = [job.id for job in [*first.result(), *second.result()]]
     assert len(ids) == len(set(ids)) == 6
+
+
+def test_a_lease_is_safe_on_an_engine_that_drops_row_locks(monkeypatch: pytest.MonkeyPatch):
+    jobs = make_jobs(4)
+    first = lease("first", 2)
+    monkeypatch.setattr("jobs.lease._ready", lambda **values: [(id,) for id in jobs])
+
+    second = lease("second", 4)
+
+    assert [job.id for job in second] == [id for id in jobs if id not in {job.id for job in first}]
+    assert Counter(Job.objects.values_list("worker_id", flat=True)) == {"first": 2, "second": 2}
 
 
 def test_many_workers_lease_many_jobs_exactly_once_each():

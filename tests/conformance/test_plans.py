@@ -19,6 +19,7 @@ from sagas.orchestrator import pending_work
 from sagas.settle import Settler
 from subscriptions.models import Subscription
 from tests.conftest import empty_tables
+from tests.support import guards
 from webhookhub.db import vendors
 
 from .rivals import unquoted
@@ -65,7 +66,7 @@ ROWS = [
     """INSERT INTO webhook_delivery_jobs
        (saga_id, attempt_no, status, attempt_at, lease_until, lease_token, finished_at, settled_at, worker_id,
         response_snippet, lease_resets)
-       SELECT id, 2, 'Completed', created_at, created_at, '', created_at, created_at, '', '', 0
+       SELECT id, 2, 'Completed', created_at + INTERVAL 1 SECOND, created_at, '', created_at, created_at, '', '', 0
        FROM webhook_delivery_sagas saga WHERE status = 'Completed' AND id % 50 = 49""",
 ]
 TABLES = ["events", "routing_inbox", "webhook_delivery_sagas", "webhook_delivery_jobs", "subscriptions"]
@@ -88,10 +89,13 @@ def _many_rows(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     with django_db_blocker.unblock():
         empty_tables()
         with connection.cursor() as cursor:
-            for sql in ROWS:
-                cursor.execute(
-                    sql.format(numbers=NUMBERS, saga_status=SAGA_STATUS, job_status=JOB_STATUS, **subscription_rest())
-                )
+            with guards.switched_off():
+                for sql in ROWS:
+                    cursor.execute(
+                        sql.format(
+                            numbers=NUMBERS, saga_status=SAGA_STATUS, job_status=JOB_STATUS, **subscription_rest()
+                        )
+                    )
             cursor.execute("ANALYZE TABLE " + ", ".join(TABLES))
             cursor.fetchall()
     yield
@@ -207,6 +211,14 @@ def all_steps() -> None:
     report("worker", reports(lease("worker", BATCH)))
     Settler().settle(BATCH)
     clean(BATCH)
+
+
+def test_the_insert_of_jobs_reads_only_the_sagas_it_names():
+    [first, *retries] = plans(lambda: dispatch(BATCH), lambda sql: sql.startswith("INSERT INTO webhook_delivery_jobs"))
+    for plan in (first, *retries):
+        assert all(row["type"] in ("range", "eq_ref", "ref", "const") for row in plan.rows), plan
+        # For each saga: its row, its jobs in the index, and its row again for the trigger.
+        assert plan.rows_read <= 6 * BATCH + 50, plan
 
 
 def test_every_write_accesses_only_its_own_rows():

@@ -1,4 +1,4 @@
-"""When to try again and when to give up, as tables."""
+"""When to retry and when to stop, as tables."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sagas.policy import Bounds, Decision, Result, RetryPolicy, backoff, decide,
 NOW = datetime(2024, 2, 29, 23, 59, 30, tzinfo=UTC)
 BOUNDS = Bounds(max_delay=timedelta(hours=6), retry_after_cap=timedelta(hours=1))
 POLICY = RetryPolicy(max_retry_limit=10, base_delay=timedelta(seconds=30))
+DUE = NOW - timedelta(seconds=1)
 
 
 @pytest.mark.parametrize(
@@ -52,15 +53,23 @@ def test_the_delay_never_overflows_and_never_exceeds_the_cap(
 def test_retry_after_lengthens_the_delay_up_to_its_cap_and_never_shortens_it(
     asked_after: timedelta | None, expected_after: int
 ):
-    result = Result("http_503", NOW, None if asked_after is None else NOW + asked_after)
+    result = Result("http_503", DUE, NOW, None if asked_after is None else NOW + asked_after)
 
     assert next_attempt_at(2, POLICY, result, BOUNDS) == NOW + timedelta(seconds=expected_after)
 
 
 def test_retry_after_does_not_shorten_a_delay_that_is_longer_than_its_cap():
-    result = Result("http_503", NOW, NOW + timedelta(hours=5))
+    result = Result("http_503", DUE, NOW, NOW + timedelta(hours=5))
 
     assert next_attempt_at(9, POLICY, result, BOUNDS) == NOW + timedelta(seconds=7680)
+
+
+@pytest.mark.parametrize("set_back", [timedelta(0), timedelta(seconds=1), timedelta(days=400)])
+def test_the_next_attempt_is_later_than_the_one_before_even_if_the_clock_was_set_back(set_back: timedelta):
+    policy = RetryPolicy(max_retry_limit=10, base_delay=timedelta(0))
+    result = Result("timeout", NOW, NOW - set_back)
+
+    assert next_attempt_at(1, policy, result, BOUNDS) == NOW + timedelta(microseconds=1)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +79,7 @@ def test_retry_after_does_not_shorten_a_delay_that_is_longer_than_its_cap():
 def test_the_limit_counts_attempts_including_the_first(limit: int, attempts_before: int, dead_lettered: bool):
     policy = RetryPolicy(limit, timedelta(seconds=30))
 
-    decision = decide(attempts_before, policy, Result("timeout", NOW), BOUNDS)
+    decision = decide(attempts_before, policy, Result("timeout", DUE, NOW), BOUNDS)
 
     if dead_lettered:
         assert decision == Decision("DeadLettered")
@@ -80,15 +89,15 @@ def test_the_limit_counts_attempts_including_the_first(limit: int, attempts_befo
 
 @pytest.mark.parametrize("attempts_before", [0, 9])
 def test_a_success_completes_after_any_number_of_attempts(attempts_before: int):
-    assert decide(attempts_before, POLICY, Result(None, NOW), BOUNDS) == Decision("Completed")
+    assert decide(attempts_before, POLICY, Result(None, DUE, NOW), BOUNDS) == Decision("Completed")
 
 
 def test_bounds_change_the_delay_and_never_the_status():
     other = Bounds(timedelta(milliseconds=1), timedelta(0))
 
     for attempts_before in range(12):
-        one = decide(attempts_before, POLICY, Result("timeout", NOW), BOUNDS)
-        two = decide(attempts_before, POLICY, Result("timeout", NOW), other)
+        one = decide(attempts_before, POLICY, Result("timeout", DUE, NOW), BOUNDS)
+        two = decide(attempts_before, POLICY, Result("timeout", DUE, NOW), other)
         assert one.status == two.status
 
 

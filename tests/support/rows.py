@@ -13,6 +13,7 @@ from deadletters.models import DeadLetter
 from jobs.models import Job
 from sagas.models import Saga
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
+from tests.support import legal_steps
 from webhookhub.db import clock
 from webhookhub.models import Process
 
@@ -54,20 +55,15 @@ def dead_letter(text: str = "x", **saga: Any) -> DeadLetter:
     dead: Any = SagaFactory(
         event=event,
         subscription=subscription,
-        status="DeadLettered",
-        attempt_count=3,
+        status="InProgress",
+        attempt_count=2,
         final_error_code=text[:100],
         **saga,
     )
     JobFactory(saga=dead, attempt_no=3, status="Failed", error_code=text[:100], worker_id=text, response_snippet=text)
-    return DeadLetter.objects.create(
-        saga=dead,
-        event=dead.event,
-        subscription=dead.subscription,
-        final_error_code=text[:100],
-        failed_at=clock.now(),
-        payload_snapshot=event.payload,
-    )
+    letter = legal_steps.dead_letter(dead)
+    legal_steps.update(dead, status="DeadLettered", attempt_count=3)
+    return letter
 
 
 def process(text: str = "x", **values: Any) -> Process:

@@ -63,10 +63,11 @@ PRIVATE = ["PrivateKey", "PrivateValue", "PrivateQuery", "PrivateAnswer", "Priva
 
 @pytest.fixture
 def lines_by_fact(
-    log_stream: io.StringIO, receiver: Receiver, hub_settings
+    log_stream: io.StringIO, receiver: Receiver, hub_settings, caplog: pytest.LogCaptureFixture
 ) -> Callable[[], dict[str, list[dict[str, object]]]]:
     """The log of deliveries that succeed, fail, are dead-lettered, requeued, reset, postponed and released."""
     hub_settings(postpone=timedelta(0))
+    caplog.set_level("DEBUG", logger="webhookhub")  # for postponed and released ones
     receiver.answer = _by_path
     for path in ("/good", "/late", "/never"):
         url = receiver.url(f"{path}?key=PrivateQuery")

@@ -114,6 +114,34 @@ class CompiledUpdate(_CompiledQuery):
         return query
 
 
+class CompiledInsert(_CompiledQuery):
+    """Inserts the rows that a query selects, in one statement.
+
+    `build` returns a queryset and the value of each new column (attribute name → expression on the queryset's rows).
+    """
+
+    def __init__(self, model: type[Model], build: Callable[..., Any]) -> None:
+        super().__init__(build)
+        self._model = model
+
+    def __call__(self, **values: Any) -> int:
+        """Returns the number of inserted rows."""
+        compiled, parameters = self._prepare(values)
+        with connection.cursor() as cursor:
+            cursor.execute(compiled.sql, parameters)
+            return int(cursor.rowcount)
+
+    def _compile(self, values: Values) -> _Compiled:
+        compiled = super()._compile(values)
+        _, new_values = self._build(**{name: _slots(name, value) for name, value in values.items()})
+        columns = ", ".join(str(self._model._meta.get_field(name).column) for name in new_values)  # type: ignore[union-attr]
+        return compiled._replace(sql=f"INSERT INTO {self._model._meta.db_table} ({columns}) {compiled.sql}")
+
+    def _query(self, **slots: Any) -> Any:
+        rows, new_values = self._build(**slots)
+        return rows.values_list(*new_values.values()).query
+
+
 def columns_of(model: type[Model], *, without: str = "") -> tuple[str, ...]:
     return tuple(field.attname for field in model._meta.concrete_fields if field.attname != without)
 

@@ -1,7 +1,7 @@
 """Triggers as migration operations, for every engine.
 
-A `Refusal` rejects a statement; a `Reset` sets a column when another changes; a `Copy` fills an inbox in the
-transaction of the insert; a `Tally` counts changes.
+A `Refusal` rejects a statement; a `Reset` sets a column when another changes; a `Fill` completes a new row; a `Copy`
+fills an inbox in the transaction of the insert; a `Tally` counts changes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,31 @@ MESSAGE_LIMIT = 128  # characters of MESSAGE_TEXT
 
 
 @dataclass(frozen=True)
+class Fill:
+    """Sets `column` of a new row to the text of its UUID column `uid`, if it is empty."""
+
+    name: str
+    table: str
+    column: str
+    uid: str
+
+    def create_sql(self, connection: BaseDatabaseWrapper) -> str:
+        return vendors.fill_trigger(connection, self.name, self.table, self.column, self.uid)
+
+    def is_update(self, connection: BaseDatabaseWrapper, columns: Sequence[str]) -> str:
+        """SQL that is true for the update that this trigger makes and changes none of the other `columns`."""
+        others = unchanged(connection, [name for name in columns if name != self.column])
+        value = vendors.uid_text(connection, f"OLD.{self.uid}")
+        return f"OLD.{self.column} = '' AND NEW.{self.column} = {value} AND {others}"
+
+
+@dataclass(frozen=True)
 class Refusal:
     """Rejects `event` (INSERT, UPDATE or DELETE) on `table`.
 
     `when` is an SQL condition on OLD and NEW that all engines understand. An update that changes none of `protects`
     is accepted, such as an idempotent insert of an existing row. With `unless_changed`, an update that also changes
-    one of those columns is accepted.
+    one of those columns is accepted. The update of the trigger `allows` is accepted where it makes one.
     """
 
     name: str
@@ -36,6 +55,7 @@ class Refusal:
     when: str = "1 = 1"
     protects: Sequence[str] = ()
     unless_changed: Sequence[str] = ()
+    allows: Fill | None = None
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
         assert len(self.message) <= MESSAGE_LIMIT
@@ -45,6 +65,8 @@ class Refusal:
             condition += f" AND NOT ({unchanged(connection, self.protects)})"
         if self.unless_changed:
             condition += f" AND {unchanged(connection, self.unless_changed)}"
+        if self.allows and vendors.fills_after_insert(connection):
+            condition += f" AND NOT ({self.allows.is_update(connection, self.protects)})"
         return vendors.refusal_trigger(connection, self.name, self.table, self.event, condition, self.message)
 
 
@@ -106,7 +128,7 @@ def unchanged(connection: BaseDatabaseWrapper, columns: Sequence[str]) -> str:
     return " AND ".join(vendors.same_value(connection, f"OLD.{name}", f"NEW.{name}") for name in columns)
 
 
-Trigger = Refusal | Reset | Copy | Tally
+Trigger = Refusal | Reset | Fill | Copy | Tally
 
 
 class CreateTriggers(Operation):

@@ -349,6 +349,33 @@ def _conditional(connection: BaseDatabaseWrapper, head: str, condition: str, sta
     return f"{head} FOR EACH ROW WHEN {condition} BEGIN {statement}; END"
 
 
+def uid_text(connection: BaseDatabaseWrapper, uid: str) -> str:
+    """A UUID column as text with dashes, whether the engine stores it as text or as a type of its own."""
+    if is_server(connection):
+        text = f"LOWER(REPLACE({uid}, '-', ''))"
+        for place in (9, 14, 19, 24):
+            text = f"INSERT({text}, {place}, 0, '-')"
+        return text
+    parts = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
+    return " || '-' || ".join(f"substr({uid}, {start}, {length})" for start, length in parts)
+
+
+def fill_trigger(connection: BaseDatabaseWrapper, name: str, table: str, column: str, uid: str) -> str:
+    if is_server(connection):
+        head = f"CREATE TRIGGER {name} BEFORE INSERT ON {table} FOR EACH ROW"
+        value = uid_text(connection, f"NEW.{uid}")
+        return f"{head} BEGIN IF NEW.{column} = '' THEN SET NEW.{column} = {value}; END IF; END"
+    # SQLite cannot change NEW: the row is completed after the insert, within the same statement.
+    head = f"CREATE TRIGGER {name} AFTER INSERT ON {table} FOR EACH ROW WHEN NEW.{column} = ''"
+    value = uid_text(connection, f"NEW.{uid}")
+    return f"{head} BEGIN UPDATE {table} SET {column} = {value} WHERE id = NEW.id; END"  # noqa: S608
+
+
+def fills_after_insert(connection: BaseDatabaseWrapper) -> bool:
+    """Whether a fill_trigger() updates the new row."""
+    return not is_server(connection)
+
+
 def count_up(connection: BaseDatabaseWrapper, table: str, column: str) -> str:
     """Increments `column` of the row with id 1, and inserts the row if it is missing."""
     insert = f"INSERT INTO {table} (id, {column}) VALUES (1, 1)"  # noqa: S608

@@ -7,7 +7,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from events import payloads
 from events.errors import EventConflict, InvalidEvent
-from events.intake import DEFAULT_SOURCE, publish
+from events.intake import publish
+from events.models import DEFAULT_SOURCE
 
 
 class Command(BaseCommand):

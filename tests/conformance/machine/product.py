@@ -156,8 +156,13 @@ class Tables:
         with transaction.atomic():
             self._execute("DELETE FROM routing_inbox")
             self._execute(
-                "UPDATE webhook_delivery_sagas SET status = 'Completed' "
-                "WHERE id > %s AND status NOT IN ('Completed', 'DeadLettered')",
+                "UPDATE webhook_delivery_sagas SET status = 'InProgress' "
+                "WHERE id > %s AND status IN ('Pending', 'PendingRetry')",
+                sagas,
+            )
+            self._execute(
+                "UPDATE webhook_delivery_sagas SET status = 'Completed', attempt_count = attempt_count + 1 "
+                "WHERE id > %s AND status = 'InProgress'",
                 sagas,
             )
             self._execute(

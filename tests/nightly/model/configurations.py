@@ -26,6 +26,7 @@ LARGE = {
 GUARDS = {
     "report token": ("two workers", "a result from a worker that had lost its lease"),
     "attempt key": ("two orchestrators", "two jobs of one attempt"),
+    "insert if unchanged": ("two orchestrators", "an orchestrator that is refused a job"),
     "start count": ("two orchestrators, three attempts", "InProgress and nothing will move it"),
     "apply count": ("two orchestrators", "a result applied twice"),
     "settled if applied": ("two orchestrators", "a result marked settled that was not applied"),
@@ -47,6 +48,8 @@ GUARDS = {
 # Taken away alone, these break nothing: others hold the line behind them.
 SECOND_LINE = {
     "active key": "two orchestrators",
+    "job trigger": "two orchestrators",
+    "insert if unchanged + job trigger": "two orchestrators",
     "start status": "two orchestrators",
     "apply status": "two orchestrators",
     "report status": "two workers",

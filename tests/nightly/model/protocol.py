@@ -167,6 +167,15 @@ class Protocol:
                 ok = saga.due and saga.status == me.word
                 yield "postpones", _saga(state, number, saga._replace(due=False)) if ok else state, idle
             case "job":
+                # The statement itself reads the saga: one that has moved on gets no job. The trigger would refuse it.
+                awaits = saga.status == me.word and saga.attempts == count
+                if not awaits and "insert if unchanged" not in self.without:
+                    yield "inserts no job", state, then("start")
+                    return
+                refused = saga.status in TERMINAL or saga.attempts != count
+                if refused and "job trigger" not in self.without:
+                    yield "is refused a job", state, then("refused")
+                    return
                 active = any(job.saga == number and job.status in ("Pending", "Leased") for job in state.jobs)
                 if active and "active key" not in self.without and (not has_job or "attempt key" in self.without):
                     # Not the key that a repetition meets: an error, which ends the process.

@@ -33,7 +33,7 @@ def of_a_state(state: State, protocol: Protocol) -> str | None:
     if any(process.place == "in vain" for process in state.processes):
         return "a requeue that makes no saga"
     if any(process.place == "refused" for process in state.processes):
-        return "an orchestrator that wants a second active job"
+        return "an orchestrator that is refused a job"
     for number, saga in enumerate(state.sagas):
         jobs = [job for job in state.jobs if job.saga == number]
         active = sum(job.status in ("Pending", "Leased") for job in jobs)
@@ -45,6 +45,8 @@ def of_a_state(state: State, protocol: Protocol) -> str | None:
             return "a result applied twice"
         if saga.attempts != len(saga.applied) or list(saga.applied) != list(range(1, saga.attempts + 1)):
             return "attempt_count is not the number of results applied"
+        if any(job.attempt > saga.attempts + 1 for job in jobs):
+            return "a job beyond the next attempt"
         if saga.status == COMPLETED and not saga.received:
             return "Completed and never received"
         if saga.status == COMPLETED and number in state.letters:

@@ -13,6 +13,8 @@ INTAKE = "tests/conformance/test_intake_races.py"
 REQUEUES = "tests/conformance/test_requeue_races.py"
 CRASHES = "tests/conformance/test_crash_points.py::test_a_step_interrupted_at_any_statement_and_run_again_ends_as_if_"
 DATABASE = "tests/conformance/test_database_rules.py"
+STATES = "tests/conformance/test_state_machine.py"
+LOGS = "tests/conformance/test_transition_logs.py"
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ PROTOCOL = [
     mutant("lease: always the same token", "jobs/lease.py", "token = new_token()", 'token = "token"', LEASES),
     mutant("lease: the same token for each lease of a worker", "jobs/lease.py", "token = new_token()",
            'token = worker_id[:32].ljust(32, "x")', LEASES),
+    mutant("lease: jobs of another worker", "jobs/lease.py", "filter(id__in=ids, status=PENDING)",
+           "filter(id__in=ids)", LEASES),
     mutant("lease: waits for other workers", "jobs/lease.py", "select_for_update(skip_locked=True)",
            "select_for_update()", LEASES),
     mutant("dispatch: any attempt_count", "sagas/dispatch.py", "status=status, attempt_count=attempt_count)",
@@ -62,9 +66,9 @@ PROTOCOL = [
     mutant("dispatch: running jobs are postponed", "sagas/dispatch.py",
            "if (saga.id, saga.attempt_no) in existing]", "if False]", SAGAS),
     mutant("dispatch: saga before job", "sagas/dispatch.py",
-           "    create_jobs([(saga.id, saga.attempt_no, saga.next_attempt_at) for saga in started], now)\n",
-           "    _start(started, now)\n"
-           "    create_jobs([(saga.id, saga.attempt_no, saga.next_attempt_at) for saga in started], now)\n",
+           "    for attempt_count, ids in _by_attempt_count(started).items():\n        create_jobs(",
+           "    _start(status, started, now)\n"
+           "    for attempt_count, ids in _by_attempt_count(started).items():\n        create_jobs(",
            CRASHES + "undisturbed[dispatch]"),
     Mutant("settle: any attempt_count", "sagas/settle.py", (
         ('                "attempt_count": item.saga.attempt_count,\n', ""),
@@ -86,12 +90,19 @@ PROTOCOL = [
     mutant("settle: takes what it does not wait for", "sagas/settle.py",
            "return self.status == IN_PROGRESS and self.attempt_count == job.attempt_no - 1",
            "return self.attempt_count == job.attempt_no - 1 or True", CRASHES + "undisturbed[settle PendingRetry]"),
-    mutant("settle: never marks", "sagas/settle.py", "    _mark(settled, now)\n", "", SAGAS),
+    mutant("settle: never marks", "sagas/settle.py", "    marked = _mark(settled, now)\n",
+           "    marked = settled.keys()\n", SAGAS),
+    mutant("settle: logs what another has logged", "sagas/settle.py", "others] if item.job.id in marked]",
+           "others]]", LOGS),
+    mutant("dispatch: logs what another has started", "sagas/dispatch.py",
+           "if changed == len(ids):", "if True:", LOGS),
     Mutant("dead-letter: the dead letter last", "sagas/settle.py", (
         ("    create_dead_letters(\n        [\n            NewDeadLetter(",
          "    late = (\n        [\n            NewDeadLetter("),
-        ("\n\n\nFACTS = {", "\n    create_dead_letters(late)\n\n\nFACTS = {"),
+        ("\n\n\nMESSAGES = {", "\n    create_dead_letters(late)\n\n\nMESSAGES = {"),
     ), (CRASHES + "undisturbed[settle DeadLettered]",)),
+    mutant("retry: not later than the attempt before", "sagas/policy.py",
+           "max(at, result.attempt_at + timedelta(microseconds=1))", "at", "tests/sagas/test_policy.py"),
     mutant("limit: one attempt more", "sagas/policy.py", "attempts >= policy.max_retry_limit",
            "attempts > policy.max_retry_limit", "tests/sagas/test_policy.py"),
     mutant("route: the inbox is never emptied", "events/routing.py",
@@ -117,8 +128,10 @@ PROTOCOL = [
 NEVER = 'when="1 = 0",'
 SCHEMA = [
     mutant("no key on saga and attempt", "jobs/migrations/0001_initial.py",
-           'models.UniqueConstraint(fields=("saga", "attempt_no"), name="uniq_job_saga_attempt"),', "",
+           'models.UniqueConstraint(fields=("saga", "attempt_no"), name="uniq_job_saga_attempt_no"),', "",
            DATABASE, SAGAS),
+    mutant("no key on saga and time of the attempt", "jobs/migrations/0001_initial.py",
+           'models.UniqueConstraint(fields=("saga", "attempt_at"), name="uniq_job_saga_attempt"),', "", DATABASE),
     mutant("no key on active jobs", "jobs/migrations/0001_initial.py",
            'models.UniqueConstraint(fields=("active_saga_id",), name="uniq_job_active_saga"),', "", DATABASE),
     mutant("no generation in the key of sagas", "sagas/migrations/0001_initial.py",
@@ -139,6 +152,24 @@ SCHEMA = [
            '                    "routing_inbox",\n'
            '                    [("event_id", "id"), ("event_type", "event_type")],\n                ),\n',
            "", "tests/events/test_routing.py"),
+    mutant("an event without a correlation id", "events/migrations/0002_triggers.py",
+           "                CORRELATION,\n", "", DATABASE),
+    mutant("a saga may be created in any state", "sagas/migrations/0002_triggers.py",
+           "when=f\"NEW.status <> '{PENDING}' OR NEW.attempt_count <> 0 \"", 'when=f"1 = 0 "', STATES),
+    mutant("a generation may follow none", "sagas/migrations/0002_triggers.py",
+           'f"OR (NEW.generation <> 0 AND NOT EXISTS ({PREVIOUS}))"', '""', STATES),
+    mutant("any transition of a saga", "sagas/migrations/0002_triggers.py",
+           'when=f"(OLD.status <> NEW.status AND NOT ({IS_LEGAL})) "', 'when="1 = 0 "', STATES),
+    mutant("attempts counted without a result", "sagas/migrations/0002_triggers.py",
+           'f"OR NEW.attempt_count <> OLD.attempt_count + {RESULTS}"', '""', STATES),
+    mutant("DeadLettered without a dead letter", "deadletters/migrations/0002_triggers.py",
+           "when=\"NEW.status = 'DeadLettered' AND", "when=\"1 = 0 AND NEW.status = 'DeadLettered' AND", STATES),
+    mutant("a job may be created in any state", "jobs/migrations/0002_triggers.py",
+           "NEW.status <> 'Pending' OR NEW.settled_at IS NOT NULL OR", "", STATES),
+    mutant("a job of any attempt", "jobs/migrations/0002_triggers.py",
+           " AND saga.attempt_count + 1 = NEW.attempt_no", "", STATES),
+    mutant("a job of an ended saga", "jobs/migrations/0002_triggers.py",
+           "saga.status NOT IN ('Completed', 'DeadLettered')", "1 = 1", STATES),
     mutant("ended sagas may change", "sagas/migrations/0002_triggers.py",
            "when=\"OLD.status IN ('Completed', 'DeadLettered')\",", NEVER, DATABASE),
     mutant("finished jobs may change", "jobs/migrations/0002_triggers.py",

@@ -12,6 +12,7 @@ from sagas.models import Saga
 from tests.conformance import world
 from tests.factories import SubscriptionFactory
 from tests.processes.support import Processes, until
+from tests.support import guards
 from webhookhub.db import vendors
 
 MEGABYTE = 1024  # the kernel counts kilobytes
@@ -58,7 +59,7 @@ def make_sagas(count: int) -> None:
         "attempt_no, status, attempt_at, response_status, worker_id, lease_token, lease_resets, response_snippet, "
         "finished_at, settled_at"
     )
-    with connection.cursor() as cursor:
+    with guards.switched_off(), connection.cursor() as cursor:
         made = 1
         while made < count:
             uid = vendors.new_uid_sql(connection)

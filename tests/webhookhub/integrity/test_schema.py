@@ -91,7 +91,7 @@ def test_each_missing_index_is_named(only_of: Callable[[type[models.Model]], lis
 
 
 def test_a_key_of_the_same_name_on_other_columns_is_named():
-    declared = next(each for each in Job._meta.constraints if each.name == "uniq_job_saga_attempt")
+    declared = next(each for each in Job._meta.constraints if each.name == "uniq_job_saga_attempt_no")
     other = models.Index(fields=["saga", "attempt_no"], name=declared.name)
     if not vendors.is_server(connection):
         other = models.Index(fields=["worker_id"], name="idx_job_settled")

@@ -65,11 +65,16 @@ class Floor:
             return 0
         wanted = _list({row[1] for row in due})
         self._rows(f"SELECT id FROM subscriptions WHERE active AND verified AND id IN ({wanted})")
-        jobs = ", ".join(f"({saga}, 1, 'Pending', '{at}', {now})" for saga, _, _, _, at in due)
-        self._execute(f"INSERT INTO {JOBS} (saga_id, attempt_no, status, attempt_at, lease_until) VALUES {jobs}")
+        ids = _list(row[0] for row in due)
+        self._execute(
+            f"INSERT INTO {JOBS} (saga_id, attempt_no, status, attempt_at, lease_until) "
+            f"SELECT s.id, s.attempt_count + 1, 'Pending', LEAST(s.next_attempt_at, {now}), {now} FROM {SAGAS} s "
+            f"WHERE NOT EXISTS (SELECT 1 FROM {JOBS} j WHERE j.saga_id = s.id AND j.attempt_no = s.attempt_count + 1) "
+            f"AND s.attempt_count = 0 AND s.id IN ({ids}) AND s.status = 'Pending' ORDER BY s.next_attempt_at, s.id"
+        )
         self._execute(
             f"UPDATE {SAGAS} SET status = 'InProgress', updated_at = {now} WHERE attempt_count = 0 "
-            f"AND id IN ({_list(row[0] for row in due)}) AND status = 'Pending'"
+            f"AND id IN ({ids}) AND status = 'Pending'"
         )
         return len(due)
 
@@ -87,7 +92,7 @@ class Floor:
         if ids:
             self._execute(
                 f"UPDATE {JOBS} SET status = 'Leased', lease_until = {now} + INTERVAL 60 SECOND, "
-                f"lease_token = '{TOKEN}', worker_id = '{WORKER}' WHERE id IN ({ids})"
+                f"lease_token = '{TOKEN}', worker_id = '{WORKER}' WHERE id IN ({ids}) AND status = 'Pending'"
             )
         self._execute("COMMIT")
         if not ids:
@@ -118,8 +123,9 @@ class Floor:
 
     def settle(self) -> int:
         finished = self._rows(
-            "SELECT id, saga_id, attempt_no, error_code, finished_at, retry_after, worker_id, lease_until, duration_ms "
-            f"FROM {JOBS} WHERE settled_at IS NULL AND status = 'Completed' AND id > 0 ORDER BY id LIMIT {self._size}"
+            "SELECT id, saga_id, attempt_no, error_code, attempt_at, finished_at, retry_after, worker_id, lease_until, "
+            f"duration_ms FROM {JOBS} WHERE settled_at IS NULL AND status = 'Completed' AND id > 0 ORDER BY id "
+            f"LIMIT {self._size}"
         )
         if not finished:
             return 0
