@@ -24,7 +24,7 @@ from tests.support import guards
 from tests.support.engines import MARIADB, SQLITE
 from tests.support.suite import ENGINE_VARIABLE
 from tools.demo import certificates
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from webhookhub.conf import hub
 from webhookhub.db import vendors
 
@@ -73,11 +73,11 @@ def hub_settings(settings: Any) -> Callable[..., None]:
 
 
 @pytest.fixture
-def receiver(certificate_files: tuple[Path, Path], hub_settings: Callable[..., None]) -> Iterator[Receiver]:
+def endpoint(certificate_files: tuple[Path, Path], hub_settings: Callable[..., None]) -> Iterator[HttpsEndpoint]:
     """A real HTTPS endpoint that the hub trusts."""
     authority, server = certificate_files
     hub_settings(ca_bundle=str(authority))
-    with Receiver(server) as running:
+    with HttpsEndpoint(server) as running:
         yield running
 
 

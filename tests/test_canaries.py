@@ -30,8 +30,8 @@ from jobs.models import Job
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.support import drive
-from tools.demo.receiver import Received, Receiver, Reply
-from tools.support.raw_endpoint import RawEndpoint, answering
+from tools.demo.endpoint import HttpsEndpoint, Received, Reply
+from tools.support.raw_endpoint import RawEndpoint, responding
 from webhookhub import crypto, logs
 from webhookhub.conf import hub
 
@@ -86,9 +86,9 @@ def respond(request: Received) -> Reply:
     return Reply(200 if name == "steady" else 500, BODIES[name].encode(), headers)
 
 
-def subscribe(client: Client, receiver: Receiver, name: str, scheme: str) -> Subscription:
+def subscribe(client: Client, endpoint: HttpsEndpoint, name: str, scheme: str) -> Subscription:
     """Subscribes in the console, with a custom header and a query string."""
-    url = receiver.url(f"/{name}?{QUERIES[name]}")
+    url = endpoint.url(f"/{name}?{QUERIES[name]}")
     form = {"event_type": "order.created", "callback_url": url, "active": "on", "signing_scheme": scheme}
     client.post(
         reverse("admin:subscriptions_subscription_add"),
@@ -146,16 +146,16 @@ def send_over_http(canaries: Canaries) -> None:
     assert program.get(f"/api/v1/deliveries?correlation_id={SEARCH}").status_code == 200
 
 
-def use_every_feature(canaries: Canaries, receiver: Receiver, failing: RawEndpoint) -> Client:
+def use_every_feature(canaries: Canaries, endpoint: HttpsEndpoint, failing: RawEndpoint) -> Client:
     User.objects.create_superuser("root", password=PASSWORD)
     client = Client()
     login = reverse("admin:login")
     assert client.post(login, {"username": "root", "password": WRONG_PASSWORD}).status_code == 200
     assert client.post(login, {"username": "root", "password": PASSWORD}).status_code == 302
-    receiver.answer = respond
+    endpoint.respond = respond
 
-    steady = subscribe(client, receiver, "steady", "v1")
-    broken = subscribe(client, receiver, "broken", "v1a")
+    steady = subscribe(client, endpoint, "steady", "v1")
+    broken = subscribe(client, endpoint, "broken", "v1a")
     silent = Subscription.objects.create(event_type="order.created", callback_url=failing.url)
     for subscription in (steady, broken, silent):
         canaries.add_secrets_of(subscription)
@@ -195,7 +195,7 @@ def use_every_feature(canaries: Canaries, receiver: Receiver, failing: RawEndpoi
 @pytest.mark.parametrize(("log", "debug"), [("json", True)], indirect=["log"])
 def test_no_canary_leaks(
     log: io.StringIO,
-    receiver: Receiver,
+    endpoint: HttpsEndpoint,
     certificate_files: tuple[Path, Path],
     hub_settings: Callable[..., None],
     settings: Any,
@@ -209,8 +209,8 @@ def test_no_canary_leaks(
     body = BODIES["unverified"].encode()
     error = b"HTTP/1.1 500 No\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
-    with RawEndpoint(certificate_files[1], answering(error)) as failing:
-        client = use_every_feature(canaries, receiver, failing)
+    with RawEndpoint(certificate_files[1], responding(error)) as failing:
+        client = use_every_feature(canaries, endpoint, failing)
         # A delivery that cannot be signed.
         hub_settings(encryption_keys=(crypto.new_key(),))
         publish("order.created", {"a": PAYLOADS[0]})
@@ -219,7 +219,7 @@ def test_no_canary_leaks(
         pages = open_every_page(client)
 
     # The canaries were really used.
-    arrived = "".join(str(request.headers) + request.path + request.body.decode() for request in receiver.received)
+    arrived = "".join(str(request.headers) + request.path + request.body.decode() for request in endpoint.received)
     assert all(canary in arrived for canary in [*HEADERS.values(), *QUERIES.values(), *PAYLOADS[:3], PAYLOADS[5]])
     assert {BODIES["steady"], BODIES["broken"]} <= set(Job.objects.values_list("response_snippet", flat=True))
     assert set(Job.objects.values_list("error_code", flat=True)) == {None, "http_500", "signing_error"}

@@ -14,7 +14,7 @@ from sagas.models import Saga
 from sagas.settle import Settler
 from tests.factories import SubscriptionFactory
 from tests.webhookhub.integrity.support import assert_clean
-from tools.demo.receiver import Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Reply
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
@@ -35,40 +35,40 @@ def run_until_terminal(turns: int = 500) -> None:
         worker.close()
 
 
-def test_an_event_is_delivered_to_every_matching_subscription(receiver: Receiver):
-    SubscriptionFactory(callback_url=receiver.url("/a"))
-    SubscriptionFactory(callback_url=receiver.url("/b"))
-    SubscriptionFactory(callback_url=receiver.url("/other"), event_type="order.cancelled")
-    SubscriptionFactory(callback_url=receiver.url("/off"), active=False)
-    SubscriptionFactory(callback_url=receiver.url("/unverified"), verified=False)
+def test_an_event_is_delivered_to_every_matching_subscription(endpoint: HttpsEndpoint):
+    SubscriptionFactory(callback_url=endpoint.url("/a"))
+    SubscriptionFactory(callback_url=endpoint.url("/b"))
+    SubscriptionFactory(callback_url=endpoint.url("/other"), event_type="order.cancelled")
+    SubscriptionFactory(callback_url=endpoint.url("/off"), active=False)
+    SubscriptionFactory(callback_url=endpoint.url("/unverified"), verified=False)
 
     event = publish("order.created", {"order": 7, "name": "Zoë"}, external_id="x1")
     run_until_terminal()
 
-    assert sorted(request.path for request in receiver.received) == ["/a", "/b"]
-    for request in receiver.received:
+    assert sorted(request.path for request in endpoint.received) == ["/a", "/b"]
+    for request in endpoint.received:
         assert request.headers["webhook-id"] == str(event.uid)
         assert json.loads(request.body)["data"] == {"order": 7, "name": "Zoë"}
     assert set(Saga.objects.values_list("status", "attempt_count")) == {("Completed", 1)}
 
 
-def test_a_failing_delivery_is_retried_with_the_same_bytes(receiver: Receiver):
-    receiver.answer = lambda request: Reply(503 if request.attempt < 3 else 204, b"")
-    SubscriptionFactory(callback_url=receiver.url())
+def test_a_failing_delivery_is_retried_with_the_same_bytes(endpoint: HttpsEndpoint):
+    endpoint.respond = lambda request: Reply(503 if request.attempt < 3 else 204, b"")
+    SubscriptionFactory(callback_url=endpoint.url())
 
     publish("order.created", {"order": 7})
     run_until_terminal()
 
-    assert [request.attempt for request in receiver.received] == [1, 2, 3]
-    assert len({request.body for request in receiver.received}) == 1
-    assert len({request.event_uid for request in receiver.received}) == 1
+    assert [request.attempt for request in endpoint.received] == [1, 2, 3]
+    assert len({request.body for request in endpoint.received}) == 1
+    assert len({request.event_uid for request in endpoint.received}) == 1
     saga = Saga.objects.get()
     assert (saga.status, saga.attempt_count, saga.final_error_code) == ("Completed", 3, "http_503")
 
 
-def test_a_delivery_that_keeps_failing_becomes_a_dead_letter(receiver: Receiver):
-    receiver.answer = lambda request: Reply(500)
-    SubscriptionFactory(callback_url=receiver.url(), max_retry_limit=2)
+def test_a_delivery_that_keeps_failing_becomes_a_dead_letter(endpoint: HttpsEndpoint):
+    endpoint.respond = lambda request: Reply(500)
+    SubscriptionFactory(callback_url=endpoint.url(), max_retry_limit=2)
 
     publish("order.created", {"order": 7})
     run_until_terminal()

@@ -20,7 +20,7 @@ from subscriptions.signing import new_secret
 from tests.factories import SubscriptionFactory
 from tests.support import drive
 from tests.support.guide_receivers import GUIDE, check, programs, running
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from tools.support.ports import free_port
 
 pytestmark = pytest.mark.django_db
@@ -48,13 +48,13 @@ def certificate(certificate_files: tuple[Path, Path], hub_settings: Callable[...
     return server
 
 
-def test_header_table_marks_headers_that_only_events_have(receiver: Receiver):
+def test_header_table_marks_headers_that_only_events_have(endpoint: HttpsEndpoint):
     rows = dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", GUIDE, re.MULTILINE))
-    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url())
     publish(subscription.event_type, {})
     drive.until_terminal()
     send_test(subscription)
-    event, test = (set(request.headers) for request in receiver.received)
+    event, test = (set(request.headers) for request in endpoint.received)
 
     assert set(rows) <= event
     assert {name for name, meaning in rows.items() if meaning.endswith("events only")} == event - test
@@ -94,12 +94,12 @@ def test_php_receiver(certificate: Path, tmp_path: Path):
         check(process, certificate)
 
 
-def test_python_check_with_a_public_key(receiver: Receiver):
+def test_python_check_with_a_public_key(endpoint: HttpsEndpoint):
     namespace: dict[str, Any] = {}
     exec(GUIDE.partition("## Public keys")[2].partition("```python\n")[2].partition("```")[0], namespace)
-    subscription = SubscriptionFactory.create(callback_url=receiver.url(), signing_scheme="v1a")
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url(), signing_scheme="v1a")
     send_test(subscription)
-    request = receiver.received[-1]
+    request = endpoint.received[-1]
     is_genuine, public_key = namespace["is_genuine"], secrets.reveal(subscription)
     headers = {name.title(): value for name, value in request.headers.items()}
 

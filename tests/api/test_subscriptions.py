@@ -17,7 +17,7 @@ from subscriptions.models import Subscription
 from subscriptions.secrets import reveal
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from tests.support import drive
-from tools.demo.receiver import Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Reply
 from webhookhub import crypto
 from webhookhub.db import clock
 
@@ -182,19 +182,19 @@ def test_with_wrong_encryption_keys_nothing_is_created_or_rotated(hub_wide: Prog
     assert list(Subscription.objects.values()) == before
 
 
-def test_an_endpoint_is_verified_and_tested(hub_wide: Program, receiver: Receiver):
-    created = hub_wide.post("/subscriptions", NEW | {"callback_url": receiver.url()}).json()
+def test_an_endpoint_is_verified_and_tested(hub_wide: Program, endpoint: HttpsEndpoint):
+    created = hub_wide.post("/subscriptions", NEW | {"callback_url": endpoint.url()}).json()
     path = f"/subscriptions/{created['id']}"
 
     verified = hub_wide.post(f"{path}/verify").json()
     tested = hub_wide.post(f"{path}/test").json()
-    receiver.answer = lambda request: Reply(500, b"broken")
+    endpoint.respond = lambda request: Reply(500, b"broken")
     failed = hub_wide.post(f"{path}/test").json()
 
     assert (verified["verified"], verified["proved"]) == (True, True)
     assert (tested["delivered"], tested["response_status"]) == (True, 200)
     assert (failed["delivered"], failed["error_code"], failed["response_snippet"]) == (False, "http_500", "broken")
-    assert [request.event_uid for request in receiver.received] == [tested["webhook_id"], failed["webhook_id"]]
+    assert [request.event_uid for request in endpoint.received] == [tested["webhook_id"], failed["webhook_id"]]
 
 
 def test_a_missing_object_is_not_found(hub_wide: Program):
@@ -297,16 +297,18 @@ def test_an_invalid_backfill_request_is_refused(hub_wide: Program, body: dict[st
     assert errors(response) == [field]
 
 
-def test_a_new_endpoint_receives_earlier_events(hub_wide: Program, receiver: Receiver, monkeypatch: pytest.MonkeyPatch):
+def test_a_new_endpoint_receives_earlier_events(
+    hub_wide: Program, endpoint: HttpsEndpoint, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(backfilling, "MAX_EVENTS", 3)
     past(4)
-    created = hub_wide.post("/subscriptions", NEW | {"callback_url": receiver.url()}).json()
+    created = hub_wide.post("/subscriptions", NEW | {"callback_url": endpoint.url()}).json()
     hub_wide.post(f"/subscriptions/{created['id']}/verify")
 
     fill(hub_wide, Subscription.objects.get(), {"since": iso(clock.now() - timedelta(days=1))})
     drive.until_terminal()
 
-    received = {request.event_uid for request in receiver.received}
+    received = {request.event_uid for request in endpoint.received}
     assert received == {str(uid) for uid in Event.objects.values_list("uid", flat=True)}
 
 

@@ -12,7 +12,7 @@ from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import Group, User
 
 from tests.processes.support import Processes, environment, until
-from tools.demo.receiver import Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Reply
 from tools.support.ports import free_port
 
 PASSWORD = "only for tests"
@@ -31,7 +31,7 @@ SETTINGS = {
 @dataclass(frozen=True)
 class Stack:
     home: str
-    receiver: Receiver
+    endpoint: HttpsEndpoint
     # The endpoint's responses by path; the default is a success.
     answers: dict[str, Reply] = field(default_factory=dict)
 
@@ -42,12 +42,12 @@ def running(folder: Path, certificates: tuple[Path, Path]) -> Iterator[Stack]:
     authority, server = certificates
     web = f"127.0.0.1:{free_port()}"
     processes = Processes(folder, {**environment(authority), **SETTINGS})
-    with Receiver(server) as receiver:
+    with HttpsEndpoint(server) as endpoint:
         hub = processes.start("run_hub", "--web", web)
         try:
             until(lambda: is_ready(f"http://{web}"), "the hub is ready", START_SECONDS)
-            stack = Stack(f"http://{web}", receiver)
-            receiver.answer = lambda request: stack.answers.get(request.path, Reply())
+            stack = Stack(f"http://{web}", endpoint)
+            endpoint.respond = lambda request: stack.answers.get(request.path, Reply())
             yield stack
             assert hub.stop(60) == 0
         finally:

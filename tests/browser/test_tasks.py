@@ -16,7 +16,7 @@ from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
 from tests.processes.support import until
 from tests.support import rows
-from tools.demo.receiver import Reply
+from tools.demo.endpoint import Reply
 
 from .stack import Stack
 from .visitor import Visitor
@@ -28,7 +28,7 @@ def failed_delivery(stack: Stack, name: str) -> DeadLetter:
     """A dead letter of an event whose only attempt failed; only its correlation id is `name`."""
     stack.answers[f"/{name}"] = Reply(503, b"<script>alert('down')</script>")
     event_type = f"type.{name}"
-    SubscriptionFactory.create(event_type=event_type, callback_url=stack.receiver.url(f"/{name}"), max_retry_limit=1)
+    SubscriptionFactory.create(event_type=event_type, callback_url=stack.endpoint.url(f"/{name}"), max_retry_limit=1)
     event = publish(event_type, {"order": 1}, source="shop", external_id="order-1 of " + name, correlation_id=name)
     letter = until(lambda: DeadLetter.objects.filter(event=event.id).first(), "the delivery becomes a dead letter")
     until(lambda: Saga.objects.get(pk=letter.saga_id).status == "DeadLettered", "the status is DeadLettered")
@@ -62,7 +62,7 @@ def test_support_finds_a_failed_delivery_requeues_it_and_sees_it_delivered(log_i
     visit.check_accessibility()
     assert Requeue.objects.get(dead_letter=letter).requested_by == "support"
     uid = str(Event.objects.get(pk=letter.event_id).uid)
-    assert [request.event_uid for request in stack.receiver.received].count(uid) == 2
+    assert [request.event_uid for request in stack.endpoint.received].count(uid) == 2
     # A second requeue links to the delivery of the first.
     page = visit.open(rows.change("deadletters_deadletter", letter.pk))
     expect(page.get_by_text("Requeued as")).to_be_visible()

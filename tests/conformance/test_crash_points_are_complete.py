@@ -88,7 +88,7 @@ def _is_write(call: ast.Call, helpers: set[str]) -> bool:
 
 @pytest.mark.every_engine
 @pytest.mark.usefixtures("committed")
-def test_every_write_of_the_product_is_interrupted_by_a_test(receiver):
+def test_every_write_of_the_product_is_interrupted_by_a_test(endpoint):
     numbers = count(1)
     statements = []
     for step in STEPS:
@@ -97,7 +97,7 @@ def test_every_write_of_the_product_is_interrupted_by_a_test(receiver):
     tracked()
     for prepare_workflow in (to_complete, to_fail, to_time_out, to_be_reported):
         statements += statements_of(prepare_workflow(f"complete{next(numbers)}"))
-    for prepare in (to_verify(receiver), *ELSEWHERE, *OF_PROGRAMS, to_make_a_key, to_revoke):
+    for prepare in (to_verify(endpoint), *ELSEWHERE, *OF_PROGRAMS, to_make_a_key, to_revoke):
         statements += statements_of(prepare())
 
     written = [set(statement.places) for statement in statements if statement.writes]

@@ -15,7 +15,7 @@ from subscriptions.services import AlreadySubscribed, change, create
 from subscriptions.verification import verify
 from tests.conftest import empty_tables
 from tests.factories import SubscriptionFactory
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from webhookhub import crypto
 from webhookhub.conf import hub
 from webhookhub.db import clock
@@ -32,11 +32,11 @@ pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 Work = Callable[[], object]
 
 
-def to_verify(receiver: Receiver) -> Callable[[], Work]:
+def to_verify(endpoint: HttpsEndpoint) -> Callable[[], Work]:
     numbers = iter(range(10_000))
 
     def prepare() -> Work:
-        new = SubscriptionFactory.create(callback_url=receiver.url(f"/{next(numbers)}"), verified=False)
+        new = SubscriptionFactory.create(callback_url=endpoint.url(f"/{next(numbers)}"), verified=False)
         return lambda: verify(Subscription.objects.get(id=new.id))
 
     return prepare
@@ -108,8 +108,8 @@ def to_roll_up() -> Work:
 ELSEWHERE = [to_roll_up, to_rotate, to_save, to_create, to_change, to_beat, to_remove, to_forget, to_reencrypt]
 
 
-def test_an_interrupted_verification_is_complete_or_not_recorded_and_can_be_repeated(receiver):
-    for point, work in interrupted(to_verify(receiver)):
+def test_an_interrupted_verification_is_complete_or_not_recorded_and_can_be_repeated(endpoint):
+    for point, work in interrupted(to_verify(endpoint)):
         row = Subscription.objects.latest("id")
         assert row.verified == bool(row.verification_at) == bool(row.verification_result), point
         work()

@@ -18,7 +18,7 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.factories import SagaFactory, SubscriptionFactory
 from tests.support.drive import until_terminal
-from tools.demo.receiver import Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Reply
 from webhookhub.db import clock
 
 from .helpers import dead_letter_before_its_delivery_ends
@@ -94,21 +94,21 @@ def test_a_second_request_returns_the_first_saga_and_requester(operator: User):
     assert Requeue.objects.get().reason == "again"
 
 
-def test_a_requeued_delivery_that_dies_again_can_be_requeued_again(operator: User, receiver: Receiver):
-    receiver.answer = lambda request: Reply(500)
-    SubscriptionFactory.create(callback_url=receiver.url(), max_retry_limit=1)
+def test_a_requeued_delivery_that_dies_again_can_be_requeued_again(operator: User, endpoint: HttpsEndpoint):
+    endpoint.respond = lambda request: Reply(500)
+    SubscriptionFactory.create(callback_url=endpoint.url(), max_retry_limit=1)
     published = publish("order.created", {"n": 1})
     until_terminal()
     requeue(list(DeadLetter.objects.values_list("id", flat=True)), by=operator, reason="1")
     until_terminal()
-    receiver.answer = lambda request: Reply(200)
+    endpoint.respond = lambda request: Reply(200)
     requeue(list(DeadLetter.objects.values_list("id", flat=True)), by=operator, reason="2")
     until_terminal()
 
     sagas = Saga.objects.order_by("generation").values_list("generation", "status", "attempt_count")
     assert list(sagas) == [(0, "DeadLettered", 1), (1, "DeadLettered", 1), (2, "Completed", 1)]
-    assert {request.event_uid for request in receiver.received} == {str(published.uid)}
-    assert len({request.body for request in receiver.received}) == 1
+    assert {request.event_uid for request in endpoint.received} == {str(published.uid)}
+    assert len({request.body for request in endpoint.received}) == 1
     assert DeadLetter.objects.count() == 2
 
 

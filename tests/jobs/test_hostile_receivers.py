@@ -1,4 +1,4 @@
-"""What a misbehaving receiver costs, seen from the queue: one failed attempt, all at the same time."""
+"""What a misbehaving endpoint costs, seen from the queue: one failed attempt, all at the same time."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from jobs.request import retry_after
 from sagas.models import Saga
 from tests.factories import JobFactory, SubscriptionFactory
 from tests.support.drive import until, until_terminal
-from tools.demo.receiver import Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Reply
 from webhookhub.db import clock
 
 NOW = datetime(2024, 2, 29, 12, 0, 0, tzinfo=UTC)
@@ -55,22 +55,22 @@ def test_a_job_leased_again_sends_the_same_bytes():
 
 
 @pytest.mark.django_db
-def test_every_attempt_carries_the_same_id_and_bytes_and_its_own_number(receiver: Receiver):
-    receiver.answer = lambda received: Reply(500 if received.attempt < 3 else 200)
-    SubscriptionFactory.create(callback_url=receiver.url("/hook?a=b"), base_delay=timedelta(milliseconds=1))
+def test_every_attempt_carries_the_same_id_and_bytes_and_its_own_number(endpoint: HttpsEndpoint):
+    endpoint.respond = lambda received: Reply(500 if received.attempt < 3 else 200)
+    SubscriptionFactory.create(callback_url=endpoint.url("/hook?a=b"), base_delay=timedelta(milliseconds=1))
     payload = {"zebra": 1, "a": "é\u2028</script>", "n": [0.1, 2**63, -1e-7]}
 
     published = publish("order.created", payload)
     until_terminal()
 
-    assert [received.attempt for received in receiver.received] == [1, 2, 3]
-    assert {received.path for received in receiver.received} == {"/hook?a=b"}
-    assert {received.headers["webhook-id"] for received in receiver.received} == {str(published.uid)}
-    [body] = {received.body for received in receiver.received}
+    assert [received.attempt for received in endpoint.received] == [1, 2, 3]
+    assert {received.path for received in endpoint.received} == {"/hook?a=b"}
+    assert {received.headers["webhook-id"] for received in endpoint.received} == {str(published.uid)}
+    [body] = {received.body for received in endpoint.received}
     document = json.loads(body)
     assert document["type"] == "order.created"
     assert document["data"] == payload
-    first = receiver.received[0].headers
+    first = endpoint.received[0].headers
     assert first["content-type"] == "application/json"
     assert first["user-agent"].startswith("WebhookHub/")
     assert abs(int(first["webhook-timestamp"]) - datetime.now(UTC).timestamp()) < 60
@@ -114,27 +114,27 @@ def test_retry_after_is_seconds_or_a_date_or_nothing(header: str | None, seconds
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("header", ["Fri, 31 Dec 9999 23:59:59 -1200", "nonsense"])
-def test_no_retry_after_can_stop_a_worker(receiver: Receiver, header: str, hub_settings):
+def test_no_retry_after_can_stop_a_worker(endpoint: HttpsEndpoint, header: str, hub_settings):
     hub_settings(retry_after_cap=timedelta(0))
-    receiver.answer = lambda received: Reply(503 if received.attempt == 1 else 200, b"", (("Retry-After", header),))
-    SubscriptionFactory.create(callback_url=receiver.url(), base_delay=timedelta(milliseconds=1))
+    endpoint.respond = lambda received: Reply(503 if received.attempt == 1 else 200, b"", (("Retry-After", header),))
+    SubscriptionFactory.create(callback_url=endpoint.url(), base_delay=timedelta(milliseconds=1))
 
     publish("order.created", {})
     until_terminal()
 
     assert Saga.objects.get().status == "Completed"
-    assert len(receiver.received) == 2
+    assert len(endpoint.received) == 2
 
 
 @pytest.mark.django_db
-def test_a_retry_after_postpones_the_next_attempt_up_to_its_cap(receiver: Receiver, hub_settings):
+def test_a_retry_after_postpones_the_next_attempt_up_to_its_cap(endpoint: HttpsEndpoint, hub_settings):
     hub_settings(retry_after_cap=timedelta(minutes=10))
     asked = {"/short": "300", "/long": "9999", "/other": "300"}
-    receiver.answer = lambda received: Reply(
+    endpoint.respond = lambda received: Reply(
         500 if received.path == "/other" else 429, b"", (("Retry-After", asked[received.path]),)
     )
     for path in asked:
-        SubscriptionFactory.create(callback_url=receiver.url(path), base_delay=timedelta(minutes=1))
+        SubscriptionFactory.create(callback_url=endpoint.url(path), base_delay=timedelta(minutes=1))
     publish("order.created", {})
     until(lambda: Saga.objects.filter(status="PendingRetry").count() == 3)
 

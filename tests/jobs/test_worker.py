@@ -18,7 +18,7 @@ from jobs.report import Report, report
 from jobs.worker import POLL_SECONDS, Worker
 from subscriptions.models import Subscription
 from tests.factories import JobFactory
-from tools.demo.receiver import Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Reply
 from webhookhub import crypto
 from webhookhub.db import clock
 from webhookhub.egress.engine import Engine
@@ -39,24 +39,24 @@ def finished() -> bool:
     return not Job.objects.filter(status__in=["Pending", "Leased"]).exists()
 
 
-def jobs_at(receiver: Receiver, count: int, **fields: object) -> list[Job]:
-    return [JobFactory.create(saga__subscription__callback_url=receiver.url(f"/{n}"), **fields) for n in range(count)]
+def jobs_at(endpoint: HttpsEndpoint, count: int, **fields: object) -> list[Job]:
+    return [JobFactory.create(saga__subscription__callback_url=endpoint.url(f"/{n}"), **fields) for n in range(count)]
 
 
-def held_back(receiver: Receiver) -> threading.Event:
-    """The receiver answers nobody before the event is set."""
+def held_back(endpoint: HttpsEndpoint) -> threading.Event:
+    """The endpoint answers nobody before the event is set."""
     answer_now = threading.Event()
 
     def wait() -> None:
         answer_now.wait(30)
 
-    receiver.answer = lambda request: Reply(before=wait)
+    endpoint.respond = lambda request: Reply(before=wait)
     return answer_now
 
 
-def test_a_success_is_reported_with_its_response(receiver: Receiver):
-    receiver.answer = lambda request: Reply(201, b"thank\0you \xff")
-    [job] = jobs_at(receiver, 1)
+def test_a_success_is_reported_with_its_response(endpoint: HttpsEndpoint):
+    endpoint.respond = lambda request: Reply(201, b"thank\0you \xff")
+    [job] = jobs_at(endpoint, 1)
 
     worker = Worker("worker-7")
     turn_until(worker, finished)
@@ -70,9 +70,9 @@ def test_a_success_is_reported_with_its_response(receiver: Receiver):
     assert job.settled_at is None
 
 
-def test_a_failure_is_reported_with_its_code(receiver: Receiver):
-    receiver.answer = lambda request: Reply(503, b"", (("Retry-After", "60"),))
-    [job] = jobs_at(receiver, 1)
+def test_a_failure_is_reported_with_its_code(endpoint: HttpsEndpoint):
+    endpoint.respond = lambda request: Reply(503, b"", (("Retry-After", "60"),))
+    [job] = jobs_at(endpoint, 1)
 
     worker = Worker("w")
     turn_until(worker, finished)
@@ -85,13 +85,13 @@ def test_a_failure_is_reported_with_its_code(receiver: Receiver):
     assert timedelta(seconds=59) < job.retry_after - job.finished_at <= timedelta(seconds=60)
 
 
-def test_a_worker_leases_no_more_jobs_than_it_has_free_slots(receiver: Receiver):
-    answer_now = held_back(receiver)
-    jobs_at(receiver, 5)
+def test_a_worker_leases_no_more_jobs_than_it_has_free_slots(endpoint: HttpsEndpoint):
+    answer_now = held_back(endpoint)
+    jobs_at(endpoint, 5)
 
     worker = Worker("w", concurrency=2)
     try:
-        turn_until(worker, lambda: len(receiver.received) == 2)
+        turn_until(worker, lambda: len(endpoint.received) == 2)
         for _ in range(3):
             worker.turn(100)
         assert worker.open_jobs == 2
@@ -103,12 +103,12 @@ def test_a_worker_leases_no_more_jobs_than_it_has_free_slots(receiver: Receiver)
         answer_now.set()
         worker.close()
     assert Job.objects.filter(status="Completed").count() == 5
-    assert len(receiver.received) == 5
+    assert len(endpoint.received) == 5
 
 
-def test_a_batch_smaller_than_the_free_slots_is_respected(receiver: Receiver):
-    answer_now = held_back(receiver)
-    jobs_at(receiver, 5)
+def test_a_batch_smaller_than_the_free_slots_is_respected(endpoint: HttpsEndpoint):
+    answer_now = held_back(endpoint)
+    jobs_at(endpoint, 5)
 
     worker = Worker("w", concurrency=50)
     try:
@@ -119,10 +119,10 @@ def test_a_batch_smaller_than_the_free_slots_is_respected(receiver: Receiver):
         worker.close()
 
 
-def test_a_job_reset_too_often_fails_without_being_sent(receiver: Receiver, hub_settings):
+def test_a_job_reset_too_often_fails_without_being_sent(endpoint: HttpsEndpoint, hub_settings):
     hub_settings(max_lease_resets=2)
-    [too_often] = jobs_at(receiver, 1, lease_resets=3)
-    just_not = JobFactory.create(saga__subscription__callback_url=receiver.url("/sent"), lease_resets=2)
+    [too_often] = jobs_at(endpoint, 1, lease_resets=3)
+    just_not = JobFactory.create(saga__subscription__callback_url=endpoint.url("/sent"), lease_resets=2)
 
     worker = Worker("w")
     turn_until(worker, finished)
@@ -132,11 +132,11 @@ def test_a_job_reset_too_often_fails_without_being_sent(receiver: Receiver, hub_
     just_not.refresh_from_db()
     assert (too_often.status, too_often.error_code, too_often.response_status) == ("Failed", "lease_expired", None)
     assert just_not.status == "Completed"
-    assert [request.path for request in receiver.received] == ["/sent"]
+    assert [request.path for request in endpoint.received] == ["/sent"]
 
 
-def test_results_survive_a_report_that_fails(receiver: Receiver, monkeypatch):
-    jobs_at(receiver, 3)
+def test_results_survive_a_report_that_fails(endpoint: HttpsEndpoint, monkeypatch):
+    jobs_at(endpoint, 3)
     failures = iter([OperationalError(2006, "Server has gone away"), OperationalError(2013, "Lost connection")])
 
     def failing(worker_id: str, reports: list[Report]) -> int:
@@ -159,11 +159,11 @@ def test_results_survive_a_report_that_fails(receiver: Receiver, monkeypatch):
     assert lost == 2
     assert worker.open_jobs == 0
     assert Job.objects.filter(status="Completed").count() == 3
-    assert len(receiver.received) == 3
+    assert len(endpoint.received) == 3
 
 
-def test_a_result_whose_lease_was_lost_is_dropped(receiver: Receiver):
-    [stored] = jobs_at(receiver, 1)
+def test_a_result_whose_lease_was_lost_is_dropped(endpoint: HttpsEndpoint):
+    [stored] = jobs_at(endpoint, 1)
     [job] = lease("first", 1)
     Job.objects.update(status="Pending", lease_until=clock.now())
     assert report("first", [Report(job, None, 200)]) == 0
@@ -177,8 +177,8 @@ def test_a_result_whose_lease_was_lost_is_dropped(receiver: Receiver):
     assert (stored.status, stored.error_code, stored.worker_id) == ("Failed", "http_500", "second")
 
 
-def test_a_result_reported_twice_is_accepted_once(receiver: Receiver):
-    jobs_at(receiver, 1)
+def test_a_result_reported_twice_is_accepted_once(endpoint: HttpsEndpoint):
+    jobs_at(endpoint, 1)
     [job] = lease("w", 1)
 
     assert report("w", [Report(job, None, 200)]) == 1
@@ -188,9 +188,9 @@ def test_a_result_reported_twice_is_accepted_once(receiver: Receiver):
     assert Job.objects.get().finished_at == first.finished_at
 
 
-def test_a_lease_is_timed_by_the_database_and_carries_the_workers_name(receiver: Receiver, hub_settings):
+def test_a_lease_is_timed_by_the_database_and_carries_the_workers_name(endpoint: HttpsEndpoint, hub_settings):
     hub_settings(lease=timedelta(seconds=77))
-    jobs_at(receiver, 2)
+    jobs_at(endpoint, 2)
     before = clock.now()
 
     leased = lease("worker-3", 10)
@@ -203,21 +203,23 @@ def test_a_lease_is_timed_by_the_database_and_carries_the_workers_name(receiver:
         assert before + timedelta(seconds=77) <= job.lease_until <= after + timedelta(seconds=77)
 
 
-def test_the_longest_waiting_jobs_are_leased_first(receiver: Receiver):
-    jobs = jobs_at(receiver, 4)
+def test_the_longest_waiting_jobs_are_leased_first(endpoint: HttpsEndpoint):
+    jobs = jobs_at(endpoint, 4)
 
     assert [job.id for job in lease("w", 2)] == [job.id for job in jobs[:2]]
     assert [job.id for job in lease("w", 9)] == [job.id for job in jobs[2:]]
     assert lease("w", 9) == []
 
 
-def test_jobs_beyond_the_limit_of_a_host_are_released_and_not_counted(receiver: Receiver, hub_settings, monkeypatch):
+def test_jobs_beyond_the_limit_of_a_host_are_released_and_not_counted(
+    endpoint: HttpsEndpoint, hub_settings, monkeypatch
+):
     monkeypatch.setattr("jobs.worker.MAX_QUEUED_SECONDS", 0.0)
     monkeypatch.setattr("webhookhub.egress.hosts.MIN_DEFER_SECONDS", 0.02)
     monkeypatch.setattr("webhookhub.egress.hosts.MAX_DEFER_SECONDS", 0.05)
     hub_settings(requests_per_host=1)
-    answer_now = held_back(receiver)
-    jobs_at(receiver, 3)
+    answer_now = held_back(endpoint)
+    jobs_at(endpoint, 3)
 
     worker = Worker("w", concurrency=10)
     try:
@@ -229,16 +231,16 @@ def test_jobs_beyond_the_limit_of_a_host_are_released_and_not_counted(receiver: 
     finally:
         answer_now.set()
         worker.close()
-    assert Job.objects.filter(status="Completed").count() == len(receiver.received) == 3
+    assert Job.objects.filter(status="Completed").count() == len(endpoint.received) == 3
 
 
-def test_a_draining_worker_leases_nothing_and_finishes_its_jobs(receiver: Receiver):
-    answer_now = held_back(receiver)
-    jobs_at(receiver, 1)
+def test_a_draining_worker_leases_nothing_and_finishes_its_jobs(endpoint: HttpsEndpoint):
+    answer_now = held_back(endpoint)
+    jobs_at(endpoint, 1)
     worker = Worker("w")
     try:
-        turn_until(worker, lambda: len(receiver.received) == 1)
-        late = JobFactory.create(saga__subscription__callback_url=receiver.url("/late"))
+        turn_until(worker, lambda: len(endpoint.received) == 1)
+        late = JobFactory.create(saga__subscription__callback_url=endpoint.url("/late"))
         answer_now.set()
         for _ in range(600):
             worker.drain(100)
@@ -254,12 +256,12 @@ def test_a_draining_worker_leases_nothing_and_finishes_its_jobs(receiver: Receiv
     assert Job.objects.filter(status="Completed").count() == 1
 
 
-def test_draining_waits_for_the_response_without_busy_polling(receiver: Receiver):
-    answer_now = held_back(receiver)
-    jobs_at(receiver, 1)
+def test_draining_waits_for_the_response_without_busy_polling(endpoint: HttpsEndpoint):
+    answer_now = held_back(endpoint)
+    jobs_at(endpoint, 1)
     worker = Worker("w")
     try:
-        turn_until(worker, lambda: len(receiver.received) == 1)
+        turn_until(worker, lambda: len(endpoint.received) == 1)
         turns, until = 0, time.monotonic() + 10 * POLL_SECONDS
         while time.monotonic() < until:
             worker.drain(100)
@@ -271,17 +273,17 @@ def test_draining_waits_for_the_response_without_busy_polling(receiver: Receiver
     assert turns < 50
 
 
-def test_results_are_reported_together_but_do_not_block_slots(receiver: Receiver, monkeypatch):
+def test_results_are_reported_together_but_do_not_block_slots(endpoint: HttpsEndpoint, monkeypatch):
     monkeypatch.setattr(worker_module, "REPORT_DELAY_SECONDS", 60)
-    jobs_at(receiver, 1)
+    jobs_at(endpoint, 1)
     worker = Worker("w", concurrency=4)
 
-    turn_until(worker, lambda: len(receiver.received) == 1 and worker.idle_for() > 0)
+    turn_until(worker, lambda: len(endpoint.received) == 1 and worker.idle_for() > 0)
     assert worker.open_jobs == 1
     assert not Job.objects.filter(status="Completed").exists()
 
     for path in ("/a", "/b", "/c"):
-        JobFactory.create(saga__subscription__callback_url=receiver.url(path))
+        JobFactory.create(saga__subscription__callback_url=endpoint.url(path))
     turn_until(worker, lambda: Job.objects.filter(status="Completed").count() >= 2)
     worker.close()
 
@@ -294,19 +296,19 @@ def test_an_idle_turn_returns_0():
     worker.close()
 
 
-def test_one_slow_endpoint_does_not_delay_the_others(receiver: Receiver, certificate_files, monkeypatch):
+def test_one_slow_endpoint_does_not_delay_the_others(endpoint: HttpsEndpoint, certificate_files, monkeypatch):
     monkeypatch.setattr("jobs.worker.MAX_QUEUED_SECONDS", 0.2)
     answer_now = threading.Event()
 
     def take_time() -> None:
         answer_now.wait(30)
 
-    with Receiver(certificate_files[1], lambda request: Reply(before=take_time)) as slow:
+    with HttpsEndpoint(certificate_files[1], lambda request: Reply(before=take_time)) as slow:
         jobs_at(slow, 40)
-        jobs_at(receiver, 5)
+        jobs_at(endpoint, 5)
         worker = Worker("w", concurrency=20)
         try:
-            turn_until(worker, lambda: len(receiver.received) == 5)
+            turn_until(worker, lambda: len(endpoint.received) == 5)
             assert not answer_now.is_set()
         finally:
             answer_now.set()
@@ -314,8 +316,8 @@ def test_one_slow_endpoint_does_not_delay_the_others(receiver: Receiver, certifi
 
 
 @pytest.mark.parametrize("change", [{"active": False}, {"callback_url": "https://127.0.0.1:8443/never-verified"}])
-def test_a_job_created_before_its_subscription_was_disabled_or_changed_waits(receiver: Receiver, change):
-    [job] = jobs_at(receiver, 1)
+def test_a_job_created_before_its_subscription_was_disabled_or_changed_waits(endpoint: HttpsEndpoint, change):
+    [job] = jobs_at(endpoint, 1)
     Subscription.objects.update(**change)
 
     worker = Worker("w")
@@ -328,7 +330,7 @@ def test_a_job_created_before_its_subscription_was_disabled_or_changed_waits(rec
     assert (job.status, job.lease_resets) == ("Pending", 0)
     assert job.lease_until is not None
     assert job.lease_until > clock.now() + timedelta(seconds=20)
-    assert receiver.received == []
+    assert endpoint.received == []
 
 
 def test_a_turn_without_work_does_not_wait():
@@ -344,9 +346,9 @@ def test_a_turn_without_work_does_not_wait():
     assert (job.error_code, job.duration_ms) == ("lease_expired", 0)
 
 
-def test_secrets_in_a_response_are_not_stored(receiver: Receiver):
-    receiver.answer = lambda request: Reply(500, json.dumps(request.headers).encode())
-    [job] = jobs_at(receiver, 1)
+def test_secrets_in_a_response_are_not_stored(endpoint: HttpsEndpoint):
+    endpoint.respond = lambda request: Reply(500, json.dumps(request.headers).encode())
+    [job] = jobs_at(endpoint, 1)
     Subscription.objects.update(custom_headers=crypto.encrypt("Authorization: Bearer canary-42"))
 
     worker = Worker("w")
@@ -356,26 +358,26 @@ def test_secrets_in_a_response_are_not_stored(receiver: Receiver):
         worker.close()
 
     job.refresh_from_db()
-    assert receiver.received[0].headers["authorization"] == "Bearer canary-42"
+    assert endpoint.received[0].headers["authorization"] == "Bearer canary-42"
     assert "authorization" in job.response_snippet
     assert "canary" not in job.response_snippet
 
 
 def test_a_request_that_waited_too_long_is_not_sent_while_the_database_is_lost(
-    receiver: Receiver, hub_settings, monkeypatch
+    endpoint: HttpsEndpoint, hub_settings, monkeypatch
 ):
     """It would be sent with the timestamp of when it was taken."""
     hub_settings(requests_per_host=1)
-    answer_now = held_back(receiver)
-    jobs_at(receiver, 3)
+    answer_now = held_back(endpoint)
+    jobs_at(endpoint, 3)
     worker = Worker("w", concurrency=10)
     try:
-        turn_until(worker, lambda: len(receiver.received) == 1)
+        turn_until(worker, lambda: len(endpoint.received) == 1)
         monkeypatch.setattr("jobs.worker.MAX_QUEUED_SECONDS", 0.0)
         answer_now.set()
         while worker._engine.in_flight:
             worker.collect(0.05)  # as the loop does while the database is lost
-        assert len(receiver.received) == 1
+        assert len(endpoint.received) == 1
         worker.turn(100)
     finally:
         answer_now.set()
@@ -384,7 +386,7 @@ def test_a_request_that_waited_too_long_is_not_sent_while_the_database_is_lost(
 
 
 def test_an_endpoint_that_stops_responding_delays_others_only_briefly(
-    receiver: Receiver, certificate_files, hub_settings, monkeypatch
+    endpoint: HttpsEndpoint, certificate_files, hub_settings, monkeypatch
 ):
     """However many jobs it has: they take up the worker's slots once, and after that go straight back."""
     concurrency = 20
@@ -404,7 +406,7 @@ def test_an_endpoint_that_stops_responding_delays_others_only_briefly(
     def take_time() -> None:
         answer_now.wait(30)
 
-    with Receiver(certificate_files[1], lambda request: Reply(before=take_time)) as stopping:
+    with HttpsEndpoint(certificate_files[1], lambda request: Reply(before=take_time)) as stopping:
         worker = Worker("w", concurrency=concurrency)
         try:
             jobs_at(stopping, 5)
@@ -414,8 +416,8 @@ def test_an_endpoint_that_stops_responding_delays_others_only_briefly(
             submitted.clear()
             for _ in range(3 * concurrency):
                 JobFactory.create(saga__subscription=subscription)
-            jobs_at(receiver, 1)
-            turn_until(worker, lambda: len(receiver.received) == 1)
+            jobs_at(endpoint, 1)
+            turn_until(worker, lambda: len(endpoint.received) == 1)
             assert submitted.count(subscription.callback_url) <= concurrency
         finally:
             answer_now.set()

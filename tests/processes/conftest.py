@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.demo.receiver import Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Reply
 
 from .support import Processes, environment
 
@@ -22,14 +22,14 @@ def processes(committed: None, certificate_files: tuple[Path, Path], tmp_path: P
 
 
 @pytest.fixture
-def gate(receiver: Receiver) -> Iterator[threading.Event]:
+def gate(endpoint: HttpsEndpoint) -> Iterator[threading.Event]:
     """The endpoint responds only after the event is set."""
     opened = threading.Event()
 
     def wait() -> None:
         opened.wait(600)
 
-    receiver.answer = lambda request: Reply(before=wait)
+    endpoint.respond = lambda request: Reply(before=wait)
     yield opened
     opened.set()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from tools.support.database_server import PrivateServer
 
 from .support import Processes, Running
@@ -21,8 +21,8 @@ def migrate(processes: Processes, url: str) -> None:
     assert processes.start("migrate", "--verbosity", "0", DATABASE_URL=url).wait() == 0
 
 
-def seed(processes: Processes, url: str, receiver: Receiver, count: int) -> None:
-    code = SEED.format(url=receiver.url(), count=count)
+def seed(processes: Processes, url: str, endpoint: HttpsEndpoint, count: int) -> None:
+    code = SEED.format(url=endpoint.url(), count=count)
     assert processes.start("shell", "--command", code, DATABASE_URL=url).wait() == 0
 
 

@@ -16,7 +16,7 @@ from events.intake import publish
 from events.routing import Router
 from sagas.dispatch import dispatch
 from tests.factories import SubscriptionFactory
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from webhookhub.conf import KINDS
 from webhookhub.models import Process
 
@@ -37,8 +37,10 @@ def children(hub: Running) -> list[int]:
     return [int(pid) for pid in Path(f"/proc/{hub.pid}/task/{hub.pid}/children").read_text().split()]
 
 
-def test_a_hub_delivers_restarts_a_dead_child_and_stops_with_all_its_children(processes: Processes, receiver: Receiver):
-    traffic.subscribe(receiver)
+def test_a_hub_delivers_restarts_a_dead_child_and_stops_with_all_its_children(
+    processes: Processes, endpoint: HttpsEndpoint
+):
+    traffic.subscribe(endpoint)
     hub = processes.start("run_hub", "--workers", "2")
     until(lambda: len(registered()) == 6, "all loops register")
     [started] = [fact for fact in hub.facts("process_started") if fact["process"] == "hub"]
@@ -50,7 +52,7 @@ def test_a_hub_delivers_restarts_a_dead_child_and_stops_with_all_its_children(pr
     os.kill(victim, signal.SIGKILL)
     traffic.publish(30)
     until(traffic.all_ended, "every delivery ends, with the new router")
-    traffic.check_each_ended_once(receiver)
+    traffic.check_each_ended_once(endpoint)
     assert len([pid for pid, kind in registered().items() if kind == "router" and pid != victim]) == 1
     assert [fact["child"] for fact in hub.facts("process_restarted")] == ["router 1"]
     assert hub.facts("process_restarted")[0]["exit_code"] == -signal.SIGKILL
@@ -84,14 +86,14 @@ def test_starting_children_end_with_their_supervisor(processes: Processes):
 
 
 def test_a_second_signal_ends_the_hub_and_its_children_at_once(
-    processes: Processes, receiver: Receiver, gate: threading.Event
+    processes: Processes, endpoint: HttpsEndpoint, gate: threading.Event
 ):
-    SubscriptionFactory(callback_url=receiver.url())
+    SubscriptionFactory(callback_url=endpoint.url())
     publish("order.created", {})
     Router().route(10)
     dispatch(10)
     hub = processes.start("run_hub", *ONLY_WORKER, **LONG_TIMEOUTS, WEBHOOKHUB_DRAIN="600")
-    receiver.wait_for(1)
+    endpoint.wait_for(1)
     family = children(hub)
 
     hub.signal(signal.SIGTERM)

@@ -13,7 +13,7 @@ from jobs.models import Job
 from sagas.models import Saga
 from sagas.transitions import TERMINAL
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from webhookhub.db import clock
 
 from . import traffic
@@ -42,10 +42,10 @@ def kill_at_a_random_moment(victim: Running, most_lines: int) -> None:
 
 
 @pytest.mark.parametrize("victim", ["router", "orchestrator", "worker"])
-def test_a_repeatedly_killed_loop_neither_loses_nor_repeats(victim: str, processes: Processes, receiver: Receiver):
+def test_a_repeatedly_killed_loop_neither_loses_nor_repeats(victim: str, processes: Processes, endpoint: HttpsEndpoint):
     # Only a dead worker's attempts need a short lease; otherwise no lease may expire.
     lease = {} if victim == "worker" else SLOW_LEASE
-    traffic.subscribe(receiver)
+    traffic.subscribe(endpoint)
     loops = processes.start_loops(*SMALL, **lease)
     killed, left_behind = [], 0
 
@@ -58,18 +58,18 @@ def test_a_repeatedly_killed_loop_neither_loses_nor_repeats(victim: str, process
     until(traffic.all_ended, "every delivery ends")
 
     assert left_behind, "no kill came in the middle of the work"
-    traffic.check_each_ended_once(receiver)
+    traffic.check_each_ended_once(endpoint)
     resets = loops["cleaner"].facts("job_lease_reset")
     assert len(resets) == sum(Job.objects.values_list("lease_resets", flat=True))
     if victim == "worker":
         assert {int(reset["worker_id"].split(":")[1]) for reset in resets} <= set(killed)
     else:
         assert resets == []
-        assert len(receiver.received) == Job.objects.count()
+        assert len(endpoint.received) == Job.objects.count()
 
 
-def test_all_loops_killed_at_once_continue_after_a_restart(processes: Processes, receiver: Receiver):
-    traffic.subscribe(receiver)
+def test_all_loops_killed_at_once_continue_after_a_restart(processes: Processes, endpoint: HttpsEndpoint):
+    traffic.subscribe(endpoint)
     for _ in range(2):
         loops = processes.start_loops(*SMALL)
         traffic.publish(EVENTS_PER_KILL)
@@ -80,11 +80,11 @@ def test_all_loops_killed_at_once_continue_after_a_restart(processes: Processes,
     processes.start_loops(*SMALL)
 
     until(traffic.all_ended, "every delivery ends")
-    traffic.check_each_ended_once(receiver)
+    traffic.check_each_ended_once(endpoint)
 
 
-def test_a_repeatedly_killed_cleaner_resets_each_expired_lease_once(processes: Processes, receiver: Receiver):
-    subscription = SubscriptionFactory(callback_url=receiver.url())
+def test_a_repeatedly_killed_cleaner_resets_each_expired_lease_once(processes: Processes, endpoint: HttpsEndpoint):
+    subscription = SubscriptionFactory(callback_url=endpoint.url())
     expired = clock.now() - timedelta(seconds=1)
     with transaction.atomic():
         for _ in range(200):
@@ -105,4 +105,4 @@ def test_a_repeatedly_killed_cleaner_resets_each_expired_lease_once(processes: P
     for kind in set(LOOPS) - {"cleaner"}:
         processes.start(f"run_{kind}", **SLOW_LEASE)
     until(lambda: Saga.objects.filter(status="Completed", attempt_count=1).count() == 200, "every delivery ends")
-    assert len(receiver.received) == len({request.event_uid for request in receiver.received}) == 200
+    assert len(endpoint.received) == len({request.event_uid for request in endpoint.received}) == 200

@@ -14,7 +14,7 @@ from events.intake import publish
 from jobs.models import Job
 from sagas.models import Saga
 from tests.factories import JobFactory, SubscriptionFactory
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from webhookhub.db import clock
 
 from . import traffic
@@ -37,13 +37,13 @@ FIELDS = {
 }
 
 
-def test_every_line_is_json_with_the_specified_fields(processes: Processes, receiver: Receiver):
-    traffic.subscribe(receiver)
+def test_every_line_is_json_with_the_specified_fields(processes: Processes, endpoint: HttpsEndpoint):
+    traffic.subscribe(endpoint)
     traffic.publish(30)
     publish("order.unwanted", {})
     JobFactory(
         saga__event__event_type="order.late",
-        saga__subscription=SubscriptionFactory(callback_url=receiver.url("/late"), event_type="order.late"),
+        saga__subscription=SubscriptionFactory(callback_url=endpoint.url("/late"), event_type="order.late"),
         status="Leased",
         lease_until=clock.now(),
         lease_token="gone",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django.db import OperationalError, connection
 
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from webhookhub.db import vendors
 
 from .outages import check_reconnected, migrate, seed
@@ -40,12 +40,12 @@ def test_a_connection_closed_when_idle_counts_as_lost():
 @pytest.mark.every_engine
 @pytest.mark.sqlite_only
 def test_a_loop_waits_for_an_embedded_database_that_does_not_exist_yet(
-    processes: Processes, receiver: Receiver, tmp_path: Path
+    processes: Processes, endpoint: HttpsEndpoint, tmp_path: Path
 ):
     aside, place = tmp_path / "aside", tmp_path / "place"
     aside.mkdir()
     migrate(processes, f"sqlite:///{aside / 'hub.sqlite3'}")
-    seed(processes, f"sqlite:///{aside / 'hub.sqlite3'}", receiver, 1)
+    seed(processes, f"sqlite:///{aside / 'hub.sqlite3'}", endpoint, 1)
 
     loops = processes.start_loops(DATABASE_URL=f"sqlite:///{place / 'hub.sqlite3'}")
     for running in loops.values():
@@ -54,7 +54,7 @@ def test_a_loop_waits_for_an_embedded_database_that_does_not_exist_yet(
     aside.rename(place)
 
     check_reconnected(loops, 1)
-    receiver.wait_for(1)
+    endpoint.wait_for(1)
     assert [running.stop() for running in loops.values()] == [0] * len(LOOPS)
     with sqlite3.connect(place / "hub.sqlite3") as database:
         [(status,)] = database.execute("SELECT status FROM webhook_delivery_jobs").fetchall()

@@ -15,7 +15,7 @@ from jobs.models import Job
 from sagas.dispatch import dispatch
 from sagas.models import Saga
 from tests.factories import JobFactory, SubscriptionFactory
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from webhookhub.db import clock
 
 from .support import Processes
@@ -23,8 +23,8 @@ from .support import Processes
 ONCE = ("--once", "--batch-size", "3")
 
 
-def test_once_does_one_batch_and_exits(processes: Processes, receiver: Receiver):
-    SubscriptionFactory(callback_url=receiver.url())
+def test_once_does_one_batch_and_exits(processes: Processes, endpoint: HttpsEndpoint):
+    SubscriptionFactory(callback_url=endpoint.url())
     for number in range(5):
         publish("order.created", {"number": number})
 
@@ -37,7 +37,7 @@ def test_once_does_one_batch_and_exits(processes: Processes, receiver: Receiver)
     dispatch(10)
 
     assert processes.start("run_worker", *ONCE).wait() == 0
-    assert len(receiver.received) == Job.objects.filter(status="Completed").count() == 3
+    assert len(endpoint.received) == Job.objects.filter(status="Completed").count() == 3
     assert Job.objects.filter(status="Pending").count() == 2
 
     assert processes.start("run_orchestrator", "--once", "--batch-size", "2").wait() == 0

@@ -13,7 +13,7 @@ from events.routing import Router
 from jobs.models import Job
 from sagas.dispatch import dispatch
 from tests.factories import SubscriptionFactory
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from webhookhub.models import Process
 from webhookhub.runner.signals import ECHO_SECONDS
 
@@ -29,21 +29,21 @@ def wait_for_echo_time() -> None:
     until(lambda: time.monotonic() - first > ECHO_SECONDS, "the signal is not an echo of the first")
 
 
-def worker_with_open_request(processes: Processes, receiver: Receiver, **environment: str) -> Running:
+def worker_with_open_request(processes: Processes, endpoint: HttpsEndpoint, **environment: str) -> Running:
     """A worker that has sent a request and waits for the response."""
-    SubscriptionFactory(callback_url=receiver.url())
+    SubscriptionFactory(callback_url=endpoint.url())
     publish("order.created", {})
     Router().route(10)
     dispatch(10)
     worker = processes.start("run_worker", **LONG_TIMEOUTS | environment)
-    receiver.wait_for(1)
+    endpoint.wait_for(1)
     return worker
 
 
 def test_a_stopping_worker_waits_for_the_response_and_reports_it(
-    processes: Processes, receiver: Receiver, gate: threading.Event
+    processes: Processes, endpoint: HttpsEndpoint, gate: threading.Event
 ):
-    worker = worker_with_open_request(processes, receiver, WEBHOOKHUB_DRAIN="600")
+    worker = worker_with_open_request(processes, endpoint, WEBHOOKHUB_DRAIN="600")
 
     worker.signal(signal.SIGTERM)
     [draining] = worker.wait_for("process_draining")
@@ -56,11 +56,11 @@ def test_a_stopping_worker_waits_for_the_response_and_reports_it(
     assert Job.objects.get().status == "Completed"
     assert worker.facts()[-1]["event"] == "process_stopped"
     assert worker.facts()[-1]["left_unfinished"] is None
-    assert len(receiver.received) == 1
+    assert len(endpoint.received) == 1
 
 
-def test_a_stopping_worker_leases_nothing(processes: Processes, receiver: Receiver, gate: threading.Event):
-    worker = worker_with_open_request(processes, receiver, WEBHOOKHUB_DRAIN="600")
+def test_a_stopping_worker_leases_nothing(processes: Processes, endpoint: HttpsEndpoint, gate: threading.Event):
+    worker = worker_with_open_request(processes, endpoint, WEBHOOKHUB_DRAIN="600")
 
     worker.signal(signal.SIGTERM)
     worker.wait_for("process_draining")
@@ -74,9 +74,9 @@ def test_a_stopping_worker_leases_nothing(processes: Processes, receiver: Receiv
 
 
 def test_a_stopping_worker_without_a_response_exits_at_the_bound(
-    processes: Processes, receiver: Receiver, gate: threading.Event
+    processes: Processes, endpoint: HttpsEndpoint, gate: threading.Event
 ):
-    worker = worker_with_open_request(processes, receiver, WEBHOOKHUB_DRAIN="1")
+    worker = worker_with_open_request(processes, endpoint, WEBHOOKHUB_DRAIN="1")
 
     started = time.monotonic()
     code = worker.stop()
@@ -89,9 +89,9 @@ def test_a_stopping_worker_without_a_response_exits_at_the_bound(
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_second_signal_ends_a_process_at_once(
-    processes: Processes, receiver: Receiver, gate: threading.Event, number: signal.Signals, code: int
+    processes: Processes, endpoint: HttpsEndpoint, gate: threading.Event, number: signal.Signals, code: int
 ):
-    worker = worker_with_open_request(processes, receiver, WEBHOOKHUB_DRAIN="600")
+    worker = worker_with_open_request(processes, endpoint, WEBHOOKHUB_DRAIN="600")
 
     worker.signal(number)
     worker.wait_for("process_draining")

@@ -12,7 +12,7 @@ from sagas.models import Saga
 from sagas.transitions import COMPLETED, DEAD_LETTERED, TERMINAL
 from tests.factories import SubscriptionFactory
 from tests.webhookhub.integrity.support import assert_clean
-from tools.demo.receiver import Received, Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Received, Reply
 
 REFUSED_ATTEMPTS = 2
 
@@ -25,12 +25,12 @@ def respond(request: Received) -> Reply:
     return Reply()
 
 
-def subscribe(receiver: Receiver) -> None:
-    receiver.answer = respond
-    SubscriptionFactory(callback_url=receiver.url("/steady"))
-    SubscriptionFactory(callback_url=receiver.url("/flaky"))
+def subscribe(endpoint: HttpsEndpoint) -> None:
+    endpoint.respond = respond
+    SubscriptionFactory(callback_url=endpoint.url("/steady"))
+    SubscriptionFactory(callback_url=endpoint.url("/flaky"))
     SubscriptionFactory(
-        callback_url=receiver.url("/broken"), event_type="order.refused", max_retry_limit=REFUSED_ATTEMPTS
+        callback_url=endpoint.url("/broken"), event_type="order.refused", max_retry_limit=REFUSED_ATTEMPTS
     )
 
 
@@ -55,7 +55,7 @@ def all_ended() -> bool:
     return ended and not Job.objects.filter(settled_at__isnull=True).exists()
 
 
-def check_each_ended_once(receiver: Receiver) -> None:
+def check_each_ended_once(endpoint: HttpsEndpoint) -> None:
     sagas = list(Saga.objects.select_related("event", "subscription"))
     assert len({(saga.event_id, saga.subscription_id) for saga in sagas}) == len(sagas) == expected()
     assert {saga.generation for saga in sagas} == {0}
@@ -63,13 +63,13 @@ def check_each_ended_once(receiver: Receiver) -> None:
     attempts: dict[int, list[Job]] = defaultdict(list)
     for job in Job.objects.order_by("attempt_no"):
         attempts[job.saga_id].append(job)
-    arrivals = Counter((request.event_uid, request.path, request.attempt) for request in receiver.received)
-    bodies = {(request.event_uid, request.body) for request in receiver.received}
+    arrivals = Counter((request.event_uid, request.path, request.attempt) for request in endpoint.received)
+    bodies = {(request.event_uid, request.body) for request in endpoint.received}
     assert len(bodies) == len({uid for uid, _ in bodies}), "an event was sent with different bytes"
 
     for saga in sagas:
         jobs = attempts.pop(saga.id)
-        path = saga.subscription.callback_url.removeprefix(receiver.url(""))
+        path = saga.subscription.callback_url.removeprefix(endpoint.url(""))
         assert saga.status == (DEAD_LETTERED if path == "/broken" else COMPLETED)
         assert [job.attempt_no for job in jobs] == list(range(1, saga.attempt_count + 1))
         assert all(job.settled_at for job in jobs)

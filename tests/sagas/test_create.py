@@ -16,7 +16,7 @@ from sagas.models import Saga
 from sagas.policy import RetryPolicy
 from tests.factories import EventFactory, SubscriptionFactory
 from tests.support.drive import until_terminal
-from tools.demo.receiver import Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Reply
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
@@ -36,10 +36,10 @@ def test_overrides_and_defaults_are_copied_when_a_saga_is_created(hub_settings):
     }
 
 
-def test_a_changed_setting_or_override_applies_to_new_sagas_only(hub_settings, receiver: Receiver):
-    receiver.answer = lambda request: Reply(500)
+def test_a_changed_setting_or_override_applies_to_new_sagas_only(hub_settings, endpoint: HttpsEndpoint):
+    endpoint.respond = lambda request: Reply(500)
     hub_settings(max_retry_limit=2, base_delay=timedelta(milliseconds=1))
-    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url())
     publish("order.created", {"n": 1})
     Router().route(10)
 

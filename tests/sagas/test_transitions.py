@@ -23,7 +23,7 @@ from sagas.transitions import LEGAL, STATUSES, TERMINAL
 from subscriptions.models import Subscription
 from tests.factories import JobFactory, SubscriptionFactory
 from tests.support.drive import until_terminal
-from tools.demo.receiver import Received, Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Received, Reply
 from webhookhub.db import clock
 
 pytestmark = pytest.mark.every_engine
@@ -76,12 +76,12 @@ def changes(committed: None) -> Iterator[Callable[[str], set[tuple[str, str]]]]:
         cursor.execute("DROP TABLE seen_changes")
 
 
-def test_the_pipeline_makes_every_legal_transition_and_no_other(changes, receiver: Receiver, hub_settings):
+def test_the_pipeline_makes_every_legal_transition_and_no_other(changes, endpoint: HttpsEndpoint, hub_settings):
     hub_settings(postpone=timedelta(0))
-    receiver.answer = _by_path
+    endpoint.respond = _by_path
     for path in ("/good", "/late", "/never"):
         SubscriptionFactory.create(
-            callback_url=receiver.url(path), max_retry_limit=2, base_delay=timedelta(milliseconds=1)
+            callback_url=endpoint.url(path), max_retry_limit=2, base_delay=timedelta(milliseconds=1)
         )
     publish("order.created", {"n": 1})
     publish("nobody.wants", {"n": 2})
@@ -89,7 +89,7 @@ def test_the_pipeline_makes_every_legal_transition_and_no_other(changes, receive
     requeue(list(DeadLetter.objects.values_list("id", flat=True)), by=_operator(), reason="endpoint repaired")
     until_terminal()
     _let_a_lease_expire()
-    _switch_off_and_on(receiver)
+    _switch_off_and_on(endpoint)
 
     assert changes("sagas") == set(LEGAL)
     assert changes("jobs") == set(job_states.LEGAL)
@@ -107,8 +107,8 @@ def _let_a_lease_expire() -> None:
     until_terminal()
 
 
-def _switch_off_and_on(receiver: Receiver) -> None:
-    subscription = SubscriptionFactory.create(callback_url=receiver.url("/good"), event_type="switched")
+def _switch_off_and_on(endpoint: HttpsEndpoint) -> None:
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url("/good"), event_type="switched")
     publish("switched", {})
     Router().route(10)
     Subscription.objects.filter(id=subscription.id).update(active=False)

@@ -16,7 +16,7 @@ from subscriptions import secrets
 from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
 from tests.support import rows
-from tools.demo.receiver import Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Reply
 from webhookhub import crypto
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.models import Entry
@@ -36,8 +36,8 @@ def address(verb: str, subscription: Subscription) -> str:
     return reverse(f"admin:subscriptions_subscription_{verb}", args=[subscription.pk])
 
 
-def test_an_endpoint_that_sends_the_challenge_back_is_verified(superuser: Client, receiver: Receiver):
-    subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
+def test_an_endpoint_that_sends_the_challenge_back_is_verified(superuser: Client, endpoint: HttpsEndpoint):
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url(), verified=False)
 
     page = superuser.post(address("verify", subscription), follow=True).content.decode()
 
@@ -69,9 +69,9 @@ def test_a_failed_verification_keeps_an_earlier_one(superuser: Client):
     assert "Not verified" not in page
 
 
-def test_a_test_event_shows_the_response_as_escaped_text(superuser: Client, receiver: Receiver):
-    receiver.answer = lambda request: Reply(500, b"<script>alert(1)</script>")
-    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+def test_a_test_event_shows_the_response_as_escaped_text(superuser: Client, endpoint: HttpsEndpoint):
+    endpoint.respond = lambda request: Reply(500, b"<script>alert(1)</script>")
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url())
 
     page = superuser.post(address("test", subscription), follow=True).content.decode()
 
@@ -150,8 +150,10 @@ def test_a_confirmed_rotation_happens_once_when_the_page_is_sent_twice(superuser
 
 
 @pytest.mark.parametrize(("verb", "action"), [("verify", actions.VERIFY), ("test", actions.TEST)])
-def test_a_verification_and_a_test_event_accept_a_reason(superuser: Client, receiver: Receiver, verb: str, action: str):
-    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+def test_a_verification_and_a_test_event_accept_a_reason(
+    superuser: Client, endpoint: HttpsEndpoint, verb: str, action: str
+):
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url())
 
     superuser.post(address(verb, subscription), {"reason": " 客戶要求 "})
     superuser.post(address(verb, subscription))
@@ -173,8 +175,8 @@ def test_a_new_secret_is_hidden_without_the_permission(staff: Callable[..., Clie
     assert "whsec_" not in response.content.decode()
 
 
-def test_actions_without_the_permission_are_hidden_and_refused(viewer: Client, receiver: Receiver):
-    subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
+def test_actions_without_the_permission_are_hidden_and_refused(viewer: Client, endpoint: HttpsEndpoint):
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url(), verified=False)
     before = Subscription.objects.values().get()
     page = viewer.get(rows.change(NAME, subscription.pk)).content.decode()
 
@@ -183,12 +185,12 @@ def test_actions_without_the_permission_are_hidden_and_refused(viewer: Client, r
         assert viewer.get(address(verb, subscription)).status_code in (403, 405)
         assert address(verb, subscription) not in page
     assert Subscription.objects.values().get() == before
-    assert receiver.received == []
+    assert endpoint.received == []
 
 
-def test_custom_headers_are_encrypted_shown_by_name_and_sent(superuser: Client, receiver: Receiver):
+def test_custom_headers_are_encrypted_shown_by_name_and_sent(superuser: Client, endpoint: HttpsEndpoint):
     superuser.post(
-        rows.add(NAME), {**VALID, "callback_url": receiver.url(), "headers": "X-Key: s3cret-value\nX-Two: 2"}
+        rows.add(NAME), {**VALID, "callback_url": endpoint.url(), "headers": "X-Key: s3cret-value\nX-Two: 2"}
     )
     subscription = Subscription.objects.get()
     page = superuser.get(rows.change(NAME, subscription.pk)).content.decode()
@@ -197,7 +199,7 @@ def test_custom_headers_are_encrypted_shown_by_name_and_sent(superuser: Client, 
     assert "s3cret-value" not in subscription.custom_headers
     assert "X-Key, X-Two" in page
     assert "s3cret-value" not in page
-    [request] = receiver.received
+    [request] = endpoint.received
     assert (request.headers["x-key"], request.headers["x-two"]) == ("s3cret-value", "2")
 
 

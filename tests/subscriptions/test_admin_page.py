@@ -16,7 +16,7 @@ from subscriptions import sample_delivery
 from subscriptions.models import Subscription
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from tests.support import rows
-from tools.demo.receiver import Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Reply
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.models import Entry
 from webhookhub.console import backfill
@@ -142,9 +142,9 @@ def test_an_edit_records_its_reason_and_a_reason_alone_is_no_edit(member: Callab
     assert (entry.action, entry.reason) == (actions.EDIT, "asked by phone")
 
 
-def test_a_test_event_shows_the_response(member: Callable[[str], Client], receiver: Receiver):
-    receiver.answer = lambda request: Reply(200, b"thank you \x1b[31m <b>&")
-    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+def test_a_test_event_shows_the_response(member: Callable[[str], Client], endpoint: HttpsEndpoint):
+    endpoint.respond = lambda request: Reply(200, b"thank you \x1b[31m <b>&")
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url())
 
     html = member("operations").post(address("test", subscription)).content.decode()
 

@@ -10,7 +10,7 @@ from subscriptions.headers import MAX_BYTES, MAX_HEADERS, UnacceptableHeaders, n
 from subscriptions.models import Subscription
 from subscriptions.sample_delivery import send_test
 from tests.factories import JobFactory, SubscriptionFactory
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from webhookhub import crypto
 
 NOT_A_HEADER = "is not a header"
@@ -134,36 +134,36 @@ def with_headers(text: str, url: str) -> Subscription:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("lines", [lines for _, lines in GOOD[-6:] if lines], ids=lambda lines: lines[0][:30])
-def test_a_valid_header_arrives(receiver: Receiver, lines: list[str]):
-    subscription = with_headers("\n".join(lines), receiver.url())
+def test_a_valid_header_arrives(endpoint: HttpsEndpoint, lines: list[str]):
+    subscription = with_headers("\n".join(lines), endpoint.url())
 
     assert send_test(subscription).response.error_code is None
 
-    [request] = receiver.received
+    [request] = endpoint.received
     for line in lines:
         name, _, value = line.partition(": ")
         assert request.headers[name.lower()] == value
 
 
 @pytest.mark.django_db
-def test_the_hubs_headers_are_sent_once(receiver: Receiver):
-    subscription = with_headers("Authorization: Bearer x\nAccept: text/plain", receiver.url())
+def test_the_hubs_headers_are_sent_once(endpoint: HttpsEndpoint):
+    subscription = with_headers("Authorization: Bearer x\nAccept: text/plain", endpoint.url())
 
     send_test(subscription)
 
-    headers = receiver.received[0].headers
+    headers = endpoint.received[0].headers
     assert headers["content-type"] == "application/json"
     assert headers["user-agent"].startswith("WebhookHub/")
-    assert headers["host"] == f"127.0.0.1:{receiver.port}"
+    assert headers["host"] == f"127.0.0.1:{endpoint.port}"
     assert headers["accept"] == "text/plain"
 
 
 @pytest.mark.django_db
-def test_stored_headers_that_became_invalid_fail_the_attempt_only(receiver: Receiver):
+def test_stored_headers_that_became_invalid_fail_the_attempt_only(endpoint: HttpsEndpoint):
     """Stricter rules for stored headers must not stop other deliveries."""
-    subscription = with_headers("Host: elsewhere", receiver.url("/bad"))
+    subscription = with_headers("Host: elsewhere", endpoint.url("/bad"))
     JobFactory(saga__subscription=subscription)
-    JobFactory(saga__subscription__callback_url=receiver.url("/good"))
+    JobFactory(saga__subscription__callback_url=endpoint.url("/good"))
 
     worker = Worker("w")
     for _ in range(200):
@@ -173,5 +173,5 @@ def test_stored_headers_that_became_invalid_fail_the_attempt_only(receiver: Rece
     worker.close()
 
     assert list(Job.objects.order_by("id").values_list("error_code", flat=True)) == ["invalid_request", None]
-    assert [request.path for request in receiver.received] == ["/good"]
+    assert [request.path for request in endpoint.received] == ["/good"]
     assert send_test(subscription).response.error_code == "invalid_request"

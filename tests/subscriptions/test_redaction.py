@@ -14,7 +14,7 @@ from subscriptions.redaction import redact, response_snippet
 from subscriptions.sample_delivery import send_test
 from subscriptions.signing import Endpoint, new_secret
 from tests.factories import SubscriptionFactory
-from tools.demo.receiver import Received, Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Received, Reply
 from webhookhub import crypto
 
 SECRET, PREVIOUS = new_secret("v1"), new_secret("v1a")
@@ -114,14 +114,14 @@ def test_headers_that_may_no_longer_be_sent_are_hidden_too():
 
 
 @pytest.mark.django_db
-def test_the_response_to_a_test_event_is_redacted(receiver: Receiver):
+def test_the_response_to_a_test_event_is_redacted(endpoint: HttpsEndpoint):
     def echo(received: Received) -> Reply:
         # The snippet's 1000 characters end within the value.
         return Reply(500, f"{'x' * 990}{received.headers['x-key']}".encode())
 
-    receiver.answer = echo
+    endpoint.respond = echo
     subscription = SubscriptionFactory.create(
-        callback_url=receiver.url(), custom_headers=crypto.encrypt("X-Key: s3cret-value-of-some-length")
+        callback_url=endpoint.url(), custom_headers=crypto.encrypt("X-Key: s3cret-value-of-some-length")
     )
 
     assert send_test(subscription).snippet == "x" * 990 + "•••"

@@ -13,7 +13,7 @@ from subscriptions.models import SAMPLE, Subscription
 from subscriptions.sample_delivery import send_test
 from tests.factories import SubscriptionFactory
 from tests.subscriptions.test_signing import verifies
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from webhookhub import crypto
 from webhookhub.conf import hub
 from webhookhub.db import clock
@@ -22,8 +22,8 @@ from webhookhub.db.requirements import UnsuitableDatabase
 pytestmark = pytest.mark.django_db
 
 
-def test_a_second_rotation_is_refused_during_the_overlap(receiver: Receiver):
-    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+def test_a_second_rotation_is_refused_during_the_overlap(endpoint: HttpsEndpoint):
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url())
     first = secrets.reveal(subscription)
     secrets.rotate(subscription)
     before = Subscription.objects.values().get()
@@ -36,11 +36,11 @@ def test_a_second_rotation_is_refused_during_the_overlap(receiver: Receiver):
 
     assert Subscription.objects.values().get() == before
     send_test(subscription)
-    assert verifies(first, receiver.received[0])
+    assert verifies(first, endpoint.received[0])
 
 
-def test_a_forced_rotation_ends_the_overlap(receiver: Receiver):
-    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+def test_a_forced_rotation_ends_the_overlap(endpoint: HttpsEndpoint):
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url())
     first = secrets.reveal(subscription)
     second = secrets.rotate(subscription)
     output = io.StringIO()
@@ -50,7 +50,7 @@ def test_a_forced_rotation_ends_the_overlap(receiver: Receiver):
     subscription.refresh_from_db()
     send_test(subscription)
     known = [first, second, output.getvalue().splitlines()[0]]
-    assert [verifies(secret, receiver.received[0]) for secret in known] == [False, True, True]
+    assert [verifies(secret, endpoint.received[0]) for secret in known] == [False, True, True]
 
 
 def test_a_rotation_after_the_overlap_is_allowed():
@@ -64,9 +64,9 @@ def test_a_rotation_after_the_overlap_is_allowed():
     assert subscription.previous_secret_until > clock.now()
 
 
-def test_a_rotation_with_an_overlap_of_0(hub_settings, receiver: Receiver):
+def test_a_rotation_with_an_overlap_of_0(hub_settings, endpoint: HttpsEndpoint):
     hub_settings(secret_overlap=timedelta(0))
-    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url())
     secrets.rotate(subscription)
     output = io.StringIO()
 
@@ -76,7 +76,7 @@ def test_a_rotation_with_an_overlap_of_0(hub_settings, receiver: Receiver):
     assert (stored.previous_secret, stored.previous_secret_until) == ("", None)
     assert "The previous secret no longer signs." in output.getvalue()
     send_test(stored)
-    assert len(receiver.received[0].headers["webhook-signature"].split(" ")) == 1
+    assert len(endpoint.received[0].headers["webhook-signature"].split(" ")) == 1
 
 
 def test_a_running_overlap_is_kept_when_the_setting_becomes_0(hub_settings):

@@ -18,7 +18,7 @@ from subscriptions.sample_delivery import send_test
 from subscriptions.signing import BadSecret, endpoint_key, new_secret, signer
 from tests.factories import SubscriptionFactory
 from tests.test_pipeline import run_until_terminal
-from tools.demo.receiver import Received, Receiver
+from tools.demo.endpoint import HttpsEndpoint, Received
 from webhookhub import crypto
 from webhookhub.db import clock
 
@@ -45,14 +45,14 @@ def test_an_invalid_secret_is_refused(secret):
 
 
 @pytest.mark.django_db
-def test_a_changed_delivery_does_not_verify(receiver: Receiver):
-    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+def test_a_changed_delivery_does_not_verify(endpoint: HttpsEndpoint):
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url())
     secret = secrets.reveal(subscription)
 
     publish("order.created", {"order": 7, "name": "Zoë"})
     run_until_terminal()
 
-    [request] = receiver.received
+    [request] = endpoint.received
     assert verifies(secret, request)
     assert not verifies(new_secret("v1"), request)
     assert not verifies(secret, Received(request.path, request.headers, request.body.replace(b"7", b"8")))
@@ -60,8 +60,8 @@ def test_a_changed_delivery_does_not_verify(receiver: Receiver):
 
 
 @pytest.mark.django_db
-def test_signatures_verify_before_during_and_after_a_rotation(receiver: Receiver):
-    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+def test_signatures_verify_before_during_and_after_a_rotation(endpoint: HttpsEndpoint):
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url())
     old = secrets.reveal(subscription)
     send_test(subscription)
     new = secrets.rotate(subscription)
@@ -70,21 +70,21 @@ def test_signatures_verify_before_during_and_after_a_rotation(receiver: Receiver
     subscription.refresh_from_db()
     send_test(subscription)
 
-    before, during, after = receiver.received
+    before, during, after = endpoint.received
     assert [verifies(old, request) for request in (before, during, after)] == [True, True, False]
     assert [verifies(new, request) for request in (before, during, after)] == [False, True, True]
 
 
 @pytest.mark.django_db
-def test_an_asymmetric_signature_verifies_with_the_public_key(receiver: Receiver):
-    subscription = SubscriptionFactory.create(callback_url=receiver.url(), signing_scheme="v1a")
+def test_an_asymmetric_signature_verifies_with_the_public_key(endpoint: HttpsEndpoint):
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url(), signing_scheme="v1a")
     public_key = secrets.reveal(subscription)
     assert public_key.startswith("whpk_")
     key = Ed25519PublicKey.from_public_bytes(base64.b64decode(public_key.removeprefix("whpk_")))
 
     send_test(subscription)
 
-    [request] = receiver.received
+    [request] = endpoint.received
     version, _, value = request.headers["webhook-signature"].partition(",")
     content = f"{request.headers['webhook-id']}.{request.headers['webhook-timestamp']}.".encode() + request.body
     assert version == "v1a"
@@ -94,11 +94,11 @@ def test_an_asymmetric_signature_verifies_with_the_public_key(receiver: Receiver
 
 
 @pytest.mark.django_db
-def test_a_rotation_to_another_scheme_signs_with_both(receiver: Receiver):
-    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+def test_a_rotation_to_another_scheme_signs_with_both(endpoint: HttpsEndpoint):
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url())
     secrets.rotate(subscription, "v1a")
     send_test(subscription)
-    [request] = receiver.received
+    [request] = endpoint.received
     assert [part.split(",")[0] for part in request.headers["webhook-signature"].split(" ")] == ["v1a", "v1"]
 
 
@@ -118,24 +118,24 @@ def test_secrets_are_encrypted_at_rest():
 
 
 @pytest.mark.django_db
-def test_a_delivery_that_cannot_be_signed_is_not_sent(hub_settings, receiver: Receiver):
-    SubscriptionFactory.create(callback_url=receiver.url(), max_retry_limit=1)
+def test_a_delivery_that_cannot_be_signed_is_not_sent(hub_settings, endpoint: HttpsEndpoint):
+    SubscriptionFactory.create(callback_url=endpoint.url(), max_retry_limit=1)
     hub_settings(encryption_keys=(crypto.new_key(),))
 
     publish("order.created", {"order": 7})
     run_until_terminal()
 
-    assert receiver.received == []
+    assert endpoint.received == []
     assert Job.objects.get().error_code == "signing_error"
 
 
 @pytest.mark.django_db
-def test_all_attempts_of_an_event_share_a_trace(receiver: Receiver):
-    SubscriptionFactory.create(callback_url=receiver.url("/a"))
-    SubscriptionFactory.create(callback_url=receiver.url("/b"))
+def test_all_attempts_of_an_event_share_a_trace(endpoint: HttpsEndpoint):
+    SubscriptionFactory.create(callback_url=endpoint.url("/a"))
+    SubscriptionFactory.create(callback_url=endpoint.url("/b"))
     event = publish("order.created", {})
     run_until_terminal()
-    traces = {request.headers["traceparent"] for request in receiver.received}
+    traces = {request.headers["traceparent"] for request in endpoint.received}
     assert len(traces) == 2
     assert {trace.split("-")[1] for trace in traces} == {event.uid.hex}
 

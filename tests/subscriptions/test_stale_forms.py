@@ -17,7 +17,7 @@ from subscriptions.services import version
 from subscriptions.verification import verify
 from tests.factories import SubscriptionFactory
 from tests.support import rows
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from webhookhub import crypto
 from webhookhub.auditlog.models import Entry
 from webhookhub.console import format
@@ -102,9 +102,9 @@ def test_a_stale_form_does_not_undo_a_change_of_headers(superuser: Client):
     assert Subscription.objects.values().get() == before
 
 
-def test_a_rotation_or_verification_does_not_make_a_form_stale(superuser: Client, receiver: Receiver):
+def test_a_rotation_or_verification_does_not_make_a_form_stale(superuser: Client, endpoint: HttpsEndpoint):
     subscription = SubscriptionFactory.create(
-        callback_url=receiver.url(), verified=False, custom_headers=crypto.encrypt("X-Key: one")
+        callback_url=endpoint.url(), verified=False, custom_headers=crypto.encrypt("X-Key: one")
     )
     form = opened(superuser, subscription)
     secrets.rotate(subscription)

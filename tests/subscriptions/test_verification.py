@@ -22,7 +22,7 @@ from subscriptions.verification import (
     verify,
 )
 from tests.factories import SubscriptionFactory
-from tools.demo.receiver import Received, Receiver, Reply, verification_challenge
+from tools.demo.endpoint import HttpsEndpoint, Received, Reply, verification_challenge
 from webhookhub.egress.messages import Response
 
 CHALLENGE = "V9m-aB_3"
@@ -79,7 +79,7 @@ def test_any_other_body_does_not_verify(body: bytes):
     assert not proves(body)
 
 
-def answering(body: Callable[[str], bytes], status: int = 200) -> Callable[[Received], Reply]:
+def responding(body: Callable[[str], bytes], status: int = 200) -> Callable[[Received], Reply]:
     def take(received: Received) -> Reply:
         return Reply(status, body(verification_challenge(received) or ""))
 
@@ -87,9 +87,9 @@ def answering(body: Callable[[str], bytes], status: int = 200) -> Callable[[Rece
 
 
 @pytest.mark.django_db
-def test_a_hostile_response_is_a_failed_verification(receiver: Receiver, monkeypatch: Any):
-    monkeypatch.setattr(receiver, "take", answering(lambda challenge: b"[" * 4000))
-    subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
+def test_a_hostile_response_is_a_failed_verification(endpoint: HttpsEndpoint, monkeypatch: Any):
+    monkeypatch.setattr(endpoint, "take", responding(lambda challenge: b"[" * 4000))
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url(), verified=False)
 
     with pytest.raises(CommandError, match="is not verified: the endpoint did not send the challenge back"):
         call_command("verify_subscription", subscription.pk)
@@ -100,9 +100,9 @@ def test_a_hostile_response_is_a_failed_verification(receiver: Receiver, monkeyp
 
 
 @pytest.mark.django_db
-def test_a_challenge_in_json_verifies(receiver: Receiver, monkeypatch: Any):
-    monkeypatch.setattr(receiver, "take", answering(lambda challenge: json.dumps({"challenge": challenge}).encode()))
-    subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
+def test_a_challenge_in_json_verifies(endpoint: HttpsEndpoint, monkeypatch: Any):
+    monkeypatch.setattr(endpoint, "take", responding(lambda challenge: json.dumps({"challenge": challenge}).encode()))
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url(), verified=False)
     output = io.StringIO()
 
     call_command("verify_subscription", subscription.pk, stdout=output)
@@ -113,10 +113,10 @@ def test_a_challenge_in_json_verifies(receiver: Receiver, monkeypatch: Any):
 
 
 @pytest.mark.django_db
-def test_a_failure_keeps_an_earlier_verification(receiver: Receiver, monkeypatch: Any):
-    subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
+def test_a_failure_keeps_an_earlier_verification(endpoint: HttpsEndpoint, monkeypatch: Any):
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url(), verified=False)
     assert verify(subscription).verified
-    monkeypatch.setattr(receiver, "take", answering(lambda challenge: b"", 500))
+    monkeypatch.setattr(endpoint, "take", responding(lambda challenge: b"", 500))
 
     with pytest.raises(CommandError) as caught:
         call_command("verify_subscription", subscription.pk)
@@ -128,12 +128,12 @@ def test_a_failure_keeps_an_earlier_verification(receiver: Receiver, monkeypatch
 
 
 @pytest.mark.django_db
-def test_a_url_changed_during_the_verification_is_not_verified(receiver: Receiver, monkeypatch):
-    subscription = SubscriptionFactory.create(callback_url=receiver.url("/old"), verified=False)
+def test_a_url_changed_during_the_verification_is_not_verified(endpoint: HttpsEndpoint, monkeypatch):
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url("/old"), verified=False)
 
     def send_and_change_url(*args: Any) -> SampleResult:
         result = send_now(*args)
-        Subscription.objects.update(callback_url=receiver.url("/new"))
+        Subscription.objects.update(callback_url=endpoint.url("/new"))
         return result
 
     monkeypatch.setattr(verification, "send_now", send_and_change_url)
@@ -142,5 +142,5 @@ def test_a_url_changed_during_the_verification_is_not_verified(receiver: Receive
 
     assert result == Verification(False, URL_CHANGED)
     stored = Subscription.objects.get()
-    assert (stored.callback_url, stored.verified) == (receiver.url("/new"), False)
+    assert (stored.callback_url, stored.verified) == (endpoint.url("/new"), False)
     assert (stored.verification_result, stored.verification_at) == ("", None)

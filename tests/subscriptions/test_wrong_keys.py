@@ -15,7 +15,7 @@ from subscriptions.sample_delivery import send_test
 from tests.factories import SubscriptionFactory
 from tests.subscriptions.test_signing import verifies
 from tests.support import rows
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from webhookhub import crypto
 from webhookhub.db.requirements import UnsuitableDatabase
 
@@ -91,8 +91,8 @@ def test_unencrypted_columns_can_be_changed_under_wrong_keys(wrong_keys: Callabl
     assert (stored.active, stored.custom_headers) == (False, "")
 
 
-def test_a_secret_whose_key_is_lost_can_be_rotated(wrong_keys: Callable[[], None], receiver: Receiver):
-    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+def test_a_secret_whose_key_is_lost_can_be_rotated(wrong_keys: Callable[[], None], endpoint: HttpsEndpoint):
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url())
     secrets.rotate(subscription)
     wrong_keys()
     output = io.StringIO()
@@ -102,12 +102,12 @@ def test_a_secret_whose_key_is_lost_can_be_rotated(wrong_keys: Callable[[], None
     shown, about = output.getvalue().splitlines()
     assert about == "The previous secret no longer signs."
     send_test(Subscription.objects.get())
-    assert verifies(shown, receiver.received[0])
+    assert verifies(shown, endpoint.received[0])
     Subscription.objects.create(**NEW)  # the keys now open a stored secret
 
 
-def test_key_lost_keeps_the_overlap_of_a_readable_secret(receiver: Receiver):
-    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+def test_key_lost_keeps_the_overlap_of_a_readable_secret(endpoint: HttpsEndpoint):
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url())
     first = secrets.reveal(subscription)
 
     second = secrets.rotate(subscription, key_lost=True)
@@ -115,4 +115,4 @@ def test_key_lost_keeps_the_overlap_of_a_readable_secret(receiver: Receiver):
         secrets.rotate(subscription, key_lost=True)
 
     send_test(subscription)
-    assert [verifies(secret, receiver.received[0]) for secret in (first, second)] == [True, True]
+    assert [verifies(secret, endpoint.received[0]) for secret in (first, second)] == [True, True]

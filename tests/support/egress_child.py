@@ -38,7 +38,7 @@ class Child:
         self._process.communicate(timeout=30)
 
     def send(self, urls: Sequence[str]) -> dict[str, Any]:
-        """`answers`: the result by URL; `resident` and `peak`: the process's memory in bytes."""
+        """`responses`: the result by URL; `resident` and `peak`: the process's memory in bytes."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(urls) + "\n")
@@ -77,7 +77,7 @@ def main() -> None:
         }
         del responses
         gc.collect()
-        print(json.dumps({"answers": report, **memory()}), flush=True)  # noqa: T201
+        print(json.dumps({"responses": report, **memory()}), flush=True)  # noqa: T201
     engine.close()
 
 

@@ -27,7 +27,7 @@ class Stream:
     body: bytes = b""
     endless: bool = False
 
-    def answer(self, status: int, body: bytes = b"", headers: Iterable[tuple[str, str]] = ()) -> None:
+    def respond(self, status: int, body: bytes = b"", headers: Iterable[tuple[str, str]] = ()) -> None:
         self.connection.send_headers(self.id, [(":status", str(status)), *headers], end_stream=not body)
         if body:
             self.connection.send_data(self.id, body, end_stream=True)
@@ -47,12 +47,12 @@ class Stream:
 
 
 class Http2Endpoint(RawEndpoint):
-    """Stores the requests and calls `answer` for each."""
+    """Stores the requests and calls `respond` for each."""
 
-    def __init__(self, certificate: Path, answer: Callable[[Stream], None]) -> None:
+    def __init__(self, certificate: Path, respond: Callable[[Stream], None]) -> None:
         super().__init__(certificate, self._speak)
         self.context.set_alpn_protocols(["h2"])
-        self.answer = answer
+        self.respond = respond
         self.received: list[Stream] = []
 
     def __enter__(self) -> Http2Endpoint:
@@ -81,7 +81,7 @@ class Http2Endpoint(RawEndpoint):
                 elif isinstance(event, StreamEnded):
                     stream = streams[event.stream_id]
                     self.received.append(stream)
-                    self.answer(stream)
+                    self.respond(stream)
                 elif isinstance(event, StreamReset):
                     streams.pop(event.stream_id, None)
                 elif isinstance(event, WindowUpdated):

@@ -24,7 +24,7 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
 from tests.support.drive import until_terminal
-from tools.demo.receiver import Received, Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Received, Reply
 from webhookhub.db import clock
 
 pytestmark = pytest.mark.django_db
@@ -63,14 +63,14 @@ PRIVATE = ["PrivateKey", "PrivateValue", "PrivateQuery", "PrivateAnswer", "Priva
 
 @pytest.fixture
 def lines_by_fact(
-    log_stream: io.StringIO, receiver: Receiver, hub_settings, caplog: pytest.LogCaptureFixture
+    log_stream: io.StringIO, endpoint: HttpsEndpoint, hub_settings, caplog: pytest.LogCaptureFixture
 ) -> Callable[[], dict[str, list[dict[str, object]]]]:
     """The log of deliveries that succeed, fail, are dead-lettered, requeued, reset, postponed and released."""
     hub_settings(postpone=timedelta(0))
     caplog.set_level("DEBUG", logger="webhookhub")  # for postponed and released ones
-    receiver.answer = _by_path
+    endpoint.respond = _by_path
     for path in ("/good", "/late", "/never"):
-        url = receiver.url(f"{path}?key=PrivateQuery")
+        url = endpoint.url(f"{path}?key=PrivateQuery")
         SubscriptionFactory.create(callback_url=url, max_retry_limit=2, base_delay=timedelta(milliseconds=1))
 
     for _ in range(2):
@@ -82,7 +82,7 @@ def lines_by_fact(
     until_terminal("worker-1")
 
     _publish("postponed")
-    subscription = SubscriptionFactory.create(callback_url=receiver.url("/good"), event_type="postponed")
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url("/good"), event_type="postponed")
     Router().route(10)
     Subscription.objects.filter(id=subscription.id).update(active=False)
     dispatch(10)
@@ -143,9 +143,9 @@ def test_a_delivery_can_be_followed_by_its_correlation_id(lines_by_fact):
 
 
 @pytest.mark.usefixtures("lines_by_fact")
-def test_payloads_responses_and_query_strings_are_not_logged(log_stream: io.StringIO, receiver: Receiver):
-    assert any(b"PrivateValue" in request.body for request in receiver.received)
-    assert any("PrivateQuery" in request.path for request in receiver.received)
+def test_payloads_responses_and_query_strings_are_not_logged(log_stream: io.StringIO, endpoint: HttpsEndpoint):
+    assert any(b"PrivateValue" in request.body for request in endpoint.received)
+    assert any("PrivateQuery" in request.path for request in endpoint.received)
     assert Job.objects.filter(response_snippet__contains="PrivateAnswer").exists()
 
     for word in PRIVATE:

@@ -13,7 +13,7 @@ from django.test import Client
 from api import keys
 from tests.conformance.test_plans import plans
 from tests.conftest import empty_tables
-from tools.bench.workflow_pages import PEOPLE, PROGRAMS, fill
+from tools.bench.workflow_pages import API_PATHS, CONSOLE_PATHS, fill
 from webhookhub.db import vendors
 from workflows import versions
 from workflows.models import Instance
@@ -64,12 +64,12 @@ def check(client: Client, address: str) -> None:
     assert sum(plan.rows_read for plan in found) <= MOST_READ, [(plan.rows_read, plan.sql[:200]) for plan in found]
 
 
-@pytest.mark.parametrize("path", PROGRAMS)
+@pytest.mark.parametrize("path", API_PATHS)
 def test_lists_of_the_api_read_a_bounded_number_of_rows(program: Client, path: str):
     check(program, f"/api/v1/sagas{path}")
 
 
-@pytest.mark.parametrize("path", PEOPLE)
+@pytest.mark.parametrize("path", CONSOLE_PATHS)
 def test_lists_of_the_console_read_a_bounded_number_of_rows(person: Client, path: str):
     check(person, f"/admin/workflows/instance/{path}")
 

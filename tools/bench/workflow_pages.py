@@ -72,17 +72,17 @@ def _open(rounds: int) -> None:
     console.force_login(User.objects.create_superuser("bench"))
     newest = Instance.objects.order_by("-id")[0]
     for client, url in [
-        *((api, f"/api/v1/sagas{path}") for path in PROGRAMS),
+        *((api, f"/api/v1/sagas{path}") for path in API_PATHS),
         (api, f"/api/v1/sagas/{newest.saga_id}/timeline"),
-        *((console, f"/admin/workflows/instance/{path}") for path in PEOPLE),
+        *((console, f"/admin/workflows/instance/{path}") for path in CONSOLE_PATHS),
         (console, f"/admin/workflows/instance/{newest.pk}/change/"),
     ]:
         durations = [_timed(client, url) for _ in range(rounds)]
         print(f"{statistics.median(durations):8.1f} ms  (to {max(durations):.1f})  {url}", flush=True)
 
 
-PROGRAMS = ["/failed", "/failed?limit=200", "/stuck?quiet_seconds=0", "", "?status=COMPLETED", "/aggregate/o-777"]
-PEOPLE = [
+API_PATHS = ["/failed", "/failed?limit=200", "/stuck?quiet_seconds=0", "", "?status=COMPLETED", "/aggregate/o-777"]
+CONSOLE_PATHS = [
     "",
     "?status=FAILED",
     "?saga_type=order_submission",

@@ -29,7 +29,7 @@ from sagas.transitions import COMPLETED, DEAD_LETTERED, TERMINAL
 from subscriptions.models import Subscription
 from subscriptions.verification import verify
 from tools.demo import certificates, database, environment, folders
-from tools.demo.receiver import Received, Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Received, Reply
 from webhookhub.runner.supervisor import die_with_parent
 from webhookhub.terminal import ProgressBar
 
@@ -52,12 +52,12 @@ def respond(request: Received) -> Reply:
 def once(folder: Path, events: int, seconds: float) -> int:
     """Publishes, delivers, prints a summary. Returns 0 only if nothing was lost."""
     database.migrate()
-    with Receiver(folder / certificates.SERVER, respond) as receiver, hub(folder) as process:
+    with HttpsEndpoint(folder / certificates.SERVER, respond) as endpoint, hub(folder) as process:
         started = time.monotonic()
-        subscribe(receiver)
+        subscribe(endpoint)
         published = publish(events)
         ended = wait_until_terminal(published, started + seconds, process)
-        code = summary(published, receiver, time.monotonic() - started, ended)
+        code = summary(published, endpoint, time.monotonic() - started, ended)
     return code or process.returncode
 
 
@@ -69,22 +69,22 @@ def stay(folder: Path, web: str, events: int, seconds: float) -> int:
     key = api_key(folder / "api-key")
     settings_file = folder / "hub.env"
     environment.write_for_shells(settings_file)
-    with receiver_on(STAY_PORT, folder / certificates.SERVER) as receiver, hub(folder, "--web", web) as process:
-        subscribe(receiver)
+    with endpoint_on(STAY_PORT, folder / certificates.SERVER) as endpoint, hub(folder, "--web", web) as process:
+        subscribe(endpoint)
         published = publish(events)
         until = time.monotonic() + seconds
         ended = wait_until_terminal(published, until, process)
         wait_for_web(web, until, process)
         if process.poll() is not None:
             return process.returncode
-        steady = Subscription.objects.get(event_type=SAMPLES["/steady"][0], callback_url=receiver.url("/steady"))
+        steady = Subscription.objects.get(event_type=SAMPLES["/steady"][0], callback_url=endpoint.url("/steady"))
         print(
             f"""
 WebhookHub is running{"" if ended else " (some sample events are not yet delivered)"}.
 
   console     http://{web}/admin/   user: admin   password: {password}
   API         http://{web}/api/docs
-  endpoint    {receiver.url("/steady")} (the requests it receives are listed below)
+  endpoint    {endpoint.url("/steady")} (the requests it receives are listed below)
   log         {folders.shown(folder / folders.LOG)}
 
 Publish an event from another terminal:
@@ -101,11 +101,11 @@ Press Ctrl-C to stop.
 """,
             flush=True,
         )
-        seen = len(receiver.received)
+        seen = len(endpoint.received)
         while process.poll() is None:
-            with receiver.arrived:
-                receiver.arrived.wait(0.5)
-                requests = receiver.received[seen:]
+            with endpoint.arrived:
+                endpoint.arrived.wait(0.5)
+                requests = endpoint.received[seen:]
             for request in requests:
                 print(f"received {request.path} event {request.event_uid} attempt {request.attempt}", flush=True)
             seen += len(requests)
@@ -136,12 +136,12 @@ def hub(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
             print(path.read_text(errors="replace")[-2000:], file=sys.stderr)
 
 
-def receiver_on(port: int, certificate: Path) -> Receiver:
+def endpoint_on(port: int, certificate: Path) -> HttpsEndpoint:
     """The sample endpoint on this port, or on another if it is in use."""
     try:
-        return Receiver(certificate, respond, port)
+        return HttpsEndpoint(certificate, respond, port)
     except OSError:
-        return Receiver(certificate, respond)
+        return HttpsEndpoint(certificate, respond)
 
 
 def wait_for_web(web: str, until: float, process: subprocess.Popen[bytes]) -> None:
@@ -171,15 +171,15 @@ def require_free(web: str) -> None:
             ) from None
 
 
-def subscribe(receiver: Receiver) -> None:
+def subscribe(endpoint: HttpsEndpoint) -> None:
     """Subscribes the sample endpoint and verifies each subscription."""
     Subscription.objects.filter(description=DESCRIPTION).exclude(
-        callback_url__in=[receiver.url(path) for path in SAMPLES]
+        callback_url__in=[endpoint.url(path) for path in SAMPLES]
     ).update(active=False)
     for path, (event_type, limit) in SAMPLES.items():
         subscription, _ = Subscription.objects.get_or_create(
             event_type=event_type,
-            callback_url=receiver.url(path),
+            callback_url=endpoint.url(path),
             defaults={"description": DESCRIPTION, "max_retry_limit": limit},
         )
         if not subscription.verified:
@@ -232,11 +232,11 @@ def wait_until_terminal(event_ids: list[int], until: float, process: subprocess.
         time.sleep(0.1)
 
 
-def summary(event_ids: list[int], receiver: Receiver, seconds: float, ended: bool) -> int:
+def summary(event_ids: list[int], endpoint: HttpsEndpoint, seconds: float, ended: bool) -> int:
     sagas = Saga.objects.filter(event_id__in=event_ids)
     total = expected(event_ids)
     completed = list(sagas.filter(status=COMPLETED).values_list("event__uid", "subscription__callback_url"))
-    arrived = {(request.event_uid, receiver.url(request.path)) for request in receiver.received}
+    arrived = {(request.event_uid, endpoint.url(request.path)) for request in endpoint.received}
     delivered = sum((str(uid), url) in arrived for uid, url in completed)
     dead = sagas.filter(status=DEAD_LETTERED, dead_letters__isnull=False).count()
     retried = Job.objects.filter(saga__event_id__in=event_ids, attempt_no__gt=1).values("saga_id").distinct().count()

@@ -20,7 +20,7 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 from subscriptions.verification import verify
 from tools.demo import certificates, run
-from tools.demo.receiver import Received, Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Received, Reply
 from tools.support.ports import free_port
 from webhookhub.db import clock
 from webhookhub.stats import attempts
@@ -58,8 +58,8 @@ def staged(folder: Path) -> Iterator[Stage]:
     os.environ["WEBHOOKHUB_ALLOWED_HOSTS"] = "localhost,127.0.0.1"
     call_command("migrate", verbosity=0)
     web = f"127.0.0.1:{free_port()}"
-    with Receiver(folder / certificates.SERVER, answer) as receiver, run.hub(folder, "--web", web):
-        subscriptions = [subscribe(receiver, *endpoint) for endpoint in ENDPOINTS]
+    with HttpsEndpoint(folder / certificates.SERVER, answer) as endpoint, run.hub(folder, "--web", web):
+        subscriptions = [subscribe(endpoint, *raw_endpoint) for raw_endpoint in ENDPOINTS]
         add_past_hour(subscriptions)
         publish()
         wait_until_settled()
@@ -75,10 +75,10 @@ def staged(folder: Path) -> Iterator[Stage]:
         )
 
 
-def subscribe(receiver: Receiver, event_type: str, path: str, limit: int | None) -> Subscription:
+def subscribe(endpoint: HttpsEndpoint, event_type: str, path: str, limit: int | None) -> Subscription:
     subscription = Subscription.objects.create(
         event_type=event_type,
-        callback_url=receiver.url(path),
+        callback_url=endpoint.url(path),
         description=path.split("/")[1],
         max_retry_limit=limit,
     )

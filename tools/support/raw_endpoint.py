@@ -77,7 +77,7 @@ def read_request(connection: ssl.SSLSocket) -> bytes:
     return head + b"\r\n\r\n" + body
 
 
-def answering(*parts: bytes) -> Script:
+def responding(*parts: bytes) -> Script:
     """A script that reads one request, writes the parts and closes."""
 
     def script(connection: ssl.SSLSocket) -> None:

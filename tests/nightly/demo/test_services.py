@@ -72,7 +72,7 @@ def test_a_service_processes_a_repeated_event_once(certificate_files: tuple[Path
     authority, server = certificate_files
     service = Recorder(Hub("http://127.0.0.1:1", "none"), "whk_none", server)
     with service:
-        url = service._receiver.url("/recorder/order.submitted")
+        url = service._endpoint.url("/recorder/order.submitted")
 
         def post(**headers: Any) -> int:
             return requests.post(url, BODY, headers=headers, verify=str(authority), timeout=30).status_code

@@ -12,7 +12,7 @@ from tests.nightly.outages.test_replica import EVENTS, logs_error
 from tests.processes.outages import migrate, seed, statuses
 from tests.processes.support import Processes, until
 from tests.support.torture import torture
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from tools.support.database_server import NoServer
 from tools.support.galera import Cluster, provider
 from tools.torture.cluster_database import ClusterDatabase
@@ -63,7 +63,7 @@ def test_nothing_is_lost_when_the_writer_of_a_cluster_is_killed(tmp_path: Path):
     assert stats["events acknowledged"] >= 300
 
 
-def test_loops_wait_for_a_node_without_a_majority(processes: Processes, receiver: Receiver):
+def test_loops_wait_for_a_node_without_a_majority(processes: Processes, endpoint: HttpsEndpoint):
     with Cluster(2) as cluster:
         node, _ = cluster.nodes
         migrate(processes, node.url())
@@ -79,6 +79,6 @@ def test_loops_wait_for_a_node_without_a_majority(processes: Processes, receiver
         for running in loops.values():
             running.wait_for("database_reconnected")
 
-        seed(processes, node.url(), receiver, EVENTS)
+        seed(processes, node.url(), endpoint, EVENTS)
         until(lambda: statuses(node) == {("Completed", 1): EVENTS}, "everything is delivered")
     assert not any("Traceback" in running.errors for running in loops.values())

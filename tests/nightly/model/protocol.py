@@ -24,7 +24,7 @@ class Saga(NamedTuple):
     attempts: int = 0
     due: bool = True
     applied: tuple[int, ...] = ()  # the attempts whose results it has taken
-    received: bool = False  # by the receiver
+    received: bool = False  # by the endpoint
 
 
 class Job(NamedTuple):

@@ -15,7 +15,7 @@ from django.db import connection
 from jobs.models import Job
 from tests.processes.support import Processes, database_url, until
 from tests.processes.test_stopping import worker_with_open_request
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from tools.support.proxy import Proxy
 
 pytestmark = pytest.mark.mysql_family
@@ -35,11 +35,11 @@ def cpu_seconds(pid: int) -> float:
 
 
 def test_a_response_that_arrives_while_the_database_is_lost_counts(
-    processes: Processes, receiver: Receiver, gate: threading.Event, proxy: Proxy
+    processes: Processes, endpoint: HttpsEndpoint, gate: threading.Event, proxy: Proxy
 ):
     """Also if the outage is longer than the request's time-out."""
     settings = {"WEBHOOKHUB_CONNECT_TIMEOUT": "2", "WEBHOOKHUB_REQUEST_TIMEOUT": "3", "WEBHOOKHUB_LEASE": "60"}
-    worker = worker_with_open_request(processes, receiver, **settings)
+    worker = worker_with_open_request(processes, endpoint, **settings)
     proxy.cut()
     worker.wait_for("database_lost")
     cut_at = time.monotonic()
@@ -53,7 +53,7 @@ def test_a_response_that_arrives_while_the_database_is_lost_counts(
     until(lambda: Job.objects.get().finished_at, "the response is reported")
     job = Job.objects.get()
     assert (job.status, job.response_status) == ("Completed", 200)
-    assert len(receiver.received) == 1
+    assert len(endpoint.received) == 1
 
 
 def test_a_second_signal_works_while_the_database_does_not_respond(processes: Processes, proxy: Proxy):

@@ -11,7 +11,7 @@ from django.db import OperationalError, connection
 from tests.processes import traffic
 from tests.processes.outages import check_reconnected, migrate, seed, statuses
 from tests.processes.support import LOOPS, Processes, Running, until
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from tools.support.database_server import PrivateServer
 from webhookhub.db import vendors
 
@@ -26,10 +26,10 @@ def server() -> Iterator[PrivateServer]:
 
 
 def test_nothing_is_lost_if_the_server_is_down_at_the_start_and_crashes_later(
-    processes: Processes, receiver: Receiver, server: PrivateServer
+    processes: Processes, endpoint: HttpsEndpoint, server: PrivateServer
 ):
     migrate(processes, server.url())
-    seed(processes, server.url(), receiver, 20)
+    seed(processes, server.url(), endpoint, 20)
     server.kill()
     processes.environment["DATABASE_URL"] = server.url()
 
@@ -43,8 +43,8 @@ def test_nothing_is_lost_if_the_server_is_down_at_the_start_and_crashes_later(
     check_reconnected(loops, 1)
     until(lambda: statuses(server) == {("Completed", 1): 20}, "the first events are delivered")
 
-    seed(processes, server.url(), receiver, 200)
-    receiver.wait_for(60)
+    seed(processes, server.url(), endpoint, 200)
+    endpoint.wait_for(60)
     losses = {kind: len(running.facts("database_lost")) for kind, running in loops.items()}
     server.kill()
     for kind, running in loops.items():
@@ -54,7 +54,7 @@ def test_nothing_is_lost_if_the_server_is_down_at_the_start_and_crashes_later(
 
     until(lambda: sum(statuses(server).values()) == 220, "every event is routed")
     until(lambda: {status for status, _ in statuses(server)} == {"Completed"}, "every delivery ends")
-    assert len({request.event_uid for request in receiver.received}) == 220
+    assert len({request.event_uid for request in endpoint.received}) == 220
     assert [running.stop() for running in loops.values()] == [0] * len(LOOPS)
 
 
@@ -75,12 +75,12 @@ def test_a_loop_that_waits_for_the_database_stops_promptly(processes: Processes,
         server.start()
 
 
-def test_nothing_is_lost_if_connections_are_killed(processes: Processes, receiver: Receiver):
-    traffic.subscribe(receiver)
+def test_nothing_is_lost_if_connections_are_killed(processes: Processes, endpoint: HttpsEndpoint):
+    traffic.subscribe(endpoint)
     loops = processes.start_loops("--batch-size", "3")
     for turn in range(1, 3):
         traffic.publish(40)
-        receiver.wait_for(40 * turn)
+        endpoint.wait_for(40 * turn)
         kill_connections()
     until(traffic.all_ended, "every delivery ends")
 
@@ -92,7 +92,7 @@ def test_nothing_is_lost_if_connections_are_killed(processes: Processes, receive
         until(partial(has_reconnected, running, lost), "the loop has reconnected")
         assert running.facts("process_failed") == []
         assert "Traceback" not in running.errors
-    traffic.check_each_ended_once(receiver)
+    traffic.check_each_ended_once(endpoint)
 
 
 def has_reconnected(running: Running, lost: int) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.processes.outages import check_reconnected, migrate, seed, statuses
 from tests.processes.support import Processes, Running, until
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from tools.support.database_server import NoServer, PrivateServer
 
 READ_ONLY = 1290
@@ -16,14 +16,14 @@ EVENTS = 5
 
 
 @pytest.mark.mysql_family
-def test_loops_wait_for_a_server_that_has_become_a_replica(processes: Processes, receiver: Receiver):
+def test_loops_wait_for_a_server_that_has_become_a_replica(processes: Processes, endpoint: HttpsEndpoint):
     try:
         private = PrivateServer()
     except NoServer as reason:
         pytest.skip(str(reason))
     with private as server:
         migrate(processes, server.url())
-        seed(processes, server.url(), receiver, EVENTS)
+        seed(processes, server.url(), endpoint, EVENTS)
         # As in production, a user without the privilege to write to a replica.
         server.execute("CREATE USER plain@'%' IDENTIFIED BY 'plain'; GRANT ALL ON webhookhub.* TO plain@'%'")
         processes.environment["DATABASE_URL"] = server.url().replace("hub:hub@", "plain:plain@")

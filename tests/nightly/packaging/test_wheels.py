@@ -17,7 +17,7 @@ import pytest
 import requests
 
 from tools.demo import certificates
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from tools.support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -100,9 +100,9 @@ def test_an_installed_hub_delivers_what_an_installed_client_publishes(hub: Envir
     headers = {"Authorization": f"Bearer {key}"}
     certificate = hub.work.parent / "certificates" / certificates.SERVER
 
-    with Receiver(certificate) as receiver, hub.running("webhookhub", "run_hub", "--web", f"127.0.0.1:{port}"):
+    with HttpsEndpoint(certificate) as endpoint, hub.running("webhookhub", "run_hub", "--web", f"127.0.0.1:{port}"):
         wait_until_served(f"{web}/admin/login/")
-        subscription = {"event_type": "order.created", "callback_url": receiver.url()}
+        subscription = {"event_type": "order.created", "callback_url": endpoint.url()}
         created = requests.post(f"{web}/api/v1/subscriptions", json=subscription, headers=headers, timeout=SECONDS)
         verify = f"{web}/api/v1/subscriptions/{created.json()['id']}/verify"
         assert requests.post(verify, headers=headers, timeout=SECONDS).json()["verified"]
@@ -110,7 +110,7 @@ def test_an_installed_hub_delivers_what_an_installed_client_publishes(hub: Envir
         hub.run("webhookhub", "publish_event", "order.created", '{"sent by": "command"}')
         client.run("python", "-c", PUBLISH, web, key)
 
-        received = receiver.wait_for(2, SECONDS)
+        received = endpoint.wait_for(2, SECONDS)
         assert {json.loads(request.body)["data"]["sent by"] for request in received} == {"command", "client"}
         check_console(web)
     hub.run("webhookhub", "audit")

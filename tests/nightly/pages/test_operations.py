@@ -13,7 +13,7 @@ from tests.browser.visitor import Visitor
 from tests.factories import SubscriptionFactory
 from tests.processes.support import until
 from tests.support import rows
-from tools.demo.receiver import Reply
+from tools.demo.endpoint import Reply
 
 # Pixels between separate elements.
 MIN_GAP = 12
@@ -30,7 +30,7 @@ def gap(page: Page, upper: str, lower: str) -> float:
 
 def test_operations_tests_pauses_and_resumes_an_endpoint(log_in: LogIn, stack: Stack):
     stack.answers["/hook"] = Reply(200, b"<b>thank you</b>")
-    subscription = SubscriptionFactory.create(event_type="till.closed", callback_url=stack.receiver.url("/hook"))
+    subscription = SubscriptionFactory.create(event_type="till.closed", callback_url=stack.endpoint.url("/hook"))
     visit = log_in("operations")
 
     page = visit.open(rows.change("subscriptions_subscription", subscription.pk))
@@ -67,7 +67,7 @@ def test_operations_subscribes_an_endpoint_and_delivers_past_events(log_in: LogI
     page.locator("button[name=_save], input[name=_save]").first.click()
     expect(page.get_by_text("The callback URL must start with https://.")).to_be_visible()
     visit.check_accessibility()
-    page.fill("input[name=callback_url]", stack.receiver.url("/late"))
+    page.fill("input[name=callback_url]", stack.endpoint.url("/late"))
     page.locator("button[name=_save], input[name=_save]").first.click()
     expect(page.locator("#secret")).to_contain_text("whsec_")
     visit.check_accessibility()
@@ -86,4 +86,4 @@ def test_operations_subscribes_an_endpoint_and_delivers_past_events(log_in: LogI
     visit.check_accessibility()
 
     until(lambda: Saga.objects.filter(event=event.id, status="Completed").exists(), "the past event is delivered")
-    assert (str(event.uid), "/late") in {(request.event_uid, request.path) for request in stack.receiver.received}
+    assert (str(event.uid), "/late") in {(request.event_uid, request.path) for request in stack.endpoint.received}

@@ -16,7 +16,7 @@ from tests.browser.visitor import Visitor
 from tests.factories import SubscriptionFactory
 from tests.processes.support import until
 from tests.support import rows
-from tools.demo.receiver import Reply
+from tools.demo.endpoint import Reply
 
 # More than one portion.
 MANY = 1100
@@ -73,7 +73,7 @@ def many_dead_letters(stack: Stack) -> Subscription:
     """Created by the hub: the endpoint refuses all events, and accepts them afterwards."""
     stack.answers["/many"] = Reply(500)
     subscription: Subscription = SubscriptionFactory.create(
-        event_type="stock.counted", callback_url=stack.receiver.url("/many"), max_retry_limit=1
+        event_type="stock.counted", callback_url=stack.endpoint.url("/many"), max_retry_limit=1
     )
     results = publish_many([NewEvent("stock.counted", {"shelf": number}) for number in range(MANY)])
     assert all(isinstance(result, Published) for result in results)

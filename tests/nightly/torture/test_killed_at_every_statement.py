@@ -6,13 +6,13 @@ import json
 
 from tests.processes import traffic
 from tests.processes.support import LOOPS, Processes, until
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 
 MIN_KILLS = 5  # each step has at least so many statements
 
 
-def test_nothing_is_lost_when_a_step_is_killed_at_any_statement(processes: Processes, receiver: Receiver):
-    traffic.subscribe(receiver)
+def test_nothing_is_lost_when_a_step_is_killed_at_any_statement(processes: Processes, endpoint: HttpsEndpoint):
+    traffic.subscribe(endpoint)
 
     killed_steps = processes.execute(
         ["-m", "tests.nightly.torture.killed_steps", *LOOPS],
@@ -26,4 +26,4 @@ def test_nothing_is_lost_when_a_step_is_killed_at_any_statement(processes: Proce
 
     processes.start_loops(WEBHOOKHUB_MAX_LEASE_RESETS="1000")
     until(traffic.all_ended, "every delivery ends")
-    traffic.check_each_ended_once(receiver)
+    traffic.check_each_ended_once(endpoint)

@@ -23,7 +23,7 @@ from tests.conformance.test_crash_points_elsewhere import to_change, to_create, 
 from tests.conftest import empty_tables
 from tests.factories import EventFactory, SubscriptionFactory
 from tests.support import rows
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.models import Entry
 from webhookhub.db import clock
@@ -112,6 +112,6 @@ def test_no_action_is_without_its_entry(prepare: Callable[[], Work], action: str
     check(on_empty_tables(prepare), action, done)
 
 
-def test_no_verification_is_without_its_entry(receiver: Receiver):
-    prepare = to_verify(receiver)
+def test_no_verification_is_without_its_entry(endpoint: HttpsEndpoint):
+    prepare = to_verify(endpoint)
     check(on_empty_tables(prepare), actions.VERIFY, lambda: Subscription.objects.filter(verified=True).exists())

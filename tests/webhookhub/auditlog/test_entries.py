@@ -26,7 +26,7 @@ from subscriptions import secrets, services
 from subscriptions.models import Subscription
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from tests.support import rows
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.context import because
 from webhookhub.auditlog.models import Entry
@@ -256,8 +256,8 @@ def test_creating_a_subscription_and_viewing_its_secret_is_recorded(anna: Client
     assert "whsec_" not in "".join(Entry.objects.values_list("details", flat=True))
 
 
-def test_verify_test_and_rotate_record_their_results(anna: Client, receiver: Receiver):
-    subscription = SubscriptionFactory.create(callback_url=receiver.url(), verified=False)
+def test_verify_test_and_rotate_record_their_results(anna: Client, endpoint: HttpsEndpoint):
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url(), verified=False)
     for verb in ("verify", "test", "rotate"):
         anna.post(reverse(f"admin:subscriptions_subscription_{verb}", args=[subscription.pk]), {"reason": verb})
 
@@ -269,13 +269,13 @@ def test_verify_test_and_rotate_record_their_results(anna: Client, receiver: Rec
     assert {entry.actor for entry in Entry.objects.filter(object_type="subscription")} == {"anna"}
 
 
-def test_a_test_event_that_cannot_be_signed_writes_no_entry(anna: Client, receiver: Receiver):
-    subscription = SubscriptionFactory.create(callback_url=receiver.url())
+def test_a_test_event_that_cannot_be_signed_writes_no_entry(anna: Client, endpoint: HttpsEndpoint):
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url())
     Subscription.objects.update(secret="not decryptable")
 
     anna.post(reverse("admin:subscriptions_subscription_test", args=[subscription.pk]))
 
-    assert not receiver.received
+    assert not endpoint.received
     assert not Entry.objects.filter(action=actions.TEST).exists()
 
 

@@ -24,7 +24,7 @@ from subscriptions import services
 from subscriptions.models import Subscription
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
 from tests.support import drive, rows
-from tools.demo.receiver import Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Reply
 from webhookhub import crypto
 from webhookhub.console import delivery_history, format, request_preview
 from webhookhub.db import clock
@@ -249,21 +249,21 @@ def test_the_requeue_button_needs_permission_and_disappears_after_the_requeue(vi
     assert address not in delivery_page(superuser, letter.saga_id)
 
 
-def test_the_request_preview_equals_the_sent_request(receiver: Receiver, superuser: Client):
-    receiver.answer = lambda request: Reply(500, b"no")
-    subscription: Any = SubscriptionFactory(callback_url=receiver.url("/hook"), max_retry_limit=1)
+def test_the_request_preview_equals_the_sent_request(endpoint: HttpsEndpoint, superuser: Client):
+    endpoint.respond = lambda request: Reply(500, b"no")
+    subscription: Any = SubscriptionFactory(callback_url=endpoint.url("/hook"), max_retry_limit=1)
     Subscription.objects.filter(pk=subscription.pk).update(custom_headers=crypto.encrypt("X-Api-Key: hunter2 secret"))
     publish("order.created", {"order": 7, "name": 'Zoë\'s "🦊" $HOME `id`'}, correlation_id="c-1")
     drive.until_terminal()
     saga = Saga.objects.get()
-    [received] = receiver.received
+    [received] = endpoint.received
 
     sent = request_preview.preview(saga.event, saga.subscription, saga.attempt_count)
     arguments = shlex.split(sent.curl.replace("\\\n", " "))
 
     assert sent.body.encode() == received.body
     assert arguments[-1].encode() == received.body
-    assert arguments[3] == receiver.url("/hook")
+    assert arguments[3] == endpoint.url("/hook")
     for header in sent.headers:
         name, value = header.split(": ", 1)
         assert received.headers[name.lower()] == ("hunter2 secret" if value == request_preview.HIDDEN else value)
@@ -275,14 +275,14 @@ def test_the_request_preview_equals_the_sent_request(receiver: Receiver, superus
 
 
 def test_a_changed_subscription_is_noted_at_the_request(
-    receiver: Receiver, staff: Callable[..., Client], superuser: Client
+    endpoint: HttpsEndpoint, staff: Callable[..., Client], superuser: Client
 ):
-    subscription: Any = SubscriptionFactory(callback_url=receiver.url("/old"))
+    subscription: Any = SubscriptionFactory(callback_url=endpoint.url("/old"))
     publish("order.created", {"order": 7})
     drive.until_terminal()
     saga = Saga.objects.get()
     before = delivery_page(superuser, saga.pk)
-    services.change(subscription, {"callback_url": receiver.url("/new")})
+    services.change(subscription, {"callback_url": endpoint.url("/new")})
 
     after = delivery_page(superuser, saga.pk)
 
@@ -332,9 +332,9 @@ def test_hostile_payloads_and_responses_are_escaped(superuser: Client, name: str
         assert not [c for c in shown if not c.isprintable() and c not in "\n\t"]
 
 
-def test_a_response_that_is_not_utf8_is_shown(receiver: Receiver, superuser: Client):
-    receiver.answer = lambda request: Reply(500, b"\xff\xfe\x00\x1b[31m<b>no</b>")
-    SubscriptionFactory(callback_url=receiver.url("/hook"), max_retry_limit=1)
+def test_a_response_that_is_not_utf8_is_shown(endpoint: HttpsEndpoint, superuser: Client):
+    endpoint.respond = lambda request: Reply(500, b"\xff\xfe\x00\x1b[31m<b>no</b>")
+    SubscriptionFactory(callback_url=endpoint.url("/hook"), max_retry_limit=1)
     publish("order.created", {"order": 7})
     drive.until_terminal()
 

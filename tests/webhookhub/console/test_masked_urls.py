@@ -15,7 +15,7 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.factories import SagaFactory, SubscriptionFactory
 from tests.support import drive, rows
-from tools.demo.receiver import Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Reply
 from webhookhub.console import request_preview
 from webhookhub.db import clock
 from webhookhub.egress.urls import masked
@@ -151,11 +151,11 @@ def test_saving_without_permission_for_secrets_keeps_masked_values(staff: Callab
     assert stored() == ("edited", "https://127.0.0.1:1025/new?key=other")
 
 
-def test_a_response_that_repeats_the_url_is_masked(viewer: Client, receiver: Receiver):
+def test_a_response_that_repeats_the_url_is_masked(viewer: Client, endpoint: HttpsEndpoint):
     subscription = SubscriptionFactory.create(
-        callback_url=receiver.url(f"/hook?token={TOKEN}%2B1&v=2"), max_retry_limit=1
+        callback_url=endpoint.url(f"/hook?token={TOKEN}%2B1&v=2"), max_retry_limit=1
     )
-    receiver.answer = lambda request: Reply(404, f"Cannot POST {request.path}, not even {TOKEN}+1".encode())
+    endpoint.respond = lambda request: Reply(404, f"Cannot POST {request.path}, not even {TOKEN}+1".encode())
     publish("order.created", {})
 
     drive.until_terminal()

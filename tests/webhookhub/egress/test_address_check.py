@@ -18,8 +18,8 @@ from jobs.worker import Worker
 from tests.factories import JobFactory
 from tests.support.tls import Authority
 from tests.webhookhub.egress.conftest import collect, post
-from tools.demo.receiver import Receiver
-from tools.support.raw_endpoint import RawEndpoint, answering
+from tools.demo.endpoint import HttpsEndpoint
+from tools.support.raw_endpoint import RawEndpoint, responding
 from webhookhub.egress.dns import Resolver
 from webhookhub.egress.engine import Engine, send
 from webhookhub.egress.messages import Response
@@ -190,7 +190,7 @@ def test_a_name_that_resolves_differently_after_the_check_is_blocked(tmp_path: P
     hub_settings(ca_bundle=str(authority.file), allowed_networks=(ip_network("127.0.0.1/32"),))
     leads_to: list[str] = []
     engine: Engine[int] = Engine(1, resolver=Resolver(lambda host: list(leads_to), fresh_seconds=0))
-    with RawEndpoint(authority.certificate(NAME), answering(CLOSING)) as endpoint:
+    with RawEndpoint(authority.certificate(NAME), responding(CLOSING)) as endpoint:
         port = int(endpoint.url.split(":")[2].split("/")[0])
         with socket.create_server(("127.0.0.9", port)) as forbidden:
             forbidden.setblocking(False)
@@ -230,9 +230,9 @@ def test_a_name_without_an_address_is_a_dns_error(trusted: Path):
 
 
 @pytest.mark.django_db
-def test_a_delivery_to_a_loopback_name_fails_without_a_connection(hub_settings, receiver: Receiver):
+def test_a_delivery_to_a_loopback_name_fails_without_a_connection(hub_settings, endpoint: HttpsEndpoint):
     """Resolver under .localhost lead to loopback by definition: no name service is needed to show it."""
-    JobFactory(saga__subscription__callback_url=f"https://hooks.localhost:{receiver.port}/")
+    JobFactory(saga__subscription__callback_url=f"https://hooks.localhost:{endpoint.port}/")
     hub_settings(allowed_networks=())
     worker = Worker("w")
     for _ in range(200):
@@ -245,4 +245,4 @@ def test_a_delivery_to_a_loopback_name_fails_without_a_connection(hub_settings, 
     assert (job.status, job.error_code, job.response_status) == ("Failed", "blocked_address", None)
     assert job.response_snippet == ""
     assert job.duration_ms is not None
-    assert not receiver.received
+    assert not endpoint.received

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.webhookhub.egress.conftest import collect, post
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from tools.support.raw_endpoint import RawEndpoint
 from webhookhub.egress import dns
 from webhookhub.egress.dns import Resolver, resolve
@@ -41,18 +41,18 @@ def service() -> Iterator[NameService]:
     service.let_go.set()
 
 
-def url(receiver: Receiver, host: str, path: str = "/") -> str:
-    return f"https://{host}:{receiver.port}{path}"
+def url(endpoint: HttpsEndpoint, host: str, path: str = "/") -> str:
+    return f"https://{host}:{endpoint.port}{path}"
 
 
 def test_a_hundred_requests_for_a_hanging_name_use_one_thread_and_others_continue(
-    receiver: Receiver, service: NameService, hub_settings
+    endpoint: HttpsEndpoint, service: NameService, hub_settings
 ):
     hub_settings(connect_timeout=timedelta(seconds=30))
     engine: Engine[str] = Engine(200, resolver=Resolver(service))
     for number in range(100):
         engine.submit(f"hanging {number}", post("https://hanging.example/"))
-    engine.submit("healthy", post(url(receiver, "hooks.localhost")))
+    engine.submit("healthy", post(url(endpoint, "hooks.localhost")))
 
     responses = collect(engine, 1)
     engine.close()
@@ -84,7 +84,7 @@ def test_an_engine_closes_while_a_name_hangs(service: NameService):
 
 
 def test_the_lookup_counts_towards_the_timeout_of_the_request(trusted: Path, service: NameService, hub_settings):
-    """The name hangs for a while, and then the receiver never responses: together not longer than one request may."""
+    """The name hangs for a while, and then the endpoint never responses: together not longer than one request may."""
     hub_settings(request_timeout=timedelta(seconds=3), connect_timeout=timedelta(seconds=2.9))
     threading.Timer(2, service.let_go.set).start()
     with RawEndpoint(trusted, lambda connection: endpoint.hold()) as endpoint:
@@ -94,12 +94,12 @@ def test_the_lookup_counts_towards_the_timeout_of_the_request(trusted: Path, ser
     assert response.duration_ms < 4500
 
 
-def test_a_name_is_resolved_once_while_it_is_fresh_and_again_after(receiver: Receiver, service: NameService):
+def test_a_name_is_resolved_once_while_it_is_fresh_and_again_after(endpoint: HttpsEndpoint, service: NameService):
     for fresh_seconds, times in ((60.0, 1), (0.0, 3)):
         service.asked.clear()
         engine: Engine[int] = Engine(1, resolver=Resolver(service, fresh_seconds))
         for number in range(3):
-            engine.submit(number, post(url(receiver, "hooks.localhost")))
+            engine.submit(number, post(url(endpoint, "hooks.localhost")))
             assert collect(engine, 1)[number].error_code is None
         engine.close()
         assert service.asked == ["hooks.localhost"] * times

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from tests.webhookhub.egress.conftest import collect, post
-from tools.demo.receiver import Received, Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Received, Reply
 from tools.support.raw_endpoint import RawEndpoint, read_request
 from webhookhub.egress.engine import Engine
 from webhookhub.egress.messages import Response
@@ -41,7 +41,7 @@ def test_hundreds_of_requests_share_a_few_connections(trusted: Path, hub_setting
     assert endpoint.accepted <= 4
 
 
-def test_a_host_never_has_more_requests_in_flight_than_its_limit(receiver: Receiver, hub_settings):
+def test_a_host_never_has_more_requests_in_flight_than_its_limit(endpoint: HttpsEndpoint, hub_settings):
     hub_settings(requests_per_host=3)
     lock = threading.Lock()
     under_way = peak = 0
@@ -59,23 +59,23 @@ def test_a_host_never_has_more_requests_in_flight_than_its_limit(receiver: Recei
         with lock:
             under_way -= 1
 
-    receiver.answer = answer
+    endpoint.respond = answer
     engine: Engine[int] = Engine(50)
     for number in range(50):
-        engine.submit(number, post(receiver.url()))
+        engine.submit(number, post(endpoint.url()))
     collect(engine, 50)
     engine.close()
 
     assert 2 <= peak <= 3
 
 
-def test_a_slow_host_does_not_delay_another(trusted: Path, receiver: Receiver, hub_settings):
+def test_a_slow_host_does_not_delay_another(trusted: Path, endpoint: HttpsEndpoint, hub_settings):
     hub_settings(requests_per_host=2)
     engine: Engine[str] = Engine(20)
     with RawEndpoint(trusted, lambda connection: slow.hold()) as slow:
         for number in range(10):
             engine.submit(f"slow {number}", post(slow.url))
-            engine.submit(f"quick {number}", post(receiver.url()))
+            engine.submit(f"quick {number}", post(endpoint.url()))
         responses = collect(engine, 10)
         engine.close()
 
@@ -101,28 +101,28 @@ def test_the_timeout_of_a_request_starts_when_it_is_sent(trusted: Path, hub_sett
     assert all(response.duration_ms < 500 for response in responses.values())
 
 
-def test_queued_requests_can_be_withdrawn_and_are_never_sent(receiver: Receiver, hub_settings):
+def test_queued_requests_can_be_withdrawn_and_are_never_sent(endpoint: HttpsEndpoint, hub_settings):
     hub_settings(requests_per_host=1)
     engine: Engine[int] = Engine(5)
     for number in range(5):
-        engine.submit(number, post(receiver.url(f"/{number}")))
+        engine.submit(number, post(endpoint.url(f"/{number}")))
 
     assert engine.withdraw(3600) == []
     assert engine.withdraw(0) == [1, 2, 3, 4]
 
     assert engine.in_flight == 1
     assert set(collect(engine, 1)) == {0}
-    assert [request.path for request in receiver.received] == ["/0"]
+    assert [request.path for request in endpoint.received] == ["/0"]
     assert (engine.in_flight, engine.free) == (0, 5)
     engine.close()
 
 
-def test_polling_with_only_queued_requests_is_no_error(trusted: Path, receiver: Receiver):
+def test_polling_with_only_queued_requests_is_no_error(trusted: Path, endpoint: HttpsEndpoint):
     """Only queued requests to a slow host are left: poll returns nothing, and they can be withdrawn."""
     engine: Engine[str] = Engine(1)
     with RawEndpoint(trusted, keep_alive) as slow:
         engine._hosts.at(slow.url).note_response(Response(None, 5000, 200))
-        engine.submit("quick", post(receiver.url("/")))
+        engine.submit("quick", post(endpoint.url("/")))
         engine.submit("slow", post(slow.url))
         assert set(collect(engine, 1)) == {"quick"}
         assert engine.poll(0.01) == []
@@ -130,13 +130,13 @@ def test_polling_with_only_queued_requests_is_no_error(trusted: Path, receiver: 
     engine.close()
 
 
-def test_a_request_that_cannot_be_sent_does_not_block_the_queue(receiver: Receiver, hub_settings):
+def test_a_request_that_cannot_be_sent_does_not_block_the_queue(endpoint: HttpsEndpoint, hub_settings):
     hub_settings(requests_per_host=1)
     engine: Engine[str] = Engine(5)
-    engine.submit("first", post(receiver.url("/1")))
-    engine.submit("bad", post(receiver.url("/é")))
-    engine.submit("worse", post(receiver.url("/\0")))
-    engine.submit("last", post(receiver.url("/2")))
+    engine.submit("first", post(endpoint.url("/1")))
+    engine.submit("bad", post(endpoint.url("/é")))
+    engine.submit("worse", post(endpoint.url("/\0")))
+    engine.submit("last", post(endpoint.url("/2")))
 
     responses = collect(engine, 4)
     engine.close()
@@ -165,23 +165,23 @@ def test_an_engine_can_be_closed_with_requests_in_every_state(trusted: Path, hub
         engine.close()
 
 
-def test_slow_hosts_together_leave_slots_for_fast_ones(trusted: Path, receiver: Receiver, hub_settings):
+def test_slow_hosts_together_leave_slots_for_fast_ones(trusted: Path, endpoint: HttpsEndpoint, hub_settings):
     """Five that take their time could fill the worker with their shares; a part of it stays free of them."""
     hub_settings(requests_per_host=4)
     engine: Engine[str] = Engine(16)
     with contextlib.ExitStack() as stack:
         slow = [stack.enter_context(RawEndpoint(trusted, lambda connection: slow[0].hold())) for _ in range(5)]
-        for endpoint in slow:
-            engine._hosts.at(endpoint.url).note_response(Response(None, 5000, 200))
+        for raw_endpoint in slow:
+            engine._hosts.at(raw_endpoint.url).note_response(Response(None, 5000, 200))
         taken = 0
-        for endpoint in slow * 4:
-            if engine.accepts(endpoint.url):
-                engine.submit(f"slow {taken}", post(endpoint.url))
+        for raw_endpoint in slow * 4:
+            if engine.accepts(raw_endpoint.url):
+                engine.submit(f"slow {taken}", post(raw_endpoint.url))
                 taken += 1
         assert (taken, engine.free) == (12, 4)
         for number in range(8):
-            assert engine.accepts(receiver.url())
-            engine.submit(f"quick {number}", post(receiver.url()))
+            assert engine.accepts(endpoint.url())
+            engine.submit(f"quick {number}", post(endpoint.url()))
         responses = collect(engine, 8)
         engine.close()
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.egress_child import Child
 from tests.support.hostile import CASES, OK, Case, Misbehaviour
-from tools.support.raw_endpoint import RawEndpoint, answering
+from tools.support.raw_endpoint import RawEndpoint, responding
 from webhookhub.egress.transfer import KEPT_BODY_BYTES, MAX_HEADER_BYTES, MAX_RESPONSE_BYTES
 
 DEADLINE = 2.5  # long enough for fifty endpoints in one process
@@ -45,7 +45,7 @@ def results(certificate_files: tuple[Path, Path]) -> Iterator[Results]:
         for name, behaviour in behaviours.items():
             urls[name] = stack.enter_context(RawEndpoint(server, behaviour)).url
             stack.callback(behaviour.closing.set)
-        good_urls = [stack.enter_context(RawEndpoint(server, answering(GOOD))).url for _ in CASES]
+        good_urls = [stack.enter_context(RawEndpoint(server, responding(GOOD))).url for _ in CASES]
         child = stack.enter_context(
             Child(
                 WEBHOOKHUB_CA_BUNDLE=str(authority),
@@ -55,12 +55,12 @@ def results(certificate_files: tuple[Path, Path]) -> Iterator[Results]:
         )
         for _ in range(2):
             warm = child.send(good_urls)
-            assert {response["error_code"] for response in warm["answers"].values()} == {None}
+            assert {response["error_code"] for response in warm["responses"].values()} == {None}
         result = Results({case.name: [] for case in CASES}, behaviours, [warm["resident"]], [warm["peak"]])
         for _ in range(ROUNDS):
             round_ = child.send(list(urls.values()))
             for name, url in urls.items():
-                result.responses[name].append(round_["answers"][url])
+                result.responses[name].append(round_["responses"][url])
             result.resident.append(round_["resident"])
             result.peak.append(round_["peak"])
         yield result

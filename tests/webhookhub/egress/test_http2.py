@@ -16,7 +16,7 @@ from webhookhub.egress.transfer import KEPT_BODY_BYTES
 
 
 def ok(stream: Stream) -> None:
-    stream.answer(200, b"ok")
+    stream.respond(200, b"ok")
 
 
 def test_a_request_is_sent_in_http2_with_headers_and_body(trusted: Path):
@@ -61,7 +61,7 @@ def test_many_requests_at_once_share_one_connection(trusted: Path, hub_settings)
 
 @pytest.mark.parametrize(("status", "code"), [(302, "redirect"), (404, "http_404"), (503, "http_503")])
 def test_errors_have_the_same_codes(trusted: Path, status: int, code: str):
-    with Http2Endpoint(trusted, lambda stream: stream.answer(status, b"no", [("retry-after", "7")])) as endpoint:
+    with Http2Endpoint(trusted, lambda stream: stream.respond(status, b"no", [("retry-after", "7")])) as endpoint:
         response = send(post(endpoint.url))
 
     assert (response.error_code, response.status, response.body) == (code, status, b"no")
@@ -69,11 +69,11 @@ def test_errors_have_the_same_codes(trusted: Path, status: int, code: str):
 
 
 def many_headers(stream: Stream) -> None:
-    stream.answer(200, b"", [(f"x-{number}", "x" * 1000) for number in range(40)])
+    stream.respond(200, b"", [(f"x-{number}", "x" * 1000) for number in range(40)])
 
 
 def one_huge_header(stream: Stream) -> None:
-    stream.answer(200, b"", [("x-huge", "x" * 40_000)])
+    stream.respond(200, b"", [("x-huge", "x" * 40_000)])
 
 
 def hints_without_end(stream: Stream) -> None:

@@ -9,7 +9,7 @@ from ipaddress import ip_network
 import pytest
 
 from tests.webhookhub.egress.conftest import collect, post
-from tools.demo.receiver import Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Reply
 from webhookhub.egress.engine import Engine, send
 
 
@@ -55,39 +55,39 @@ def test_a_metadata_address_is_blocked_even_in_an_allowed_network(hub_settings):
         assert send(post(f"https://{host}/latest/meta-data/")).error_code == "blocked_address"
 
 
-def test_an_open_connection_is_not_shared_with_another_engine(receiver: Receiver, hub_settings):
-    assert send(post(receiver.url())).error_code is None
+def test_an_open_connection_is_not_shared_with_another_engine(endpoint: HttpsEndpoint, hub_settings):
+    assert send(post(endpoint.url())).error_code is None
 
     hub_settings(allowed_networks=())
 
-    assert send(post(receiver.url())).error_code == "blocked_address"
-    assert len(receiver.received) == 1
+    assert send(post(endpoint.url())).error_code == "blocked_address"
+    assert len(endpoint.received) == 1
 
 
-def test_a_socks_proxy_of_the_environment_is_ignored(receiver: Receiver, listener, monkeypatch):
+def test_a_socks_proxy_of_the_environment_is_ignored(endpoint: HttpsEndpoint, listener, monkeypatch):
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, f"socks5h://127.0.0.1:{listener.getsockname()[1]}")
 
-    assert send(post(receiver.url())).error_code is None
+    assert send(post(endpoint.url())).error_code is None
 
-    assert len(receiver.received) == 1
+    assert len(endpoint.received) == 1
     assert_untouched(listener)
 
 
-def test_one_request_leaves_nothing_behind_for_the_next(receiver: Receiver):
-    receiver.answer = lambda request: Reply(503, b"first", (("Set-Cookie", "a=b; Path=/"), ("Retry-After", "9")))
+def test_one_request_leaves_nothing_behind_for_the_next(endpoint: HttpsEndpoint):
+    endpoint.respond = lambda request: Reply(503, b"first", (("Set-Cookie", "a=b; Path=/"), ("Retry-After", "9")))
     engine: Engine[int] = Engine(1)
     try:
-        engine.submit(1, post(receiver.url("/1"), b"a long body", ("X-Secret: 1",)))
+        engine.submit(1, post(endpoint.url("/1"), b"a long body", ("X-Secret: 1",)))
         first = collect(engine, 1)[1]
-        receiver.answer = lambda request: Reply(503, b"")
-        engine.submit(2, post(receiver.url("/2"), b"short"))
+        endpoint.respond = lambda request: Reply(503, b"")
+        engine.submit(2, post(endpoint.url("/2"), b"short"))
         second = collect(engine, 1)[2]
     finally:
         engine.close()
 
     assert (first.body, first.retry_after) == (b"first", "9")
     assert (second.body, second.retry_after) == (b"", None)
-    received = receiver.received[1]
+    received = endpoint.received[1]
     assert (received.path, received.body) == ("/2", b"short")
     assert not {"x-secret", "cookie", "expect", "accept-encoding", "authorization"} & set(received.headers)

@@ -88,7 +88,7 @@ def go_away_before(stream: Stream) -> None:
 def test_a_request_is_not_repeated_in_http2(trusted: Path, always_reuse: None, lose: Callable[[Stream], None]):
     def answer(stream: Stream) -> None:
         if stream.id % 4 == 1:
-            stream.answer(200, b"ok")
+            stream.respond(200, b"ok")
         else:
             lose(stream)
 

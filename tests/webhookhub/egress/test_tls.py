@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.tls import DAY, Authority
 from tests.webhookhub.egress.conftest import post
-from tools.support.raw_endpoint import RawEndpoint, answering
+from tools.support.raw_endpoint import RawEndpoint, responding
 from webhookhub.egress.dns import Resolver
 from webhookhub.egress.engine import send
 from webhookhub.egress.messages import Response
@@ -51,7 +51,7 @@ def assert_refused(response: Response) -> None:
     ],
 )
 def test_a_certificate_for_the_host_is_accepted(authority: Authority, names: tuple[str, ...], host: str):
-    with RawEndpoint(authority.certificate(*names), answering(OK)) as endpoint:
+    with RawEndpoint(authority.certificate(*names), responding(OK)) as endpoint:
         response = call(endpoint, host)
 
     assert (response.error_code, response.status, response.body) == (None, 200, b"ok")
@@ -72,18 +72,18 @@ def test_a_certificate_for_the_host_is_accepted(authority: Authority, names: tup
     ],
 )
 def test_a_certificate_for_another_host_is_refused(authority: Authority, names: tuple[str, ...], host: str):
-    with RawEndpoint(authority.certificate(*names), answering(OK)) as endpoint:
+    with RawEndpoint(authority.certificate(*names), responding(OK)) as endpoint:
         assert_refused(call(endpoint, host))
 
 
 @pytest.mark.parametrize("valid", [(-2 * DAY, -HOUR), (HOUR, 2 * DAY)], ids=["expired", "not valid yet"])
 def test_an_expired_or_future_certificate_is_refused(authority: Authority, valid: tuple[timedelta, timedelta]):
-    with RawEndpoint(authority.certificate(valid=valid), answering(OK)) as endpoint:
+    with RawEndpoint(authority.certificate(valid=valid), responding(OK)) as endpoint:
         assert_refused(call(endpoint))
 
 
 def test_a_self_signed_certificate_is_refused(authority: Authority):
-    with RawEndpoint(authority.certificate(self_signed=True), answering(OK)) as endpoint:
+    with RawEndpoint(authority.certificate(self_signed=True), responding(OK)) as endpoint:
         assert_refused(call(endpoint))
 
 
@@ -91,7 +91,7 @@ def test_a_certificate_of_an_authority_with_the_same_name_is_refused(authority: 
     (tmp_path / "impostor").mkdir()
     impostor = Authority(tmp_path / "impostor")
 
-    with RawEndpoint(impostor.certificate(), answering(OK)) as endpoint:
+    with RawEndpoint(impostor.certificate(), responding(OK)) as endpoint:
         assert_refused(call(endpoint))
 
 
@@ -99,7 +99,7 @@ def test_a_certificate_of_an_expired_authority_is_refused(tmp_path: Path, hub_se
     expired = Authority(tmp_path, valid=(-2 * DAY, -HOUR))
     hub_settings(ca_bundle=str(expired.file))
 
-    with RawEndpoint(expired.certificate(), answering(OK)) as endpoint:
+    with RawEndpoint(expired.certificate(), responding(OK)) as endpoint:
         assert_refused(call(endpoint))
 
 
@@ -107,7 +107,7 @@ def test_a_private_authority_is_trusted_only_if_configured(tmp_path: Path, hub_s
     stranger = Authority(tmp_path)
     hub_settings(ca_bundle="")
 
-    with RawEndpoint(stranger.certificate(), answering(OK)) as endpoint:
+    with RawEndpoint(stranger.certificate(), responding(OK)) as endpoint:
         assert_refused(call(endpoint))
 
 
@@ -132,7 +132,7 @@ def test_nothing_is_sent_to_an_untrusted_endpoint(authority: Authority):
     ],
 )
 def test_tls_before_1_2_is_refused(authority: Authority, version: ssl.TLSVersion, code: str | None):
-    with RawEndpoint(authority.certificate(), answering(OK)) as endpoint:
+    with RawEndpoint(authority.certificate(), responding(OK)) as endpoint:
         endpoint.context.set_ciphers("ALL:@SECLEVEL=0")
         endpoint.context.minimum_version = endpoint.context.maximum_version = version
 

@@ -13,8 +13,8 @@ import pycurl
 import pytest
 
 from tests.webhookhub.egress.conftest import post
-from tools.demo.receiver import Receiver, Reply
-from tools.support.raw_endpoint import RawEndpoint, answering, read_request
+from tools.demo.endpoint import HttpsEndpoint, Reply
+from tools.support.raw_endpoint import RawEndpoint, read_request, responding
 from webhookhub.conf import hub
 from webhookhub.egress.engine import send
 from webhookhub.egress.transfer import KEPT_BODY_BYTES, MAX_RESPONSE_BYTES, Transfer
@@ -24,33 +24,33 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 @pytest.mark.parametrize("status", [200, 204, 299])
-def test_any_2xx_is_a_success(receiver: Receiver, status: int):
-    receiver.answer = lambda request: Reply(status, b"")
+def test_any_2xx_is_a_success(endpoint: HttpsEndpoint, status: int):
+    endpoint.respond = lambda request: Reply(status, b"")
 
-    response = send(post(receiver.url("/a?b=c"), b'{"n":1}', ("X-One: 1",)))
+    response = send(post(endpoint.url("/a?b=c"), b'{"n":1}', ("X-One: 1",)))
 
     assert (response.error_code, response.status) == (None, status)
-    [received] = receiver.received
+    [received] = endpoint.received
     assert (received.path, received.body) == ("/a?b=c", b'{"n":1}')
     assert received.headers["x-one"] == "1"
     assert received.headers["content-type"] == "application/json"
 
 
 @pytest.mark.parametrize("status", [300, 302, 304, 399])
-def test_a_redirect_is_an_error_and_is_not_followed(receiver: Receiver, status: int):
-    receiver.answer = lambda request: Reply(status, b"", (("Location", receiver.url("/elsewhere")),))
+def test_a_redirect_is_an_error_and_is_not_followed(endpoint: HttpsEndpoint, status: int):
+    endpoint.respond = lambda request: Reply(status, b"", (("Location", endpoint.url("/elsewhere")),))
 
-    response = send(post(receiver.url("/here")))
+    response = send(post(endpoint.url("/here")))
 
     assert (response.error_code, response.status) == ("redirect", status)
-    assert [request.path for request in receiver.received] == ["/here"]
+    assert [request.path for request in endpoint.received] == ["/here"]
 
 
 @pytest.mark.parametrize("status", [400, 401, 429, 503, 599])
-def test_an_error_status_is_its_own_code(receiver: Receiver, status: int):
-    receiver.answer = lambda request: Reply(status, b"no", (("Retry-After", " 17 "),))
+def test_an_error_status_is_its_own_code(endpoint: HttpsEndpoint, status: int):
+    endpoint.respond = lambda request: Reply(status, b"no", (("Retry-After", " 17 "),))
 
-    response = send(post(receiver.url()))
+    response = send(post(endpoint.url()))
 
     assert (response.error_code, response.status, response.body) == (f"http_{status}", status, b"no")
     assert response.retry_after == ("17" if status in (429, 503) else None)
@@ -60,7 +60,7 @@ def test_an_error_status_is_its_own_code(receiver: Receiver, status: int):
 def test_retry_after_is_read_only_from_the_final_response(trusted: Path, own: bytes, expected: str | None):
     hints = b"HTTP/1.1 103 Early Hints\r\nRetry-After: 86400\r\n\r\n"
     refusal = b"HTTP/1.1 503 Not now\r\n" + own + b"Content-Length: 0\r\n\r\n"
-    with RawEndpoint(trusted, answering(hints, refusal)) as endpoint:
+    with RawEndpoint(trusted, responding(hints, refusal)) as endpoint:
         response = send(post(endpoint.url))
 
     assert (response.error_code, response.retry_after) == ("http_503", expected)
@@ -133,60 +133,60 @@ def test_a_missing_tls_handshake_is_a_timeout_after_the_connect_timeout(trusted:
 
 def test_a_connection_closed_before_the_response_is_complete_is_an_error(trusted: Path):
     half = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nten bytes."
-    with RawEndpoint(trusted, answering(half)) as endpoint:
+    with RawEndpoint(trusted, responding(half)) as endpoint:
         assert send(post(endpoint.url)).error_code == "connection_lost"
 
 
-def test_a_connection_closed_without_a_response_is_an_error(receiver: Receiver):
-    receiver.answer = lambda request: Reply(drop=True)
+def test_a_connection_closed_without_a_response_is_an_error(endpoint: HttpsEndpoint):
+    endpoint.respond = lambda request: Reply(drop=True)
 
-    assert send(post(receiver.url())).error_code == "connection_lost"
+    assert send(post(endpoint.url())).error_code == "connection_lost"
 
 
 def test_a_response_of_an_unknown_http_version_is_an_error(trusted: Path):
-    with RawEndpoint(trusted, answering(b"HTTP/9.9 200 OK\r\n\r\n")) as endpoint:
+    with RawEndpoint(trusted, responding(b"HTTP/9.9 200 OK\r\n\r\n")) as endpoint:
         response = send(post(endpoint.url))
 
     assert response.error_code == "protocol_error"
 
 
-def test_a_response_of_the_maximum_size_is_read_and_its_beginning_kept(receiver: Receiver):
+def test_a_response_of_the_maximum_size_is_read_and_its_beginning_kept(endpoint: HttpsEndpoint):
     body = bytes(range(256)) * (MAX_RESPONSE_BYTES // 256)
-    receiver.answer = lambda request: Reply(200, body)
+    endpoint.respond = lambda request: Reply(200, body)
 
-    response = send(post(receiver.url()))
+    response = send(post(endpoint.url()))
 
     assert response.error_code is None
     assert response.body == body[:KEPT_BODY_BYTES]
 
 
-def test_a_response_that_is_too_large_is_an_error(receiver: Receiver):
-    receiver.answer = lambda request: Reply(200, b"x" * (MAX_RESPONSE_BYTES + 1))
+def test_a_response_that_is_too_large_is_an_error(endpoint: HttpsEndpoint):
+    endpoint.respond = lambda request: Reply(200, b"x" * (MAX_RESPONSE_BYTES + 1))
 
-    response = send(post(receiver.url()))
+    response = send(post(endpoint.url()))
 
     assert response.error_code == "response_too_large"
     assert len(response.body) <= KEPT_BODY_BYTES
 
 
-def test_the_beginning_of_an_error_page_is_kept_whatever_its_content_length(receiver: Receiver):
+def test_the_beginning_of_an_error_page_is_kept_whatever_its_content_length(endpoint: HttpsEndpoint):
     page = b"<h1>Traceback</h1>" + b"x" * 1_000_000
-    receiver.answer = lambda request: Reply(500, page)
+    endpoint.respond = lambda request: Reply(500, page)
 
-    response = send(post(receiver.url()))
+    response = send(post(endpoint.url()))
 
     assert (response.error_code, response.body) == ("http_500", page[:KEPT_BODY_BYTES])
 
 
-def test_a_compressed_response_is_not_decompressed(receiver: Receiver):
+def test_a_compressed_response_is_not_decompressed(endpoint: HttpsEndpoint):
     packed = gzip.compress(b"\0" * 10_000_000)
-    receiver.answer = lambda request: Reply(200, packed, (("Content-Encoding", "gzip"),))
+    endpoint.respond = lambda request: Reply(200, packed, (("Content-Encoding", "gzip"),))
 
-    response = send(post(receiver.url()))
+    response = send(post(endpoint.url()))
 
     assert response.error_code is None
     assert response.body == packed[:KEPT_BODY_BYTES]
-    assert "accept-encoding" not in receiver.received[0].headers
+    assert "accept-encoding" not in endpoint.received[0].headers
 
 
 @pytest.mark.parametrize(
@@ -213,12 +213,12 @@ def test_an_invalid_stored_url_is_not_sent_to(trusted: Path, url: str):
             listener.accept()
 
 
-def test_a_port_that_is_not_allowed_any_more_is_not_sent_to(receiver: Receiver, hub_settings):
+def test_a_port_that_is_not_allowed_any_more_is_not_sent_to(endpoint: HttpsEndpoint, hub_settings):
     hub_settings(allowed_ports=((443, 443),))
 
-    assert send(post(receiver.url())).error_code == "invalid_request"
+    assert send(post(endpoint.url())).error_code == "invalid_request"
 
-    assert not receiver.received
+    assert not endpoint.received
 
 
 def test_libcurl_refuses_another_scheme_by_itself(trusted: Path):
@@ -235,7 +235,7 @@ def test_libcurl_refuses_another_scheme_by_itself(trusted: Path):
 @pytest.mark.parametrize("trailer", [b"", b"X-One: 1\r\nX-Two: 2\r\n"])
 def test_a_response_with_trailers_is_complete(trusted: Path, trailer: bytes):
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    with RawEndpoint(trusted, answering(head + b"2\r\nok\r\n0\r\n" + trailer + b"\r\n")) as endpoint:
+    with RawEndpoint(trusted, responding(head + b"2\r\nok\r\n0\r\n" + trailer + b"\r\n")) as endpoint:
         response = send(post(endpoint.url))
 
     assert (response.error_code, response.status, response.body) == (None, 200, b"ok")

@@ -17,7 +17,7 @@ import pytest
 from tests.support.egress_child import Child
 from tests.support.ticket_flood import TicketFlood
 from tests.webhookhub.egress.conftest import collect, post
-from tools.demo.receiver import Receiver
+from tools.demo.endpoint import HttpsEndpoint
 from webhookhub.egress import watchdog
 from webhookhub.egress.engine import Engine, send
 from webhookhub.egress.messages import Response
@@ -35,13 +35,13 @@ def test_endless_tickets_cost_one_attempt_and_others_continue(certificate_files:
     settings |= {"WEBHOOKHUB_CONNECT_TIMEOUT": str(DEADLINE)}
     with ExitStack() as stack:
         floods = [stack.enter_context(TicketFlood(server)).url for _ in range(2)]
-        healthy = [stack.enter_context(Receiver(server)).url() for _ in range(5)]
+        healthy = [stack.enter_context(HttpsEndpoint(server)).url() for _ in range(5)]
         # The flood must never run dry: it has more of the processor than the engine.
         child = Child(**settings)
         child.niceness = 5
         stack.enter_context(child)
 
-        responses = child.send([*floods, *healthy])["answers"]
+        responses = child.send([*floods, *healthy])["responses"]
 
         for url in floods:
             assert responses[url]["error_code"] in OVER
@@ -178,10 +178,10 @@ def test_closed_connections_are_removed(monkeypatch: pytest.MonkeyPatch, connect
     dog.close()
 
 
-def test_a_closed_engine_leaves_no_thread_behind(receiver: Receiver):
+def test_a_closed_engine_leaves_no_thread_behind(endpoint: HttpsEndpoint):
     before = set(threading.enumerate())
     engine: Engine[int] = Engine(1)
-    engine.submit(1, post(receiver.url()))
+    engine.submit(1, post(endpoint.url()))
     collect(engine, 1)
     assert any("watchdog" in thread.name for thread in set(threading.enumerate()) - before)
 
@@ -190,7 +190,7 @@ def test_a_closed_engine_leaves_no_thread_behind(receiver: Receiver):
     assert not any("watchdog" in thread.name for thread in set(threading.enumerate()) - before)
 
 
-def test_a_connection_does_not_stay_open_because_it_was_watched(receiver: Receiver):
+def test_a_connection_does_not_stay_open_because_it_was_watched(endpoint: HttpsEndpoint):
     """The other end would hear of its end only when the last descriptor is closed."""
     dog = Watchdog()
     with socket.create_server(("127.0.0.1", 0)) as listener:

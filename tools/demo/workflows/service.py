@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from tools.demo.receiver import Received, Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Received, Reply
 from webhookhub.client import Client
 
 from .hub import Hub
@@ -41,7 +41,7 @@ class Service:
     def __init__(self, hub: Hub, key: str, certificate: Path) -> None:
         self._hub = hub
         self._key = key
-        self._receiver = Receiver(certificate, self._take)
+        self._endpoint = HttpsEndpoint(certificate, self._take)
         self._secrets: dict[str, str] = {}
         self._seen: set[tuple[str, str]] = set()  # a real service has a table with a unique key
         self._lock = threading.Lock()
@@ -56,7 +56,7 @@ class Service:
         """Creates and verifies a subscription for each event type it reacts to."""
         for event_type in self.reactions:
             path = f"/{self.name}/{event_type}"
-            pk, self._secrets[path] = self._hub.subscribe(event_type, self._receiver.url(path), f"{self.name} service")
+            pk, self._secrets[path] = self._hub.subscribe(event_type, self._endpoint.url(path), f"{self.name} service")
             self._hub.verify(pk)
 
     def publish(self, event_type: str, data: Data) -> None:
@@ -84,13 +84,13 @@ class Service:
             self.failures.append(error)
 
     def __enter__(self) -> Service:
-        self._receiver.__enter__()
+        self._endpoint.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._receiver.__exit__(kind, error, trace)
+        self._endpoint.__exit__(kind, error, trace)
         self._workers.shutdown()
 
 

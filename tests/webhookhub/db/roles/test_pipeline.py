@@ -26,7 +26,7 @@ from tests.factories import SubscriptionFactory
 from tests.processes.support import Processes, Running, database_url, until
 from tests.workflows.lives import DEFINITIONS, happy
 from tests.workflows.support import published, tell, told_before
-from tools.demo.receiver import Received, Receiver, Reply
+from tools.demo.endpoint import HttpsEndpoint, Received, Reply
 from tools.support.ports import free_port
 from webhookhub.models import Process
 from workflows.models import Instance
@@ -131,7 +131,7 @@ def check_each_knows_only_its_own_user() -> None:
 
 
 def test_the_whole_pipeline_runs_with_one_database_user_for_each_role(
-    processes: Processes, receiver: Receiver, roles_urls: dict[str, str]
+    processes: Processes, endpoint: HttpsEndpoint, roles_urls: dict[str, str]
 ):
     port = free_port()
     ill = {"/broken", "/late"}
@@ -141,7 +141,7 @@ def test_the_whole_pipeline_runs_with_one_database_user_for_each_role(
             return Reply(503)
         return Reply(500 if request.path in ill else 200)
 
-    receiver.answer = answer
+    endpoint.respond = answer
     # The product's password hasher, not the tests' quick one.
     olaf = User.objects.create(username="olaf", password=PBKDF2PasswordHasher().encode(PASSWORD, "salt"), is_staff=True)
     olaf.groups.add(Group.objects.get(name="operations"))
@@ -158,7 +158,7 @@ def test_the_whole_pipeline_runs_with_one_database_user_for_each_role(
         added = console.post(
             "/admin/subscriptions/subscription/add/",
             event_type=event_type,
-            callback_url=receiver.url(path),
+            callback_url=endpoint.url(path),
             active="on",
             signing_scheme="v1",
         )
@@ -203,14 +203,14 @@ def test_the_whole_pipeline_runs_with_one_database_user_for_each_role(
 
 
 def test_a_lease_whose_worker_was_killed_is_reset_by_a_cleaner_with_its_own_user(
-    processes: Processes, receiver: Receiver, roles_urls: dict[str, str]
+    processes: Processes, endpoint: HttpsEndpoint, roles_urls: dict[str, str]
 ):
-    SubscriptionFactory(callback_url=receiver.url())
+    SubscriptionFactory(callback_url=endpoint.url())
     intake.publish("order.created", {"n": 1})
     Router().route(10)
     dispatch(10)
     asked = threading.Event()
-    receiver.answer = lambda request: Reply(before=asked.set) if asked.is_set() else Reply(before=killed)
+    endpoint.respond = lambda request: Reply(before=asked.set) if asked.is_set() else Reply(before=killed)
     worker = roles_urls["WEBHOOKHUB_WORKER_DATABASE_URL"]
     victim = processes.start("run_worker", DATABASE_URL=worker)
 
@@ -222,13 +222,13 @@ def test_a_lease_whose_worker_was_killed_is_reset_by_a_cleaner_with_its_own_user
     cleaner = processes.start(
         "run_cleaner", DATABASE_URL=roles_urls["WEBHOOKHUB_CLEANER_DATABASE_URL"], WEBHOOKHUB_PROCESS_EXPIRY="1"
     )
-    receiver.wait_for(1)
+    endpoint.wait_for(1)
     victim.wait()
     survivor = processes.start("run_worker", DATABASE_URL=worker)
 
     until(lambda: Job.objects.get().status == "Completed", "delivered by the next worker")
     assert Job.objects.get().lease_resets == 1
-    assert len(receiver.received) == 2
+    assert len(endpoint.received) == 2
     cleaner.wait_for("process_expired")
     for running in (cleaner, survivor):
         assert running.stop() == 0
@@ -262,9 +262,9 @@ def test_workflows_are_tracked_and_timed_out_with_their_own_user(processes: Proc
     ],
 )
 def test_a_process_with_a_wrong_user_names_the_missing_privilege_in_one_line(
-    processes: Processes, receiver: Receiver, granted: None, command: str, role: str, denied: str
+    processes: Processes, endpoint: HttpsEndpoint, granted: None, command: str, role: str, denied: str
 ):
-    SubscriptionFactory(callback_url=receiver.url())
+    SubscriptionFactory(callback_url=endpoint.url())
     intake.publish("order.created", {"n": 1})
 
     refused = processes.start(command, DATABASE_URL=url_of(role))
@@ -281,9 +281,9 @@ def test_a_process_with_a_wrong_user_names_the_missing_privilege_in_one_line(
 
 
 def test_a_hub_whose_worker_loses_a_grant_ends_with_one_clear_line(
-    processes: Processes, receiver: Receiver, roles_urls: dict[str, str]
+    processes: Processes, endpoint: HttpsEndpoint, roles_urls: dict[str, str]
 ):
-    SubscriptionFactory(callback_url=receiver.url())
+    SubscriptionFactory(callback_url=endpoint.url())
     others = ("--routers=0", "--orchestrators=0", "--cleaners=0", "--workflows=0")
     hub = processes.start("run_hub", *others, **roles_urls)
     until(lambda: Process.objects.count() == 1, "the worker registers")
@@ -303,8 +303,8 @@ def test_a_hub_whose_worker_loses_a_grant_ends_with_one_clear_line(
     assert "The hub cannot run like this; the lines above say why." in hub.errors
 
 
-def test_an_auditor_audits(processes: Processes, receiver: Receiver, granted: None):
-    SubscriptionFactory(callback_url=receiver.url())
+def test_an_auditor_audits(processes: Processes, endpoint: HttpsEndpoint, granted: None):
+    SubscriptionFactory(callback_url=endpoint.url())
     intake.publish("order.created", {"n": 1})
 
     audit = processes.start("audit", "--json", DATABASE_URL=url_of("auditor"))

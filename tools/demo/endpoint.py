@@ -1,6 +1,6 @@
 """An HTTPS endpoint on loopback for the demo and the tests.
 
-It stores the requests and responds with what `answer` returns, by default 200. It echoes verification challenges.
+It stores the requests and responds with what `respond` returns, by default 200. It echoes verification challenges.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Reply:
     drop: bool = False  # close the connection without a response
 
 
-class Receiver:
+class HttpsEndpoint:
     """Serves inside its `with` block."""
 
-    def __init__(self, certificate: Path, answer: Callable[[Received], Reply] | None = None, port: int = 0) -> None:
-        self.answer = answer or (lambda received: Reply())
+    def __init__(self, certificate: Path, respond: Callable[[Received], Reply] | None = None, port: int = 0) -> None:
+        self.respond = respond or (lambda received: Reply())
         self.received: list[Received] = []
         self.arrived = threading.Condition()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -58,7 +58,7 @@ class Receiver:
     def url(self, path: str = "/hook") -> str:
         return f"https://127.0.0.1:{self.port}{path}"
 
-    def __enter__(self) -> Receiver:
+    def __enter__(self) -> HttpsEndpoint:
         self._thread.start()
         return self
 
@@ -80,7 +80,7 @@ class Receiver:
         with self.arrived:
             self.received.append(received)
             self.arrived.notify_all()
-        return self.answer(received)
+        return self.respond(received)
 
 
 def verification_challenge(received: Received) -> str | None:
@@ -95,8 +95,8 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 512
 
-    def __init__(self, address: tuple[str, int], receiver: Receiver, context: ssl.SSLContext) -> None:
-        self.receiver = receiver
+    def __init__(self, address: tuple[str, int], endpoint: HttpsEndpoint, context: ssl.SSLContext) -> None:
+        self.endpoint = endpoint
         self.context = context
         super().__init__(address, _Handler)
 
@@ -122,7 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        reply = self.server.receiver.take(Received(self.path, headers, body))
+        reply = self.server.endpoint.take(Received(self.path, headers, body))
         if reply.before:
             reply.before()
         if reply.drop:
