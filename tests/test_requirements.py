@@ -26,6 +26,10 @@ def test_marks_and_references_name_requirements(specification: Specification, ma
     assert requirements.problems(specification, marks) == []
 
 
+def test_every_requirement_has_a_test(specification: Specification, marks: requirements.Marks):
+    assert requirements.without_tests(specification, marks) == []
+
+
 def test_page_is_current(specification: Specification, marks: requirements.Marks):
     current = requirements.page(specification, marks)
 

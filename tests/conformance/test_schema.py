@@ -106,13 +106,14 @@ def test_columns_of_jobs():
     )
 
 
-@pytest.mark.requirement("R2-2.1h", "R2-2.1i")
+@pytest.mark.requirement("R2-2.1h", "R2-2.1i", "R2-2.1j")
 def test_indexes_of_jobs():
     check_indexes(
         "webhook_delivery_jobs",
         {
             "idx_job_saga": "saga_id",
             "idx_job_status_lease": "status, lease_until",
+            "uniq_job_saga_attempt": "UNIQUE saga_id, attempt_at",
         },
     )
 
