@@ -5,7 +5,8 @@ WEB ?= 127.0.0.1:8000
 ARGS ?=
 LANES ?=
 BIN := .venv/bin
-CHECKS := tests/test_quality.py tests/test_architecture.py tests/test_docs.py tests/webhookhub/console/test_translations.py
+CHECKS := tests/test_quality.py tests/test_architecture.py tests/test_docs.py tests/test_requirements.py \
+	tests/webhookhub/console/test_translations.py
 
 .PHONY: help run demo demo-workflows check test test-all torture bench screenshots messages setup clean
 .DEFAULT_GOAL := help

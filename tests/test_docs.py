@@ -51,6 +51,13 @@ def test_state_diagram_is_the_transition_table():
     assert transitions.diagram() in (DOCS / "architecture.md").read_text()
 
 
+@pytest.mark.requirement("R1-6.2b", "R1-8.2c")
+def test_retry_policy_is_documented():
+    retries = (DOCS / "architecture.md").read_text().partition("## Retries\n")[2].partition("\n## ")[0]
+    assert "finished_at + min(base_delay × 2^(attempt_count − 1), max_delay)" in retries
+    assert "`final_error_code` stays after a success" in retries
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_work(page: Path):
     for target, _, anchor in re.findall(r"\]\(([^)#:]*)(#([^)]+))?\)", page.read_text()):

@@ -1,0 +1,30 @@
+"""What settling writes to a saga."""
+
+from __future__ import annotations
+
+import pytest
+
+from sagas.dispatch import dispatch
+from sagas.models import Saga
+from tests.conformance import world
+from webhookhub.db import clock
+
+pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
+
+
+@pytest.mark.requirement("R1-2.1h", "R1-5.4c")
+def test_an_ended_saga_was_updated_when_it_ended():
+    world.subscribe("ok", "dead")
+    world.publish_some("a")
+    world.route()
+    dispatch(10)
+    world.deliver()
+
+    before = clock.now()
+    world.settle()
+    after = clock.now()
+
+    ended = dict(Saga.objects.values_list("status", "updated_at"))
+    assert set(ended) == {"Completed", "DeadLettered"}
+    for updated_at in ended.values():
+        assert before <= updated_at <= after
