@@ -317,6 +317,9 @@ def test_every_package_of_the_product_is_in_the_table():
     assert all(files(room) for room in ALLOWED)
 
 
+@pytest.mark.requirement("R1-4.1b", "R1-4.2d")
+@pytest.mark.requirement("R2-2.3i", "R2-2.3j")
+@pytest.mark.requirement("R3-2.3a", "R3-3.4f")
 @pytest.mark.parametrize("package", sorted(ALLOWED))
 def test_a_package_imports_only_what_the_table_allows(package: str):
     found = {name(file): forbidden(package, name(file), tree(file)) for file in files(package)}
@@ -346,6 +349,7 @@ def test_one_file_names_the_database_engines(package: str):
     assert {file: what for file, what in found.items() if what} == {}
 
 
+@pytest.mark.requirement("R1-4.2a")
 @pytest.mark.parametrize("package", sorted(ALLOWED))
 def test_only_egress_opens_connections(package: str):
     found = {name(file): opens_connections(tree(file)) for file in files(package)}
@@ -365,6 +369,9 @@ def test_client_and_hub_do_not_import_each_other():
             assert inside or not any(within(each, "webhookhub.client") for each in own), name(file)
 
 
+@pytest.mark.requirement("R1-1b", "R1-4.2b", "R1-4.2c")
+@pytest.mark.requirement("R2-2.3f")
+@pytest.mark.requirement("R3-1.3b", "R3-2.3a")
 @pytest.mark.parametrize("package", sorted(ALLOWED))
 def test_rows_are_written_by_the_layer_that_owns_them(package: str):
     found = {
@@ -391,6 +398,7 @@ def test_a_write_to_rows_of_another_layer_is_found(package: str, source: str):
     assert foreign_writes(package, ast.parse(source))
 
 
+@pytest.mark.requirement("R1-4.2a")
 def test_only_workers_and_verification_send():
     importers = {
         package

@@ -36,6 +36,7 @@ def test_generated_table_is_current(name: str):
         assert text == reference_tables.rewrite(text), f"run `python -m tools.reference_tables` for {page.name}"
 
 
+@pytest.mark.requirement("R5-5e", "R5-5h")
 def test_alert_rules_use_existing_metrics_and_labels():
     rules = (DOCS / "monitor.md").read_text().partition("groups:\n")[2].partition("```")[0]
     known = {metric.name: metric for metric in catalogue.ALL}

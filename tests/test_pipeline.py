@@ -35,6 +35,9 @@ def run_until_terminal(turns: int = 500) -> None:
         worker.close()
 
 
+@pytest.mark.requirement("R1-1a", "R1-3c")
+@pytest.mark.requirement("R2-2.3c")
+@pytest.mark.requirement("R3-2.1a")
 def test_an_event_is_delivered_to_every_matching_subscription(endpoint: HttpsEndpoint):
     SubscriptionFactory(callback_url=endpoint.url("/a"))
     SubscriptionFactory(callback_url=endpoint.url("/b"))
@@ -52,6 +55,7 @@ def test_an_event_is_delivered_to_every_matching_subscription(endpoint: HttpsEnd
     assert set(Saga.objects.values_list("status", "attempt_count")) == {("Completed", 1)}
 
 
+@pytest.mark.requirement("R1-1a", "R1-2.1g", "R1-8.1e", "R1-8.2c")
 def test_a_failing_delivery_is_retried_with_the_same_bytes(endpoint: HttpsEndpoint):
     endpoint.respond = lambda request: Reply(503 if request.attempt < 3 else 204, b"")
     SubscriptionFactory(callback_url=endpoint.url())
@@ -66,6 +70,8 @@ def test_a_failing_delivery_is_retried_with_the_same_bytes(endpoint: HttpsEndpoi
     assert (saga.status, saga.attempt_count, saga.final_error_code) == ("Completed", 3, "http_503")
 
 
+@pytest.mark.requirement("R1-1a", "R1-4.1d", "R1-5.5a", "R1-8.1h")
+@pytest.mark.requirement("R2-1b", "R2-3.1d", "R2-3.1f")
 def test_a_delivery_that_keeps_failing_becomes_a_dead_letter(endpoint: HttpsEndpoint):
     endpoint.respond = lambda request: Reply(500)
     SubscriptionFactory(callback_url=endpoint.url(), max_retry_limit=2)

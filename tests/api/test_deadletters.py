@@ -117,6 +117,7 @@ def test_a_dead_letter_has_its_payload_and_its_requeue(hub_wide: Program, letter
     assert shown["delivery"] == letter.saga_id
 
 
+@pytest.mark.requirement("R4-8.1d")
 def test_a_requeue_of_one_creates_one_delivery(hub_wide: Program, letters: list[Any]):
     path = f"/dead-letters/{letters[0].id}/requeue"
 

@@ -95,6 +95,7 @@ EXACT = {"none", "rare status", "common status", "subscription", "subscription w
 BOUND = ("none", "rare status", "since and type")
 
 
+@pytest.mark.requirement("R1-10.1a")
 @pytest.mark.parametrize(
     ("filters", "bound"), [*((name, False) for name in DELIVERIES), *((name, True) for name in BOUND)]
 )

@@ -39,6 +39,7 @@ def dead_letter(saga: Saga) -> DeadLetter:
     )
 
 
+@pytest.mark.requirement("R5-1d", "R5-3.2a", "R5-3.2b", "R5-3.2c", "R5-3.2h", "R5-3.3a")
 def test_get_returns_all_fields_of_a_run(hub_wide: Program):
     run = shop.declined("o-1")
 
@@ -79,6 +80,7 @@ def test_a_used_definition_that_changed_is_a_503(hub_wide: Program, tmp_path: Pa
     assert (Instance.objects.count(), Fact.objects.count()) == (1, before)
 
 
+@pytest.mark.requirement("R5-3.3b")
 def test_an_unknown_run_is_a_404(hub_wide: Program):
     unknown = "00000000-0000-7000-8000-000000000000"
 
@@ -94,6 +96,7 @@ def test_an_unknown_run_is_a_404(hub_wide: Program):
         assert hub_wide.post(f"/sagas/{unknown}/{name}", {"idempotency_key": "k", **body}).status_code == 404
 
 
+@pytest.mark.requirement("R5-3.3c")
 def test_runs_of_an_aggregate_are_paged_newest_first(hub_wide: Program):
     for number in range(3):
         shop.order(f"c-{number}", "order.submitted")
@@ -110,6 +113,7 @@ def test_runs_of_an_aggregate_are_paged_newest_first(hub_wide: Program):
     assert hub_wide.get("/sagas/aggregate/nobody").json() == {"items": [], "next": None}
 
 
+@pytest.mark.requirement("R5-3.3d")
 def test_failed_runs_are_paged_newest_first(hub_wide: Program):
     shop.completed("o-0")
     for number in range(1, 4):
@@ -257,6 +261,7 @@ def test_stuck_runs_are_paged(hub_wide: Program):
     assert len(found) == 4
 
 
+@pytest.mark.requirement("R5-1d")
 def test_the_timeline_has_facts_events_and_deliveries(hub_wide: Program):
     run = shop.declined("o-1")
     dead = shop.delivery("o-1", "payment.failed", "DeadLettered", "timeout")
@@ -303,6 +308,7 @@ def test_a_cursor_of_another_timeline_is_refused(hub_wide: Program):
         assert response.json()["errors"][0]["field"] == name
 
 
+@pytest.mark.requirement("R5-9b")
 def test_the_diagram_shows_the_state_of_each_step(hub_wide: Program):
     run = shop.declined("o-1")
 
@@ -323,6 +329,7 @@ def verb(program: Program, run: Instance, name: str, key: str, **body: Any) -> A
     return program.post(f"/sagas/{run.saga_id}/{name}", {"idempotency_key": key, **body})
 
 
+@pytest.mark.requirement("R5-3.2e", "R5-3.2j")
 def test_a_run_can_be_reported_from_start_to_end(hub_wide: Program):
     tracked()
     started = hub_wide.post(
@@ -468,6 +475,7 @@ def test_the_idempotency_key_is_required_and_may_be_a_header(hub_wide: Program):
     assert instance("o-1").status == "COMPLETED"
 
 
+@pytest.mark.requirement("R5-3.2j")
 def test_a_reported_failure_is_compensated(hub_wide: Program):
     run = shop.waiting_for_payment("o-1")
 

@@ -38,6 +38,10 @@ def fresh_type() -> str:
     return f"case{next(numbers)}.happened"
 
 
+@pytest.mark.requirement("R1-2.1e", "R1-3h", "R1-5.2a", "R1-6.1b", "R1-6.4a", "R1-8.1g", "R1-8.1h", "R1-10.2a")
+@pytest.mark.requirement("R2-3.1c", "R2-3.1d", "R2-5.2a")
+@pytest.mark.requirement("R3-3.3a", "R3-3.4f")
+@pytest.mark.requirement("R4-1.2d", "R4-3.1a")
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_a_step_interrupted_at_any_statement_and_run_again_ends_as_if_undisturbed(step):
     event_type = fresh_type()
@@ -57,6 +61,7 @@ def test_a_step_interrupted_at_any_statement_and_run_again_ends_as_if_undisturbe
         assert end(event_type, step) == ended, where(point, statements)
 
 
+@pytest.mark.requirement("R4-2.1a", "R4-2.1b")
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_a_step_interrupted_at_any_write_while_others_continue_ends_the_same(step):
     event_type = fresh_type()

@@ -86,6 +86,7 @@ def _is_write(call: ast.Call, helpers: set[str]) -> bool:
     return False
 
 
+@pytest.mark.requirement("R4-1.2d", "R4-3.1a")
 @pytest.mark.every_engine
 @pytest.mark.usefixtures("committed")
 def test_every_write_of_the_product_is_interrupted_by_a_test(endpoint):

@@ -147,6 +147,7 @@ def test_a_subscription_is_created_once_wherever_its_creation_is_interrupted():
         assert crypto.decrypt(row.secret), point
 
 
+@pytest.mark.requirement("R4-3.1a")
 @pytest.mark.parametrize("prepare", [to_save, to_change])
 def test_an_interrupted_change_is_complete_or_not_made_and_can_be_repeated(prepare: Callable[[], Work]):
     for point, work in interrupted(prepare):

@@ -43,6 +43,7 @@ def execute(sql: str, *parameters: Any) -> None:
 # Keys and checks
 
 
+@pytest.mark.requirement("R1-5.2a", "R1-5.2b", "R1-7.1a")
 def test_a_saga_has_one_active_job():
     job = JobFactory.create(attempt_no=1)
     legal_steps.update(job.saga, status="PendingRetry", attempt_count=1)
@@ -55,6 +56,7 @@ def test_a_saga_has_one_active_job():
     JobFactory(saga=job.saga, attempt_no=2)
 
 
+@pytest.mark.requirement("R2-2.3d", "R2-2.3e", "R2-5.2a")
 @pytest.mark.parametrize(
     ("before", "result"),
     [
@@ -77,6 +79,9 @@ def test_a_result_comes_from_a_lease_and_is_complete(before: str, result: dict[s
     assert job.status == before
 
 
+@pytest.mark.requirement("R1-7.1b")
+@pytest.mark.requirement("R2-2.1k")
+@pytest.mark.requirement("R4-3.2a")
 def test_each_attempt_of_a_saga_has_one_job_even_after_it_has_finished():
     job = JobFactory.create(status="Completed")
     with refused(IntegrityError):
@@ -91,6 +96,8 @@ def test_two_attempts_of_a_saga_have_different_times():
     JobFactory(saga=job.saga, attempt_no=2, attempt_at=job.attempt_at + timedelta(microseconds=1))
 
 
+@pytest.mark.requirement("R1-2.2d", "R1-2.3a")
+@pytest.mark.requirement("R4-3.2a")
 def test_an_event_a_subscription_and_a_generation_have_one_saga():
     saga = SagaFactory.create()
     with refused(IntegrityError):
@@ -98,6 +105,8 @@ def test_an_event_a_subscription_and_a_generation_have_one_saga():
     SagaFactory(event=saga.event, subscription=saga.subscription, generation=1)
 
 
+@pytest.mark.requirement("R3-1.3c")
+@pytest.mark.requirement("R4-3.2a")
 def test_a_source_and_an_external_id_have_one_event():
     EventFactory(source="shop", external_id="1")
     with refused(IntegrityError):
@@ -113,12 +122,15 @@ def test_a_public_id_is_used_once():
         EventFactory(uid=event.uid)
 
 
+@pytest.mark.requirement("R4-3.2a")
 def test_an_address_is_subscribed_to_an_event_type_once():
     subscription = SubscriptionFactory.create()
     with refused(IntegrityError):
         SubscriptionFactory(event_type=subscription.event_type, callback_url=subscription.callback_url)
 
 
+@pytest.mark.requirement("R2-3.1b")
+@pytest.mark.requirement("R4-3.2a")
 def test_a_saga_has_one_dead_letter_and_a_dead_letter_one_requeue():
     end_of_everything()
     for table, reference in (("dead_letters", "saga_id"), ("dead_letter_requeues", "dead_letter_id")):
@@ -130,6 +142,7 @@ def test_a_saga_has_one_dead_letter_and_a_dead_letter_one_requeue():
             execute(f"INSERT INTO {table} ({listed}) SELECT {listed} FROM {table}")
 
 
+@pytest.mark.requirement("R1-6.1a", "R1-7.3c")
 def test_a_saga_at_its_limit_cannot_wait_for_a_retry():
     saga = SagaFactory.create(status="InProgress", attempt_count=2, max_retry_limit=3)
     with refused(match="chk_saga_retry_below_limit"):
@@ -138,6 +151,8 @@ def test_a_saga_at_its_limit_cannot_wait_for_a_retry():
     Saga.objects.filter(id=saga.id).update(status="DeadLettered", attempt_count=3)
 
 
+@pytest.mark.requirement("R1-2.1d", "R1-3a")
+@pytest.mark.requirement("R2-2.1c")
 @pytest.mark.parametrize("word", ["Lost", "pending", ""])
 def test_an_unknown_status_is_refused(word):
     job = JobFactory.create()
@@ -157,6 +172,7 @@ def test_identifiers_that_differ_in_letter_case_are_different():
     assert Event.objects.get(external_id="Order-1").id == first.id
 
 
+@pytest.mark.requirement("R3-3.2a")
 def test_an_event_type_that_differs_in_letter_case_is_another_type():
     SubscriptionFactory(event_type="Order.Created", callback_url=world.url("ok"))
     lower = SubscriptionFactory.create(event_type="order.created", callback_url=world.url("ok"))
@@ -166,6 +182,7 @@ def test_an_event_type_that_differs_in_letter_case_is_another_type():
     assert Subscription.objects.filter(event_type="order.created").count() == 1
 
 
+@pytest.mark.requirement("R3-1.2c", "R3-3.1a")
 @pytest.mark.parametrize("columns", ["", ", correlation_id, source"])
 def test_an_event_inserted_by_another_program_is_complete_and_routed(columns: str):
     SubscriptionFactory()
@@ -240,6 +257,9 @@ IDS = [f"{model.__name__} {''.join(where.values())}".strip() for model, where, _
 final_rows = pytest.mark.parametrize(("model", "where", "message"), FINAL, ids=IDS)
 
 
+@pytest.mark.requirement("R1-5.4b", "R1-5.4c", "R1-5.5b", "R1-7.1b", "R1-7.4c", "R1-9a", "R1-10.2b")
+@pytest.mark.requirement("R2-3.1b", "R2-3.1j")
+@pytest.mark.requirement("R3-1.1a", "R3-1.2d", "R3-1.3a")
 @final_rows
 def test_no_column_of_a_final_row_can_be_changed(model, where, message):
     end_of_everything()
@@ -255,6 +275,7 @@ def test_no_column_of_a_final_row_can_be_changed(model, where, message):
     assert model.objects.filter(pk=row.pk).values().get() == before
 
 
+@pytest.mark.requirement("R1-5.4b", "R1-5.5b")
 @final_rows
 def test_the_models_cannot_change_a_final_row_either(model, where, message):
     end_of_everything()
@@ -294,6 +315,8 @@ def test_not_even_the_letter_case_of_a_final_row_can_be_changed(model, column):
         model.objects.filter(pk=row.pk).update(**{column: value.upper()})
 
 
+@pytest.mark.requirement("R2-3.1j")
+@pytest.mark.requirement("R3-1.1a", "R3-1.3a")
 @final_rows
 def test_a_final_row_cannot_be_deleted(model, where, message):
     end_of_everything()
@@ -309,6 +332,7 @@ def test_a_final_row_cannot_be_deleted(model, where, message):
     assert model.objects.filter(pk=row.pk).exists()
 
 
+@pytest.mark.requirement("R3-3.2b")
 @pytest.mark.parametrize(("model", "where"), [(model, where) for model, where, _ in FINAL if model is not Job])
 def test_creating_a_final_row_again_passes_and_changes_nothing(model, where):
     end_of_everything()
@@ -346,6 +370,8 @@ def test_a_saga_keeps_its_event_subscription_and_generation(status, column):
         execute(f"UPDATE webhook_delivery_sagas SET {column} = %s WHERE id = %s", change(field), saga.id)
 
 
+@pytest.mark.requirement("R1-7.1b")
+@pytest.mark.requirement("R2-3.4b")
 @pytest.mark.parametrize("status", ["Pending", "Leased"])
 @pytest.mark.parametrize("column", ["id", "saga_id", "attempt_no", "attempt_at"])
 def test_a_job_keeps_its_saga_and_attempt(status, column):
@@ -355,6 +381,7 @@ def test_a_job_keeps_its_saga_and_attempt(status, column):
         execute(f"UPDATE webhook_delivery_jobs SET {column} = %s WHERE id = %s", change(field), job.id)
 
 
+@pytest.mark.requirement("R1-9d")
 @pytest.mark.parametrize("make", [SagaFactory, JobFactory])
 def test_a_row_in_progress_cannot_be_deleted(make: Callable[[], models.Model]):
     row = make()
@@ -362,6 +389,7 @@ def test_a_row_in_progress_cannot_be_deleted(make: Callable[[], models.Model]):
         execute(f"DELETE FROM {row._meta.db_table} WHERE id = %s", row.pk)
 
 
+@pytest.mark.requirement("R3-1.3a")
 @pytest.mark.parametrize("table", ["events", "webhook_delivery_sagas", "webhook_delivery_jobs", "dead_letters"])
 def test_replacing_a_row_is_deleting_it(table: str):
     """An INSERT that puts itself in the place of a stored row would otherwise pass for an insert on one engine."""

@@ -45,6 +45,7 @@ def stored() -> list[int]:
     return list(Saga.objects.order_by("event_id").values_list("event_id", flat=True))
 
 
+@pytest.mark.requirement("R3-3.2b")
 def test_an_insert_that_waits_for_the_same_rows_inserts_the_rest():
     def insert_slowly() -> None:
         with transaction.atomic():

@@ -22,6 +22,7 @@ from .rivals import Rival, after, rows_are_locked_one_by_one, together
 pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 
 
+@pytest.mark.requirement("R3-1.3c")
 def test_one_external_id_published_from_several_connections_at_once_makes_one_event():
     results = together(*[lambda: publish(world.TYPE, {"n": 1}, external_id="x")] * 6)
 
@@ -69,6 +70,7 @@ def test_an_external_id_whose_first_transaction_is_rolled_back_is_free_for_the_s
     assert RoutingInbox.objects.count() == 1
 
 
+@pytest.mark.requirement("R3-3.1a")
 def test_an_event_that_commits_after_a_later_one_is_routed():
     world.subscribe("ok")
 
@@ -120,6 +122,7 @@ def test_a_router_does_not_wait_for_a_producer_that_keeps_its_transaction_open()
     assert world.route() == (1 if rows_are_locked_one_by_one() else 4)
 
 
+@pytest.mark.requirement("R4-1.2c")
 def test_a_router_neither_waits_for_nor_repeats_the_work_of_another():
     world.subscribe("ok", "retry")
     world.publish_some("a", "b")
@@ -136,6 +139,9 @@ def test_a_router_neither_waits_for_nor_repeats_the_work_of_another():
     assert not RoutingInbox.objects.exists()
 
 
+@pytest.mark.requirement("R1-2.3a")
+@pytest.mark.requirement("R3-3.3a")
+@pytest.mark.requirement("R4-1.2b", "R4-3.2c")
 def test_concurrent_routers_create_each_saga_once():
     world.subscribe("ok", "retry", "dead")
     world.publish_some(*(f"e{n}" for n in range(60)))
@@ -154,6 +160,7 @@ def route_all() -> int:
     return total
 
 
+@pytest.mark.requirement("R3-3.2b")
 def test_concurrent_idempotent_inserts_create_each_row_once_without_errors():
     now = clock.now()
     rows = [

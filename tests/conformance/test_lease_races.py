@@ -38,6 +38,8 @@ def give_up() -> int:
     return clean(10)
 
 
+@pytest.mark.requirement("R2-2.2c")
+@pytest.mark.requirement("R4-4.2a")
 def test_two_workers_never_lease_one_job():
     make_jobs(6)
     with (
@@ -62,6 +64,8 @@ def test_a_lease_is_safe_on_an_engine_that_drops_row_locks(monkeypatch: pytest.M
     assert Counter(Job.objects.values_list("worker_id", flat=True)) == {"first": 2, "second": 2}
 
 
+@pytest.mark.requirement("R2-2.3b", "R2-5.2a")
+@pytest.mark.requirement("R4-1.2b", "R4-4.2a")
 def test_many_workers_lease_many_jobs_exactly_once_each():
     jobs = make_jobs(120)
 
@@ -80,6 +84,7 @@ def test_many_workers_lease_many_jobs_exactly_once_each():
         )
 
 
+@pytest.mark.requirement("R2-2.2d")
 def test_a_worker_whose_lease_was_reset_cannot_write_its_result():
     make_jobs(1)
     job = take_one("slow")
@@ -90,6 +95,7 @@ def test_a_worker_whose_lease_was_reset_cannot_write_its_result():
     assert Job.objects.values_list("status", "response_status", "lease_resets").get() == ("Pending", None, 1)
 
 
+@pytest.mark.requirement("R2-2.2d")
 def test_a_worker_whose_job_another_has_leased_cannot_write_its_result():
     make_jobs(1)
     slow = take_one("slow")
@@ -104,6 +110,7 @@ def test_a_worker_whose_job_another_has_leased_cannot_write_its_result():
     assert Job.objects.values_list("status", "worker_id", "response_status").get() == ("Failed", "quick", 500)
 
 
+@pytest.mark.requirement("R2-2.2d")
 def test_a_worker_that_has_leased_its_job_again_cannot_write_the_result_of_its_first_lease():
     make_jobs(1)
     first = take_one("same")
@@ -125,6 +132,7 @@ def test_a_result_among_others_that_were_lost_is_still_written():
     assert Counter(Job.objects.values_list("status", flat=True)) == {"Completed": 2, "Leased": 1}
 
 
+@pytest.mark.requirement("R1-6.4b")
 def test_the_same_result_reported_at_once_on_two_connections_is_accepted_and_written_once():
     make_jobs(1)
     job = take_one("worker")
@@ -134,6 +142,7 @@ def test_the_same_result_reported_at_once_on_two_connections_is_accepted_and_wri
     assert Job.objects.values_list("status", "response_status").get() == ("Completed", 204)
 
 
+@pytest.mark.requirement("R2-2.4c")
 def test_a_late_result_that_comes_before_the_reset_is_kept():
     make_jobs(1)
     job = take_one("slow")
@@ -146,6 +155,7 @@ def test_a_late_result_that_comes_before_the_reset_is_kept():
     assert Job.objects.values_list("status", "lease_resets").get() == ("Completed", 0)
 
 
+@pytest.mark.requirement("R2-2.4c")
 def test_a_slow_cleaner_does_not_reset_the_lease_of_the_next_worker():
     make_jobs(1)
     take_one("gone")
@@ -160,6 +170,8 @@ def test_a_slow_cleaner_does_not_reset_the_lease_of_the_next_worker():
     assert report("next", [Report(job, None, 204)]) == 1
 
 
+@pytest.mark.requirement("R2-2.4d")
+@pytest.mark.requirement("R4-1.2b")
 def test_several_cleaners_reset_a_lease_once():
     make_jobs(20)
     lease("gone", 20)
@@ -170,6 +182,7 @@ def test_several_cleaners_reset_a_lease_once():
     assert Counter(Job.objects.values_list("status", "lease_resets")) == {("Pending", 1): 20}
 
 
+@pytest.mark.requirement("R2-2.2d")
 def test_a_worker_whose_job_another_has_leased_cannot_release_it():
     make_jobs(1)
     slow = take_one("slow")

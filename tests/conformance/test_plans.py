@@ -160,6 +160,7 @@ def assert_no_scan(plan: Plan) -> None:
     assert all(row["type"] != "index" for row in plan.rows), plan
 
 
+@pytest.mark.requirement("R1-10.1b")
 def test_due_sagas_are_found_by_status_and_time():
     pending, retries = polls(lambda: dispatch(BATCH), "webhook_delivery_sagas")
     assert "status = " in pending.sql
@@ -168,6 +169,7 @@ def test_due_sagas_are_found_by_status_and_time():
         assert_no_scan(plan)
 
 
+@pytest.mark.requirement("R2-2.2c", "R2-5.1a")
 def test_ready_jobs_are_found_by_status_and_lease():
     [plan] = polls(lambda: lease("worker", BATCH), "webhook_delivery_jobs")
     assert "FOR UPDATE SKIP LOCKED" in plan.sql
@@ -175,6 +177,7 @@ def test_ready_jobs_are_found_by_status_and_lease():
     assert_no_scan(plan)
 
 
+@pytest.mark.requirement("R2-5.1a")
 def test_expired_leases_are_found_by_status_and_lease():
     [plan] = polls(lambda: clean(BATCH), "webhook_delivery_jobs")
     # One read of the saga and one of the event for each job.
@@ -182,6 +185,7 @@ def test_expired_leases_are_found_by_status_and_lease():
     assert_no_scan(plan)
 
 
+@pytest.mark.requirement("R1-10.1a")
 def test_unsettled_results_are_found_by_the_mark_and_the_status():
     settler = Settler()
     for _ in range(2):  # the second time it goes on where it stopped
@@ -192,6 +196,7 @@ def test_unsettled_results_are_found_by_the_mark_and_the_status():
             assert_no_scan(plan)
 
 
+@pytest.mark.requirement("R1-10.1a")
 def test_pending_work_is_found_with_four_index_entries():
     [plan] = plans(pending_work, lambda sql: sql.startswith("SELECT EXISTS"))
     assert {row["key"] for row in plan.rows} <= {None, "idx_job_settled", "idx_saga_status_retry"}, plan
@@ -221,6 +226,8 @@ def test_the_insert_of_jobs_reads_only_the_sagas_it_names():
         assert plan.rows_read <= 6 * BATCH + 50, plan
 
 
+@pytest.mark.requirement("R1-10.1a")
+@pytest.mark.requirement("R4-4.1c")
 def test_every_write_accesses_only_its_own_rows():
     writes = plans(all_steps, lambda sql: sql.startswith(("UPDATE", "DELETE")))
     assert len(writes) >= 8

@@ -70,6 +70,7 @@ def test_a_requeue_that_is_overtaken_returns_the_other_requester_and_delivery(le
     assert second.created
 
 
+@pytest.mark.requirement("R4-3.2c")
 def test_concurrent_requeues_create_one_delivery_and_one_record(letter):
     results = together(*(lambda name=f"user{n}": requeue_as(letter, name) for n in range(5)))
 

@@ -43,6 +43,7 @@ def jobs() -> Counter[tuple[int, str]]:
     return Counter(Job.objects.values_list("attempt_no", "status"))
 
 
+@pytest.mark.requirement("R1-7.1a")
 def test_two_orchestrators_dispatching_one_saga_create_one_job():
     routed("ok")
     with Rival(lambda: dispatch(BATCH), before=INSERT_JOBS) as slow:
@@ -53,6 +54,9 @@ def test_two_orchestrators_dispatching_one_saga_create_one_job():
     assert (sagas(), jobs()) == ({("InProgress", 0): 1}, {(1, "Pending"): 1})
 
 
+@pytest.mark.requirement("R1-7.2a")
+@pytest.mark.requirement("R2-2.1k")
+@pytest.mark.requirement("R4-1.2b")
 def test_concurrent_orchestrators_create_one_job_per_saga():
     routed("ok", "retry", "dead", events=40)
 
@@ -61,6 +65,8 @@ def test_concurrent_orchestrators_create_one_job_per_saga():
     assert (sagas(), jobs()) == ({("InProgress", 0): 120}, {(1, "Pending"): 120})
 
 
+@pytest.mark.requirement("R1-3h")
+@pytest.mark.requirement("R4-2.2a")
 @pytest.mark.parametrize("stop", [INSERT_JOBS, UPDATE_SAGAS])
 def test_an_orchestrator_that_resumes_attempts_later_changes_nothing(stop):
     routed("retry")
@@ -102,6 +108,7 @@ def one_attempt() -> None:
     world.settle()
 
 
+@pytest.mark.requirement("R1-5.4a", "R1-7.3a")
 @pytest.mark.parametrize(("name", "end"), [("ok", "Completed"), ("dead", "DeadLettered")])
 def test_an_orchestrator_that_resumes_after_the_end_changes_nothing(name, end):
     routed(name)
@@ -163,6 +170,7 @@ def finished(*names: str, events: int = 1, max_retry_limit: int = 2) -> None:
     world.deliver()
 
 
+@pytest.mark.requirement("R1-2.3b", "R1-6.4b")
 def test_a_settled_result_applied_again_changes_nothing():
     finished("ok", "retry", "dead")
     assert world.settle() == 3
@@ -176,6 +184,8 @@ def test_a_settled_result_applied_again_changes_nothing():
     assert DeadLetter.objects.count() == 1
 
 
+@pytest.mark.requirement("R1-2.3b", "R1-10.2a")
+@pytest.mark.requirement("R2-3.1i")
 def test_a_result_whose_settling_was_not_marked_is_applied_once_and_marked():
     finished("ok", "retry", "dead")
     with Rival(world.settle, after="UPDATE webhook_delivery_sagas") as slow:
@@ -188,6 +198,8 @@ def test_a_result_whose_settling_was_not_marked_is_applied_once_and_marked():
     assert not Job.objects.filter(settled_at__isnull=True).exists()
 
 
+@pytest.mark.requirement("R1-2.3b", "R1-4.1a", "R1-6.4a")
+@pytest.mark.requirement("R4-3.2c")
 def test_concurrent_settlers_apply_each_result_once():
     finished("ok", "retry", "dead", events=40)
 
@@ -198,6 +210,7 @@ def test_concurrent_settlers_apply_each_result_once():
     assert not Job.objects.filter(settled_at__isnull=True).exists()
 
 
+@pytest.mark.requirement("R1-3h")
 def test_a_settler_that_resumes_during_the_next_attempt_does_not_end_it():
     finished("retry", max_retry_limit=5)  # far from the limit, of which the table itself would remind it
     with Rival(world.settle, before="UPDATE") as slow:
@@ -210,6 +223,7 @@ def test_a_settler_that_resumes_during_the_next_attempt_does_not_end_it():
     assert (sagas(), jobs()) == ({("InProgress", 1): 1}, {(1, "Failed"): 1, (2, "Pending"): 1})
 
 
+@pytest.mark.requirement("R1-5.5a")
 @pytest.mark.parametrize("name", ["ok", "dead"])
 def test_a_settler_that_resumes_after_the_end_changes_nothing(name):
     finished(name)
@@ -223,6 +237,7 @@ def test_a_settler_that_resumes_after_the_end_changes_nothing(name):
     assert DeadLetter.objects.count() == (name == "dead")
 
 
+@pytest.mark.requirement("R4-2.2a", "R4-2.2b")
 def test_a_result_that_precedes_its_saga_waits_until_it_is_in_progress():
     routed("ok")
     with Rival(lambda: dispatch(BATCH), before=UPDATE_SAGAS) as slow:

@@ -39,6 +39,8 @@ def dead_letter(**saga: object) -> DeadLetter:
     return DeadLetter.objects.get(saga=dead)
 
 
+@pytest.mark.requirement("R1-5.5c", "R1-7.4a")
+@pytest.mark.requirement("R2-1b", "R2-3.3a", "R2-3.3b", "R2-3.3d", "R2-3.4b")
 def test_a_requeue_creates_a_saga_of_the_next_generation(operator: User):
     letter = dead_letter()
     before = clock.now()
@@ -56,6 +58,8 @@ def test_a_requeue_creates_a_saga_of_the_next_generation(operator: User):
     assert before <= request.requested_at <= clock.now()
 
 
+@pytest.mark.requirement("R1-5.5c", "R1-7.4c")
+@pytest.mark.requirement("R2-3.4a", "R2-3.4c", "R2-3.4d")
 def test_existing_rows_do_not_change(operator: User):
     letter = dead_letter()
 
@@ -94,6 +98,8 @@ def test_a_second_request_returns_the_first_saga_and_requester(operator: User):
     assert Requeue.objects.get().reason == "again"
 
 
+@pytest.mark.requirement("R1-7.4b")
+@pytest.mark.requirement("R2-3.4c")
 def test_a_requeued_delivery_that_dies_again_can_be_requeued_again(operator: User, endpoint: HttpsEndpoint):
     endpoint.respond = lambda request: Reply(500)
     SubscriptionFactory.create(callback_url=endpoint.url(), max_retry_limit=1)
@@ -112,6 +118,8 @@ def test_a_requeued_delivery_that_dies_again_can_be_requeued_again(operator: Use
     assert DeadLetter.objects.count() == 2
 
 
+@pytest.mark.requirement("R2-1b")
+@pytest.mark.requirement("R4-8.1d")
 def test_without_the_permission_nothing_is_written():
     letter = dead_letter()
 
@@ -155,6 +163,7 @@ def test_a_reason_may_have_several_lines(operator: User):
     assert Requeue.objects.get().reason == "behoben, é 🦊\nticket 7\nagain"
 
 
+@pytest.mark.requirement("R2-3.3a")
 def test_an_unknown_id_among_others_is_named_and_nothing_is_written(operator: User):
     letter = dead_letter()
 
@@ -231,6 +240,7 @@ def test_an_empty_list_is_no_error(operator: User):
     assert requeue([], by=operator, reason="again") == []
 
 
+@pytest.mark.requirement("R2-3.1f")
 def test_a_dead_letter_has_the_whole_payload_and_is_created_once():
     letter = dead_letter(event__payload='{"n": [1, 2.5, "é"]}')
     saga = Saga.objects.get()

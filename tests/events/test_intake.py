@@ -15,6 +15,7 @@ from events.models import Event, RoutingInbox
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
 
+@pytest.mark.requirement("R3-1.1a", "R3-3.1a")
 def test_a_published_event_is_stored_and_waits_to_be_routed():
     published = publish("order.created", {"n": 1}, source="shop", external_id="x-1", correlation_id="c-1")
 
@@ -40,6 +41,7 @@ def test_events_without_an_external_id_are_always_different_events():
     assert two.created
 
 
+@pytest.mark.requirement("R3-1.2b")
 @pytest.mark.parametrize("event_type", ["a", "Order.Created", "order_created-2", "a" * 100])
 def test_valid_event_types_are_accepted(event_type: str):
     publish(event_type, {})
@@ -47,6 +49,7 @@ def test_valid_event_types_are_accepted(event_type: str):
     assert Event.objects.get().event_type == event_type
 
 
+@pytest.mark.requirement("R3-1.2b")
 @pytest.mark.parametrize(
     "event_type",
     ["", "a" * 101, "order created", "é", "a\n", None, b"a"],
@@ -101,6 +104,7 @@ def test_an_invalid_payload_is_refused_and_nothing_is_stored():
     assert not RoutingInbox.objects.exists()
 
 
+@pytest.mark.requirement("R3-1.3c")
 def test_the_same_external_id_and_body_return_the_first_event():
     first = publish("order.created", {"a": 1, "b": [1.5, "é"]}, source="shop", external_id="x", correlation_id="c")
     again = publish("order.created", {"b": [1.5, "é"], "a": 1}, source="shop", external_id="x", correlation_id="d")

@@ -29,6 +29,7 @@ def nested(depth: int, shape: str = "list"):
     return value
 
 
+@pytest.mark.requirement("R4-1.1d")
 @pytest.mark.parametrize(
     "text",
     ["", "{", "[1,]", '{"a":1}x', "nul", '"\t"', "01", "\ufeff1"],
@@ -39,6 +40,7 @@ def test_invalid_json_is_refused_with_its_position(text: str):
     assert caught.value.field == "payload"
 
 
+@pytest.mark.requirement("R4-1.1d")
 @pytest.mark.parametrize("text", ["NaN", "[Infinity]", '{"a":-Infinity}'])
 def test_numbers_that_json_does_not_have_are_refused_in_a_text(text: str):
     with pytest.raises(InvalidEvent, match="which JSON does not have"):
@@ -57,6 +59,7 @@ def test_a_duplicate_key_is_refused(text: str):
         parse(text)
 
 
+@pytest.mark.requirement("R4-1.1d")
 def test_bytes_that_are_not_utf8_are_refused():
     with pytest.raises(InvalidEvent, match="is not UTF-8"):
         parse(b'{"a":"\xff"}')
@@ -182,6 +185,7 @@ def test_a_text_beyond_the_limit_is_refused_without_parsing(text: str | bytes):
         read(text)
 
 
+@pytest.mark.requirement("R4-1.1d")
 @pytest.mark.parametrize("value", [None, False, 0, "", [], {}, {"a": [1, {"b": None}]}, "\u2028\U0010ffff"])
 def test_any_json_value_is_read_back_unchanged(value):
     assert parse(encode(value)) == value

@@ -15,6 +15,7 @@ from tests.factories import SubscriptionFactory
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
 
+@pytest.mark.requirement("R3-2.1a", "R3-2.3d", "R3-3.2a", "R3-6b")
 def test_each_matching_subscription_gets_one_saga_and_the_inbox_is_emptied():
     wanted = [SubscriptionFactory.create(), SubscriptionFactory.create()]
     SubscriptionFactory.create(event_type="order.cancelled")
@@ -45,6 +46,8 @@ def test_an_empty_inbox_returns_0():
     assert Router().route(10) == 0
 
 
+@pytest.mark.requirement("R1-2.3a")
+@pytest.mark.requirement("R3-3.4d")
 def test_routing_an_event_again_creates_no_second_saga():
     SubscriptionFactory.create()
     published = publish("order.created", {})
@@ -69,6 +72,7 @@ def test_a_batch_routes_at_most_its_size_and_the_oldest_first():
     assert set(RoutingInbox.objects.values_list("event_id", flat=True)) == set(ids[2:])
 
 
+@pytest.mark.requirement("R4-4.1c")
 def test_one_transaction_creates_a_limited_number_of_sagas_but_routes_at_least_one_event(monkeypatch):
     monkeypatch.setattr(routing, "MAX_NEW_SAGAS", 5)
     for _ in range(3):
@@ -109,6 +113,7 @@ def test_a_subscription_older_than_the_event_is_never_missed():
     assert Saga.objects.count() == 1
 
 
+@pytest.mark.requirement("R3-2.3d")
 def test_a_change_of_a_subscription_takes_effect_at_once():
     router = Router()
     subscription = SubscriptionFactory.create(active=False)
@@ -127,6 +132,7 @@ def test_a_change_of_a_subscription_takes_effect_at_once():
     assert Saga.objects.count() == 1
 
 
+@pytest.mark.requirement("R3-3.4a", "R3-3.4b")
 def test_routing_changes_neither_events_nor_subscriptions():
     SubscriptionFactory.create()
     publish("order.created", {"n": 1})

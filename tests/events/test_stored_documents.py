@@ -107,6 +107,7 @@ documents = st.recursive(
 )
 
 
+@pytest.mark.requirement("R3-1.2d")
 @settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(documents)
 def test_any_document_is_read_back_unchanged(document):

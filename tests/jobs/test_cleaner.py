@@ -21,6 +21,7 @@ def leased(expires_in: float, **fields: object) -> Job:
     return job
 
 
+@pytest.mark.requirement("R2-2.4a", "R2-2.4b")
 def test_an_expired_lease_is_reset_and_counted():
     job = leased(-1)
     expired_at = job.lease_until
@@ -35,6 +36,7 @@ def test_an_expired_lease_is_reset_and_counted():
     assert (job.lease_token, job.worker_id) == ("token", "gone")
 
 
+@pytest.mark.requirement("R2-2.4d")
 def test_resetting_again_changes_nothing():
     job = leased(-1)
     clean(10)
@@ -45,6 +47,7 @@ def test_resetting_again_changes_nothing():
     assert job.lease_resets == 1
 
 
+@pytest.mark.requirement("R2-2.4a", "R2-2.4b")
 def test_a_lease_that_has_not_expired_is_left_alone():
     job = leased(60)
 
@@ -54,6 +57,7 @@ def test_a_lease_that_has_not_expired_is_left_alone():
     assert (job.status, job.lease_resets) == ("Leased", 0)
 
 
+@pytest.mark.requirement("R2-2.4b")
 def test_a_job_that_is_not_leased_is_left_alone():
     past = clock.now() - timedelta(hours=1)
     statuses = ["Pending", "Completed", "Failed"]
@@ -75,6 +79,7 @@ def test_a_batch_resets_the_longest_expired_first():
     assert clean(2) == 0
 
 
+@pytest.mark.requirement("R4-4.2d")
 def test_the_saga_is_not_touched():
     job = leased(-1)
     before = Saga.objects.filter(id=job.saga_id).values().get()

@@ -21,6 +21,7 @@ from webhookhub.db import clock
 NOW = datetime(2024, 2, 29, 12, 0, 0, tzinfo=UTC)
 
 
+@pytest.mark.requirement("R2-2.3c")
 @pytest.mark.parametrize(
     ("microseconds", "written"), [(123456, "12:30:15.123456Z"), (120, "12:30:15.000120Z"), (0, "12:30:15Z")]
 )
@@ -40,6 +41,7 @@ def test_the_body_is_type_timestamp_and_the_stored_payload(microseconds: int, wr
     assert job.payload == '{"k": 1.0}'
 
 
+@pytest.mark.requirement("R3-1.3b")
 @pytest.mark.django_db
 def test_a_job_leased_again_sends_the_same_bytes():
     JobFactory.create(saga__event__payload='{"zebra": "é😀", "a": [1, 1.5, {"y": null, "x": true}]}')
@@ -54,6 +56,7 @@ def test_a_job_leased_again_sends_the_same_bytes():
     assert json.loads(bodies.pop())["data"] == {"zebra": "é😀", "a": [1, 1.5, {"y": None, "x": True}]}
 
 
+@pytest.mark.requirement("R2-2.2a")
 @pytest.mark.django_db
 def test_every_attempt_carries_the_same_id_and_bytes_and_its_own_number(endpoint: HttpsEndpoint):
     endpoint.respond = lambda received: Reply(500 if received.attempt < 3 else 200)
@@ -126,6 +129,7 @@ def test_no_retry_after_can_stop_a_worker(endpoint: HttpsEndpoint, header: str, 
     assert len(endpoint.received) == 2
 
 
+@pytest.mark.requirement("R1-5.3a", "R1-8.1c")
 @pytest.mark.django_db
 def test_a_retry_after_postpones_the_next_attempt_up_to_its_cap(endpoint: HttpsEndpoint, hub_settings):
     hub_settings(retry_after_cap=timedelta(minutes=10))

@@ -54,6 +54,7 @@ def held_back(endpoint: HttpsEndpoint) -> threading.Event:
     return answer_now
 
 
+@pytest.mark.requirement("R2-2.1f", "R2-2.2e", "R2-2.3d")
 def test_a_success_is_reported_with_its_response(endpoint: HttpsEndpoint):
     endpoint.respond = lambda request: Reply(201, b"thank\0you \xff")
     [job] = jobs_at(endpoint, 1)
@@ -70,6 +71,7 @@ def test_a_success_is_reported_with_its_response(endpoint: HttpsEndpoint):
     assert job.settled_at is None
 
 
+@pytest.mark.requirement("R2-2.1g", "R2-2.2f", "R2-2.3e")
 def test_a_failure_is_reported_with_its_code(endpoint: HttpsEndpoint):
     endpoint.respond = lambda request: Reply(503, b"", (("Retry-After", "60"),))
     [job] = jobs_at(endpoint, 1)
@@ -135,6 +137,7 @@ def test_a_job_reset_too_often_fails_without_being_sent(endpoint: HttpsEndpoint,
     assert [request.path for request in endpoint.received] == ["/sent"]
 
 
+@pytest.mark.requirement("R4-6.1b")
 def test_results_survive_a_report_that_fails(endpoint: HttpsEndpoint, monkeypatch):
     jobs_at(endpoint, 3)
     failures = iter([OperationalError(2006, "Server has gone away"), OperationalError(2013, "Lost connection")])
@@ -177,6 +180,7 @@ def test_a_result_whose_lease_was_lost_is_dropped(endpoint: HttpsEndpoint):
     assert (stored.status, stored.error_code, stored.worker_id) == ("Failed", "http_500", "second")
 
 
+@pytest.mark.requirement("R1-6.4b")
 def test_a_result_reported_twice_is_accepted_once(endpoint: HttpsEndpoint):
     jobs_at(endpoint, 1)
     [job] = lease("w", 1)
@@ -188,6 +192,7 @@ def test_a_result_reported_twice_is_accepted_once(endpoint: HttpsEndpoint):
     assert Job.objects.get().finished_at == first.finished_at
 
 
+@pytest.mark.requirement("R2-2.1d", "R2-2.3b")
 def test_a_lease_is_timed_by_the_database_and_carries_the_workers_name(endpoint: HttpsEndpoint, hub_settings):
     hub_settings(lease=timedelta(seconds=77))
     jobs_at(endpoint, 2)
@@ -203,6 +208,7 @@ def test_a_lease_is_timed_by_the_database_and_carries_the_workers_name(endpoint:
         assert before + timedelta(seconds=77) <= job.lease_until <= after + timedelta(seconds=77)
 
 
+@pytest.mark.requirement("R2-2.2b")
 def test_the_longest_waiting_jobs_are_leased_first(endpoint: HttpsEndpoint):
     jobs = jobs_at(endpoint, 4)
 

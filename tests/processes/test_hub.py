@@ -37,6 +37,7 @@ def children(hub: Running) -> list[int]:
     return [int(pid) for pid in Path(f"/proc/{hub.pid}/task/{hub.pid}/children").read_text().split()]
 
 
+@pytest.mark.requirement("R4-1.2b")
 def test_a_hub_delivers_restarts_a_dead_child_and_stops_with_all_its_children(
     processes: Processes, endpoint: HttpsEndpoint
 ):

@@ -41,6 +41,9 @@ def kill_at_a_random_moment(victim: Running, most_lines: int) -> None:
     victim.kill()
 
 
+@pytest.mark.requirement("R2-2.2a")
+@pytest.mark.requirement("R3-3.3a")
+@pytest.mark.requirement("R4-6.1b")
 @pytest.mark.parametrize("victim", ["router", "orchestrator", "worker"])
 def test_a_repeatedly_killed_loop_neither_loses_nor_repeats(victim: str, processes: Processes, endpoint: HttpsEndpoint):
     # Only a dead worker's attempts need a short lease; otherwise no lease may expire.
@@ -68,6 +71,7 @@ def test_a_repeatedly_killed_loop_neither_loses_nor_repeats(victim: str, process
         assert len(endpoint.received) == Job.objects.count()
 
 
+@pytest.mark.requirement("R4-1.2a")
 def test_all_loops_killed_at_once_continue_after_a_restart(processes: Processes, endpoint: HttpsEndpoint):
     traffic.subscribe(endpoint)
     for _ in range(2):

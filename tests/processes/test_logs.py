@@ -8,6 +8,7 @@ import pty
 import subprocess
 import sys
 
+import pytest
 from django.conf import settings
 
 from events.intake import publish
@@ -37,6 +38,8 @@ FIELDS = {
 }
 
 
+@pytest.mark.requirement("R2-5.3a", "R2-5.3b", "R2-5.3c", "R2-5.3d", "R2-5.3e")
+@pytest.mark.requirement("R4-9.1b", "R4-9.1c", "R4-9.1d")
 def test_every_line_is_json_with_the_specified_fields(processes: Processes, endpoint: HttpsEndpoint):
     traffic.subscribe(endpoint)
     traffic.publish(30)

@@ -73,6 +73,7 @@ def test_a_stopping_worker_leases_nothing(processes: Processes, endpoint: HttpsE
     assert sorted(Job.objects.values_list("status", flat=True)) == ["Completed", "Pending"]
 
 
+@pytest.mark.requirement("R4-4.1c")
 def test_a_stopping_worker_without_a_response_exits_at_the_bound(
     processes: Processes, endpoint: HttpsEndpoint, gate: threading.Event
 ):

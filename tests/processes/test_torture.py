@@ -11,6 +11,9 @@ from tests.support.torture import torture
 SECONDS = 10
 
 
+@pytest.mark.requirement("R1-10.2b")
+@pytest.mark.requirement("R3-6g")
+@pytest.mark.requirement("R4-1.2a")
 @pytest.mark.timeout(200)
 def test_nothing_is_lost(tmp_path: Path):
     stats = torture(tmp_path, "--seconds", str(SECONDS), "--events", "250", "--database-kills", "1")

@@ -43,6 +43,7 @@ def test_no_loop_starts_on_a_database_that_is_not_migrated(processes: Processes,
     assert line.endswith("(run manage.py migrate).")
 
 
+@pytest.mark.requirement("R4-1.1b")
 @pytest.mark.mysql_family
 def test_no_loop_starts_on_tables_without_transactions(processes: Processes):
     with connection.cursor() as cursor:

@@ -56,6 +56,7 @@ def some_work_of(victim: Running) -> Callable[[], bool]:
     return lambda: victim.lines >= lines or not WorkflowInbox.objects.exists()
 
 
+@pytest.mark.requirement("R5-1b", "R5-3.6a")
 def test_killed_trackers_neither_lose_nor_repeat(processes: Processes):
     tracked()
     # First, because these events are the oldest, and ids are ordered by time.

@@ -21,6 +21,7 @@ from tools.demo.endpoint import HttpsEndpoint, Reply
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
 
+@pytest.mark.requirement("R1-6.3a", "R1-6.3b")
 def test_overrides_and_defaults_are_copied_when_a_saga_is_created(hub_settings):
     hub_settings(max_retry_limit=7, base_delay=timedelta(seconds=11))
     plain = SubscriptionFactory.create()
@@ -67,6 +68,7 @@ def test_the_database_refuses_to_change_the_policy_of_a_saga():
             Saga.objects.update(**change)
 
 
+@pytest.mark.requirement("R1-2.3a")
 def test_creating_the_same_saga_again_changes_nothing():
     event, subscription = _insert(limit=3)
 
@@ -76,6 +78,7 @@ def test_creating_the_same_saga_again_changes_nothing():
     assert (saga.max_retry_limit, saga.base_delay) == (3, timedelta(seconds=1))
 
 
+@pytest.mark.requirement("R3-6b")
 def test_more_sagas_than_one_batch_are_all_created():
     event = EventFactory.create()
     policy = RetryPolicy(3, timedelta(seconds=1))

@@ -15,6 +15,8 @@ from webhookhub.db import clock
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
 
+@pytest.mark.requirement("R1-3e", "R1-4.1b", "R1-4.1e", "R1-7.2b")
+@pytest.mark.requirement("R2-2.1e")
 def test_a_due_saga_gets_one_job_numbered_after_its_attempts():
     saga = SagaFactory.create(status="PendingRetry", attempt_count=1)
 
@@ -26,6 +28,7 @@ def test_a_due_saga_gets_one_job_numbered_after_its_attempts():
     assert Saga.objects.get().status == "InProgress"
 
 
+@pytest.mark.requirement("R1-2.1f", "R1-5.3b")
 def test_a_saga_that_is_not_due_gets_no_job():
     SagaFactory.create(status="PendingRetry", attempt_count=1, next_attempt_at=clock.now() + timedelta(hours=1))
 
@@ -33,6 +36,7 @@ def test_a_saga_that_is_not_due_gets_no_job():
     assert not Job.objects.exists()
 
 
+@pytest.mark.requirement("R3-2.2d")
 @pytest.mark.parametrize("off", [{"active": False}, {"verified": False}])
 def test_sagas_of_a_disabled_subscription_are_postponed_without_an_attempt(off, hub_settings):
     hub_settings(postpone=timedelta(minutes=5))
@@ -59,6 +63,7 @@ def test_a_postponed_saga_continues_when_its_subscription_is_enabled(hub_setting
     assert Saga.objects.get().status == "InProgress"
 
 
+@pytest.mark.requirement("R1-5.4a", "R1-7.2c", "R1-7.3a", "R1-7.4c")
 def test_no_job_is_created_for_a_saga_that_is_not_waiting():
     for status in ("InProgress", "Completed", "DeadLettered"):
         SagaFactory.create(status=status)

@@ -47,6 +47,7 @@ def finished(error_code: str | None) -> Callable[[], object]:
     )
 
 
+@pytest.mark.requirement("R1-3b", "R1-4.1e", "R1-5.1a", "R1-7.2a")
 @pytest.mark.parametrize(
     "make", [saga("Pending"), saga("PendingRetry"), finished(None), finished("http_500")], ids=range(4)
 )
@@ -57,6 +58,7 @@ def test_every_kind_of_pending_work_is_found(in_a_lull: Step, make: Callable[[],
     assert Job.objects.count() == 1
 
 
+@pytest.mark.requirement("R1-5.3b")
 def test_work_that_is_not_due_is_not_found(in_a_lull: Step):
     saga("PendingRetry", timedelta(hours=1))()
     with CaptureQueriesContext(connection) as captured:

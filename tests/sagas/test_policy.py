@@ -14,6 +14,7 @@ POLICY = RetryPolicy(max_retry_limit=10, base_delay=timedelta(seconds=30))
 DUE = NOW - timedelta(seconds=1)
 
 
+@pytest.mark.requirement("R1-4.1b", "R1-6.2a", "R1-6.2c")
 @pytest.mark.parametrize(
     ("attempts", "seconds"),
     [(1, 30), (2, 60), (3, 120), (10, 15360), (11, 21600), (1000, 21600)],
@@ -72,6 +73,7 @@ def test_the_next_attempt_is_later_than_the_one_before_even_if_the_clock_was_set
     assert next_attempt_at(1, policy, result, BOUNDS) == NOW + timedelta(microseconds=1)
 
 
+@pytest.mark.requirement("R1-3d", "R1-3f", "R1-4.1d", "R1-6.1a", "R1-7.3c")
 @pytest.mark.parametrize(
     ("limit", "attempts_before", "dead_lettered"),
     [(1, 0, True), (2, 0, False), (2, 1, True), (10, 8, False), (10, 9, True), (10, 10, True)],
@@ -87,6 +89,7 @@ def test_the_limit_counts_attempts_including_the_first(limit: int, attempts_befo
         assert decision == Decision("PendingRetry", NOW + timedelta(seconds=30 * 2**attempts_before))
 
 
+@pytest.mark.requirement("R1-6.1b")
 @pytest.mark.parametrize("attempts_before", [0, 9])
 def test_a_success_completes_after_any_number_of_attempts(attempts_before: int):
     assert decide(attempts_before, POLICY, Result(None, DUE, NOW), BOUNDS) == Decision("Completed")
@@ -101,6 +104,7 @@ def test_bounds_change_the_delay_and_never_the_status():
         assert one.status == two.status
 
 
+@pytest.mark.requirement("R1-6.3b")
 @pytest.mark.parametrize(
     ("limit", "delay", "expected"),
     [

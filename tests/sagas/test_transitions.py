@@ -38,11 +38,14 @@ SPECIFIED = {
 }
 
 
+@pytest.mark.requirement("R1-2.1d", "R1-3a", "R1-3g")
 def test_the_table_is_the_specification():
     assert set(LEGAL) == SPECIFIED
     assert STATUSES == ("Pending", "InProgress", "PendingRetry", "Completed", "DeadLettered")
 
 
+@pytest.mark.requirement("R1-3g")
+@pytest.mark.requirement("R3-6g")
 def test_nothing_leaves_a_terminal_status_and_every_other_leads_to_one():
     assert not [pair for pair in LEGAL if pair[0] in TERMINAL]
     assert not [pair for pair in job_states.LEGAL if pair[0] in job_states.FINISHED]
@@ -76,6 +79,7 @@ def changes(committed: None) -> Iterator[Callable[[str], set[tuple[str, str]]]]:
         cursor.execute("DROP TABLE seen_changes")
 
 
+@pytest.mark.requirement("R1-3b", "R1-3c", "R1-3d", "R1-3e", "R1-3f", "R1-3g")
 def test_the_pipeline_makes_every_legal_transition_and_no_other(changes, endpoint: HttpsEndpoint, hub_settings):
     hub_settings(postpone=timedelta(0))
     endpoint.respond = _by_path

@@ -13,6 +13,7 @@ from tests.factories import SubscriptionFactory
 pytestmark = pytest.mark.django_db
 
 
+@pytest.mark.requirement("R3-5.1a")
 def test_the_cache_contains_routable_subscriptions_by_event_type():
     one = SubscriptionFactory.create(max_retry_limit=4, base_delay=timedelta(seconds=2))
     two = SubscriptionFactory.create()
@@ -29,6 +30,7 @@ def test_the_cache_contains_routable_subscriptions_by_event_type():
     }
 
 
+@pytest.mark.requirement("R3-5.1a")
 def test_the_cache_is_kept_while_nothing_changes(django_assert_num_queries):
     SubscriptionFactory.create()
     cache = SubscriptionCache()
@@ -38,6 +40,7 @@ def test_the_cache_is_kept_while_nothing_changes(django_assert_num_queries):
         assert cache.by_event_type() is first
 
 
+@pytest.mark.requirement("R3-5.1a")
 @pytest.mark.parametrize(
     "change", [{"active": False}, {"callback_url": "https://127.0.0.1:8443/other"}, {"event_type": "order.changed"}]
 )

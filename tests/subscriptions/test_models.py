@@ -31,6 +31,7 @@ def test_the_url_is_normalised():
     assert Subscription.objects.get().callback_url == "https://xn--bcher-kva.example/%C3%BC"
 
 
+@pytest.mark.requirement("R3-2.3b")
 @pytest.mark.parametrize("url", ["http://example.com/", "https://10.0.0.1/", "", "https://user@example.com/"])
 def test_an_invalid_url_is_not_saved(url: str):
     subscription = Subscription(event_type="order.created", callback_url=url)
@@ -43,6 +44,7 @@ def test_an_invalid_url_is_not_saved(url: str):
     assert not Subscription.objects.exists()
 
 
+@pytest.mark.requirement("R3-2.2b")
 @pytest.mark.parametrize("event_type", ["", "order created", "a" * 101, "é", "a\n"])
 def test_an_invalid_event_type(event_type: str):
     with pytest.raises(ValidationError) as caught:
@@ -115,6 +117,7 @@ def test_a_new_subscription_never_overwrites_another():
     assert Subscription.objects.get().callback_url == URL
 
 
+@pytest.mark.requirement("R3-2.2f")
 def test_saving_changes_updated_at_and_not_created_at():
     subscription = verified()
     before = Subscription.objects.get()
@@ -126,6 +129,7 @@ def test_saving_changes_updated_at_and_not_created_at():
     assert after.updated_at > before.updated_at
 
 
+@pytest.mark.requirement("R3-2.3d")
 def test_only_active_and_verified_subscriptions_are_routable():
     wanted = SubscriptionFactory.create()
     SubscriptionFactory.create(active=False)
@@ -134,6 +138,7 @@ def test_only_active_and_verified_subscriptions_are_routable():
     assert list(Subscription.objects.routable()) == [wanted]
 
 
+@pytest.mark.requirement("R3-2.3c")
 def test_the_database_lets_only_a_verification_set_verified():
     subscription = SubscriptionFactory.create(callback_url=URL, verified=False)
     with pytest.raises(DatabaseError, match="Only a verification"), transaction.atomic():
@@ -145,6 +150,7 @@ def test_the_database_lets_only_a_verification_set_verified():
     assert Subscription.objects.count() == 1
 
 
+@pytest.mark.requirement("R3-2.2d", "R3-2.2e")
 @pytest.mark.parametrize("column", ["verified", "active"])
 @pytest.mark.parametrize("value", [2, -1])
 def test_the_database_refuses_a_third_value_of_a_flag(column: str, value: int):
@@ -166,6 +172,7 @@ def test_the_database_refuses_a_third_value_of_a_flag(column: str, value: int):
     assert list(Subscription.objects.values()) == before
 
 
+@pytest.mark.requirement("R3-2.2e")
 def test_the_database_clears_verified_when_the_url_changes():
     SubscriptionFactory.create(callback_url=URL, verified=True)
     Subscription.objects.update(callback_url=f"{URL}/other", verified=True)

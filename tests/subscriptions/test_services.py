@@ -18,6 +18,7 @@ URL = "https://127.0.0.1:8443/hook"
 OTHERS = sorted({field.name for field in Subscription._meta.concrete_fields} - services.EDITABLE)
 
 
+@pytest.mark.requirement("R3-2.3c")
 @pytest.mark.django_db
 def test_other_columns_cannot_be_changed():
     subscription = SubscriptionFactory.create(verified=False)

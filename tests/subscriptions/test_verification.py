@@ -74,6 +74,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.requirement("R3-2.3c")
 @pytest.mark.parametrize("body", HOSTILE, ids=lambda body: ascii(body[:20]))
 def test_any_other_body_does_not_verify(body: bytes):
     assert not proves(body)
@@ -99,6 +100,7 @@ def test_a_hostile_response_is_a_failed_verification(endpoint: HttpsEndpoint, mo
     assert subscription.verification_at is not None
 
 
+@pytest.mark.requirement("R3-2.3c")
 @pytest.mark.django_db
 def test_a_challenge_in_json_verifies(endpoint: HttpsEndpoint, monkeypatch: Any):
     monkeypatch.setattr(endpoint, "take", responding(lambda challenge: json.dumps({"challenge": challenge}).encode()))

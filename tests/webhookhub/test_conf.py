@@ -21,6 +21,7 @@ def test_an_empty_environment_gives_the_documented_defaults():
     assert settings.allowed_networks == ()
 
 
+@pytest.mark.requirement("R1-6.3a")
 @pytest.mark.parametrize(
     ("name", "text", "field", "value"),
     [

@@ -105,6 +105,8 @@ def lines_by_fact(
     return by_name
 
 
+@pytest.mark.requirement("R2-5.3a", "R2-5.3b", "R2-5.3d")
+@pytest.mark.requirement("R4-9.1a", "R4-9.1b", "R4-9.1c", "R4-9.1d")
 def test_every_stage_logs_the_specifications_fields(lines_by_fact):
     by_name = lines_by_fact()
 
@@ -118,6 +120,7 @@ def test_every_stage_logs_the_specifications_fields(lines_by_fact):
         assert {line["delivery_status"] for line in by_name[name]} == STATUSES[name]
 
 
+@pytest.mark.requirement("R2-5.3c", "R2-5.3e")
 def test_failures_are_logged_with_their_code_and_worker(lines_by_fact):
     by_name = lines_by_fact()
 
@@ -130,6 +133,7 @@ def test_failures_are_logged_with_their_code_and_worker(lines_by_fact):
     assert codes == {("Completed", None), ("Failed", "http_500"), ("Failed", "http_503")}
 
 
+@pytest.mark.requirement("R4-9.1a")
 def test_a_delivery_can_be_followed_by_its_correlation_id(lines_by_fact):
     by_name = lines_by_fact()
 

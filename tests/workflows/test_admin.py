@@ -185,6 +185,7 @@ def test_an_empty_list_explains_how_a_run_starts(watcher: Client):
     assert "A run starts when an event arrives" in text_of(watcher, rows.listing(NAME))
 
 
+@pytest.mark.requirement("R5-1d", "R5-9b")
 def test_a_run_page_shows_diagram_timeline_and_blockers(watcher: Client):
     run = shop.waiting_for_payment("o-1")
     delivery = shop.delivery("o-1", "inventory.reserved", "PendingRetry", "http_503")
@@ -278,6 +279,7 @@ def test_each_action_has_a_permission_of_its_own(staff: Callable[..., Client], a
     assert Fact.objects.count() == before
 
 
+@pytest.mark.requirement("R5-5d")
 def test_retry_redelivers_dead_letters(operator: Client):
     from tests.api.test_sagas import dead_letter
 
@@ -309,6 +311,7 @@ def test_retry_repeats_one_completed_delivery(operator: Client):
     assert Saga.objects.filter(generation=1, event=arrived.event_id).count() == 1
 
 
+@pytest.mark.requirement("R5-5d")
 def test_mark_as_compensated_and_close(operator: Client):
     run = shop.failed("o-1")
     assert run.needs_operator
@@ -422,6 +425,7 @@ def test_an_unknown_action_or_run_is_a_404(superuser: Client):
         assert superuser.get(page(run).replace(f"/{run.pk}/", f"/{pk}/")).status_code == 302
 
 
+@pytest.mark.requirement("R5-7a", "R5-7b", "R5-7c", "R5-7d", "R5-7e")
 def test_a_definition_page_shows_steps_and_targets(watcher: Client):
     for number in range(3):
         shop.completed(f"o-{number}")
@@ -447,6 +451,7 @@ def test_a_definition_page_shows_steps_and_targets(watcher: Client):
     assert cells[at + 2].endswith("60.0 %")
 
 
+@pytest.mark.requirement("R5-6c")
 def test_a_definition_page_without_runs(watcher: Client):
     shown = text_of(watcher, reverse("admin:workflows_instance_definition", args=["order_cancellation"]))
 

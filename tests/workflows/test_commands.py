@@ -76,6 +76,7 @@ def test_check_accepts_valid_definitions():
     assert workflows("check").startswith("3 definitions, all valid: customer_registration version 1")
 
 
+@pytest.mark.requirement("R5-5g")
 def test_check_names_an_invalid_definition(tmp_path: Path, hub_settings: Any):
     (tmp_path / "x.toml").write_text('name = "x"\nversion = 1\n')
     hub_settings(workflow_definitions=(tmp_path,))
@@ -115,11 +116,13 @@ def test_list_marks_retired_workflows(runs: None, tmp_path: Path, hub_settings: 
     assert workflows("list").startswith("order_submission version 1: Order submission (no longer offered)")
 
 
+@pytest.mark.requirement("R5-9d")
 def test_replay_finds_no_differences(runs: None):
     assert workflows("replay") == "4 runs folded again, 0 differences.\n"
     assert json.loads(workflows("replay", "--json")) == {"runs": 4, "differences": 0, "first": []}
 
 
+@pytest.mark.requirement("R5-9d")
 def test_replay_reports_a_row_that_differs(runs: None):
     Instance.objects.filter(correlation_key="open").update(current_step="payment")
     out = StringIO()
@@ -147,6 +150,7 @@ def test_backtest_of_the_version_in_force_finds_no_difference(runs: None):
     assert found["after"] == {"COMPLETED": 1, "COMPENSATING": 2, "IN_PROGRESS": 1} == found["before"]
 
 
+@pytest.mark.requirement("R5-5g", "R5-9d")
 def test_backtest_shows_what_a_new_version_would_change_and_writes_nothing(runs: None, tmp_path: Path):
     before = (Event.objects.count(), Fact.objects.count(), list(Instance.objects.order_by("id").values()))
 

@@ -43,6 +43,7 @@ def live(definition: Definition, reports: list[Report], until: timedelta = timed
     return simulate(definition, facts(reports), at(len(reports)) + until)
 
 
+@pytest.mark.requirement("R5-3.1g", "R5-3.2g")
 @each_definition
 def test_a_run_with_all_steps_done_is_complete_and_stays_so(definition: Definition):
     run = live(definition, happy(definition), LONG)
@@ -53,6 +54,7 @@ def test_a_run_with_all_steps_done_is_complete_and_stays_so(definition: Definiti
     assert not run.state.anomaly
 
 
+@pytest.mark.requirement("R5-3.2f")
 @each_definition
 def test_a_run_is_in_progress_until_the_last_required_step_is_done(definition: Definition):
     needed = [(step.key, DONE) for step in definition.in_order if not step.optional]
@@ -65,6 +67,7 @@ def test_a_run_is_in_progress_until_the_last_required_step_is_done(definition: D
         assert run.state.deadline is not None
 
 
+@pytest.mark.requirement("R5-1b", "R5-1c", "R5-3.1c", "R5-3.1f", "R5-3.2h", "R5-3.2i", "R5-6b", "R5-9c")
 @pytest.mark.parametrize(("definition", "step"), cases("failed"), ids=named)
 def test_a_failure_compensates_done_steps_in_reverse_order(definition: Definition, step: Step):
     done = before(definition, step)
@@ -83,6 +86,7 @@ def test_a_failure_compensates_done_steps_in_reverse_order(definition: Definitio
     assert not run.state.needs_operator
 
 
+@pytest.mark.requirement("R5-3.5d")
 @pytest.mark.parametrize(("definition", "step"), LATER, ids=named)
 def test_a_step_without_a_result_times_out(definition: Definition, step: Step):
     done = before(definition, step)
@@ -95,6 +99,7 @@ def test_a_step_without_a_result_times_out(definition: Definition, step: Step):
     assert run.state.status == (COMPENSATING if back else FAILED)
 
 
+@pytest.mark.requirement("R5-3.5b")
 @pytest.mark.parametrize(("definition", "step"), LATER, ids=named)
 def test_a_step_does_not_time_out_early(definition: Definition, step: Step):
     done = before(definition, step)
@@ -105,6 +110,7 @@ def test_a_step_does_not_time_out_early(definition: Definition, step: Step):
     assert run.state.status == IN_PROGRESS
 
 
+@pytest.mark.requirement("R5-5d", "R5-9c")
 @pytest.mark.parametrize(("definition", "failing"), cases("failed"), ids=named)
 def test_a_compensation_that_fails_or_is_overdue_needs_an_operator(definition: Definition, failing: Step):
     done = before(definition, failing)
@@ -124,6 +130,7 @@ def test_a_compensation_that_fails_or_is_overdue_needs_an_operator(definition: D
         assert run.published[-1] == Effect(SAGA_FAILED, "")
 
 
+@pytest.mark.requirement("R5-9c")
 @pytest.mark.parametrize(("definition", "step"), LATER_UNDOABLE, ids=named)
 def test_a_late_success_is_compensated_and_does_not_change_the_end(definition: Definition, step: Step):
     done = before(definition, step)
@@ -163,6 +170,7 @@ def stories(definition: Definition) -> list[list[Report]]:
     return found
 
 
+@pytest.mark.requirement("R5-3.4a", "R5-9c")
 @each_definition
 def test_every_event_doubled_makes_no_difference(definition: Definition):
     for story in stories(definition):
@@ -177,6 +185,7 @@ def test_every_event_doubled_makes_no_difference(definition: Definition):
             assert not run.state.anomaly
 
 
+@pytest.mark.requirement("R5-1a", "R5-5b")
 @each_definition
 def test_every_order_of_up_to_five_events_leads_to_the_same_end(definition: Definition):
     for story in stories(definition):

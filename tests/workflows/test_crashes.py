@@ -63,6 +63,7 @@ def seen(key: str) -> object:
     return run.status, run.current_step, run.steps, run.error_message, facts, published(key)
 
 
+@pytest.mark.requirement("R5-3.4a", "R5-3.4c", "R5-3.4d")
 @pytest.mark.parametrize("prepare", [to_complete, to_fail, to_time_out, to_be_reported, to_begin_with_a_past])
 def test_a_crash_at_any_statement_does_not_change_the_outcome(prepare: Callable[[str], Work]):
     tracked()

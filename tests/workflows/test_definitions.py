@@ -82,10 +82,12 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
+@pytest.mark.requirement("R5-1i", "R5-1j", "R5-1k")
 def test_the_three_workflows_of_the_adr_are_shipped():
     assert sorted(load((SHIPPED,)).latest) == ["customer_registration", "order_cancellation", "order_submission"]
 
 
+@pytest.mark.requirement("R5-2c")
 @pytest.mark.parametrize(
     ("changes", "field", "why"),
     [
@@ -173,6 +175,7 @@ def test_a_compensation_type_may_have_a_second_meaning_if_the_run_can_still_comp
     assert state.next.status == "COMPLETED"
 
 
+@pytest.mark.requirement("R5-5f")
 def test_a_cycle_of_steps_is_refused():
     circle = [
         {"key": "a", "done": ["a"], "after": ["c"]},
@@ -289,6 +292,7 @@ def test_an_empty_folder_is_a_warning(folder: Path):
     assert definitions_are_valid() == []
 
 
+@pytest.mark.requirement("R5-5f")
 def test_a_type_that_compensates_one_workflow_and_starts_another_is_a_warning(folder: Path):
     write(folder, done="stock.returned")
     (folder / "other.toml").write_text(
@@ -302,6 +306,7 @@ def test_a_type_that_compensates_one_workflow_and_starts_another_is_a_warning(fo
     assert "each compensation of other would start a run of sample" in warning.msg
 
 
+@pytest.mark.requirement("R5-5c")
 @pytest.mark.django_db
 def test_a_used_version_cannot_change(folder: Path):
     write(folder)

@@ -19,6 +19,7 @@ def texts(drawing: str) -> list[str]:
     return ["".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
+@pytest.mark.requirement("R5-9b")
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=named)
 def test_every_step_is_drawn_with_its_title_and_state(definition: Definition):
     states = dict.fromkeys(definition.by_key, state.DONE)

@@ -79,6 +79,7 @@ def test_an_implausible_time_in_the_inbox_does_not_delay_time_outs():
     assert expire() == 1
 
 
+@pytest.mark.requirement("R5-7d")
 def test_an_implausible_time_does_not_distort_the_detection_time():
     tracked()
     tell(ORDER, ("order", DONE), "odd")

@@ -68,6 +68,7 @@ def _rest(fact: Fact) -> tuple[str, str, str | None]:
     return fact.origin, fact.detail, fact.aggregate_id
 
 
+@pytest.mark.requirement("R5-5b")
 @given(random_runs(), st.data())
 def test_order_and_repetition_do_not_change_the_state(run: Simulation, data: st.DataObject):
     again = data.draw(st.lists(st.sampled_from(run.facts), max_size=10))
@@ -76,6 +77,7 @@ def test_order_and_repetition_do_not_change_the_state(run: Simulation, data: st.
     assert fold(run.definition, shuffled) == fold(run.definition, run.facts)
 
 
+@pytest.mark.requirement("R5-1a", "R5-3.1g")
 @given(random_runs())
 def test_invariants_hold_for_random_facts(run: Simulation):
     state = run.state
@@ -116,6 +118,7 @@ def test_invariants_hold_for_random_facts(run: Simulation):
                 assert state.status == COMPENSATING or state.needs_operator
 
 
+@pytest.mark.requirement("R5-1b", "R5-3.5e")
 @given(
     random_runs(), st.lists(st.tuples(st.sampled_from(range(4)), st.sampled_from(STEP_ROLES)), min_size=1, max_size=5)
 )
@@ -292,6 +295,7 @@ def test_a_closed_run_is_not_compensated(role: str):
     assert [effect.kind for effect in run.published] == [SAGA_FAILED]
 
 
+@pytest.mark.requirement("R5-3.1f")
 def test_marking_the_last_step_as_compensated_ends_the_run():
     run = Simulation(ORDER)
     for fact in facts([("order", DONE), ("inventory", FAILURE)]):
@@ -302,6 +306,7 @@ def test_marking_the_last_step_as_compensated_ends_the_run():
     assert run.state.by_hand
 
 
+@pytest.mark.requirement("R5-5d")
 def test_an_operator_can_resolve_a_failed_compensation():
     run = Simulation(ORDER)
     for fact in facts([("order", DONE), ("inventory", DONE), ("payment", FAILURE), ("inventory", UNDO_FAILED)]):

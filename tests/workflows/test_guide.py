@@ -6,6 +6,8 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from api.application import api
 from workflows.parsing import FIELDS, STEP_FIELDS, parse
 from workflows.state import EMISSIONS, STATUSES
@@ -14,6 +16,7 @@ from workflows.views import ACTIONS
 GUIDE = (Path(__file__).resolve().parent.parent.parent / "docs" / "workflows.md").read_text()
 
 
+@pytest.mark.requirement("R5-2c", "R5-5i")
 def test_the_example_is_a_definition():
     [example] = re.findall(r"^```toml\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
 
@@ -22,6 +25,7 @@ def test_the_example_is_a_definition():
     assert [step.key for step in definition.steps] == ["order", "payment"]
 
 
+@pytest.mark.requirement("R5-2c")
 def test_every_field_of_a_definition_is_explained():
     section = GUIDE.partition("## A definition\n")[2].partition("\n## ")[0]
     table = "\n".join(re.findall(r"^\| (`.*?) \|", section, re.MULTILINE))
@@ -34,6 +38,7 @@ def test_every_field_of_a_definition_is_explained():
     assert steps == STEP_FIELDS
 
 
+@pytest.mark.requirement("R5-5i")
 def test_every_operation_of_the_api_is_named():
     section = GUIDE.partition("## The API\n")[2].partition("\n## ")[0].replace("…/{id}", "/api/v1/sagas/{id}")
     documented = set(re.findall(r"`(GET|POST) (/api/v1/sagas[^` ]*)`", section))
@@ -47,6 +52,7 @@ def test_every_operation_of_the_api_is_named():
     assert documented == there
 
 
+@pytest.mark.requirement("R5-3.2d")
 def test_every_status_emission_and_permission_is_named():
     for word in (*STATUSES, *EMISSIONS, *(action.permission for action in ACTIONS.values())):
         assert f"`{word}`" in GUIDE

@@ -46,6 +46,7 @@ def test_a_reported_fact_is_work(idle_step: Step):
     assert instance("k-1", ORDER.name).deadline is not None
 
 
+@pytest.mark.requirement("R5-3.5a")
 def test_a_passed_deadline_is_work(idle_step: Step):
     tell(ORDER, happy(ORDER)[0], "k-1")
     settle_down(idle_step)

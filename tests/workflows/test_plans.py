@@ -38,6 +38,7 @@ def _many(committed: None) -> None:
         cursor.fetchall()
 
 
+@pytest.mark.requirement("R5-1f")
 @pytest.mark.usefixtures("_many")
 def test_polling_queries_use_their_indexes():
     tracked()

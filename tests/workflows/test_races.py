@@ -24,6 +24,7 @@ def track(batch_size: int = 500) -> int:
     return Tracker(registry()).track(batch_size)
 
 
+@pytest.mark.requirement("R5-3.5e")
 def test_completion_during_a_time_out_has_one_outcome():
     tracked()
     for report in happy(ORDER)[:4]:
@@ -59,6 +60,7 @@ def test_a_time_out_during_completion_has_one_outcome():
     assert differences() == []
 
 
+@pytest.mark.requirement("R5-1e")
 def test_two_trackers_with_events_of_one_run_miss_none():
     tracked()
     tell(ORDER, ("order", DONE), "k")
@@ -75,6 +77,7 @@ def test_two_trackers_with_events_of_one_run_miss_none():
     assert differences() == []
 
 
+@pytest.mark.requirement("R5-3.4d")
 def test_a_lost_write_is_folded_again_and_counted_once():
     tracked()
     tell(ORDER, ("order", DONE), "k")
@@ -96,6 +99,7 @@ def test_a_lost_write_is_folded_again_and_counted_once():
     assert differences() == []
 
 
+@pytest.mark.requirement("R5-1f", "R5-3.6a")
 def test_concurrent_trackers_track_each_event_once():
     tracked()
     for number in range(30):

@@ -27,6 +27,7 @@ def started() -> Instance:
     return instance("k-1")
 
 
+@pytest.mark.requirement("R5-3.2e", "R5-3.2f")
 def test_a_run_can_be_reported_from_start_to_end(started: Instance):
     assert (started.status, started.current_step, started.aggregate_id) == ("IN_PROGRESS", "order", "o-7")
     for step in ("order", "inventory", "payment"):
@@ -41,6 +42,7 @@ def test_a_run_can_be_reported_from_start_to_end(started: Instance):
     assert published("k-1") == [("saga.completed", None)]
 
 
+@pytest.mark.requirement("R5-3.2j")
 def test_failure_and_compensation_can_be_reported(started: Instance):
     services.report(started, "done", "order", idempotency_key="1", actor="shop")
     services.report(started, "failed", idempotency_key="2", actor="shop", error="no stock")

@@ -29,6 +29,7 @@ from workflows.state import DONE, FAILURE, UNDONE
 pytestmark = pytest.mark.django_db
 
 
+@pytest.mark.requirement("R5-1e", "R5-1h", "R5-3.1a", "R5-3.1g", "R5-5f")
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=named)
 def test_a_run_is_tracked_from_its_first_event_to_its_last(definition: Definition):
     tracked()
@@ -47,6 +48,7 @@ def test_a_run_is_tracked_from_its_first_event_to_its_last(definition: Definitio
     assert not WorkflowInbox.objects.exists(), "the hub does not listen to itself"
 
 
+@pytest.mark.requirement("R5-1c", "R5-3.1c")
 def test_a_failure_is_compensated_with_events_in_reverse_order():
     """Every step of every definition is tested in test_compensation.py."""
     tracked()
@@ -67,6 +69,7 @@ def test_a_failure_is_compensated_with_events_in_reverse_order():
     assert len(published("k-1")) == len(back) + 1
 
 
+@pytest.mark.requirement("R5-1h")
 def test_an_untracked_event_is_not_in_the_inbox():
     tracked()
     publish("cart.opened", {})
@@ -74,6 +77,7 @@ def test_an_untracked_event_is_not_in_the_inbox():
     assert not WorkflowInbox.objects.exists()
 
 
+@pytest.mark.requirement("R5-3.4a", "R5-3.4b")
 def test_an_event_tracked_twice_is_one_fact():
     tracker = tracked()
     stored = tell(ORDER, ("order", DONE), "k-1")
@@ -121,6 +125,7 @@ def test_repeats_are_limited(monkeypatch: pytest.MonkeyPatch):
     assert instance("k-1").current_step == "payment"
 
 
+@pytest.mark.requirement("R5-5a")
 def test_each_workflow_and_correlation_id_has_its_own_run():
     tracked()
     for key in ("a", "b", "A"):
@@ -133,6 +138,7 @@ def test_each_workflow_and_correlation_id_has_its_own_run():
     assert keys == submissions | {("order_cancellation", "a")}
 
 
+@pytest.mark.requirement("R5-1f")
 def test_a_batch_needs_few_statements(django_assert_max_num_queries: Any):
     tracker = tracked()
     for number in range(30):
@@ -145,6 +151,7 @@ def test_a_batch_needs_few_statements(django_assert_max_num_queries: Any):
     assert Instance.objects.filter(status="COMPLETED").count() == 30
 
 
+@pytest.mark.requirement("R5-3.5d")
 def test_a_time_out_is_decided_published_and_compensated_in_this_order():
     tracked()
     told_before(ORDER, ("order", DONE), "k-1", timedelta(minutes=12))
@@ -313,6 +320,7 @@ def trips(tmp_path: Path, hub_settings: Any) -> Path:
     return tmp_path
 
 
+@pytest.mark.requirement("R5-5a")
 def test_a_definition_may_correlate_by_the_payload(trips: Path):
     tracked()
     publish("trip.booked", {"trip": {"id": 7, "customer": "c-1"}})
@@ -380,6 +388,7 @@ HISTORY_CHANGES = (
 )
 
 
+@pytest.mark.requirement("R5-3.4b")
 def test_the_database_refuses_to_rewrite_history():
     tracked()
     for report in happy(ORDER):

@@ -108,6 +108,7 @@ def test_stored_versions_with_different_correlations_do_not_stop_the_newest(fold
     assert run_versions() == {"t-1": 2}
 
 
+@pytest.mark.requirement("R5-3.6c", "R5-5c")
 def test_a_run_keeps_its_version_and_a_new_run_gets_the_version_in_force(write: Write):
     write(1)
     say("trip.booked", "case-1", "t-1")
@@ -263,6 +264,7 @@ def test_a_process_with_different_content_under_the_same_version_stops(write: Wr
     assert run_versions() == {"case-1": 1}
 
 
+@pytest.mark.requirement("R5-6e")
 def test_a_retired_workflow_starts_no_runs_and_its_open_runs_are_tracked_to_their_end(folder: Path, write: Write):
     write(1)
     say("trip.booked", "case-1", "t-1")
@@ -322,6 +324,7 @@ def test_a_type_that_is_new_in_a_version_gets_its_events_of_the_last_hour(write:
     assert set(runs()) == {"case-1", "case-2"}
 
 
+@pytest.mark.requirement("R5-6e")
 def test_a_folder_in_the_setting_replaces_the_shipped_definitions(tmp_path: Path, hub_settings: Any):
     tracked()
     publish("order.submitted", {}, correlation_id="o-1")

@@ -63,6 +63,11 @@ def machine(committed, hub_settings, monkeypatch) -> Iterator[type[HubMachine]]:
     connection.close()
 
 
+@pytest.mark.requirement("R1-1a", "R1-4.1a", "R1-5.1a", "R1-5.2a", "R1-5.3a", "R1-6.2a", "R1-7.2c", "R1-8.1c")
+@pytest.mark.requirement("R1-8.1e", "R1-8.1g")
+@pytest.mark.requirement("R2-2.4e", "R2-3.1e")
+@pytest.mark.requirement("R3-3.4c", "R3-3.4f", "R3-6g")
+@pytest.mark.requirement("R4-2.2b", "R4-4.3a")
 @pytest.mark.timeout(3600)
 def test_after_any_sequence_of_steps_the_tables_equal_the_model(machine):
     number = random.randrange(2**32) if SEED == "random" else int(SEED)

@@ -6,9 +6,12 @@ import os
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.processes.support import Processes
 
 
+@pytest.mark.requirement("R5-1g", "R5-3.1a", "R5-3.1b", "R5-3.1d", "R5-3.1e", "R5-6b", "R5-6c")
 def test_every_scenario_ends_as_expected(processes: Processes, tmp_path: Path):
     processes.environment = {
         name: value

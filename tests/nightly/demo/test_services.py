@@ -67,6 +67,7 @@ def test_only_signatures_of_the_standard_are_genuine():
     assert not is_genuine(SECRET, {}, BODY)
 
 
+@pytest.mark.requirement("R5-1g")
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_service_processes_a_repeated_event_once(certificate_files: tuple[Path, Path], times: int):
     authority, server = certificate_files

@@ -25,6 +25,7 @@ def server() -> Iterator[PrivateServer]:
         yield private
 
 
+@pytest.mark.requirement("R1-10.2b")
 def test_nothing_is_lost_if_the_server_is_down_at_the_start_and_crashes_later(
     processes: Processes, endpoint: HttpsEndpoint, server: PrivateServer
 ):

@@ -218,6 +218,7 @@ def test_hostile_names_are_escaped(viewer: Client):
     assert "<script>alert" not in fragment(viewer)
 
 
+@pytest.mark.requirement("R5-5j")
 def test_open_workflows_are_counted_by_status(viewer: Client, superuser: Client):
     for number, status in enumerate(("IN_PROGRESS", "IN_PROGRESS", "COMPENSATING", "COMPLETED", "FAILED")):
         Instance.objects.create(

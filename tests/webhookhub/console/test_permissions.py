@@ -28,6 +28,7 @@ from webhookhub.terminal import Operator
 pytestmark = pytest.mark.django_db
 
 
+@pytest.mark.requirement("R4-8.1d")
 @pytest.mark.parametrize("name", rows.MACHINE_MADE)
 def test_rows_of_the_hub_are_read_only_for_everyone(superuser: Client, name: str):
     pk = rows.one_of_each()[name]

@@ -31,6 +31,7 @@ def read_by(action: Callable[[], Any]) -> Iterator[tuple[dict[str, Any], Plan]]:
                 yield row, plan
 
 
+@pytest.mark.requirement("R1-10.1a")
 def test_the_overview_reads_at_most_the_limit_of_waiting_rows(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(overview, "LIMIT", LIMIT)
 

@@ -46,12 +46,14 @@ def problem_ids() -> set[str]:
     return {problem.id for problem in requirements.server_problems()}
 
 
+@pytest.mark.requirement("R4-1.1c")
 def test_the_database_of_the_tests_is_fit(probe: str):
     assert requirements.server_problems() == []
     requirements.require(probe)
     requirements.require_migrated()
 
 
+@pytest.mark.requirement("R1-10.2a")
 @pytest.mark.mysql_family
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE", "READ UNCOMMITTED"])
 def test_another_isolation_is_unfit(probe: str, level: str):
@@ -64,6 +66,7 @@ def test_another_isolation_is_unfit(probe: str, level: str):
         requirements.require(probe)
 
 
+@pytest.mark.requirement("R4-1.1c")
 @pytest.mark.mysql_family
 @pytest.mark.parametrize("zone", ["+01:00", "-11:30", "SYSTEM"])
 def test_another_time_zone_is_unfit(probe: str, zone: str):
@@ -91,6 +94,7 @@ def test_either_strict_mode_is_fit(session: None):
     assert requirements.server_problems() == []
 
 
+@pytest.mark.requirement("R4-1.1b")
 @pytest.mark.mysql_family
 def test_a_table_of_another_engine_is_unfit(probe: str):
     execute(f"ALTER TABLE {TABLE} ENGINE = MyISAM")
@@ -103,6 +107,7 @@ def test_a_table_of_another_engine_is_unfit(probe: str):
         execute(f"ALTER TABLE {TABLE} ENGINE = InnoDB")
 
 
+@pytest.mark.requirement("R4-1.1b")
 @pytest.mark.mysql_family
 def test_an_old_server_is_unfit(session: None):
     version = (10, 5, 99) if is_mariadb(connection) else (8, 0, 12)
@@ -130,6 +135,8 @@ def test_a_database_that_is_not_migrated_is_unfit(probe: str):
         recorder.record_applied("jobs", last)
 
 
+@pytest.mark.requirement("R2-2.2c")
+@pytest.mark.requirement("R4-1.2c")
 @pytest.mark.mysql_family
 def test_a_locked_row_is_skipped_by_another_connection(probe: str):
     other = connection.copy()

@@ -23,6 +23,7 @@ from webhookhub.egress.watchdog import Watchdog
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
+@pytest.mark.requirement("R2-2.2e")
 @pytest.mark.parametrize("status", [200, 204, 299])
 def test_any_2xx_is_a_success(endpoint: HttpsEndpoint, status: int):
     endpoint.respond = lambda request: Reply(status, b"")
@@ -46,6 +47,7 @@ def test_a_redirect_is_an_error_and_is_not_followed(endpoint: HttpsEndpoint, sta
     assert [request.path for request in endpoint.received] == ["/here"]
 
 
+@pytest.mark.requirement("R2-2.2f")
 @pytest.mark.parametrize("status", [400, 401, 429, 503, 599])
 def test_an_error_status_is_its_own_code(endpoint: HttpsEndpoint, status: int):
     endpoint.respond = lambda request: Reply(status, b"no", (("Retry-After", " 17 "),))
@@ -189,6 +191,7 @@ def test_a_compressed_response_is_not_decompressed(endpoint: HttpsEndpoint):
     assert "accept-encoding" not in endpoint.received[0].headers
 
 
+@pytest.mark.requirement("R3-2.3b")
 @pytest.mark.parametrize(
     "url",
     [

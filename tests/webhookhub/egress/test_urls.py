@@ -91,6 +91,7 @@ BAD = [
 ]
 
 
+@pytest.mark.requirement("R3-2.2c", "R3-2.3b")
 @pytest.mark.parametrize(("url", "message"), [pytest.param(*case, id=ascii(case[0])[1:60]) for case in BAD])
 def test_an_invalid_url_is_refused_with_a_reason(hub_settings, url: str, message: str):
     hub_settings(allowed_networks=())

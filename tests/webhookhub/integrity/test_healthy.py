@@ -53,6 +53,7 @@ def test_nothing_is_found_when_all_deliveries_have_ended():
     assert audit(*ROW_CHECKS) == {}
 
 
+@pytest.mark.requirement("R4-2.1b")
 @pytest.mark.parametrize("step", ["INSERT INTO webhook_delivery_jobs", "UPDATE webhook_delivery_sagas"])
 def test_nothing_is_found_between_the_two_statements_of_a_dispatch(committed: None, step: str):
     world.subscribe("ok")
@@ -65,6 +66,8 @@ def test_nothing_is_found_between_the_two_statements_of_a_dispatch(committed: No
     assert Saga.objects.get().status == "InProgress"
 
 
+@pytest.mark.requirement("R2-3.1i")
+@pytest.mark.requirement("R4-2.1b")
 @pytest.mark.parametrize("step", ["INSERT INTO dead_letters", "UPDATE webhook_delivery_sagas"])
 def test_nothing_is_found_between_the_statements_of_a_settlement(committed: None, step: str):
     world.subscribe("ok", "dead")

@@ -66,6 +66,7 @@ def test_a_hub_without_events_shows_zeros():
     assert found["webhookhub_delivery_latency_seconds_count"] == {(): 0}
 
 
+@pytest.mark.requirement("R5-5e")
 def test_workflow_metrics_from_the_first_event_to_the_end():
     tracked()
     for number, step in enumerate(("order", "order", "inventory")):

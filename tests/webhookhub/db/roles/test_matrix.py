@@ -108,6 +108,11 @@ def attempts(name: str, row: Table, role: str) -> Iterator[tuple[str, str, list[
     yield "DELETE", f"DELETE FROM {name}", None, {0, REFERENCED} if may(role, "DELETE", name) else DENIED
 
 
+@pytest.mark.requirement("R1-1b", "R1-4.2b", "R1-4.2c", "R1-9a", "R1-9b", "R1-9c", "R1-9d")
+@pytest.mark.requirement("R2-2.3f", "R2-2.3g", "R2-2.3h", "R2-4.1a", "R2-4.1b", "R2-4.1c", "R2-4.1d", "R2-4.1e")
+@pytest.mark.requirement("R2-4.2f", "R2-4.3a", "R2-4.3c", "R2-4.3d", "R2-4.3e")
+@pytest.mark.requirement("R3-3.4a", "R3-3.4b", "R3-4.1b", "R3-4.1c", "R3-4.1d", "R3-4.2a", "R3-4.2c", "R3-4.2d")
+@pytest.mark.requirement("R4-8.1a", "R4-8.1c")
 @pytest.mark.parametrize("role", [role.name for role in ROLES])
 def test_a_role_can_do_exactly_what_is_declared(tables: dict[str, Table], role: str):
     wrong, tried = {}, 0
@@ -123,6 +128,7 @@ def test_a_role_can_do_exactly_what_is_declared(tables: dict[str, Table], role: 
     assert tried > 200
 
 
+@pytest.mark.requirement("R4-1.2c")
 @pytest.mark.parametrize("role", [role.name for role in ROLES])
 def test_no_role_can_change_the_tables_the_triggers_or_the_grants(tables: dict[str, Table], role: str):
     schema = [

@@ -130,6 +130,8 @@ def check_each_knows_only_its_own_user() -> None:
         assert users == {user_name(own.get(kind, kind))}, kind
 
 
+@pytest.mark.requirement("R2-4.3b")
+@pytest.mark.requirement("R3-4.1a", "R3-4.2b")
 def test_the_whole_pipeline_runs_with_one_database_user_for_each_role(
     processes: Processes, endpoint: HttpsEndpoint, roles_urls: dict[str, str]
 ):
@@ -202,6 +204,7 @@ def test_the_whole_pipeline_runs_with_one_database_user_for_each_role(
     check_no_refusal(hub)
 
 
+@pytest.mark.requirement("R2-2.4c")
 def test_a_lease_whose_worker_was_killed_is_reset_by_a_cleaner_with_its_own_user(
     processes: Processes, endpoint: HttpsEndpoint, roles_urls: dict[str, str]
 ):
@@ -235,6 +238,7 @@ def test_a_lease_whose_worker_was_killed_is_reset_by_a_cleaner_with_its_own_user
         check_no_refusal(running)
 
 
+@pytest.mark.requirement("R5-3.5a")
 def test_workflows_are_tracked_and_timed_out_with_their_own_user(processes: Processes, granted: None):
     own = url_of("workflow_tracker")
     assert processes.start("run_workflows", "--once", DATABASE_URL=own).wait() == 0

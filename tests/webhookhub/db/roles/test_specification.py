@@ -75,6 +75,9 @@ BESIDES = {
 }
 
 
+@pytest.mark.requirement("R2-4.3b")
+@pytest.mark.requirement("R3-1.3b", "R3-3.4a", "R3-3.4b")
+@pytest.mark.requirement("R4-8.1b")
 @pytest.mark.parametrize("role", sorted(ALLOW))
 def test_the_declaration_grants_nothing_that_the_specification_does_not_allow(role: str):
     beyond = {
@@ -87,17 +90,28 @@ def test_the_declaration_grants_nothing_that_the_specification_does_not_allow(ro
     assert beyond == set()
 
 
+@pytest.mark.requirement("R1-4.1e", "R1-4.2b", "R1-4.2c")
+@pytest.mark.requirement("R2-2.3f", "R2-2.3g", "R2-2.3h", "R2-2.3j", "R2-4.1c", "R2-4.1d", "R2-4.1e", "R2-4.2f")
+@pytest.mark.requirement("R2-4.3c", "R2-4.3d", "R2-4.3e")
+@pytest.mark.requirement("R3-3.4c", "R3-3.4d", "R3-4.1c", "R3-4.1d", "R3-4.2c", "R3-4.2d")
+@pytest.mark.requirement("R4-8.1a", "R4-8.1c")
 @pytest.mark.parametrize("role", sorted(ALLOW))
 def test_the_declaration_denies_what_the_specification_denies(role: str):
     assert not DENY[role] & (ALLOW[role] | BESIDES.get(role, set()))
     assert {(word, table) for word, table in DENY[role] if columns(role, word, table)} == set()
 
 
+@pytest.mark.requirement("R1-9a", "R1-9b", "R1-9c")
+@pytest.mark.requirement("R2-4.1a", "R2-4.1b", "R2-4.2c", "R2-4.3a")
+@pytest.mark.requirement("R3-4.1a", "R3-4.1b", "R3-4.2a", "R3-4.2b")
 @pytest.mark.parametrize("role", sorted(ALLOW))
 def test_the_declaration_grants_what_the_specification_allows(role: str):
     assert {(word, table) for word, table in ALLOW[role] if not columns(role, word, table)} == set()
 
 
+@pytest.mark.requirement("R1-1b", "R1-4.2d", "R1-9d")
+@pytest.mark.requirement("R2-4.2c")
+@pytest.mark.requirement("R4-4.2d")
 def test_only_the_orchestrator_updates_sagas_and_no_role_deletes_rows():
     for role in BY_NAME:
         assert bool(columns(role, "UPDATE", SAGAS)) is (role == "saga_orchestrator")
@@ -106,6 +120,8 @@ def test_only_the_orchestrator_updates_sagas_and_no_role_deletes_rows():
     assert columns("saga_orchestrator", "UPDATE", JOBS) == {"settled_at"}
 
 
+@pytest.mark.requirement("R2-2.3i")
+@pytest.mark.requirement("R4-8.1b")
 def test_workers_and_cleaners_update_neither_the_identity_nor_the_settlement_of_jobs():
     for role in ("worker", "lease_cleaner"):
         kept = {"", "id", "saga_id", "attempt_no", "attempt_at", "settled_at"}
