@@ -221,7 +221,8 @@ def all_steps() -> None:
 def test_the_insert_of_jobs_reads_only_the_sagas_it_names():
     [first, *retries] = plans(lambda: dispatch(BATCH), lambda sql: sql.startswith("INSERT INTO webhook_delivery_jobs"))
     for plan in (first, *retries):
-        assert all(row["type"] in ("range", "eq_ref", "ref", "const") for row in plan.rows), plan
+        read = [row for row in plan.rows if row["select_type"] != "INSERT"]  # MySQL lists the target, too
+        assert all(row["type"] in ("range", "eq_ref", "ref", "const") for row in read), plan
         # For each saga: its row, its jobs in the index, and its row again for the trigger.
         assert plan.rows_read <= 6 * BATCH + 50, plan
 
