@@ -84,6 +84,11 @@ def add_constraint(model: type[models.Model], constraint: models.BaseConstraint)
         editor.add_constraint(model, constraint)
 
 
+def drop_triggers() -> None:
+    for trigger in declared():
+        execute(f"DROP TRIGGER {trigger.name}")
+
+
 def restore_triggers() -> None:
     there = vendors.triggers(connection)
     for trigger in declared():
