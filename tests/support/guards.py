@@ -16,6 +16,7 @@ from webhookhub.db.triggers import Trigger, declared
 # Pages, filters and lists: each test stores the row that it wants to see, such as the third attempt without the first.
 SEEDED = (
     "tests/api/",
+    "tests/browser/test_dead_letters.py",
     "tests/browser/test_delivery.py",
     "tests/deadletters/",
     "tests/webhookhub/console/",
