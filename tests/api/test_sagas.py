@@ -21,7 +21,7 @@ from webhookhub.db import clock
 from workflows.checks import used_definitions_are_unchanged
 from workflows.facts import MAX_REPEATS
 from workflows.models import Fact, Instance
-from workflows.registry import SHIPPED, load
+from workflows.registry import SAMPLES, load
 
 from .conftest import Program
 
@@ -58,7 +58,7 @@ def test_get_returns_all_fields_of_a_run(hub_wide: Program):
 
 def test_a_used_definition_that_changed_is_a_503(hub_wide: Program, tmp_path: Path, hub_settings: Any):
     run = shop.waiting_for_payment("o-1")
-    text = (SHIPPED / "order_submission_1.toml").read_text()
+    text = (SAMPLES / "order_submission_1.toml").read_text()
     (tmp_path / "mine.toml").write_text(text.replace("timeout_seconds = 300", "timeout_seconds = 301"))
     hub_settings(workflow_definitions=(tmp_path,))
     load.cache_clear()
@@ -213,7 +213,7 @@ def test_runs_are_listed_despite_an_invalid_definition(
     hub_wide: Program, tmp_path: Path, hub_settings: Any, fault: str
 ):
     shop.waiting_for_payment("o-1")
-    text = (SHIPPED / "order_submission_1.toml").read_text()
+    text = (SAMPLES / "order_submission_1.toml").read_text()
     (tmp_path / "mine.toml").write_text(text.replace("timeout_seconds = 300", fault))
     hub_settings(workflow_definitions=(tmp_path,))
     load.cache_clear()
