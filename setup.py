@@ -13,7 +13,7 @@ setup(
     package_dir={"webhookhub.templates": "templates", "webhookhub.locale": "locale"},
     package_data={
         "": ["static/**/*"],
-        "workflows": ["shipped/*.toml"],
+        "workflows": ["samples/*.toml"],
         "webhookhub.templates": ["**/*.html", "**/*.svg"],
         "webhookhub.locale": ["**/*.mo"],
     },

@@ -24,6 +24,7 @@ from . import pagination, problems
 from .auth import ApiKeyAuth
 from .schemas.common import Name
 from .schemas.sagas import (
+    AggregateFilters,
     BlockerOut,
     FactOut,
     SagaDelivery,
@@ -93,18 +94,35 @@ def stuck(request: HttpRequest, filters: Query[StuckFilters]) -> StuckSagas:
     return StuckSagas(items=_stuck([rows[row.id] for row in found.rows]), next=following)
 
 
-@get("/aggregate/{path:aggregate_id}", Sagas, "The runs of one aggregate, newest first")
+@router.get(
+    "/aggregate/{path:aggregate_id}",
+    auth=MAY_READ,
+    response=SagaOut | Sagas,
+    summary="The newest run of an aggregate, or all its runs",
+    openapi_extra=problems.documented(404),
+)
 def of_aggregate(
-    request: HttpRequest, aggregate_id: Annotated[Name, Path()], page: Query[pagination.PageRequest]
-) -> Sagas:
-    """For example all runs of an order: its submission, and perhaps its cancellation."""
-    pagination.require_known(request, pagination.PageRequest)
-    conditions = {"aggregate_id": aggregate_id}
-    position = pagination.read(AGGREGATE, conditions, page.cursor)
+    request: HttpRequest, aggregate_id: Annotated[Name, Path()], filters: Query[AggregateFilters]
+) -> SagaOut | Sagas:
+    """The newest run of a business object, such as an order. With `all=true`, a list of its runs, newest first: for
+    example its submission and its cancellation. An aggregate without a run is a 404."""
+    pagination.require_known(request, AggregateFilters)
     rows = Instance.objects.filter(aggregate_id=aggregate_id).order_by("-id")
+    if not filters.all:
+        for name in ("limit", "cursor"):
+            if name in request.GET:
+                raise problems.invalid(name, "needs all=true")
+        newest = rows.first()
+        if newest is None:
+            raise problems.not_found(NO_SUCH)
+        return described(newest)
+    conditions = {"aggregate_id": aggregate_id}
+    position = pagination.read(AGGREGATE, conditions, filters.cursor)
     if position is not None:
         rows = rows.filter(id__lt=position[0])
-    found = pagination.page(lambda limit: rows[:limit], page.limit)
+    found = pagination.page(lambda limit: rows[:limit], filters.limit)
+    if position is None and not found.rows:
+        raise problems.not_found(NO_SUCH)
     following = pagination.sign(AGGREGATE, conditions, [found.last.id]) if found.last else None
     return Sagas(items=[described(row) for row in found.rows], next=following)
 

@@ -4,6 +4,8 @@ or processes, which see only committed rows."""
 from __future__ import annotations
 
 import gc
+import io
+import logging
 import os
 import shlex
 from collections.abc import Callable, Iterator
@@ -25,6 +27,7 @@ from tests.support.engines import MARIADB, SQLITE
 from tests.support.suite import ENGINE_VARIABLE
 from tools.demo import certificates
 from tools.demo.endpoint import HttpsEndpoint
+from webhookhub import logs
 from webhookhub.conf import hub
 from webhookhub.db import vendors
 
@@ -79,6 +82,21 @@ def endpoint(certificate_files: tuple[Path, Path], hub_settings: Callable[..., N
     hub_settings(ca_bundle=str(authority))
     with HttpsEndpoint(server) as running:
         yield running
+
+
+@pytest.fixture
+def log_stream() -> Iterator[io.StringIO]:
+    """The JSON log, written by the product's own handler."""
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    logs.configure("INFO", "json")
+    stream = io.StringIO()
+    [handler] = root.handlers
+    assert isinstance(handler, logging.StreamHandler)
+    handler.setStream(stream)
+    yield stream
+    root.handlers = handlers
+    root.setLevel(level)
 
 
 VIEW = ["view_event", "view_saga", "view_job", "view_deadletter", "view_subscription", "view_process"]

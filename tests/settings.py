@@ -20,6 +20,9 @@ os.environ.setdefault("WEBHOOKHUB_ALLOWED_NETWORKS", "127.0.0.0/8,::1/128")
 os.environ.setdefault("WEBHOOKHUB_ALLOWED_PORTS", "443,8443,1024-65535")
 os.environ.setdefault("WEBHOOKHUB_BASE_DELAY", "0.05")
 os.environ.setdefault("WEBHOOKHUB_POLL_INTERVAL", "0.05")
+os.environ.setdefault(
+    "WEBHOOKHUB_WORKFLOW_DEFINITIONS", os.path.join(os.path.dirname(os.path.dirname(__file__)), "workflows", "samples")
+)
 
 from webhookhub.settings import *  # noqa: E402, F403
 

@@ -212,7 +212,7 @@ class HubSettings:
 
     # Workflows
     workflow_definitions: tuple[Path, ...] = _setting(
-        (), _folders, "folders of workflow definitions (*.toml), instead of the shipped ones"
+        (), _folders, "folders of workflow definitions (*.toml); without it, no workflow is tracked"
     )
 
     # Stats

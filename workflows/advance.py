@@ -24,7 +24,20 @@ from .facts import MAX_ROWS
 from .fold import expire, fold
 from .models import Instance
 from .registry import Registry
-from .state import COMPLETED, IN_PROGRESS, OBSERVED, TERMINAL, WERE_DONE, State
+from .state import (
+    COMPENSATED,
+    COMPLETED,
+    FAILED,
+    IN_PROGRESS,
+    OBSERVED,
+    RUNNING,
+    TERMINAL,
+    TIME_OUTS,
+    WAITING,
+    WERE_DONE,
+    Decision,
+    State,
+)
 
 # Each lost round means that another process has advanced the run.
 MAX_ROUNDS = 100
@@ -72,7 +85,7 @@ def _round(ids: Sequence[int], registry: Registry, horizon: datetime | None) -> 
         state = fold(definition, own)
         decision = state.next or (expire(definition, own, horizon) if horizon else None)
         if decision is not None:
-            decisions.append((run.id, state.decisions + 1, decision))
+            decisions.append((run.id, len(state.decisions) + 1, decision))
         else:
             settled.append((run, state))
     if decisions:
@@ -144,15 +157,29 @@ def _bucket(saga_type: str, duration: timedelta) -> str:
     return f"{saga_type}/{DURATION_LABELS[bucket(LATENCY_SECONDS, duration.total_seconds())]}"
 
 
+MESSAGES = {COMPLETED: Log.WORKFLOW_ENDED, COMPENSATED: Log.WORKFLOW_ENDED, FAILED: Log.WORKFLOW_FAILED}
+
+
 def _log(changes: Sequence[Change]) -> None:
+    """Each transition once: by the process that has written the row."""
     for run, state in changes:
+        fields = {**run.log_fields, "saga_status": state.status}
+        for decision in _new_decisions(run, state):
+            if decision.cause in TIME_OUTS:
+                log(Log.WORKFLOW_TIMED_OUT, **fields, step=decision.step, cause=decision.cause)
+        before = run.step_states
+        for step, step_state in state.steps.items():
+            if step_state not in (WAITING, RUNNING, before.get(step)):
+                log(Log.WORKFLOW_STEP_CHANGED, **fields, step=step, step_status=step_state)
         if run.status != state.status or run.version == 0:
-            log(
-                Log.WORKFLOW_ENDED if state.status in TERMINAL else Log.WORKFLOW_ADVANCED,
-                correlation_id=run.correlation_key,
-                saga=str(run.saga_id),
-                saga_type=run.saga_type,
-                status=state.status,
-                step=state.current_step,
-                anomaly=bool(state.anomaly),
-            )
+            message = MESSAGES.get(state.status, Log.WORKFLOW_ADVANCED)
+            log(message, **fields, step=state.current_step, anomaly=bool(state.anomaly))
+        if state.needs_operator and not run.needs_operator:
+            log(Log.WORKFLOW_NEEDS_OPERATOR, **fields, step=state.current_step)
+
+
+def _new_decisions(run: Instance, state: State) -> Sequence[Decision]:
+    """The decisions that the row did not contain before."""
+    if run.status in TERMINAL:
+        return ()
+    return state.decisions if run.status == IN_PROGRESS else state.decisions[1:]

@@ -62,8 +62,7 @@ def _empty_folders() -> Iterator[CheckMessage]:
         if not any(folder.glob("*.toml")):
             yield Warning(
                 f"{variable('workflow_definitions')}: there is no definition (*.toml) in {folder}.",
-                hint="Add a definition, or remove the folder from the setting; without the setting, the shipped "
-                "definitions are used. With an empty folder no run starts.",
+                hint="Add a definition, or remove the folder from the setting. Without a definition no run starts.",
                 id="workflows.W002",
             )
 

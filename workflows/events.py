@@ -86,7 +86,7 @@ def _resolve_conflict(run: Instance, state: State, effect: Effect) -> int:
         return stored.id
     # Forged. Publish the real one under an id derived from its content. If that is taken too, publish it without an id;
     # then a crash may publish it twice.
-    log(Log.WORKFLOW_EVENT_FORGED, event_uid=str(stored.uid), saga=str(run.saga_id), event_type=effect.kind)
+    log(Log.WORKFLOW_EVENT_FORGED, **run.log_fields, event_uid=str(stored.uid), event_type=effect.kind)
     for id in (alternative_external_id(run.saga_id, effect, wanted), None):
         [result] = publish_many([_event(run, state, effect, id)], by_hub=True)
         if _belongs_to(result, run):

@@ -39,7 +39,7 @@ def fold(definition: Definition, facts: Iterable[Fact]) -> State:
         failed_at=failures[0][0] if failures else None,
         due=None if ended else _due(fact_set, started_at, steps),
         next=None if ended else _next(fact_set),
-        decisions=len(fact_set.decisions),
+        decisions=tuple(fact_set.decisions),
         effects=tuple(effect for effect in _effects(fact_set, status) if effect not in fact_set.emitted),
     )
 

@@ -116,7 +116,13 @@ def match(registry: Registry, event_ids: Sequence[int], now: datetime) -> list[M
             if key is not None:
                 matches.append(Match((name, key), event, plausible(row.created_at, now)))
             elif creates(registry, name, row.event_type):
-                log(Log.WORKFLOW_EVENT_INVALID, event_uid=str(row.uid), saga_type=name)
+                log(
+                    Log.WORKFLOW_EVENT_INVALID,
+                    correlation_id=row.correlation_id,
+                    event_uid=str(row.uid),
+                    event_type=row.event_type,
+                    saga_type=name,
+                )
     return matches
 
 

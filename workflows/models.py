@@ -78,6 +78,16 @@ class Instance(models.Model):
         return f"{self.saga_type} {self.saga_id}"
 
     @property
+    def log_fields(self) -> dict[str, str]:
+        """The fields of every log line about the run."""
+        return {
+            "correlation_id": self.correlation_key,
+            "saga_id": str(self.saga_id),
+            "saga_type": self.saga_type,
+            "saga_status": self.status,
+        }
+
+    @property
     def step_states(self) -> dict[str, str]:
         """Step → state."""
         states: dict[str, str] = json.loads(self.steps)

@@ -14,7 +14,8 @@ from webhookhub.conf import hub
 from .definition import Definition
 from .parsing import InvalidDefinition, parse
 
-SHIPPED = Path(__file__).parent / "shipped"
+# Used only if the setting names this folder.
+SAMPLES = Path(__file__).parent / "samples"
 
 
 class Registry:
@@ -100,14 +101,14 @@ class Registry:
 
 
 def registry() -> Registry:
-    """The definitions in the folders of the setting, or the shipped ones."""
-    return load(hub().workflow_definitions or (SHIPPED,))
+    """The definitions in the folders of the setting; without it, none."""
+    return load(hub().workflow_definitions)
 
 
 @lru_cache(maxsize=8)
 def load(folders: tuple[Path, ...]) -> Registry:
     # Relative to the common folder: two folders may have a file of the same name.
-    top = Path(commonpath(folders))
+    top = Path(commonpath(folders)) if folders else Path()
     files = [file for folder in folders for file in sorted(folder.glob("*.toml"))]
     return Registry(read(file, str(file.relative_to(top))) for file in files)
 

@@ -17,6 +17,7 @@ from webhookhub.db import clock
 from webhookhub.db.bulk import insert_new
 from webhookhub.db.retry import in_transaction
 from webhookhub.ids import new_uid
+from webhookhub.logs import Log, log
 from webhookhub.runner.notifier import notify
 from webhookhub.validators import InvalidReason, clean_reason
 
@@ -144,7 +145,10 @@ def act(
         return recorded
 
     # Fact and audit entry together; of two equal concurrent requests, one is audited.
-    return in_transaction(record)
+    recorded = in_transaction(record)
+    if recorded.created:
+        log(Log.WORKFLOW_OPERATOR_ACTED, **instance.log_fields, action=action, step=step, requested_by=actor)
+    return recorded
 
 
 def new_run(definition: Definition, correlation_key: str) -> dict[str, object]:

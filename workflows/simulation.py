@@ -46,7 +46,7 @@ class Simulation:
             self.facts.append(Fact(EMITTED, effect.step, now, HUB, effect.kind))
 
     def _decide(self, decision: Decision, now: datetime) -> None:
-        no = self.state.decisions + 1
+        no = len(self.state.decisions) + 1
         self.facts.append(Fact(decision.role, decision.step, now, HUB, decision.detail(), decision_no=no))
 
 

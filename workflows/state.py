@@ -58,6 +58,7 @@ WERE_DONE = (DONE, UNDOING, UNDONE, UNDO_FAILED)
 # Why a run fails, or its compensation does: FAILURE, UNDO_FAILED, CLOSED, TIMED_OUT, or one of these.
 UNDO_OVERDUE = "compensation_overdue"
 START_UNSEEN = "start_not_seen"
+TIME_OUTS = (TIMED_OUT, UNDO_OVERDUE, START_UNSEEN)
 
 # Event types that the hub publishes about runs.
 SAGA_TIMED_OUT = "saga.timed_out"
@@ -172,7 +173,8 @@ class State:
     due: Due | None = None
     # The decision to take now.
     next: Decision | None = None
-    decisions: int = 0
+    # The decisions that were taken, the first one first.
+    decisions: tuple[Decision, ...] = ()
     # Events still to publish, in this order.
     effects: tuple[Effect, ...] = ()
 

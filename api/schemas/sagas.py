@@ -43,6 +43,10 @@ class StuckFilters(PageRequest):
     quiet_seconds: int = Field(60, ge=0, le=MAX_QUIET, description="Minimum time without a change.")
 
 
+class AggregateFilters(PageRequest):
+    all: bool = Field(False, description="True: a list of all runs. `limit` and `cursor` need it.")
+
+
 class SagaOut(BaseModel):
     id: UUID
     saga_type: str

@@ -21,7 +21,7 @@ from webhookhub.db import clock
 from workflows.checks import used_definitions_are_unchanged
 from workflows.facts import MAX_REPEATS
 from workflows.models import Fact, Instance
-from workflows.registry import SHIPPED, load
+from workflows.registry import SAMPLES, load
 
 from .conftest import Program
 
@@ -58,7 +58,7 @@ def test_get_returns_all_fields_of_a_run(hub_wide: Program):
 
 def test_a_used_definition_that_changed_is_a_503(hub_wide: Program, tmp_path: Path, hub_settings: Any):
     run = shop.waiting_for_payment("o-1")
-    text = (SHIPPED / "order_submission_1.toml").read_text()
+    text = (SAMPLES / "order_submission_1.toml").read_text()
     (tmp_path / "mine.toml").write_text(text.replace("timeout_seconds = 300", "timeout_seconds = 301"))
     hub_settings(workflow_definitions=(tmp_path,))
     load.cache_clear()
@@ -104,13 +104,32 @@ def test_runs_of_an_aggregate_are_paged_newest_first(hub_wide: Program):
     run = shop.completed("o-1")
     Instance.objects.filter(correlation_key__startswith="c-").update(aggregate_id="order/7 ü")
 
-    first = hub_wide.get("/sagas/aggregate/order/7 ü", limit=2).json()
-    rest = hub_wide.get("/sagas/aggregate/order/7 ü", limit=2, cursor=first["next"]).json()
+    first = hub_wide.get("/sagas/aggregate/order/7 ü", all=True, limit=2).json()
+    rest = hub_wide.get("/sagas/aggregate/order/7 ü", all=True, limit=2, cursor=first["next"]).json()
 
     assert [item["correlation_key"] for item in first["items"] + rest["items"]] == ["c-2", "c-1", "c-0"]
     assert rest["next"] is None
-    assert [item["id"] for item in hub_wide.get("/sagas/aggregate/o-1").json()["items"]] == [str(run.saga_id)]
-    assert hub_wide.get("/sagas/aggregate/nobody").json() == {"items": [], "next": None}
+    assert [item["id"] for item in hub_wide.get("/sagas/aggregate/o-1", all=True).json()["items"]] == [str(run.saga_id)]
+
+
+@pytest.mark.requirement("R5-3.3c")
+def test_an_aggregate_is_its_newest_run(hub_wide: Program):
+    run = shop.completed("o-1")
+    assert hub_wide.get("/sagas/aggregate/o-1").json() == hub_wide.get(f"/sagas/{run.saga_id}").json()
+
+    publish("order.cancelled", {"order_id": "o-1"}, source="shop", correlation_id="c-1")
+    catch_up()
+    assert hub_wide.get("/sagas/aggregate/o-1").json()["saga_type"] == "order_cancellation"
+
+
+@pytest.mark.requirement("R5-3.3c")
+@pytest.mark.parametrize("parameters", [{}, {"all": True}, {"all": False}])
+def test_an_aggregate_without_a_run_is_a_404(hub_wide: Program, parameters: dict[str, Any]):
+    shop.completed("o-1")
+
+    response = hub_wide.get("/sagas/aggregate/o-2", **parameters)
+
+    assert (response.status_code, response.json()["detail"]) == (404, "There is no such run.")
 
 
 @pytest.mark.requirement("R5-3.3d")
@@ -177,6 +196,10 @@ def test_list_filters(hub_wide: Program):
         ("/sagas/failed", {"status": "FAILED"}, "status"),
         ("/sagas/stuck", {"quiet_seconds": -1}, "quiet_seconds"),
         ("/sagas/aggregate/x", {"limit": 0}, "limit"),
+        ("/sagas/aggregate/x", {"limit": 2}, "limit"),
+        ("/sagas/aggregate/x", {"cursor": "x"}, "cursor"),
+        ("/sagas/aggregate/x", {"all": True, "cursor": "x"}, "cursor"),
+        ("/sagas/aggregate/x", {"all": "some"}, "all"),
         ("/sagas/abc", {}, "saga_id"),
     ],
 )
@@ -213,7 +236,7 @@ def test_runs_are_listed_despite_an_invalid_definition(
     hub_wide: Program, tmp_path: Path, hub_settings: Any, fault: str
 ):
     shop.waiting_for_payment("o-1")
-    text = (SHIPPED / "order_submission_1.toml").read_text()
+    text = (SAMPLES / "order_submission_1.toml").read_text()
     (tmp_path / "mine.toml").write_text(text.replace("timeout_seconds = 300", fault))
     hub_settings(workflow_definitions=(tmp_path,))
     load.cache_clear()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from workflows.definition import Definition, Step
-from workflows.registry import SHIPPED, load
+from workflows.registry import SAMPLES, load
 from workflows.state import DONE, EVENT, FAILURE, UNDO_FAILED, UNDONE, Fact
 
-DEFINITIONS = load((SHIPPED,)).all()
+DEFINITIONS = load((SAMPLES,)).all()
 ORDER = next(definition for definition in DEFINITIONS if definition.name == "order_submission")
 BEGIN = datetime(2026, 1, 31, tzinfo=UTC)
 INTERVAL = timedelta(milliseconds=200)

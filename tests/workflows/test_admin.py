@@ -23,7 +23,7 @@ from tests.workflows.support import catch_up, instance, tracked
 from workflows import admin
 from workflows.checks import used_definitions_are_unchanged
 from workflows.models import Fact, Instance
-from workflows.registry import SHIPPED, load
+from workflows.registry import SAMPLES, load
 
 pytestmark = pytest.mark.django_db
 
@@ -477,7 +477,7 @@ def changed_file(tmp_path: Path, hub_settings: Any) -> Callable[[], str]:
     """Changes a used definition; returns the error."""
 
     def change() -> str:
-        text = (SHIPPED / "order_submission_1.toml").read_text()
+        text = (SAMPLES / "order_submission_1.toml").read_text()
         (tmp_path / "mine.toml").write_text(text.replace("timeout_seconds = 300", "timeout_seconds = 301"))
         hub_settings(workflow_definitions=(tmp_path,))
         load.cache_clear()

@@ -21,7 +21,7 @@ from tests.workflows.support import catch_up, expire, instance, tell, told_befor
 from webhookhub.db import clock
 from workflows import backtest, services
 from workflows.models import Fact, Instance, TrackedType
-from workflows.registry import SHIPPED, load, read
+from workflows.registry import SAMPLES, load, read
 from workflows.state import DONE, FAILURE
 
 pytestmark = pytest.mark.django_db
@@ -55,7 +55,7 @@ def ago(**time: float) -> str:
 
 def tried(folder: Path, *changes: tuple[str, str], since: str) -> tuple[str, dict[str, Any]]:
     """The result of a backtest of a second version, as text and as JSON."""
-    text = (SHIPPED / "order_submission_1.toml").read_text().replace("version = 1", "version = 2")
+    text = (SAMPLES / "order_submission_1.toml").read_text().replace("version = 1", "version = 2")
     for before, after in changes:
         assert before in text
         text = text.replace(before, after)
@@ -168,7 +168,7 @@ def test_backtest_refuses_a_correlation_that_differs_from_a_used_version(runs: N
 
 
 def test_backtest_counts_events_without_a_key(tmp_path: Path):
-    text = (SHIPPED / "order_submission_1.toml").read_text().replace("order_submission", "orders")
+    text = (SAMPLES / "order_submission_1.toml").read_text().replace("order_submission", "orders")
     (tmp_path / "orders.toml").write_text(text.replace("version = 1", 'version = 1\ncorrelation = "payload.nope"'))
     tell(ORDER, ("order", DONE), "one")
 

@@ -17,7 +17,7 @@ from tools.bench.workflow_pages import API_PATHS, CONSOLE_PATHS, fill
 from webhookhub.db import vendors
 from workflows import versions
 from workflows.models import Instance
-from workflows.registry import SHIPPED, load
+from workflows.registry import SAMPLES, load
 
 pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db]
 
@@ -77,7 +77,7 @@ def test_lists_of_the_console_read_a_bounded_number_of_rows(person: Client, path
 @pytest.mark.parametrize("address", ["/admin/workflows/instance/", "/admin/search/"])
 def test_searches_read_a_bounded_number_of_rows(person: Client, address: str):
     run = Instance.objects.order_by("id")[777]
-    versions.remember([load((SHIPPED,)).latest[run.saga_type]])
+    versions.remember([load((SAMPLES,)).latest[run.saga_type]])
 
     for term in (run.saga_id, run.correlation_key, run.aggregate_id):
         check(person, f"{address}?q={term}")

@@ -325,7 +325,7 @@ def test_a_type_that_is_new_in_a_version_gets_its_events_of_the_last_hour(write:
 
 
 @pytest.mark.requirement("R5-6e")
-def test_a_folder_in_the_setting_replaces_the_shipped_definitions(tmp_path: Path, hub_settings: Any):
+def test_a_folder_in_the_setting_replaces_the_samples(tmp_path: Path, hub_settings: Any):
     tracked()
     publish("order.submitted", {}, correlation_id="o-1")
     catch_up()
@@ -338,6 +338,32 @@ def test_a_folder_in_the_setting_replaces_the_shipped_definitions(tmp_path: Path
 
     assert list(versions.in_force().latest) == ["trip"]
     assert runs() == {"o-1": (1, "COMPENSATING")}
+
+
+@pytest.mark.requirement("R5-6e")
+def test_without_the_setting_no_run_starts(hub_settings: Any):
+    hub_settings(workflow_definitions=())
+    restart()
+    publish("order.cancelled", {"order_id": "o-1"}, correlation_id="o-1")
+    catch_up()
+
+    assert versions.in_force().all() == []
+    assert (runs(), TrackedType.objects.count(), WorkflowInbox.objects.count()) == ({}, 0, 0)
+    assert definitions_are_valid() == []
+
+
+def test_without_the_setting_open_runs_are_tracked_to_their_end(hub_settings: Any):
+    tracked()
+    publish("order.cancelled", {"order_id": "o-1"}, correlation_id="o-1")
+    catch_up()
+    hub_settings(workflow_definitions=())
+    restart()
+    for event_type in ("refund.issued", "inventory.restocked", "customer.notified"):
+        for key in ("o-1", "o-2"):
+            publish(event_type, {"order_id": key}, correlation_id=key)
+    catch_up()
+
+    assert runs() == {"o-1": (1, "COMPLETED")}
 
 
 def test_a_process_does_not_stop_tracking_types_that_it_does_not_know(folder: Path, write: Write):

@@ -19,7 +19,7 @@ import certifi
 
 from tools.bench.database import Embedded, Server
 from tools.bench.endpoint import Endpoint, run_endpoint
-from tools.demo import certificates
+from tools.demo import certificates, folders
 from tools.support.database_server import PrivateServer
 from webhookhub.crypto import new_key
 
@@ -183,7 +183,7 @@ class Context(Budget):
         return self._close_on_exit(Embedded(file))
 
     def environment(self, url: str, **more: str) -> dict[str, str]:
-        """The hub's default settings, except for the log level and access to the endpoint."""
+        """The hub's default settings, except for the log level, access to the endpoint, and the sample workflows."""
         inherited = {
             name: value for name, value in os.environ.items() if not name.startswith(("WEBHOOKHUB_", "DJANGO_"))
         }
@@ -196,6 +196,7 @@ class Context(Budget):
             "WEBHOOKHUB_ALLOWED_NETWORKS": "127.0.0.0/8",
             "WEBHOOKHUB_ALLOWED_PORTS": "1024-65535",
             "WEBHOOKHUB_LOG_LEVEL": "WARNING",
+            "WEBHOOKHUB_WORKFLOW_DEFINITIONS": str(folders.SAMPLE_WORKFLOWS),
             **more,
         }
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tools.demo.folders import SAMPLE_WORKFLOWS
 from webhookhub.crypto import new_key
 
 
@@ -15,6 +16,7 @@ def scratch_database(*, keep: bool = False) -> Iterator[None]:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhookhub.settings")
     os.environ.setdefault("WEBHOOKHUB_SECRET_KEY", "a scratch database needs no secret")
     os.environ.setdefault("WEBHOOKHUB_ENCRYPTION_KEYS", new_key())
+    os.environ.setdefault("WEBHOOKHUB_WORKFLOW_DEFINITIONS", str(SAMPLE_WORKFLOWS))
     import django
 
     django.setup()

@@ -81,7 +81,14 @@ def _open(rounds: int) -> None:
         print(f"{statistics.median(durations):8.1f} ms  (to {max(durations):.1f})  {url}", flush=True)
 
 
-API_PATHS = ["/failed", "/failed?limit=200", "/stuck?quiet_seconds=0", "", "?status=COMPLETED", "/aggregate/o-777"]
+API_PATHS = [
+    "/failed",
+    "/failed?limit=200",
+    "/stuck?quiet_seconds=0",
+    "",
+    "?status=COMPLETED",
+    "/aggregate/o-777?all=true",
+]
 CONSOLE_PATHS = [
     "",
     "?status=FAILED",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import certifi
 
-from tools.demo import certificates
+from tools.demo import certificates, folders
 from webhookhub.conf import PREFIX
 from webhookhub.crypto import key_from_file, new_key
 
@@ -19,6 +19,7 @@ SETTINGS = {
     "WEBHOOKHUB_MAX_RETRY_LIMIT": "5",
     "WEBHOOKHUB_POLL_INTERVAL": "0.1",
     "WEBHOOKHUB_LOG_LEVEL": "WARNING",
+    "WEBHOOKHUB_WORKFLOW_DEFINITIONS": str(folders.SAMPLE_WORKFLOWS),
 }
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT = ROOT / "var" / "demo"
 LOG = "hub.log"
+SAMPLE_WORKFLOWS = ROOT / "workflows" / "samples"
 
 
 @contextmanager

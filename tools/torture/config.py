@@ -7,6 +7,7 @@ import random
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tools.demo.folders import SAMPLE_WORKFLOWS
 from webhookhub.crypto import new_key
 
 PRODUCERS = 8
@@ -40,6 +41,7 @@ SETTINGS = {
     "WEBHOOKHUB_PROCESS_EXPIRY": "20",
     "WEBHOOKHUB_DRAIN": "10",
     "WEBHOOKHUB_LOG_FORMAT": "json",
+    "WEBHOOKHUB_WORKFLOW_DEFINITIONS": str(SAMPLE_WORKFLOWS),
     "DJANGO_SETTINGS_MODULE": "webhookhub.settings",
 }
 

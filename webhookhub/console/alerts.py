@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 from webhookhub.models import Process
 
 from . import format, overview
-from .overview import Deliveries
+from .overview import Deliveries, Waiting
 
 # A rate of fewer attempts is not an alert.
 MIN_ATTEMPTS = 20
@@ -56,6 +56,17 @@ def _dead_letters(count: int, may_see: bool) -> str:
         return text
     url = reverse("admin:deadletters_deadletter_changelist")
     return format_html('{} <a class="hub-link" href="{}">{}</a>', text, url, _("View dead letters"))
+
+
+def of_workflows(for_operators: Waiting) -> list[str]:
+    if not for_operators.count:
+        return []
+    pattern = ngettext(
+        "%(number)s workflow run needs an operator.", "%(number)s workflow runs need an operator.", for_operators.count
+    )
+    text = pattern % {"number": for_operators.count_text}
+    url = reverse("admin:workflows_instance_changelist") + "?operator=1"
+    return [format_html('{} <a class="hub-link" href="{}">{}</a>', text, url, _("View runs"))]
 
 
 def of_processes(running: list[tuple[Process, bool]]) -> list[str]:

@@ -173,6 +173,11 @@ def missing(running: list[tuple[Process, bool]]) -> list[str]:
     return [kind for kind in KINDS if kind not in alive]
 
 
+def workflows_for_operators() -> Waiting:
+    """The workflow runs that need an operator."""
+    return Waiting(Instance.objects.filter(needs_operator=True).order_by().values("id")[:LIMIT].count())
+
+
 def open_workflows() -> dict[str, int]:
     """The number of open workflow runs by the label of their status."""
     rows = Instance.objects.filter(status__in=OPEN_WORKFLOWS).order_by()

@@ -55,6 +55,8 @@ def _overview_context(request: HttpRequest, span: Span) -> dict[str, Any]:
         context["alerts"] += alerts.of_processes(context["processes"])
     if may("workflows.view_instance"):
         context["workflows"] = overview.open_workflows()
+        context["for_operators"] = overview.workflows_for_operators()
+        context["alerts"] += alerts.of_workflows(context["for_operators"])
     context["no_alerts"] = alerts.none(deliveries="deliveries" in context, processes="processes" in context)
     return context
 

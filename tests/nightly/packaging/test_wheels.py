@@ -44,9 +44,10 @@ class Environment:
         [wheel] = folder.glob("*.whl")
         self.run("pip", "install", "-q", "-c", str(ROOT / "constraints.txt"), str(wheel))
 
-    def run(self, program: str, *arguments: str) -> str:
+    def run(self, program: str, *arguments: str, **variables: str) -> str:
         command = [str(self._bin / program), *arguments]
-        done = subprocess.run(command, cwd=self.work, env=self.variables, capture_output=True, text=True)
+        environment = {**self.variables, **variables}
+        done = subprocess.run(command, cwd=self.work, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -128,11 +129,14 @@ def check_console(web: str) -> None:
         assert response.text, style
 
 
-def test_the_hub_contains_no_tools_no_tests_and_its_own_workflows(hub: Environment):
+def test_the_hub_contains_no_tools_no_tests_and_the_sample_workflows(hub: Environment):
     script = "import importlib.util as i; print([n for n in ('tools', 'tests', 'webhookhub.client') if i.find_spec(n)])"
 
     assert hub.run("python", "-c", script).strip() == "[]"
-    assert "order_submission" in hub.run("webhookhub", "workflows", "list")
+    assert hub.run("webhookhub", "workflows", "list") == ""
+    samples = hub.run("python", "-c", "import workflows; print(workflows.__path__[0])").strip() + "/samples"
+    listed = hub.run("webhookhub", "workflows", "list", WEBHOOKHUB_WORKFLOW_DEFINITIONS=samples)
+    assert "order_submission" in listed
 
 
 def test_the_client_needs_requests_only(client: Environment):

@@ -227,3 +227,33 @@ def test_open_workflows_are_counted_by_status(viewer: Client, superuser: Client)
 
     assert tile(fragment(superuser), "Open workflows") == "2 in progress, 1 compensating"
     assert "Open workflows" not in fragment(viewer)
+
+
+def need_operator(number: int) -> None:
+    for index in range(number):
+        Instance.objects.create(
+            saga_type="ORDER", definition_version=1, correlation_key=f"o-{index}", status="FAILED", needs_operator=True
+        )
+
+
+@pytest.mark.requirement("R5-5e", "R5-5h")
+def test_runs_that_need_an_operator_are_an_alert(viewer: Client, superuser: Client, staff: Callable[..., Client]):
+    all_running()
+    title = "Workflows that need an operator"
+    assert tile(fragment(superuser), title) == "0"
+    assert "No problems" in fragment(superuser)
+    need_operator(2)
+
+    for client in (superuser, staff("clerk", "view_instance")):
+        note = fragment(client).partition('role="status"')[2].partition("</ul>")[0]
+        assert "2 workflow runs need an operator." in note
+        assert reverse("admin:workflows_instance_changelist") + "?operator=1" in note
+    assert tile(fragment(superuser), title) == "2"
+    assert "operator" not in fragment(viewer)
+
+
+def test_runs_that_need_an_operator_are_counted_up_to_a_limit(superuser: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(overview, "LIMIT", 3)
+    need_operator(4)
+
+    assert "3+ workflow runs need an operator." in fragment(superuser)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from tools.demo import environment, folders, signals
 
-SHIPPED = folders.ROOT / "workflows" / "shipped"
-# Instead of the minutes of the shipped definitions.
+# Instead of the minutes of the sample definitions.
 STEP_SECONDS, WORKFLOW_SECONDS = 10, 90
 
 
@@ -48,9 +47,9 @@ def run(folder: Path, seconds: float) -> int:
 
 
 def with_short_timeouts(folder: Path) -> Path:
-    """Copies the shipped definitions with shorter timeouts."""
+    """Copies the sample definitions with shorter timeouts."""
     folder.mkdir()
-    for file in SHIPPED.glob("*.toml"):
+    for file in folders.SAMPLE_WORKFLOWS.glob("*.toml"):
         workflow, *steps = file.read_text(encoding="utf-8").split("[[steps]]")
         parts = [_with_timeout(workflow, WORKFLOW_SECONDS), *(_with_timeout(step, STEP_SECONDS) for step in steps)]
         (folder / file.name).write_text("[[steps]]".join(parts), encoding="utf-8")

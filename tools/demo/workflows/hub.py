@@ -27,8 +27,8 @@ class Hub:
             raise SystemExit(f"subscription {subscription} could not be verified: {result['reason']}")
 
     def workflow_runs(self, aggregate_id: str, saga_type: str) -> list[dict[str, Any]]:
-        runs = self._request("GET", f"/sagas/aggregate/{aggregate_id}")["items"]
-        return [run for run in runs if run["saga_type"] == saga_type]
+        runs = self._request("GET", f"/sagas?saga_type={saga_type}&limit=200")["items"]
+        return [run for run in runs if run["aggregate_id"] == aggregate_id]
 
     def timeline(self, run_id: str) -> list[dict[str, Any]]:
         return list(self._request("GET", f"/sagas/{run_id}/timeline")["items"])

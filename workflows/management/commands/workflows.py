@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from webhookhub.conf import hub
+from webhookhub.conf import hub, variable
 from webhookhub.db import clock
 from webhookhub.terminal import EXAMPLE, parse_time, progress
 from workflows import listening, versions
@@ -68,7 +68,10 @@ class Command(BaseCommand):
     def _check(self, options: dict[str, Any]) -> None:
         registry = versions.in_force()
         if not registry.latest:
-            raise CommandError("There is no definition (*.toml) in the folders of the setting: no run will start.")
+            raise CommandError(
+                f"There is no definition (*.toml) in the folders of {variable('workflow_definitions')}: "
+                "no run will start."
+            )
         labels = [definition.label for definition in registry.all()]
         self.stdout.write(f"{len(labels)} definitions, all valid: {', '.join(labels)}.")
 
