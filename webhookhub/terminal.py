@@ -1,4 +1,4 @@
-"""The command line's user, the parsing of its options, and a progress bar."""
+"""The command line's user, the parsing of its options, tables, and a progress bar."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from argparse import ArgumentTypeError
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -54,6 +54,14 @@ def whole_number(maximum: int, minimum: int = 1) -> Callable[[str], int]:
         return int(text)
 
     return parse
+
+
+def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The rows as lines with aligned columns; an empty cell is shown as a dash."""
+    cells = [[cell or "–" for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 class ProgressBar:

@@ -21,11 +21,12 @@ class Simulation:
     # In the order of publication.
     published: list[Effect] = field(default_factory=list)
 
-    def observe(self, fact: Fact) -> None:
-        """Add a fact at its own time, after all deadlines before it."""
-        self.pass_time(fact.at)
-        self.facts.append(fact)
-        self._settle(fact.at)
+    def observe(self, *facts: Fact) -> None:
+        """Add the facts of one event at its time, after all deadlines before it."""
+        at = facts[0].at
+        self.pass_time(at)
+        self.facts += facts
+        self._settle(at)
 
     def pass_time(self, now: datetime) -> None:
         while self.facts and (decision := expire(self.definition, self.facts, now)) is not None:

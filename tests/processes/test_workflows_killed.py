@@ -9,11 +9,12 @@ from datetime import timedelta
 
 import pytest
 
-from tests.workflows.lives import DEFINITIONS, happy
+from tests.workflows.lives import DEFINITIONS
 from tests.workflows.support import instance, published, tell, told_before, tracked
 from workflows.models import Instance, WorkflowInbox
 from workflows.registry import registry
 from workflows.replay import replay
+from workflows.scenarios import happy
 from workflows.state import COMPENSATED, DONE, FAILURE, UNDONE
 
 from .support import Processes, Running, until

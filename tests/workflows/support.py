@@ -9,12 +9,12 @@ from typing import Any
 from events.intake import Published, publish
 from events.models import Event
 from tests.factories import EventFactory
-from tests.workflows.lives import Report, event_type
 from webhookhub.db import clock
 from workflows.definition import Definition
 from workflows.listening import listen
 from workflows.models import Fact, Instance, WorkflowInbox, WorkflowTouched
 from workflows.replay import replay
+from workflows.scenarios import Report, event_type
 from workflows.state import EMISSIONS
 from workflows.tracker import Tracker
 from workflows.versions import in_force

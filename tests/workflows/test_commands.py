@@ -16,12 +16,13 @@ from django.test.utils import CaptureQueriesContext
 
 from events.models import Event
 from tests.factories import EventFactory
-from tests.workflows.lives import DEFINITIONS, ORDER, happy
+from tests.workflows.lives import DEFINITIONS, ORDER
 from tests.workflows.support import catch_up, expire, instance, tell, told_before, tracked
 from webhookhub.db import clock
 from workflows import backtest, services
 from workflows.models import Fact, Instance, TrackedType
 from workflows.registry import SAMPLES, load, read
+from workflows.scenarios import happy
 from workflows.state import DONE, FAILURE
 
 pytestmark = pytest.mark.django_db

@@ -8,8 +8,9 @@ from itertools import permutations
 
 import pytest
 
-from tests.workflows.lives import DEFINITIONS, INTERVAL, Report, at, before, cases, facts, happy, named, undone
+from tests.workflows.lives import DEFINITIONS, cases, facts, named
 from workflows.definition import Definition, Step
+from workflows.scenarios import INTERVAL, Report, at, before, happy, stories, undone
 from workflows.simulation import Simulation, simulate
 from workflows.state import (
     COMPENSATED,
@@ -158,16 +159,6 @@ def test_a_completed_run_is_never_compensated(definition: Definition, step: Step
     assert run.state.status == COMPLETED
     assert run.published == [Effect(SAGA_COMPLETED, "")]
     assert run.state.anomaly == f"{step.key} failed after the end"
-
-
-def stories(definition: Definition) -> list[list[Report]]:
-    """Facts of a run that completes, and of runs that fail at each step and are compensated."""
-    found = [happy(definition)]
-    for step in definition.required:
-        if step.failed:
-            done = before(definition, step)
-            found.append([*done, (step.key, FAILURE), *undone(definition, done)])
-    return found
 
 
 @pytest.mark.requirement("R5-3.4a", "R5-9c")

@@ -9,11 +9,12 @@ from itertools import count
 import pytest
 
 from tests.conformance.crashes import crash, interrupted, points_of_change, statements_of
-from tests.workflows.lives import ORDER, happy
+from tests.workflows.lives import ORDER
 from tests.workflows.support import catch_up, differences, expire, instance, published, tell, told_before, tracked
 from workflows import services
 from workflows.models import Fact, Instance, WorkflowInbox
 from workflows.registry import registry
+from workflows.scenarios import happy
 from workflows.state import DONE, FAILURE, STARTED
 from workflows.tracker import Tracker
 

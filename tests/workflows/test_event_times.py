@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import connection
 
-from tests.workflows.lives import ORDER, event_type
+from tests.workflows.lives import ORDER
 from tests.workflows.support import catch_up, differences, expire, instance, tell, told_before, tracked
 from webhookhub.db import clock
 from workflows import stats
 from workflows.matching import AHEAD, EARLIEST, plausible
 from workflows.models import Fact
+from workflows.scenarios import event_type
 from workflows.state import DONE, FAILURE, UNDONE
 
 pytestmark = pytest.mark.django_db

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.workflows.lives import BEGIN, DEFINITIONS, INTERVAL, ORDER, at, facts, happy
+from tests.workflows.lives import DEFINITIONS, ORDER, facts
 from workflows.definition import Definition
 from workflows.fold import fold
+from workflows.scenarios import BEGIN, INTERVAL, at, happy
 from workflows.simulation import Simulation
 from workflows.state import (
     CLOSED,

@@ -8,13 +8,14 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from tests.workflows.lives import ORDER, happy
+from tests.workflows.lives import ORDER
 from tests.workflows.support import instance, tell
 from webhookhub.db import clock
 from webhookhub.runner.step import Step
 from workflows import services
 from workflows.management.commands.run_workflows import Command
 from workflows.models import Instance
+from workflows.scenarios import happy
 
 pytestmark = pytest.mark.django_db
 

@@ -7,11 +7,12 @@ from datetime import timedelta
 import pytest
 
 from tests.conformance.rivals import Rival, together
-from tests.workflows.lives import ORDER, happy
+from tests.workflows.lives import ORDER
 from tests.workflows.support import catch_up, differences, expire, instance, published, tell, told_before, tracked
 from webhookhub.stats import counters
 from workflows.models import Fact, Instance, WorkflowInbox
 from workflows.registry import registry
+from workflows.scenarios import happy
 from workflows.state import DONE, FAILURE
 from workflows.tracker import Tracker
 

@@ -6,11 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from tests.workflows.lives import DEFINITIONS, happy
+from tests.workflows.lives import DEFINITIONS
 from tests.workflows.support import catch_up, instance, tell, told_before, tracked
 from webhookhub.db import clock
 from workflows.models import Instance
 from workflows.parsing import parse
+from workflows.scenarios import happy
 from workflows.state import DONE, FAILURE, UNDONE
 
 pytestmark = pytest.mark.django_db

@@ -13,7 +13,7 @@ from django.db import DatabaseError, connection, transaction
 from events.intake import publish
 from events.models import Event, RoutingInbox
 from tests.factories import EventFactory
-from tests.workflows.lives import DEFINITIONS, ORDER, before, event_type, happy, named, undone
+from tests.workflows.lives import DEFINITIONS, ORDER, named
 from tests.workflows.support import catch_up, expire, facts, instance, published, tell, told_before, tracked
 from webhookhub.db import clock
 from webhookhub.stats import counters
@@ -24,6 +24,7 @@ from workflows.facts import MAX_REPEATS, fact_row, without_repeats
 from workflows.listening import CatchUp
 from workflows.models import Fact, Instance, TrackedType, UsedDefinition, WorkflowInbox
 from workflows.registry import Registry, load, registry
+from workflows.scenarios import before, event_type, happy, undone
 from workflows.state import DONE, FAILURE, UNDONE
 
 pytestmark = pytest.mark.django_db

@@ -13,10 +13,11 @@ from jobs.report import Report, report
 from sagas.dispatch import dispatch
 from sagas.models import Saga
 from tests.conformance import world
-from tests.workflows.lives import DEFINITIONS, happy
+from tests.workflows.lives import DEFINITIONS
 from tests.workflows.support import catch_up, tell, tracked
 from workflows import state
 from workflows.models import Instance
+from workflows.scenarios import happy
 from workflows.state import DONE, FAILURE, UNDO_FAILED, UNDONE
 
 ORDER = next(each for each in DEFINITIONS if each.name == "order_submission")

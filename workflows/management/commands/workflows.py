@@ -7,20 +7,22 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from webhookhub.conf import hub, variable
 from webhookhub.db import clock
-from webhookhub.terminal import EXAMPLE, parse_time, progress
-from workflows import listening, versions
+from webhookhub.terminal import EXAMPLE, parse_time, progress, table
+from workflows import listening, scenarios, versions
 from workflows.backtest import MAX_EVENTS, Backtest, backtest
 from workflows.definition import Definition
 from workflows.models import Instance
 from workflows.parsing import InvalidDefinition
-from workflows.registry import Registry, read
+from workflows.registry import Registry, load, read
 from workflows.replay import replay
+from workflows.scenarios import End, Result
 
 MAX_SHOWN = 20
+CASE_COLUMNS = ("case", "step", "runs", "ends as", "compensation requested", "result")
 
 
 class Command(BaseCommand):
-    help = "Lists and checks workflow definitions, replays stored facts, and tests a new version on past events."
+    help = "Lists, checks and tests workflow definitions, replays runs, and tries a new version on past events."
     # `check` reports invalid definitions itself.
     requires_system_checks = ()
 
@@ -28,6 +30,10 @@ class Command(BaseCommand):
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
         verbs.add_parser("list", help="lists the definitions with their steps")
         verbs.add_parser("check", help="checks every definition; exits 1 if one is not valid")
+        cases = verbs.add_parser(
+            "test", help="runs generated cases on the definitions in a folder; needs no database; exits 1 if one fails"
+        )
+        cases.add_argument("folder", type=Path, metavar="FOLDER", help="a folder with definitions (*.toml)")
         untracking = verbs.add_parser(
             "untrack", help="stops tracking event types that no definition and no open run needs"
         )
@@ -74,6 +80,30 @@ class Command(BaseCommand):
             )
         labels = [definition.label for definition in registry.all()]
         self.stdout.write(f"{len(labels)} definitions, all valid: {', '.join(labels)}.")
+
+    def _test(self, options: dict[str, Any]) -> None:
+        folder: Path = options["folder"]
+        if not folder.is_dir():
+            raise CommandError(f"{folder} is not a folder.")
+        definitions = load((folder.resolve(),)).all()
+        if not definitions:
+            raise CommandError(f"There is no definition (*.toml) in {folder}.")
+        failed, count = [], 0
+        for definition in definitions:
+            found = list(scenarios.results(definition))
+            count += len(found)
+            failed += [result for result in found if not result.passed]
+            self.stdout.write(f"{definition.label}: {definition.title}")
+            for line in table([CASE_COLUMNS, *map(_case, found)]):
+                self.stdout.write(f"  {line}")
+        for result in failed:
+            self.stdout.write(f"{result}:")
+            self.stdout.write(f"  the rules require: {_end(result.expected)}")
+            self.stdout.write(f"  what happens:      {_end(result.end)}")
+        if failed:
+            names = "; ".join(map(str, failed))
+            raise CommandError(f"{len(failed)} of {count} cases do not end as the rules require: {names}.")
+        self.stdout.write(f"{count} cases of {len(definitions)} definitions, all as the rules require.")
 
     def _untrack(self, options: dict[str, Any]) -> None:
         types = listening.not_needed(versions.in_force())
@@ -131,6 +161,29 @@ def _definition(argument: str) -> Definition:
         known = f"{argument!r} is not one of {', '.join(names)}, and not a file that ends in .toml."
         raise CommandError(f"--definition: {known}")
     return names.get(argument) or registry.shown[argument]
+
+
+def _case(result: Result) -> tuple[str, ...]:
+    """A row of the table of cases."""
+    end = result.end
+    marks = ["needs an operator"] if end.needs_operator else []
+    marks += ["anomaly"] if end.is_anomalous else []
+    requested = "depends on the order" if end.steps else ", ".join(end.requested)
+    status = ", ".join([end.status, *marks])
+    return result.kind, result.step, str(result.runs), status, requested, "ok" if result.passed else "FAILED"
+
+
+def _end(end: End) -> str:
+    published = ", ".join(f"{effect.kind} {effect.step}".strip() for effect in end.published)
+    steps = ", ".join(f"{step} {state}" for step, state in end.steps)
+    parts = [
+        f"{end.status} at {end.step}" if end.step else end.status,
+        "needs an operator" if end.needs_operator else "",
+        "anomaly" if end.is_anomalous else "",
+        f"published {published}" if published else "nothing published",
+        f"steps {steps}" if steps else "",
+    ]
+    return "; ".join(filter(None, parts))
 
 
 def _remarks(definition: Definition, result: Backtest) -> Iterator[str]:

@@ -24,12 +24,13 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
 from tests.processes.support import Processes, Running, database_url, until
-from tests.workflows.lives import DEFINITIONS, happy
+from tests.workflows.lives import DEFINITIONS
 from tests.workflows.support import published, tell, told_before
 from tools.demo.endpoint import HttpsEndpoint, Received, Reply
 from tools.support.ports import free_port
 from webhookhub.models import Process
 from workflows.models import Instance
+from workflows.scenarios import happy
 
 from .accounts import PASSWORD, execute, grant_roles, role_account, url_of, user_name
 
