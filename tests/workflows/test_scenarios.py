@@ -18,7 +18,7 @@ from workflows import fold, simulation
 from workflows.definition import Definition
 from workflows.fact_set import FactSet
 from workflows.parsing import parse
-from workflows.registry import SHIPPED
+from workflows.registry import SAMPLES
 from workflows.scenarios import results
 from workflows.state import SAGA_TIMED_OUT, Effect
 
@@ -167,7 +167,7 @@ def test_the_command_prints_a_table(tmp_path: Path):
 @pytest.mark.requirement("R5-5g")
 def test_the_command_names_the_cases_that_fail(tmp_path: Path):
     (tmp_path / "trip.toml").write_text(SHARED)
-    (tmp_path / "order.toml").write_text((SHIPPED / "order_submission_1.toml").read_text())
+    (tmp_path / "order.toml").write_text((SAMPLES / "order_submission_1.toml").read_text())
     out = StringIO()
 
     with pytest.raises(CommandError) as error:
