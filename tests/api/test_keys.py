@@ -254,7 +254,7 @@ def test_an_unexpected_error_reveals_nothing(
     def break_down(*args: Any) -> None:
         raise RuntimeError("canary 7f3a")
 
-    # There is no real fault to be had: whatever is known of is mended.
+    # No known bug triggers this, so simulate one.
     monkeypatch.setattr("api.events.publish_many", break_down)
 
     response = hub_wide.post("/events", EVENT)

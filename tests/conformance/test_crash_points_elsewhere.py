@@ -46,7 +46,7 @@ def to_rotate() -> Work:
     subscription = SubscriptionFactory.create()
 
     def work() -> None:
-        with suppress(OverlapRunning):  # whoever asks again is told that it is done
+        with suppress(OverlapRunning):  # a repeated call reports that it is done
             rotate(Subscription.objects.get(id=subscription.id))
 
     return work

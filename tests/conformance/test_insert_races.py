@@ -101,7 +101,7 @@ def test_rows_of_a_rolled_back_transaction_are_inserted_by_the_waiting_one():
 
 
 def test_whole_transactions_that_insert_the_same_rows_in_opposite_orders_all_succeed():
-    """A refused insert keeps a lock on the row it has met: they come to wait for each other, and one begins anew."""
+    """A refused insert keeps its lock: both deadlock, and one starts again."""
 
     def in_pieces(event_ids: list[int]) -> None:
         for start in range(0, len(event_ids), 10):
@@ -116,7 +116,7 @@ def test_whole_transactions_that_insert_the_same_rows_in_opposite_orders_all_suc
 
 
 def test_a_racing_duplicate_of_another_key_is_an_error_for_the_later_one():
-    """The primary key is given here, and not named: nobody may take the other's row for its own."""
+    """Both give the same primary key, which is not the named key: neither may take the other's row for its own."""
 
     def insert_as_seven(event_id: int) -> None:
         insert_new(Saga, [{"id": 7, **row} for row in rows(event_id)], key=KEY)

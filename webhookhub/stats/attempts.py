@@ -17,7 +17,6 @@ from .histogram import DURATION_MS, LATENCY_SECONDS, bucket
 from .models import COUNTED, DURATION_COLUMNS, FAILURES, MINUTE, Period
 
 COMPLETED, RETRIED, DEAD_LETTERED = "completed", "retried", "dead_lettered"
-OUTCOMES = (COMPLETED, RETRIED, DEAD_LETTERED)
 
 KEY = ("period", "starts_at", "subscription_id", "shard")
 POSITION = {column: position for position, column in enumerate(COUNTED)}

@@ -337,7 +337,7 @@ class HubMachine(RuleBasedStateMachine):
 
     @classmethod
     def new_moment(cls) -> datetime:
-        """Another than any before: a verification is known by its time."""
+        """Unique: a verification is identified by its time."""
         cls.verifications += 1
         return datetime(2030, 1, 1, tzinfo=UTC) + timedelta(seconds=cls.verifications)
 

@@ -49,7 +49,7 @@ def _explore(protocol: Protocol) -> Outcome:
                 found = numbers[after] = len(states)
                 states.append(after)
                 came.append((number, label))
-            # To come to an end, nobody may have to switch a subscription.
+            # Every delivery must be able to end without a change of its subscription.
             if not label.startswith(SWITCH):
                 back[found].append(number)
             if broken:

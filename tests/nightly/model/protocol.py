@@ -1,9 +1,8 @@
 """One event and one subscription, and every order in which the hub's processes can do their statements.
 
-Each process is a place in its program and what it has read; a step is one statement, or one transaction where the code
-has one. Before any statement the process may die. Leases may expire and retries be due at any moment, so time is no
-part of the state. Whoever writes from what it has read before meets the same guards as in the code; `without` names
-those that are taken away.
+Each process is a position in its program and the values it has read; a step is one statement, or one transaction where
+the code has one. The process may die before any statement. Leases may expire and retries may be due at any time, so
+time is not part of the state. Writes have the same guards as in the code; `without` names the guards to remove.
 """
 
 from __future__ import annotations
@@ -335,7 +334,7 @@ SWITCH = "the subscription is switched"
 
 
 def _with(state: State, others: tuple[Process, ...], process: Process) -> State:
-    """Processes of a kind are alike: in which order they are listed makes no other state."""
+    """Processes of a kind are interchangeable: their order does not make another state."""
     return State(*state[:-1], tuple(sorted((*others, process))))
 
 

@@ -133,7 +133,7 @@ def test_a_metadata_service_is_refused_by_name_even_in_an_allowed_network(
 def test_one_forbidden_address_blocks_the_name(
     trusted: Path, hub_settings, listeners: Listeners, sockets_opened: list[object], addresses: str
 ):
-    """127.0.0.2 may be reached and responses; beside an address that may not, it is not even tried."""
+    """127.0.0.2 may be reached and responds; beside an address that may not, it is not even tried."""
     hub_settings(allowed_networks=(ip_network("127.0.0.2/32"),))
 
     assert_blocked(resolved(listeners.port, addresses))
@@ -185,7 +185,7 @@ def test_the_error_does_not_depend_on_whether_anything_listens(hub_settings, lis
 
 
 def test_a_name_that_resolves_differently_after_the_check_is_blocked(tmp_path: Path, hub_settings):
-    """One engine, one name, two addresses: the first is allowed and responses, the second listens and is not."""
+    """One engine, one name, two addresses: the first is allowed and responds, the second listens and is not."""
     authority = Authority(tmp_path)
     hub_settings(ca_bundle=str(authority.file), allowed_networks=(ip_network("127.0.0.1/32"),))
     leads_to: list[str] = []

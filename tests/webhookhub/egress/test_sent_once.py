@@ -23,7 +23,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 @pytest.fixture
 def always_reuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lost connection does not prevent that the next one is reused, and lost."""
+    """Reuse connections right after a loss, so that the next one is lost, too."""
     monkeypatch.setattr(hosts, "NO_REUSE_SECONDS", 0.0)
 
 

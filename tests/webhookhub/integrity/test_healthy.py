@@ -1,4 +1,4 @@
-"""An audit has nothing to say about sound data, whatever the hub is doing, and only ever reads."""
+"""The integrity check finds nothing in valid data, whatever the hub is doing, and writes nothing."""
 
 from __future__ import annotations
 

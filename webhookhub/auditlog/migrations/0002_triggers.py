@@ -1,4 +1,4 @@
-"""The trail is only ever added to."""
+"""The audit log is append-only."""
 
 from django.db import migrations
 
