@@ -142,6 +142,9 @@ def _count(counts: Counter[tuple[str, str]], run: Instance, state: State) -> Non
             counts[counters.WORKFLOW_STEPS, f"{name}/{step}"] += 1
     if state.status in TERMINAL and run.status not in TERMINAL:
         counts[counters.WORKFLOWS_ENDED, f"{name}/{state.status}"] += 1
+        if state.compensation_started_at:
+            result = "succeeded" if state.status == COMPENSATED else "failed"
+            counts[counters.WORKFLOW_COMPENSATIONS, f"{name}/{result}"] += 1
         if state.status == COMPLETED and state.completed_at:
             duration = max(timedelta(), state.completed_at - state.started_at)
             counts[counters.WORKFLOW_DURATIONS, _bucket(name, duration)] += 1
@@ -150,7 +153,9 @@ def _count(counts: Counter[tuple[str, str]], run: Instance, state: State) -> Non
     if detected_at and run.status == IN_PROGRESS:
         # Since the event that reported it, or since the deadline.
         since = state.failed_at or run.deadline or detected_at
-        counts[counters.WORKFLOW_DETECTIONS, _bucket(name, max(timedelta(), detected_at - since))] += 1
+        delay = max(timedelta(), detected_at - since)
+        counts[counters.WORKFLOW_DETECTIONS, _bucket(name, delay)] += 1
+        counts[counters.WORKFLOW_DETECTION_SUM, name] += delay // timedelta(microseconds=1)
 
 
 def _bucket(saga_type: str, duration: timedelta) -> str:
