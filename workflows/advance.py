@@ -15,7 +15,7 @@ from webhookhub.db import clock
 from webhookhub.db.bulk import update_each
 from webhookhub.db.retry import in_transaction
 from webhookhub.logs import Log, log
-from webhookhub.stats import counters
+from webhookhub.stats import counters, workflow_periods
 from webhookhub.stats.histogram import LATENCY_SECONDS, bucket
 
 from . import events, facts
@@ -128,6 +128,7 @@ def _store(changes: Sequence[Change], now: datetime) -> None:
     if update_each(Instance, rows, match=("id", "version"), where="1 = 1", values=increment) != len(rows):
         raise _Overtaken
     counters.add(counts)
+    workflow_periods.add(counts, now)
 
 
 def _count(counts: Counter[tuple[str, str]], run: Instance, state: State) -> None:
