@@ -98,6 +98,7 @@ ALLOWED: dict[str, set[str]] = {
         "webhookhub.auditlog.record",
         "webhookhub.stats.counters",
         "webhookhub.stats.histogram",
+        "webhookhub.stats.workflow_periods",
     },
     "api": {  # calls the layers' services and shows their rows
         "deadletters.bulk_requeue",

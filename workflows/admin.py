@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
+from datetime import timedelta
 from functools import wraps
 from typing import Any
 from urllib.parse import urlencode
@@ -15,14 +17,18 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from events.models import Event
 from sagas.models import Saga
 from sagas.transitions import TERMINAL
 from webhookhub.console import errors, format
 from webhookhub.console.base import ReadOnlyAdmin
+from webhookhub.console.overview import DAY, WEEK, Span
 from webhookhub.db import clock, keyset
 from webhookhub.logs import Log, log
+from webhookhub.stats import workflow_periods
+from webhookhub.stats.workflow_periods import WorkflowSummary
 
 from . import diagram, labels, lookup, redelivery, stats, versions, views
 from .blockers import blockers
@@ -38,6 +44,8 @@ MAY_SEE_EVENTS, MAY_SEE_DELIVERIES = "events.view_event", "sagas.view_saga"
 PAGE = 50
 # Rows that one page reads where no index covers all conditions.
 WINDOW = 5000
+MONTH = Span("month", gettext_lazy("last 30 days"), timedelta(days=30), timedelta(days=1))
+SPANS = (DAY, WEEK, MONTH)
 
 
 def explain_invalid_definitions(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
@@ -60,6 +68,7 @@ class InstanceAdmin(ReadOnlyAdmin):
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
         urls = [
+            path("stats/", wrap(self.stats_view), name="workflows_instance_stats"),
             path("definitions/", wrap(self.definitions_view), name="workflows_instance_definitions"),
             path("definitions/<str:name>/", wrap(self.definition_view), name="workflows_instance_definition"),
             path("<int:pk>/act/<str:name>/", wrap(views.act), name="workflows_instance_act"),
@@ -125,6 +134,42 @@ class InstanceAdmin(ReadOnlyAdmin):
             ],
         }
         return self._page(request, "page", context)
+
+    def stats_view(self, request: HttpRequest) -> HttpResponse:
+        """The ADR's targets over time, for all workflows together and for each. Reads counters only."""
+        self._require_view(request)
+        span = next((span for span in SPANS if span.name == request.GET.get("span")), SPANS[0])
+        steps = workflow_periods.series(*span.bounds(clock.now()), span.step)
+        totals: dict[str, WorkflowSummary] = defaultdict(WorkflowSummary)
+        for _at, by_name in steps:
+            for name, summary in by_name.items():
+                totals[name] += summary
+        shown = versions.in_force().shown
+        names = sorted({*shown, *totals})
+        chosen = request.GET.get("workflow", "")
+        if chosen and chosen not in names:
+            raise Http404
+        title_of = {name: shown[name].title if name in shown else name for name in names}
+        rows = [(title_of[name], name, stats.targets_of(totals[name])) for name in names]
+        context = {
+            "title": _("Workflow stats"),
+            "span": span,
+            "spans": SPANS,
+            "total": stats.targets_of(sum(totals.values(), WorkflowSummary())),
+            "rows": rows,
+            "chosen": chosen,
+            "chosen_title": title_of.get(chosen, ""),
+            "steps": [
+                (
+                    at,
+                    stats.targets_of(
+                        sum((by_name[name] for name in by_name if chosen in ("", name)), WorkflowSummary())
+                    ),
+                )
+                for at, by_name in reversed(steps)
+            ],
+        }
+        return self._page(request, "stats", context)
 
     def definitions_view(self, request: HttpRequest) -> HttpResponse:
         self._require_view(request)

@@ -15,7 +15,7 @@ from webhookhub.db import clock
 from webhookhub.db.bulk import update_each
 from webhookhub.db.retry import in_transaction
 from webhookhub.logs import Log, log
-from webhookhub.stats import counters
+from webhookhub.stats import counters, workflow_periods
 from webhookhub.stats.histogram import LATENCY_SECONDS, bucket
 
 from . import events, facts
@@ -128,6 +128,7 @@ def _store(changes: Sequence[Change], now: datetime) -> None:
     if update_each(Instance, rows, match=("id", "version"), where="1 = 1", values=increment) != len(rows):
         raise _Overtaken
     counters.add(counts)
+    workflow_periods.add(counts, now)
 
 
 def _count(counts: Counter[tuple[str, str]], run: Instance, state: State) -> None:
@@ -142,6 +143,9 @@ def _count(counts: Counter[tuple[str, str]], run: Instance, state: State) -> Non
             counts[counters.WORKFLOW_STEPS, f"{name}/{step}"] += 1
     if state.status in TERMINAL and run.status not in TERMINAL:
         counts[counters.WORKFLOWS_ENDED, f"{name}/{state.status}"] += 1
+        if state.compensation_started_at:
+            result = "succeeded" if state.status == COMPENSATED else "failed"
+            counts[counters.WORKFLOW_COMPENSATIONS, f"{name}/{result}"] += 1
         if state.status == COMPLETED and state.completed_at:
             duration = max(timedelta(), state.completed_at - state.started_at)
             counts[counters.WORKFLOW_DURATIONS, _bucket(name, duration)] += 1
@@ -150,7 +154,9 @@ def _count(counts: Counter[tuple[str, str]], run: Instance, state: State) -> Non
     if detected_at and run.status == IN_PROGRESS:
         # Since the event that reported it, or since the deadline.
         since = state.failed_at or run.deadline or detected_at
-        counts[counters.WORKFLOW_DETECTIONS, _bucket(name, max(timedelta(), detected_at - since))] += 1
+        delay = max(timedelta(), detected_at - since)
+        counts[counters.WORKFLOW_DETECTIONS, _bucket(name, delay)] += 1
+        counts[counters.WORKFLOW_DETECTION_SUM, name] += delay // timedelta(microseconds=1)
 
 
 def _bucket(saga_type: str, duration: timedelta) -> str:

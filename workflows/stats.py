@@ -1,4 +1,4 @@
-"""Stats of a workflow over a sample of its newest runs."""
+"""Stats of a workflow: over a sample of its newest runs, and over time from the counters."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from datetime import datetime
 from statistics import fmean
 
 from django.utils.translation import gettext_noop as _
+
+from webhookhub.stats.workflow_periods import LATE_SECONDS, WorkflowSummary
 
 from . import facts
 from .definition import Definition, Step
@@ -33,11 +35,15 @@ class Target:
     at_least: bool
     unit: str
     basis: int
+    # How many missed the target, where the value is a mean and a mean is not enough.
+    missed: int = 0
 
     @property
     def is_met(self) -> bool | None:
         if self.value is None:
             return None
+        if self.missed:
+            return False
         return self.value > self.bound if self.at_least else self.value < self.bound
 
     @property
@@ -86,6 +92,22 @@ def read(definition: Definition) -> WorkflowStats:
         p95=quantile(seconds, 0.95),
         targets=_targets(definition, runs, seconds),
     )
+
+
+def targets_of(summary: WorkflowSummary) -> list[Target]:
+    """The ADR's targets from counters, for one workflow or for several together."""
+    ended, compensations, detections = summary.ended, summary.compensations, summary.detections
+    mean = summary.duration_us / summary.completed / 1e6 if summary.completed else None
+    delay = summary.detection_us / detections / 1e6 if detections else None
+    return [
+        Target(_("runs that succeed"), _share(summary.completed, ended), 99.0, True, "%", ended),
+        Target(
+            _("compensations that succeed"), _share(summary.compensated, compensations), 99.9, True, "%", compensations
+        ),
+        Target(_("mean duration"), mean, 5.0, False, "s", summary.completed),
+        Target(_("time to detect a failure"), delay, LATE_SECONDS, False, "s", detections, summary.detected_late),
+        Target(_("resolved by hand"), _share(summary.by_hand, ended), 0.1, False, "%", ended),
+    ]
 
 
 def _targets(definition: Definition, runs: Sequence[Instance], seconds: Sequence[float]) -> list[Target]:
@@ -162,4 +184,9 @@ def quantile(values: Iterable[float], share: float) -> float | None:
 
 
 def _percent(part: int, whole: Sequence[Instance]) -> float | None:
-    return 100 * part / len(whole) if whole else None
+    return _share(part, len(whole))
+
+
+def _share(part: int, whole: int) -> float | None:
+    """In percent."""
+    return 100 * part / whole if whole else None

@@ -254,6 +254,7 @@ def test_pages_need_the_view_permission(staff: Callable[..., Client], client: Cl
     addresses = [
         rows.listing(NAME),
         page(run),
+        reverse("admin:workflows_instance_stats"),
         reverse("admin:workflows_instance_definitions"),
         reverse("admin:workflows_instance_definition", args=["order_submission"]),
         *(act(run, action) for action in ACTIONS),

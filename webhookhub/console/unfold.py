@@ -31,10 +31,10 @@ def _item(title: Any, icon: str, model: str) -> dict[str, Any]:
 
 
 def _is_workflow(request: HttpRequest) -> bool:
-    """The definitions have their own item, although their URL starts with the list's."""
-    definitions = reverse("admin:workflows_instance_definitions")
+    """Stats and definitions have their own items, although their URLs start with the list's."""
+    others = (reverse("admin:workflows_instance_stats"), reverse("admin:workflows_instance_definitions"))
     runs = reverse("admin:workflows_instance_changelist")
-    return request.path.startswith(runs) and not request.path.startswith(definitions)
+    return request.path.startswith(runs) and not request.path.startswith(others)
 
 
 NAVIGATION: list[dict[str, Any]] = [
@@ -56,6 +56,12 @@ NAVIGATION: list[dict[str, Any]] = [
         "title": _("Workflows"),
         "items": [
             {**_item(_("Workflows"), "account_tree", "workflows.instance"), "active": _is_workflow},
+            {
+                "title": _("Workflow stats"),
+                "icon": "query_stats",
+                "link": reverse_lazy("admin:workflows_instance_stats"),
+                "permission": _may("workflows.view_instance"),
+            },
             {
                 "title": _("Definitions"),
                 "icon": "schema",

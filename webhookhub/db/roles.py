@@ -40,6 +40,7 @@ HUB = {
     "hub_processes": "SELECT",
     "stats_counters": "SELECT",
     "stats_periods": "SELECT",
+    "stats_workflow_periods": "SELECT",
     "api_keys": "SELECT",
     "saga_instances": "SELECT",
     "saga_facts": "SELECT",
@@ -115,6 +116,7 @@ ROLES = (
             **LOOP,
             **COUNTING,
             "stats_periods": EDIT,  # rolls minutes up into hours and deletes old hours
+            "stats_workflow_periods": "SELECT, DELETE",
             "events": "SELECT (id, correlation_id)",
             "webhook_delivery_sagas": "SELECT (id, event_id)",
             "webhook_delivery_jobs": "SELECT, UPDATE (status, lease_until, lease_resets)",
@@ -169,6 +171,7 @@ ROLES = (
         {
             **LOOP,
             **COUNTING,
+            "stats_workflow_periods": "SELECT, INSERT, UPDATE",
             "events": "SELECT, INSERT",
             "webhook_delivery_sagas": "SELECT",
             "saga_instances": "SELECT, INSERT, UPDATE (aggregate_id, current_step, status, started_at, completed_at, "

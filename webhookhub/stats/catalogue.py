@@ -73,6 +73,30 @@ WORKFLOWS_ENDED = Metric(
     "Workflow runs ended, by workflow and status: COMPLETED, COMPENSATED or FAILED.",
     ("workflow", "status"),
 )
+WORKFLOW_COMPENSATIONS = Metric(
+    "webhookhub_workflow_compensations_total",
+    COUNTER,
+    "Compensations ended, by workflow and result: succeeded or failed.",
+    ("workflow", "result"),
+)
+WORKFLOW_DURATION = Metric(
+    "webhookhub_workflow_duration_seconds",
+    HISTOGRAM,
+    "Duration of workflow runs that completed, by workflow.",
+    ("workflow",),
+)
+WORKFLOW_DETECTION = Metric(
+    "webhookhub_workflow_detection_seconds",
+    HISTOGRAM,
+    "Time from the failure of a workflow run, or from its missed deadline, to its detection, by workflow.",
+    ("workflow",),
+)
+WORKFLOWS_BY_HAND = Metric(
+    "webhookhub_workflows_by_hand_total",
+    COUNTER,
+    "Workflow runs that an operator has acted on, by workflow.",
+    ("workflow",),
+)
 WORKFLOW_EVENTS_WAITING = Metric(
     "webhookhub_workflow_events_waiting", GAUGE, "Workflow events that are not processed yet."
 )

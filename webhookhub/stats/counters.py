@@ -30,6 +30,8 @@ WORKFLOW_STEPS = "workflow_steps"  # its name and the completed step
 WORKFLOW_DURATIONS = "workflow_durations"  # its name and the bucket's upper bound in seconds, or MORE; completed runs
 WORKFLOW_DURATION_SUM = "workflow_duration_us"  # its name
 WORKFLOW_DETECTIONS = "workflow_detections"  # its name and the bucket of the time until its failure was detected
+WORKFLOW_DETECTION_SUM = "workflow_detection_us"  # its name
+WORKFLOW_COMPENSATIONS = "workflow_compensations"  # its name and the result: order_submission/succeeded
 WORKFLOWS_BY_HAND = "workflows_by_hand"  # its name: runs that an operator has acted on
 
 Counts = Mapping[tuple[str, str], int]

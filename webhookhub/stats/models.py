@@ -14,6 +14,19 @@ DURATION_COLUMNS = (*(f"within_{bound}_ms" for bound in DURATION_MS), "slower")
 FAILURES = ("failed_4xx", "failed_5xx", "failed_timeout", "failed_connection", "failed_other")
 COUNTED = ("attempts", "completed", "dead_lettered", *FAILURES, "duration_ms", *DURATION_COLUMNS)
 
+WORKFLOW_COUNTED = (
+    "started",
+    "completed",
+    "compensated",
+    "failed",
+    "compensations",
+    "by_hand",
+    "duration_us",
+    "detections",
+    "detected_late",
+    "detection_us",
+)
+
 
 class Counter(models.Model):
     """A counter since the installation: the sum of its shards."""
@@ -72,3 +85,28 @@ class Period(models.Model):
 
     def __str__(self) -> str:
         return f"{self.period} {self.starts_at}, subscription {self.subscription_id}"
+
+
+class WorkflowPeriod(models.Model):
+    """The runs of one workflow that started, failed or ended within an hour."""
+
+    pk = models.CompositePrimaryKey("starts_at", "workflow", "shard")
+    starts_at = models.DateTimeField()
+    workflow = ExactTextField(max_length=30)
+    shard = models.SmallIntegerField()
+    started = models.BigIntegerField(default=0, db_default=0)
+    completed = models.BigIntegerField(default=0, db_default=0)
+    compensated = models.BigIntegerField(default=0, db_default=0)
+    failed = models.BigIntegerField(default=0, db_default=0)
+    compensations = models.BigIntegerField(default=0, db_default=0)
+    by_hand = models.BigIntegerField(default=0, db_default=0)
+    duration_us = models.BigIntegerField(default=0, db_default=0, help_text="Sum over the completed runs.")
+    detections = models.BigIntegerField(default=0, db_default=0)
+    detected_late = models.BigIntegerField(default=0, db_default=0, help_text="After more than a minute.")
+    detection_us = models.BigIntegerField(default=0, db_default=0, help_text="Sum over the detections.")
+
+    class Meta:
+        db_table = "stats_workflow_periods"
+
+    def __str__(self) -> str:
+        return f"{self.starts_at}, {self.workflow}"

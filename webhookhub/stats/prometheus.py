@@ -59,9 +59,32 @@ def _counters(counts: Counts) -> Iterator[Metric]:
     }
     yield _family(catalogue.WORKFLOWS_STARTED, started)
     yield _family(catalogue.WORKFLOWS_ENDED, _split(counts, counters.WORKFLOWS_ENDED))
+    yield from _workflows(counts, [name for (name,) in started])
     # A dead letter is requeued at most once.
     requeued = counts.get((counters.DELIVERIES, "requeued"), 0)
     yield _family(catalogue.DEAD_LETTERS, {(): max(0, ended[transitions.DEAD_LETTERED,] - requeued)})
+
+
+def _workflows(counts: Counts, names: Sequence[str]) -> Iterator[Metric]:
+    """The stats of ADR-025, with zeros for each workflow that has run, so that Prometheus sees the first increase."""
+    results = ("succeeded", "failed")
+    compensations: Samples = {
+        (name, result): counts.get((counters.WORKFLOW_COMPENSATIONS, f"{name}/{result}"), 0)
+        for name in names
+        for result in results
+    }
+    yield _family(catalogue.WORKFLOW_COMPENSATIONS, compensations)
+    yield _family(catalogue.WORKFLOWS_BY_HAND, _labelled(counts, counters.WORKFLOWS_BY_HAND, names))
+    for metric, buckets, total in (
+        (catalogue.WORKFLOW_DURATION, counters.WORKFLOW_DURATIONS, counters.WORKFLOW_DURATION_SUM),
+        (catalogue.WORKFLOW_DETECTION, counters.WORKFLOW_DETECTIONS, counters.WORKFLOW_DETECTION_SUM),
+    ):
+        family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+        for name in names:
+            values = [counts.get((buckets, f"{name}/{label}"), 0) for label in LATENCY_LABELS]
+            seconds = counts.get((total, name), 0) / 1_000_000
+            family.add_metric([name], _cumulative(LATENCY_SECONDS, values), seconds)
+        yield family
 
 
 def _split(counts: Counts, name: str) -> dict[tuple[str, ...], float]:
@@ -88,10 +111,14 @@ def _family(metric: catalogue.Metric, samples: Samples) -> Metric:
 
 
 def _histogram(metric: catalogue.Metric, bounds: Sequence[float], counts: Sequence[int], total: float) -> Metric:
+    family = HistogramMetricFamily(metric.name, metric.help)
+    family.add_metric([], _cumulative(bounds, counts), total)
+    return family
+
+
+def _cumulative(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
     below, buckets = 0, []
     for bound, count in zip([*(f"{bound:g}" for bound in bounds), "+Inf"], counts, strict=True):
         below += count
-        buckets.append((bound, below))
-    family = HistogramMetricFamily(metric.name, metric.help)
-    family.add_metric([], buckets, total)
-    return family
+        buckets.append((bound, float(below)))
+    return buckets

@@ -11,7 +11,7 @@ from webhookhub.db.bulk import add_up
 from webhookhub.db.retry import in_transaction
 
 from .attempts import KEY
-from .models import COUNTED, HOUR, MINUTE, Period
+from .models import COUNTED, HOUR, MINUTE, Period, WorkflowPeriod
 
 
 class _LateResult(Exception):
@@ -25,7 +25,9 @@ def roll_up(batch_size: int) -> int:
         rolled_up = in_transaction(lambda: _minutes_to_hours(now - hub().stats_by_minute, batch_size))
     except _LateResult:
         rolled_up = 1  # try again at the next turn
-    return rolled_up + in_transaction(lambda: _delete_hours(now - hub().stats_by_hour, batch_size))
+    oldest = now - hub().stats_by_hour
+    deleted = in_transaction(lambda: _delete_hours(oldest, batch_size))
+    return rolled_up + deleted + in_transaction(lambda: _delete_workflow_hours(oldest))
 
 
 def _minutes_to_hours(before: datetime, batch_size: int) -> int:
@@ -52,6 +54,13 @@ def _delete_hours(before: datetime, batch_size: int) -> int:
         return 0
     hour, last = head
     return Period.objects.filter(period=HOUR, starts_at=hour, subscription_id__lte=last).delete()[0]
+
+
+def _delete_workflow_hours(before: datetime) -> int:
+    """The oldest hour: its rows are few, one for each workflow and shard."""
+    rows = WorkflowPeriod.objects.filter(starts_at__lt=before).order_by("starts_at", "workflow", "shard")
+    hour = rows.values_list("starts_at", flat=True).first()
+    return 0 if hour is None else WorkflowPeriod.objects.filter(starts_at=hour).delete()[0]
 
 
 def _head(period: str, before: datetime, batch_size: int) -> tuple[datetime, int] | None:

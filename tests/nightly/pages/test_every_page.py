@@ -54,6 +54,8 @@ def workflows() -> list[str]:
         rows.listing("workflows_instance", "?saga_type=order_submission&age=over-week"),
         rows.change("workflows_instance", saga.pk),
         rows.change("workflows_instance", broken.pk),
+        reverse("admin:workflows_instance_stats"),
+        reverse("admin:workflows_instance_stats") + "?span=month&workflow=order_submission",
         reverse("admin:workflows_instance_definitions"),
         reverse("admin:workflows_instance_definition", args=["order_submission"]),
         reverse("admin:workflows_instance_definition", args=["order_cancellation"]),

@@ -84,7 +84,7 @@ def test_an_engine_closes_while_a_name_hangs(service: NameService):
 
 
 def test_the_lookup_counts_towards_the_timeout_of_the_request(trusted: Path, service: NameService, hub_settings):
-    """The name hangs for a while, and then the endpoint never responds: together they take no longer than one request may."""
+    """The name hangs, then the endpoint never responds: together no longer than one request may take."""
     hub_settings(request_timeout=timedelta(seconds=3), connect_timeout=timedelta(seconds=2.9))
     threading.Timer(2, service.let_go.set).start()
     with RawEndpoint(trusted, lambda connection: endpoint.hold()) as endpoint:

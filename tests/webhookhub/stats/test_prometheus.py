@@ -16,11 +16,13 @@ from sagas.dispatch import dispatch
 from sagas.models import Saga
 from tests.conformance import world
 from tests.webhookhub.stats.test_probes import beat
+from tests.workflows import shop
 from tests.workflows.lives import DEFINITIONS
-from tests.workflows.support import catch_up, tell, told_before, tracked
+from tests.workflows.support import catch_up, instance, tell, told_before, tracked
 from webhookhub.conf import KINDS
 from webhookhub.db import clock
 from webhookhub.stats import catalogue, open_work, prometheus
+from workflows import services
 
 pytestmark = pytest.mark.django_db
 Samples = dict[str, dict[tuple[str, ...], float]]
@@ -88,6 +90,34 @@ def test_workflow_metrics_from_the_first_event_to_the_end():
     catch_up()
     assert scrape()["webhookhub_workflows_ended_total"] == {("COMPENSATED", "order_submission"): 1}
     assert scrape()["webhookhub_workflows_need_operator"] == {(): 0}
+
+
+@pytest.mark.requirement("R5-5e", "R5-7a", "R5-7b", "R5-7c", "R5-7d", "R5-7e")
+def test_the_targets_of_the_adr_can_be_read_from_the_metrics():
+    shop.completed("k-1")
+    shop.order("k-2", *shop.DONE[:2], "payment.failed", "inventory.released", "order.failed")
+    services.act(shop.failed("k-3"), "closed", idempotency_key="c", actor="olga", reason="r")
+    catch_up()
+
+    found, order = scrape(), "order_submission"
+    assert found["webhookhub_workflow_compensations_total"] == {("succeeded", order): 1, ("failed", order): 1}
+    assert found["webhookhub_workflows_by_hand_total"] == {(order,): 1}
+    assert found["webhookhub_workflow_duration_seconds_count"] == {(order,): 1}
+    assert found["webhookhub_workflow_detection_seconds_count"] == {(order,): 2}
+    assert found["webhookhub_workflow_detection_seconds_bucket"]["60", order] == 2
+    assert 0 < found["webhookhub_workflow_detection_seconds_sum"][order,] < 60
+    run = instance("k-1")
+    assert run.completed_at is not None
+    seconds = (run.completed_at - run.started_at).total_seconds()
+    assert found["webhookhub_workflow_duration_seconds_sum"][order,] == pytest.approx(seconds)
+
+
+def test_a_workflow_that_has_run_shows_zeros():
+    shop.waiting_for_payment("k-1")
+
+    found = scrape()
+    assert found["webhookhub_workflows_by_hand_total"] == {("order_submission",): 0}
+    assert set(found["webhookhub_workflow_detection_seconds_bucket"].values()) == {0}
 
 
 def test_delivery_metrics_from_the_event_to_the_end():

@@ -76,4 +76,37 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.CreateModel(
+            name="WorkflowPeriod",
+            fields=[
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "starts_at", "workflow", "shard", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("starts_at", models.DateTimeField()),
+                ("workflow", webhookhub.db.fields.ExactTextField(max_length=30)),
+                ("shard", models.SmallIntegerField()),
+                ("started", models.BigIntegerField(db_default=0, default=0)),
+                ("completed", models.BigIntegerField(db_default=0, default=0)),
+                ("compensated", models.BigIntegerField(db_default=0, default=0)),
+                ("failed", models.BigIntegerField(db_default=0, default=0)),
+                ("compensations", models.BigIntegerField(db_default=0, default=0)),
+                ("by_hand", models.BigIntegerField(db_default=0, default=0)),
+                (
+                    "duration_us",
+                    models.BigIntegerField(db_default=0, default=0, help_text="Sum over the completed runs."),
+                ),
+                ("detections", models.BigIntegerField(db_default=0, default=0)),
+                (
+                    "detected_late",
+                    models.BigIntegerField(db_default=0, default=0, help_text="After more than a minute."),
+                ),
+                ("detection_us", models.BigIntegerField(db_default=0, default=0, help_text="Sum over the detections.")),
+            ],
+            options={
+                "db_table": "stats_workflow_periods",
+            },
+        ),
     ]

@@ -43,7 +43,7 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     from events.intake import publish
     from webhookhub.auditlog.models import Entry
     from webhookhub.db import clock
-    from webhookhub.stats.models import MINUTE, Counter, Period
+    from webhookhub.stats.models import MINUTE, Counter, Period, WorkflowPeriod
     from workflows import services
 
     rows.one_of_each()
@@ -52,6 +52,7 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     Entry.objects.create(actor="a", via="console", action="x", object_type="x", object_name="x", details="{}")
     Counter.objects.create(name="n", label="l", shard=0)
     Period.objects.create(period=MINUTE, starts_at=clock.now(), subscription_id=1, shard=0)
+    WorkflowPeriod.objects.create(starts_at=clock.now(), workflow="order_submission", shard=0)
     tracker = workflows.tracked()
     publish("order.submitted", {}, correlation_id="k")
     tracker.track(10)
