@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from django.contrib import admin
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html_join
@@ -30,7 +31,7 @@ from webhookhub.logs import Log, log
 from webhookhub.stats import workflow_periods
 from webhookhub.stats.workflow_periods import WorkflowSummary
 
-from . import diagram, labels, lookup, redelivery, stats, versions, views
+from . import diagram, history, labels, lookup, redelivery, stats, versions, views
 from .blockers import blockers
 from .definition import Step
 from .filters import RunFilter
@@ -71,6 +72,7 @@ class InstanceAdmin(ReadOnlyAdmin):
             path("stats/", wrap(self.stats_view), name="workflows_instance_stats"),
             path("definitions/", wrap(self.definitions_view), name="workflows_instance_definitions"),
             path("definitions/<str:name>/", wrap(self.definition_view), name="workflows_instance_definition"),
+            path("<int:pk>/replay/", wrap(self.replay_view), name="workflows_instance_replay"),
             path("<int:pk>/act/<str:name>/", wrap(views.act), name="workflows_instance_act"),
             *super().get_urls(),
         ]
@@ -119,13 +121,19 @@ class InstanceAdmin(ReadOnlyAdmin):
             response: HttpResponse = redirect(request, self.opts, object_id)
             return response
         entries = timeline(instance)
+        states = history.positions(versions.definition_of(instance), [entry.fact for entry in entries])
+        replay = reverse("admin:workflows_instance_replay", args=[instance.pk])
         context = {
             "title": f"{instance.saga_type} {instance.aggregate_id or instance.correlation_key}",
             "run": instance,
             "is_open": instance.status in OPEN,
             "diagram": diagram.of(instance),
             "blockers": blockers([instance])[instance.pk] if instance.status in OPEN else [],
-            "entries": [_entry(request, instance, entry) for entry in entries],
+            "replay": replay,
+            "entries": [
+                {**_entry(request, instance, entry), "state": state, "replay": f"{replay}?position={number}"}
+                for number, (entry, (_fact, state)) in enumerate(zip(entries, states, strict=True), 1)
+            ],
             "cut": len(entries) == MAX_FACTS,
             "actions": [
                 {"title": action.title, "address": reverse("admin:workflows_instance_act", args=[instance.pk, name])}
@@ -170,6 +178,11 @@ class InstanceAdmin(ReadOnlyAdmin):
             ],
         }
         return self._page(request, "stats", context)
+
+    def replay_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """The state after each fact of a run; with `version`, beside its history under another version."""
+        self._require_view(request)
+        return self._page(request, "replay", views.replay(request, get_object_or_404(Instance, pk=pk)))
 
     def definitions_view(self, request: HttpRequest) -> HttpResponse:
         self._require_view(request)

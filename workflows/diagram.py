@@ -97,8 +97,8 @@ def boxes(definition: Definition, states: Mapping[str, str], notes: Mapping[str,
     ]
 
 
-def svg(title: str, boxes: Sequence[Box]) -> SafeString:
-    """The whole drawing. The template escapes all text."""
+def svg(title: str, boxes: Sequence[Box], name: str = "arrow") -> SafeString:
+    """The whole drawing. The template escapes all text. `name` must differ between the drawings of one page."""
     columns = layers(boxes)
     tallest = max(map(len, columns))
     height = 2 * MARGIN + tallest * HEIGHT + (tallest - 1) * GAP_Y
@@ -116,6 +116,7 @@ def svg(title: str, boxes: Sequence[Box]) -> SafeString:
     arrows += [_arrow(box.right, (end[0] - DOT, end[1])) for box in boxes if box.key not in followed]
     context = {
         "title": title,
+        "name": name,
         "boxes": boxes,
         "arrows": arrows,
         "start": start,

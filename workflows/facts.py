@@ -76,6 +76,11 @@ def of(instance_ids: Collection[int]) -> dict[int, list[state.Fact]]:
     return facts
 
 
+def read(row: Fact) -> state.Fact:
+    """A fact in the form that the fold takes."""
+    return state.Fact(row.role, row.step, row.occurred_at, row.origin, row.detail, row.aggregate_id, row.decision_no)
+
+
 def without_repeats(rows: Sequence[Row]) -> list[Row]:
     """The rows that are not stored yet, up to MAX_REPEATS of each (run, step, role): those with the lowest event ids.
 

@@ -41,11 +41,16 @@ def replay(registry: Registry, batch_size: int) -> Iterator[Batch]:
     last = 0
     while ids := list(Instance.objects.filter(id__gt=last).order_by("id").values_list("id", flat=True)[:batch_size]):
         last = ids[-1]
-        found = list(_differences(ids, registry))
-        if found:
-            Timer().wait(RECHECK_SECONDS)
-            found = list(_differences({difference.instance.pk for difference in found}, registry))
-        yield Batch(len(ids), last, found)
+        yield Batch(len(ids), last, check(ids, registry))
+
+
+def check(ids: Collection[int], registry: Registry) -> list[Difference]:
+    """The differences of these runs."""
+    found = list(_differences(ids, registry))
+    if found:
+        Timer().wait(RECHECK_SECONDS)
+        found = list(_differences({difference.instance.pk for difference in found}, registry))
+    return found
 
 
 def _differences(ids: Collection[int], registry: Registry) -> Iterator[Difference]:

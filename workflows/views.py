@@ -1,13 +1,14 @@
-"""The pages on which an operator acts on a run: deliver again, mark as compensated, close."""
+"""The replay of a run, and the pages on which an operator acts on it: deliver again, mark as compensated, close."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
@@ -16,13 +17,16 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from webhookhub.console import format
+from webhookhub.db import clock
 from webhookhub.search_terms import parse_id
 
-from . import labels, redelivery, services
+from . import diagram, history, labels, redelivery, services, versions
+from .advance import differences, require
 from .forms import ActionForm
+from .history import History
 from .models import Fact, Instance
 from .services import Conflict, InvalidFact, KeyConflict
-from .state import CLOSED, UNDONE
+from .state import CLOSED, UNDONE, State
 from .versions import definition_of
 
 MAY_VIEW = "workflows.view_instance"
@@ -108,6 +112,75 @@ def act(request: HttpRequest, pk: int, name: str) -> HttpResponse:
         return _page(request, instance, action, form)
     messages.success(request, message)
     return HttpResponseRedirect(format.page_url(Instance, instance.pk))
+
+
+def replay(request: HttpRequest, run: Instance) -> dict[str, Any]:
+    """The context of the page. `position` chooses the fact, and `version` the other version."""
+    registry = versions.in_force()
+    own = require(registry, run.saga_type, run.definition_version)
+    others = [each.version for each in registry.all() if each.name == own.name and each.version != own.version]
+    version = _number(request, "version", others)
+    other = registry.get(own.name, version) if version else None
+    left = history.recorded(run, own)
+    right = history.simulated(run, own, other, clock.now()) if other else None
+    rows = history.side_by_side(left, right)
+    numbers = range(1, len(rows) + 1)
+    position = _number(request, "position", numbers) or len(rows)
+
+    def address(position: int, version: int | None = version) -> str:
+        return "?" + urlencode({"position": position} | ({"version": version} if version else {}))
+
+    row = rows[position - 1] if rows else None
+    sides = [(left, row.left_state if row else None), (right, row.right_state if row else None)]
+    # Without the facts that were cut off, the row must differ.
+    final = left.positions[-1].state if left.positions and not left.cut else None
+    return {
+        "title": _("Replay: %(run)s") % {"run": run},
+        "run": run,
+        "position": position,
+        "count": len(rows),
+        "text": labels.fact(row.fact) if row else "",
+        "step": row.fact.step if row else "",
+        "sides": [_side(each, state, run) for each, state in sides if each],
+        "lines": [
+            {"row": each, "text": labels.fact(each.fact), "number": number, "address": address(number)}
+            for number, each in enumerate(rows, 1)
+        ],
+        "compared": other,
+        "links": {
+            name: address(number)
+            for name, number in (("previous", position - 1), ("next", position + 1))
+            if number in numbers
+        },
+        "first": address(1),
+        "last": address(len(rows)),
+        "versions": [(each, f"?version={each}") for each in others],
+        "alone": f"?position={min(position, len(left.positions))}" if left.positions else "?",
+        "cut": left.cut,
+        "most": history.MAX_FACTS,
+        "missing": right.missing if right else 0,
+        "differences": sorted(differences(run, final)) if final else [],
+    }
+
+
+def _number(request: HttpRequest, name: str, allowed: Container[int]) -> int | None:
+    text = request.GET.get(name, "")
+    number = parse_id(text)
+    if text and (number is None or number not in allowed):
+        raise BadRequest(_("There is no %(name)s %(value)s.") % {"name": name, "value": repr(text[:50])})
+    return number if text else None
+
+
+def _side(side: History, state: State | None, run: Instance) -> dict[str, Any]:
+    definition = side.definition
+    drawing = diagram.boxes(definition, state.steps if state else {})
+    is_own = definition.version == run.definition_version
+    return {
+        "version": definition.version,
+        "is_own": is_own,
+        "state": state,
+        "diagram": diagram.svg(definition.title, drawing, "arrow" if is_own else "other-arrow"),
+    }
 
 
 def _is_repeat(instance: Instance, values: Mapping[str, str]) -> bool:

@@ -41,7 +41,7 @@ def addresses(user: User) -> list[str]:
     subscription, now = letters[0].subscription_id, clock.now()
     attempts.add([AttemptResult(subscription, attempts.RETRIED, "http_503", now, now, 45)])
     rows.process("worker")
-    shop.failed("o-2")
+    run = shop.failed("o-2")
     return [
         reverse("admin:index"),
         reverse("admin:search") + "?q=http_503",
@@ -53,6 +53,7 @@ def addresses(user: User) -> list[str]:
         rows.listing("workflows_instance"),
         reverse("admin:workflows_instance_definitions"),
         reverse("admin:workflows_instance_definition", args=["order_submission"]),
+        reverse("admin:workflows_instance_replay", args=[run.pk]),
     ]
 
 

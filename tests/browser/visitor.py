@@ -30,6 +30,7 @@ class Visitor:
         language: str = "en-US",
         time_zone: str = "Asia/Taipei",
         has_cookie: bool = True,
+        scripts: bool = True,
     ) -> None:
         self.home = home
         self.errors: list[str] = []
@@ -39,6 +40,7 @@ class Visitor:
             locale=language,
             timezone_id=time_zone,
             reduced_motion="reduce",
+            java_script_enabled=scripts,
         )
         self._context.set_default_timeout(TIMEOUT_MS)
         self._context.grant_permissions(["clipboard-read", "clipboard-write"])

@@ -1,23 +1,28 @@
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from webhookhub.conf import hub, variable
 from webhookhub.db import clock
-from webhookhub.terminal import EXAMPLE, parse_time, progress, table
-from workflows import listening, scenarios, versions
+from webhookhub.terminal import EXAMPLE, parse_time, progress, table, whole_number
+from workflows import history, labels, listening, scenarios, versions
+from workflows.advance import require
 from workflows.backtest import MAX_EVENTS, Backtest, backtest
 from workflows.definition import Definition
-from workflows.models import Instance
+from workflows.history import History, Row
+from workflows.models import Fact, Instance
 from workflows.parsing import InvalidDefinition
 from workflows.registry import Registry, load, read
-from workflows.replay import replay
+from workflows.replay import check, replay
 from workflows.scenarios import End, Result
+from workflows.state import State
 
 MAX_SHOWN = 20
+MAX_POSITIONS = 10_000
 CASE_COLUMNS = ("case", "step", "runs", "ends as", "compensation requested", "result")
 
 
@@ -38,7 +43,18 @@ class Command(BaseCommand):
             "untrack", help="stops tracking event types that no definition and no open run needs"
         )
         untracking.add_argument("--dry-run", action="store_true", help="only list the types")
-        replaying = verbs.add_parser("replay", help="folds all stored facts again; exits 1 if a row differs")
+        replaying = verbs.add_parser(
+            "replay", help="folds stored facts again, of all runs or step by step of one; exits 1 if a row differs"
+        )
+        replaying.add_argument("saga_id", nargs="?", metavar="SAGA_ID", help="show the state after each fact of a run")
+        replaying.add_argument(
+            "--position", type=whole_number(MAX_POSITIONS), metavar="N", help="show only the state after fact N"
+        )
+        replaying.add_argument(
+            "--definition",
+            metavar="FILE",
+            help="also replay the run under this version: a file (*.toml), NAME or NAME:VERSION",
+        )
         replaying.add_argument("--json", action="store_true", help="print the result as JSON")
         testing = verbs.add_parser("backtest", help="tries a definition on past events; writes nothing")
         testing.add_argument(
@@ -113,6 +129,11 @@ class Command(BaseCommand):
         self.stdout.write(f"{len(types)} event types {done}{': ' if types else ''}{', '.join(types)}.")
 
     def _replay(self, options: dict[str, Any]) -> None:
+        if options["saga_id"] is not None:
+            self._replay_run(options)
+            return
+        if options["position"] or options["definition"]:
+            raise CommandError("--position and --definition need a SAGA_ID.")
         last = Instance.objects.order_by("-id").values_list("id", flat=True).first() or 0
         show = progress("replay", last)
         runs, differences = 0, []
@@ -129,6 +150,33 @@ class Command(BaseCommand):
             self.stdout.write(f"{runs} runs folded again, {len(differences)} differences.")
         if differences:
             raise CommandError("Rows and facts do not agree.")
+
+    def _replay_run(self, options: dict[str, Any]) -> None:
+        run, registry = _run(options["saga_id"]), versions.in_force()
+        own = require(registry, run.saga_type, run.definition_version)
+        left = history.recorded(run, own)
+        right = None
+        if options["definition"]:
+            definition = _definition(options["definition"])
+            if definition.name != run.saga_type:
+                raise CommandError(f"--definition: the run is one of {run.saga_type}, not of {definition.name}.")
+            right = history.simulated(run, own, definition, clock.now())
+        rows = history.side_by_side(left, right)
+        position = options["position"]
+        if position and position > len(rows):
+            raise CommandError(f"--position: the run has only {len(rows)} facts.")
+        differences = [str(difference) for difference in check([run.pk], registry)]
+        if options["json"]:
+            shown = [_row_as_json(number, row) for number, row in enumerate(rows, 1) if position in (None, number)]
+            content = {"run": str(run), "versions": [own.version, *([right.definition.version] if right else [])]}
+            self.stdout.write(json.dumps({**content, "facts": shown, "differences": differences}))
+        else:
+            for line in _replayed(run, rows, left, right, position):
+                self.stdout.write(line)
+            for line in differences:
+                self.stdout.write(line)
+        if differences:
+            raise CommandError("The row and its facts do not agree.")
 
     def _backtest(self, options: dict[str, Any]) -> None:
         since, until = parse_time("--since", options["since"]), parse_time("--until", options["until"]) or clock.now()
@@ -184,6 +232,93 @@ def _end(end: End) -> str:
         f"steps {steps}" if steps else "",
     ]
     return "; ".join(filter(None, parts))
+
+
+def _run(saga_id: str) -> Instance:
+    try:
+        run = Instance.objects.filter(saga_id=UUID(saga_id)).first()
+    except ValueError:
+        raise CommandError(f"{saga_id!r} is not the id of a run.") from None
+    if run is None:
+        raise CommandError(f"There is no run {saga_id}.")
+    return run
+
+
+def _replayed(
+    run: Instance, rows: Sequence[Row], left: History, right: History | None, position: int | None
+) -> Iterator[str]:
+    """A line for each fact, or the whole state after one of them."""
+    own = left.definition
+    yield f"{run}: version {own.version}, {len(left.positions)} facts"
+    titles = [f"version {own.version}"]
+    if right:
+        yield f"under version {right.definition.version}: {len(right.positions)} facts"
+        titles.append(f"version {right.definition.version}")
+    if position:
+        row = rows[position - 1]
+        yield f"  after {position}: {_fact_text(row.fact)}"
+        for title, state in zip(titles, (row.left_state, row.right_state), strict=False):
+            yield f"  {title}: {_state(state)}"
+            yield from (f"    {line}" for line in _details(state))
+    else:
+        header = ["no", "when", "fact", *titles, *(["differs"] if right else ["steps that changed"])]
+        yield from (f"  {line}" for line in table([header, *_lines(rows, right is not None)]))
+    if left.cut:
+        yield f"Only the first {history.MAX_FACTS} facts are shown."
+    if right and right.missing:
+        yield f"Left out under version {right.definition.version}: {right.missing} events that are no longer stored."
+
+
+def _lines(rows: Sequence[Row], compared: bool) -> Iterator[list[str]]:
+    before: Mapping[str, str] = {}
+    for number, row in enumerate(rows, 1):
+        line = [str(number), row.fact.occurred_at.isoformat(), _fact_text(row.fact)]
+        if compared:
+            sides = ((row.left, row.left_state), (row.right, row.right_state))
+            # In brackets: this side does not have the fact.
+            yield [
+                *line,
+                *(_state(state) if position else f"({_state(state)})" for position, state in sides),
+                "differs" if row.differs else "",
+            ]
+        else:
+            after = row.left_state.steps if row.left_state else {}
+            changed = [f"{step} {state}" for step, state in after.items() if before.get(step) != state]
+            before = after
+            yield [*line, _state(row.left_state), ", ".join(changed)]
+
+
+def _fact_text(fact: Fact) -> str:
+    return f"{fact.step}: {labels.fact(fact)}" if fact.step else labels.fact(fact)
+
+
+def _state(state: State | None) -> str:
+    if state is None:
+        return "–"
+    marks = ["needs an operator"] if state.needs_operator else []
+    marks += [f"anomaly: {state.anomaly}"] if state.anomaly else []
+    place = f"{state.status} at {state.current_step}" if state.current_step else state.status
+    return ", ".join([place, *marks])
+
+
+def _details(state: State | None) -> Iterator[str]:
+    if state is not None:
+        yield from (f"{step}: {step_state}" for step, step_state in state.steps.items())
+        if state.deadline:
+            yield f"deadline: {state.deadline.isoformat()}"
+        if state.error_message:
+            yield f"error: {state.error_message}"
+
+
+def _row_as_json(number: int, row: Row) -> dict[str, Any]:
+    fact = row.fact
+    states = [
+        {"status": state.status, "current_step": state.current_step, "steps": dict(state.steps)} if state else None
+        for state in (row.left_state, row.right_state)
+    ]
+    content = {"number": number, "occurred_at": fact.occurred_at.isoformat(), "step": fact.step, "role": fact.role}
+    sides = {"recorded": row.left is not None, "other": row.right is not None}
+    return {**content, "facts_of": [name for name, there in sides.items() if there], "states": states}
 
 
 def _remarks(definition: Definition, result: Backtest) -> Iterator[str]:
