@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from tests.workflows import shop
 from workflows.models import Instance
-from workflows.registry import SHIPPED, load
+from workflows.registry import SAMPLES, load
 
 from .visitor import Visitor
 
@@ -20,7 +20,7 @@ from .visitor import Visitor
 @pytest.fixture
 def run(tmp_path: Path, hub_settings: Any) -> Instance:
     """Failed at the payment; version 2 does not read that failure."""
-    text = (SHIPPED / "order_submission_1.toml").read_text()
+    text = (SAMPLES / "order_submission_1.toml").read_text()
     (tmp_path / "order_1.toml").write_text(text)
     hub_settings(workflow_definitions=(tmp_path,))
     load.cache_clear()

@@ -26,7 +26,7 @@ from webhookhub.db import clock
 from workflows import history
 from workflows.advance import advance, differences
 from workflows.models import Fact, Instance
-from workflows.registry import SHIPPED
+from workflows.registry import SAMPLES
 from workflows.state import DONE
 from workflows.versions import definition_of, in_force
 
@@ -144,7 +144,7 @@ def test_the_command_compares_with_another_version(trip: Instance):
 def test_the_command_compares_with_a_file(tmp_path: Path):
     """In the new version, the payment cannot fail, so its failure means nothing."""
     run = compensated()
-    text = (SHIPPED / "order_submission_1.toml").read_text().replace("version = 1", "version = 2")
+    text = (SAMPLES / "order_submission_1.toml").read_text().replace("version = 1", "version = 2")
     (tmp_path / "next.toml").write_text(text.replace('failed = ["payment.failed"]\n', ""))
     before = list(Fact.objects.values()), list(Instance.objects.values())
 
