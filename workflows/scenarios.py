@@ -118,8 +118,7 @@ def undone(definition: Definition, reports: Iterable[Report]) -> list[Report]:
 
 def event_type(definition: Definition, report: Report) -> str:
     """An event type that reports this, and as little else as possible."""
-    step, role = report
-    types = definition.starts if role == STARTED else definition.by_key[step].types()[role]
+    types = [event_type for event_type, reports in definition.roles.items() if report in reports]
     return min(types, key=lambda event_type: len(definition.roles[event_type]))
 
 
@@ -150,7 +149,7 @@ def _facts(definition: Definition, event_type: str, time: datetime) -> Arrival:
 
 def _all_done(definition: Definition) -> list[Report]:
     """The start and all steps; no optional step whose event also reports something else."""
-    has_own_start = any(("", STARTED) in definition.roles[event_type] for event_type in definition.starts)
+    has_own_start = any(("", STARTED) in reports for reports in definition.roles.values())
     steps = [
         report
         for report in happy(definition)
