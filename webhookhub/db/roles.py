@@ -122,12 +122,12 @@ ROLES = (
     ),
     Role(
         "dead_letter_operator",
-        "requeues dead letters, which creates new sagas",
+        "requeues dead letters; a trigger creates the new sagas",
         {
             **COUNTING,
             "events": "SELECT (id, correlation_id, event_type, source)",
             "subscriptions": "SELECT (id, active, verified, max_retry_limit, base_delay)",
-            "webhook_delivery_sagas": "SELECT, INSERT",
+            "webhook_delivery_sagas": "SELECT",
             "dead_letters": "SELECT",
             "dead_letter_requeues": "SELECT, INSERT",
             "audit_log_entries": "SELECT, INSERT",

@@ -70,6 +70,9 @@ def only_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[models.Model]], l
 def test_each_missing_key_and_check_is_named(only_of: Callable[[type[models.Model]], list[str]]):
     constraints = [(model, constraint) for model in own_models() for constraint in model._meta.constraints]
     assert len(constraints) > 5
+    # SQLite creates a table again to remove a constraint, and refuses that while triggers of other tables read it.
+    for trigger in declared():
+        execute(f"DROP TRIGGER {trigger.name}")
     for model, constraint in constraints:
         remove_constraint(model, constraint)
         found = only_of(model)
