@@ -62,7 +62,7 @@ LOOP = {
 ROLES = (
     Role(
         "event_ingest_writer",
-        "producers that insert events by SQL (a trigger fills the inbox)",
+        "the API's ingest, and producers that insert events by SQL (a trigger fills the inbox)",
         {
             "events": "SELECT, INSERT",
             "subscriptions": SUBSCRIPTION_COLUMNS,
@@ -135,13 +135,12 @@ ROLES = (
     ),
     Role(
         "console",
-        "the web server (console and API): reads everything, stores events, edits subscriptions, API keys and users, "
-        "requeues dead letters",
+        "the web server (console and API): reads everything, edits subscriptions, API keys and users, requeues dead "
+        "letters; its ingest has a role of its own",
         {
             **HUB,
             **COUNTING,
             "django_migrations": "SELECT",
-            "events": "SELECT, INSERT",
             "api_keys": "SELECT, INSERT, UPDATE",
             "audit_log_entries": "SELECT, INSERT",
             "subscriptions": "SELECT, INSERT, UPDATE",
