@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -13,6 +14,7 @@ from events.errors import EventConflict, InvalidEvent, PayloadTooLarge, Reserved
 from events.intake import NewEvent, Published, publish_many
 from events.models import Event
 from webhookhub.conf import hub
+from webhookhub.db.ingest import ingest_connection
 
 from . import deliveries, event_parsing, limits, pagination, parsing, problems
 from .auth import ApiKeyAuth, caller_of
@@ -44,7 +46,7 @@ def send(
     text = parsing.text(request, payloads.MAX_BYTES + ENVELOPE_BYTES)
     key = parsing.idempotency_key(idempotency_key, "external_id")
     try:
-        [result] = publish_many([event_parsing.parse_event(text, caller.key.event_source, key)])
+        [result] = _publish([event_parsing.parse_event(text, caller.key.event_source, key)])
     except InvalidEvent as error:
         result = error
     if not isinstance(result, Published):
@@ -66,7 +68,7 @@ def send_many(request: HttpRequest) -> HttpResponse:
     except InvalidEvent as error:
         raise _problem(error) from None
     limits.consume(caller, len(parsed) - 1)
-    published = iter(publish_many([event for event in parsed if isinstance(event, NewEvent)]))
+    published = iter(_publish([event for event in parsed if isinstance(event, NewEvent)]))
     results: list[Result] = [next(published) if isinstance(event, NewEvent) else event for event in parsed]
     # Not validated by a model: for a thousand results that would cost more than storing the events.
     body = {"results": [_result(index, result) for index, result in enumerate(results)]}
@@ -91,6 +93,11 @@ def show(request: HttpRequest, uid: UUID) -> EventOut:
         deliveries=page.items,
         deliveries_next=page.next,
     )
+
+
+def _publish(events: Sequence[NewEvent]) -> list[Result]:
+    with ingest_connection():
+        return publish_many(events)
 
 
 def _result(index: int, result: Result) -> dict[str, object]:

@@ -150,7 +150,9 @@ def _unexpected_exception(request: HttpRequest, error: Exception) -> HttpRespons
     if isinstance(error, DatabaseFault) and (vendors.is_lost(error) or vendors.is_conflict(error)):
         log(Log.DATABASE_LOST, process="web", error=type(error).__name__)
         return unavailable("The database is unavailable; retry.").response()
-    log(Log.API_FAILED, error=type(error).__name__, where=_where(error), path=request.path)
+    # A missing privilege is named: the server's message has the user, the table and nothing of the request.
+    name = str(error) if vendors.is_denied(error) else type(error).__name__
+    log(Log.API_FAILED, error=name, where=_where(error), path=request.path)
     return unexpected().response()
 
 

@@ -47,7 +47,10 @@ class DeadLetter(models.Model):
 
 
 class Requeue(models.Model):
-    """Who requeued a dead letter, when and why. Written in the transaction that creates the new saga."""
+    """Who requeued a dead letter, when and why. A trigger creates the new saga when this row is inserted.
+
+    So the database role of an operator needs no INSERT on sagas, and can create no other saga.
+    """
 
     id = models.BigAutoField(primary_key=True)
     dead_letter = models.OneToOneField(DeadLetter, models.DO_NOTHING, db_constraint=False, related_name="requeue")
@@ -56,6 +59,9 @@ class Requeue(models.Model):
     reason = ExactTextField(max_length=500)
     # A repeated request has the same token.
     request_token = ExactTextField(max_length=32)
+    # The retry policy of the new saga.
+    max_retry_limit = models.PositiveIntegerField()
+    base_delay = models.DurationField()
 
     class Meta:
         db_table = "dead_letter_requeues"

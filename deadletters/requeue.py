@@ -1,7 +1,7 @@
 """Requeue: deliver a dead letter again as a new saga of the next generation.
 
-One transaction records who asked and why, writes the audit entry and creates the sagas. The record has a unique key:
-of two concurrent requests the second waits, and then returns the saga of the first.
+One transaction records who asked and why and writes the audit entry; a trigger on the record creates the saga. The
+record has a unique key: of two concurrent requests the second waits, and then returns the saga of the first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from django.core.exceptions import PermissionDenied
 from django.utils.translation import gettext as _
 
-from sagas.create import NewSaga, create_sagas
+from sagas.create import count_requeued
 from sagas.models import Saga
 from sagas.policy import RetryPolicy
 from sagas.transitions import DEAD_LETTERED
@@ -164,14 +164,14 @@ def _waiting(letters: Sequence[DeadLetter]) -> list[DeadLetter]:
 
 
 def _write(letters: Sequence[DeadLetter], request: Mapping[str, str], selection: Mapping[str, Any] | None) -> set[int]:
-    """Write the records, the audit entry and the sagas; returns the dead letters that had no record yet."""
+    """Write the records, with their sagas, and the audit entry; returns the dead letters that had no record yet."""
     now = clock.now()
-    rows = [{"dead_letter_id": letter.id, "requested_at": now, **request} for letter in letters]
+    rows = [{"dead_letter_id": letter.id, "requested_at": now, **_policy(letter), **request} for letter in letters]
     inserted = [row for batch in _batches(rows) for row in insert_which(Requeue, batch, key=("dead_letter_id",))]
     new = {row["dead_letter_id"] for row in inserted}
     if new:
         _record(sorted(new), len(letters), request, selection)
-        create_sagas([_new_saga(letter) for letter in letters if letter.id in new], BATCH)
+        count_requeued(len(new))
     return new
 
 
@@ -188,9 +188,9 @@ def _record(new: Sequence[int], asked: int, request: Mapping[str, str], selectio
     record(action, kind="deadletter", by=by, reason=reason, details=details)
 
 
-def _new_saga(letter: DeadLetter) -> NewSaga:
+def _policy(letter: DeadLetter) -> dict[str, Any]:
     policy = RetryPolicy.with_overrides(letter.subscription.max_retry_limit, letter.subscription.base_delay)
-    return NewSaga(letter.event_id, letter.subscription_id, letter.saga.generation + 1, policy)
+    return {"max_retry_limit": policy.max_retry_limit, "base_delay": policy.base_delay}
 
 
 def _results(letters: Sequence[DeadLetter], new: Set[int], token: str) -> list[RequeueResult]:

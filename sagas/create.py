@@ -1,4 +1,7 @@
-"""Creates deliveries (sagas): routed ones of generation 0, and requeued or redelivered ones of the next generation."""
+"""Creates deliveries (sagas): routed ones of generation 0, and redelivered ones of the next generation.
+
+A trigger creates the requeued ones, when the record of a requeue is inserted.
+"""
 
 from __future__ import annotations
 
@@ -66,9 +69,18 @@ def _create(new_sagas: Sequence[NewSaga], batch_size: int) -> set[SagaKey]:
     for start in range(0, len(rows), batch_size):
         inserted = insert_which(Saga, rows[start : start + batch_size], key=SagaKey._fields)
         created |= {SagaKey(*(row[name] for name in SagaKey._fields)) for row in inserted}
-    notify("orchestrator")
-    counters.add({(counters.DELIVERIES, "requeued" if new_sagas[0].generation else "routed"): len(created)})
+    _count("requeued" if new_sagas[0].generation else "routed", len(created))
     return created
+
+
+def count_requeued(count: int) -> None:
+    """Counts sagas that a trigger has created in this transaction, and notifies the orchestrator."""
+    _count("requeued", count)
+
+
+def _count(origin: str, count: int) -> None:
+    notify("orchestrator")
+    counters.add({(counters.DELIVERIES, origin): count})
 
 
 def routed_events(subscription_id: int, event_ids: Collection[int]) -> set[int]:

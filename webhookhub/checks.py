@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.exceptions import ImproperlyConfigured
 
 from webhookhub.conf import hub, variable
-from webhookhub.db import requirements
+from webhookhub.db import ingest, requirements
 from webhookhub.egress import libcurl
 
 # The tag of the checks that every loop runs when it starts. Django's own checks would import the whole console.
@@ -54,10 +55,25 @@ def database_is_fit(databases: Sequence[str] | None = None, **kwargs: Any) -> li
         return []
     errors = [*requirements.server_problems(), *requirements.migration_problems()]
     return [
-        *(Error(f"{problem.message}.", hint=problem.hint, id=problem.id) for problem in errors),
+        *_errors(errors),
         # Only warnings: an error would stop the `migrate` that repairs the triggers.
         *(
             Warning(f"{problem.message}.", hint=problem.hint, id=problem.id)
             for problem in requirements.trigger_problems()
         ),
     ]
+
+
+@register(Tags.database)
+def ingest_database_is_fit(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    if ingest.ALIAS not in (databases or []):
+        return []
+    try:
+        ingest.require_same_database()
+    except ImproperlyConfigured as error:
+        return [Error(f"{error}.", id="webhookhub.E022")]
+    return _errors(requirements.server_problems(ingest.ALIAS))
+
+
+def _errors(problems: Sequence[requirements.Problem]) -> list[CheckMessage]:
+    return [Error(f"{problem.message}.", hint=problem.hint, id=problem.id) for problem in problems]

@@ -234,8 +234,11 @@ KINDS = ("router", "orchestrator", "worker", "cleaner", "workflows")
 # A database URL for each kind of process that run_hub starts. Only run_hub reads them: they contain passwords.
 PROCESS_DATABASE_URLS = {kind: f"{PREFIX}{kind.upper()}_DATABASE_URL" for kind in (*KINDS, "web")}
 
+# The database user with which the web server stores events.
+INGEST_DATABASE_URL = f"{PREFIX}INGEST_DATABASE_URL"
+
 # Read elsewhere, not part of HubSettings.
-OTHER_NAMES = {*PROCESS_DATABASE_URLS.values(), "WEBHOOKHUB_STAFF_PASSWORD"}
+OTHER_NAMES = {*PROCESS_DATABASE_URLS.values(), INGEST_DATABASE_URL, "WEBHOOKHUB_STAFF_PASSWORD"}
 
 
 def variable(name: str) -> str:
@@ -277,8 +280,8 @@ def _check_timeouts(loaded: HubSettings) -> None:
         )
 
 
-def database(url: str) -> dict[str, Any]:
-    """Django's settings of the database at `url`."""
+def database(url: str, name: str = "DATABASE_URL") -> dict[str, Any]:
+    """Django's settings of the database at `url`, the value of the variable `name`."""
     try:
         if "://" not in url:
             raise ValueError
@@ -286,13 +289,13 @@ def database(url: str) -> dict[str, Any]:
     except ValueError:
         # The URL is not shown: an unescaped / in a password makes a part of the password look like a host.
         raise ImproperlyConfigured(
-            f"DATABASE_URL cannot be read: it must be {vendors.URL_FORM}, with a number for the port and signs such as "
-            "/ @ : in the password written as %2F %40 %3A"
+            f"{name} cannot be read: it must be {vendors.URL_FORM}, with a number for the port and signs such as / @ : "
+            "in the password written as %2F %40 %3A"
         ) from None
     try:
         required = vendors.database_options(config.get("ENGINE", ""))
     except ValueError as error:
-        raise ImproperlyConfigured(str(error)) from None
+        raise ImproperlyConfigured(f"{name}: {error}") from None
     # The URL's query may add options (TLS, for instance) but not replace the required ones.
     return {
         **config,

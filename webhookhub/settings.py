@@ -39,6 +39,8 @@ if EMBEDDED:
         encryption_keys=_keys,
     )
 DATABASES = {"default": conf.database(DATABASE_URL)}
+if _ingest_url := os.environ.get(conf.INGEST_DATABASE_URL):
+    DATABASES["ingest"] = conf.database(_ingest_url, conf.INGEST_DATABASE_URL)
 if not WEBHOOKHUB.secret_key:
     raise ImproperlyConfigured(
         "WEBHOOKHUB_SECRET_KEY is not set: with DATABASE_URL it must be a long random text of your own"

@@ -17,6 +17,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.wsgi import get_wsgi_application
 from django.utils.http import parse_header_parameters
 
+from webhookhub.db import ingest
+
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 # A worker that exits with this code stops gunicorn; with any other code, gunicorn starts it again for ever.
@@ -72,6 +74,7 @@ def _bad_request(environ: dict[str, Any], start_response: Callable[..., Any]) ->
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhookhub.settings")
 try:
     application = refusing_unreadable_content_types(get_wsgi_application())
+    ingest.require_same_database()
 except ImproperlyConfigured as error:
     sys.stderr.write(f"The hub is not configured: {error}\n")
     sys.exit(GUNICORN_BOOT_ERROR)

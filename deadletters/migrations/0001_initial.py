@@ -71,6 +71,8 @@ class Migration(migrations.Migration):
                 ("requested_at", models.DateTimeField(db_default=webhookhub.db.clock.UtcNow())),
                 ("reason", webhookhub.db.fields.ExactTextField(max_length=500)),
                 ("request_token", webhookhub.db.fields.ExactTextField(max_length=32)),
+                ("max_retry_limit", models.PositiveIntegerField()),
+                ("base_delay", models.DurationField()),
                 (
                     "dead_letter",
                     models.OneToOneField(

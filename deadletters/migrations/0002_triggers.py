@@ -1,11 +1,32 @@
-"""Dead letters and the record of who requeued them are immutable; a saga is DeadLettered only with its dead letter."""
+"""Dead letters and the record of who requeued them are immutable; a saga is DeadLettered only with its dead letter.
+
+A record of a requeue creates the next generation of its dead letter's saga.
+"""
 
 from django.db import migrations
 
-from webhookhub.db.triggers import CreateTriggers, Refusal
+from webhookhub.db.triggers import CreateTriggers, Insert, Refusal
 
 LETTER = ["id", "saga_id", "event_id", "subscription_id", "final_error_code", "failed_at", "payload_snapshot"]
-REQUEUE = ["id", "dead_letter_id", "requested_by", "requested_at", "reason", "request_token"]
+REQUEUE = ["id", "dead_letter_id", "requested_by", "requested_at", "reason", "request_token", "max_retry_limit"]
+REQUEUE += ["base_delay"]
+# The saga of a new record's dead letter, once it has ended.
+DEAD = (
+    "FROM webhook_delivery_sagas dead WHERE dead.status = 'DeadLettered' "
+    "AND dead.id = (SELECT saga_id FROM dead_letters WHERE id = NEW.dead_letter_id)"
+)
+NEXT_GENERATION = (
+    ("event_id", "dead.event_id"),
+    ("subscription_id", "dead.subscription_id"),
+    ("generation", "dead.generation + 1"),
+    ("status", "'Pending'"),
+    ("attempt_count", "0"),
+    ("next_attempt_at", "NEW.requested_at"),
+    ("max_retry_limit", "NEW.max_retry_limit"),
+    ("base_delay", "NEW.base_delay"),
+    ("created_at", "NEW.requested_at"),
+    ("updated_at", "NEW.requested_at"),
+)
 
 
 def immutable(prefix, table, noun, columns):
@@ -29,6 +50,20 @@ class Migration(migrations.Migration):
             [
                 *immutable("dead", "dead_letters", "A dead letter", LETTER),
                 *immutable("requeue", "dead_letter_requeues", "The record of a requeue", REQUEUE),
+                Refusal(
+                    "trg_requeue_created",
+                    "dead_letter_requeues",
+                    "INSERT",
+                    "A requeue needs a dead letter whose saga is DeadLettered: INSERT refused",
+                    when=f"NOT EXISTS (SELECT 1 {DEAD})",
+                ),
+                Insert(
+                    "trg_requeue_saga",
+                    "dead_letter_requeues",
+                    "webhook_delivery_sagas",
+                    NEXT_GENERATION,
+                    DEAD,
+                ),
                 Refusal(
                     "trg_saga_dead_letter",
                     "webhook_delivery_sagas",

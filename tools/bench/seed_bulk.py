@@ -183,8 +183,9 @@ def _requeues(sizes: Sizes) -> None:
     if not sizes.requeued:
         return
     execute(
-        "INSERT INTO dead_letter_requeues (dead_letter_id, requested_by, requested_at, reason, request_token) "
-        "SELECT id, 'seed', TIMESTAMPADD(MINUTE, 5, failed_at), 'the endpoint works again', 'seed' "
+        "INSERT INTO dead_letter_requeues (dead_letter_id, requested_by, requested_at, reason, request_token, "
+        "max_retry_limit, base_delay) "
+        f"SELECT id, 'seed', TIMESTAMPADD(MINUTE, 5, failed_at), 'the endpoint works again', 'seed', {LIMIT}, 30000000 "
         f"FROM dead_letters ORDER BY id LIMIT {sizes.requeued}"
     )
     execute(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from django.apps import apps
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
@@ -27,9 +27,9 @@ class Problem(NamedTuple):
     hint: str
 
 
-def server_problems() -> list[Problem]:
+def server_problems(alias: str = DEFAULT_DB_ALIAS) -> list[Problem]:
     """Problems of the server and of this connection, independent of the migrations."""
-    return [Problem(*problem) for problem in vendors.connection_problems(connection, _own_tables())]
+    return [Problem(*problem) for problem in vendors.connection_problems(connections[alias], _own_tables())]
 
 
 def migration_problems() -> Iterator[Problem]:

@@ -63,7 +63,7 @@ LOOP = {
 ROLES = (
     Role(
         "event_ingest_writer",
-        "producers that insert events by SQL (a trigger fills the inbox)",
+        "the API's ingest, and producers that insert events by SQL (a trigger fills the inbox)",
         {
             "events": "SELECT, INSERT",
             "subscriptions": SUBSCRIPTION_COLUMNS,
@@ -124,12 +124,12 @@ ROLES = (
     ),
     Role(
         "dead_letter_operator",
-        "requeues dead letters, which creates new sagas",
+        "requeues dead letters; a trigger creates the new sagas",
         {
             **COUNTING,
             "events": "SELECT (id, correlation_id, event_type, source)",
             "subscriptions": "SELECT (id, active, verified, max_retry_limit, base_delay)",
-            "webhook_delivery_sagas": "SELECT, INSERT",
+            "webhook_delivery_sagas": "SELECT",
             "dead_letters": "SELECT",
             "dead_letter_requeues": "SELECT, INSERT",
             "audit_log_entries": "SELECT, INSERT",
@@ -137,13 +137,12 @@ ROLES = (
     ),
     Role(
         "console",
-        "the web server (console and API): reads everything, stores events, edits subscriptions, API keys and users, "
-        "requeues dead letters",
+        "the web server (console and API): reads everything, edits subscriptions, API keys and users, requeues dead "
+        "letters; its ingest has a role of its own",
         {
             **HUB,
             **COUNTING,
             "django_migrations": "SELECT",
-            "events": "SELECT, INSERT",
             "api_keys": "SELECT, INSERT, UPDATE",
             "audit_log_entries": "SELECT, INSERT",
             "subscriptions": "SELECT, INSERT, UPDATE",

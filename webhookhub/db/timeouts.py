@@ -11,13 +11,13 @@ from . import vendors
 
 
 @contextmanager
-def short_timeouts(seconds: int) -> Iterator[None]:
-    """Gives this thread a separate connection that gives up after `seconds`.
+def short_timeouts(seconds: int, alias: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
+    """Gives this thread a separate connection that gives up after `seconds`, with the user of `alias`.
 
     The thread's usual connection may wait longer, and stays as it is.
     """
     usual = connections[DEFAULT_DB_ALIAS]
-    separate = usual.copy()
+    separate = connections[alias].copy()
     vendors.bound_everything(separate, seconds)
     connections[DEFAULT_DB_ALIAS] = separate
     try:

@@ -1,7 +1,7 @@
 """Triggers as migration operations, for every engine.
 
 A `Refusal` rejects a statement; a `Reset` sets a column when another changes; a `Fill` completes a new row; a `Copy`
-fills an inbox in the transaction of the insert; a `Tally` counts changes.
+fills an inbox in the transaction of the insert; an `Insert` creates rows of another table; a `Tally` counts changes.
 """
 
 from __future__ import annotations
@@ -108,6 +108,26 @@ class Copy:
 
 
 @dataclass(frozen=True)
+class Insert:
+    """After an insert into `table`, inserts into `into` the `columns` (target → SQL value on NEW and `source`).
+
+    `source` is the FROM clause and the WHERE clause of the rows to insert, in SQL that all engines understand.
+    """
+
+    name: str
+    table: str
+    into: str
+    columns: Sequence[tuple[str, str]]
+    source: str
+
+    def create_sql(self, connection: BaseDatabaseWrapper) -> str:
+        targets = ", ".join(target for target, _ in self.columns)
+        values = ", ".join(value for _, value in self.columns)
+        statement = f"INSERT INTO {self.into} ({targets}) SELECT {values} {self.source}"
+        return f"CREATE TRIGGER {self.name} AFTER INSERT ON {self.table} FOR EACH ROW BEGIN {statement}; END"
+
+
+@dataclass(frozen=True)
 class Tally:
     """After `event` (INSERT or UPDATE) on `table`, increments `column` of the only row (id 1) of `into`."""
 
@@ -128,7 +148,7 @@ def unchanged(connection: BaseDatabaseWrapper, columns: Sequence[str]) -> str:
     return " AND ".join(vendors.same_value(connection, f"OLD.{name}", f"NEW.{name}") for name in columns)
 
 
-Trigger = Refusal | Reset | Fill | Copy | Tally
+Trigger = Refusal | Reset | Fill | Copy | Insert | Tally
 
 
 class CreateTriggers(Operation):

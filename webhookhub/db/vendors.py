@@ -83,7 +83,7 @@ def database_options(engine: str) -> dict[str, Any]:
         return dict(SQLITE_OPTIONS)
     if engine.endswith(".mysql"):
         return dict(MYSQL_OPTIONS)
-    raise ValueError(f"DATABASE_URL: {engine!r} is not supported; use mysql://… or sqlite:///…")
+    raise ValueError(f"{engine!r} is not supported; use mysql://… or sqlite:///…")
 
 
 def bound_waiting(connection: BaseDatabaseWrapper, seconds: int) -> None:

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonR
 from django.http.response import HttpResponseBase
 
 from webhookhub.conf import KINDS, hub, variable
-from webhookhub.db import clock, requirements
+from webhookhub.db import clock, ingest, requirements
 from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.db.timeouts import short_timeouts
 from webhookhub.logs import Log, log
@@ -58,6 +58,9 @@ def readyz(request: HttpRequest) -> HttpResponse:
     try:
         with short_timeouts(READY_SECONDS):
             missing = _missing()
+        if ingest.is_configured():
+            with short_timeouts(READY_SECONDS, ingest.ALIAS):
+                clock.now()
     except (DatabaseError, InterfaceError) as error:
         # Only the log has the error: it may name the server and its user.
         log(Log.DATABASE_LOST, process="web", error=str(error))

@@ -118,9 +118,8 @@ PROTOCOL = [
            "self.filter(active=True, verified=True)", "self.filter(active=True)", "tests/events/test_routing.py"),
     mutant("requeue: without the permission", "deadletters/requeue.py", "        if not by.has_perm(permission):\n",
            "        if False:\n", "tests/deadletters/test_requeue.py"),
-    mutant("requeue: the same generation", "deadletters/requeue.py",
-           "return NewSaga(letter.event_id, letter.subscription_id, letter.saga.generation + 1, policy)",
-           "return NewSaga(letter.event_id, letter.subscription_id, letter.saga.generation, policy)", REQUEUES),
+    mutant("requeue: the same generation", "deadletters/migrations/0002_triggers.py",
+           '("generation", "dead.generation + 1")', '("generation", "dead.generation")', REQUEUES),
     mutant("publish: another body is the same event", "events/intake.py", "    if not same:\n", "    if False:\n",
            "tests/events/test_intake.py"),
 ]  # fmt: skip

@@ -23,7 +23,7 @@ from sagas.models import Saga
 from subscriptions import services
 from subscriptions.models import Subscription
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
-from tests.support import drive, rows
+from tests.support import drive, legal_steps, rows
 from tools.demo.endpoint import HttpsEndpoint, Reply
 from webhookhub import crypto
 from webhookhub.console import delivery_history, format, request_preview
@@ -181,16 +181,15 @@ def requeued(times: int) -> list[DeadLetter]:
         if letters:
             who = f"person {generation - 1}"
             Requeue.objects.create(
-                dead_letter=letters[-1], requested_by=who, requested_at=clock.now(), reason="again", request_token="t"
-            )
-        saga = SagaFactory.create(
-            event=event, subscription=subscription, generation=generation, status="DeadLettered",
-            attempt_count=1, final_error_code="http_503",
-        )  # fmt: skip
-        letter = DeadLetter.objects.create(
-            saga=saga, event=event, subscription=subscription, final_error_code="http_503",
-            failed_at=clock.now(), payload_snapshot=event.payload,
-        )  # fmt: skip
+                dead_letter=letters[-1], requested_by=who, requested_at=clock.now(), reason="again", request_token="t",
+                max_retry_limit=3, base_delay=timedelta(seconds=1),
+            )  # fmt: skip
+            saga = Saga.objects.get(event=event, generation=generation)
+        else:
+            saga = SagaFactory.create(event=event, subscription=subscription)
+        legal_steps.update(saga, final_error_code="http_503")
+        legal_steps.advance(saga, "DeadLettered", 1)
+        letter = DeadLetter.objects.get(saga=saga)
         letters.append(letter)
     return letters
 

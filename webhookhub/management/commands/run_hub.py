@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from webhookhub.checks import HUB
-from webhookhub.conf import KINDS, PROCESS_DATABASE_URLS, hub
+from webhookhub.conf import INGEST_DATABASE_URL, KINDS, PROCESS_DATABASE_URLS, hub
 from webhookhub.logs import Log, log
 from webhookhub.runner.supervisor import Child, Supervisor
 
@@ -20,7 +20,8 @@ ADDRESS = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5}
 class Command(BaseCommand):
     help = (
         "Runs the whole hub on one machine: every loop (and with --web the web server) under one supervisor. "
-        f"Each kind of process can have its own database user: {', '.join(PROCESS_DATABASE_URLS.values())}."
+        f"Each kind of process can have its own database user: {', '.join(PROCESS_DATABASE_URLS.values())}; the web "
+        f"server another one to store events: {INGEST_DATABASE_URL}."
     )
     requires_system_checks = [HUB]
 
@@ -71,7 +72,8 @@ def _environment(kind: str) -> dict[str, str]:
     """With the kind's own DATABASE_URL if it has one, and without the URLs of the others: they contain passwords."""
     own = os.environ.get(PROCESS_DATABASE_URLS[kind])
     # Emptied, not removed: a child also reads the file .env, which sets missing variables.
-    environment = {**os.environ, **dict.fromkeys(PROCESS_DATABASE_URLS.values(), "")}
+    others = [*PROCESS_DATABASE_URLS.values(), *([] if kind == "web" else [INGEST_DATABASE_URL])]
+    environment = {**os.environ, **dict.fromkeys(others, "")}
     return {**environment, "DATABASE_URL": own} if own else environment
 
 

@@ -6,6 +6,7 @@ The expectation comes from the declaration, which test_specification.py compares
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -47,7 +48,10 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     from workflows import services
 
     rows.one_of_each()
-    Requeue.objects.create(dead_letter=DeadLetter.objects.get(), requested_by="a", reason="r", request_token="t")
+    Requeue.objects.create(
+        dead_letter=DeadLetter.objects.get(), requested_by="a", reason="r", request_token="t",
+        max_retry_limit=3, base_delay=timedelta(seconds=1),
+    )  # fmt: skip
     ApiKey.objects.create(key_id="k", secret_sha256="s", name="n", scopes="read", created_by="a")
     Entry.objects.create(actor="a", via="console", action="x", object_type="x", object_name="x", details="{}")
     Counter.objects.create(name="n", label="l", shard=0)

@@ -58,6 +58,7 @@ def roles_urls(granted: None) -> dict[str, str]:
         "WEBHOOKHUB_CLEANER_DATABASE_URL": url_of("lease_cleaner"),
         "WEBHOOKHUB_WORKFLOWS_DATABASE_URL": url_of("workflow_tracker"),
         "WEBHOOKHUB_WEB_DATABASE_URL": url_of("console"),
+        "WEBHOOKHUB_INGEST_DATABASE_URL": url_of("event_ingest_writer"),
     }
 
 
