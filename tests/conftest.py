@@ -156,9 +156,16 @@ def committed(transactional_db: None) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _guards(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
-    with django_db_blocker.unblock():
+def _guards(request: pytest.FixtureRequest) -> None:
+    if not any(_uses_database(item) for item in request.session.items if item.path == request.path):
+        return  # so that such tests run without creating a database
+    request.getfixturevalue("django_db_setup")
+    with request.getfixturevalue("django_db_blocker").unblock():
         guards.switch_for(request.node.nodeid)
+
+
+def _uses_database(item: pytest.Item) -> bool:
+    return "django_db_setup" in getattr(item, "fixturenames", ()) or item.get_closest_marker("django_db") is not None
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,8 @@ import pytest
 from sagas.dispatch import dispatch
 from sagas.models import Saga
 from tests.conformance import world
+from tests.factories import JobFactory, SagaFactory
+from tests.support import legal_steps
 from webhookhub.db import clock
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
@@ -28,3 +30,17 @@ def test_an_ended_saga_was_updated_when_it_ended():
     assert set(ended) == {"Completed", "DeadLettered"}
     for updated_at in ended.values():
         assert before <= updated_at <= after
+
+
+def test_a_result_of_an_earlier_attempt_is_marked_and_not_applied_again():
+    """A crash between the two writes leaves it unsettled; by then the next attempt may be running."""
+    saga = SagaFactory(status="Pending", attempt_count=0)
+    late = JobFactory(saga=saga, status="Failed", finished_at=clock.now())
+    legal_steps.start(saga, attempts=1)
+
+    world.settle()
+
+    late.refresh_from_db()
+    saga.refresh_from_db()
+    assert (saga.status, saga.attempt_count) == ("InProgress", 1)
+    assert late.settled_at is not None
