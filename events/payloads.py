@@ -138,9 +138,14 @@ def _integer(digits: str) -> int:
 
 def _float(digits: str) -> float:
     value = float(digits) if len(digits) <= 400 else math.inf
-    if not math.isfinite(value) or not _is_exactly(digits, value):
+    # MySQL refuses a large exponent even if the number is 0.
+    if not math.isfinite(value) or not _is_exactly(digits, value) or (value == 0 and len(_exponent(digits)) > 2):
         _refuse("holds a number that does not survive double precision; send it as a string")
     return value
+
+
+def _exponent(digits: str) -> str:
+    return digits.lower().partition("e")[2].lstrip("+-").lstrip("0")
 
 
 def _is_exactly(digits: str, value: float) -> bool:
