@@ -50,8 +50,8 @@ class Migration(migrations.Migration):
                     "trg_job_settled",
                     "webhook_delivery_jobs",
                     "UPDATE",
-                    "A job is settled once: UPDATE refused",
-                    when="OLD.settled_at IS NOT NULL",
+                    "A job is settled once, when it is finished: UPDATE refused",
+                    when="OLD.settled_at IS NOT NULL OR NEW.status NOT IN ('Completed', 'Failed')",
                     protects=["settled_at"],
                 ),
                 Refusal(

@@ -15,7 +15,8 @@ IS_LEGAL = " OR ".join(f"OLD.status = '{before}' AND NEW.status = '{after}'" for
 RESULTS = f"(OLD.status = '{IN_PROGRESS}' AND NEW.status <> '{IN_PROGRESS}')"
 PREVIOUS = (
     "SELECT 1 FROM webhook_delivery_sagas previous WHERE previous.event_id = NEW.event_id "
-    "AND previous.subscription_id = NEW.subscription_id AND previous.generation = NEW.generation - 1"
+    "AND previous.subscription_id = NEW.subscription_id AND previous.generation = NEW.generation - 1 "
+    "AND previous.status IN ('Completed', 'DeadLettered')"
 )
 
 
@@ -29,7 +30,7 @@ class Migration(migrations.Migration):
                     "trg_saga_created",
                     "webhook_delivery_sagas",
                     "INSERT",
-                    "A saga is created Pending, without attempts, as the first or the next generation: INSERT refused",
+                    "A saga is created Pending, without attempts, first or after an ended generation: INSERT refused",
                     when=f"NEW.status <> '{PENDING}' OR NEW.attempt_count <> 0 "
                     f"OR (NEW.generation <> 0 AND NOT EXISTS ({PREVIOUS}))",
                 ),

@@ -14,9 +14,9 @@ from tests.conftest import empty_tables
 from tests.factories import EventFactory
 from webhookhub.db import clock
 from workflows import services
-from workflows.listening import CatchUp, listen, not_needed, untrack
 from workflows.models import Fact, Instance, TrackedType, WorkflowInbox
 from workflows.registry import registry
+from workflows.tracked_types import CatchUp, listen, not_needed, untrack
 
 from .crashes import interrupted
 

@@ -99,7 +99,7 @@ def test_two_attempts_of_a_saga_have_different_times():
 @pytest.mark.requirement("R1-2.2d", "R1-2.3a")
 @pytest.mark.requirement("R4-3.2a")
 def test_an_event_a_subscription_and_a_generation_have_one_saga():
-    saga = SagaFactory.create()
+    saga = SagaFactory.create(status="Completed")
     with refused(IntegrityError):
         SagaFactory(event=saga.event, subscription=saga.subscription)
     SagaFactory(event=saga.event, subscription=saga.subscription, generation=1)
@@ -349,6 +349,13 @@ def test_an_update_to_the_same_values_passes():
     for model, where, _ in FINAL:
         row = model._default_manager.get(**where)
         assert model._default_manager.filter(pk=row.pk).update(id=row.pk) == 1
+
+
+@pytest.mark.parametrize("status", ["Pending", "Leased"])
+def test_an_unfinished_job_is_not_settled(status: str):
+    job = JobFactory.create(status=status)
+    with refused(match="A job is settled once, when it is finished"):
+        Job.objects.filter(id=job.id).update(settled_at=clock.now())
 
 
 def test_a_settled_job_is_not_settled_again():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.db import IntegrityError
 
 from deadletters.models import DeadLetter, Requeue
 from deadletters.requeue import RequeueResult, requeue
@@ -42,6 +43,13 @@ def assert_requeued_once(letter: DeadLetter, results: list[RequeueResult], by: s
     assert {result.requested_by for result in results} == {by}
     assert [result.created for result in results].count(True) == 1
     assert list(Entry.objects.values_list("actor", "details")) == [(by, "{}")]
+
+
+def test_the_key_of_the_record_refuses_a_second_requeue(letter):
+    requeue_as(letter, "ada")
+    [record] = Requeue.objects.values("dead_letter_id", "reason", "request_token", "max_retry_limit", "base_delay")
+    with pytest.raises(IntegrityError, match="dead_letter"):
+        Requeue.objects.create(requested_by="bob", **record)
 
 
 def test_a_requeue_adds_the_next_generation(letter):

@@ -78,14 +78,15 @@ def test_a_saga_is_created_in_no_other_state(status: str, attempts: int):
 
 
 def test_a_generation_follows_the_one_before():
-    first = SagaFactory.create()
-    with pytest.raises(DatabaseError, match="the first or the next generation"):
-        insert_saga(generation=2, of=first)
-    with pytest.raises(DatabaseError, match="the first or the next generation"):
+    ended = SagaFactory.create(status="Completed")
+    with pytest.raises(DatabaseError, match="after an ended generation"):
+        insert_saga(generation=2, of=ended)
+    with pytest.raises(DatabaseError, match="after an ended generation"):
         insert_saga(generation=1)  # of another event
-    insert_saga(generation=1, of=first)
-    insert_saga(generation=2, of=first)
-    assert sorted(Saga.objects.values_list("generation", flat=True)) == [0, 1, 2]
+    insert_saga(generation=1, of=ended)
+    with pytest.raises(DatabaseError, match="after an ended generation"):
+        insert_saga(generation=2, of=ended)  # generation 1 is Pending
+    assert sorted(Saga.objects.values_list("generation", flat=True)) == [0, 1]
 
 
 # How it changes

@@ -34,8 +34,8 @@ def test_an_ended_saga_was_updated_when_it_ended():
 
 def test_a_result_of_an_earlier_attempt_is_marked_and_not_applied_again():
     """A crash between the two writes leaves it unsettled; by then the next attempt may be running."""
-    saga = SagaFactory(status="Pending", attempt_count=0)
-    late = JobFactory(saga=saga, status="Failed", finished_at=clock.now())
+    saga = SagaFactory.create(status="Pending", attempt_count=0)
+    late = JobFactory.create(saga=saga, status="Failed", finished_at=clock.now())
     legal_steps.start(saga, attempts=1)
 
     world.settle()

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
-from . import errors, urls
+from . import error_codes, urls
 from .addresses import may_reach_text
 from .dns import Lookup
 from .messages import Request, Response
@@ -25,6 +25,8 @@ FEW = 2
 MAX_CACHED = 10_000
 # How long no connection is reused after one was lost: some servers close connections without announcing it.
 NO_REUSE_SECONDS = 5.0
+# The time doubles with each further loss, up to this.
+MAX_NO_REUSE_SECONDS = 3600.0
 # When a deferred request may be tried again.
 MIN_DEFER_SECONDS = 2.0
 MAX_DEFER_SECONDS = 60.0
@@ -61,6 +63,7 @@ class Host(Generic[T]):
     # Requests that may be in flight at once.
     limit: int = field(init=False)
     _milliseconds: int = SLOW_MILLISECONDS
+    _no_reuse_seconds: float = 0.0
     _next_turn: float = 0.0
 
     def __post_init__(self) -> None:
@@ -74,18 +77,23 @@ class Host(Generic[T]):
     def resolved(self, lookup: Lookup) -> None:
         """Use these addresses; all of them must be allowed."""
         self.lookup = lookup
-        self.refusal = None if all(map(may_reach_text, lookup.addresses)) else errors.BLOCKED_ADDRESS
+        self.refusal = None if all(map(may_reach_text, lookup.addresses)) else error_codes.BLOCKED_ADDRESS
 
     def note_response(self, response: Response) -> None:
         self._milliseconds = response.duration_ms
-        if response.error_code == errors.CONNECTION_LOST:
-            self.reuse_at = time.monotonic() + NO_REUSE_SECONDS
+        if response.error_code == error_codes.CONNECTION_LOST:
+            self._note_loss(time.monotonic())
         if response.duration_ms > SLOW_MILLISECONDS:
             self._set_speed(SILENT if response.status is None else SLOW)
             return
         self._next_turn = 0.0
         if self.speed != FAST:
             self._set_speed(FAST)  # a fast refusal uses no slot either
+
+    def _note_loss(self, now: float) -> None:
+        if now >= self.reuse_at:  # several requests may be lost at once
+            self._no_reuse_seconds = min(max(2 * self._no_reuse_seconds, NO_REUSE_SECONDS), MAX_NO_REUSE_SECONDS)
+            self.reuse_at = now + self._no_reuse_seconds
 
     def note_queue_timeout(self) -> None:
         """A request has waited too long in the queue: until the next fast response, none is queued."""
@@ -134,7 +142,7 @@ class Hosts(Generic[T]):
         return host
 
     def _refused(self) -> Host[T]:
-        return Host("", 443, self._max_requests, is_address=True, refusal=errors.INVALID_REQUEST)
+        return Host("", 443, self._max_requests, is_address=True, refusal=error_codes.INVALID_REQUEST)
 
 
 def _make_room(hosts: dict[str, Host[T]]) -> None:

@@ -12,6 +12,7 @@ QUICK = Response(None, 20, 200)
 SLOW = Response(None, 20_000, 200)
 REFUSED = Response("connect_error", 5)
 SILENT = Response("timeout", 30_000)
+LOST = Response("connection_lost", 20)
 
 
 @pytest.fixture
@@ -54,6 +55,21 @@ def test_after_a_queue_timeout_nothing_is_queued_until_the_next_response(host: H
     assert share(host) == (limit, False)
     host.note_response(QUICK)
     assert share(host) == (20, True)
+
+
+def test_each_loss_doubles_the_time_without_reuse_up_to_a_maximum(host: Host[int], monkeypatch: pytest.MonkeyPatch):
+    now = 1000.0
+    monkeypatch.setattr("webhookhub.egress.hosts.time.monotonic", lambda: now)
+    for seconds in (5, 10, 20):
+        for _ in range(3):  # at once
+            host.note_response(LOST)
+        assert host.reuse_at == now + seconds
+        now += seconds
+    for _ in range(20):
+        host.note_response(LOST)
+        now = host.reuse_at
+    host.note_response(LOST)
+    assert host.reuse_at == now + 3600
 
 
 def test_the_limit_is_never_exceeded():
