@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from webhookhub.auditlog.admin import Audited
 from webhookhub.console import format
 from webhookhub.console.base import ReadOnlyAdmin
-from webhookhub.console.errors import require_post
+from webhookhub.console.error_pages import require_post
 from webhookhub.db.clock import UtcNow
 
 from . import keys

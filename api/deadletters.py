@@ -83,7 +83,7 @@ def requeue_many(
 ) -> BulkRequeueOut:
     """Dead letters that were requeued before are skipped, so the same request again continues with the rest.
 
-    With the same `Idempotency-Key` it requeues what it requeued the first time, and nothing else.
+    With the same `Idempotency-Key` it returns what it requeued the first time; if that was nothing, it starts again.
     """
     caller = caller_of(request)
     body = parsing.read(request, BulkRequeueIn)

@@ -260,7 +260,7 @@ def _delivery(saga: Saga) -> SagaDelivery:
         id=saga.id,
         event_type=saga.event.event_type,
         subscription=saga.subscription_id,
-        receiver=labels.receiver(saga),
+        endpoint=labels.endpoint(saga),
         status=saga.status,
         attempt_count=saga.attempt_count,
         error_code=saga.final_error_code,

@@ -12,7 +12,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, 
 
 from webhookhub.console import format
 from webhookhub.console.forms import LocalDateTimeField, ReasonField
-from webhookhub.egress.errors import MEANING
+from webhookhub.egress.error_codes import MEANING
 from webhookhub.search_terms import MAX_ID, parse_error_code, parse_id
 
 from .bulk_requeue import MAX_LIMIT

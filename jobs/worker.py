@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from subscriptions.redaction import response_snippet
 from subscriptions.signing import Unsendable
 from webhookhub.conf import hub
-from webhookhub.egress import errors
+from webhookhub.egress import error_codes
 from webhookhub.egress.engine import Engine
 from webhookhub.egress.messages import Response
 from webhookhub.runner.backoff import Backoff
@@ -101,7 +101,7 @@ class Worker:
             self._unsent.append((job, hub().postpone))
         elif job.lease_resets > hub().max_lease_resets:
             # Its earlier workers did not come back; this job may be what stops them.
-            self._add(Report(job, errors.LEASE_EXPIRED))
+            self._add(Report(job, error_codes.LEASE_EXPIRED))
         elif not self._engine.accepts(job.endpoint.callback_url):
             self._defer(job)
         else:

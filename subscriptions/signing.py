@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.hmac import HMAC
 
 from webhookhub import __version__, crypto
 from webhookhub.conf import hub
-from webhookhub.egress import errors
+from webhookhub.egress import error_codes
 from webhookhub.egress.messages import Request
 
 from . import headers
@@ -54,7 +54,7 @@ class Unsendable(Exception):
     """The stored secret or headers do not make a request; `error_code` is the attempt's."""
 
     def __init__(self, error_code: str) -> None:
-        super().__init__(errors.describe(error_code))
+        super().__init__(error_codes.describe(error_code))
         self.error_code = error_code
 
 
@@ -90,9 +90,9 @@ def _prepare(endpoint: Endpoint, keys: tuple[str, ...]) -> _Prepared:
         sign = signer(crypto.decrypt(endpoint.secret))
         previous = signer(crypto.decrypt(endpoint.previous_secret)) if endpoint.previous_secret else sign
     except (crypto.Undecipherable, BadSecret):
-        raise Unsendable(errors.SIGNING_ERROR) from None
+        raise Unsendable(error_codes.SIGNING_ERROR) from None
     except headers.UnacceptableHeaders:  # stored under earlier, wider rules
-        raise Unsendable(errors.INVALID_REQUEST) from None
+        raise Unsendable(error_codes.INVALID_REQUEST) from None
     return _Prepared([*STANDARD_HEADERS, *custom], sign, previous)
 
 

@@ -17,7 +17,7 @@ from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
 from webhookhub.db import clock
 from webhookhub.db.retry import in_transaction
-from webhookhub.egress import errors
+from webhookhub.egress import error_codes
 from webhookhub.egress.messages import Response
 from webhookhub.logs import Log, log
 
@@ -81,7 +81,7 @@ def check_response(response: Response, challenge: str) -> Verification:
 
 def describe(result: str) -> str:
     """A result in the viewer's language."""
-    return gettext(MEANING[result]) if result in MEANING else errors.describe(result)
+    return gettext(MEANING[result]) if result in MEANING else error_codes.describe(result)
 
 
 def _returned(body: bytes) -> str:

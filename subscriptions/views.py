@@ -16,8 +16,8 @@ from django.utils.translation import gettext as _
 from webhookhub.auditlog.context import because
 from webhookhub.conf import hub
 from webhookhub.console import format
-from webhookhub.console.errors import require_post
-from webhookhub.egress import errors
+from webhookhub.console.error_pages import require_post
+from webhookhub.egress import error_codes
 
 from . import sample_delivery, secrets, services, verification
 from .forms import OptionalReasonForm, ReasonForm
@@ -65,7 +65,7 @@ def send_test(request: HttpRequest, subscription: Subscription, reason: str) -> 
     result = sample_delivery.send_test(subscription)
     context = {
         "response": result.response,
-        "error_text": errors.describe(result.response.error_code or ""),
+        "error_text": error_codes.describe(result.response.error_code or ""),
         "duration": format.milliseconds(result.response.duration_ms),
         "message_id": result.message_id,
         "reason": reason,

@@ -13,7 +13,7 @@ BLOCK = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOT
 
 
 def error_codes() -> str:
-    from webhookhub.egress.errors import MEANING
+    from webhookhub.egress.error_codes import MEANING
 
     return _table("code", "meaning", rows=[("http_NNN", "the endpoint responded with status NNN"), *MEANING.items()])
 

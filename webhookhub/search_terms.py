@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-from .egress.errors import MEANING
+from .egress.error_codes import MEANING
 from .egress.urls import host_as_stored
 
 MAX_ID = 2**63 - 1

@@ -39,6 +39,10 @@ if EMBEDDED:
         encryption_keys=_keys,
     )
 DATABASES = {"default": conf.database(DATABASE_URL)}
+# run_hub passes each of its processes its own URL: a wrong one is reported here, before any process starts.
+for _name in conf.PROCESS_DATABASE_URLS.values():
+    if _url := os.environ.get(_name):
+        conf.database(_url, _name)
 if _ingest_url := os.environ.get(conf.INGEST_DATABASE_URL):
     DATABASES["ingest"] = conf.database(_ingest_url, conf.INGEST_DATABASE_URL)
 if not WEBHOOKHUB.secret_key:

@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy
 from events.models import Event
 from sagas.models import Saga
 from sagas.transitions import TERMINAL
-from webhookhub.console import errors, format
+from webhookhub.console import error_pages, format
 from webhookhub.console.base import ReadOnlyAdmin
 from webhookhub.console.overview import DAY, WEEK, Span
 from webhookhub.db import clock, keyset
@@ -59,7 +59,7 @@ def explain_invalid_definitions(view: Callable[..., HttpResponse]) -> Callable[.
         except InvalidDefinition as error:
             log(Log.WORKFLOW_DEFINITION_INVALID, where=str(error))
             why = _("Workflows are not available at the moment: %(error)s.") % {"error": error}
-            return errors.unavailable(request, why)
+            return error_pages.unavailable(request, why)
 
     return wrapper
 

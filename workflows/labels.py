@@ -68,10 +68,10 @@ def delivery(saga: Saga) -> str:
     """`inventory.reserved → payment service, PendingRetry, 5 attempts, http_503`"""
     count = saga.attempt_count
     attempts = ngettext("%(number)s attempt", "%(number)s attempts", count) % {"number": count}
-    parts = [f"{saga.event.event_type} → {receiver(saga)}", saga.status, attempts, saga.final_error_code]
+    parts = [f"{saga.event.event_type} → {endpoint(saga)}", saga.status, attempts, saga.final_error_code]
     return ", ".join(part for part in parts if part)
 
 
-def receiver(saga: Saga) -> str:
+def endpoint(saga: Saga) -> str:
     """The subscription's description, or its URL without secrets."""
     return str(saga.subscription.description or saga.subscription.shown_url)

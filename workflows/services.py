@@ -21,7 +21,7 @@ from webhookhub.logs import Log, log
 from webhookhub.runner.notifier import notify
 from webhookhub.validators import InvalidReason, clean_reason
 
-from . import facts, listening, state, versions
+from . import facts, state, tracked_types, versions
 from .definition import Definition
 from .facts import MAX_REPEATS, fact_row
 from .fold import fold
@@ -101,7 +101,7 @@ def start(
         return record(instance)
     definition = _offered(saga_type)
     # A web server may know a definition that no tracker has loaded yet: keep its events in the inbox.
-    listening.track(definition.roles)
+    tracked_types.track(definition.roles)
     versions.remember([definition])
     # In one transaction: a run without a fact would never be folded, and it has no deadline.
     return in_transaction(lambda: record(_create(definition, correlation_key)))

@@ -76,7 +76,7 @@ class SagaDelivery(BaseModel):
     id: int
     event_type: str
     subscription: int
-    receiver: str = Field(description="The subscription's description, or its address.")
+    endpoint: str = Field(description="The subscription's description, or its address.")
     status: str
     attempt_count: int
     error_code: str | None

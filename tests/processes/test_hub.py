@@ -120,8 +120,9 @@ BAD = {
 
 @pytest.mark.parametrize("option", BAD)
 def test_a_bad_option_is_refused(option: str):
-    with pytest.raises(CommandError, match=re.escape(BAD[option])):
+    with pytest.raises(CommandError, match=re.escape(BAD[option])) as refused:
         call_command("run_hub", option)
+    assert refused.value.returncode == (1 if "invalid int" in BAD[option] else 2)  # argparse itself exits with 2
 
 
 def test_a_misconfigured_child_ends_the_whole_hub(processes: Processes, tmp_path: Path):
@@ -138,7 +139,15 @@ def test_a_hub_whose_processes_would_not_share_one_database_is_refused(processes
         "run_hub", DATABASE_URL="", WEBHOOKHUB_WORKER_DATABASE_URL=processes.environment["DATABASE_URL"]
     )
 
-    assert hub.wait() == 1
+    assert hub.wait() == 78
     assert "Some processes have a database URL of their own and others none: set DATABASE_URL, or " in hub.errors
     assert "WEBHOOKHUB_ROUTER_DATABASE_URL" in hub.errors
     assert "WEBHOOKHUB_WORKER_DATABASE_URL" not in hub.errors
+
+
+def test_a_wrong_url_of_one_process_is_reported_before_any_process_starts(processes: Processes):
+    hub = processes.start("run_hub", WEBHOOKHUB_WORKER_DATABASE_URL="foo")
+
+    assert hub.wait() == 78
+    assert "WEBHOOKHUB_WORKER_DATABASE_URL cannot be read" in hub.errors
+    assert "process_started" not in hub.errors

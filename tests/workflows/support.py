@@ -11,11 +11,11 @@ from events.models import Event
 from tests.factories import EventFactory
 from webhookhub.db import clock
 from workflows.definition import Definition
-from workflows.listening import listen
 from workflows.models import Fact, Instance, WorkflowInbox, WorkflowTouched
 from workflows.replay import replay
 from workflows.scenarios import Report, event_type
 from workflows.state import EMISSIONS
+from workflows.tracked_types import listen
 from workflows.tracker import Tracker
 from workflows.versions import in_force
 

@@ -17,15 +17,15 @@ from tests.workflows.lives import DEFINITIONS, ORDER, named
 from tests.workflows.support import catch_up, expire, facts, instance, published, tell, told_before, tracked
 from webhookhub.db import clock
 from webhookhub.stats import counters
-from workflows import listening
+from workflows import tracked_types
 from workflows.advance import UnknownDefinition, advance
 from workflows.definition import Definition
 from workflows.facts import MAX_REPEATS, fact_row, without_repeats
-from workflows.listening import CatchUp
 from workflows.models import Fact, Instance, TrackedType, UsedDefinition, WorkflowInbox
 from workflows.registry import Registry, load, registry
 from workflows.scenarios import before, event_type, happy, undone
 from workflows.state import DONE, FAILURE, UNDONE
+from workflows.tracked_types import CatchUp
 
 pytestmark = pytest.mark.django_db
 
@@ -268,7 +268,8 @@ def test_catching_up_ends_after_an_hour_and_not_before():
     CatchUp().catch_up(500)
     assert not TrackedType.objects.filter(caught_up=True).exists()
 
-    TrackedType.objects.update(tracked_since=clock.now() - listening.REACH - listening.SLACK - timedelta(seconds=1))
+    long_ago = clock.now() - tracked_types.REACH - tracked_types.SLACK - timedelta(seconds=1)
+    TrackedType.objects.update(tracked_since=long_ago)
     CatchUp().catch_up(500)
     assert not TrackedType.objects.filter(caught_up=False).exists()
 

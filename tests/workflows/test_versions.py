@@ -19,12 +19,12 @@ from tests.workflows.trips import Write, definition, remove_file, restart, runs,
 from webhookhub.runner.step import CannotStart
 from workflows import services, versions
 from workflows.checks import definitions_are_valid, used_definitions_are_unchanged
-from workflows.listening import CatchUp
 from workflows.management.commands.run_workflows import Command
 from workflows.models import Instance, TrackedType, WorkflowInbox
 from workflows.parsing import InvalidDefinition
 from workflows.registry import Registry, load, registry
 from workflows.services import InvalidFact
+from workflows.tracked_types import CatchUp
 from workflows.tracker import Tracker
 
 pytestmark = pytest.mark.django_db

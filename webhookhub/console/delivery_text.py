@@ -16,7 +16,7 @@ from jobs import states
 from jobs.models import Job
 from sagas import transitions
 from sagas.models import Saga
-from webhookhub.egress import errors
+from webhookhub.egress import error_codes
 
 from . import format
 from .delivery_history import History
@@ -65,7 +65,7 @@ def _delivered(saga: Saga) -> str:
         return _("Delivered at the first attempt.")
     if not saga.final_error_code:
         return _("Delivered.")
-    values = {"number": saga.attempt_count, "error": errors.describe(saga.final_error_code)}
+    values = {"number": saga.attempt_count, "error": error_codes.describe(saga.final_error_code)}
     return _("Delivered at attempt %(number)s. Before that, %(error)s.") % values
 
 
@@ -92,7 +92,7 @@ def _dead_lettered(history: History) -> str:
 def _failures(history: History) -> str:
     """`The endpoint responded with 503, 4 times in a row over 6 h`."""
     code = history.saga.final_error_code or ""
-    error = capfirst(errors.describe(code))
+    error = capfirst(error_codes.describe(code))
     finished = [job for job in history.jobs or () if job.status in states.FINISHED]
     times: list[datetime] = []
     for job in reversed(finished):
@@ -156,7 +156,7 @@ def attempt(job: Job) -> Entry:
     return Entry(
         format.local_time(job.finished_at or job.attempt_at),
         colour,
-        _(title) % {"number": job.attempt_no, "error": errors.describe(job.error_code or "")},
+        _(title) % {"number": job.attempt_no, "error": error_codes.describe(job.error_code or "")},
         tuple(_attempt_details(job)),
         format.block(job.response_snippet) if job.response_snippet else "",
         format.page_url(Job, job.pk),

@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from webhookhub.egress import errors
+from webhookhub.egress import error_codes
 
 NOTHING = "–"
 HTTP = "http_"
@@ -81,13 +81,13 @@ def error(code: str | None) -> str:
     """An error code and its meaning."""
     if not code:
         return NOTHING
-    meaning = errors.describe(code)
+    meaning = error_codes.describe(code)
     return code if meaning == code else f"{code}: {meaning}"
 
 
 def short_error(code: str | None) -> str:
     """The code, with its meaning as a tooltip."""
-    return format_html('<span title="{}">{}</span>', errors.describe(code), code) if code else NOTHING
+    return format_html('<span title="{}">{}</span>', error_codes.describe(code), code) if code else NOTHING
 
 
 def page_url(model: type[Model], pk: int) -> str:

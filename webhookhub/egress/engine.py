@@ -10,7 +10,7 @@ import pycurl
 
 from webhookhub.conf import HubSettings, hub
 
-from . import dns, errors
+from . import dns, error_codes
 from .dns import Lookup, Resolver
 from .hosts import FAST, UNKNOWN, Host, Hosts, QueuedRequest
 from .messages import Request, Response
@@ -146,7 +146,7 @@ class Engine(Generic[T]):
         except (pycurl.error, ValueError):
             transfer.handle.close()
             host.in_flight -= 1
-            self._unsent.append((tag, Response(errors.INVALID_REQUEST, 0)))
+            self._unsent.append((tag, Response(error_codes.INVALID_REQUEST, 0)))
             return
         if not self._running:
             self._polled_at = since
@@ -165,7 +165,7 @@ class Engine(Generic[T]):
                     item.host.resolved(item.lookup)
                 self._transfer(item.tag, item.request, item.host, item.since)
             elif item.lookup.finished.is_set() or now - item.since >= timeout:
-                self._fail_unsent(item.tag, item.host, item.since, errors.DNS_ERROR)
+                self._fail_unsent(item.tag, item.host, item.since, error_codes.DNS_ERROR)
             else:
                 self._unresolved.append(item)
                 continue

@@ -19,7 +19,7 @@ import pycurl
 
 from webhookhub.conf import HubSettings
 
-from . import errors, libcurl
+from . import error_codes, libcurl
 from .addresses import may_reach_text
 from .dns import Lookup
 from .hosts import Host
@@ -148,16 +148,16 @@ class Transfer(Generic[T]):
 
     def _error_code(self, curl_code: int | None, status: int | None, headers: bytes, body: bytes) -> str | None:
         if status is not None and status >= 300:
-            return errors.http_code(status)  # whatever comes after it
+            return error_codes.http_code(status)  # whatever comes after it
         if len(headers) > MAX_HEADER_BYTES or len(body) > MAX_RESPONSE_BYTES:
-            return errors.RESPONSE_TOO_LARGE
+            return error_codes.RESPONSE_TOO_LARGE
         if curl_code is None:
             if not _complete(headers):
-                return errors.CONNECTION_LOST  # libcurl accepts truncated headers
-            return errors.http_code(status) if status else errors.PROTOCOL_ERROR
+                return error_codes.CONNECTION_LOST  # libcurl accepts truncated headers
+            return error_codes.http_code(status) if status else error_codes.PROTOCOL_ERROR
         if self.blocked and curl_code in (pycurl.E_COULDNT_CONNECT, pycurl.E_OPERATION_TIMEDOUT):
-            return errors.BLOCKED_ADDRESS
-        return libcurl.CODES.get(curl_code, errors.PROTOCOL_ERROR)
+            return error_codes.BLOCKED_ADDRESS
+        return libcurl.CODES.get(curl_code, error_codes.PROTOCOL_ERROR)
 
     def _write(self, chunk: bytes) -> int:
         """Returns less than the chunk's length to end the transfer.

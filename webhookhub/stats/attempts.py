@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from webhookhub.db.bulk import add_up
-from webhookhub.egress import errors
+from webhookhub.egress import error_codes
 
 from . import counters
 from .histogram import DURATION_MS, LATENCY_SECONDS, bucket
@@ -25,11 +25,11 @@ FIRST_BUCKET = POSITION[DURATION_COLUMNS[0]]
 DURATION_LABELS = (*map(str, DURATION_MS), counters.MORE)
 LATENCY_LABELS = (*(f"{bound:g}" for bound in LATENCY_SECONDS), counters.MORE)
 CONNECTION_CODES = {
-    errors.DNS_ERROR,
-    errors.CONNECT_ERROR,
-    errors.TLS_ERROR,
-    errors.CONNECTION_LOST,
-    errors.PROTOCOL_ERROR,
+    error_codes.DNS_ERROR,
+    error_codes.CONNECT_ERROR,
+    error_codes.TLS_ERROR,
+    error_codes.CONNECTION_LOST,
+    error_codes.PROTOCOL_ERROR,
 }
 KNOWN_STATUSES = {str(status.value) for status in HTTPStatus}
 
@@ -106,7 +106,7 @@ def failure(error_code: str) -> str:
     """The column of a failed attempt."""
     if error_code.startswith(("http_4", "http_5")):
         name = f"failed_{error_code[5]}xx"
-    elif error_code == errors.TIMEOUT:
+    elif error_code == error_codes.TIMEOUT:
         name = "failed_timeout"
     else:
         name = "failed_connection" if error_code in CONNECTION_CODES else "failed_other"

@@ -5,7 +5,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from subscriptions.management.arguments import subscription_or_error
 from subscriptions.sample_delivery import send_test
-from webhookhub.egress import errors
+from webhookhub.egress import error_codes
 
 
 class Command(BaseCommand):
@@ -26,4 +26,4 @@ class Command(BaseCommand):
             if result.snippet:
                 self.stdout.write(f"body        {result.snippet}")
         if response.error_code is not None:
-            raise CommandError(f"not delivered: {errors.describe(response.error_code)} ({response.error_code})")
+            raise CommandError(f"not delivered: {error_codes.describe(response.error_code)} ({response.error_code})")

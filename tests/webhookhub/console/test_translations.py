@@ -20,7 +20,7 @@ from subscriptions.verification import describe
 from tests.factories import SubscriptionFactory
 from tests.support import rows
 from tests.test_architecture import ALLOWED
-from webhookhub.egress.errors import MEANING
+from webhookhub.egress.error_codes import MEANING
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "locale" / "zh_Hant" / "LC_MESSAGES"

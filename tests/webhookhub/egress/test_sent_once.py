@@ -13,7 +13,7 @@ import pytest
 from tests.support.http2_endpoint import Http2Endpoint, Stream
 from tests.webhookhub.egress.conftest import collect, post
 from tools.support.raw_endpoint import RawEndpoint, read_request
-from webhookhub.egress import errors, hosts, transfer
+from webhookhub.egress import error_codes, hosts, transfer
 from webhookhub.egress.engine import Engine, send
 from webhookhub.egress.messages import Response
 
@@ -43,7 +43,7 @@ def assert_sent_once(received: list[bytes], responses: dict[int, Response]) -> N
     """Each attempt was received exactly once, and about every second one has failed."""
     assert sorted(map(int, received)) == list(range(ATTEMPTS))
     lost = [response for response in responses.values() if response.error_code]
-    assert {response.error_code for response in lost} == {errors.CONNECTION_LOST}
+    assert {response.error_code for response in lost} == {error_codes.CONNECTION_LOST}
     assert ATTEMPTS * 0.4 < len(lost) <= ATTEMPTS / 2
 
 
@@ -106,14 +106,14 @@ def test_a_request_is_not_repeated_in_another_http_version(trusted: Path):
     with Http2Endpoint(trusted, answer) as endpoint:
         response = send(post(endpoint.url))
 
-    assert response.error_code == errors.CONNECTION_LOST
+    assert response.error_code == error_codes.CONNECTION_LOST
     assert len(endpoint.received) == 1
 
 
 def test_a_request_without_a_body_is_not_sent(trusted: Path):
     """libcurl would repeat it."""
     with RawEndpoint(trusted, lambda connection: None) as endpoint:
-        assert send(post(endpoint.url, b"")).error_code == errors.INVALID_REQUEST
+        assert send(post(endpoint.url, b"")).error_code == error_codes.INVALID_REQUEST
 
     assert endpoint.accepted == 0
 
@@ -145,7 +145,7 @@ def test_connections_are_not_reused_for_a_while_after_one_was_lost(trusted: Path
         responses = send_all(endpoint.url, concurrency=10)
 
     lost = [response for response in responses.values() if response.error_code]
-    assert {response.error_code for response in lost} <= {errors.CONNECTION_LOST}
+    assert {response.error_code for response in lost} <= {error_codes.CONNECTION_LOST}
     assert len(lost) < ATTEMPTS * 0.1
 
 

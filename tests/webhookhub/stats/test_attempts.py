@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from webhookhub.egress.errors import MEANING
+from webhookhub.egress.error_codes import MEANING
 from webhookhub.stats import attempts, counters
 from webhookhub.stats.attempts import AttemptResult
 from webhookhub.stats.models import COUNTED, FAILURES, Period

@@ -11,6 +11,7 @@ from webhookhub.conf import INGEST_DATABASE_URL, KINDS, PROCESS_DATABASE_URLS, h
 from webhookhub.logs import Log, log
 from webhookhub.runner.supervisor import Child, Supervisor
 
+WRONG_OPTION = 2  # as argparse exits
 STOP_MARGIN_SECONDS = 10.0
 # Threads mostly wait: for the database, and for endpoints that are verified or tested.
 WEB_THREADS = "32"
@@ -35,13 +36,18 @@ class Command(BaseCommand):
         for kind in KINDS:
             count = options[_plural(kind)]
             if not 0 <= count <= 64:
-                raise CommandError(f"--{_plural(kind)} must be a number from 0 to 64, not {count}.")
+                raise CommandError(
+                    f"--{_plural(kind)} must be a number from 0 to 64, not {count}.", returncode=WRONG_OPTION
+                )
             children += [_loop(kind, index) for index in range(1, count + 1)]
         address = options["web"]
         if address is not None:
             match = ADDRESS.fullmatch(address)
             if match is None or not 1 <= int(match["port"]) <= 65535:
-                raise CommandError(f"--web must be a host and a port, such as 127.0.0.1:8000, not {address!r}.")
+                raise CommandError(
+                    f"--web must be a host and a port, such as 127.0.0.1:8000, not {address!r}.",
+                    returncode=WRONG_OPTION,
+                )
             children.append(web_server(address))
         _require_one_database({child.name.split()[0] for child in children})
         names = ", ".join(child.name for child in children)
@@ -83,5 +89,6 @@ def _require_one_database(kinds: set[str]) -> None:
     if settings.EMBEDDED and own and own != kinds:
         names = ", ".join(PROCESS_DATABASE_URLS[kind] for kind in sorted(kinds - own))
         raise CommandError(
-            f"Some processes have a database URL of their own and others none: set DATABASE_URL, or {names}."
+            f"Some processes have a database URL of their own and others none: set DATABASE_URL, or {names}.",
+            returncode=os.EX_CONFIG,
         )

@@ -2,8 +2,8 @@ from webhookhub.logs import Log, log
 from webhookhub.runner.command import LoopCommand
 from webhookhub.runner.step import Batch, CannotStart, Step
 from workflows import versions
-from workflows.listening import CatchUp, listen
 from workflows.parsing import InvalidDefinition
+from workflows.tracked_types import CatchUp, listen
 from workflows.tracker import Tracker, has_work
 
 

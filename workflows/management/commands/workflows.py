@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from webhookhub.conf import hub, variable
 from webhookhub.db import clock
 from webhookhub.terminal import EXAMPLE, parse_time, progress, table, whole_number
-from workflows import history, labels, listening, scenarios, versions
+from workflows import history, labels, scenarios, tracked_types, versions
 from workflows.advance import require
 from workflows.backtest import MAX_EVENTS, Backtest, backtest
 from workflows.definition import Definition
@@ -122,9 +122,9 @@ class Command(BaseCommand):
         self.stdout.write(f"{count} cases of {len(definitions)} definitions, all as the rules require.")
 
     def _untrack(self, options: dict[str, Any]) -> None:
-        types = listening.not_needed(versions.in_force())
+        types = tracked_types.not_needed(versions.in_force())
         if not options["dry_run"]:
-            listening.untrack(types)
+            tracked_types.untrack(types)
         done = "would no longer be tracked" if options["dry_run"] else "are no longer tracked"
         self.stdout.write(f"{len(types)} event types {done}{': ' if types else ''}{', '.join(types)}.")
 
