@@ -23,7 +23,7 @@ from webhookhub.models import Process
 from webhookhub.runner.registry import Registration, remove_expired
 from webhookhub.stats import attempts
 from webhookhub.stats.attempts import AttemptResult
-from webhookhub.stats.models import HOUR, Period
+from webhookhub.stats.models import HOUR, Period, WorkflowPeriod
 from webhookhub.stats.rollup import roll_up
 
 from .crashes import interrupted
@@ -96,12 +96,14 @@ def to_reencrypt() -> Work:
 
 
 def to_roll_up() -> Work:
-    """A minute that becomes part of an hour, and an hour that nobody looks at any more."""
+    """A minute that becomes part of an hour, and hours that are old enough to be deleted."""
     Period.objects.all().delete()
+    WorkflowPeriod.objects.all().delete()
     minute = clock.now() - hub().stats_by_minute - timedelta(hours=1)
     attempts.add([AttemptResult(1, attempts.COMPLETED, None, minute, minute, 5)])
     hour = (clock.now() - hub().stats_by_hour - timedelta(hours=2)).replace(minute=0, second=0, microsecond=0)
     Period.objects.create(period=HOUR, starts_at=hour, subscription_id=1, shard=0, attempts=3)
+    WorkflowPeriod.objects.create(starts_at=hour, workflow="order", shard=0, started=1)
     return lambda: roll_up(100)
 
 
@@ -194,3 +196,4 @@ def test_every_result_stays_counted_once_wherever_the_rollup_is_interrupted():
         assert [period.attempts for period in kept] == [1], point
         work()
         assert Period.objects.values_list("period", "attempts").get() == (HOUR, 1), point
+        assert not WorkflowPeriod.objects.exists(), point

@@ -21,10 +21,9 @@ pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 
 
 def make_jobs(count: int) -> list[int]:
-    event, subscription = EventFactory(), SubscriptionFactory()
-    for generation in range(count):
-        saga = SagaFactory(event=event, subscription=subscription, generation=generation, status="InProgress")
-        JobFactory(saga=saga)
+    subscription = SubscriptionFactory()
+    for _ in range(count):
+        JobFactory(saga=SagaFactory(event=EventFactory(), subscription=subscription, status="InProgress"))
     return list(Job.objects.order_by("id").values_list("id", flat=True))
 
 
