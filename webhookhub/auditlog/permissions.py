@@ -34,6 +34,7 @@ NAMES = (
     _("used definition"),
     _("workflow fact"),
     _("workflow inbox"),
+    _("workflow period"),
     _("workflow touched"),
 )
 

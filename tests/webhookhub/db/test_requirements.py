@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
+from django.db import connection, connections
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
@@ -111,13 +111,14 @@ def test_a_table_of_another_engine_is_unfit(probe: str):
 @pytest.mark.mysql_family
 def test_an_old_server_is_unfit(session: None):
     version = (10, 5, 99) if is_mariadb(connection) else (8, 0, 12)
-    was = connection.mysql_version  # type: ignore[attr-defined]
+    default = connections["default"]
+    was = default.mysql_version  # type: ignore[attr-defined]
     # Without such a server, only the reported version is replaced.
-    connection.__dict__["mysql_version"] = version
+    default.__dict__["mysql_version"] = version
     try:
         assert "webhookhub.E010" in problem_ids()
     finally:
-        connection.__dict__["mysql_version"] = was
+        default.__dict__["mysql_version"] = was
 
 
 def test_a_database_that_is_not_migrated_is_unfit(probe: str):
