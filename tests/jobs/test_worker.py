@@ -44,7 +44,7 @@ def jobs_at(endpoint: HttpsEndpoint, count: int, **fields: object) -> list[Job]:
 
 
 def held_back(endpoint: HttpsEndpoint) -> threading.Event:
-    """The endpoint answers nobody before the event is set."""
+    """The endpoint sends no response before the event is set."""
     answer_now = threading.Event()
 
     def wait() -> None:
