@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import pycurl
 
 from . import error_codes
 
 # The first version that reads a request's body before it sends anything; 8.4.0 limits the total size of headers.
 MIN_VERSION = (8, 7, 0)
+
+# CURLE_HTTP2_STREAM, which pycurl does not name. libcurl reports an invalid response with the same code as a stream that
+# the endpoint has reset; only the message differs.
+HTTP2_STREAM = 92
+RESET_BY_ENDPOINT = re.compile("reset by server|not closed cleanly|closed cleanly, but before")
 
 CODES = {
     pycurl.E_OPERATION_TIMEDOUT: error_codes.TIMEOUT,
@@ -34,6 +41,12 @@ CODES = {
     pycurl.E_WRITE_ERROR: error_codes.RESPONSE_TOO_LARGE,  # _write() refuses bytes beyond the limit
     100: error_codes.RESPONSE_TOO_LARGE,  # CURLE_TOO_LARGE, which pycurl does not name: an endless header line
 }
+
+
+def error_code(curl_code: int, message: str) -> str:
+    if curl_code == HTTP2_STREAM and RESET_BY_ENDPOINT.search(message):
+        return error_codes.CONNECTION_LOST
+    return CODES.get(curl_code, error_codes.PROTOCOL_ERROR)
 
 
 def version() -> tuple[int, ...]:

@@ -157,7 +157,7 @@ class Transfer(Generic[T]):
             return error_codes.http_code(status) if status else error_codes.PROTOCOL_ERROR
         if self.blocked and curl_code in (pycurl.E_COULDNT_CONNECT, pycurl.E_OPERATION_TIMEDOUT):
             return error_codes.BLOCKED_ADDRESS
-        return libcurl.CODES.get(curl_code, error_codes.PROTOCOL_ERROR)
+        return libcurl.error_code(curl_code, self.handle.errstr())
 
     def _write(self, chunk: bytes) -> int:
         """Returns less than the chunk's length to end the transfer.

@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from h2.errors import ErrorCodes
 
 from tests.support.http2_endpoint import Http2Endpoint, Stream
 from tests.webhookhub.egress.conftest import collect, post
@@ -88,11 +89,25 @@ def trailers(stream: Stream) -> None:
     stream.flush()
 
 
-def reset(stream: Stream) -> None:
+def reset(stream: Stream, code: ErrorCodes = ErrorCodes.INTERNAL_ERROR) -> None:
     stream.connection.send_headers(stream.id, [(":status", "200"), ("content-length", "10")])
     stream.connection.send_data(stream.id, b"half")
-    stream.connection.reset_stream(stream.id, 2)
+    reset_at_once(stream, code)
+
+
+def reset_at_once(stream: Stream, code: ErrorCodes = ErrorCodes.INTERNAL_ERROR) -> None:
+    stream.connection.reset_stream(stream.id, code)
     stream.flush()
+
+
+def invalid_header(stream: Stream) -> None:
+    stream.connection.config.validate_outbound_headers = False
+    stream.connection.config.normalize_outbound_headers = False
+    stream.respond(200, b"", [("X-Upper", "1")])
+
+
+def short_body(stream: Stream) -> None:
+    stream.respond(200, b"half", [("content-length", "10")])
 
 
 def go_away(stream: Stream) -> None:
@@ -116,7 +131,10 @@ def silence(stream: Stream) -> None:
         (one_huge_header, {"response_too_large"}),
         (hints_without_end, {"response_too_large"}),
         (trailers, {"response_too_large"}),
-        (reset, {"protocol_error", "connection_lost"}),
+        (reset, {"connection_lost"}),
+        (reset_at_once, {"connection_lost"}),
+        (invalid_header, {"protocol_error"}),
+        (short_body, {"protocol_error"}),
         (go_away, {"protocol_error", "connection_lost"}),
         (garbage, {"protocol_error", "connection_lost"}),
         (silence, {"timeout"}),
@@ -132,6 +150,18 @@ def test_a_protocol_violation_is_a_failed_attempt(
     assert response.error_code in codes
     assert response.duration_ms < 30_000
     assert len(response.body) <= KEPT_BODY_BYTES
+
+
+@pytest.mark.parametrize("act", [reset, reset_at_once])
+@pytest.mark.parametrize("code", list(ErrorCodes))
+def test_a_stream_that_the_endpoint_resets_is_a_lost_connection(
+    trusted: Path, act: Callable[[Stream, ErrorCodes], None], code: ErrorCodes
+):
+    with Http2Endpoint(trusted, lambda stream: act(stream, code)) as endpoint:
+        response = send(post(endpoint.url))
+
+    assert response.error_code == "connection_lost"
+    assert len(endpoint.received) == 1
 
 
 def test_a_timeout_does_not_affect_other_requests_of_the_connection(trusted: Path):
