@@ -27,9 +27,11 @@ def clean(batch_size: int) -> int:
             "id", "lease_token", "saga_id", "worker_id", "lease_until", "saga__event__correlation_id"
         )[:batch_size]
     )
-    if expired:
-        in_transaction(lambda: _reset([(job_id, token) for job_id, token, *_ in expired], now))
+    leases = [(job_id, token) for job_id, token, *_ in expired]
+    reset = in_transaction(lambda: _reset(leases, now)) if leases else set()
     for job_id, _, saga_id, worker_id, lease_until, correlation_id in expired:
+        if job_id not in reset:
+            continue
         log(
             Log.JOB_LEASE_RESET,
             correlation_id=correlation_id,
@@ -43,13 +45,19 @@ def clean(batch_size: int) -> int:
     return len(expired)
 
 
-def _reset(leases: Sequence[tuple[int, str]], now: datetime) -> None:
+def _reset(leases: Sequence[tuple[int, str]], now: datetime) -> set[int]:
+    """Returns the ids of the jobs whose lease this transaction has reset."""
     table = Job._meta.db_table
-    reset = update_each(
+    count = update_each(
         Job,
         [{"id": id, "lease_token": token, "status": PENDING, "lease_until": now} for id, token in leases],
         match=["id", "lease_token"],
         where=f"{table}.status = '{LEASED}'",
         values={"lease_resets": f"{table}.lease_resets + 1"},
     )
-    counters.add({(counters.LEASE_RESETS, ""): reset})
+    counters.add({(counters.LEASE_RESETS, ""): count})
+    ids = {job_id for job_id, _ in leases}
+    if count in (0, len(ids)):
+        return ids if count else set()
+    # Another cleaner was faster, or a late result came. The rows of this transaction are locked and have its time.
+    return set(Job.objects.filter(id__in=ids, status=PENDING, lease_until=now).values_list("id", flat=True))

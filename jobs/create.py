@@ -32,11 +32,13 @@ def create_jobs(saga_ids: Sequence[int], status: str, attempt_count: int, now: d
             one_statement(lambda: _insert(now=now, **waiting))
             break
         except IntegrityError as error:
-            # Another orchestrator has inserted some of them in the meantime.
-            left = [id for (id,) in _without_job(**waiting)]
-            if not vendors.is_duplicate(error) or len(left) == len(saga_ids):
+            if not vendors.is_duplicate(error):
                 raise
-            waiting["ids"] = saga_ids = left
+            # Another orchestrator has inserted some of them in the meantime.
+            without_job = [saga_id for (saga_id,) in _without_job(**waiting)]
+            if len(without_job) == len(waiting["ids"]):
+                raise
+            waiting["ids"] = without_job
     notify("worker")
 
 

@@ -6,6 +6,8 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from jobs.cleaner import clean
 from jobs.lease import LeasedJob, lease, release
@@ -14,7 +16,7 @@ from jobs.report import Report, report
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
 from webhookhub.db import clock
 
-from .rivals import Rival, after, elsewhere, rows_are_locked_one_by_one, together
+from .rivals import Rival, after, elsewhere, rows_are_locked_one_by_one, together, unquoted
 from .world import expire_leases
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
@@ -179,6 +181,52 @@ def test_several_cleaners_reset_a_lease_once():
     together(*[lambda: clean(20)] * 4)
 
     assert Counter(Job.objects.values_list("status", "lease_resets")) == {("Pending", 1): 20}
+
+
+@pytest.fixture
+def resets(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The ids of the jobs whose reset is logged."""
+    logged: list[int] = []
+    monkeypatch.setattr("jobs.cleaner.log", lambda message, **fields: logged.append(fields["job_id"]))
+    return logged
+
+
+def test_several_cleaners_log_a_reset_once(resets: list[int]):
+    make_jobs(20)
+    lease("gone", 20)
+    expire_leases()
+
+    together(*[lambda: clean(20)] * 4)
+
+    assert sorted(resets) == sorted(Job.objects.values_list("id", flat=True))
+
+
+def test_a_cleaner_logs_only_what_it_has_reset(resets: list[int]):
+    make_jobs(3)
+    reported, cleaned, left = lease("gone", 3)
+    expire_leases()
+    with Rival(lambda: clean(10), after="SELECT webhook_delivery_jobs") as cleaner:
+        cleaner.reached()
+        report("gone", [Report(reported, None, 204)])
+        Job.objects.filter(id=left.id).update(lease_until=clock.now() + timedelta(hours=1))
+        clean(10)
+        assert resets == [cleaned.id]
+        Job.objects.filter(id=left.id).update(lease_until=clock.now() - timedelta(hours=1))
+        cleaner.result()
+
+    assert resets == [cleaned.id, left.id]
+
+
+def test_a_cleaner_without_rivals_reads_the_jobs_once():
+    make_jobs(3)
+    lease("gone", 3)
+    expire_leases()
+
+    with CaptureQueriesContext(connection) as statements:
+        clean(10)
+
+    read = [sql for one in statements if (sql := unquoted(one["sql"])).startswith("SELECT webhook_delivery_jobs")]
+    assert len(read) == 1
 
 
 @pytest.mark.requirement("R2-2.2d")
