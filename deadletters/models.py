@@ -6,6 +6,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.clock import UtcNow
+from webhookhub.db.conditions import IsJSON, IsTime
 from webhookhub.db.fields import ExactTextField, JSONTextField
 
 
@@ -36,7 +37,11 @@ class DeadLetter(models.Model):
             models.Index(fields=["subscription", "failed_at"], name="idx_dead_subscription"),
             models.Index(fields=["final_error_code", "failed_at"], name="idx_dead_error"),
         ]
-        constraints = [models.UniqueConstraint(fields=["saga"], name="uniq_dead_saga")]
+        constraints = [
+            models.UniqueConstraint(fields=["saga"], name="uniq_dead_saga"),
+            models.CheckConstraint(condition=IsJSON("payload_snapshot"), name="chk_dead_payload"),
+            models.CheckConstraint(condition=IsTime("failed_at"), name="chk_dead_failed_at"),
+        ]
         permissions = [
             ("requeue_deadletter", "Can requeue a dead letter"),
             ("bulk_requeue_deadletter", "Can requeue more than one dead letter at a time"),

@@ -8,6 +8,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.clock import NewUid, UtcNow
+from webhookhub.db.conditions import IsJSON, IsTime, IsUid
 from webhookhub.db.fields import ExactTextField, JSONTextField
 from webhookhub.ids import new_uid
 
@@ -53,6 +54,10 @@ class Event(models.Model):
         ]
         constraints = [
             models.UniqueConstraint(fields=["source", "external_id"], name="uniq_event_source_external"),
+            # Producers may insert events by SQL.
+            models.CheckConstraint(condition=IsUid("uid"), name="chk_event_uid"),
+            models.CheckConstraint(condition=IsJSON("payload"), name="chk_event_payload"),
+            models.CheckConstraint(condition=IsTime("created_at"), name="chk_event_created_at"),
         ]
 
     def __str__(self) -> str:

@@ -2,6 +2,7 @@ import django.db.models.deletion
 from django.db import migrations, models
 
 import webhookhub.db.clock
+import webhookhub.db.conditions
 import webhookhub.db.fields
 
 
@@ -110,5 +111,17 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="deadletter",
             constraint=models.UniqueConstraint(fields=("saga",), name="uniq_dead_saga"),
+        ),
+        migrations.AddConstraint(
+            model_name="deadletter",
+            constraint=models.CheckConstraint(
+                condition=webhookhub.db.conditions.IsJSON("payload_snapshot"), name="chk_dead_payload"
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="deadletter",
+            constraint=models.CheckConstraint(
+                condition=webhookhub.db.conditions.IsTime("failed_at"), name="chk_dead_failed_at"
+            ),
         ),
     ]

@@ -1,6 +1,7 @@
 from django.db import migrations, models
 
 import webhookhub.db.clock
+import webhookhub.db.conditions
 import webhookhub.db.fields
 import webhookhub.ids
 
@@ -66,7 +67,14 @@ class Migration(migrations.Migration):
                     models.Index(fields=["correlation_id"], name="idx_event_correlation"),
                 ],
                 "constraints": [
-                    models.UniqueConstraint(fields=("source", "external_id"), name="uniq_event_source_external")
+                    models.UniqueConstraint(fields=("source", "external_id"), name="uniq_event_source_external"),
+                    models.CheckConstraint(condition=webhookhub.db.conditions.IsUid("uid"), name="chk_event_uid"),
+                    models.CheckConstraint(
+                        condition=webhookhub.db.conditions.IsJSON("payload"), name="chk_event_payload"
+                    ),
+                    models.CheckConstraint(
+                        condition=webhookhub.db.conditions.IsTime("created_at"), name="chk_event_created_at"
+                    ),
                 ],
             },
         ),

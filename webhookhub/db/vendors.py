@@ -170,6 +170,33 @@ def json_column(connection: BaseDatabaseWrapper) -> str:
     return "json" if is_server(connection) else "text"
 
 
+def is_json_sql(connection: BaseDatabaseWrapper, column: str) -> str:
+    if is_mariadb(connection):
+        # json_valid() refuses valid documents of 32 levels or more; those have at least 32 opening brackets.
+        brackets = f"LENGTH({column}) - LENGTH(REPLACE(REPLACE({column}, '[', ''), '{{', ''))"
+        return f"JSON_VALID({column}) OR {brackets} >= 32"
+    return f"JSON_VALID({column})" if is_server(connection) else f"typeof({column}) = 'text' AND json_valid({column})"
+
+
+def is_uid_sql(connection: BaseDatabaseWrapper, column: str) -> str:
+    if connection.features.has_native_uuid_field:
+        return f"{column} IS NOT NULL"
+    if is_server(connection):
+        return f"{column} REGEXP '^[0-9a-f]{{32}}$'"
+    return f"length({column}) = 32 AND {column} NOT GLOB '*[^0-9a-f]*'"
+
+
+def is_time_sql(connection: BaseDatabaseWrapper, column: str) -> str:
+    if is_server(connection):
+        return f"{column} >= '1970-01-01' AND MONTH({column}) > 0 AND DAYOFMONTH({column}) > 0"
+    # Equal to what SQLite makes of it: the 30th of February would become a day in March. No spaces after the commas:
+    # Django's introspection would take what follows for a column.
+    seconds, fraction = f"substr({column},1,19)", f"substr({column},20)"
+    calendar = f"{seconds} >= '1970-01-01' AND {seconds} IS datetime({seconds},'+0 days')"
+    is_fraction = f"{fraction} GLOB '.[0-9]*' AND {fraction} NOT GLOB '.*[^0-9]*' AND length({fraction}) <= 7"
+    return f"{calendar} AND ({fraction} = '' OR {is_fraction})"
+
+
 def enum_column(connection: BaseDatabaseWrapper, words: Sequence[str], max_length: int) -> str:
     if is_server(connection):
         return f"enum({quoted(words)}) {ENUM_COLLATION}"
