@@ -15,7 +15,7 @@ from deadletters import bulk_requeue
 from deadletters.bulk_requeue import Cursor
 from deadletters.filters import DeadLetterFilter, Position
 from deadletters.models import DeadLetter
-from deadletters.requeue import InvalidRequeue, NotEnded, WouldWait, requeue
+from deadletters.requeue import InvalidRequeue, MissingRow, NotEnded, WouldWait, requeue
 from events.models import Event
 
 from . import pagination, parsing, problems
@@ -23,7 +23,7 @@ from .auth import ApiKeyAuth, actor_name, caller_of
 from .keys import Caller
 from .models import ApiKey
 from .resource import Resource
-from .schemas.common import Id
+from .schemas.common import Id, payload_fields
 from .schemas.deadletters import (
     BulkRequeueIn,
     BulkRequeueOut,
@@ -120,7 +120,7 @@ def requeue_many(
 def show(request: HttpRequest, dead_letter_id: PathId) -> DeadLetterWithPayload:
     letter = _get_or_404(caller_of(request), dead_letter_id)
     [shown] = _described([letter])
-    return DeadLetterWithPayload(**shown.model_dump(), payload=json.loads(letter.payload_snapshot))
+    return DeadLetterWithPayload(**shown.model_dump(), **payload_fields(letter.payload_snapshot))
 
 
 @resource.post("/{dead_letter_id}/requeue", RequeueOut, "Requeue a dead letter", 404, 409, body=RequeueIn)
@@ -171,6 +171,6 @@ def _token(key: ApiKey, idempotency_key: str | None, body: BulkRequeueIn) -> str
 def _problem(error: InvalidRequeue) -> problems.Problem:
     if isinstance(error, WouldWait):
         return problems.Problem(409, f"Nothing was requeued: {error}. Set allow_waiting to requeue anyway.")
-    if isinstance(error, NotEnded):
+    if isinstance(error, NotEnded | MissingRow):
         return problems.Problem(409, f"Nothing was requeued: {error}.")
     return problems.invalid("reason", str(error).removeprefix("reason "))

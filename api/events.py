@@ -20,6 +20,7 @@ from . import deliveries, event_parsing, limits, pagination, parsing, problems
 from .auth import ApiKeyAuth, caller_of
 from .problems import Problem
 from .resource import Resource
+from .schemas.common import payload_fields
 from .schemas.deliveries import DeliveryFilters
 from .schemas.events import MAX_BATCH_EVENTS, EventIn, EventOut, EventResults, EventsIn, EventStored
 from .scopes import EVENTS_WRITE, READ
@@ -89,7 +90,7 @@ def show(request: HttpRequest, uid: UUID) -> EventOut:
         external_id=event.external_id,
         correlation_id=event.correlation_id,
         created_at=event.created_at,
-        payload=json.loads(event.payload),
+        **payload_fields(event.payload),
         deliveries=page.items,
         deliveries_next=page.next,
     )

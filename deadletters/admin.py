@@ -152,13 +152,14 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         return views.confirm_selected(request, RequeueForm(initial={"ids": ",".join(map(str, ids))}))
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> DeadLetter | None:
-        letters = self.get_queryset(request).select_related("saga", "event", "subscription", "requeue")
+        # Prefetched instead of joined: a dead letter is shown even if a row that it refers to does not exist.
+        related = (Prefetch("event", Event.objects.defer("payload")), "saga", "subscription", "requeue")
         pk = parse_id(object_id)
-        letter: Any = letters.defer("event__payload").filter(pk=pk).first() if pk else None
+        letter: Any = self.get_queryset(request).prefetch_related(*related).filter(pk=pk).first() if pk else None
         if letter is not None:
             # The fields below need them, and Django calls each field several times.
             letter.viewer = request.user
-            saga_id = successors([letter]).get(letter.pk)
+            saga_id = successors([letter]).get(letter.pk) if hasattr(letter, "saga") else None
             letter.requeued_as = _delivery(letter, saga_id) if saga_id else ""
         return letter  # type: ignore[no-any-return]
 

@@ -104,7 +104,9 @@ def audit_details(conditions: dict[str, Any], limit: int, part: Part | None) -> 
 
 
 def _select(letter_filter: DeadLetterFilter, limit: int, cursor: Cursor | None, token: str | None = None) -> Selection:
-    start = cursor or Cursor(None, DeadLetter.objects.order_by("-id").values_list("id", flat=True).first() or 0)
+    start = cursor or _start()
+    if start is None:
+        return Selection([], None)
     after, more = start.after, True
     letters: list[DeadLetter] = []
     own: set[int] = set()
@@ -126,6 +128,12 @@ def _select(letter_filter: DeadLetterFilter, limit: int, cursor: Cursor | None, 
     # A request is recorded in one transaction: if some dead letters are its own, the others are not part of it.
     selected = [letter for letter in letters if not own or letter.id in own]
     return Selection(selected, start._replace(after=after) if more else None)
+
+
+def _start() -> Cursor | None:
+    """Before the oldest failure; None if there is no dead letter."""
+    max_id = DeadLetter.objects.order_by("-id").values_list("id", flat=True).first()
+    return None if max_id is None else Cursor(None, max_id)
 
 
 def _pending(letters: Sequence[DeadLetter], token: str | None) -> tuple[list[DeadLetter], set[int]]:

@@ -55,6 +55,10 @@ class InvalidRequeue(ValueError):
     """The request is invalid; nothing was written."""
 
 
+class MissingRow(InvalidRequeue):
+    """A dead letter, or the delivery, event or subscription that it refers to, does not exist."""
+
+
 class NotEnded(InvalidRequeue):
     """A dead letter's delivery is not DeadLettered yet: the orchestrator writes the dead letter first."""
 
@@ -146,8 +150,12 @@ def _batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
 def _letters(ids: Sequence[int]) -> list[DeadLetter]:
     rows = DeadLetter.objects.filter(id__in=ids).select_related("saga", "event", "subscription").order_by("id")
     letters = list(rows.only(*COLUMNS))
-    if unknown := set(ids) - {letter.id for letter in letters}:
-        raise InvalidRequeue(_("there is no dead letter %(number)s") % {"number": min(unknown)})
+    if missing := set(ids) - {letter.id for letter in letters}:
+        incomplete = set(DeadLetter.objects.filter(id__in=missing).values_list("id", flat=True))
+        if unknown := missing - incomplete:
+            raise MissingRow(_("there is no dead letter %(number)s") % {"number": min(unknown)})
+        error = _("dead letter %(number)s refers to a delivery, an event or a subscription that does not exist")
+        raise MissingRow(error % {"number": min(incomplete)})
     for letter in letters:
         if letter.saga.status != DEAD_LETTERED:
             error = _("delivery %(delivery)s of dead letter %(number)s has not ended yet; wait a minute and try again")

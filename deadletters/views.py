@@ -219,13 +219,14 @@ def _selected(ids: str) -> list[DeadLetter]:
 
 def _row(letter: DeadLetter, saga_id: int | None = None) -> dict[str, Any]:
     request = getattr(letter, "requeue", None) if saga_id else None
+    subscription = getattr(letter, "subscription", None)  # prefetched; the database does not enforce the reference
     return {
         "letter": letter,
         "url": format.page_url(DeadLetter, letter.pk),
         "error": format.error(letter.final_error_code),
         "failed_at": format.local_time(letter.failed_at),
         "requeued": format_html(_("{} as {}"), request.requested_by, delivery_link(saga_id or 0)) if request else None,
-        "waits": format.held_back(letter.subscription.active, letter.subscription.verified),
+        "waits": format.held_back(subscription.active, subscription.verified) if subscription else None,
     }
 
 

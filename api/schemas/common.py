@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
+from events import payloads
+
 LARGEST_ID = 2**63 - 1
 TIME_FORMAT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
@@ -32,6 +34,7 @@ Timestamp = Annotated[AwareDatetime, Field(strict=False), AfterValidator(_in_ran
 Id = Annotated[int, Field(ge=1, le=LARGEST_ID)]
 EventType = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
 ErrorCode = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,100}$")]
+MISSING_EVENT = "The event's uid; null, like its type and correlation id, if the event does not exist."
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -39,6 +42,21 @@ class Body(BaseModel):
     """A request body. Values are not coerced, and an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class WithPayload(BaseModel):
+    payload: Any
+    payload_text: str | None = Field(
+        None, description="The stored text if it is not valid JSON; `payload` is null then. Only for events from SQL."
+    )
+
+
+def payload_fields(text: str) -> dict[str, Any]:
+    """The fields of WithPayload for a stored payload."""
+    try:
+        return {"payload": payloads.stored_value(text)}
+    except ValueError:
+        return {"payload": None, "payload_text": text}
 
 
 class FromRow(BaseModel):

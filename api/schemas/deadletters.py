@@ -10,7 +10,7 @@ from api.pagination import PageRequest
 from deadletters.bulk_requeue import MAX_COUNTED, MAX_LIMIT
 from webhookhub.validators import REASON_LENGTH
 
-from .common import Body, ErrorCode, EventType, FromRow, Id, Timestamp
+from .common import MISSING_EVENT, Body, ErrorCode, EventType, FromRow, Id, Timestamp, WithPayload
 
 ALLOW_WAITING = "Requeue even if a subscription is paused or not verified: the new delivery waits."
 
@@ -34,12 +34,12 @@ class DeadLetterFilters(Conditions, PageRequest):
 class DeadLetterOut(FromRow):
     id: int
     delivery: int = Field(validation_alias="saga_id")
-    event: UUID = Field(validation_alias=AliasPath("event", "uid"))
-    event_type: str = Field(validation_alias=AliasPath("event", "event_type"))
-    correlation_id: str = Field(validation_alias=AliasPath("event", "correlation_id"))
+    event: UUID | None = Field(None, validation_alias=AliasPath("event", "uid"), description=MISSING_EVENT)
+    event_type: str | None = Field(None, validation_alias=AliasPath("event", "event_type"))
+    correlation_id: str | None = Field(None, validation_alias=AliasPath("event", "correlation_id"))
     subscription: int = Field(validation_alias="subscription_id")
     error_code: str = Field(validation_alias="final_error_code")
-    failed_at: datetime
+    failed_at: datetime | None = Field(description="Null if the database holds no valid time.")
     # A dead letter that was not requeued has no attribute `requeue`.
     requeued_by: str | None = Field(None, validation_alias=AliasPath("requeue", "requested_by"))
     requeued_at: datetime | None = Field(None, validation_alias=AliasPath("requeue", "requested_at"))
@@ -51,8 +51,8 @@ class DeadLetters(BaseModel):
     next: str | None = Field(description="The cursor of the next page; null at the end.")
 
 
-class DeadLetterWithPayload(DeadLetterOut):
-    payload: Any
+class DeadLetterWithPayload(DeadLetterOut, WithPayload):
+    pass
 
 
 class RequeueIn(Body):

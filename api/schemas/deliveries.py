@@ -9,7 +9,7 @@ from pydantic import AliasPath, BaseModel, Field, ValidationInfo, field_validato
 from api.pagination import PageRequest
 from sagas.transitions import WAITING
 
-from .common import EventType, FromRow, Id, Name, Timestamp
+from .common import MISSING_EVENT, EventType, FromRow, Id, Name, Timestamp
 
 Status = Literal["Pending", "InProgress", "PendingRetry", "Completed", "DeadLettered"]
 
@@ -27,9 +27,9 @@ class DeliveryFilters(PageRequest):
 class Delivery(FromRow):
     id: int
     status: Status
-    event: UUID = Field(validation_alias=AliasPath("event", "uid"))
-    event_type: str = Field(validation_alias=AliasPath("event", "event_type"))
-    correlation_id: str = Field(validation_alias=AliasPath("event", "correlation_id"))
+    event: UUID | None = Field(None, validation_alias=AliasPath("event", "uid"), description=MISSING_EVENT)
+    event_type: str | None = Field(None, validation_alias=AliasPath("event", "event_type"))
+    correlation_id: str | None = Field(None, validation_alias=AliasPath("event", "correlation_id"))
     subscription: int = Field(validation_alias="subscription_id")
     generation: int = Field(description="0 for the original delivery; each requeue adds 1.")
     attempt_count: int

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from api.problems import ProblemDocument
 
-from .common import Body, EventType, FromRow, Name
+from .common import Body, EventType, FromRow, Name, WithPayload
 from .deliveries import Delivery
 
 MAX_BATCH_EVENTS = 1000
@@ -43,13 +43,12 @@ class EventResults(BaseModel):
     results: list[EventResult] = Field(description="One per event, in the same order.")
 
 
-class EventOut(BaseModel):
+class EventOut(WithPayload):
     uid: UUID
     event_type: str
     source: str
     external_id: str | None
     correlation_id: str
-    created_at: datetime
-    payload: Any
+    created_at: datetime | None = Field(description="Null if the database holds no valid time.")
     deliveries: list[Delivery] = Field(description="The newest deliveries; `deliveries_next` is set if there are more.")
     deliveries_next: str | None = Field(None, description="The cursor for the next page of /deliveries?event=<uid>.")

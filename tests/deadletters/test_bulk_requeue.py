@@ -442,3 +442,12 @@ def test_waiting_deliveries_of_recipients_beyond_the_table_are_counted(
         change_subscription(letter, active=False)
 
     assert "3 new deliveries will wait" in confirm_all(requeuer, letters)
+
+
+@pytest.mark.every_engine
+def test_a_hub_without_dead_letters_has_nothing_to_requeue(requeuer: Client):
+    assert requeuer.get(bulk_url({"error_code": "timeout"})).status_code == 200
+
+    assert bulk_requeue.preview(DeadLetterFilter()) == bulk_requeue.Selection([], None)
+    result = bulk_requeue.requeue_matching(DeadLetterFilter(), by=Operator(), reason="r", limit=10)
+    assert (result.count, result.next) == (0, None)

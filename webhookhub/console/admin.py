@@ -77,10 +77,11 @@ class DeliveryPage(PageMixin, SagaAdmin):
             "headline": delivery_text.headline(history),
             "timeline": delivery_text.timeline(history),
         }
-        if user.has_perm("events.view_event"):
-            context |= _payload(row.event)
-            if user.has_perm("subscriptions.view_subscription"):
-                context["preview"] = request_preview.preview(row.event, row.subscription, row.attempt_count)
+        event, subscription = history.event, history.subscription
+        if event is not None and user.has_perm("events.view_event"):
+            context |= _payload(event)
+            if subscription is not None and user.has_perm("subscriptions.view_subscription"):
+                context["preview"] = request_preview.preview(event, subscription, row.attempt_count)
         return context
 
 

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from deadletters.models import DeadLetter
+from events.models import Event
 from jobs.models import Job
 from sagas import transitions
 from sagas.models import Saga
+from subscriptions.models import Subscription
 
 from . import format
 
@@ -22,6 +24,9 @@ class History:
     """A delivery with its newest attempts and, by generation, its neighbours and their dead letters."""
 
     saga: Saga
+    # None if it does not exist: the database does not enforce the reference.
+    event: Event | None
+    subscription: Subscription | None
     # None if the user may not see attempts.
     jobs: list[Job] | None
     # One more than NEIGHBOURS on either side, which tells whether there are others.
@@ -36,7 +41,14 @@ class History:
         generations = {row.generation: row for row in sagas.order_by("generation")}
         by_pk = {row.pk: generation for generation, row in generations.items()}
         letters = DeadLetter.objects.filter(saga__in=by_pk).defer("payload_snapshot").select_related("requeue")
-        return cls(saga, jobs, generations, {by_pk[letter.saga_id]: letter for letter in letters})
+        return cls(
+            saga,
+            Event.objects.filter(pk=saga.event_id).first(),
+            Subscription.objects.filter(pk=saga.subscription_id).first(),
+            jobs,
+            generations,
+            {by_pk[letter.saga_id]: letter for letter in letters},
+        )
 
     @property
     def letter(self) -> DeadLetter | None:
@@ -73,8 +85,9 @@ class History:
     @property
     def held_back(self) -> str | None:
         """Why a waiting delivery is not attempted now; None if it is."""
-        subscription = self.saga.subscription
-        return format.held_back(subscription.active, subscription.verified) if self.is_waiting else None
+        if not self.is_waiting or self.subscription is None:
+            return None
+        return format.held_back(self.subscription.active, self.subscription.verified)
 
     @property
     def next_attempt_at(self) -> datetime | None:
@@ -83,11 +96,11 @@ class History:
     @property
     def subscription_changed_at(self) -> datetime | None:
         """When the subscription was changed, if that was after the last finished attempt was sent."""
-        if not self.saga.attempt_count:
+        if not self.saga.attempt_count or self.subscription is None:
             return None
         sent_at = self.saga.updated_at
         for job in self.jobs or ():
             if job.finished_at is not None:
                 sent_at = job.finished_at - timedelta(milliseconds=job.duration_ms or 0)
-        changed_at = self.saga.subscription.updated_at
+        changed_at = self.subscription.updated_at
         return changed_at if changed_at > sent_at else None

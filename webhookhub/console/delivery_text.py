@@ -111,9 +111,11 @@ def _failures(history: History) -> str:
 
 
 def timeline(history: History) -> list[Entry]:
-    saga, event = history.saga, history.saga.event
-    received = _("Event %(type)s received from %(source)s") % {"type": event.event_type, "source": event.source}
-    entries = [Entry(format.local_time(event.created_at), PLAIN, received), _created(history)]
+    saga, event = history.saga, history.event
+    entries = [_created(history)]
+    if event is not None:
+        received = _("Event %(type)s received from %(source)s") % {"type": event.event_type, "source": event.source}
+        entries.insert(0, Entry(format.local_time(event.created_at), PLAIN, received))
     entries += [attempt(job) for job in history.jobs or ()]
     if history.letter:
         at, url = format.local_time(history.letter.failed_at), format.page_url(DeadLetter, history.letter.pk)

@@ -59,7 +59,7 @@ def json_block(text: str) -> SafeString:
 def pretty(text: str) -> str:
     """An indented JSON document; invalid JSON is returned unchanged."""
     try:
-        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):
         return text
 

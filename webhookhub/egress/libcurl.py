@@ -11,8 +11,8 @@ from . import error_codes
 # The first version that reads a request's body before it sends anything; 8.4.0 limits the total size of headers.
 MIN_VERSION = (8, 7, 0)
 
-# CURLE_HTTP2_STREAM, which pycurl does not name. libcurl reports an invalid response with the same code as a stream that
-# the endpoint has reset; only the message differs.
+# CURLE_HTTP2_STREAM, which pycurl does not name. libcurl reports an invalid response with the same code as a stream
+# that the endpoint has reset; only the message differs.
 HTTP2_STREAM = 92
 RESET_BY_ENDPOINT = re.compile("reset by server|not closed cleanly|closed cleanly, but before")
 
