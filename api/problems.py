@@ -18,6 +18,7 @@ from ninja.errors import HttpError, ValidationError
 from pydantic import BaseModel, Field
 
 from webhookhub.db import vendors
+from webhookhub.db.denied import log_denied
 from webhookhub.logs import Log, log
 from workflows.parsing import InvalidDefinition
 
@@ -150,9 +151,9 @@ def _unexpected_exception(request: HttpRequest, error: Exception) -> HttpRespons
     if isinstance(error, DatabaseFault) and (vendors.is_lost(error) or vendors.is_conflict(error)):
         log(Log.DATABASE_LOST, process="web", error=type(error).__name__)
         return unavailable("The database is unavailable; retry.").response()
-    # A missing privilege is named: the server's message has the user, the table and nothing of the request.
-    name = str(error) if vendors.is_denied(error) else type(error).__name__
-    log(Log.API_FAILED, error=name, where=_where(error), path=request.path)
+    if vendors.is_denied(error):
+        return unavailable(log_denied(error)).response()
+    log(Log.API_FAILED, error=type(error).__name__, where=_where(error), path=request.path)
     return unexpected().response()
 
 

@@ -57,6 +57,7 @@ class Log(Enum):
     PROCESS_EXPIRED = ("process_expired", logging.WARNING)
     PROCESS_RESTARTED = ("process_restarted", logging.WARNING)
     DATABASE_CONFLICT = ("database_conflict", logging.INFO)
+    DATABASE_DENIED = ("database_denied", logging.ERROR)
     DATABASE_LOST = ("database_lost", logging.WARNING)
     DATABASE_RECONNECTED = ("database_reconnected", logging.INFO)
 

@@ -25,7 +25,8 @@ MISSING = 10**9
 def insert_event(payload: str = "{}", created_at: str = "2026-11-18 00:00:00") -> Event:
     with unchecked(), connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO events (event_type, external_id, source, payload, created_at) VALUES ('a', 'x', 'shop', %s, %s)",
+            "INSERT INTO events (event_type, external_id, source, payload, created_at) "
+            "VALUES ('a', 'x', 'shop', %s, %s)",
             [payload, created_at],
         )
     return Event.objects.latest("id")

@@ -11,6 +11,12 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.middleware.locale import LocaleMiddleware
 from django.utils import timezone, translation
+from django.utils.translation import gettext as _
+
+from webhookhub.db import vendors
+from webhookhub.db.denied import log_denied
+
+from .error_pages import unavailable
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
@@ -47,6 +53,23 @@ class ContentSecurityPolicyMiddleware:
         response = self._get_response(request)
         response.headers.setdefault(CSP_HEADER, POLICY)
         return response
+
+
+class DeniedMiddleware:
+    """A page and one line of the log, without a traceback, for a statement that the database user may not run."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return self._get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponseBase | None:
+        if not vendors.is_denied(exception):
+            return None
+        log_denied(exception)
+        reason = _("The hub's database user is not permitted to do this. The hub's log names the missing privilege.")
+        return unavailable(request, reason)
 
 
 class LanguageMiddleware(LocaleMiddleware):

@@ -9,7 +9,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import DatabaseError
@@ -41,6 +41,10 @@ REFUSED_CODES = {1044, 1045, 1049, 1698}
 # A missing privilege: on a table, a column, a routine, or for the statement itself.
 DENIED_CODES = {1142, 1143, 1227, 1370, 1410}
 UNKNOWN_TABLE = 1146
+# "INSERT command denied to user 'name'@'host' for table `database`.`table`", or "for column 'c' in table 't'".
+_DENIED = re.compile(
+    r"(?P<statement>[A-Z ]+) command denied to user '(?P<user>[^']*)'@.* table [`'](?:[^`']*`\.`)?(?P<table>[^`']*)[`']"
+)
 # A line of SHOW GRANTS about a whole database, or about all of them.
 _GRANT = re.compile(r"GRANT (?P<privileges>.+) ON (?:\*|`(?P<database>.+)`)\.\* TO ")
 # The longest account name that both servers accept.
@@ -71,6 +75,12 @@ MYSQL_OPTIONS: dict[str, Any] = {
         "optimizer_switch = 'index_merge_intersection=off'"
     ),
 }
+
+
+class Denial(NamedTuple):
+    statement: str
+    user: str
+    table: str
 
 
 def embedded_url(folder: Path) -> str:
@@ -145,6 +155,13 @@ def is_duplicate(error: BaseException) -> bool:
 def is_denied(error: BaseException) -> bool:
     """The connected account lacks a privilege."""
     return isinstance(error, DatabaseError) and error_code(error) in DENIED_CODES
+
+
+def denial(error: BaseException) -> Denial:
+    """Who was denied what. Parts that the server does not name are empty."""
+    text = str(error.args[1]) if len(error.args) > 1 else str(error)
+    match = _DENIED.search(text)
+    return Denial(*match.group("statement", "user", "table")) if match else Denial("", "", "")
 
 
 def _sqlite_busy(error: BaseException) -> bool:
@@ -482,6 +499,13 @@ def require_readable(connection: BaseDatabaseWrapper, table: str) -> None:
         except DatabaseError as error:
             if error_code(error) != UNKNOWN_TABLE:
                 raise
+
+
+def require_insertable(connection: BaseDatabaseWrapper, table: str, column: str) -> None:
+    """Raises the server's error if this user may not insert into `table`: EXPLAIN needs the same privilege."""
+    if is_server(connection):
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN INSERT INTO {table} ({column}) VALUES ('')")  # noqa: S608
 
 
 def distrusts_trigger_creators(connection: BaseDatabaseWrapper) -> bool:

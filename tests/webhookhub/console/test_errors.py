@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import OperationalError
 from django.test import Client
 from django.urls import reverse
 
@@ -53,6 +54,24 @@ def test_a_host_that_is_not_allowed_is_explained(client: Client):
 
     assert "WEBHOOKHUB_ALLOWED_HOSTS" in page
     assert "elsewhere" not in page
+
+
+def test_a_missing_privilege_is_one_line_of_the_log_and_no_traceback(
+    superuser: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def deny(*_: Any) -> None:
+        raise OperationalError(1142, "SELECT command denied to user 'web'@'%' for table `hub`.`subscriptions`")
+
+    monkeypatch.setattr("webhookhub.console.views.overview.span_named", deny)
+
+    page = error_page(superuser.get(reverse("admin:index")), 503, "Temporarily unavailable")
+
+    assert "The hub&#x27;s database user is not permitted to do this." in page
+    assert "subscriptions" not in page.partition("database user")[2].partition("</main>")[0]
+    [line] = [record for record in caplog.records if record.exc_info or "database_denied" in record.getMessage()]
+    assert not line.exc_info
+    for part in ("database_denied", "web", "SELECT", "subscriptions"):
+        assert part in line.getMessage()
 
 
 def test_a_csrf_failure_says_that_nothing_was_changed():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import DatabaseError, OperationalError, connection
 
 from webhookhub.db import vendors
 
@@ -58,3 +58,16 @@ def test_an_interrupted_statement_is_not_a_lost_database():
 
     assert vendors.error_code(raised.value) == 1317
     assert not any(is_class(raised.value) for is_class in CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("INSERT command denied to user 'u'@'h' for table 'events'", ("INSERT", "u", "events")),
+        ("INSERT command denied to user 'u'@'h' for table `hub`.`events`", ("INSERT", "u", "events")),
+        ("UPDATE command denied to user 'u'@'%' for column 'id' in table 'events'", ("UPDATE", "u", "events")),
+        ("Access denied; you need the SUPER privilege", ("", "", "")),
+    ],
+)
+def test_the_parts_of_a_denial(text: str, expected: tuple[str, str, str]):
+    assert vendors.denial(DatabaseError(1142, text)) == expected

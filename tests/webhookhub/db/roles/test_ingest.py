@@ -64,13 +64,31 @@ def test_events_are_stored_by_a_user_that_may_do_nothing_else(processes: Process
 @pytest.mark.requirement("R4-8.1a")
 def test_the_user_of_the_console_stores_no_events(processes: Processes, headers: dict[str, str]):
     hub, address = serve(processes, WEBHOOKHUB_WEB_DATABASE_URL=url_of("console"))
+    denied = {"user": user_name("console"), "statement": "INSERT", "table": "events"}
+    at_start = hub.wait_for("database_denied")[0]
 
-    assert requests.post(address, json=event(1), headers=headers, timeout=30).status_code == 500
+    response = requests.post(address, json=event(1), headers=headers, timeout=30)
 
-    assert not Event.objects.exists()
-    [failed] = hub.wait_for("api_failed")
-    assert "INSERT command denied" in failed["error"]
+    assert (response.status_code, Event.objects.count()) == (503, 0)
+    assert response.json()["detail"] == f"The hub is not permitted to store events. Its operator must set {INGEST}."
+    assert at_start.items() >= denied.items()
+    assert INGEST in at_start["advice"]
+    requested = until(
+        lambda: [line for line in hub.wait_for("database_denied") if "advice" not in line], "it is logged"
+    )
+    assert requested[0].items() >= denied.items()
     assert hub.stop() == 0
+    assert "Traceback" not in hub.errors
+
+
+def test_a_user_that_may_store_events_is_not_reported(processes: Processes, headers: dict[str, str]):
+    hub, address = serve(
+        processes, WEBHOOKHUB_WEB_DATABASE_URL=url_of("console"), **{INGEST: url_of("event_ingest_writer")}
+    )
+
+    assert requests.post(address, json=event(1), headers=headers, timeout=30).status_code == 201
+    assert hub.stop() == 0
+    assert "database_denied" not in hub.errors
 
 
 def test_only_the_web_server_gets_the_url(processes: Processes):
