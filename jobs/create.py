@@ -26,7 +26,7 @@ def create_jobs(saga_ids: Sequence[int], status: str, attempt_count: int, now: d
     Only for sagas that still have this status and count, as the statement reads them itself, without locking them: one
     that has moved on since it was found due gets no job, and the others get theirs.
     """
-    waiting = {"ids": list(saga_ids), "status": status, "attempt_count": attempt_count}
+    waiting: dict[str, Any] = {"ids": list(saga_ids), "status": status, "attempt_count": attempt_count}
     while waiting["ids"]:
         try:
             one_statement(lambda: _insert(now=now, **waiting))

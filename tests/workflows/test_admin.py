@@ -20,7 +20,7 @@ from sagas.models import Saga
 from tests.support import rows
 from tests.workflows import shop
 from tests.workflows.support import catch_up, instance, tracked
-from workflows import admin
+from workflows import admin, labels
 from workflows.checks import used_definitions_are_unchanged
 from workflows.models import Fact, Instance
 from workflows.registry import SAMPLES, load
@@ -592,3 +592,31 @@ def test_pages_need_a_constant_number_of_queries(watcher: Client):
         with CaptureQueriesContext(connection) as asked:
             text_of(watcher, address)
         assert len(asked) <= 15, [query["sql"] for query in asked.captured_queries]
+
+
+@pytest.mark.parametrize(
+    ("stored", "chinese"),
+    [
+        ("step payment failed", "步驟 payment 失敗"),
+        ("step payment has timed out", "步驟 payment 已逾時"),
+        ("compensation of step inventory failed", "步驟 inventory 的補償失敗"),
+        ("compensation of step inventory failed: no way back", "步驟 inventory 的補償失敗: no way back"),
+        ("the run failed", "這次執行失敗"),
+        ("the run has timed out", "這次執行已逾時"),
+        ("closed by an operator", "由維運人員關閉"),
+        ("run compensated before anything had failed", "尚未發生失敗，執行就已補償"),
+        ("compensation is overdue: a, b", "補償已逾期：a, b"),
+        ("its start was never seen; no compensation was requested", "從未看到它的開始；沒有要求補償"),
+        (
+            "payment done after the end; run failed after the end",
+            "payment：結束之後仍回報「已完成」; run：結束之後仍回報「失敗」",
+        ),
+        ("card <b>refused</b>", "card <b>refused</b>"),
+        ("", ""),
+    ],
+)
+def test_the_sentences_of_the_hub_are_translated(stored: str, chinese: str):
+    with translation.override("en"):
+        assert labels.sentences(stored) == stored
+    with translation.override("zh-hant"):
+        assert labels.sentences(stored) == chinese

@@ -33,12 +33,12 @@ TEXTS_OF_A_PAGE = """() => {
 DATA = re.compile(r"[\w*?=&%-]*\d[\w*?=&%-]*|\w+\*+|\w+(?:[._/:@]+[\w*?=&%-]+)+", re.ASCII)
 WORD = re.compile(r"[A-Za-z][A-Za-z']+")
 # Names, abbreviations and statuses that are not translated.
-NAMES = {"WebhookHub", "Webhook", "API", "ID", "UTC", "GMT", "Uid", "uid", "saga", "https", "LDAP", "timeout"}
+NAMES = {"WebhookHub", "Webhook", "API", "ID", "UTC", "GMT", "uid", "saga", "https", "LDAP", "timeout"}
 NAMES |= {"English", "en", "zh", "hant", "esc", "traceparent", "curl", "KB"}
 NAMES |= {*transitions.STATUSES, *states.STATUSES, *STATUSES}
 # Content of users and programs.
 CONTENT = "root|till|shop|tests|hub|read|payment service|no way back|command line|API key|router|orchestrator|worker"
-CONTENT += "|cleaner|workflows|support|operations|auditors|compensation of step inventory failed"
+CONTENT += "|cleaner|workflows|support|operations|auditors"
 
 
 def content() -> re.Pattern[str]:

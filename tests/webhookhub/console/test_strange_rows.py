@@ -35,7 +35,7 @@ def insert_event(payload: str = "{}", created_at: str = "2026-11-18 00:00:00") -
     return Event.objects.latest("id")
 
 
-def orphan(**columns: int) -> Saga:
+def orphan(**columns: int) -> Any:
     """A delivery that refers to rows that do not exist."""
     known: Any = SagaFactory(status="PendingRetry", final_error_code="timeout")
     saga: Any = SagaFactory.build(event=None, subscription=None, generation=1)

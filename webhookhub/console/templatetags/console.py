@@ -17,6 +17,7 @@ from webhookhub.console.overview import numbers
 from webhookhub.db import clock
 from webhookhub.stats import queries
 from workflows.labels import badge as workflow_badge
+from workflows.labels import sentences
 
 register = template.Library()
 register.filter("local_time", format.local_time)
@@ -25,6 +26,7 @@ register.filter("badge", format.status_badge)
 register.filter("status_label", format.status_label)
 register.filter("text_block", format.block)
 register.filter("workflow_badge", workflow_badge)
+register.filter("workflow_sentences", sentences)
 
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
 NEWEST = 200
