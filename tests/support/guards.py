@@ -19,6 +19,7 @@ SEEDED = (
     "tests/browser/test_dead_letters.py",
     "tests/browser/test_delivery.py",
     "tests/deadletters/",
+    "tests/nightly/pages/",
     "tests/webhookhub/console/",
     "tests/workflows/",
 )

@@ -27,6 +27,18 @@ SUBSCRIPTION_COLUMNS = (
     "previous_secret_until, description, max_retry_limit, base_delay, created_at, updated_at)"
 )
 
+# Without the id: its largest value, once inserted, would leave none for the next row.
+EVENT_INSERT = "INSERT (uid, event_type, source, external_id, correlation_id, payload, created_at)"
+SAGA_INSERT = (
+    "INSERT (event_id, subscription_id, generation, status, attempt_count, next_attempt_at, max_retry_limit, "
+    "base_delay, final_error_code, created_at, updated_at)"
+)
+JOB_INSERT = "INSERT (saga_id, attempt_no, status, lease_until, attempt_at)"
+DEAD_LETTER_INSERT = "INSERT (saga_id, event_id, subscription_id, final_error_code, failed_at, payload_snapshot)"
+REQUEUE_INSERT = (
+    "INSERT (dead_letter_id, requested_by, requested_at, reason, request_token, max_retry_limit, base_delay)"
+)
+
 # The hub's own tables, for roles that read everything.
 HUB = {
     "events": "SELECT",
@@ -65,7 +77,7 @@ ROLES = (
         "event_ingest_writer",
         "the API's ingest, and producers that insert events by SQL (a trigger fills the inbox)",
         {
-            "events": "SELECT, INSERT",
+            "events": f"SELECT, {EVENT_INSERT}",
             "subscriptions": SUBSCRIPTION_COLUMNS,
         },
     ),
@@ -79,7 +91,7 @@ ROLES = (
             "routing_inbox": "SELECT, DELETE",
             "subscriptions": SUBSCRIPTION_COLUMNS,
             "subscription_version": "SELECT",
-            "webhook_delivery_sagas": "SELECT, INSERT",
+            "webhook_delivery_sagas": f"SELECT, {SAGA_INSERT}",
         },
     ),
     Role(
@@ -91,10 +103,10 @@ ROLES = (
             "stats_periods": "SELECT, INSERT, UPDATE",
             "events": "SELECT",
             "subscriptions": SUBSCRIPTION_COLUMNS,
-            "webhook_delivery_sagas": "SELECT, INSERT, "
+            "webhook_delivery_sagas": f"SELECT, {SAGA_INSERT}, "
             "UPDATE (status, attempt_count, next_attempt_at, final_error_code, updated_at)",
-            "webhook_delivery_jobs": "SELECT, INSERT, UPDATE (settled_at)",
-            "dead_letters": "SELECT, INSERT",
+            "webhook_delivery_jobs": f"SELECT, {JOB_INSERT}, UPDATE (settled_at)",
+            "dead_letters": f"SELECT, {DEAD_LETTER_INSERT}",
         },
     ),
     Role(
@@ -131,7 +143,7 @@ ROLES = (
             "subscriptions": "SELECT (id, active, verified, max_retry_limit, base_delay)",
             "webhook_delivery_sagas": "SELECT",
             "dead_letters": "SELECT",
-            "dead_letter_requeues": "SELECT, INSERT",
+            "dead_letter_requeues": f"SELECT, {REQUEUE_INSERT}",
             "audit_log_entries": "SELECT, INSERT",
         },
     ),
@@ -146,8 +158,8 @@ ROLES = (
             "api_keys": "SELECT, INSERT, UPDATE",
             "audit_log_entries": "SELECT, INSERT",
             "subscriptions": "SELECT, INSERT, UPDATE",
-            "webhook_delivery_sagas": "SELECT, INSERT",
-            "dead_letter_requeues": "SELECT, INSERT",
+            "webhook_delivery_sagas": f"SELECT, {SAGA_INSERT}",
+            "dead_letter_requeues": f"SELECT, {REQUEUE_INSERT}",
             # Facts of services and operators; run_workflows evaluates them.
             "saga_instances": "SELECT, INSERT",
             "saga_facts": "SELECT, INSERT",
@@ -171,7 +183,7 @@ ROLES = (
             **LOOP,
             **COUNTING,
             "stats_workflow_periods": "SELECT, INSERT, UPDATE",
-            "events": "SELECT, INSERT",
+            "events": f"SELECT, {EVENT_INSERT}",
             "webhook_delivery_sagas": "SELECT",
             "saga_instances": "SELECT, INSERT, UPDATE (aggregate_id, current_step, status, started_at, completed_at, "
             "error_message, compensation_started_at, deadline, steps, anomaly, needs_operator, by_hand, version, "

@@ -106,10 +106,14 @@ def attempts(name: str, row: Table, role: str) -> Iterator[tuple[str, str, list[
         else:
             # Reads no column, so only the update can be denied.
             yield f"UPDATE {column}", f"UPDATE {name} SET {column} = NULL", None, DENIED
-    columns, places = ", ".join(row), ", ".join(["%s"] * len(row))
-    # The same row again: with the privilege it fails at the unique key, or at a trigger of the state machine before it.
-    insert = f"INSERT INTO {name} ({columns}) VALUES ({places})"
-    yield "INSERT", insert, list(row.values()), {DUPLICATE, REFUSED} if may(role, "INSERT", name) else DENIED
+    allowed = {column: value for column, value in row.items() if may(role, "INSERT", name, column)}
+    if allowed:
+        columns, places = ", ".join(allowed), ", ".join(["%s"] * len(allowed))
+        # The same row again: with the privilege it fails at a unique key, or at a trigger of the state machine.
+        insert = f"INSERT INTO {name} ({columns}) VALUES ({places})"
+        yield "INSERT", insert, list(allowed.values()), {DUPLICATE, REFUSED}
+    for column in row.keys() - allowed.keys():
+        yield f"INSERT {column}", f"INSERT INTO {name} ({column}) VALUES (%s)", [row[column]], DENIED
     yield "DELETE", f"DELETE FROM {name}", None, {0, REFERENCED} if may(role, "DELETE", name) else DENIED
 
 

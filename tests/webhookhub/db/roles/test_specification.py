@@ -144,6 +144,13 @@ def test_of_all_roles_only_these_write_the_tables_of_the_specification():
     assert columns("saga_orchestrator", "UPDATE", JOBS) == {"settled_at"}
 
 
+def test_no_role_chooses_the_id_of_a_row_of_the_specification():
+    """The largest one would leave none for the next row."""
+    for role in BY_NAME:
+        for table in (EVENTS, SAGAS, JOBS, LETTERS, REQUEUES):
+            assert not columns(role, "INSERT", table) & {"", "id"}, (role, table)
+
+
 @pytest.mark.requirement("R2-2.3i")
 @pytest.mark.requirement("R4-8.1b")
 def test_workers_and_cleaners_update_neither_the_identity_nor_the_settlement_of_jobs():
