@@ -14,7 +14,7 @@ from deadletters.models import DeadLetter
 from deadletters.requeue import requeue
 from sagas.models import Saga
 from tests.factories import SagaFactory
-from tests.support import rows
+from tests.support import legal_steps, rows
 from webhookhub.db import clock
 from webhookhub.terminal import Operator
 
@@ -63,20 +63,9 @@ def confirm(client: Client, query: dict[str, Any], reason: str) -> str:
     return client.post(bulk_url(query), {"run": run, "reason": reason}).content.decode()
 
 
-def dead_letter_of(saga: Saga, failed_at: datetime | None = None, code: str = "timeout") -> DeadLetter:
-    return DeadLetter.objects.create(
-        saga=saga,
-        event=saga.event,
-        subscription=saga.subscription,
-        final_error_code=code,
-        failed_at=failed_at or clock.now(),
-        payload_snapshot="{}",
-    )
-
-
 def dead_letter_before_its_delivery_ends(failed_at: datetime | None = None) -> DeadLetter:
     saga: Any = SagaFactory(status="InProgress", attempt_count=2)
-    return dead_letter_of(saga, failed_at)
+    return legal_steps.dead_letter(saga, failed_at, "timeout")
 
 
 def dead_letters(count: int, code: str = "timeout") -> list[DeadLetter]:
@@ -85,7 +74,7 @@ def dead_letters(count: int, code: str = "timeout") -> list[DeadLetter]:
     now, letters = clock.now(), [first]
     for second in range(1, count):
         saga: Any = SagaFactory(subscription=first.subscription, status="DeadLettered", attempt_count=3)
-        letters.append(dead_letter_of(saga, now + timedelta(seconds=second), code))
+        letters.append(legal_steps.dead_letter(saga, now + timedelta(seconds=second), code))
     return letters
 
 
@@ -94,4 +83,4 @@ def requeued_and_dead_again(letter: DeadLetter) -> DeadLetter:
     saga = rows.successor(letter)
     Saga.objects.filter(pk=saga.pk).update(status="InProgress")
     Saga.objects.filter(pk=saga.pk).update(status="DeadLettered", attempt_count=3, final_error_code="timeout")
-    return dead_letter_of(saga)
+    return legal_steps.dead_letter(saga, code="timeout")

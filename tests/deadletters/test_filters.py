@@ -17,7 +17,7 @@ from deadletters.forms import FilterForm
 from deadletters.models import Requeue
 from deadletters.requeue import requeue
 from tests.factories import SagaFactory
-from tests.support import rows
+from tests.support import legal_steps, rows
 from webhookhub.db import clock
 from webhookhub.terminal import Operator
 
@@ -25,7 +25,6 @@ from .helpers import (
     NAME,
     bulk_url,
     confirm,
-    dead_letter_of,
     dead_letters,
     listed,
     listed_pages,
@@ -144,7 +143,7 @@ def test_the_pages_go_past_dead_letters_that_failed_at_the_same_time(
     monkeypatch.setattr(admin, "WINDOW", 3)
     letters, now = dead_letters(1), clock.now()
     sagas: list[Any] = [SagaFactory(status="DeadLettered", attempt_count=3) for _ in range(7)]
-    letters += [dead_letter_of(saga, now) for saga in sagas]
+    letters += [legal_steps.dead_letter(saga, now, "timeout") for saga in sagas]
 
     pages = listed_pages(requeuer, **query)
 
@@ -219,7 +218,7 @@ def test_a_search_with_too_many_results_says_so(requeuer: Client, monkeypatch: p
     monkeypatch.setattr(filters, "MAX_RESULTS", 1)
     first = rows.dead_letter("wanted")
     second: Any = SagaFactory(event=first.event, status="DeadLettered", attempt_count=3)
-    newest = dead_letter_of(second)
+    newest = legal_steps.dead_letter(second, code="timeout")
     message = "The search finds too many dead letters"
 
     assert message in list_page(requeuer, {"q": "wanted"})

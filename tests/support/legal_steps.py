@@ -37,13 +37,13 @@ def fail(saga: Saga, attempts: int) -> None:
         update(saga, status="PendingRetry", attempt_count=saga.attempt_count + 1)
 
 
-def dead_letter(saga: Saga) -> DeadLetter:
+def dead_letter(saga: Saga, failed_at: datetime | None = None, code: str | None = None) -> DeadLetter:
     return DeadLetter.objects.create(
         saga=saga,
         event=saga.event,
         subscription=saga.subscription,
-        final_error_code=saga.final_error_code or "http_500",
-        failed_at=clock.now(),
+        final_error_code=code or saga.final_error_code or "http_500",
+        failed_at=failed_at or clock.now(),
         payload_snapshot=saga.event.payload,
     )
 
