@@ -93,7 +93,7 @@ def test_a_generation_follows_the_one_before():
 
 
 def test_the_trigger_has_the_transitions_of_the_table():
-    [trigger] = [trigger for trigger in declared() if trigger.name == "trg_saga_transition"]
+    [trigger] = [trigger for trigger in declared() if trigger.name == "trg_saga_changed"]
     sql = trigger.create_sql(connection)
     written = {
         (before, after)

@@ -1,7 +1,8 @@
 """Triggers as migration operations, for every engine.
 
-A `Refusal` rejects a statement; a `Reset` sets a column when another changes; a `Fill` completes a new row; a `Copy`
-fills an inbox in the transaction of the insert; an `Insert` creates rows of another table; a `Tally` counts changes.
+A `Refusal` rejects a statement that breaks one of its rules; a `Reset` sets a column when another changes; a `Fill`
+completes a new row; a `Copy` fills an inbox in the transaction of the insert; an `Insert` creates rows of another table;
+a `Tally` counts changes.
 """
 
 from __future__ import annotations
@@ -40,34 +41,62 @@ class Fill:
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """Rejects `event` (INSERT, UPDATE or DELETE) on `table`.
+class Rule:
+    """What a row must not be.
 
-    `when` is an SQL condition on OLD and NEW that all engines understand. An update that changes none of `protects`
-    is accepted, such as an idempotent insert of an existing row. With `unless_changed`, an update that also changes
-    one of those columns is accepted. The update of the trigger `allows` is accepted where it makes one.
+    `when` is an SQL condition on OLD and NEW that all engines understand; it breaks the rule, or, with `lacks`, only if
+    that query finds no row. An update that changes none of `protects` and `protects_values` is accepted, such as an
+    idempotent insert of an existing row. `protects_values` are numbers, times and enumerations, which are quicker to
+    compare than texts. With `unless_changed`, an update that also changes one of those columns is accepted. The update
+    of the trigger `allows` is accepted where it makes one.
+    """
+
+    name: str
+    message: str
+    when: str = "1 = 1"
+    lacks: str = ""
+    protects: Sequence[str] = ()
+    protects_values: Sequence[str] = ()
+    unless_changed: Sequence[str] = ()
+    allows: Fill | None = None
+
+    def suspicion(self, connection: BaseDatabaseWrapper) -> str:
+        """SQL that is true for a row that may break the rule; it reads no other table unless `when` does."""
+        condition = f"({self.when})"
+        if self.protects or self.protects_values:
+            condition += f" AND NOT ({unchanged(connection, self.protects, self.protects_values)})"
+        if self.unless_changed:
+            condition += f" AND {unchanged(connection, self.unless_changed)}"
+        if self.allows and vendors.fills_after_insert(connection):
+            columns = [*self.protects, *self.protects_values]
+            condition += f" AND NOT ({self.allows.is_update(connection, columns)})"
+        return condition
+
+    def breach(self, connection: BaseDatabaseWrapper) -> str:
+        """SQL that is true for a row that breaks the rule."""
+        suspicion = self.suspicion(connection)
+        return f"{suspicion} AND NOT EXISTS ({self.lacks})" if self.lacks else suspicion
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Rejects `event` (INSERT, UPDATE or DELETE) on `table` with the message of the first rule that a row breaks.
+
+    One trigger for all rules, because servers take longer to start a trigger than to evaluate its conditions.
     """
 
     name: str
     table: str
     event: str
-    message: str
-    when: str = "1 = 1"
-    protects: Sequence[str] = ()
-    unless_changed: Sequence[str] = ()
-    allows: Fill | None = None
+    rules: Sequence[Rule]
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
-        assert len(self.message) <= MESSAGE_LIMIT
-        assert "'" not in self.message
-        condition = f"({self.when})"
-        if self.protects:
-            condition += f" AND NOT ({unchanged(connection, self.protects)})"
-        if self.unless_changed:
-            condition += f" AND {unchanged(connection, self.unless_changed)}"
-        if self.allows and vendors.fills_after_insert(connection):
-            condition += f" AND NOT ({self.allows.is_update(connection, self.protects)})"
-        return vendors.refusal_trigger(connection, self.name, self.table, self.event, condition, self.message)
+        for rule in self.rules:
+            assert len(rule.message) <= MESSAGE_LIMIT
+            assert "'" not in rule.message
+        breaches = [(rule.breach(connection), rule.message) for rule in self.rules]
+        suspicions = [rule.suspicion(connection) for rule in self.rules]
+        return vendors.refusal_trigger(connection, self.name, self.table, self.event, suspicions, breaches)
 
 
 @dataclass(frozen=True)
@@ -142,10 +171,15 @@ class Tally:
         return f"CREATE TRIGGER {self.name} AFTER {self.event} ON {self.table} FOR EACH ROW BEGIN {statement}; END"
 
 
-def unchanged(connection: BaseDatabaseWrapper, columns: Sequence[str]) -> str:
-    """SQL that is true when an update changes none of `columns`; NULL and letter case count."""
-    assert columns
-    return " AND ".join(vendors.same_value(connection, f"OLD.{name}", f"NEW.{name}") for name in columns)
+def unchanged(connection: BaseDatabaseWrapper, columns: Sequence[str], values: Sequence[str] = ()) -> str:
+    """SQL that is true when an update changes none of `columns` and `values`; NULL and letter case count.
+
+    `values` are columns that hold no text.
+    """
+    assert columns or values
+    same = [vendors.same_value(connection, f"OLD.{name}", f"NEW.{name}") for name in values]
+    same += [vendors.same_bytes(connection, f"OLD.{name}", f"NEW.{name}") for name in columns]
+    return " AND ".join(same)
 
 
 Trigger = Refusal | Reset | Fill | Copy | Insert | Tally

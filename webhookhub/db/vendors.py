@@ -312,18 +312,43 @@ def triggers(connection: BaseDatabaseWrapper) -> dict[str, str]:
 
 
 def same_value(connection: BaseDatabaseWrapper, one: str, other: str) -> str:
+    """For numbers, times and enumerations; NULL equals NULL."""
+    return f"{one} <=> {other}" if is_server(connection) else f"{one} IS {other}"
+
+
+def same_bytes(connection: BaseDatabaseWrapper, one: str, other: str) -> str:
+    """For all columns: collations treat some different texts as equal, and JSON some different numbers."""
     if is_server(connection):
-        # As bytes: collations treat some different letters as equal, and JSON some different numbers.
         return f"CAST({one} AS BINARY) <=> CAST({other} AS BINARY)"
     return f"{one} IS {other}"
 
 
 def refusal_trigger(
-    connection: BaseDatabaseWrapper, name: str, table: str, event: str, condition: str, message: str
+    connection: BaseDatabaseWrapper,
+    name: str,
+    table: str,
+    event: str,
+    suspicions: Sequence[str],
+    breaches: Sequence[tuple[str, str]],
 ) -> str:
-    signal = f"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{message}'"
-    statement = signal if is_server(connection) else f"SELECT RAISE(ABORT, '{message}')"
-    return _conditional(connection, f"CREATE TRIGGER {name} BEFORE {event} ON {table}", condition, statement)
+    """Rejects a row with the message of the first of the `breaches` (condition, message) that is true.
+
+    A row for which none of the `suspicions` is true breaks no rule: one expression, which is all that most rows need.
+    """
+    head = f"CREATE TRIGGER {name} BEFORE {event} ON {table}"
+    suspicion = " OR ".join(f"({condition})" for condition in suspicions)
+    if is_server(connection):
+        signals = [
+            f"{condition} THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{message}'; "
+            for condition, message in breaches
+        ]
+        refusal = f"IF {'ELSEIF '.join(signals)}END IF"
+        if len(breaches) == 1 and suspicions[0] == breaches[0][0]:
+            return f"{head} FOR EACH ROW BEGIN {refusal}; END"
+    else:
+        raises = " ".join(f"WHEN {condition} THEN RAISE(ABORT, '{message}')" for condition, message in breaches)
+        refusal = f"SELECT CASE {raises} END"
+    return _conditional(connection, head, suspicion, refusal)
 
 
 def conditional_trigger(
