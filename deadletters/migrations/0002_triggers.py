@@ -5,6 +5,7 @@ A record of a requeue creates the next generation of its dead letter's saga.
 
 from django.db import migrations
 
+from sagas.transitions import WITH_DEAD_LETTER
 from webhookhub.db.triggers import CreateTriggers, Insert, Refusal, Rule
 
 LETTER = ["id", "saga_id", "event_id", "subscription_id", "final_error_code", "failed_at", "payload_snapshot"]
@@ -27,6 +28,17 @@ NEXT_GENERATION = (
     ("created_at", "NEW.requested_at"),
     ("updated_at", "NEW.requested_at"),
 )
+ENDING = ", ".join(f"'{status}'" for status in WITH_DEAD_LETTER)
+CREATED = [
+    Rule(
+        "created",
+        "A dead letter needs a saga of its event and subscription that is ending: INSERT refused",
+        unless_exists="SELECT 1 FROM webhook_delivery_sagas saga WHERE saga.id = NEW.saga_id "
+        f"AND saga.status IN ({ENDING}) "
+        "AND saga.event_id = NEW.event_id "
+        "AND saga.subscription_id = NEW.subscription_id",
+    ),
+]
 REQUEUED = [
     Rule(
         "requeued",
@@ -56,6 +68,7 @@ class Migration(migrations.Migration):
     operations = [
         CreateTriggers(
             [
+                Refusal("trg_dead_created", "dead_letters", "INSERT", CREATED),
                 *immutable("dead", "dead_letters", "A dead letter", LETTER),
                 *immutable("requeue", "dead_letter_requeues", "The record of a requeue", REQUEUE),
                 Refusal("trg_requeue_created", "dead_letter_requeues", "INSERT", REQUEUED),

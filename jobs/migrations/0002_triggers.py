@@ -39,10 +39,11 @@ CHANGED = [
     Rule(
         "result",
         "A result comes from a lease, has its time, and an error code only if it failed: UPDATE refused",
-        when="OLD.status IN ('Pending', 'Leased') AND NEW.status IN ('Completed', 'Failed') AND ("
-        "OLD.status = 'Pending' OR NEW.finished_at IS NULL "
-        "OR (NEW.status = 'Failed' AND NEW.error_code IS NULL) "
-        "OR (NEW.status = 'Completed' AND NEW.error_code IS NOT NULL))",
+        when="NEW.status IN ('Completed', 'Failed') AND OLD.status IN ('Pending', 'Leased')",
+        unless=[
+            "OLD.status = 'Leased' AND NEW.finished_at IS NOT NULL "
+            "AND (NEW.status = 'Failed') = (NEW.error_code IS NOT NULL)"
+        ],
     ),
 ]
 DELETED = [Rule("deleted", "A job is never deleted: DELETE refused")]

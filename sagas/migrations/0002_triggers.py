@@ -12,7 +12,7 @@ TABLE = "webhook_delivery_sagas"
 IDENTITY = ["id", "event_id", "subscription_id", "generation", "max_retry_limit", "base_delay", "created_at"]
 STATE = ["status", "attempt_count", "next_attempt_at", "updated_at"]
 
-IS_LEGAL = " OR ".join(f"OLD.status = '{before}' AND NEW.status = '{after}'" for before, after in LEGAL)
+TRANSITIONS = [f"OLD.status = '{before}' AND NEW.status = '{after}'" for before, after in LEGAL]
 RESULTS = f"(OLD.status = '{IN_PROGRESS}' AND NEW.status <> '{IN_PROGRESS}')"
 PREVIOUS = (
     "SELECT 1 FROM webhook_delivery_sagas previous WHERE previous.event_id = NEW.event_id "
@@ -31,7 +31,7 @@ CREATED = [
         "generation",
         "A saga is the first generation or comes after an ended generation: INSERT refused",
         when="NEW.generation <> 0",
-        lacks=PREVIOUS,
+        unless_exists=PREVIOUS,
     ),
 ]
 CHANGED = [
@@ -45,7 +45,8 @@ CHANGED = [
     Rule(
         "transition",
         "A saga changes its status only by a legal transition: UPDATE refused",
-        when=f"OLD.status <> NEW.status AND NOT ({IS_LEGAL})",
+        when="OLD.status <> NEW.status",
+        unless=TRANSITIONS,
     ),
     Rule(
         "attempts",
@@ -61,7 +62,7 @@ CHANGED = [
         "dead letter",
         "A saga is DeadLettered only with its dead letter: UPDATE refused",
         when=f"NEW.status = '{DEAD_LETTERED}' AND OLD.status <> '{DEAD_LETTERED}'",
-        lacks="SELECT 1 FROM dead_letters WHERE saga_id = NEW.id",
+        unless_exists="SELECT 1 FROM dead_letters WHERE saga_id = NEW.id",
     ),
 ]
 DELETED = [Rule("deleted", "A saga is never deleted: DELETE refused")]

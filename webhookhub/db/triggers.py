@@ -7,7 +7,7 @@ a `Tally` counts changes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,47 +42,50 @@ class Fill:
 
 @dataclass(frozen=True)
 class Rule:
-    """What a row must not be.
+    """Rejects a row for which `when` is true, except where a further condition accepts it.
 
-    `when` is an SQL condition on OLD and NEW that all engines understand; it breaks the rule, or, with `lacks`, only if
-    that query finds no row. An update that changes none of `protects` and `protects_values` is accepted, such as an
-    idempotent insert of an existing row. `protects_values` are numbers, times and enumerations, which are quicker to
-    compare than texts. With `unless_changed`, an update that also changes one of those columns is accepted. The update
-    of the trigger `allows` is accepted where it makes one.
+    All conditions are SQL on OLD and NEW that all engines understand. A row is accepted
+
+    - if one of `unless` is true, of which the most frequent comes first;
+    - if the query `unless_exists` finds a row;
+    - if an update changes none of `protects` and `protects_values`, as an idempotent insert of an existing row does.
+      `protects_values` are numbers, times and enumerations, which are quicker to compare than texts;
+    - if an update changes one of `unless_changed`;
+    - if it is the update of the trigger `allows`, where that makes one.
     """
 
     name: str
     message: str
     when: str = "1 = 1"
-    lacks: str = ""
+    unless: Sequence[str] = ()
+    unless_exists: str = ""
     protects: Sequence[str] = ()
     protects_values: Sequence[str] = ()
     unless_changed: Sequence[str] = ()
     allows: Fill | None = None
 
-    def suspicion(self, connection: BaseDatabaseWrapper) -> str:
-        """SQL that is true for a row that may break the rule; it reads no other table unless `when` does."""
-        condition = f"({self.when})"
-        if self.protects or self.protects_values:
-            condition += f" AND NOT ({unchanged(connection, self.protects, self.protects_values)})"
-        if self.unless_changed:
-            condition += f" AND {unchanged(connection, self.unless_changed)}"
-        if self.allows and vendors.fills_after_insert(connection):
-            columns = [*self.protects, *self.protects_values]
-            condition += f" AND NOT ({self.allows.is_update(connection, columns)})"
-        return condition
+    def check(self, connection: BaseDatabaseWrapper) -> vendors.RowCheck:
+        assert len(self.message) <= MESSAGE_LIMIT
+        assert "'" not in self.message
+        return vendors.RowCheck(self.when, list(self._exceptions(connection)), self.message)
 
-    def breach(self, connection: BaseDatabaseWrapper) -> str:
-        """SQL that is true for a row that breaks the rule."""
-        suspicion = self.suspicion(connection)
-        return f"{suspicion} AND NOT EXISTS ({self.lacks})" if self.lacks else suspicion
+    def _exceptions(self, connection: BaseDatabaseWrapper) -> Iterator[str]:
+        yield from self.unless
+        if self.protects or self.protects_values:
+            yield unchanged(connection, self.protects, self.protects_values)
+        if self.unless_changed:
+            yield f"NOT ({unchanged(connection, self.unless_changed)})"
+        if self.allows and vendors.fills_after_insert(connection):
+            yield self.allows.is_update(connection, [*self.protects, *self.protects_values])
+        if self.unless_exists:
+            yield f"EXISTS ({self.unless_exists})"
 
 
 @dataclass(frozen=True)
 class Refusal:
     """Rejects `event` (INSERT, UPDATE or DELETE) on `table` with the message of the first rule that a row breaks.
 
-    One trigger for all rules, because servers take longer to start a trigger than to evaluate its conditions.
+    One trigger for all rules of a table and event: servers start each trigger separately for each row.
     """
 
     name: str
@@ -91,12 +94,8 @@ class Refusal:
     rules: Sequence[Rule]
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
-        for rule in self.rules:
-            assert len(rule.message) <= MESSAGE_LIMIT
-            assert "'" not in rule.message
-        breaches = [(rule.breach(connection), rule.message) for rule in self.rules]
-        suspicions = [rule.suspicion(connection) for rule in self.rules]
-        return vendors.refusal_trigger(connection, self.name, self.table, self.event, suspicions, breaches)
+        checks = [rule.check(connection) for rule in self.rules]
+        return vendors.refusal_trigger(connection, self.name, self.table, self.event, checks)
 
 
 @dataclass(frozen=True)
