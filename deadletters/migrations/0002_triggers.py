@@ -56,9 +56,7 @@ def immutable(prefix, table, noun, columns):
             "UPDATE",
             [Rule("immutable", f"{noun} is immutable: UPDATE refused", protects=columns)],
         ),
-        Refusal(
-            f"trg_{prefix}_no_delete", table, "DELETE", [Rule("deleted", f"{noun} is immutable: DELETE refused")]
-        ),
+        Refusal(f"trg_{prefix}_no_delete", table, "DELETE", [Rule("deleted", f"{noun} is immutable: DELETE refused")]),
     ]
 
 

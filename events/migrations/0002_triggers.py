@@ -36,7 +36,10 @@ class Migration(migrations.Migration):
                     ],
                 ),
                 Refusal(
-                    "trg_event_no_delete", "events", "DELETE", [Rule("deleted", "An event is immutable: DELETE refused")]
+                    "trg_event_no_delete",
+                    "events",
+                    "DELETE",
+                    [Rule("deleted", "An event is immutable: DELETE refused")],
                 ),
             ]
         )

@@ -164,7 +164,9 @@ class Migration(migrations.Migration):
                         name="chk_sub_callback_https",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(("max_retry_limit__isnull", True), ("max_retry_limit__gte", 1), _connector="OR"),
+                        condition=models.Q(
+                            ("max_retry_limit__isnull", True), ("max_retry_limit__gte", 1), _connector="OR"
+                        ),
                         name="chk_sub_limit_positive",
                     ),
                 ],

@@ -104,11 +104,7 @@ def forbidden(sagas: dict[str, Saga]) -> list[tuple[str, Statement]]:
         *((f"INSERT {JOBS}", insert_job(pending, 1, status)) for status in ("Leased", "Completed", "Failed")),
         *((f"UPDATE {SAGAS}", change_saga(*change)) for change in changes),
         (f"UPDATE {SAGAS}", change_saga(running, "DeadLettered", 1)),  # without a dead letter
-        *(
-            (f"INSERT {LETTERS}", insert_letter(sagas[status]))
-            for status in STATUSES
-            if status not in WITH_DEAD_LETTER
-        ),
+        *((f"INSERT {LETTERS}", insert_letter(sagas[status])) for status in STATUSES if status not in WITH_DEAD_LETTER),
         (f"INSERT {LETTERS}", insert_letter(running, event_id=pending.event_id)),
         (f"INSERT {LETTERS}", insert_letter(running, subscription_id=pending.subscription_id)),
     ]
