@@ -12,7 +12,11 @@ from webhookhub.db.bulk import insert_new_selected
 
 from .models import DeadLetter
 
-ENDING = ", ".join(f"'{status}'" for status in WITH_DEAD_LETTER)
+STATUSES = ", ".join(f"'{status}'" for status in WITH_DEAD_LETTER)
+ENDING_SAGA = (
+    "SELECT 1 FROM webhook_delivery_sagas saga "  # noqa: S608
+    f"WHERE saga.id = given.saga_id AND saga.status IN ({STATUSES})"
+)
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,6 @@ def create_dead_letters(letters: Sequence[NewDeadLetter]) -> None:
 
     A saga that has changed to another status since it was read gets none, and the others get theirs.
     """
-    saga = f"SELECT 1 FROM webhook_delivery_sagas saga WHERE saga.id = given.saga_id AND saga.status IN ({ENDING})"
     insert_new_selected(
         DeadLetter,
         [asdict(letter) for letter in letters],
@@ -37,5 +40,5 @@ def create_dead_letters(letters: Sequence[NewDeadLetter]) -> None:
         source=Event,
         source_id="event_id",
         copied={"payload_snapshot": "payload"},
-        where=f"EXISTS ({saga})",
+        where=f"EXISTS ({ENDING_SAGA})",
     )

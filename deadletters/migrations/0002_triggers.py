@@ -28,15 +28,19 @@ NEXT_GENERATION = (
     ("created_at", "NEW.requested_at"),
     ("updated_at", "NEW.requested_at"),
 )
-ENDING = ", ".join(f"'{status}'" for status in WITH_DEAD_LETTER)
+STATUSES = ", ".join(f"'{status}'" for status in WITH_DEAD_LETTER)
+ENDING_SAGA = (
+    "SELECT 1 FROM webhook_delivery_sagas saga WHERE saga.id = NEW.saga_id "  # noqa: S608
+    f"AND saga.status IN ({STATUSES}) "
+    "AND saga.event_id = NEW.event_id "
+    "AND saga.subscription_id = NEW.subscription_id"
+)
+
 CREATED = [
     Rule(
         "created",
         "A dead letter needs a saga of its event and subscription that is ending: INSERT refused",
-        unless_exists="SELECT 1 FROM webhook_delivery_sagas saga WHERE saga.id = NEW.saga_id "
-        f"AND saga.status IN ({ENDING}) "
-        "AND saga.event_id = NEW.event_id "
-        "AND saga.subscription_id = NEW.subscription_id",
+        unless_exists=ENDING_SAGA,
     ),
 ]
 REQUEUED = [

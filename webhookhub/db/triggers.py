@@ -1,8 +1,8 @@
 """Triggers as migration operations, for every engine.
 
-A `Refusal` rejects a statement that breaks one of its rules; a `Reset` sets a column when another changes; a `Fill`
-completes a new row; a `Copy` fills an inbox in the transaction of the insert; an `Insert` creates rows of another table;
-a `Tally` counts changes.
+A `Refusal` rejects a statement that breaks a rule; a `Reset` sets a column when another changes; a `Fill` completes a
+new row; a `Copy` fills an inbox in the transaction of the insert; an `Insert` creates rows of another table; a `Tally`
+counts changes.
 """
 
 from __future__ import annotations
