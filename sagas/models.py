@@ -67,6 +67,7 @@ class Saga(models.Model):
                 condition=~Q(status=PENDING_RETRY) | Q(attempt_count__lt=F("max_retry_limit")),
                 name="chk_saga_retry_below_limit",
             ),
+            models.CheckConstraint(condition=Q(max_retry_limit__gte=1), name="chk_saga_limit_positive"),
         ]
 
     def __str__(self) -> str:

@@ -130,6 +130,10 @@ class Subscription(models.Model):
                 condition=models.Q(callback_url__gte="https://", callback_url__lt="https:/0"),
                 name="chk_sub_callback_https",
             ),
+            models.CheckConstraint(
+                condition=models.Q(max_retry_limit__isnull=True) | models.Q(max_retry_limit__gte=1),
+                name="chk_sub_limit_positive",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -1,11 +1,12 @@
-"""Dead letters and the record of who requeued them are immutable; a saga is DeadLettered only with its dead letter.
+"""Dead letters and the record of who requeued them are immutable; a dead letter belongs to a saga that ends with it.
 
 A record of a requeue creates the next generation of its dead letter's saga.
 """
 
 from django.db import migrations
 
-from webhookhub.db.triggers import CreateTriggers, Insert, Refusal
+from sagas.transitions import WITH_DEAD_LETTER
+from webhookhub.db.triggers import CreateTriggers, Insert, Refusal, Rule
 
 LETTER = ["id", "saga_id", "event_id", "subscription_id", "final_error_code", "failed_at", "payload_snapshot"]
 REQUEUE = ["id", "dead_letter_id", "requested_by", "requested_at", "reason", "request_token", "max_retry_limit"]
@@ -27,6 +28,28 @@ NEXT_GENERATION = (
     ("created_at", "NEW.requested_at"),
     ("updated_at", "NEW.requested_at"),
 )
+STATUSES = ", ".join(f"'{status}'" for status in WITH_DEAD_LETTER)
+ENDING_SAGA = (
+    "SELECT 1 FROM webhook_delivery_sagas saga WHERE saga.id = NEW.saga_id "  # noqa: S608
+    f"AND saga.status IN ({STATUSES}) "
+    "AND saga.event_id = NEW.event_id "
+    "AND saga.subscription_id = NEW.subscription_id"
+)
+
+CREATED = [
+    Rule(
+        "created",
+        "A dead letter needs a saga of its event and subscription that is ending: INSERT refused",
+        unless_exists=ENDING_SAGA,
+    ),
+]
+REQUEUED = [
+    Rule(
+        "requeued",
+        "A requeue needs a dead letter whose saga is DeadLettered: INSERT refused",
+        when=f"NOT EXISTS (SELECT 1 {DEAD})",
+    ),
+]
 
 
 def immutable(prefix, table, noun, columns):
@@ -35,10 +58,9 @@ def immutable(prefix, table, noun, columns):
             f"trg_{prefix}_no_update",
             table,
             "UPDATE",
-            f"{noun} is immutable: UPDATE refused",
-            protects=columns,
+            [Rule("immutable", f"{noun} is immutable: UPDATE refused", protects=columns)],
         ),
-        Refusal(f"trg_{prefix}_no_delete", table, "DELETE", f"{noun} is immutable: DELETE refused"),
+        Refusal(f"trg_{prefix}_no_delete", table, "DELETE", [Rule("deleted", f"{noun} is immutable: DELETE refused")]),
     ]
 
 
@@ -48,29 +70,16 @@ class Migration(migrations.Migration):
     operations = [
         CreateTriggers(
             [
+                Refusal("trg_dead_created", "dead_letters", "INSERT", CREATED),
                 *immutable("dead", "dead_letters", "A dead letter", LETTER),
                 *immutable("requeue", "dead_letter_requeues", "The record of a requeue", REQUEUE),
-                Refusal(
-                    "trg_requeue_created",
-                    "dead_letter_requeues",
-                    "INSERT",
-                    "A requeue needs a dead letter whose saga is DeadLettered: INSERT refused",
-                    when=f"NOT EXISTS (SELECT 1 {DEAD})",
-                ),
+                Refusal("trg_requeue_created", "dead_letter_requeues", "INSERT", REQUEUED),
                 Insert(
                     "trg_requeue_saga",
                     "dead_letter_requeues",
                     "webhook_delivery_sagas",
                     NEXT_GENERATION,
                     DEAD,
-                ),
-                Refusal(
-                    "trg_saga_dead_letter",
-                    "webhook_delivery_sagas",
-                    "UPDATE",
-                    "A saga is DeadLettered only with its dead letter: UPDATE refused",
-                    when="NEW.status = 'DeadLettered' AND OLD.status <> 'DeadLettered' "
-                    "AND NOT EXISTS (SELECT 1 FROM dead_letters WHERE saga_id = NEW.id)",
                 ),
             ]
         )

@@ -2,7 +2,7 @@
 
 from django.db import migrations
 
-from webhookhub.db.triggers import Copy, CreateTriggers, Fill, Refusal
+from webhookhub.db.triggers import Copy, CreateTriggers, Fill, Refusal, Rule
 
 COLUMNS = ["id", "uid", "event_type", "source", "external_id", "correlation_id", "payload", "created_at"]
 # For events that another program inserts without a correlation id.
@@ -26,11 +26,21 @@ class Migration(migrations.Migration):
                     "trg_event_no_update",
                     "events",
                     "UPDATE",
-                    "An event is immutable: UPDATE refused",
-                    protects=COLUMNS,
-                    allows=CORRELATION,
+                    [
+                        Rule(
+                            "immutable",
+                            "An event is immutable: UPDATE refused",
+                            protects=COLUMNS,
+                            allows=CORRELATION,
+                        )
+                    ],
                 ),
-                Refusal("trg_event_no_delete", "events", "DELETE", "An event is immutable: DELETE refused"),
+                Refusal(
+                    "trg_event_no_delete",
+                    "events",
+                    "DELETE",
+                    [Rule("deleted", "An event is immutable: DELETE refused")],
+                ),
             ]
         )
     ]

@@ -80,6 +80,9 @@ class Migration(migrations.Migration):
                         ),
                         name="chk_saga_retry_below_limit",
                     ),
+                    models.CheckConstraint(
+                        condition=models.Q(("max_retry_limit__gte", 1)), name="chk_saga_limit_positive"
+                    ),
                 ],
             },
         ),

@@ -163,6 +163,12 @@ class Migration(migrations.Migration):
                         condition=models.Q(callback_url__gte="https://", callback_url__lt="https:/0"),
                         name="chk_sub_callback_https",
                     ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("max_retry_limit__isnull", True), ("max_retry_limit__gte", 1), _connector="OR"
+                        ),
+                        name="chk_sub_limit_positive",
+                    ),
                 ],
             },
         ),

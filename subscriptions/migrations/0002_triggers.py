@@ -2,10 +2,33 @@
 
 from django.db import migrations
 
-from webhookhub.db.triggers import CreateTriggers, Refusal, Reset, Tally
+from webhookhub.db.triggers import CreateTriggers, Refusal, Reset, Rule, Tally
 
 # By way of a third value, a subscription could become verified without a verification.
 NOT_BOOLEAN = "NEW.verified NOT IN (0, 1) OR NEW.active NOT IN (0, 1)"
+
+CREATED = [
+    Rule("unverified", "A new subscription is not verified: INSERT refused", when="NEW.verified = 1"),
+    Rule(
+        "flags",
+        "verified and active of a subscription are 0 or 1, nothing else: INSERT refused",
+        when=NOT_BOOLEAN,
+    ),
+]
+CHANGED = [
+    Rule(
+        "verified",
+        "Only a verification, recorded in verification_at, sets verified: UPDATE refused",
+        when="OLD.verified = 0 AND NEW.verified = 1",
+        unless_changed=["verification_at"],
+    ),
+    Rule(
+        "flags",
+        "verified and active of a subscription are 0 or 1, nothing else: UPDATE refused",
+        when=NOT_BOOLEAN,
+    ),
+]
+DELETED = [Rule("deleted", "A subscription is switched off and never deleted: DELETE refused")]
 
 
 class Migration(migrations.Migration):
@@ -16,44 +39,12 @@ class Migration(migrations.Migration):
             [
                 # First of all, so that the refusal below sees what it has set.
                 Reset("trg_sub_other_url", "subscriptions", "callback_url", "verified", "0"),
-                Refusal(
-                    "trg_sub_born_verified",
-                    "subscriptions",
-                    "INSERT",
-                    "A new subscription is not verified: INSERT refused",
-                    when="NEW.verified = 1",
-                ),
-                Refusal(
-                    "trg_sub_verified",
-                    "subscriptions",
-                    "UPDATE",
-                    "Only a verification, recorded in verification_at, sets verified: UPDATE refused",
-                    when="OLD.verified = 0 AND NEW.verified = 1",
-                    unless_changed=["verification_at"],
-                ),
-                Refusal(
-                    "trg_sub_no_delete",
-                    "subscriptions",
-                    "DELETE",
-                    "A subscription is switched off and never deleted: DELETE refused",
-                ),
+                Refusal("trg_sub_created", "subscriptions", "INSERT", CREATED),
+                Refusal("trg_sub_changed", "subscriptions", "UPDATE", CHANGED),
+                Refusal("trg_sub_no_delete", "subscriptions", "DELETE", DELETED),
                 # The router compares the version with that of its cached subscriptions.
                 Tally("trg_sub_version_insert", "subscriptions", "INSERT", "subscription_version", "version"),
                 Tally("trg_sub_version_update", "subscriptions", "UPDATE", "subscription_version", "version"),
-                Refusal(
-                    "trg_sub_flags_insert",
-                    "subscriptions",
-                    "INSERT",
-                    "verified and active of a subscription are 0 or 1, nothing else: INSERT refused",
-                    when=NOT_BOOLEAN,
-                ),
-                Refusal(
-                    "trg_sub_flags_update",
-                    "subscriptions",
-                    "UPDATE",
-                    "verified and active of a subscription are 0 or 1, nothing else: UPDATE refused",
-                    when=NOT_BOOLEAN,
-                ),
             ]
         )
     ]

@@ -24,7 +24,6 @@ from tests.conformance.test_plans import (  # noqa: F401  # the rows are a fixtu
     plans,
 )
 from webhookhub.db import clock
-from webhookhub.db.triggers import declared
 from webhookhub.terminal import Operator
 
 from .conftest import Program, iso
@@ -46,10 +45,7 @@ def _dead_letters(_many_rows: None, django_db_blocker: Any) -> None:  # noqa: F8
             with connection.cursor() as cursor:
                 cursor.execute(DEAD)
                 # Some of the deliveries have ended otherwise; only one that is DeadLettered can be requeued.
-                [terminal] = [trigger for trigger in declared() if trigger.name == "trg_saga_terminal"]
-                cursor.execute(f"DROP TRIGGER {terminal.name}")
                 cursor.execute("UPDATE webhook_delivery_sagas SET status = 'DeadLettered' WHERE id % 5 = 0")
-                cursor.execute(terminal.create_sql(connection), None)
                 cursor.execute("ANALYZE TABLE dead_letters, webhook_delivery_sagas, events")
                 cursor.fetchall()
 

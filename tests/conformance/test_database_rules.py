@@ -151,6 +151,18 @@ def test_a_saga_at_its_limit_cannot_wait_for_a_retry():
     Saga.objects.filter(id=saga.id).update(status="DeadLettered", attempt_count=3)
 
 
+@pytest.mark.requirement("R1-6.1a")
+def test_a_retry_limit_is_at_least_one_attempt():
+    saga, subscription = SagaFactory.create(), SubscriptionFactory.create()
+    with refused(match="chk_saga_limit_positive"):
+        SagaFactory(max_retry_limit=0)
+    for limit in (1, None):
+        Subscription.objects.filter(id=subscription.id).update(max_retry_limit=limit)
+    with refused(match="chk_sub_limit_positive"):
+        Subscription.objects.filter(id=subscription.id).update(max_retry_limit=0)
+    assert Saga.objects.get() == saga
+
+
 @pytest.mark.requirement("R1-2.1d", "R1-3a")
 @pytest.mark.requirement("R2-2.1c")
 @pytest.mark.parametrize("word", ["Lost", "pending", ""])

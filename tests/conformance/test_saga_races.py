@@ -14,13 +14,14 @@ from sagas.models import Saga
 from subscriptions.models import Subscription
 
 from . import world
-from .rivals import Rival, together
+from .rivals import Rival, after, together
 from .world import BATCH
 
 pytestmark = pytest.mark.every_engine
 
 INSERT_JOBS = "INSERT INTO webhook_delivery_jobs"
 UPDATE_SAGAS = "UPDATE webhook_delivery_sagas"
+INSERT_LETTERS = "INSERT INTO dead_letters"
 
 
 @pytest.fixture(autouse=True)
@@ -235,6 +236,46 @@ def test_a_settler_that_resumes_after_the_end_changes_nothing(name):
 
     assert Saga.objects.values().get() == ended
     assert DeadLetter.objects.count() == (name == "dead")
+
+
+@pytest.mark.requirement("R1-5.5a")
+def test_a_settler_that_comes_late_with_its_dead_letters_inserts_none_twice():
+    finished("dead", events=3)
+    with Rival(world.settle, before=INSERT_LETTERS) as slow:
+        slow.reached()  # both have decided to dead-letter
+        world.settle()
+        ended = list(Saga.objects.order_by("id").values())
+        slow.result()
+
+    assert list(Saga.objects.order_by("id").values()) == ended
+    assert sagas() == {("DeadLettered", 1): 3}
+    assert DeadLetter.objects.count() == 3
+
+
+@pytest.mark.requirement("R1-5.5a")
+@pytest.mark.parametrize("stop", ["before", "after"])
+def test_two_settlers_with_the_same_dead_letters_both_end(stop):
+    finished("dead", events=3)
+    with Rival(world.settle, **{stop: INSERT_LETTERS}) as slow:
+        together(after(slow, world.settle), slow.result)
+
+    assert sagas() == {("DeadLettered", 1): 3}
+    assert DeadLetter.objects.count() == 3
+    assert not Job.objects.filter(settled_at__isnull=True).exists()
+
+
+def test_a_saga_that_has_moved_on_gets_no_dead_letter_and_the_rest_of_the_batch_does():
+    finished("dead", events=3)
+    moved = Saga.objects.order_by("id")[1]
+    with Rival(world.settle, before=INSERT_LETTERS) as slow:
+        slow.reached()
+        # By hand: no orchestrator decides otherwise.
+        Saga.objects.filter(id=moved.id).update(status="Completed", attempt_count=1)
+        slow.result()
+
+    assert sagas() == {("DeadLettered", 1): 2, ("Completed", 1): 1}
+    assert DeadLetter.objects.count() == 2
+    assert not DeadLetter.objects.filter(saga_id=moved.id).exists()
 
 
 @pytest.mark.requirement("R4-2.2a", "R4-2.2b")

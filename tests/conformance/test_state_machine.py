@@ -6,15 +6,19 @@ from itertools import product
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, connection, transaction
+from django.apps import apps
+from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.db.models import CharField, JSONField, TextField, UUIDField
 
 from deadletters.models import DeadLetter
 from jobs.models import Job
 from sagas.models import Saga
-from sagas.transitions import LEGAL, STATUSES, TERMINAL
+from sagas.transitions import LEGAL, STATUSES, TERMINAL, WITH_DEAD_LETTER
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
 from tests.support import legal_steps
-from webhookhub.db.triggers import declared
+from webhookhub.db import vendors
+from webhookhub.db.fields import WordField
+from webhookhub.db.triggers import Refusal, declared
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
@@ -93,7 +97,7 @@ def test_a_generation_follows_the_one_before():
 
 
 def test_the_trigger_has_the_transitions_of_the_table():
-    [trigger] = [trigger for trigger in declared() if trigger.name == "trg_saga_transition"]
+    [trigger] = [trigger for trigger in declared() if trigger.name == "trg_saga_changed"]
     sql = trigger.create_sql(connection)
     written = {
         (before, after)
@@ -119,8 +123,7 @@ def test_a_legal_transition_is_accepted(before: str, after: str):
 @pytest.mark.parametrize("added", [0, 1])
 def test_any_other_transition_is_refused(before: str, after: str, added: int):
     saga = make(before)
-    legal_steps.dead_letter(saga)
-    with pytest.raises(DatabaseError, match="by a legal transition"):
+    with pytest.raises(DatabaseError, match="only by a legal transition"):
         change(saga, after, saga.attempt_count + added)
     saga.refresh_from_db()
     assert saga.status == before
@@ -153,6 +156,57 @@ def test_a_saga_is_dead_lettered_only_with_its_dead_letter():
     legal_steps.dead_letter(saga)
     assert change(saga, "DeadLettered", saga.attempt_count + 1) == 1
     assert DeadLetter.objects.count() == 2
+
+
+# How a dead letter is created
+
+
+def insert_letter(saga_id: int, event_id: int, subscription_id: int) -> None:
+    execute(
+        "INSERT INTO dead_letters (saga_id, event_id, subscription_id, final_error_code, failed_at, payload_snapshot) "
+        "VALUES (%s, %s, %s, 'http_500', '2026-01-01 00:00:00', '{}')",
+        *(saga_id, event_id, subscription_id),
+    )
+
+
+def test_a_dead_letter_is_accepted_for_a_saga_that_can_end_with_it():
+    saga = make("InProgress")
+    insert_letter(saga.id, saga.event_id, saga.subscription_id)
+    assert DeadLetter.objects.get().saga_id == saga.id
+
+
+def test_a_second_dead_letter_is_a_duplicate_and_no_fault_of_the_state_machine():
+    saga = make("DeadLettered")
+    with pytest.raises(IntegrityError) as refused:
+        insert_letter(saga.id, saga.event_id, saga.subscription_id)
+    assert vendors.is_duplicate(refused.value)
+
+
+@pytest.mark.parametrize("status", ["Pending", "PendingRetry", "Completed"])
+def test_a_dead_letter_of_another_saga_is_refused(status: str):
+    saga = make(status)
+    with pytest.raises(DatabaseError, match="A dead letter needs a saga"):
+        insert_letter(saga.id, saga.event_id, saga.subscription_id)
+    assert not DeadLetter.objects.exists()
+
+
+def test_a_dead_letter_has_the_event_and_the_subscription_of_its_saga():
+    saga, other = make("InProgress"), make("InProgress")
+    for saga_id, event_id, subscription_id in (
+        (saga.id, other.event_id, saga.subscription_id),
+        (saga.id, saga.event_id, other.subscription_id),
+        (987654, saga.event_id, saga.subscription_id),
+    ):
+        with pytest.raises(DatabaseError, match="A dead letter needs a saga"):
+            insert_letter(saga_id, event_id, subscription_id)
+    assert not DeadLetter.objects.exists()
+
+
+def test_the_trigger_has_the_statuses_from_which_a_saga_is_dead_lettered():
+    assert set(WITH_DEAD_LETTER) == {before for before, after in LEGAL if after == "DeadLettered"} | {"DeadLettered"}
+    [trigger] = [trigger for trigger in declared() if trigger.name == "trg_dead_created"]
+    sql = trigger.create_sql(connection)
+    assert {status for status in STATUSES if f"'{status}'" in sql} == set(WITH_DEAD_LETTER)
 
 
 # How a job is created
@@ -203,3 +257,30 @@ def test_one_refused_row_refuses_the_whole_statement():
             *(make("Pending").id, ended.id),
         )
     assert Job.objects.get() == job
+
+
+# What the triggers are made of
+
+
+def test_a_table_has_one_refusal_for_each_event():
+    kinds = [(trigger.table, trigger.event) for trigger in declared() if isinstance(trigger, Refusal)]
+    assert len(kinds) == len(set(kinds))
+
+
+def test_columns_that_are_compared_as_values_hold_no_text():
+    """Two texts that differ can be equal under a collation."""
+    tables = {model._meta.db_table: model for model in apps.get_models()}
+    compared = [
+        (trigger.table, column)
+        for trigger in declared()
+        if isinstance(trigger, Refusal)
+        for rule in trigger.rules
+        for column in rule.protects_values
+    ]
+    assert compared
+    texts = []
+    for table, column in compared:
+        [field] = [field for field in tables[table]._meta.concrete_fields if field.column == column]
+        if isinstance(field, CharField | TextField | JSONField | UUIDField) and not isinstance(field, WordField):
+            texts.append((table, column))
+    assert texts == []

@@ -12,7 +12,8 @@ from api.schemas.subscriptions import SubscriptionChange, SubscriptionIn
 from subscriptions import secrets, services
 from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
-from webhookhub.db import clock, vendors
+from webhookhub.db import clock
+from webhookhub.db.triggers import Refusal, Rule
 
 URL = "https://127.0.0.1:8443/hook"
 OTHERS = sorted({field.name for field in Subscription._meta.concrete_fields} - services.EDITABLE)
@@ -114,9 +115,8 @@ def test_a_stale_instance_does_not_bring_a_verification_back():
 def guarded(committed: None) -> Iterator[None]:
     """A trigger that refuses an update for another reason than a duplicate."""
     drop = "DROP TRIGGER IF EXISTS trg_sub_of_this_test"
-    refusal = vendors.refusal_trigger(
-        connection, "trg_sub_of_this_test", "subscriptions", "UPDATE", "NEW.description = 'no'", "not this one"
-    )
+    rule = Rule("test", "not this one", when="NEW.description = 'no'")
+    refusal = Refusal("trg_sub_of_this_test", "subscriptions", "UPDATE", [rule]).create_sql(connection)
     with connection.cursor() as cursor:
         cursor.execute(drop)
         cursor.execute(refusal)

@@ -42,10 +42,12 @@ def insert_new_selected(
     source: type[models.Model],
     source_id: str,
     copied: Mapping[str, str],
+    where: str,
 ) -> None:
     """Like insert_new, with the columns `copied` (new column → source column) read from `source` by the server.
 
-    `source_id` is the attribute of the rows that holds the source row's primary key.
+    `source_id` is the attribute of the rows that holds the source row's primary key. Rows for which the SQL condition
+    `where` on the table `given` of these rows is not true are left out.
     """
     origin = source._meta.db_table
 
@@ -59,7 +61,7 @@ def insert_new_selected(
         on = f"{origin}.{_primary_key(source)} = given.{_field(model, source_id).column}"
         # The condition only avoids most errors for existing rows; the unique key is what guarantees it.
         there = f"SELECT 1 FROM {table} there WHERE {_same_key(model, key, 'there')}"  # noqa: S608
-        selected = f"SELECT {values} FROM {given} JOIN {origin} ON {on} WHERE NOT EXISTS ({there})"  # noqa: S608
+        selected = f"SELECT {values} FROM {given} JOIN {origin} ON {on} WHERE {where} AND NOT EXISTS ({there})"  # noqa: S608
         _execute(f"INSERT INTO {table} ({targets}) {selected}", _parameters(fields, rows))
 
     _insert(model, _first_of_each_key(rows, key), key, select)

@@ -1,12 +1,13 @@
 """Triggers as migration operations, for every engine.
 
-A `Refusal` rejects a statement; a `Reset` sets a column when another changes; a `Fill` completes a new row; a `Copy`
-fills an inbox in the transaction of the insert; an `Insert` creates rows of another table; a `Tally` counts changes.
+A `Refusal` rejects a statement that breaks a rule; a `Reset` sets a column when another changes; a `Fill` completes a
+new row; a `Copy` fills an inbox in the transaction of the insert; an `Insert` creates rows of another table; a `Tally`
+counts changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,34 +41,61 @@ class Fill:
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """Rejects `event` (INSERT, UPDATE or DELETE) on `table`.
+class Rule:
+    """Rejects a row for which `when` is true, except where a further condition accepts it.
 
-    `when` is an SQL condition on OLD and NEW that all engines understand. An update that changes none of `protects`
-    is accepted, such as an idempotent insert of an existing row. With `unless_changed`, an update that also changes
-    one of those columns is accepted. The update of the trigger `allows` is accepted where it makes one.
+    All conditions are SQL on OLD and NEW that all engines understand. A row is accepted
+
+    - if one of `unless` is true, of which the most frequent comes first;
+    - if the query `unless_exists` finds a row;
+    - if an update changes none of `protects` and `protects_values`, as an idempotent insert of an existing row does.
+      `protects_values` are numbers, times and enumerations, which are quicker to compare than texts;
+    - if an update changes one of `unless_changed`;
+    - if it is the update of the trigger `allows`, where that makes one.
+    """
+
+    name: str
+    message: str
+    when: str = "1 = 1"
+    unless: Sequence[str] = ()
+    unless_exists: str = ""
+    protects: Sequence[str] = ()
+    protects_values: Sequence[str] = ()
+    unless_changed: Sequence[str] = ()
+    allows: Fill | None = None
+
+    def check(self, connection: BaseDatabaseWrapper) -> vendors.RowCheck:
+        assert len(self.message) <= MESSAGE_LIMIT
+        assert "'" not in self.message
+        return vendors.RowCheck(self.when, list(self._exceptions(connection)), self.message)
+
+    def _exceptions(self, connection: BaseDatabaseWrapper) -> Iterator[str]:
+        yield from self.unless
+        if self.protects or self.protects_values:
+            yield unchanged(connection, self.protects, self.protects_values)
+        if self.unless_changed:
+            yield f"NOT ({unchanged(connection, self.unless_changed)})"
+        if self.allows and vendors.fills_after_insert(connection):
+            yield self.allows.is_update(connection, [*self.protects, *self.protects_values])
+        if self.unless_exists:
+            yield f"EXISTS ({self.unless_exists})"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Rejects `event` (INSERT, UPDATE or DELETE) on `table` with the message of the first rule that a row breaks.
+
+    One trigger for all rules of a table and event: servers start each trigger separately for each row.
     """
 
     name: str
     table: str
     event: str
-    message: str
-    when: str = "1 = 1"
-    protects: Sequence[str] = ()
-    unless_changed: Sequence[str] = ()
-    allows: Fill | None = None
+    rules: Sequence[Rule]
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
-        assert len(self.message) <= MESSAGE_LIMIT
-        assert "'" not in self.message
-        condition = f"({self.when})"
-        if self.protects:
-            condition += f" AND NOT ({unchanged(connection, self.protects)})"
-        if self.unless_changed:
-            condition += f" AND {unchanged(connection, self.unless_changed)}"
-        if self.allows and vendors.fills_after_insert(connection):
-            condition += f" AND NOT ({self.allows.is_update(connection, self.protects)})"
-        return vendors.refusal_trigger(connection, self.name, self.table, self.event, condition, self.message)
+        checks = [rule.check(connection) for rule in self.rules]
+        return vendors.refusal_trigger(connection, self.name, self.table, self.event, checks)
 
 
 @dataclass(frozen=True)
@@ -142,10 +170,15 @@ class Tally:
         return f"CREATE TRIGGER {self.name} AFTER {self.event} ON {self.table} FOR EACH ROW BEGIN {statement}; END"
 
 
-def unchanged(connection: BaseDatabaseWrapper, columns: Sequence[str]) -> str:
-    """SQL that is true when an update changes none of `columns`; NULL and letter case count."""
-    assert columns
-    return " AND ".join(vendors.same_value(connection, f"OLD.{name}", f"NEW.{name}") for name in columns)
+def unchanged(connection: BaseDatabaseWrapper, columns: Sequence[str], values: Sequence[str] = ()) -> str:
+    """SQL that is true when an update changes none of `columns` and `values`; NULL and letter case count.
+
+    `values` are columns that hold no text.
+    """
+    assert columns or values
+    same = [vendors.same_value(connection, f"OLD.{name}", f"NEW.{name}") for name in values]
+    same += [vendors.same_bytes(connection, f"OLD.{name}", f"NEW.{name}") for name in columns]
+    return " AND ".join(same)
 
 
 Trigger = Refusal | Reset | Fill | Copy | Insert | Tally

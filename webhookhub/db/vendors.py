@@ -356,18 +356,47 @@ def triggers(connection: BaseDatabaseWrapper) -> dict[str, str]:
 
 
 def same_value(connection: BaseDatabaseWrapper, one: str, other: str) -> str:
+    """For numbers, times and enumerations; NULL equals NULL."""
+    return f"{one} <=> {other}" if is_server(connection) else f"{one} IS {other}"
+
+
+def same_bytes(connection: BaseDatabaseWrapper, one: str, other: str) -> str:
+    """For all columns: collations treat some different texts as equal, and JSON some different numbers."""
     if is_server(connection):
-        # As bytes: collations treat some different letters as equal, and JSON some different numbers.
         return f"CAST({one} AS BINARY) <=> CAST({other} AS BINARY)"
     return f"{one} IS {other}"
 
 
+class RowCheck(NamedTuple):
+    """Rejects a row for which `when` and none of `exceptions` is true."""
+
+    when: str
+    exceptions: Sequence[str]
+    message: str
+
+
 def refusal_trigger(
-    connection: BaseDatabaseWrapper, name: str, table: str, event: str, condition: str, message: str
+    connection: BaseDatabaseWrapper, name: str, table: str, event: str, checks: Sequence[RowCheck]
 ) -> str:
-    signal = f"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{message}'"
-    statement = signal if is_server(connection) else f"SELECT RAISE(ABORT, '{message}')"
-    return _conditional(connection, f"CREATE TRIGGER {name} BEFORE {event} ON {table}", condition, statement)
+    """Rejects a row with the message of the first check that rejects it."""
+    head = f"CREATE TRIGGER {name} BEFORE {event} ON {table} FOR EACH ROW BEGIN"
+    if is_server(connection):
+        return f"{head} {' '.join(map(_server_check, checks))} END"
+    cases = [
+        " AND ".join([f"({check.when})", *(f"NOT ({exception})" for exception in check.exceptions)])
+        + f" THEN RAISE(ABORT, '{check.message}')"
+        for check in checks
+    ]
+    return f"{head} SELECT CASE WHEN {' WHEN '.join(cases)} END; END"
+
+
+def _server_check(check: RowCheck) -> str:
+    """Many short conditions: a server prepares each condition again for each row, even the parts that it skips."""
+    refusal = f"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{check.message}';"
+    if check.exceptions:
+        accepted = " ELSEIF ".join(f"{exception} THEN BEGIN END;" for exception in check.exceptions)
+        refusal = f"IF {accepted} ELSE {refusal} END IF;"
+    return f"IF {check.when} THEN {refusal} END IF;"
 
 
 def conditional_trigger(

@@ -2,7 +2,7 @@
 
 from django.db import migrations
 
-from webhookhub.db.triggers import Copy, CreateTriggers, Refusal
+from webhookhub.db.triggers import Copy, CreateTriggers, Refusal, Rule
 
 FACT = [
     "id",
@@ -31,6 +31,28 @@ END = [
     "compensation_started_at",
     "deadline",
 ]
+DEFINITION = ["id", "name", "version", "fingerprint", "document", "first_used_at"]
+CHANGED = [
+    Rule(
+        "terminal",
+        "A saga that has ended stays as it is: UPDATE refused",
+        when="OLD.status IN ('COMPLETED', 'COMPENSATED', 'FAILED')",
+        protects=END,
+    ),
+    Rule("identity", "A saga keeps its type, definition and correlation: UPDATE refused", protects=IDENTITY),
+]
+
+
+def immutable(prefix, table, noun, columns):
+    return [
+        Refusal(
+            f"trg_{prefix}_no_update",
+            table,
+            "UPDATE",
+            [Rule("immutable", f"{noun} is immutable: UPDATE refused", protects=columns)],
+        ),
+        Refusal(f"trg_{prefix}_no_delete", table, "DELETE", [Rule("deleted", f"{noun} is immutable: DELETE refused")]),
+    ]
 
 
 class Migration(migrations.Migration):
@@ -54,44 +76,15 @@ class Migration(migrations.Migration):
                     [("fact_id", "id"), ("instance_id", "instance_id")],
                     when="NEW.origin IN ('verb', 'operator')",
                 ),
-                Refusal(
-                    "trg_fact_no_update", "saga_facts", "UPDATE", "A fact is immutable: UPDATE refused", protects=FACT
-                ),
-                Refusal("trg_fact_no_delete", "saga_facts", "DELETE", "A fact is immutable: DELETE refused"),
-                Refusal(
-                    "trg_instance_terminal",
-                    "saga_instances",
-                    "UPDATE",
-                    "A saga that has ended stays as it is: UPDATE refused",
-                    when="OLD.status IN ('COMPLETED', 'COMPENSATED', 'FAILED')",
-                    protects=END,
-                ),
-                Refusal(
-                    "trg_instance_identity",
-                    "saga_instances",
-                    "UPDATE",
-                    "A saga keeps its type, definition and correlation: UPDATE refused",
-                    protects=IDENTITY,
-                ),
+                *immutable("fact", "saga_facts", "A fact", FACT),
+                Refusal("trg_instance_changed", "saga_instances", "UPDATE", CHANGED),
                 Refusal(
                     "trg_instance_no_delete",
                     "saga_instances",
                     "DELETE",
-                    "A saga is never deleted: DELETE refused",
+                    [Rule("deleted", "A saga is never deleted: DELETE refused")],
                 ),
-                Refusal(
-                    "trg_definition_no_update",
-                    "workflow_definitions",
-                    "UPDATE",
-                    "A used definition is immutable: UPDATE refused",
-                    protects=["id", "name", "version", "fingerprint", "document", "first_used_at"],
-                ),
-                Refusal(
-                    "trg_definition_no_delete",
-                    "workflow_definitions",
-                    "DELETE",
-                    "A used definition is immutable: DELETE refused",
-                ),
+                *immutable("definition", "workflow_definitions", "A used definition", DEFINITION),
             ]
         )
     ]

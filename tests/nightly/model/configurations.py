@@ -49,6 +49,7 @@ GUARDS = {
 SECOND_LINE = {
     "active key": "two orchestrators",
     "job trigger": "two orchestrators",
+    "letter trigger": "two orchestrators",
     "insert if unchanged + job trigger": "two orchestrators",
     "start status": "two orchestrators",
     "apply status": "two orchestrators",

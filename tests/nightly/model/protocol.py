@@ -11,7 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sagas.transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, PENDING, PENDING_RETRY, TERMINAL, WAITING
+from sagas.transitions import (
+    COMPLETED,
+    DEAD_LETTERED,
+    IN_PROGRESS,
+    PENDING,
+    PENDING_RETRY,
+    TERMINAL,
+    WAITING,
+    WITH_DEAD_LETTER,
+)
 
 # What has become of the event.
 UNPUBLISHED, OPEN, INBOX, ROUTED, UNMATCHED, ROLLED_BACK = range(6)
@@ -232,6 +241,9 @@ class Protocol:
             case "retry":
                 yield "lets the saga wait for a retry", applied(PENDING_RETRY), then("again")
             case "letter":
+                if saga.status not in WITH_DEAD_LETTER and "letter trigger" not in self.without:
+                    yield "is refused the dead letter", state, then("refused letter")
+                    return
                 there = job.saga in state.letters and "letter key" not in self.without
                 written = state if there else state._replace(letters=(*state.letters, job.saga))
                 yield "writes the dead letter", written, then("bury")

@@ -34,6 +34,8 @@ def of_a_state(state: State, protocol: Protocol) -> str | None:
         return "a requeue that makes no saga"
     if any(process.place == "refused" for process in state.processes):
         return "an orchestrator that is refused a job"
+    if any(process.place == "refused letter" for process in state.processes):
+        return "an orchestrator that is refused a dead letter"
     for number, saga in enumerate(state.sagas):
         jobs = [job for job in state.jobs if job.saga == number]
         active = sum(job.status in ("Pending", "Leased") for job in jobs)

@@ -174,7 +174,7 @@ def test_the_probe_leaves_no_lock_behind(probe: str):
         other.close()
 
 
-@pytest.mark.parametrize("name", ["trg_event_inbox", "trg_saga_terminal"])
+@pytest.mark.parametrize("name", ["trg_event_inbox", "trg_saga_changed"])
 def test_a_missing_trigger_is_named(committed: None, name: str):
     """As after a dump restored without its triggers."""
     [trigger] = [trigger for trigger in declared() if trigger.name == name]
@@ -235,7 +235,7 @@ def test_line_breaks_in_a_trigger_make_no_difference(committed: None):
 
 
 def test_the_remedy_restores_missing_and_different_triggers(committed: None):
-    execute("DROP TRIGGER trg_job_settled")
+    execute("DROP TRIGGER trg_job_changed")
     execute("DROP TRIGGER trg_job_no_delete")
     body = "BEGIN UPDATE hub_processes SET pid = pid WHERE 1 = 0; END"
     execute(f"CREATE TRIGGER trg_job_no_delete BEFORE DELETE ON webhook_delivery_jobs FOR EACH ROW {body}")

@@ -27,22 +27,22 @@ def restored(committed: None) -> Iterator[None]:
 
 
 def test_a_missing_trigger_is_named():
-    execute("DROP TRIGGER trg_job_finished")
+    execute("DROP TRIGGER trg_job_changed")
     found = audit(*CHECKS)
     restore_triggers()
-    assert {name: keys(result) for name, result in found.items()} == {"triggers": ["trg_job_finished"]}
+    assert {name: keys(result) for name, result in found.items()} == {"triggers": ["trg_job_changed"]}
     assert audit(*CHECKS) == {}
 
 
 def test_a_trigger_with_another_body_is_named():
     body = "BEGIN UPDATE hub_processes SET pid = pid WHERE 1 = 0; END"
-    execute("DROP TRIGGER trg_job_finished")
-    execute(f"CREATE TRIGGER trg_job_finished BEFORE UPDATE ON webhook_delivery_jobs FOR EACH ROW {body}")
+    execute("DROP TRIGGER trg_job_changed")
+    execute(f"CREATE TRIGGER trg_job_changed BEFORE UPDATE ON webhook_delivery_jobs FOR EACH ROW {body}")
     try:
         found = audit(*CHECKS)
     finally:
-        execute("DROP TRIGGER trg_job_finished")
-    assert {name: keys(result) for name, result in found.items()} == {"triggers": ["trg_job_finished"]}
+        execute("DROP TRIGGER trg_job_changed")
+    assert {name: keys(result) for name, result in found.items()} == {"triggers": ["trg_job_changed"]}
     assert "differs from the migrations' trigger" in str(found["triggers"].first[0])
     assert "manage.py migrate jobs 0001_initial" in str(found["triggers"].first[0])
 

@@ -2,7 +2,7 @@
 
 from django.db import migrations
 
-from webhookhub.db.triggers import CreateTriggers, Refusal
+from webhookhub.db.triggers import CreateTriggers, Refusal, Rule
 
 COLUMNS = ["id", "at", "actor", "via", "action", "object_type", "object_id", "object_name", "reason", "details"]
 
@@ -17,14 +17,13 @@ class Migration(migrations.Migration):
                     "trg_trail_no_update",
                     "audit_log_entries",
                     "UPDATE",
-                    "The audit log is only added to: UPDATE refused",
-                    protects=COLUMNS,
+                    [Rule("immutable", "The audit log is only added to: UPDATE refused", protects=COLUMNS)],
                 ),
                 Refusal(
                     "trg_trail_no_delete",
                     "audit_log_entries",
                     "DELETE",
-                    "The audit log is only added to: DELETE refused",
+                    [Rule("deleted", "The audit log is only added to: DELETE refused")],
                 ),
             ]
         )

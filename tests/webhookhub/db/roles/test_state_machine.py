@@ -14,7 +14,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from jobs.models import Job
 from sagas.models import Saga
-from sagas.transitions import LEGAL, STATUSES
+from sagas.transitions import LEGAL, STATUSES, WITH_DEAD_LETTER
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from tests.support import legal_steps
 from webhookhub.db.roles import ROLES
@@ -28,6 +28,8 @@ pytestmark = [pytest.mark.mysql_family, pytest.mark.usefixtures("granted", "comm
 REFUSED, DENIED = 1644, {1142, 1143}
 SAGAS, JOBS = "webhook_delivery_sagas", "webhook_delivery_jobs"
 SAGA_COLUMNS = "event_id, subscription_id, generation, status, attempt_count, max_retry_limit, base_delay"
+LETTERS = "dead_letters"
+LETTER_COLUMNS = "saga_id, event_id, subscription_id, final_error_code, failed_at, payload_snapshot"
 JOB_COLUMNS = "saga_id, attempt_no, status, attempt_at"
 ATTEMPTS = {"Pending": 0, "InProgress": 1, "PendingRetry": 1, "Completed": 2, "DeadLettered": 2}
 EVERY_ROLE = pytest.mark.parametrize("role", [role.name for role in ROLES])
@@ -65,17 +67,21 @@ def change_saga(saga: Saga, status: str, added: int) -> Statement:
     return f"{saga.status} to {status}, {added} attempts more", sql, (status, saga.id)
 
 
+def insert_letter(saga: Saga, event_id: int | None = None, subscription_id: int | None = None) -> Statement:
+    values = (saga.id, event_id or saga.event_id, subscription_id or saga.subscription_id)
+    sql = f"INSERT INTO {LETTERS} ({LETTER_COLUMNS}) VALUES (%s, %s, %s, 'x', '2026-01-01', '{{}}')"
+    return f"create a dead letter {values} of a saga {saga.status}", sql, values
+
+
 @pytest.fixture
 def sagas() -> dict[str, Saga]:
-    """One of each status; all have a dead letter, so that only its lack is no reason to refuse."""
+    """One of each status; the saga in progress has a dead letter, so that only its lack is no reason to refuse."""
     subscription = SubscriptionFactory.create()
     found = {
         status: SagaFactory.create(subscription=subscription, status=status, attempt_count=attempts)
         for status, attempts in ATTEMPTS.items()
     }
-    for status, saga in found.items():
-        if status != "DeadLettered":
-            legal_steps.dead_letter(saga)
+    legal_steps.dead_letter(found["InProgress"])
     return found
 
 
@@ -98,6 +104,9 @@ def forbidden(sagas: dict[str, Saga]) -> list[tuple[str, Statement]]:
         *((f"INSERT {JOBS}", insert_job(pending, 1, status)) for status in ("Leased", "Completed", "Failed")),
         *((f"UPDATE {SAGAS}", change_saga(*change)) for change in changes),
         (f"UPDATE {SAGAS}", change_saga(running, "DeadLettered", 1)),  # without a dead letter
+        *((f"INSERT {LETTERS}", insert_letter(sagas[status])) for status in STATUSES if status not in WITH_DEAD_LETTER),
+        (f"INSERT {LETTERS}", insert_letter(running, event_id=pending.event_id)),
+        (f"INSERT {LETTERS}", insert_letter(running, subscription_id=pending.subscription_id)),
     ]
 
 
@@ -110,6 +119,7 @@ def allowed(sagas: dict[str, Saga]) -> list[tuple[str, Statement]]:
             for status in ("Pending", "PendingRetry")
         ),
         *((f"UPDATE {SAGAS}", change_saga(*change)) for change in changes),
+        (f"INSERT {LETTERS}", insert_letter(SagaFactory.create(status="InProgress"))),
     ]
 
 
