@@ -74,7 +74,8 @@ def table(results: list[Result]) -> str:
     """Aligned columns with a section for each scenario."""
     lines = [line for result in results for line in result.lines]
     names = max((len(line.name) for line in lines), default=0)
-    values = max((len(line.value) for line in lines), default=0)
+    # Long texts have no target and need not move that column.
+    values = max((len(line.value) for line in lines if line.target), default=0)
     rows = []
     for result in results:
         rows.append(f"\n{result.name}" + (f": skipped, {result.skipped}" if result.skipped else ""))
