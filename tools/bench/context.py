@@ -41,7 +41,7 @@ MYSQL = ("--log-bin=binlog", "--mysqlx=OFF", "--secure-file-priv=NULL")
 
 @dataclass(frozen=True)
 class Sizes:
-    """Numbers of deliveries, unless noted otherwise. A full run takes less than ten minutes."""
+    """Numbers of deliveries, unless noted otherwise. A full run takes about twelve minutes."""
 
     repeats: int = 3
     drain: int = 20_000
@@ -57,7 +57,7 @@ class Sizes:
     idle_seconds: float = 20.0
     concurrency: int = 500
     single: int = 3_000  # the floor of single events, and single posts
-    batches: int = 6_000
+    batches: int = 3_000
     fan_out: int = 300  # events
     api_rates: tuple[int, ...] = (50, 100, 200)
     api_seconds: float = 20.0

@@ -76,10 +76,10 @@ def test_an_unknown_scenario_is_refused_with_a_list():
     assert "unknown scenario 'drian'; choose from drain, floor, celery" in done.stderr
 
 
-def endtoend(file: Path, scratch: Path, *arguments: str) -> dict[str, Any]:
-    """Runs the scenario with small sizes. Returns its part of the JSON file."""
+def scenarios_of(file: Path, scratch: Path, *arguments: str) -> dict[str, Any]:
+    """Runs the benchmark with small sizes. Returns the results of its scenarios."""
     done = subprocess.run(
-        command("endtoend", "--quick", "--json", str(file), *arguments),
+        command(*arguments, "--quick", "--json", str(file)),
         cwd=ROOT,
         env=environment(scratch),
         capture_output=True,
@@ -92,7 +92,7 @@ def endtoend(file: Path, scratch: Path, *arguments: str) -> dict[str, Any]:
 
 
 def test_the_hub_is_measured_end_to_end_and_after_a_silence(tmp_path: Path, scratch: Path):
-    scenarios = endtoend(tmp_path / "results.json", scratch, "after_silence", "--silence", "1")
+    scenarios = scenarios_of(tmp_path / "results.json", scratch, "endtoend", "after_silence", "--silence", "1")
 
     [[run]] = scenarios["endtoend"]["runs"].values()
     assert run["faults"] == 0
@@ -121,25 +121,15 @@ def test_the_hub_is_measured_end_to_end_and_after_a_silence(tmp_path: Path, scra
     assert silence["figures"]["ms of the first event after 1 s of silence, p50"] > 0
 
 
-def test_two_checkouts_are_compared(tmp_path: Path, scratch: Path):
-    arguments = ("--compare", str(ROOT), str(ROOT), "--rounds", "1", "--parts", "fan_out", "memory")
-    scenarios = endtoend(tmp_path / "results.json", scratch, *arguments)
+def test_two_checkouts_with_stored_deliveries_are_compared(tmp_path: Path, scratch: Path):
+    options = ("--compare", str(ROOT), str(ROOT), "--stored", "2000", "--rounds", "1", "--parts", "fan_out", "memory")
+    scenarios = scenarios_of(tmp_path / "results.json", scratch, "endtoend", *options)
 
     first, second = scenarios["endtoend"]["runs"]
     assert (first[0], second[0]) == ("1", "2")
+    assert second.endswith(", 2,000 stored")
     ratio = scenarios["endtoend"]["ratios"][second]["MB of the hub's processes"]
     assert 0.5 < ratio["median"] < 2
-
-
-def test_stored_rows_are_compared_with_none(tmp_path: Path, scratch: Path):
-    scenarios = endtoend(
-        tmp_path / "results.json", scratch, "--stored", "0", "2000", "--rounds", "1", "--parts", "single"
-    )
-
-    _, seeded = scenarios["endtoend"]["runs"]
-    assert seeded.endswith(", 2,000 stored")
-    names = [line["name"] for line in scenarios["endtoend"]["targets"]]
-    assert "single posts: deliveries/s" in names
 
 
 @pytest.mark.parametrize(
