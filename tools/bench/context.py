@@ -222,9 +222,9 @@ class Context(Budget):
         self._stack.callback(connection.execute, f"DROP DATABASE {name}")
         return url
 
-    def connect(self) -> Server:
-        """A new connection to the default database, migrated or not."""
-        return self._close_on_exit(Server(self.server.url()))
+    def connect(self, url: str | None = None) -> Server:
+        """A new connection, to the default database if there is no URL, migrated or not."""
+        return self._close_on_exit(Server(url or self.server.url()))
 
     def embedded_database(self) -> Embedded:
         """A new file at each call."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from tools.bench import hub, load, machine
 from tools.bench.context import ROOT, Context
-from tools.bench.database import Server
+from tools.bench.database import SAGAS, Server
 from tools.bench.endpoint import Arrival
 from tools.bench.producer import Posted
 from tools.support.ports import free_port
@@ -57,8 +57,9 @@ class Installation:
         self.checkout = checkout
         self.stored = stored
         self.context = context
+        self.url = context.create_database(name)
         self._environment = context.environment(
-            context.create_database(name),
+            self.url,
             WEBHOOKHUB_API_EVENTS_PER_SECOND="100000",
             WEBHOOKHUB_ALLOWED_HOSTS="127.0.0.1",
         )
@@ -140,20 +141,42 @@ class RunningHub:
         self, event_type: str, count: int, *, size: int = 1, connections: int = 16, rate: float | None = None
     ) -> Delivered:
         """Posts events and waits until the endpoints have received all of them."""
-        endpoint, producer = self.context.api_endpoint, self.context.producer
+        endpoint = self.context.api_endpoint
         endpoint.take()
-        if rate is None:
-            posted = producer.drain(
-                self.port, self.installation.key, event_type, count, size=size, connections=connections
-            )
-        else:
-            posted = producer.trickle(self.port, self.installation.key, event_type, count, rate)
+        posted = self.post(event_type, count, size=size, connections=connections, rate=rate)
         width = len(endpoint.urls) - 1 if event_type == FAN_OUT else 1
         try:
             load.wait_until(lambda: endpoint.counts().received, count * width, self.check_alive)
         except load.Stalled as error:
             raise load.Stalled(f"{error}\n{self._log.read_text()[-3000:]}") from None
         return Delivered(posted, endpoint.take(), width)
+
+    def post(
+        self, event_type: str, count: int, *, size: int = 1, connections: int = 1, rate: float | None = None
+    ) -> list[Posted]:
+        """Posts events and waits for the responses of the API only."""
+        producer, key = self.context.producer, self.installation.key
+        if rate is None:
+            return producer.drain(self.port, key, event_type, count, size=size, connections=connections)
+        return producer.trickle(self.port, key, event_type, count, rate)
+
+    def newest_delivery(self) -> tuple[int, str]:
+        """Id and status of the newest saga, by one statement."""
+        [(newest, status)] = self.server.execute(f"SELECT id, status FROM {SAGAS} ORDER BY id DESC LIMIT 1")
+        return int(newest), str(status)
+
+    def wait_for_completed(self, after: int) -> int:
+        """Waits until the newest saga is Completed and its id is above `after`. Returns the number of statements used."""
+        statements = 0
+
+        def completed() -> int:
+            nonlocal statements
+            statements += 1
+            newest, status = self.newest_delivery()
+            return int(newest > after and status == "Completed")
+
+        load.wait_until(completed, 1, self.check_alive)
+        return statements
 
     def cpu(self) -> dict[str, float]:
         """CPU seconds so far, of the hub by kind of process and of the database."""
@@ -165,8 +188,8 @@ class RunningHub:
 
     @cached_property
     def server(self) -> Server:
-        """A connection to the database server, to read its status."""
-        return self.context.connect()
+        """A connection to the hub's database, to read its state and the server's status."""
+        return self.context.connect(self.installation.url)
 
     def _api(self, path: str, document: dict[str, Any]) -> dict[str, Any]:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=60)

@@ -22,6 +22,9 @@ class Statements:
         kinds = {name: self.kinds.get(name, 0) - other.kinds.get(name, 0) for name in names}
         return Statements(self.total - other.total, {name: count for name, count in kinds.items() if count})
 
+    def __add__(self, other: Statements) -> Statements:
+        return self - other * -1
+
     def __mul__(self, factor: float) -> Statements:
         return Statements(self.total * factor, {name: count * factor for name, count in self.kinds.items()})
 

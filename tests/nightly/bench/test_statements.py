@@ -66,5 +66,6 @@ def test_its_own_statements_are_not_counted(counter: StatementCounter):
 def test_a_share_per_delivery_shows_the_most_frequent_kind_first():
     counted = Statements(40, {"commit": 10, "select": 30, "update": 0}) - Statements(4, {"select": 4})
 
+    assert counted + Statements(1, {"begin": 1}) == Statements(37, {"begin": 1, "commit": 10, "select": 26})
     assert counted * 0.25 == Statements(9, {"commit": 2.5, "select": 6.5})
     assert str(counted * 0.25) == "select 6.5, commit 2.5"

@@ -27,6 +27,8 @@ PERCENTILES = (50, 95, 99)
 SETTLE_SECONDS = 2.0
 # Time for the statements of one event or batch, all that follow its delivery included.
 WINDOW_SECONDS = 1.0
+# The statements of the idle hub are counted for this time.
+IDLE_SECONDS = 5.0
 FLOOR = "floor"
 
 
@@ -126,27 +128,47 @@ def idle(hub: RunningHub, run: Run) -> None:
 
 def statements(hub: RunningHub, run: Run) -> None:
     """Statements per delivery, without those that the idle hub sends in the same time."""
-    counter, started = StatementCounter(hub.server), time.monotonic()
     time.sleep(SETTLE_SECONDS)
+    counter, started = StatementCounter(hub.server), time.monotonic()
+    time.sleep(IDLE_SECONDS)
     idle = counter.count() * (1 / (time.monotonic() - started))
     run.figures["idle: statements/s"] = idle.total
-    alone = _count(hub, hub.context.sizes.alone, 1, idle)
-    batches = _count(hub, COUNTED_BATCHES, COUNTED_BATCH, idle)
-    for name, counted in (("one event alone", alone), (f"batches of {COUNTED_BATCH}", batches)):
+    completed, alone = _count_alone(hub, hub.context.sizes.alone, idle)
+    batches = _count_batches(hub, idle)
+    for name, counted in (
+        ("one event alone until it is Completed", completed),
+        (f"one event alone within {WINDOW_SECONDS:g} s", alone),
+        (f"batches of {COUNTED_BATCH}", batches),
+    ):
         run.figures[f"statements per delivery, {name}"] = counted.total
         _line(run, f"statements by kind, {name}", counted)
         run.details[f"statements, {name}"] = counted.kinds
     _line(run, "statements/s by kind, idle", idle)
 
 
-def _count(hub: RunningHub, requests: int, size: int, idle: Statements) -> Statements:
-    """Per delivery, of `requests` that do not overlap."""
+def _count_alone(hub: RunningHub, events: int, idle: Statements) -> tuple[Statements, Statements]:
+    """Per event: until its delivery is Completed, and with all that follow until the next event."""
+    completed = alone = Statements(0, {})
+    for _ in range(events):
+        before, _ = hub.newest_delivery()
+        counter, started = StatementCounter(hub.server), time.monotonic()
+        hub.post(SINGLE, 1)
+        polls = hub.wait_for_completed(before)
+        own = Statements(polls, {"select": polls})
+        completed += counter.count() - own - idle * (time.monotonic() - started)
+        time.sleep(max(0.0, started + WINDOW_SECONDS - time.monotonic()))
+        alone += counter.count() - own - idle * (time.monotonic() - started)
+    return completed * (1 / events), alone * (1 / events)
+
+
+def _count_batches(hub: RunningHub, idle: Statements) -> Statements:
+    """Per delivery, of batches that do not overlap."""
     counter, started = StatementCounter(hub.server), time.monotonic()
-    for number in range(requests):
-        hub.deliver(SINGLE, size, size=size, connections=1)
+    for number in range(COUNTED_BATCHES):
+        hub.deliver(SINGLE, COUNTED_BATCH, size=COUNTED_BATCH, connections=1)
         time.sleep(max(0.0, started + (number + 1) * WINDOW_SECONDS - time.monotonic()))
     counted = counter.count() - idle * (time.monotonic() - started)
-    return counted * (1 / (requests * size))
+    return counted * (1 / (COUNTED_BATCHES * COUNTED_BATCH))
 
 
 def single(hub: RunningHub, run: Run) -> None:
