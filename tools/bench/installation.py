@@ -166,7 +166,7 @@ class RunningHub:
         return int(newest), str(status)
 
     def wait_for_completed(self, after: int) -> int:
-        """Waits until the newest saga is Completed and its id is above `after`. Returns the number of statements used."""
+        """Waits until the newest saga is Completed and its id is above `after`. Returns the statements used."""
         statements = 0
 
         def completed() -> int:
