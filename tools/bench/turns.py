@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from tools.bench.context import ROOT, Context
 from tools.bench.installation import Checkout, Installation, RunningHub
-from tools.bench.results import Result, Spread, ratios
+from tools.bench.results import Result, Spread, ratios, short
 
 T = TypeVar("T")
 RATE = "deliveries/s"  # higher is better; for all other figures, lower is better
@@ -76,7 +76,7 @@ def _add_figures(result: Result, measured: Sequence[Installation], runs: dict[st
     result.data["ratios"] = {}
     same_checkout = len({installation.checkout for installation in measured}) == 1
     for name in runs[first][0].figures:
-        medians = " · ".join(f"{statistics.median(values(each, name)):,.4g}" for each in runs.values())
+        medians = " · ".join(short(statistics.median(values(each, name))) for each in runs.values())
         for label in others:
             if not all(values(runs[first], name)):
                 result.add(name, medians)  # a value of 0 has no ratio

@@ -91,6 +91,7 @@ class _Cost:
         used = {kind: cpu - kinds.get(kind, 0.0) for kind, cpu in now.items()}
         load = machine.cpu_of(self._own) - own
         others = machine.busy_seconds() - busy - sum(used.values()) - load
+        other_cores = max(0.0, others) / (time.monotonic() - self._started)
         per_delivery = 1e6 / delivered.received
         run.figures[f"{part}: µs of CPU per {unit}"] = sum(used.values()) * per_delivery
         run.figures[f"{part}: statements per {unit}"] = self._statements.count().total / delivered.received
@@ -101,11 +102,11 @@ class _Cost:
             "duplicates": delivered.duplicates,
             "cpu": {kind: cpu * per_delivery for kind, cpu in used.items()},
             "load_cpu": load * per_delivery,
-            "other_cores": others / (time.monotonic() - self._started),
+            "other_cores": other_cores,
             "response_ms": _milliseconds(delivered.responses),
         }
         shares = ", ".join(f"{kind} {cpu * per_delivery:.0f}" for kind, cpu in used.items())
-        shares += f"; load and endpoints {load * per_delivery:.0f}, not included"
+        shares += f"; not included: load and endpoints {load * per_delivery:.0f}, others {other_cores:.2g} cores"
         _line(run, f"{part}: µs of CPU by process", shares)
 
 
