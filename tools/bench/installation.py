@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ SCOPES = ("events:write", "read", "subscriptions:write")
 KEY = re.compile(r"whk_[\w-]+")
 # Of `manage.py` and of seeding millions of rows.
 CALL_SECONDS = 3 * 3600.0
+# A hub is idle if it uses less than this share of a core for some seconds; it must become idle in time.
+IDLE_CORES, IDLE_SECONDS, BUSY_SECONDS = 0.06, 3.0, 1800.0
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class Installation:
             load.wait_until(lambda: hub.is_ready(port), 1, running.check_alive, hub.START_SECONDS)
             if not self._subscribed:
                 running.subscribe()
+                running.wait_until_idle()
                 self._subscribed = True
             for event_type, count in WARM_UP.items():
                 running.deliver(event_type, count)
@@ -177,6 +181,19 @@ class RunningHub:
 
         load.wait_until(completed, 1, self.check_alive)
         return statements
+
+    def wait_until_idle(self) -> None:
+        """Waits until the hub has no work left: it rolls up the stats of seeded deliveries, for example."""
+        until = time.monotonic() + BUSY_SECONDS
+        before = sum(machine.tree_cpu(self.pid).values())
+        while time.monotonic() < until:
+            time.sleep(IDLE_SECONDS)
+            self.check_alive()
+            now = sum(machine.tree_cpu(self.pid).values())
+            if now - before < IDLE_CORES * IDLE_SECONDS:
+                return
+            before = now
+        raise RuntimeError(f"the hub was still busy after {BUSY_SECONDS:g} s without events")
 
     def cpu(self) -> dict[str, float]:
         """CPU seconds so far, of the hub by kind of process and of the database."""

@@ -12,7 +12,7 @@ import pytest
 from tools.bench import turns
 from tools.bench.context import Budget, Options
 from tools.bench.endpoint import Arrival
-from tools.bench.installation import Checkout, Delivered
+from tools.bench.installation import Checkout, Delivered, RunningHub
 from tools.bench.producer import Posted
 from tools.bench.turns import Run, order
 
@@ -126,3 +126,30 @@ def test_the_first_arrival_counts_from_the_time_at_which_the_event_was_due():
     assert (delivered.expected, delivered.received, delivered.duplicates) == (4, 3, 1)
     assert delivered.faults == 2
     assert delivered.rate == pytest.approx(3 / 2)
+
+
+def running_hub(monkeypatch: pytest.MonkeyPatch, *cpu: float) -> tuple[RunningHub, list[float]]:
+    """A hub whose CPU seconds are read in this order, and the list of those that are left."""
+    remaining = list(cpu)
+    monkeypatch.setattr("tools.bench.installation.IDLE_SECONDS", 0.01)
+    monkeypatch.setattr("tools.bench.installation.BUSY_SECONDS", 0.5)
+    monkeypatch.setattr("tools.bench.machine.tree_cpu", lambda pid: {"hub": remaining.pop(0)})
+    hub = object.__new__(RunningHub)
+    hub.pid = 1
+    monkeypatch.setattr(hub, "check_alive", lambda: None)
+    return hub, remaining
+
+
+def test_a_seeded_hub_is_awaited_until_it_is_idle(monkeypatch: pytest.MonkeyPatch):
+    hub, remaining = running_hub(monkeypatch, 1.0, 2.0, 2.5, 2.5001, 99.0)
+
+    hub.wait_until_idle()
+
+    assert remaining == [99.0]
+
+
+def test_a_hub_that_stays_busy_is_reported(monkeypatch: pytest.MonkeyPatch):
+    hub, _ = running_hub(monkeypatch, *range(1000))
+
+    with pytest.raises(RuntimeError, match="still busy"):
+        hub.wait_until_idle()
