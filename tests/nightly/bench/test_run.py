@@ -123,12 +123,12 @@ def test_the_hub_is_measured_end_to_end_and_after_a_silence(tmp_path: Path, scra
 
 
 def test_two_checkouts_with_stored_deliveries_are_compared(tmp_path: Path, scratch: Path):
-    options = ("--compare", str(ROOT), str(ROOT), "--stored", "2000", "--rounds", "1", "--parts", "fan_out", "memory")
+    options = ("--compare", str(ROOT), str(ROOT), "--stored", "500", "--rounds", "1", "--parts", "fan_out", "memory")
     scenarios = scenarios_of(tmp_path / "results.json", scratch, "endtoend", *options)
 
     first, second = scenarios["endtoend"]["runs"]
     assert (first[0], second[0]) == ("1", "2")
-    assert second.endswith(", 2,000 stored")
+    assert second.endswith(", 500 stored")
     ratio = scenarios["endtoend"]["ratios"][second]["MB of the hub's processes"]
     assert 0.5 < ratio["median"] < 2
 
