@@ -13,20 +13,26 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import certifi
 
-from tools.bench.database import Embedded, Server
+from tools.bench.database import Embedded, ExistingServer, Server
 from tools.bench.endpoint import Endpoint, run_endpoint
+from tools.bench.producer import Producer, run_producer
 from tools.demo import certificates, folders
 from tools.support.database_server import PrivateServer
 from webhookhub.crypto import new_key
+
+if TYPE_CHECKING:
+    from tools.bench.installation import Installation
 
 D = TypeVar("D", Server, Embedded)
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 PORTS = 8
+# Of the scenarios that use the HTTP API: one endpoint for single events, and those of the fan-out.
+FAN_OUT = 10
 # A commit is on disk before it is acknowledged: in the redo log, and in the binary log where the server has one.
 # The binary log is left at the server's default: MySQL writes it, MariaDB does not.
 DURABLE = ("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", "--innodb-buffer-pool-size=1G")
@@ -35,7 +41,7 @@ MYSQL = ("--log-bin=binlog", "--mysqlx=OFF", "--secure-file-priv=NULL")
 
 @dataclass(frozen=True)
 class Sizes:
-    """Numbers of deliveries, unless noted otherwise. A full run takes less than ten minutes."""
+    """Numbers of deliveries, unless noted otherwise. A full run takes about twelve minutes."""
 
     repeats: int = 3
     drain: int = 20_000
@@ -50,6 +56,14 @@ class Sizes:
     embedded: int = 3_000
     idle_seconds: float = 20.0
     concurrency: int = 500
+    single: int = 3_000  # the floor of single events, and single posts
+    batches: int = 3_000
+    fan_out: int = 300  # events
+    api_rates: tuple[int, ...] = (50, 100, 200)
+    api_seconds: float = 20.0
+    alone: int = 20  # events whose statements are counted, one by one
+    silence_seconds: float = 10.0
+    silences: int = 5
 
 
 FULL = Sizes()
@@ -67,14 +81,30 @@ QUICK = replace(
     scale=1_000,
     embedded=500,
     idle_seconds=5.0,
+    single=300,
+    batches=1_000,
+    fan_out=30,
+    api_rates=(50,),
+    api_seconds=4.0,
+    alone=5,
+    silence_seconds=2.0,
+    silences=2,
 )
 
 
 @dataclass(frozen=True)
 class Options:
+    """`compare`, `stored`, `rounds`, `parts`, `workers`: for the scenarios that use the HTTP API."""
+
     sizes: Sizes = FULL
     mysqld: str | None = None
     profile: Path | None = None
+    database_url: str | None = None
+    compare: tuple[Path, ...] = ()
+    stored: tuple[int, ...] = (0,)
+    rounds: int | None = None
+    parts: tuple[str, ...] = ()
+    workers: int = 1
 
 
 class Budget:
@@ -125,6 +155,8 @@ class Context(Budget):
         self.options = options
         self._stack = ExitStack()
         self._databases: dict[str, Server] = {}
+        # Of the scenarios that use the HTTP API; created by tools.bench.turns.
+        self.installations: list[Installation] = []
 
     def __enter__(self) -> Context:
         self.folder = Path(tempfile.mkdtemp(prefix="webhookhub-bench-"))
@@ -133,7 +165,7 @@ class Context(Budget):
         # Includes the public authorities, as most installations do: they cost time and memory, too.
         self.authorities = self.folder / "authorities.pem"
         self.authorities.write_bytes(Path(certifi.where()).read_bytes() + b"\n" + authority.read_bytes())
-        self._key = new_key()
+        self.encryption_key = new_key()
         return self
 
     def __exit__(self, *exception: Any) -> None:
@@ -147,6 +179,15 @@ class Context(Budget):
     def endpoint(self) -> Endpoint:
         return self._stack.enter_context(run_endpoint(self._certificate, PORTS))
 
+    @cached_property
+    def api_endpoint(self) -> Endpoint:
+        """The endpoints of the scenarios that use the HTTP API: one for single events, then those of the fan-out."""
+        return self._stack.enter_context(run_endpoint(self._certificate, 1 + FAN_OUT))
+
+    @cached_property
+    def producer(self) -> Producer:
+        return self._stack.enter_context(run_producer())
+
     @property
     def has_server(self) -> bool:
         """Whether a scenario has started the server."""
@@ -157,7 +198,9 @@ class Context(Budget):
         return f"{version} ({comment})"
 
     @cached_property
-    def server(self) -> PrivateServer:
+    def server(self) -> PrivateServer | ExistingServer:
+        if self.options.database_url:
+            return self._stack.enter_context(ExistingServer(self.options.database_url))
         program = self.options.mysqld
         is_mysql = program is not None and not program.endswith("mariadbd")
         server = PrivateServer([*DURABLE, *(MYSQL if is_mysql else ())], program)
@@ -166,15 +209,22 @@ class Context(Budget):
     def database(self, name: str = "webhookhub") -> Server:
         """A migrated database with the subscriptions of tools.bench.load, created at the first call."""
         if name not in self._databases:
-            if name != "webhookhub":
-                self.connect().execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
-            self._prepare(self.server.url(name))
-            self._databases[name] = self._close_on_exit(Server(self.server.port, name))
+            url = self.server.url(name) if name == "webhookhub" else self.create_database(name)
+            self._prepare(url)
+            self._databases[name] = self._close_on_exit(Server(url))
         return self._databases[name]
 
-    def connect(self) -> Server:
-        """A new connection to the default database, migrated or not."""
-        return self._close_on_exit(Server(self.server.port, "webhookhub"))
+    def create_database(self, name: str) -> str:
+        """Creates an empty database, which is dropped at the end. Returns its URL."""
+        url = self.server.url(name)
+        name, connection = url.rpartition("/")[2], self.connect()
+        connection.execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+        self._stack.callback(connection.execute, f"DROP DATABASE {name}")
+        return url
+
+    def connect(self, url: str | None = None) -> Server:
+        """A new connection, to the default database if there is no URL, migrated or not."""
+        return self._close_on_exit(Server(url or self.server.url()))
 
     def embedded_database(self) -> Embedded:
         """A new file at each call."""
@@ -191,7 +241,7 @@ class Context(Budget):
             **inherited,
             "DATABASE_URL": url,
             "WEBHOOKHUB_SECRET_KEY": "a scratch database needs no secret",
-            "WEBHOOKHUB_ENCRYPTION_KEYS": self._key,
+            "WEBHOOKHUB_ENCRYPTION_KEYS": self.encryption_key,
             "WEBHOOKHUB_CA_BUNDLE": str(self.authorities),
             "WEBHOOKHUB_ALLOWED_NETWORKS": "127.0.0.0/8",
             "WEBHOOKHUB_ALLOWED_PORTS": "1024-65535",

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from tools.bench import machine
 
 SAGAS, JOBS, INBOX = "webhook_delivery_sagas", "webhook_delivery_jobs", "routing_inbox"
 COUNTERS, PERIODS = "stats_counters", "stats_periods"
@@ -31,16 +34,17 @@ class Server:
     now_sql = "UTC_TIMESTAMP(6)"
     placeholder = "%s"
 
-    def __init__(self, port: int, name: str) -> None:
+    def __init__(self, url: str) -> None:
         import MySQLdb
 
-        self.url = f"mysql://hub:hub@127.0.0.1:{port}/{name}"
+        self.url = url
+        parts = urlsplit(url)
         self.connection = MySQLdb.connect(
-            host="127.0.0.1",
-            port=port,
-            user="hub",
-            passwd="hub",
-            database=name,
+            host=parts.hostname or "",
+            port=parts.port or 3306,
+            user=parts.username or "",
+            passwd=unquote(parts.password or ""),
+            database=parts.path.removeprefix("/"),
             charset="utf8mb4",
             init_command=SESSION,
             autocommit=True,
@@ -61,6 +65,39 @@ class Server:
 
     def close(self) -> None:
         self.connection.close()
+
+
+class ExistingServer:
+    """A context manager: a server that runs already, on this machine and with durable commits.
+
+    Its databases are the one of the URL, which must not exist and is dropped at the end, and others whose names start
+    with that name.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._base, _, self._prefix = url.rpartition("/")
+        self.port = urlsplit(url).port or 3306
+        self.pid = machine.listening_process(self.port)
+
+    def url(self, database: str = "webhookhub") -> str:
+        name = self._prefix if database == "webhookhub" else f"{self._prefix}_{database}"
+        return f"{self._base}/{name}"
+
+    def __enter__(self) -> ExistingServer:
+        server = Server(f"{self._base}/information_schema")
+        try:
+            [(flush,)] = server.execute("SELECT @@innodb_flush_log_at_trx_commit")
+            if flush != 1:
+                raise ValueError("the server must commit durably: set innodb_flush_log_at_trx_commit = 1")
+            server.execute(f"CREATE DATABASE {self._prefix} CHARACTER SET utf8mb4")
+        finally:
+            server.close()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        server = Server(f"{self._base}/information_schema")
+        server.execute(f"DROP DATABASE {self._prefix}")
+        server.close()
 
 
 class Embedded:

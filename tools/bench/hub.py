@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from http.client import HTTPConnection
 from pathlib import Path
 
 from tools.bench import load, machine
@@ -110,13 +111,27 @@ def supervised(context: Context, database: Database) -> Iterator[Hub]:
         hub.stop()
 
 
-def start_process(command: list[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+def is_ready(port: int) -> int:
+    """Sends a request to the web server: the socket is open long before it responds."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=START_SECONDS)
+    try:
+        connection.request("GET", "/healthz")
+        return int(connection.getresponse().status == 200)
+    except OSError:
+        return 0
+    finally:
+        connection.close()
+
+
+def start_process(
+    command: list[str], environment: Mapping[str, str], log: Path, folder: Path = ROOT
+) -> subprocess.Popen[bytes]:
     """In a session of its own, so that Ctrl-C reaches only the benchmark, which then stops it."""
     with log.open("wb") as out:
         return subprocess.Popen(
             command,
             env=dict(environment),
-            cwd=ROOT,
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 TICKS = os.sysconf("SC_CLK_TCK")
+LISTENING = "0A"  # in /proc/net/tcp
 
 
 def describe() -> dict[str, Any]:
@@ -72,6 +73,62 @@ def process_tree(pid: int) -> list[int]:
     for parent in tree:
         tree += children.get(parent, [])
     return tree
+
+
+def tree_cpu(pid: int) -> dict[str, float]:
+    """CPU seconds of a process and its descendants so far, by kind: `router` for `run_router`, `web`, or `hub`."""
+    seconds: dict[str, float] = {}
+    for member in process_tree(pid):
+        try:
+            kind, used = _kind(member), cpu_of([member])
+        except OSError:
+            continue  # it has ended meanwhile; its parent counts it
+        seconds[kind] = seconds.get(kind, 0.0) + used
+    return seconds
+
+
+def _kind(pid: int) -> str:
+    arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    if any(Path(argument).name == "gunicorn" for argument in arguments):
+        return "web"
+    commands = [argument.removeprefix("run_") for argument in arguments if argument.startswith("run_")]
+    return commands[0] if commands else "hub"
+
+
+def busy_seconds() -> float:
+    """Seconds that all cores together have spent on work since the start of the machine."""
+    user, nice, system, _, _, *others = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    return sum(map(int, (user, nice, system, *others))) / TICKS
+
+
+def tree_memory_mb(pid: int) -> float:
+    """Memory of a process and its descendants; memory that several processes share counts once (PSS)."""
+    total = 0
+    for member in process_tree(pid):
+        try:
+            rollup = Path(f"/proc/{member}/smaps_rollup").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended meanwhile
+        total += next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
+    return total / 1024
+
+
+def listening_process(port: int) -> int:
+    """The id of the process that accepts connections at a TCP port of this machine."""
+    inodes = {
+        f"socket:[{fields[9]}]"
+        for table in ("tcp", "tcp6")
+        for fields in map(str.split, Path(f"/proc/net/{table}").read_text().splitlines()[1:])
+        if fields[3] == LISTENING and int(fields[1].rpartition(":")[2], 16) == port
+    }
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                if any(os.readlink(file) in inodes for file in (entry / "fd").iterdir()):
+                    return int(entry.name)
+            except OSError:
+                continue  # it has ended meanwhile, or belongs to another user
+    raise ProcessLookupError(f"found no process of this machine that listens at port {port}")
 
 
 def memory_mb(pid: int) -> float:

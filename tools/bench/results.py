@@ -24,8 +24,8 @@ class Spread:
 
     def __str__(self) -> str:
         if self.runs == 1:
-            return f"{_short(self.median)} (one run)"
-        return f"{_short(self.median)} ({_short(self.minimum)} to {_short(self.maximum)}, {self.runs} runs)"
+            return f"{short(self.median)} (one run)"
+        return f"{short(self.median)} ({short(self.minimum)} to {short(self.maximum)}, {self.runs} runs)"
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -40,7 +40,7 @@ def ratios(ours: Sequence[float], theirs: Sequence[float]) -> Spread:
     return Spread.of([one / other for one, other in zip(ours, theirs, strict=True)])
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -74,7 +74,8 @@ def table(results: list[Result]) -> str:
     """Aligned columns with a section for each scenario."""
     lines = [line for result in results for line in result.lines]
     names = max((len(line.name) for line in lines), default=0)
-    values = max((len(line.value) for line in lines), default=0)
+    # Long texts have no target and need not move that column.
+    values = max((len(line.value) for line in lines if line.target), default=0)
     rows = []
     for result in results:
         rows.append(f"\n{result.name}" + (f": skipped, {result.skipped}" if result.skipped else ""))

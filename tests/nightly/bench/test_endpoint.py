@@ -57,3 +57,10 @@ def test_it_responds_after_the_delay(endpoint: Endpoint, client: requests.Sessio
     client.post(endpoint.url, headers={"webhook-id": "late"})
 
     assert time.monotonic() - started >= 0.2
+
+
+def test_it_sends_a_challenge_back_and_does_not_count_it(endpoint: Endpoint, client: requests.Session):
+    body = {"type": "webhookhub.verification", "data": {"challenge": "a b-c"}}
+
+    assert client.post(endpoint.url, json=body, headers={"webhook-id": "x"}).text == "a b-c"
+    assert endpoint.take() == []

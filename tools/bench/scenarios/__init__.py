@@ -6,20 +6,35 @@ from collections.abc import Callable, Collection, Iterator
 
 from tools.bench.context import Context
 from tools.bench.results import Result
-from tools.bench.scenarios import backlog, celery, drain, embedded, floor, idle, latency, scale
+from tools.bench.scenarios import (
+    after_silence,
+    backlog,
+    celery,
+    drain,
+    embedded,
+    endtoend,
+    floor,
+    floor_single,
+    idle,
+    latency,
+    scale,
+)
 
 # A scenario may also use the time that earlier ones have left over.
 SHARES = {
-    "drain": 0.13,
-    "floor": 0.05,
-    "celery": 0.17,
-    "latency": 0.13,
-    "backlog": 0.27,
-    "scale": 0.12,
-    "embedded": 0.06,
-    "idle": 0.07,
+    "drain": 0.10,
+    "floor": 0.04,
+    "celery": 0.12,
+    "latency": 0.09,
+    "backlog": 0.19,
+    "scale": 0.09,
+    "embedded": 0.04,
+    "idle": 0.05,
+    "endtoend": 0.20,
+    "after_silence": 0.08,
 }
 NAMES = tuple(SHARES)
+THROUGH_API = ("endtoend", "after_silence")
 ALTERNATING = ("drain", "floor")
 
 
@@ -38,6 +53,8 @@ def run(context: Context, chosen: Collection[str]) -> Iterator[Result]:
         "scale": lambda: scale.run(context),
         "embedded": lambda: embedded.run(context),
         "idle": lambda: idle.run(context),
+        "endtoend": lambda: endtoend.run(context),
+        "after_silence": lambda: after_silence.run(context),
     }
     for name, measure in others.items():
         if name in chosen:
@@ -49,16 +66,19 @@ def _drain_and_floor(context: Context, chosen: Collection[str]) -> list[Result]:
     """Runs of both alternate, so that a busy machine affects both equally."""
     drains: list[drain.DrainRun] = []
     floors: list[floor.FloorRun] = []
+    singles: list[floor_single.SingleFloorRun] = []
     for _ in context.within(range(context.sizes.repeats)):
         if "drain" in chosen:
             drains.append(drain.run(context, context.sizes.drain))
         if "floor" in chosen:
             floors.append(floor.run(context, context.sizes.drain))
+            singles.append(floor_single.run(context, context.sizes.single))
     results = []
     if drains:
         results.append(drain.result(context, drains))
     if floors:
         results.append(floor.result(floors, drains))
+        floor_single.add_to(results[-1], singles)
     return results
 
 

@@ -44,7 +44,8 @@ def missing() -> str:
 
 def run(context: Context, beside_drain: bool) -> Result:
     """Runs each setting once, then repeats the best one, alternating with drain if that was chosen, too."""
-    result = Result("celery", skipped=missing())
+    reason = missing() or ("it needs a private server" if context.options.database_url else "")
+    result = Result("celery", skipped=reason)
     if result.skipped:
         return result
     database = context.database()

@@ -13,15 +13,13 @@ from tools.bench import load, machine
 from tools.bench.context import Context
 from tools.bench.database import Server
 from tools.bench.endpoint import duplicates
-from tools.bench.pycurl_client import PycurlClient
+from tools.bench.pycurl_client import PycurlClient, delivery_request, headers
 from tools.bench.results import Result, Spread, ratios
 from tools.bench.scenarios.drain import DrainRun
-from tools.bench.scenarios.floor_sql import Floor, Row
+from tools.bench.scenarios.floor_sql import Floor
 
-TARGET = 0.6
+TARGET = 0.8
 BATCH = 500
-# Requests are not signed, but as long as signed ones.
-SIGNATURE = "webhook-signature: v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4="
 
 
 @dataclass(frozen=True)
@@ -33,13 +31,17 @@ class FloorRun:
     publish: float
     cpu: float
 
+    @property
+    def rate_with_publishing(self) -> float:
+        return 1e6 / (self.publish + sum(self.stages.values()))
+
 
 def run(context: Context, deliveries: int) -> FloorRun:
     database = context.database()
     database.empty()
     floor, client = Floor(database, BATCH), PycurlClient(str(context.authorities))
     try:
-        client.send([(url, _headers("warm-up"), b"{}") for url in context.endpoint.urls * 20])
+        client.send([(url, headers("warm-up"), b"{}") for url in context.endpoint.urls * 20])
         context.endpoint.take()
         return _measure(context, database, floor, client, deliveries)
     finally:
@@ -87,7 +89,7 @@ def _measure(context: Context, database: Server, floor: Floor, client: PycurlCli
         with stage("lease"):
             jobs = floor.lease()
         with stage("send"):
-            client.send([_request(job) for job in jobs])
+            client.send([delivery_request(job) for job in jobs])
         with stage("report"):
             floor.report(job[0] for job in jobs)
         with stage("settle"):
@@ -101,15 +103,6 @@ def _measure(context: Context, database: Server, floor: Floor, client: PycurlCli
         publish=publish * per_delivery,
         cpu=cpu * per_delivery,
     )
-
-
-def _headers(message_id: str) -> list[str]:
-    return ["Content-Type: application/json", f"webhook-id: {message_id}", SIGNATURE]
-
-
-def _request(job: Row) -> tuple[str, list[str], bytes]:
-    _, uid, event_type, created_at, payload, url, *_ = job
-    return url, _headers(uid), f'{{"type":"{event_type}","timestamp":"{created_at}","data":{payload}}}'.encode()
 
 
 def _check(context: Context, database: Server, deliveries: int) -> None:

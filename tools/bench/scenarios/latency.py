@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from http.client import HTTPConnection
 
 from tools.bench import hub, load
 from tools.bench.context import ROOT, Context
@@ -69,20 +68,8 @@ def _api(context: Context, database: Server, loops: hub.Hub) -> Iterator[list[st
     created = context.call("manage.py", "api_key", "create", "bench", "--scope", "events:write", url=database.url)
     assert created.returncode == 0, created.stderr
     loops.start("web", "manage.py", "run_hub", *NO_LOOPS, "--web", f"127.0.0.1:{port}")
-    load.wait_until(lambda: _is_ready(port), 1, loops.check_alive, hub.START_SECONDS)
+    load.wait_until(lambda: hub.is_ready(port), 1, loops.check_alive, hub.START_SECONDS)
     yield [str(port), created.stdout.strip()]
-
-
-def _is_ready(port: int) -> int:
-    """Sends a request: the socket is open long before the server responds."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=hub.START_SECONDS)
-    try:
-        connection.request("GET", "/healthz")
-        return int(connection.getresponse().status == 200)
-    except OSError:
-        return 0
-    finally:
-        connection.close()
 
 
 def _measure(
