@@ -8,7 +8,8 @@ from django.db import migrations
 from sagas.transitions import IN_PROGRESS, LEGAL, PENDING
 from webhookhub.db.triggers import CreateTriggers, Refusal
 
-IDENTITY = ["id", "event_id", "subscription_id", "generation", "max_retry_limit", "base_delay", "created_at"]
+POLICY = ["max_retry_limit", "base_delay", "retry_delays"]
+IDENTITY = ["id", "event_id", "subscription_id", "generation", *POLICY, "created_at"]
 COLUMNS = [*IDENTITY, "status", "attempt_count", "next_attempt_at", "final_error_code", "updated_at"]
 
 IS_LEGAL = " OR ".join(f"OLD.status = '{before}' AND NEW.status = '{after}'" for before, after in LEGAL)
