@@ -177,6 +177,9 @@ class HubSettings:
     max_lease_resets: int = _whole(5, 0, 1000, "lease resets after which an attempt fails without being sent again")
     request_timeout: timedelta = _seconds(30, 0.05, HOUR, "time-out of a whole request")
     connect_timeout: timedelta = _seconds(5, 0.01, 300, "time-out of connecting")
+    dns_max_age: timedelta = _seconds(
+        DAY, 0, 30 * DAY, "how long the last known addresses of a host are used while its lookup is late or fails"
+    )
     worker_concurrency: int = _whole(250, 1, 10000, "concurrent requests of a worker")
     requests_per_host: int = _whole(20, 1, 10000, "concurrent requests of a worker to one host")
 
