@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import socket
 import statistics
 import threading
@@ -22,6 +24,7 @@ from tools.support.raw_endpoint import RawEndpoint
 from webhookhub.egress import dns
 from webhookhub.egress.dns import Resolver, resolve
 from webhookhub.egress.engine import Engine, send
+from webhookhub.egress.hosts import Host
 from webhookhub.egress.messages import Response
 
 
@@ -409,3 +412,34 @@ def test_a_worker_keeps_delivering_and_gives_hanging_names_back_without_an_attem
     rest = Job.objects.exclude(id__in=healthy)
     assert set(rest.values_list("error_code", flat=True)) <= {None, "dns_error"}
     assert rest.filter(status="Pending").exists()
+
+
+@pytest.mark.django_db
+def test_a_job_that_is_leased_and_given_back_again_and_again_is_not_logged_at_info(
+    service: NameService, named_endpoint: HttpsEndpoint, monkeypatch, log_stream: io.StringIO
+):
+    monkeypatch.setattr(dns, "SHARED", Resolver(service))
+    monkeypatch.setattr(Host, "defer_seconds", lambda host: 0.0)
+    job = JobFactory.create(saga__subscription__callback_url=url(named_endpoint, "failing.hooks.example"))
+    JobFactory.create(
+        saga__subscription__callback_url=url(named_endpoint, "paused.example"), saga__subscription__active=False
+    )
+    leased = 0
+    worker = Worker("w")
+    try:
+        while leased < 50:
+            leased += worker._lease(10)
+            worker.turn(10)
+        service.failing.clear()
+        monkeypatch.setattr(dns, "FAILED_SECONDS", 0.0)
+        until = time.monotonic() + 20
+        while Job.objects.get(id=job.id).status != "Completed":
+            assert time.monotonic() < until
+            worker.turn(10)
+    finally:
+        worker.close()
+
+    lines = [json.loads(line)["event"] for line in log_stream.getvalue().splitlines()]
+    assert lines.count("job_reported") == 1
+    assert lines.count("job_leased") <= 2  # before its name was known to fail, and when it was sent
+    assert len(lines) <= 3
