@@ -17,6 +17,7 @@ import pytest
 from jobs.models import Job
 from jobs.worker import Worker
 from tests.factories import JobFactory
+from tests.support.name_server import NameServer, look_up
 from tests.support.tls import Authority
 from tests.webhookhub.egress.conftest import collect, post
 from tools.demo.endpoint import HttpsEndpoint, Reply
@@ -443,3 +444,17 @@ def test_a_job_that_is_leased_and_given_back_again_and_again_is_not_logged_at_in
     assert lines.count("job_reported") == 1
     assert lines.count("job_leased") <= 2  # before its name was known to fail, and when it was sent
     assert len(lines) <= 3
+
+
+def test_a_real_name_server_whose_names_hang_delays_no_others(tmp_path: Path):
+    """The system's own resolver, with 150 names that get no response and others that come after them."""
+    names = [*HANGING, "unknown.hooks.example", "fail.hooks.example", *HEALTHY]
+    try:
+        with NameServer() as server:
+            found = look_up(server, tmp_path, names)
+    except OSError as error:
+        pytest.skip(f"needs to replace /etc/resolv.conf for a process: {error}")
+
+    assert {found[name] for name in HEALTHY} == {"127.0.0.1"}
+    assert {found[name] for name in HANGING} == {"hanging"}
+    assert (found["unknown.hooks.example"], found["fail.hooks.example"]) == ("denied", "failed")
