@@ -335,6 +335,20 @@ def test_a_request_whose_lookup_waits_for_a_thread_is_withdrawn_and_sent_later(
     engine.close()
 
 
+def test_waiting_for_a_thread_does_not_count_towards_the_timeout_of_the_request(
+    service: NameService, named_endpoint: HttpsEndpoint, monkeypatch, hub_settings
+):
+    """A second for the thread and a second for the response: more than one request may take."""
+    monkeypatch.setattr(dns, "MAX_THREADS", 1)
+    hub_settings(request_timeout=timedelta(seconds=1.7), connect_timeout=timedelta(seconds=1.7))
+    named_endpoint.respond = lambda request: Reply(before=lambda: time.sleep(1))
+    resolver = Resolver(service)
+    resolver.lookup("hanging.example")
+    threading.Timer(1, service.let_go.set).start()
+
+    assert send(post(url(named_endpoint, NAME)), resolver=resolver).error_code is None
+
+
 def test_names_that_hang_again_do_not_use_the_threads_of_others(service: NameService, monkeypatch):
     monkeypatch.setattr(dns, "MAX_THREADS", 3)
     monkeypatch.setattr(dns, "MAX_LATE_THREADS", 2)
