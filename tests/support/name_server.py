@@ -12,6 +12,7 @@ import sys
 import threading
 from pathlib import Path
 
+from webhookhub import logs
 from webhookhub.egress.dns import Lookup, Resolver
 
 NO_ERROR, SERVER_FAILURE, NO_SUCH_NAME = 0, 2, 3
@@ -76,6 +77,7 @@ def look_up(server: NameServer, folder: Path, names: list[str]) -> dict[str, str
 
 
 def main(names: list[str]) -> None:
+    logs.configure("INFO", "json")  # to standard error
     resolver = Resolver()
     lookups = [resolver.lookup(name) for name in names]
     for lookup in lookups:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import NamedTuple
 
+from webhookhub.logs import Log, log
+
 # How long an answer is used without another lookup. From half of this age on, a request starts one in the background.
 FRESH_SECONDS = 30.0
 # A lookup that takes longer is late: an older answer is used, or the request waits outside of the worker.
@@ -28,6 +30,8 @@ RESOLVER_FAILURE_SECONDS = 3600.0
 MAX_THREADS = 192
 MAX_LATE_THREADS = 64
 MAX_CACHED = 10_000
+# Failed lookups are logged at most this often.
+LOG_SECONDS = 60.0
 
 # The errors by which a name service says that there is no address. All others mean that it could not find out.
 NO_ADDRESS = {
@@ -114,6 +118,7 @@ class Resolver:
         self._answered_at = -inf
         # The start of the first failed lookup since the last answer.
         self._failing_since = inf
+        self._log_at = -inf
 
     def lookup(self, host: str) -> Lookup:
         """The cached lookup, or a new one that has been started."""
@@ -152,6 +157,8 @@ class Resolver:
             addresses = self._resolve(lookup.host)
         except (OSError, UnicodeError) as error:
             lookup.denied = isinstance(error, UnicodeError) or error.errno in NO_ADDRESS
+            if not lookup.denied:
+                self._log(lookup.host, str(error))
         else:
             lookup.denied = not addresses
             lookup.answer = Answer(addresses, time.monotonic()) if addresses else None
@@ -162,6 +169,14 @@ class Resolver:
             else:
                 self._failing_since = min(self._failing_since, lookup.started_at)
             lookup.finished.set()
+
+    def _log(self, host: str, reason: str) -> None:
+        now = time.monotonic()
+        with self._lock:
+            if now < self._log_at:
+                return
+            self._log_at = now + LOG_SECONDS
+        log(Log.DNS_LOOKUP_FAILED, host=host, reason=reason)
 
 
 class _Threads:

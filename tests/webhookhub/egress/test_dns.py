@@ -306,6 +306,16 @@ def test_a_failed_lookup_is_a_dns_error_only_if_other_names_get_answers(
     engine.close()
 
 
+def test_failed_lookups_are_logged_once_a_minute(service: NameService, log_stream: io.StringIO):
+    resolver = Resolver(service)
+    for name in ("unknown.example", "failing1.example", "failing2.example"):
+        assert resolver.lookup(name).finished.wait(10)
+
+    [line] = [json.loads(line) for line in log_stream.getvalue().splitlines()]
+    assert (line["event"], line["level"], line["host"]) == ("dns_lookup_failed", "warning", "failing1.example")
+    assert "does not respond" in line["reason"]
+
+
 def test_a_resolver_that_never_answers_is_not_excused_for_ever(
     service: NameService, named_endpoint: HttpsEndpoint, monkeypatch
 ):
@@ -460,7 +470,8 @@ def test_a_job_that_is_leased_and_given_back_again_and_again_is_not_logged_at_in
     lines = [json.loads(line)["event"] for line in log_stream.getvalue().splitlines()]
     assert lines.count("job_reported") == 1
     assert lines.count("job_leased") <= 2  # before its name was known to fail, and when it was sent
-    assert len(lines) <= 3
+    assert lines.count("dns_lookup_failed") == 1
+    assert len(lines) <= 4
 
 
 def test_a_real_name_server_whose_names_hang_delays_no_others(tmp_path: Path):
