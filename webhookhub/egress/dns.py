@@ -21,7 +21,7 @@ from webhookhub.logs import Log, log
 FRESH_SECONDS = 30.0
 # A lookup that takes longer is late: an older answer is used, or the request waits outside of the worker.
 LATE_SECONDS = 1.0
-# How long a failed lookup is not repeated.
+# How long a failed lookup is not repeated; longer than its requests are deferred.
 FAILED_SECONDS = 10.0
 # While no name gets an answer, the hub's own resolver is assumed to fail; after this time, the names are. Otherwise the
 # deliveries of a hub whose only name does not resolve would never end.
@@ -145,7 +145,8 @@ class Resolver:
         now = time.monotonic()
         if lookup.answer is not None:
             return now - lookup.answer.at >= self.fresh_seconds / 2
-        return lookup.denied or now - lookup.finished_at >= FAILED_SECONDS
+        # A late denial is kept, too: the request that asked for it is waiting elsewhere.
+        return (lookup.denied and not lookup.was_late) or now - lookup.finished_at >= FAILED_SECONDS
 
     def _start(self, lookup: Lookup) -> Lookup:
         (self._late_threads if lookup.suspect else self._threads).add(lookup)
@@ -156,7 +157,9 @@ class Resolver:
         try:
             addresses = self._resolve(lookup.host)
         except (OSError, UnicodeError) as error:
-            lookup.denied = isinstance(error, UnicodeError) or error.errno in NO_ADDRESS
+            lookup.denied = not isinstance(error, OSError) or (
+                isinstance(error, socket.gaierror) and error.errno in NO_ADDRESS
+            )
             if not lookup.denied:
                 self._log(lookup.host, str(error))
         else:

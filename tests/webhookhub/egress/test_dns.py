@@ -306,6 +306,25 @@ def test_a_failed_lookup_is_a_dns_error_only_if_other_names_get_answers(
     engine.close()
 
 
+def test_a_late_denial_is_a_dns_error_for_the_request_that_returns(
+    service: NameService, named_endpoint: HttpsEndpoint, monkeypatch
+):
+    """Names of which each denial is late: the request is withdrawn, and must not start all over when it returns."""
+    monkeypatch.setattr(dns, "LATE_SECONDS", 0.05)
+    service.hanging.add("a.")
+    service.unknown.add("a.")
+    resolver = Resolver(service)
+    engine: Engine[int] = Engine(10, resolver=resolver)
+    assert code(attempt(engine, named_endpoint)) == "withdrawn"
+    threading.Timer(0.2, service.let_go.set).start()
+    assert resolver.lookup(NAME).finished.wait(10)
+
+    assert engine.accepts(url(named_endpoint, NAME))
+    assert code(attempt(engine, named_endpoint)) == "dns_error"
+    engine.close()
+    assert service.asked == [NAME]
+
+
 def test_failed_lookups_are_logged_once_a_minute(service: NameService, log_stream: io.StringIO):
     resolver = Resolver(service)
     for name in ("unknown.example", "failing1.example", "failing2.example"):
