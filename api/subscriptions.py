@@ -44,7 +44,7 @@ resource = Resource(
 )
 PathId = Annotated[Id, Path()]
 # Fields that null resets to the hub's default.
-NULLABLE = {"max_retry_limit", "base_delay"}
+NULLABLE = {"max_retry_limit", "base_delay", "retry_delays"}
 
 
 @resource.get("", Subscriptions, "List subscriptions")

@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.conditions import IsJSON, IsTime
-from webhookhub.db.fields import ExactTextField, JSONTextField
+from webhookhub.db.fields import ExactTextField, JSONTextField, SecondsListField
 
 
 class DeadLetter(models.Model):
@@ -67,6 +67,7 @@ class Requeue(models.Model):
     # The retry policy of the new saga.
     max_retry_limit = models.PositiveIntegerField()
     base_delay = models.DurationField()
+    retry_delays = SecondsListField(null=True)
 
     class Meta:
         db_table = "dead_letter_requeues"

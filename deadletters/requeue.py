@@ -7,7 +7,7 @@ record has a unique key: of two concurrent requests the second waits, and then r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from django.core.exceptions import PermissionDenied
@@ -40,6 +40,7 @@ COLUMNS = (
     "subscription__verified",
     "subscription__max_retry_limit",
     "subscription__base_delay",
+    "subscription__retry_delays",
 )
 
 
@@ -197,8 +198,10 @@ def _record(new: Sequence[int], asked: int, request: Mapping[str, str], selectio
 
 
 def _policy(letter: DeadLetter) -> dict[str, Any]:
-    policy = RetryPolicy.with_overrides(letter.subscription.max_retry_limit, letter.subscription.base_delay)
-    return {"max_retry_limit": policy.max_retry_limit, "base_delay": policy.base_delay}
+    subscription = letter.subscription
+    return asdict(
+        RetryPolicy.with_overrides(subscription.max_retry_limit, subscription.base_delay, subscription.retry_delays)
+    )
 
 
 def _results(letters: Sequence[DeadLetter], new: Set[int], token: str) -> list[RequeueResult]:

@@ -73,7 +73,7 @@ def _within_bounds(
 
 
 def policy(subscription: RoutableSubscription) -> RetryPolicy:
-    return RetryPolicy.with_overrides(subscription.max_retry_limit, subscription.base_delay)
+    return RetryPolicy.with_overrides(subscription.max_retry_limit, subscription.base_delay, subscription.retry_delays)
 
 
 def _log(routed: Sequence[RoutingInbox]) -> None:

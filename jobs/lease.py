@@ -43,6 +43,10 @@ class LeasedJob(NamedTuple):
     lease_token: str
     lease_until: datetime
 
+    def log_leased(self, worker_id: str) -> None:
+        """Not logged for a job that is released unsent: a waiting job may be leased and released many times."""
+        self.log(Log.JOB_LEASED, worker_id, LEASED)
+
     def log(self, message: Log, worker_id: str, status: str, *, error_code: str | None = None, **fields: Any) -> None:
         log(
             message,
@@ -68,10 +72,7 @@ def lease(worker_id: str, limit: int) -> list[LeasedJob]:
     claimed, lease_until = in_transaction(lambda: _claim(worker_id, token, limit))
     if not claimed:
         return []
-    leased = _read(claimed, token, lease_until)
-    for job in leased:
-        job.log(Log.JOB_LEASED, worker_id, LEASED)
-    return leased
+    return _read(claimed, token, lease_until)
 
 
 def release(worker_id: str, jobs: Sequence[tuple[LeasedJob, timedelta]]) -> None:

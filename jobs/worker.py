@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from subscriptions.redaction import response_snippet
 from subscriptions.signing import Unsendable
 from webhookhub.conf import hub
+from webhookhub.db import clock
 from webhookhub.egress import error_codes
 from webhookhub.egress.engine import Engine
 from webhookhub.egress.messages import Response
@@ -35,6 +36,7 @@ class Worker:
         self._lease_not_before = 0.0
         self._backoff = Backoff(hub().poll_interval.total_seconds())
         self._unsent: list[tuple[LeasedJob, timedelta]] = []
+        self._clock = clock.Estimate()
 
     @property
     def open_jobs(self) -> int:
@@ -70,7 +72,7 @@ class Worker:
         for job in self._engine.withdraw(MAX_QUEUED_SECONDS):
             self._defer(job)
         for job, response in self._engine.poll(seconds):
-            self._add(_as_report(job, response))
+            self._add(_as_report(job, response, self._clock.now()))
 
     def close(self) -> None:
         self._engine.close()
@@ -80,6 +82,7 @@ class Worker:
         free = min(batch_size, self._engine.free - len(self._reports))
         if free <= 0 or time.monotonic() < self._lease_again_at:
             return 0
+        self._clock.measure_if_due()
         started = time.monotonic()
         jobs = lease(self.worker_id, free)
         took = time.monotonic() - started
@@ -90,7 +93,7 @@ class Worker:
         if len(jobs) < free and (jobs or self.open_jobs):
             # Nothing more is ready: do not query at every turn while transfers keep this loop running.
             self._lease_again_at = started + took + self._backoff.after(took)
-        now = int(time.time())
+        now = int(self._clock.now().timestamp())
         for job in jobs:
             self._send(job, now)
         return len(jobs)
@@ -100,11 +103,13 @@ class Worker:
             # Disabled or unverified since the job was created: postpone it, like a delivery without a job.
             self._unsent.append((job, hub().postpone))
         elif job.lease_resets > hub().max_lease_resets:
+            job.log_leased(self.worker_id)
             # Its earlier workers did not come back; this job may be what stops them.
             self._add(Report(job, error_codes.LEASE_EXPIRED))
         elif not self._engine.accepts(job.endpoint.callback_url):
             self._defer(job)
         else:
+            job.log_leased(self.worker_id)
             try:
                 self._engine.submit(job, request.build(job, now))
             except Unsendable as error:
@@ -155,12 +160,12 @@ class Worker:
         return len(batch)
 
 
-def _as_report(job: LeasedJob, response: Response) -> Report:
+def _as_report(job: LeasedJob, response: Response, now: datetime) -> Report:
     return Report(
         job,
         error_code=response.error_code,
         response_status=response.status,
         duration_ms=response.duration_ms,
-        retry_after=request.retry_after(response.retry_after, datetime.now(UTC)),
+        retry_after=request.retry_after(response.retry_after, now),
         response_snippet=response_snippet(job.endpoint, response.body),
     )

@@ -60,6 +60,7 @@ def _create(new_sagas: Sequence[NewSaga], batch_size: int) -> set[SagaKey]:
             "next_attempt_at": now,
             "max_retry_limit": new.policy.max_retry_limit,
             "base_delay": new.policy.base_delay,
+            "retry_delays": new.policy.retry_delays,
             "created_at": now,
             "updated_at": now,
         }

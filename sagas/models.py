@@ -9,7 +9,7 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.clock import UtcNow
-from webhookhub.db.fields import ExactTextField, WordField
+from webhookhub.db.fields import ExactTextField, SecondsListField, WordField
 
 from . import transitions
 from .transitions import PENDING, PENDING_RETRY
@@ -41,6 +41,7 @@ class Saga(models.Model):
     # Copied at creation: a decision that is repeated after a crash must be the same.
     max_retry_limit = models.PositiveIntegerField()
     base_delay = models.DurationField()
+    retry_delays = SecondsListField(null=True, blank=True)
     # Kept on success: it explains why the delivery was late.
     final_error_code = ExactTextField(max_length=100, null=True, blank=True)
     created_at = models.DateTimeField(db_default=UtcNow())

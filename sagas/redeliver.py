@@ -21,8 +21,12 @@ def redeliver(saga: Saga) -> int:
     """The id of the new delivery; the same id when called again."""
     if saga.status != COMPLETED:
         raise NotCompleted(f"delivery {saga.pk} is {saga.status}")
-    subscription = Subscription.objects.only("max_retry_limit", "base_delay").get(pk=saga.subscription_id)
-    policy = RetryPolicy.with_overrides(subscription.max_retry_limit, subscription.base_delay)
+    subscription = Subscription.objects.only("max_retry_limit", "base_delay", "retry_delays").get(
+        pk=saga.subscription_id
+    )
+    policy = RetryPolicy.with_overrides(
+        subscription.max_retry_limit, subscription.base_delay, subscription.retry_delays
+    )
     new = NewSaga(saga.event_id, saga.subscription_id, saga.generation + 1, policy)
     create_sagas([new], 1)
     return Saga.objects.get(**new.key._asdict()).pk

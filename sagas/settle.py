@@ -50,6 +50,7 @@ class SagaRow:
     attempt_count: int
     max_retry_limit: int
     base_delay: timedelta
+    retry_delays: tuple[int, ...] | None
     event_id: int
     subscription_id: int
     correlation_id: str
@@ -200,6 +201,7 @@ _saga_rows = CompiledSelect(
         "attempt_count",
         "max_retry_limit",
         "base_delay",
+        "retry_delays",
         "event_id",
         "subscription_id",
         "event__correlation_id",
@@ -222,9 +224,9 @@ def _decide(jobs: Sequence[FinishedJob], sagas: dict[int, SagaRow]) -> list[Sett
     settlements = []
     for job in jobs:
         saga = sagas[job.saga_id]
-        policy = RetryPolicy(saga.max_retry_limit, saga.base_delay)
+        policy = RetryPolicy(saga.max_retry_limit, saga.base_delay, saga.retry_delays)
         result = Result(job.error_code, job.attempt_at, job.finished_at, job.retry_after)
-        settlements.append(Settlement(job, saga, decide(job.attempt_no - 1, policy, result, bounds)))
+        settlements.append(Settlement(job, saga, decide(saga.id, job.attempt_no - 1, policy, result, bounds)))
     return settlements
 
 

@@ -32,7 +32,7 @@ REASON = (_("Audit log"), {"fields": ("reason",)})
 RETRIES = (
     _("Retries"),
     {
-        "fields": ("max_retry_limit", "base_delay"),
+        "fields": ("max_retry_limit", "base_delay", "retry_delays"),
         "description": _("A change applies to deliveries that are created after it."),
     },
 )

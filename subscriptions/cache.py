@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 
 from webhookhub.db.compiled import CompiledSelect
@@ -16,8 +16,10 @@ class RoutableSubscription:
     id: int
     max_retry_limit: int | None
     base_delay: timedelta | None
+    retry_delays: tuple[int, ...] | None
 
 
+COLUMNS = tuple(field.name for field in fields(RoutableSubscription))
 # The table has one row.
 _versions = CompiledSelect(lambda: SubscriptionVersion.objects.values_list("version"))
 
@@ -41,13 +43,13 @@ class SubscriptionCache:
 def routable(pk: int) -> tuple[str, RoutableSubscription] | None:
     """A subscription and its event type as the router sees it now; None if it gets no new deliveries."""
     rows = Subscription.objects.routable().filter(id=pk)
-    row = rows.values_list("event_type", "id", "max_retry_limit", "base_delay").first()
+    row = rows.values_list("event_type", *COLUMNS).first()
     return None if row is None else (row[0], RoutableSubscription(*row[1:]))
 
 
 def _load() -> dict[str, list[RoutableSubscription]]:
     by_type: dict[str, list[RoutableSubscription]] = defaultdict(list)
     rows = Subscription.objects.routable().order_by("id")
-    for pk, event_type, limit, delay in rows.values_list("id", "event_type", "max_retry_limit", "base_delay"):
-        by_type[event_type].append(RoutableSubscription(pk, limit, delay))
+    for event_type, *columns in rows.values_list("event_type", *COLUMNS):
+        by_type[event_type].append(RoutableSubscription(*columns))
     return dict(by_type)

@@ -16,7 +16,7 @@ from webhookhub import crypto
 from webhookhub.auditlog.record import url_without_query
 from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
-from webhookhub.db.fields import ExactTextField, WordField
+from webhookhub.db.fields import ExactTextField, SecondsListField, WordField
 from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.egress.urls import UnacceptableURL, masked, normalise
 from webhookhub.validators import first_forbidden, forbidden_message
@@ -24,6 +24,7 @@ from webhookhub.validators import first_forbidden, forbidden_message
 from .signing import ASYMMETRIC, SCHEMES, SYMMETRIC, new_secret
 
 SAMPLE = 5
+TWO_SCHEDULES = _("Set either retry delays, or a retry limit and a base delay, and leave the others empty.")
 
 
 def encrypted_new_secret() -> str:
@@ -102,6 +103,14 @@ class Subscription(models.Model):
         validators=[MinValueValidator(timedelta(milliseconds=1)), MaxValueValidator(timedelta(days=1))],
         help_text=_("Delay after the first failure (hh:mm:ss); it doubles each time. Empty: the hub's default."),
     )
+    retry_delays = SecondsListField(
+        _("retry delays"),
+        null=True,
+        blank=True,
+        help_text=_(
+            "Instead of limit and base delay: seconds after each failure, such as 5, 300, 1800. Then it stops."
+        ),
+    )
     created_at = models.DateTimeField(_("created at"), db_default=UtcNow(), editable=False)
     updated_at = models.DateTimeField(_("updated at"), db_default=UtcNow(), editable=False)
 
@@ -134,6 +143,11 @@ class Subscription(models.Model):
                 condition=models.Q(max_retry_limit__isnull=True) | models.Q(max_retry_limit__gte=1),
                 name="chk_sub_limit_positive",
             ),
+            models.CheckConstraint(
+                condition=models.Q(retry_delays__isnull=True)
+                | models.Q(max_retry_limit__isnull=True, base_delay__isnull=True),
+                name="chk_sub_one_schedule",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -158,6 +172,11 @@ class Subscription(models.Model):
         super().clean()
         if isinstance(self.description, str) and (code := first_forbidden(self.description)):
             raise ValidationError({"description": _("The description %(why)s.") % {"why": forbidden_message(code)}})
+        if self.retry_delays is not None:
+            # On each of them: a change of one field reports the errors of that field only.
+            both = [name for name in ("max_retry_limit", "base_delay") if getattr(self, name) is not None]
+            if both:
+                raise ValidationError(dict.fromkeys(["retry_delays", *both], TWO_SCHEDULES))
         with suppress(UnacceptableURL):  # reported by the field's own validator
             self.callback_url = normalise(self.callback_url)
 

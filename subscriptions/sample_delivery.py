@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
+from webhookhub.db import clock
 from webhookhub.egress.engine import send
 from webhookhub.egress.messages import Response
 from webhookhub.ids import new_uid
@@ -55,7 +55,7 @@ def send_now(
     before_sending: Callable[[], None] = lambda: None,
 ) -> SampleResult:
     """Send one signed request outside of any delivery. `before_sending` is not called if it cannot be signed."""
-    now = datetime.now(UTC)
+    now = clock.now()
     message_id = str(new_uid())
     document = {"type": event_type, "timestamp": now.isoformat().replace("+00:00", "Z"), "data": data}
     body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()

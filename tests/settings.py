@@ -19,6 +19,7 @@ os.environ.setdefault("WEBHOOKHUB_LOG_FORMAT", "json")
 os.environ.setdefault("WEBHOOKHUB_ALLOWED_NETWORKS", "127.0.0.0/8,::1/128")
 os.environ.setdefault("WEBHOOKHUB_ALLOWED_PORTS", "443,8443,1024-65535")
 os.environ.setdefault("WEBHOOKHUB_BASE_DELAY", "0.05")
+os.environ.setdefault("WEBHOOKHUB_MAX_RETRY_LIMIT", "10")
 os.environ.setdefault("WEBHOOKHUB_POLL_INTERVAL", "0.05")
 os.environ.setdefault(
     "WEBHOOKHUB_WORKFLOW_DEFINITIONS", os.path.join(os.path.dirname(os.path.dirname(__file__)), "workflows", "samples")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import django
@@ -50,11 +51,36 @@ def roles() -> str:
     return "\n".join(lines)
 
 
+def retry_schedule() -> str:
+    from sagas.policy import SPREAD, SPREAD_UNIT, RetryPolicy, delay
+    from webhookhub.conf import HubSettings
+
+    defaults = HubSettings()
+    policy = RetryPolicy(defaults.max_retry_limit, defaults.base_delay)
+    since, share = timedelta(), SPREAD / SPREAD_UNIT
+    lines = ["| attempt | delay | since the first attempt | earliest | latest |", "|---|---|---|---|---|"]
+    for attempt in range(1, policy.max_retry_limit + 1):
+        pause = delay(attempt - 1, policy, defaults.max_delay) if attempt > 1 else timedelta()
+        since += pause
+        times = [_duration(time) for time in (pause, since, since * (1 - share), since * (1 + share))]
+        lines.append(f"| {attempt} | {' | '.join(times)} |")
+    return "\n".join(lines)
+
+
+def _duration(time: timedelta) -> str:
+    """The two largest units, such as 3 d 8 h."""
+    seconds = round(time.total_seconds())
+    units = [(seconds // 86400, "d"), (seconds // 3600 % 24, "h"), (seconds // 60 % 60, "min"), (seconds % 60, "s")]
+    first = next((place for place, (count, _) in enumerate(units) if count), 3)
+    return " ".join(f"{count} {unit}" for count, unit in units[first : first + 2] if count) or "0 s"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "error codes": error_codes,
     "checks": checks,
     "metrics": metrics,
     "roles": roles,
+    "retry schedule": retry_schedule,
 }
 
 

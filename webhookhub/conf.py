@@ -165,9 +165,9 @@ class HubSettings:
     csrf_origins: tuple[str, ...] = _setting((), _origins, "origins trusted by the console's forms behind a TLS proxy")
 
     # Retries (a delivery keeps the policy it was created with)
-    max_retry_limit: int = _whole(10, 1, 1000, "attempts of a delivery, the first included")
+    max_retry_limit: int = _whole(20, 1, 1000, "attempts of a delivery, the first included")
     base_delay: timedelta = _seconds(30, 0.001, DAY, "delay after the first failure; doubles with each further one")
-    max_delay: timedelta = _seconds(6 * HOUR, 0.001, 30 * DAY, "longest delay between two attempts")
+    max_delay: timedelta = _seconds(8 * HOUR, 0.001, 30 * DAY, "longest delay between two attempts")
     retry_after_cap: timedelta = _seconds(6 * HOUR, 0, 30 * DAY, "longest Retry-After that is honoured")
     postpone: timedelta = _seconds(30, 0.05, HOUR, "how often a delivery to an inactive subscription is checked again")
 
@@ -177,6 +177,9 @@ class HubSettings:
     max_lease_resets: int = _whole(5, 0, 1000, "lease resets after which an attempt fails without being sent again")
     request_timeout: timedelta = _seconds(30, 0.05, HOUR, "time-out of a whole request")
     connect_timeout: timedelta = _seconds(5, 0.01, 300, "time-out of connecting")
+    dns_max_age: timedelta = _seconds(
+        DAY, 0, 30 * DAY, "how long the last known addresses of a host are used while its lookup is late or fails"
+    )
     worker_concurrency: int = _whole(250, 1, 10000, "concurrent requests of a worker")
     requests_per_host: int = _whole(20, 1, 10000, "concurrent requests of a worker to one host")
 

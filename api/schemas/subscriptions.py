@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 
 from api.pagination import PageRequest
 from events.backfill import MAX_EVENTS
+from webhookhub.db.fields import MAX_SECONDS, MAX_SECONDS_LIST
 
 from .common import Body, EventType, Timestamp
 
@@ -19,6 +20,15 @@ Description = Annotated[str, Field(max_length=200)]
 Limit = Annotated[int, Field(ge=1, le=1000, description="Number of attempts, the first included. null: default.")]
 Delay = Annotated[
     float, Field(ge=0.001, le=86400, description="Seconds until the first retry; then doubles. null: default.")
+]
+RetryDelays = Annotated[
+    list[Annotated[int, Field(ge=1, le=MAX_SECONDS)]],
+    Field(
+        min_length=1,
+        max_length=MAX_SECONDS_LIST,
+        description="Seconds after each failed attempt, instead of max_retry_limit and base_delay: one attempt more "
+        "than delays. null: max_retry_limit and base_delay apply.",
+    ),
 ]
 
 
@@ -35,6 +45,7 @@ class SubscriptionIn(Body):
     signing_scheme: Scheme = "v1"
     max_retry_limit: Limit | None = None
     base_delay: Delay | None = None
+    retry_delays: RetryDelays | None = None
     headers: Headers = {}
 
 
@@ -47,6 +58,7 @@ class SubscriptionChange(Body):
     description: Description | None = None
     max_retry_limit: Limit | None = None
     base_delay: Delay | None = None
+    retry_delays: RetryDelays | None = None
     headers: Headers | None = Field(None, description="Replaces all headers; {} removes them.")
 
 
@@ -63,6 +75,7 @@ class SubscriptionOut(BaseModel):
     description: str
     max_retry_limit: int | None
     base_delay: float | None
+    retry_delays: list[int] | None
     header_names: list[str]
     created_at: datetime
     updated_at: datetime

@@ -74,6 +74,7 @@ class Migration(migrations.Migration):
                 ("request_token", webhookhub.db.fields.ExactTextField(max_length=32)),
                 ("max_retry_limit", models.PositiveIntegerField()),
                 ("base_delay", models.DurationField()),
+                ("retry_delays", webhookhub.db.fields.SecondsListField(null=True)),
                 (
                     "dead_letter",
                     models.OneToOneField(

@@ -10,7 +10,7 @@ from webhookhub.db.triggers import CreateTriggers, Insert, Refusal, Rule
 
 LETTER = ["id", "saga_id", "event_id", "subscription_id", "final_error_code", "failed_at", "payload_snapshot"]
 REQUEUE = ["id", "dead_letter_id", "requested_by", "requested_at", "reason", "request_token", "max_retry_limit"]
-REQUEUE += ["base_delay"]
+REQUEUE += ["base_delay", "retry_delays"]
 # The saga of a new record's dead letter, once it has ended.
 DEAD = (
     "FROM webhook_delivery_sagas dead WHERE dead.status = 'DeadLettered' "
@@ -25,6 +25,7 @@ NEXT_GENERATION = (
     ("next_attempt_at", "NEW.requested_at"),
     ("max_retry_limit", "NEW.max_retry_limit"),
     ("base_delay", "NEW.base_delay"),
+    ("retry_delays", "NEW.retry_delays"),
     ("created_at", "NEW.requested_at"),
     ("updated_at", "NEW.requested_at"),
 )

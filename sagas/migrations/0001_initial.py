@@ -34,6 +34,7 @@ class Migration(migrations.Migration):
                 ("next_attempt_at", models.DateTimeField(db_default=webhookhub.db.clock.UtcNow())),
                 ("max_retry_limit", models.PositiveIntegerField()),
                 ("base_delay", models.DurationField()),
+                ("retry_delays", webhookhub.db.fields.SecondsListField(blank=True, null=True)),
                 ("final_error_code", webhookhub.db.fields.ExactTextField(blank=True, max_length=100, null=True)),
                 ("created_at", models.DateTimeField(db_default=webhookhub.db.clock.UtcNow())),
                 ("updated_at", models.DateTimeField(db_default=webhookhub.db.clock.UtcNow())),

@@ -39,7 +39,7 @@ CHANGED = [
         "terminal",
         "A Completed or DeadLettered saga is final: UPDATE refused",
         when="OLD.status IN ('Completed', 'DeadLettered')",
-        protects=["final_error_code"],
+        protects=["final_error_code", "retry_delays"],
         protects_values=[*STATE, *IDENTITY],
     ),
     Rule(
@@ -56,6 +56,7 @@ CHANGED = [
     Rule(
         "identity",
         "A saga keeps its event, subscription, generation and policy: UPDATE refused",
+        protects=["retry_delays"],
         protects_values=IDENTITY,
     ),
     Rule(

@@ -129,6 +129,15 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "retry_delays",
+                    webhookhub.db.fields.SecondsListField(
+                        blank=True,
+                        help_text="Instead of limit and base delay: seconds after each failure, such as 5, 300, 1800. Then it stops.",
+                        null=True,
+                        verbose_name="retry delays",
+                    ),
+                ),
+                (
                     "created_at",
                     models.DateTimeField(
                         db_default=webhookhub.db.clock.UtcNow(), editable=False, verbose_name="created at"
@@ -168,6 +177,14 @@ class Migration(migrations.Migration):
                             ("max_retry_limit__isnull", True), ("max_retry_limit__gte", 1), _connector="OR"
                         ),
                         name="chk_sub_limit_positive",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("retry_delays__isnull", True),
+                            models.Q(("base_delay__isnull", True), ("max_retry_limit__isnull", True)),
+                            _connector="OR",
+                        ),
+                        name="chk_sub_one_schedule",
                     ),
                 ],
             },

@@ -82,6 +82,14 @@ def test_a_duplicate_subscription_is_a_conflict_that_names_the_first(hub_wide: P
         ({"max_retry_limit": 1.5}, "max_retry_limit"),
         ({"base_delay": 0}, "base_delay"),
         ({"base_delay": 86401}, "base_delay"),
+        ({"retry_delays": []}, "retry_delays"),
+        ({"retry_delays": 5}, "retry_delays"),
+        ({"retry_delays": [5] * 51}, "retry_delays"),
+        ({"retry_delays": [5, 0]}, "retry_delays[1]"),
+        ({"retry_delays": [604801]}, "retry_delays[0]"),
+        ({"retry_delays": [1.5]}, "retry_delays[0]"),
+        ({"retry_delays": ["5"]}, "retry_delays[0]"),
+        ({"retry_delays": [True]}, "retry_delays[0]"),
         ({"headers": {"Host": "x"}}, "headers"),
         ({"headers": {"X\nY": "a"}}, "headers"),
         ({"headers": {"X": "a\nY: b"}}, "headers"),
@@ -99,6 +107,21 @@ def test_an_invalid_field_is_named_and_nothing_is_stored(hub_wide: Program, chan
     assert response.status_code == 422, response.content
     assert errors(response) == [field]
     assert not Subscription.objects.exists()
+
+
+def test_a_list_of_delays_replaces_limit_and_base_delay(hub_wide: Program):
+    created = hub_wide.post("/subscriptions", NEW | {"retry_delays": [5, 300, 1800]}).json()
+    path = f"/subscriptions/{created['id']}"
+    assert (created["retry_delays"], created["max_retry_limit"], created["base_delay"]) == ([5, 300, 1800], None, None)
+
+    refused = hub_wide.patch(path, {"max_retry_limit": 3})
+    assert (refused.status_code, errors(refused)) == (422, ["max_retry_limit"])
+    assert hub_wide.get(path).json()["max_retry_limit"] is None
+    changed = hub_wide.patch(path, {"max_retry_limit": 3, "retry_delays": None}).json()
+
+    assert (changed["retry_delays"], changed["max_retry_limit"]) == (None, 3)
+    both = hub_wide.post("/subscriptions", NEW | {"event_type": "b", "retry_delays": [5], "base_delay": 3})
+    assert (both.status_code, errors(both)) == (422, ["retry_delays", "base_delay"])
 
 
 def test_a_change_keeps_omitted_fields(hub_wide: Program):

@@ -380,7 +380,8 @@ def test_a_settled_job_is_not_settled_again():
 
 @pytest.mark.parametrize("status", ["Pending", "InProgress", "PendingRetry"])
 @pytest.mark.parametrize(
-    "column", ["id", "event_id", "subscription_id", "generation", "max_retry_limit", "base_delay", "created_at"]
+    "column",
+    ["id", "event_id", "subscription_id", "generation", "max_retry_limit", "base_delay", "retry_delays", "created_at"],
 )
 def test_a_saga_keeps_its_event_subscription_and_generation(status, column):
     saga = SagaFactory.create(status=status)

@@ -77,13 +77,15 @@ def test_the_new_saga_has_the_current_retry_policy(operator: User, hub_settings)
     hub_settings(max_retry_limit=9, base_delay=timedelta(seconds=9))
     letter = dead_letter(max_retry_limit=3, base_delay=timedelta(seconds=1))
     own = dead_letter(subscription__max_retry_limit=2, subscription__base_delay=timedelta(seconds=5))
+    listed = dead_letter(subscription__retry_delays=(5, 300))
 
-    plain, overridden = requeue([letter.id, own.id], by=operator, reason="again")
+    plain, overridden, by_list = requeue([letter.id, own.id, listed.id], by=operator, reason="again")
 
-    policies = {saga.id: (saga.max_retry_limit, saga.base_delay) for saga in Saga.objects.all()}
-    assert policies[plain.saga_id] == (9, timedelta(seconds=9))
-    assert policies[overridden.saga_id] == (2, timedelta(seconds=5))
-    assert policies[letter.saga_id] == (3, timedelta(seconds=1))
+    policies = {saga.id: (saga.max_retry_limit, saga.base_delay, saga.retry_delays) for saga in Saga.objects.all()}
+    assert policies[plain.saga_id] == (9, timedelta(seconds=9), None)
+    assert policies[overridden.saga_id] == (2, timedelta(seconds=5), None)
+    assert policies[by_list.saga_id] == (3, timedelta(seconds=5), (5, 300))
+    assert policies[letter.saga_id] == (3, timedelta(seconds=1), None)
 
 
 def test_a_second_request_returns_the_first_saga_and_requester(operator: User):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
@@ -15,6 +16,7 @@ from subscriptions.forms import SubscriptionForm
 from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
 from tests.support import rows
+from webhookhub.auditlog.models import Entry
 from webhookhub.db import clock
 
 NAME = "subscriptions_subscription"
@@ -128,6 +130,11 @@ def test_pausing_keeps_the_verification(superuser: Client):
         ("base_delay", "2 00:00:00", "The base delay is a duration such as 00:00:30"),
         ("base_delay", "-1", "The base delay is a duration such as 00:00:30"),
         ("base_delay", "9" * 30, "The base delay is a duration such as 00:00:30"),
+        ("retry_delays", "soon", "Enter 1 to 50 whole numbers of seconds from 1 to 604800, separated by commas."),
+        ("retry_delays", "5, 0", "Enter 1 to 50 whole numbers of seconds from 1 to 604800, separated by commas."),
+        ("retry_delays", "5,,6", "Enter 1 to 50 whole numbers of seconds from 1 to 604800, separated by commas."),
+        ("retry_delays", "1," * 50 + "1", "Enter 1 to 50 whole numbers of seconds from 1 to 604800"),
+        ("retry_delays", "9" * 30, "Enter 1 to 50 whole numbers of seconds from 1 to 604800"),
         ("description", "x" * 201, "at most 200 characters"),
         (
             "description",
@@ -148,6 +155,27 @@ def test_an_invalid_form_shows_the_error_and_stores_nothing(superuser: Client):
 
     assert "The retry limit is a whole number from 1 to 1000, or empty." in errors(response)
     assert not Subscription.objects.exists()
+
+
+def test_a_list_of_delays_is_stored_shown_and_removed(superuser: Client):
+    superuser.post(rows.add(NAME), {**VALID, "retry_delays": " 5,300 , 1800 "})
+    subscription = Subscription.objects.get()
+    assert subscription.retry_delays == (5, 300, 1800)
+    page = rows.change(NAME, subscription.pk)
+    assert 'value="5, 300, 1800"' in superuser.get(page).content.decode()
+
+    def save(**fields: str) -> Any:
+        return superuser.post(page, {**VALID, **rows.seen(superuser, subscription.pk), **fields})
+
+    entries = Entry.objects.count()
+    save(retry_delays="5,300,1800")
+    assert Entry.objects.count() == entries  # nothing has changed
+    assert "Set either retry delays, or a retry limit" in errors(save(retry_delays="5, 300", max_retry_limit="3"))
+    save(retry_delays="", max_retry_limit="3")
+
+    subscription.refresh_from_db()
+    assert (subscription.retry_delays, subscription.max_retry_limit) == (None, 3)
+    assert json.loads(Entry.objects.latest("id").details)["retry_delays"] == {"from": [5, 300, 1800], "to": None}
 
 
 def test_a_duplicate_in_another_spelling_is_a_form_error(superuser: Client):

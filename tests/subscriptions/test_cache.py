@@ -16,17 +16,17 @@ pytestmark = pytest.mark.django_db
 @pytest.mark.requirement("R3-5.1a")
 def test_the_cache_contains_routable_subscriptions_by_event_type():
     one = SubscriptionFactory.create(max_retry_limit=4, base_delay=timedelta(seconds=2))
-    two = SubscriptionFactory.create()
+    two = SubscriptionFactory.create(retry_delays=(5, 300))
     other = SubscriptionFactory.create(event_type="Order.created")
     SubscriptionFactory.create(active=False)
     SubscriptionFactory.create(verified=False)
 
     assert SubscriptionCache().by_event_type() == {
         "order.created": [
-            RoutableSubscription(one.id, 4, timedelta(seconds=2)),
-            RoutableSubscription(two.id, None, None),
+            RoutableSubscription(one.id, 4, timedelta(seconds=2), None),
+            RoutableSubscription(two.id, None, None, (5, 300)),
         ],
-        "Order.created": [RoutableSubscription(other.id, None, None)],
+        "Order.created": [RoutableSubscription(other.id, None, None, None)],
     }
 
 

@@ -59,12 +59,37 @@ def test_an_invalid_event_type(event_type: str):
         {"max_retry_limit": 1001},
         {"base_delay": timedelta(0)},
         {"base_delay": timedelta(days=2)},
+        {"retry_delays": ()},
+        {"retry_delays": (0,)},
+        {"retry_delays": (5, 604801)},
+        {"retry_delays": (1,) * 51},
+        {"retry_delays": (1.5,)},
+        {"retry_delays": (True,)},
+        {"retry_delays": "5; 300"},
+        {"retry_delays": (5,), "max_retry_limit": 3},
+        {"retry_delays": (5,), "base_delay": timedelta(seconds=3)},
     ],
 )
 def test_overrides_out_of_bounds_are_invalid(bad):
     with pytest.raises(ValidationError) as caught:
         Subscription(event_type="a", callback_url=URL, **bad).full_clean()
     assert set(caught.value.message_dict) == set(bad)
+
+
+@pytest.mark.parametrize("delays", [(1,), (5, 300, 1800), (604800,) * 50])
+def test_a_list_of_delays_is_stored(delays: tuple[int, ...]):
+    subscription = Subscription(event_type="a", callback_url=URL, retry_delays=list(delays))
+    subscription.full_clean()
+    subscription.save()
+
+    assert Subscription.objects.get().retry_delays == delays
+
+
+def test_the_database_refuses_two_schedules():
+    for other in ({"max_retry_limit": 3}, {"base_delay": timedelta(seconds=3)}):
+        subscription = Subscription(event_type="a", callback_url=URL, retry_delays=(5,), **other)
+        with pytest.raises(DatabaseError, match="chk_sub_one_schedule"), transaction.atomic():
+            subscription.save()
 
 
 def test_the_same_url_in_another_spelling_is_a_duplicate():

@@ -16,8 +16,8 @@ def test_an_empty_environment_gives_the_documented_defaults():
     settings = load({})
 
     assert settings == HubSettings()
-    assert (settings.max_retry_limit, settings.base_delay) == (10, timedelta(seconds=30))
-    assert (settings.max_delay, settings.retry_after_cap) == (timedelta(hours=6), timedelta(hours=6))
+    assert (settings.max_retry_limit, settings.base_delay) == (20, timedelta(seconds=30))
+    assert (settings.max_delay, settings.retry_after_cap) == (timedelta(hours=8), timedelta(hours=6))
     assert settings.allowed_networks == ()
 
 

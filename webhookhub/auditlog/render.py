@@ -47,6 +47,7 @@ LABELS = {
     "last_name": gettext_lazy("last name"),
     "limit": gettext_lazy("limit"),
     "max_retry_limit": gettext_lazy("max retry limit"),
+    "retry_delays": gettext_lazy("retry delays"),
     "name": gettext_lazy("name"),
     "part": gettext_lazy("part"),
     "parts": gettext_lazy("parts"),

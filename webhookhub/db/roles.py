@@ -24,7 +24,7 @@ class Role(NamedTuple):
 # Everything except the encrypted secrets, which only the worker, the console and the auditor need.
 SUBSCRIPTION_COLUMNS = (
     "SELECT (id, event_type, callback_url, active, verified, verification_result, verification_at, signing_scheme, "
-    "previous_secret_until, description, max_retry_limit, base_delay, created_at, updated_at)"
+    "previous_secret_until, description, max_retry_limit, base_delay, retry_delays, created_at, updated_at)"
 )
 
 # Without the id: its largest value, once inserted, would leave none for the next row.
@@ -140,7 +140,7 @@ ROLES = (
         {
             **COUNTING,
             "events": "SELECT (id, correlation_id, event_type, source)",
-            "subscriptions": "SELECT (id, active, verified, max_retry_limit, base_delay)",
+            "subscriptions": "SELECT (id, active, verified, max_retry_limit, base_delay, retry_delays)",
             "webhook_delivery_sagas": "SELECT",
             "dead_letters": "SELECT",
             "dead_letter_requeues": f"SELECT, {REQUEUE_INSERT}",

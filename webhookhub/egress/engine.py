@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from math import ceil
+from math import ceil, inf
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import pycurl
@@ -33,7 +33,15 @@ class Engine(Generic[T]):
     Requests beyond a host's limit wait here and not in libcurl, whose timeout would already run.
     """
 
-    def __init__(self, concurrency: int, settings: HubSettings | None = None, resolver: Resolver | None = None) -> None:
+    def __init__(
+        self,
+        concurrency: int,
+        settings: HubSettings | None = None,
+        resolver: Resolver | None = None,
+        *,
+        max_lookup_seconds: float | None = None,
+    ) -> None:
+        """A request whose name is not resolved after `max_lookup_seconds` is withdrawn."""
         self.concurrency = concurrency
         self._resolver = resolver or dns.SHARED
         self._settings = settings or hub()
@@ -45,15 +53,18 @@ class Engine(Generic[T]):
         self._hosts: Hosts[T] = Hosts(self._settings.requests_per_host)
         self._hosts_with_queue: dict[Host[T], None] = {}
         self._unresolved: list[_Unresolved[T]] = []
+        self._withdrawn: list[T] = []
+        self._max_lookup_seconds = dns.LATE_SECONDS if max_lookup_seconds is None else max_lookup_seconds
         self._unsent: list[tuple[T, Response]] = []
         self._queued = 0
         self._cautious = 0
         self._max_cautious = ceil(concurrency * CAUTIOUS_SHARE)
         self._polled_at = time.monotonic()
+        self._connect_seconds = self._settings.connect_timeout.total_seconds()
 
     @property
     def in_flight(self) -> int:
-        return len(self._running) + len(self._unresolved) + len(self._unsent) + self._queued
+        return len(self._running) + len(self._unresolved) + len(self._unsent) + len(self._withdrawn) + self._queued
 
     @property
     def free(self) -> int:
@@ -62,6 +73,10 @@ class Engine(Generic[T]):
     def accepts(self, url: str) -> bool:
         """Whether a request would be sent soon: at once, or after others to the same fast host."""
         host = self._hosts.at(url)
+        now = time.monotonic()
+        lookup = self._resolve(host, now)
+        if lookup is not None and self._is_stuck(lookup, now):
+            return False  # the lookup goes on without the request
         return self._has_room(host) or host.may_queue
 
     def defer_seconds(self, url: str) -> float:
@@ -86,15 +101,18 @@ class Engine(Generic[T]):
         if self._unsent:
             finished += self._unsent
             self._unsent = []
-        if finished or timeout <= 0 or not self.in_flight:
+        if finished or timeout <= 0 or self._withdrawn or not self.in_flight:
             return finished
         self._wait(timeout)
         return self.poll(0)
 
     def withdraw(self, seconds: float) -> list[T]:
-        """Remove the queued requests that have waited for `seconds`, or whose host is slow now; they were not sent."""
+        """Remove the queued requests that have waited for `seconds`, or whose host is slow now; they were not sent.
+
+        So are requests whose names could not be resolved in time, if that is not the name's fault.
+        """
         before = time.monotonic() - seconds
-        withdrawn = []
+        withdrawn, self._withdrawn = self._withdrawn, []
         for host in list(self._hosts_with_queue):
             queue = host.queue
             if queue and queue[0].since <= before:
@@ -121,20 +139,32 @@ class Engine(Generic[T]):
     def _has_room(self, host: Host[T]) -> bool:
         if host.in_flight >= host.limit:
             return False
-        if host.speed == FAST or self._cautious < self._max_cautious:
+        if host.speed == FAST or self._cautious + len(self._unresolved) < self._max_cautious:
             return True
         return host.speed == UNKNOWN and not host.in_flight  # one request, to learn its speed
 
     def _start(self, tag: T, request: Request, host: Host[T]) -> None:
         host.in_flight += 1
         now = time.monotonic()
-        if not host.is_address and (host.lookup is None or host.lookup.until <= now):
-            lookup = self._resolver.lookup(host.name)
-            if not lookup.addresses:
-                self._unresolved.append(_Unresolved(lookup, now, tag, request, host))
-                return
-            host.resolved(lookup)
-        self._transfer(tag, request, host, now)
+        lookup = self._resolve(host, now)
+        if lookup is None:
+            self._transfer(tag, request, host, now)
+        else:
+            self._unresolved.append(_Unresolved(lookup, now, tag, request, host))
+
+    def _resolve(self, host: Host[T], now: float) -> Lookup | None:
+        """None if the host's addresses are known; otherwise the lookup to wait for."""
+        # From half of the time on, the resolver starts the next lookup in the background.
+        if host.is_address or (host.answer is not None and now - host.answer.at < self._resolver.fresh_seconds / 2):
+            return None
+        lookup = self._resolver.lookup(host.name)
+        return None if self._use(lookup, host, now) else lookup
+
+    def _use(self, lookup: Lookup, host: Host[T], now: float) -> bool:
+        answer = lookup.usable(now, self._resolver.fresh_seconds, self._settings.dns_max_age.total_seconds())
+        if answer is not None:
+            host.use(answer)
+        return answer is not None
 
     def _transfer(self, tag: T, request: Request, host: Host[T], since: float) -> None:
         if host.refusal is not None:
@@ -157,19 +187,33 @@ class Engine(Generic[T]):
 
     def _start_resolved(self) -> None:
         now = time.monotonic()
-        timeout = self._settings.connect_timeout.total_seconds()
         pending, self._unresolved = self._unresolved, []
         for item in pending:
-            if item.lookup.addresses:
-                if item.host.lookup is not item.lookup:
-                    item.host.resolved(item.lookup)
-                self._transfer(item.tag, item.request, item.host, item.since)
-            elif item.lookup.finished.is_set() or now - item.since >= timeout:
-                self._fail_unsent(item.tag, item.host, item.since, error_codes.DNS_ERROR)
+            lookup, host = item.lookup, item.host
+            if self._use(lookup, host, now):
+                # The time that the lookup has waited for a thread does not count towards the request's timeout.
+                started = min(max(item.since, lookup.started_at), now)
+                self._transfer(item.tag, item.request, host, started)
+            elif self._is_dns_error(lookup, now):
+                self._fail_unsent(item.tag, host, item.since, error_codes.DNS_ERROR)
+                if not lookup.denied:
+                    host.note_unresolved()
+            elif lookup.failed(now, self._connect_seconds) or now - item.since >= self._max_lookup_seconds:
+                host.in_flight -= 1
+                host.note_unresolved()
+                self._withdrawn.append(item.tag)
             else:
                 self._unresolved.append(item)
                 continue
-            self._start_queued(item.host)
+            self._start_queued(host)
+
+    def _is_dns_error(self, lookup: Lookup, now: float) -> bool:
+        """Whether the name cannot be resolved, for which the hub's own resolver is not to blame."""
+        return lookup.denied or (lookup.failed(now, self._connect_seconds) and self._resolver.answers_others(lookup))
+
+    def _is_stuck(self, lookup: Lookup, now: float) -> bool:
+        """Whether a request would only wait for this lookup."""
+        return not self._is_dns_error(lookup, now) and (lookup.suspect or lookup.failed(now, self._connect_seconds))
 
     def _fail_unsent(self, tag: T, host: Host[T], since: float, code: str) -> None:
         response = Response(code, int((time.monotonic() - since) * 1000))
@@ -217,8 +261,8 @@ class Engine(Generic[T]):
         response = transfer.response(curl_code)
         result = transfer.tag, response
         host = transfer.host
-        if transfer.lookup is not None:
-            host.libcurl_lookup = transfer.lookup
+        if transfer.answer is not None:
+            host.libcurl_answer = transfer.answer
         host.note_response(response)
         self._cautious -= transfer.cautious
         self._idle.append(transfer)
@@ -247,11 +291,16 @@ class _Unresolved(NamedTuple, Generic[T]):
 
 def send(request: Request, settings: HubSettings | None = None, resolver: Resolver | None = None) -> Response:
     """Send one request and wait for its response, to verify or test an endpoint."""
-    engine: Engine[None] = Engine(1, settings, resolver)
+    settings = settings or hub()
+    seconds = settings.connect_timeout.total_seconds()
+    engine: Engine[None] = Engine(1, settings, resolver, max_lookup_seconds=seconds)
+    started = time.monotonic()
     try:
         engine.submit(None, request)
         while True:
             for _, response in engine.poll(0.1):
                 return response
+            if engine.withdraw(inf):
+                return Response(error_codes.DNS_ERROR, int((time.monotonic() - started) * 1000))
     finally:
         engine.close()

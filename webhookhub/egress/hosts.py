@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from . import error_codes, urls
 from .addresses import may_reach_text
-from .dns import Lookup
+from .dns import Answer
 from .messages import Request, Response
 
 T = TypeVar("T")
@@ -53,9 +53,9 @@ class Host(Generic[T]):
     speed: str = UNKNOWN
     in_flight: int = 0
     queue: deque[QueuedRequest[T]] = field(default_factory=deque)
-    # The current lookup of the name, and the one that libcurl uses.
-    lookup: Lookup | None = None
-    libcurl_lookup: Lookup | None = None
+    # The addresses to use, and those that libcurl has.
+    answer: Answer | None = None
+    libcurl_answer: Answer | None = None
     # The error code, when nothing may be sent to this host.
     refusal: str | None = None
     # The monotonic time before which every request gets a new connection.
@@ -74,10 +74,11 @@ class Host(Generic[T]):
         """Whether requests may wait in the worker for their turn: only where that is short."""
         return self.speed in (FAST, UNKNOWN)
 
-    def resolved(self, lookup: Lookup) -> None:
+    def use(self, answer: Answer) -> None:
         """Use these addresses; all of them must be allowed."""
-        self.lookup = lookup
-        self.refusal = None if all(map(may_reach_text, lookup.addresses)) else error_codes.BLOCKED_ADDRESS
+        if answer is not self.answer:
+            self.answer = answer
+            self.refusal = None if all(map(may_reach_text, answer.addresses)) else error_codes.BLOCKED_ADDRESS
 
     def note_response(self, response: Response) -> None:
         self._milliseconds = response.duration_ms
@@ -94,6 +95,10 @@ class Host(Generic[T]):
         if now >= self.reuse_at:  # several requests may be lost at once
             self._no_reuse_seconds = min(max(2 * self._no_reuse_seconds, NO_REUSE_SECONDS), MAX_NO_REUSE_SECONDS)
             self.reuse_at = now + self._no_reuse_seconds
+
+    def note_unresolved(self) -> None:
+        """The name could not be resolved in time: few requests, and no queue, until the next fast response."""
+        self._set_speed(SILENT)
 
     def note_queue_timeout(self) -> None:
         """A request has waited too long in the queue: until the next fast response, none is queued."""

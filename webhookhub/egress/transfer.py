@@ -21,7 +21,7 @@ from webhookhub.conf import HubSettings
 
 from . import error_codes, libcurl
 from .addresses import may_reach_text
-from .dns import Lookup
+from .dns import Answer
 from .hosts import Host
 from .messages import Request, Response
 from .watchdog import Watchdog
@@ -47,8 +47,8 @@ class Transfer(Generic[T]):
         self.headers, self.body = BytesIO(), BytesIO()
         self.url = ""
         self.host: Host[T]
-        # The lookup that libcurl gets with this transfer, if it is a new one.
-        self.lookup: Lookup | None = None
+        # The addresses that libcurl gets with this transfer, if they are new.
+        self.answer: Answer | None = None
         # Started while the host was not known to be fast.
         self.cautious = False
         self._request_seconds = settings.request_timeout.total_seconds()
@@ -69,6 +69,8 @@ class Transfer(Generic[T]):
             (pycurl.CONNECTTIMEOUT_MS, _milliseconds(self._connect_seconds)),
             (pycurl.TIMEOUT_MS, _milliseconds(self._request_seconds)),
             (pycurl.NOSIGNAL, 1),
+            # Longer than any answer is used: libcurl must not resolve a name itself.
+            (pycurl.DNS_CACHE_TIMEOUT, int(settings.dns_max_age.total_seconds()) + 60),
             # The largest part of a transfer's memory; libcurl's default is 64 KB each.
             (pycurl.BUFFERSIZE, 16 * 1024),
             (pycurl.UPLOAD_BUFFERSIZE, 16 * 1024),
@@ -107,8 +109,7 @@ class Transfer(Generic[T]):
             self._own_connection = not self._own_connection
             set_option(pycurl.FRESH_CONNECT, self._own_connection)
             set_option(pycurl.FORBID_REUSE, self._own_connection)
-        # libcurl caches the addresses for longer than a lookup is fresh.
-        if host.libcurl_lookup is not host.lookup or self.lookup is not None:
+        if host.libcurl_answer is not host.answer or self.answer is not None:
             self._set_addresses(host)
         late = time.monotonic() - since
         if late > 0.01:
@@ -128,11 +129,11 @@ class Transfer(Generic[T]):
         self._default_timeouts = False
 
     def _set_addresses(self, host: Host[T]) -> None:
-        self.lookup = None if host.libcurl_lookup is host.lookup else host.lookup
-        if self.lookup is None:
+        self.answer = None if host.libcurl_answer is host.answer else host.answer
+        if self.answer is None:
             self.handle.unsetopt(pycurl.RESOLVE)
         else:
-            addresses = ",".join(f"[{text}]" if ":" in text else text for text in self.lookup.addresses)
+            addresses = ",".join(f"[{text}]" if ":" in text else text for text in self.answer.addresses)
             self.handle.setopt(pycurl.RESOLVE, [f"+{host.name}:{host.port}:{addresses}"])
 
     def response(self, curl_code: int | None) -> Response:

@@ -18,6 +18,7 @@ from django.db import connection
 from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from sagas import policy
 from tests.conformance.world import TYPE, url
 from tests.factories import SubscriptionFactory
 from webhookhub.db import retry, vendors
@@ -43,6 +44,7 @@ def machine(committed, hub_settings, monkeypatch) -> Iterator[type[HubMachine]]:
         postpone=model.POSTPONE,
         lease=model.LEASE,
     )
+    monkeypatch.setattr(policy, "SPREAD", 0)  # tested in tests/sagas/test_policy.py
     # One step at a time: a conflict is not to be waited out, it is a finding. And no machine loses its power here.
     monkeypatch.setattr(retry, "ATTEMPTS", 1)
     options = connection.settings_dict["OPTIONS"]

@@ -215,6 +215,7 @@ FITTING: dict[str, Callable[[Any], bool]] = {
     "active": lambda value: isinstance(value, bool),
     "max_retry_limit": lambda value: value is None,
     "base_delay": lambda value: value is None or (value == 1.5),
+    "retry_delays": lambda value: value is None,
     "verified": lambda value: False,
     "secret": lambda value: False,
     "headers": lambda value: value == {},

@@ -46,6 +46,7 @@ def record_many_actions() -> None:
         subscription,
         {"description": "d", "max_retry_limit": 2, "base_delay": timedelta(seconds=5), "headers": {"X-A": "b"}},
     )
+    services.change(subscription, {"max_retry_limit": None, "base_delay": None, "retry_delays": (5, 300)})
     secrets.rotate(subscription)
     EventFactory.create(created_at=clock.now() - timedelta(minutes=1))
     backfill(SubscriptionFactory.create().pk, clock.now() - timedelta(hours=1))

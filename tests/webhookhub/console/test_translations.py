@@ -203,6 +203,8 @@ INVALID = [
     {"callback_url": "https://hooks.example.com/" + "x" * 500},
     {"max_retry_limit": "0"},
     {"base_delay": "soon"},
+    {"retry_delays": "soon"},
+    {"retry_delays": "5", "max_retry_limit": "3"},
     {"headers": "no header"},
     {"headers": "Host: a"},
     {"headers": "X-A: 1\nX-A: 2"},

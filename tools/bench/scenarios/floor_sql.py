@@ -13,7 +13,7 @@ from typing import Any
 from tools.bench.database import COUNTERS, INBOX, JOBS, PERIODS, SAGAS, Server
 
 Row = tuple[Any, ...]
-POLICY = "10, 30000000"
+POLICY = "20, 30000000, NULL"
 TOKEN = "0123456789abcdef0123456789abcdef"
 WORKER = "worker@bench:1:abcdef"
 
@@ -43,7 +43,7 @@ class Floor:
         if sagas:
             self._execute(
                 f"INSERT INTO {SAGAS} (event_id, subscription_id, generation, status, attempt_count, next_attempt_at, "
-                f"max_retry_limit, base_delay, created_at, updated_at) VALUES {', '.join(sagas)}"
+                f"max_retry_limit, base_delay, retry_delays, created_at, updated_at) VALUES {', '.join(sagas)}"
             )
             self._count(("deliveries", "routed", len(sagas)))
             union = " UNION ALL SELECT ".join([f"{inbox[0][0]} AS event_id", *(str(event) for event, _ in inbox[1:])])
@@ -132,9 +132,9 @@ class Floor:
         now = self._now()
         sagas = _list(row[1] for row in finished)
         applied = self._rows(
-            "SELECT s.id, s.status, s.attempt_count, s.max_retry_limit, s.base_delay, s.event_id, s.subscription_id, "
-            f"e.correlation_id, e.created_at, s.generation, s.created_at FROM {SAGAS} s JOIN events e "
-            f"ON e.id = s.event_id WHERE s.id IN ({sagas})"
+            "SELECT s.id, s.status, s.attempt_count, s.max_retry_limit, s.base_delay, s.retry_delays, s.event_id, "
+            f"s.subscription_id, e.correlation_id, e.created_at, s.generation, s.created_at FROM {SAGAS} s "
+            f"JOIN events e ON e.id = s.event_id WHERE s.id IN ({sagas})"
         )
         self._execute(
             f"UPDATE {SAGAS} SET status = 'Completed', attempt_count = 1, updated_at = {now} WHERE attempt_count = 0 "
