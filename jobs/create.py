@@ -11,8 +11,8 @@ from django.db.models import DateTimeField, Exists, ExpressionWrapper, F, OuterR
 from django.db.models.functions import Least
 
 from sagas.models import Saga
-from webhookhub.db import vendors
 from webhookhub.db.compiled import CompiledInsert, CompiledSelect
+from webhookhub.db.errors import Kind, kind_of
 from webhookhub.db.retry import one_statement
 from webhookhub.runner.notifier import notify
 
@@ -34,7 +34,7 @@ def create_jobs(saga_ids: Sequence[int], status: str, attempt_count: int, now: d
         except IntegrityError as error:
             # Another orchestrator has inserted some of them in the meantime.
             left = [id for (id,) in _without_job(**waiting)]
-            if not vendors.is_duplicate(error) or len(left) == len(saga_ids):
+            if kind_of(error) is not Kind.DUPLICATE or len(left) == len(saga_ids):
                 raise
             waiting["ids"] = saga_ids = left
     notify("worker")

@@ -210,6 +210,11 @@ class HubSettings:
         300, 1, DAY, "time without a heartbeat after which a process is removed from the list"
     )
 
+    # The database
+    database_lock_limit: timedelta = _seconds(
+        60, 20, DAY, "how long the locks of a process that has vanished may remain in the database"
+    )
+
     # Workflows
     workflow_definitions: tuple[Path, ...] = _setting(
         (), _folders, "folders of workflow definitions (*.toml); without it, no workflow is tracked"
@@ -280,7 +285,7 @@ def _check_timeouts(loaded: HubSettings) -> None:
         )
 
 
-def database(url: str, name: str = "DATABASE_URL") -> dict[str, Any]:
+def database(url: str, name: str, *, lock_limit: timedelta) -> dict[str, Any]:
     """Django's settings of the database at `url`, the value of the variable `name`."""
     try:
         if "://" not in url:
@@ -293,15 +298,15 @@ def database(url: str, name: str = "DATABASE_URL") -> dict[str, Any]:
             "in the password written as %2F %40 %3A"
         ) from None
     try:
-        required = vendors.database_options(config.get("ENGINE", ""))
+        required = vendors.database_settings(config.get("ENGINE", ""), int(lock_limit.total_seconds()))
     except ValueError as error:
         raise ImproperlyConfigured(f"{name}: {error}") from None
     # The URL's query may add options (TLS, for instance) but not replace the required ones.
     return {
         **config,
-        "OPTIONS": {**config.get("OPTIONS", {}), **required},
+        "ENGINE": required["ENGINE"],
+        "OPTIONS": {**config.get("OPTIONS", {}), **required["OPTIONS"]},
         "CONN_MAX_AGE": 60,
-        "CONN_HEALTH_CHECKS": True,
     }
 
 
