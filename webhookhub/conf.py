@@ -215,6 +215,11 @@ class HubSettings:
         60, 20, DAY, "how long the locks of a process that has vanished may remain in the database"
     )
 
+    # Readiness
+    stuck_after: timedelta = _seconds(
+        120, 1, DAY, "age of ready work that no loop has taken, after which /readyz reports it"
+    )
+
     # Workflows
     workflow_definitions: tuple[Path, ...] = _setting(
         (), _folders, "folders of workflow definitions (*.toml); without it, no workflow is tracked"

@@ -145,6 +145,9 @@ EMBEDDED_CODES: dict[int, Kind] = {
 }
 _PRIMARY = 0xFF
 
+# When a server last reported an error of each kind to this process, by the monotonic clock.
+last_seen: dict[Kind, float] = {}
+
 
 def code_of(error: BaseException) -> int | None:
     """The server's code; None for an error of the embedded database and for any other exception."""

@@ -13,7 +13,7 @@ from typing import Any
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import DatabaseError
 
-from .errors import code_of
+from .errors import Kind, code_of
 
 URL_FORM = "mysql://user:password@host:port/name"
 SUPPORTED = "MySQL 8.0.13 or MariaDB 10.6, or newer"
@@ -406,6 +406,22 @@ def require_readable(connection: BaseDatabaseWrapper, table: str) -> None:
         except DatabaseError as error:
             if code_of(error) != UNKNOWN_TABLE:
                 raise
+
+
+def refuses_writes(connection: BaseDatabaseWrapper) -> Kind | None:
+    """READ_ONLY or OFFLINE if the server refuses the writes of ordinary users; None otherwise."""
+    if not is_server(connection):
+        return None
+    names = (
+        ["read_only", "innodb_read_only"]
+        if is_mariadb(connection)
+        else ["read_only", "innodb_read_only", "offline_mode"]
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT " + ", ".join(f"@@global.{name}" for name in names))
+        values = dict(zip(names, cursor.fetchone(), strict=True))
+    on = {name for name, value in values.items() if str(value) not in ("0", "OFF")}
+    return Kind.OFFLINE if "offline_mode" in on else Kind.READ_ONLY if on else None
 
 
 def distrusts_trigger_creators(connection: BaseDatabaseWrapper) -> bool:

@@ -15,7 +15,7 @@ from django.db.backends.mysql import base
 from django.db.utils import DatabaseErrorWrapper, Error
 from django.utils.functional import cached_property
 
-from webhookhub.db.errors import Kind, kind_of
+from webhookhub.db.errors import Kind, kind_of, last_seen
 
 # A shorter pause between two statements is part of some work: there, a closed connection is an error to report.
 IDLE_SECONDS = 1.0
@@ -30,9 +30,6 @@ SOCKET_OPTIONS = {
     "TCP_KEEPCNT": 3,
     "TCP_USER_TIMEOUT": UNACKNOWLEDGED_SECONDS * 1000,
 }
-
-# When an error of each kind last occurred in this process, by the monotonic clock.
-last_seen: dict[Kind, float] = {}
 
 
 class _ErrorWrapper(DatabaseErrorWrapper):
