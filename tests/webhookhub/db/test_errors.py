@@ -23,6 +23,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from tests.processes.support import until
 from webhookhub.db import errors, vendors
 from webhookhub.db.errors import Kind, code_of, kind_of
+from webhookhub.models import Process
 
 CODES = {
     Kind.LOST: {
@@ -236,6 +237,15 @@ def test_a_read_only_transaction_closes_the_connection(other: BaseDatabaseWrappe
     assert (code_of(error), kind_of(error)) == (1792, Kind.READ_ONLY)
     # The next statement goes to a new connection, perhaps to another server.
     execute(other, "DELETE FROM routing_inbox WHERE event_id = 0")
+
+
+@pytest.mark.mysql_family
+def test_an_update_by_the_orm_reports_why_its_connection_was_closed(other: BaseDatabaseWrapper):
+    """Django closes the cursor of the failed statement after the connection is closed."""
+    execute(other, "SET SESSION TRANSACTION READ ONLY")
+    with as_default(other):
+        error = error_of(lambda: Process.objects.filter(name="x").update(pid=1))
+    assert (code_of(error), kind_of(error)) == (1792, Kind.READ_ONLY)
 
 
 @pytest.mark.mysql_family

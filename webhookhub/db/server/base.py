@@ -11,11 +11,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
+import MySQLdb
 from django.db.backends.mysql import base
 from django.db.utils import DatabaseErrorWrapper, Error
 from django.utils.functional import cached_property
 
-from webhookhub.db.errors import Kind, kind_of, last_seen
+from webhookhub.db.errors import SERVER_CODES, Kind, code_of, kind_of, last_seen
 
 # A shorter pause between two statements is part of some work: there, a closed connection is an error to report.
 IDLE_SECONDS = 1.0
@@ -45,6 +46,16 @@ class _ErrorWrapper(DatabaseErrorWrapper):
             raise
 
 
+class _CursorWrapper(base.CursorWrapper):
+    def close(self) -> None:
+        """Django closes the cursor of a failed statement, whose connection may be closed by then."""
+        try:
+            self.cursor.close()
+        except MySQLdb.Error as error:
+            if SERVER_CODES.get(code_of(error) or 0) is not Kind.LOST:
+                raise
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
     _used_at = 0.0
 
@@ -57,6 +68,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
         _limit_waiting(connection.fileno())
         self._used_at = time.monotonic()
         return connection
+
+    def create_cursor(self, name: str | None = None) -> _CursorWrapper:
+        return _CursorWrapper(self.connection.cursor())
 
     def ensure_connection(self) -> None:
         now = time.monotonic()
