@@ -1,4 +1,5 @@
-"""A server that refuses writes because it has become a replica: every loop logs the error, waits and continues."""
+"""A server that refuses writes because it has become a replica, or refuses its users: every loop logs the error, waits
+and continues."""
 
 from __future__ import annotations
 
@@ -14,28 +15,34 @@ from tests.processes.test_probes import web
 from tools.demo.endpoint import HttpsEndpoint
 from tools.support.database_server import NoServer, PrivateServer
 
-READ_ONLY = 1290
 EVENTS = 5
 
 
 @pytest.mark.mysql_family
-def test_loops_wait_for_a_server_that_has_become_a_replica(processes: Processes, endpoint: HttpsEndpoint):
+@pytest.mark.parametrize(
+    ("variable", "code", "cause"), [("read_only", 1290, "read_only"), ("offline_mode", 3032, "offline")]
+)
+def test_loops_wait_for_a_server_that_refuses_its_users(
+    processes: Processes, endpoint: HttpsEndpoint, variable: str, code: int, cause: str
+):
     try:
         private = PrivateServer()
     except NoServer as reason:
         pytest.skip(str(reason))
+    if variable == "offline_mode" and "MariaDB" in private.version:
+        pytest.skip("MariaDB has no offline mode")
     with private as server:
         migrate(processes, server.url())
         seed(processes, server.url(), endpoint, EVENTS)
         # As in production, a user without the privilege to write to a replica.
         server.execute("CREATE USER plain@'%' IDENTIFIED BY 'plain'; GRANT ALL ON webhookhub.* TO plain@'%'")
         processes.environment["DATABASE_URL"] = server.url().replace("hub:hub@", "plain:plain@")
-        server.execute("SET GLOBAL read_only = 1")
+        server.execute(f"SET GLOBAL {variable} = 1")
 
         loops = processes.start_loops()
         for running in loops.values():
-            until(partial(logs_error, running, READ_ONLY), "each loop logs the error")
-        server.execute("SET GLOBAL read_only = 0")
+            until(partial(logs_error, running, code, cause), "each loop logs the error")
+        server.execute(f"SET GLOBAL {variable} = 0")
 
         check_reconnected(loops, 1)
         until(lambda: statuses(server) == {("Completed", 1): EVENTS}, "everything is delivered")
@@ -76,6 +83,6 @@ def test_the_web_server_reports_a_replica_and_follows_it_back_at_once(processes:
         assert "the database is read-only" not in missing()
 
 
-def logs_error(running: Running, code: int) -> bool:
+def logs_error(running: Running, code: int, cause: str) -> bool:
     assert running.is_alive, running.errors
-    return any(f"({code}, " in fact["error"] for fact in running.facts("database_lost"))
+    return any(f"({code}, " in fact["error"] and fact["cause"] == cause for fact in running.facts("database_lost"))

@@ -249,7 +249,9 @@ def test_an_update_by_the_orm_reports_why_its_connection_was_closed(other: BaseD
 
 
 @pytest.mark.mysql_family
-def test_a_full_table(other: BaseDatabaseWrapper):
+def test_a_full_table(other: BaseDatabaseWrapper, monkeypatch: pytest.MonkeyPatch):
+    never = float("-inf")
+    monkeypatch.setitem(errors.last_seen, Kind.FULL, never)
     execute(
         other,
         "SET SESSION max_heap_table_size = 16384",
@@ -263,6 +265,7 @@ def test_a_full_table(other: BaseDatabaseWrapper):
     error = error_of(fill)
     assert (code_of(error), kind_of(error)) == (1114, Kind.FULL)
     assert other.connection is not None
+    assert errors.last_seen[Kind.FULL] > never
 
 
 @pytest.mark.mysql_family
