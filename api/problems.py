@@ -11,14 +11,13 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import RequestAborted
-from django.db import Error as DatabaseFault
 from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 from pydantic import BaseModel, Field
 
-from webhookhub.db import vendors
 from webhookhub.db.denied import log_denied
+from webhookhub.db.errors import Kind, kind_of
 from webhookhub.logs import Log, log
 from workflows.parsing import InvalidDefinition
 
@@ -97,6 +96,10 @@ def unavailable(detail: str) -> Problem:
     return Problem(503, detail, headers={"Retry-After": str(RETRY_SECONDS)})
 
 
+def no_database() -> Problem:
+    return unavailable("The database is unavailable; retry.")
+
+
 def unexpected() -> Problem:
     return Problem(500, "Internal error. The hub's log has the details.")
 
@@ -148,10 +151,11 @@ def _invalid_definition(request: HttpRequest, error: InvalidDefinition) -> HttpR
 
 def _unexpected_exception(request: HttpRequest, error: Exception) -> HttpResponse:
     """The response says nothing about the exception, whose message may contain anything."""
-    if isinstance(error, DatabaseFault) and (vendors.is_lost(error) or vendors.is_conflict(error)):
-        log(Log.DATABASE_LOST, process="web", error=type(error).__name__)
-        return unavailable("The database is unavailable; retry.").response()
-    if vendors.is_denied(error):
+    kind = kind_of(error)
+    if kind.is_temporary:
+        log(Log.DATABASE_LOST, process="web", error=type(error).__name__, cause=kind.value)
+        return no_database().response()
+    if kind is Kind.DENIED:
         return unavailable(log_denied(error)).response()
     log(Log.API_FAILED, error=type(error).__name__, where=_where(error), path=request.path)
     return unexpected().response()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -9,6 +10,10 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.views import defaults
 from django.views.decorators.csrf import csrf_exempt
+
+from webhookhub.console import error_pages
+from webhookhub.db.errors import Kind, kind_of
+from webhookhub.logs import Log, log
 
 from . import problems
 from .problems import Problem
@@ -34,9 +39,14 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    if not request.path.startswith(PREFIX):
-        return defaults.server_error(request)
-    return problems.unexpected().response()
+    """For exceptions outside the API's operations; Django calls it while it handles the exception."""
+    error = sys.exc_info()[1]
+    kind = kind_of(error) if error else Kind.OTHER
+    is_api = request.path.startswith(PREFIX)
+    if kind.is_temporary:
+        log(Log.DATABASE_LOST, process="web", error=type(error).__name__, cause=kind.value)
+        return problems.no_database().response() if is_api else error_pages.no_database()
+    return problems.unexpected().response() if is_api else defaults.server_error(request)
 
 
 def documentation(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:

@@ -11,8 +11,8 @@ from django.db.models import DateTimeField, Exists, ExpressionWrapper, F, OuterR
 from django.db.models.functions import Least
 
 from sagas.models import Saga
-from webhookhub.db import vendors
 from webhookhub.db.compiled import CompiledInsert, CompiledSelect
+from webhookhub.db.errors import Kind, kind_of
 from webhookhub.db.retry import one_statement
 from webhookhub.runner.notifier import notify
 
@@ -32,7 +32,7 @@ def create_jobs(saga_ids: Sequence[int], status: str, attempt_count: int, now: d
             one_statement(lambda: _insert(now=now, **waiting))
             break
         except IntegrityError as error:
-            if not vendors.is_duplicate(error):
+            if kind_of(error) is not Kind.DUPLICATE:
                 raise
             # Another orchestrator has inserted some of them in the meantime.
             without_job = [saga_id for (saga_id,) in _without_job(**waiting)]

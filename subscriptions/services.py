@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from webhookhub import crypto
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import changes, record, url_without_query
-from webhookhub.db.vendors import is_duplicate
+from webhookhub.db.errors import Kind, kind_of
 
 from . import headers
 from .models import Subscription
@@ -196,7 +196,7 @@ def _duplicates_reported(subscription: Subscription) -> Iterator[None]:
     try:
         yield
     except IntegrityError as error:
-        if not is_duplicate(error):
+        if kind_of(error) is not Kind.DUPLICATE:
             raise
         same = Subscription.objects.filter(event_type=subscription.event_type, callback_url=subscription.callback_url)
         raise AlreadySubscribed(same.exclude(pk=subscription.pk).values_list("id", flat=True).first()) from None

@@ -5,10 +5,10 @@ import sys
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
-from django.db import DatabaseError
+from django.db import Error
 
 from webhookhub.conf import KINDS
-from webhookhub.db import vendors
+from webhookhub.db.errors import Kind, kind_of
 
 LOOPS = {f"run_{kind}" for kind in KINDS}
 
@@ -25,13 +25,17 @@ def main() -> None:
     except ImproperlyConfigured as error:
         sys.stderr.write(f"The hub is not configured: {error}\n")
         sys.exit(os.EX_CONFIG)
-    except DatabaseError as error:
-        if vendors.is_denied(error):
+    except Error as error:
+        kind = kind_of(error)
+        if kind is Kind.DENIED:
             sys.stderr.write(f"The database user may not do this: {error}. See manage.py grant_roles.\n")
             sys.exit(os.EX_CONFIG)
-        if vendors.is_lost(error) or vendors.is_refused(error):
+        if kind in (Kind.LOST, Kind.LOGIN):
             sys.stderr.write(f"The database cannot be reached: {error}. Check DATABASE_URL.\n")
             sys.exit(os.EX_UNAVAILABLE)
+        if kind.is_temporary:
+            sys.stderr.write(f"The database cannot do this now: {error}. Retry later.\n")
+            sys.exit(os.EX_TEMPFAIL)
         raise
 
 

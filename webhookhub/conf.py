@@ -213,6 +213,16 @@ class HubSettings:
         300, 1, DAY, "time without a heartbeat after which a process is removed from the list"
     )
 
+    # The database
+    database_lock_limit: timedelta = _seconds(
+        60, 20, DAY, "how long the locks of a process that has vanished may remain in the database"
+    )
+
+    # Readiness
+    stuck_after: timedelta = _seconds(
+        120, 1, DAY, "age of ready work that no loop has taken, after which /readyz reports it"
+    )
+
     # Workflows
     workflow_definitions: tuple[Path, ...] = _setting(
         (), _folders, "folders of workflow definitions (*.toml); without it, no workflow is tracked"
@@ -283,7 +293,7 @@ def _check_timeouts(loaded: HubSettings) -> None:
         )
 
 
-def database(url: str, name: str = "DATABASE_URL") -> dict[str, Any]:
+def database(url: str, name: str, *, lock_limit: timedelta) -> dict[str, Any]:
     """Django's settings of the database at `url`, the value of the variable `name`."""
     try:
         if "://" not in url:
@@ -296,15 +306,15 @@ def database(url: str, name: str = "DATABASE_URL") -> dict[str, Any]:
             "in the password written as %2F %40 %3A"
         ) from None
     try:
-        required = vendors.database_options(config.get("ENGINE", ""))
+        required = vendors.database_settings(config.get("ENGINE", ""), int(lock_limit.total_seconds()))
     except ValueError as error:
         raise ImproperlyConfigured(f"{name}: {error}") from None
     # The URL's query may add options (TLS, for instance) but not replace the required ones.
     return {
         **config,
-        "OPTIONS": {**config.get("OPTIONS", {}), **required},
+        "ENGINE": required["ENGINE"],
+        "OPTIONS": {**config.get("OPTIONS", {}), **required["OPTIONS"]},
         "CONN_MAX_AGE": 60,
-        "CONN_HEALTH_CHECKS": True,
     }
 
 

@@ -77,9 +77,10 @@ _logger = structlog.stdlib.get_logger("webhookhub")
 
 
 def _without_traceback(record: logging.LogRecord) -> bool:
-    """A filter that drops the traceback of a 4xx response, and an error text that may contain the query string."""
+    """A filter that drops the traceback of a 4xx response and of a 503, which has a log entry of its own, and an error
+    text that may contain the query string."""
     status: int = getattr(record, "status_code", 500)
-    if status < 500 and isinstance(record.exc_info, tuple):
+    if (status < 500 or status == 503) and isinstance(record.exc_info, tuple):
         if isinstance(record.exc_info[1], BadRequest) and isinstance(record.args, tuple):
             record.msg, record.args = "Bad Request: %s", record.args[-1:]
         record.exc_info = None

@@ -38,13 +38,14 @@ if EMBEDDED:
         secret_key=WEBHOOKHUB.secret_key or "embedded-default-for-one-machine-only",
         encryption_keys=_keys,
     )
-DATABASES = {"default": conf.database(DATABASE_URL)}
+_lock_limit = WEBHOOKHUB.database_lock_limit
+DATABASES = {"default": conf.database(DATABASE_URL, "DATABASE_URL", lock_limit=_lock_limit)}
 # run_hub passes each of its processes its own URL: a wrong one is reported here, before any process starts.
 for _name in conf.PROCESS_DATABASE_URLS.values():
     if _url := os.environ.get(_name):
-        conf.database(_url, _name)
+        conf.database(_url, _name, lock_limit=_lock_limit)
 if _ingest_url := os.environ.get(conf.INGEST_DATABASE_URL):
-    DATABASES["ingest"] = conf.database(_ingest_url, conf.INGEST_DATABASE_URL)
+    DATABASES["ingest"] = conf.database(_ingest_url, conf.INGEST_DATABASE_URL, lock_limit=_lock_limit)
 if not WEBHOOKHUB.secret_key:
     raise ImproperlyConfigured(
         "WEBHOOKHUB_SECRET_KEY is not set: with DATABASE_URL it must be a long random text of your own"

@@ -16,7 +16,7 @@ from sagas.models import Saga
 from sagas.transitions import LEGAL, STATUSES, TERMINAL, WITH_DEAD_LETTER
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
 from tests.support import legal_steps
-from webhookhub.db import vendors
+from webhookhub.db.errors import Kind, kind_of
 from webhookhub.db.fields import WordField
 from webhookhub.db.triggers import Refusal, declared
 
@@ -179,7 +179,7 @@ def test_a_second_dead_letter_is_a_duplicate_and_no_fault_of_the_state_machine()
     saga = make("DeadLettered")
     with pytest.raises(IntegrityError) as refused:
         insert_letter(saga.id, saga.event_id, saga.subscription_id)
-    assert vendors.is_duplicate(refused.value)
+    assert kind_of(refused.value) is Kind.DUPLICATE
 
 
 @pytest.mark.parametrize("status", ["Pending", "PendingRetry", "Completed"])

@@ -40,7 +40,8 @@ class Proxy:
         self._listener.close()
         with self._lock:
             for end in self._open:
-                end.shutdown(socket.SHUT_RDWR)
+                with contextlib.suppress(OSError):  # the other side has just closed it
+                    end.shutdown(socket.SHUT_RDWR)
             self._open.clear()
 
     def turn_to(self, host: str, port: int) -> None:
@@ -49,6 +50,9 @@ class Proxy:
 
     def freeze(self) -> None:
         self._flowing.clear()
+
+    def thaw(self) -> None:
+        self._flowing.set()
 
     def _accept(self, listener: socket.socket) -> None:
         while True:

@@ -9,7 +9,7 @@ from typing import Any
 import MySQLdb
 
 from tools.support.database_server import PrivateServer
-from webhookhub.db import vendors
+from webhookhub.db.errors import SERVER_CODES, Kind, code_of
 
 NO_SUCH_THREAD = 1094
 # Commits survive a kill, as in production.
@@ -24,7 +24,8 @@ FORGETFUL = ("--innodb-flush-log-at-trx-commit=0", *DURABLE[1:])
 
 def is_lost(error: MySQLdb.Error) -> bool:
     """Whether the error is the effect of an injected fault."""
-    return vendors.error_code(error) in vendors.LOST_CODES | {0}
+    kind = SERVER_CODES.get(code_of(error) or 0, Kind.OTHER)
+    return kind.closes or kind is Kind.REFUSED
 
 
 class Database:
@@ -85,7 +86,7 @@ class Database:
         try:
             self.rows(f"KILL CONNECTION {id}")
         except MySQLdb.Error as error:
-            if vendors.error_code(error) != NO_SUCH_THREAD and not is_lost(error):
+            if code_of(error) != NO_SUCH_THREAD and not is_lost(error):
                 raise
             return False
         return True

@@ -79,14 +79,14 @@ class Producer:
         """Repeats until it succeeds, with the same external ids, as producers should."""
         from django.db import DatabaseError, InterfaceError, connection
 
-        from webhookhub.db import vendors
+        from webhookhub.db.errors import kind_of
 
         until = time.monotonic() + GIVE_UP_SECONDS
         while True:
             try:
                 return publish()
             except (DatabaseError, InterfaceError) as error:
-                injected = vendors.is_lost(error) or vendors.is_conflict(error)
+                injected = kind_of(error).is_temporary
                 if not injected or time.monotonic() > until:
                     raise
                 connection.close()

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template import loader
 
 RETRY_SECONDS = 5
 
@@ -31,3 +32,9 @@ def unavailable(request: HttpRequest, reason: str) -> HttpResponse:
     response = render(request, "503.html", {"reason": reason}, status=503)
     response["Retry-After"] = str(RETRY_SECONDS)
     return response
+
+
+def no_database() -> HttpResponse:
+    """Rendered without the request, whose user would be read from the database."""
+    page = loader.get_template("database_unavailable.html").render()
+    return HttpResponse(page, status=503, headers={"Retry-After": str(RETRY_SECONDS)})

@@ -13,8 +13,8 @@ from django.middleware.locale import LocaleMiddleware
 from django.utils import timezone, translation
 from django.utils.translation import gettext as _
 
-from webhookhub.db import vendors
 from webhookhub.db.denied import log_denied
+from webhookhub.db.errors import Kind, kind_of
 
 from .error_pages import unavailable
 
@@ -65,7 +65,7 @@ class DeniedMiddleware:
         return self._get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponseBase | None:
-        if not vendors.is_denied(exception):
+        if kind_of(exception) is not Kind.DENIED:
             return None
         log_denied(exception)
         reason = _("The hub's database user is not permitted to do this. The hub's log names the missing privilege.")

@@ -12,6 +12,7 @@ from typing import Any
 from django.db import IntegrityError, connection, models
 
 from . import vendors
+from .errors import Kind, kind_of
 from .retry import one_statement
 
 Row = Mapping[str, Any]
@@ -84,7 +85,7 @@ def _insert(
             insert(model, left)
         except IntegrityError as error:
             before = len(left)
-            left = _missing(model, left, key) if vendors.is_duplicate(error) else left
+            left = _missing(model, left, key) if kind_of(error) is Kind.DUPLICATE else left
             if len(left) == before:
                 raise
         else:

@@ -8,6 +8,7 @@ from webhookhub.conf import INGEST_DATABASE_URL
 from webhookhub.logs import Log, log
 
 from . import ingest, vendors
+from .errors import Kind, kind_of
 from .vendors import Denial
 
 EVENTS = "events"
@@ -32,7 +33,7 @@ def log_missing_ingest_user() -> None:
     try:
         vendors.require_insertable(connection, EVENTS, "event_type")
     except DatabaseError as error:
-        if vendors.is_denied(error):
+        if kind_of(error) is Kind.DENIED:
             user = vendors.denial(error).user
             log(Log.DATABASE_DENIED, process="web", user=user, statement="INSERT", table=EVENTS, advice=MAY_NOT_STORE)
     finally:

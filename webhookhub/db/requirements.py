@@ -14,6 +14,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 
 from . import trigger_check, vendors
+from .errors import Kind, kind_of
 from .triggers import Trigger, made_by
 
 
@@ -88,7 +89,7 @@ def _plan_if_readable() -> list[Any] | None:
     try:
         return _plan()
     except DatabaseError as error:
-        if not vendors.is_denied(error):
+        if kind_of(error) is not Kind.DENIED:
             raise
         return None
 

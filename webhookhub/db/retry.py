@@ -11,7 +11,7 @@ from django.db import DatabaseError, connection, transaction
 
 from webhookhub.logs import Log, log
 
-from . import vendors
+from .errors import Kind, kind_of
 
 T = TypeVar("T")
 ATTEMPTS = 8
@@ -34,7 +34,7 @@ def one_statement(work: Callable[[], T]) -> T:
         try:
             return work()
         except DatabaseError as error:
-            if not vendors.is_conflict(error):
+            if kind_of(error) is not Kind.CONFLICT:
                 raise
             log(Log.DATABASE_CONFLICT, attempt=attempt, error=str(error))
             # Jitter, because the other transaction may be repeated too.

@@ -1,4 +1,4 @@
-"""Queries that must not wait long for the database."""
+"""Statements that may take less or more time than others."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from . import vendors
+
+# For statements over whole tables. A server that has vanished is noticed earlier, by TCP keepalive.
+LONG_SECONDS = 3600
 
 
 @contextmanager
@@ -25,3 +28,19 @@ def short_timeouts(seconds: int, alias: str = DEFAULT_DB_ALIAS) -> Iterator[None
     finally:
         connections[DEFAULT_DB_ALIAS] = usual
         separate.close()
+
+
+@contextmanager
+def long_statements(alias: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
+    """Lets the statements of a command take longer than those of loops and requests. Not for use in a transaction."""
+    connection = connections[alias]
+    if connection.in_atomic_block:
+        yield
+        return
+    before = dict(connection.settings_dict["OPTIONS"])
+    vendors.bound_waiting(connection, LONG_SECONDS)
+    try:
+        yield
+    finally:
+        connection.settings_dict["OPTIONS"] = before
+        connection.close()

@@ -1,4 +1,4 @@
-"""Everything that depends on the database engine. No other file names one.
+"""Everything that depends on the database engine, except its error codes (errors.py) and its connections (server/).
 
 MySQL and MariaDB share a driver and a dialect; comments give the reason where they differ.
 """
@@ -6,7 +6,6 @@ MySQL and MariaDB share a driver and a dialect; comments give the reason where t
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,32 +13,11 @@ from typing import Any, NamedTuple
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import DatabaseError
 
+from .errors import Kind, code_of
+
 URL_FORM = "mysql://user:password@host:port/name"
 SUPPORTED = "MySQL 8.0.13 or MariaDB 10.6, or newer"
 
-# Deadlock, lock wait time-out, MariaDB's "record has changed since last read", and a group's rollback at the commit.
-CONFLICT_CODES = {1213, 1205, 1020, 3101}
-
-# The server is full, starting, stopping, unreachable or has closed this connection (1927: MariaDB, killed; 4031: MySQL,
-# idle for longer than wait_timeout).
-# Or it is reachable but not writable: a node without a majority (1047; 1180 at the commit), a replica (1290, 1836), a
-# member that cannot reach its group (3100). A new connection finds the writer as soon as there is one.
-# Not 1317: a statement that was interrupted (by KILL QUERY, or at a row limit) fails again if it is only repeated.
-LOST_CODES = {
-    *(1047, 1180, 1290, 1836, 3100),
-    *(1040, 1053, 1077, 1079, 1080, 1129, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1927),
-    *(2002, 2003, 2005, 2006, 2013, 2026, 2055, 4031),
-}
-
-# A row with this key exists; without and with the key's name.
-DUPLICATE_CODES = {1062, 1586}
-SQLITE_DUPLICATE_CODES = {sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY}
-
-# The server refuses the connection: wrong name, wrong password, no such database. Waiting does not help.
-REFUSED_CODES = {1044, 1045, 1049, 1698}
-
-# A missing privilege: on a table, a column, a routine, or for the statement itself.
-DENIED_CODES = {1142, 1143, 1227, 1370, 1410}
 UNKNOWN_TABLE = 1146
 # "INSERT command denied to user 'name'@'host' for table `database`.`table`", or "for column 'c' in table 't'".
 _DENIED = re.compile(
@@ -52,6 +30,10 @@ ACCOUNT_LENGTH = 32
 
 ENUM_COLLATION = "CHARACTER SET ascii COLLATE ascii_bin"
 TEXT_COLLATION = "utf8mb4_bin"
+
+# How long a connection waits for a response: longer than a statement may wait for a lock, shorter than a request to an
+# endpoint may take.
+STATEMENT_SECONDS = 15
 
 SQLITE_OPTIONS: dict[str, Any] = {
     # IMMEDIATE: a claim takes the write lock before it reads, so two claims never see the same row.
@@ -66,15 +48,19 @@ MYSQL_OPTIONS: dict[str, Any] = {
     "isolation_level": "read committed",
     "charset": "utf8mb4",
     "connect_timeout": 5,
-    # No intersections: with the primary key and idx_job_settled, MySQL would read and sort every unsettled result at
-    # each poll instead of reading along the index up to the limit.
-    "init_command": (
-        "SET time_zone = '+00:00', "
-        "sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', "
-        "innodb_lock_wait_timeout = 10, "
-        "optimizer_switch = 'index_merge_intersection=off'"
-    ),
+    "read_timeout": STATEMENT_SECONDS,
+    "write_timeout": STATEMENT_SECONDS,
 }
+# No intersections: with the primary key and idx_job_settled, MySQL would read and sort every unsettled result at each
+# poll instead of reading along the index up to the limit.
+# The server ends a session that is silent for `idle` seconds, and with it the locks of a process that has vanished.
+SESSION = (
+    "SET time_zone = '+00:00', "
+    "sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', "
+    "innodb_lock_wait_timeout = 10, "
+    "optimizer_switch = 'index_merge_intersection=off', "
+    "wait_timeout = {idle}, net_read_timeout = {idle}, net_write_timeout = {idle}"
+)
 
 
 class Denial(NamedTuple):
@@ -87,20 +73,25 @@ def embedded_url(folder: Path) -> str:
     return f"sqlite:///{folder}/hub.sqlite3"
 
 
-def database_options(engine: str) -> dict[str, Any]:
-    """The connection options that the hub relies on."""
+def database_settings(engine: str, lock_limit: int) -> dict[str, Any]:
+    """Django's ENGINE and the connection OPTIONS that the hub relies on.
+
+    `lock_limit`: the seconds after which the server has released the locks of a process that has vanished.
+    """
     if engine.endswith(".sqlite3"):
-        return dict(SQLITE_OPTIONS)
+        return {"ENGINE": engine, "OPTIONS": dict(SQLITE_OPTIONS)}
     if engine.endswith(".mysql"):
-        return dict(MYSQL_OPTIONS)
+        # The statement that was running when the process vanished ends first.
+        idle = lock_limit - STATEMENT_SECONDS
+        return {
+            "ENGINE": "webhookhub.db.server",
+            "OPTIONS": {**MYSQL_OPTIONS, "init_command": SESSION.format(idle=idle)},
+        }
     raise ValueError(f"{engine!r} is not supported; use mysql://… or sqlite:///…")
 
 
 def bound_waiting(connection: BaseDatabaseWrapper, seconds: int) -> None:
-    """Makes `connection` treat a server that does not respond for `seconds` as lost.
-
-    Not for all connections: a migration may take longer.
-    """
+    """Makes `connection` treat a server that does not respond for `seconds` as lost."""
     if is_server(connection):
         connection.settings_dict["OPTIONS"] |= {"read_timeout": seconds, "write_timeout": seconds}
         connection.close()
@@ -121,51 +112,11 @@ def is_mariadb(connection: BaseDatabaseWrapper) -> bool:
     return connection.vendor == "mysql" and bool(connection.mysql_is_mariadb)  # type: ignore[attr-defined]
 
 
-def error_code(error: BaseException) -> int | None:
-    code = error.args[0] if error.args else None
-    return code if isinstance(code, int) else None
-
-
-def is_conflict(error: BaseException) -> bool:
-    """A conflict with another transaction: repeating the whole transaction may succeed."""
-    if not isinstance(error, DatabaseError):
-        return False
-    return error_code(error) in CONFLICT_CODES or _sqlite_busy(error)
-
-
-def is_lost(error: BaseException) -> bool:
-    """The database cannot be reached now."""
-    if not isinstance(error, DatabaseError) and type(error).__name__ != "InterfaceError":
-        return False
-    # mysqlclient reports a connection closed under it as InterfaceError(0, ''); code 0 means nothing else.
-    return error_code(error) in LOST_CODES | {0} or "unable to open database file" in str(error)
-
-
-def is_refused(error: BaseException) -> bool:
-    """The database refuses the user name, the password or the database name."""
-    return isinstance(error, DatabaseError) and error_code(error) in REFUSED_CODES
-
-
-def is_duplicate(error: BaseException) -> bool:
-    """A unique key refused a row."""
-    code = getattr(error.__cause__, "sqlite_errorcode", None)
-    return error_code(error) in DUPLICATE_CODES or code in SQLITE_DUPLICATE_CODES
-
-
-def is_denied(error: BaseException) -> bool:
-    """The connected account lacks a privilege."""
-    return isinstance(error, DatabaseError) and error_code(error) in DENIED_CODES
-
-
 def denial(error: BaseException) -> Denial:
     """Who was denied what. Parts that the server does not name are empty."""
     text = str(error.args[1]) if len(error.args) > 1 else str(error)
     match = _DENIED.search(text)
     return Denial(*match.group("statement", "user", "table")) if match else Denial("", "", "")
-
-
-def _sqlite_busy(error: BaseException) -> bool:
-    return "database is locked" in str(error) or "database table is locked" in str(error)
 
 
 def utc_now_sql(connection: BaseDatabaseWrapper) -> str:
@@ -526,7 +477,7 @@ def require_readable(connection: BaseDatabaseWrapper, table: str) -> None:
         try:
             cursor.execute(f"SELECT 1 FROM {table} LIMIT 1")  # noqa: S608
         except DatabaseError as error:
-            if error_code(error) != UNKNOWN_TABLE:
+            if code_of(error) != UNKNOWN_TABLE:
                 raise
 
 
@@ -535,6 +486,22 @@ def require_insertable(connection: BaseDatabaseWrapper, table: str, column: str)
     if is_server(connection):
         with connection.cursor() as cursor:
             cursor.execute(f"EXPLAIN INSERT INTO {table} ({column}) VALUES ('')")  # noqa: S608
+
+
+def refuses_writes(connection: BaseDatabaseWrapper) -> Kind | None:
+    """READ_ONLY or OFFLINE if the server refuses the writes of ordinary users; None otherwise."""
+    if not is_server(connection):
+        return None
+    names = (
+        ["read_only", "innodb_read_only"]
+        if is_mariadb(connection)
+        else ["read_only", "innodb_read_only", "offline_mode"]
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT " + ", ".join(f"@@global.{name}" for name in names))
+        values = dict(zip(names, cursor.fetchone(), strict=True))
+    on = {name for name, value in values.items() if str(value) not in ("0", "OFF")}
+    return Kind.OFFLINE if "offline_mode" in on else Kind.READ_ONLY if on else None
 
 
 def distrusts_trigger_creators(connection: BaseDatabaseWrapper) -> bool:

@@ -11,7 +11,7 @@ from django.db import DatabaseError
 
 from webhookhub.checks import HUB
 from webhookhub.conf import MAX_BATCH, hub
-from webhookhub.db import vendors
+from webhookhub.db.errors import Kind, kind_of
 from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.logs import Log, log
 from webhookhub.terminal import whole_number
@@ -50,11 +50,12 @@ class LoopCommand(BaseCommand):
         except CannotStart as error:
             raise CommandError(str(error), returncode=os.EX_CONFIG) from None
         except DatabaseError as error:
-            if vendors.is_refused(error):
+            kind = kind_of(error)
+            if kind is Kind.LOGIN:
                 raise CommandError(
                     f"The database refused: {error}. Check DATABASE_URL.", returncode=os.EX_CONFIG
                 ) from None
-            if vendors.is_denied(error):
+            if kind is Kind.DENIED:
                 raise CommandError(
                     f"The database user of this {self.kind} may not do its work: {error}. "
                     "Grant it its role: manage.py grant_roles.",

@@ -11,7 +11,8 @@ from typing import TypeVar
 from django.db import DatabaseError, InterfaceError, connection
 
 from webhookhub.conf import hub
-from webhookhub.db import requirements, vendors
+from webhookhub.db import requirements
+from webhookhub.db.errors import kind_of
 from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.logs import Log, log
 
@@ -22,8 +23,6 @@ from .signals import StopSignals
 from .step import CannotStart, Step
 
 T = TypeVar("T")
-# Longer than a statement may wait for a lock, shorter than a request may take.
-STATEMENT_SECONDS = 15
 # How long after the drain the process is ended, whatever it does.
 LATE_SECONDS = 5.0
 POLL_SECONDS = 0.1
@@ -43,7 +42,6 @@ class Loop:
         self._step: Step | None = None
 
     def run(self, *, once: bool = False) -> None:
-        vendors.bound_waiting(connection, STATEMENT_SECONDS)
         with StopSignals(hub().drain.total_seconds() + LATE_SECONDS) as stop:
             step = self._start(stop)
             if step is not None:
@@ -129,11 +127,12 @@ class Loop:
             connection.close()  # the cleaner removes the row after its expiry
 
     def _surviving_outages(self, stop: StopSignals, work: Callable[[], T], until: float = float("inf")) -> T | None:
-        """The result of `work`; None after a wait if the database is lost or in conflict, and the caller repeats."""
+        """The result of `work`; None after a wait if the database cannot do it now, and the caller repeats."""
         try:
             result = work()
         except (DatabaseError, InterfaceError) as error:
-            if not vendors.is_lost(error) and not vendors.is_conflict(error):
+            kind = kind_of(error)
+            if not kind.is_temporary:
                 raise
             self._lost += 1
             longest = min(FIRST_RECONNECT_SECONDS * 2 ** min(self._lost, 10), LAST_RECONNECT_SECONDS)
@@ -142,6 +141,7 @@ class Loop:
                 Log.DATABASE_LOST,
                 process=self._registration.name,
                 error=str(error),
+                cause=kind.value,
                 retry_in_seconds=round(pause, 2),
             )
             connection.close()

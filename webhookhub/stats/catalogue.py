@@ -44,22 +44,23 @@ LATENCY = Metric(
 )
 DURATION = Metric("webhookhub_attempt_duration_seconds", HISTOGRAM, "Duration of requests, including failed ones.")
 EVENTS_WAITING = Metric("webhookhub_events_waiting", GAUGE, "Events that are not routed yet.")
-EVENTS_OLDEST = Metric(
-    "webhookhub_events_oldest_waiting_seconds", GAUGE, "Age of the oldest event that is not routed yet."
-)
 DELIVERIES = Metric("webhookhub_deliveries", GAUGE, "Deliveries that have not ended, by status.", ("status",))
 DUE = Metric("webhookhub_deliveries_due", GAUGE, "Deliveries whose next attempt is due, by status.", ("status",))
 PAST_DUE = Metric(
     "webhookhub_deliveries_past_due", GAUGE, "Deliveries whose next attempt has been due for more than a minute."
-)
-OLDEST_DUE = Metric(
-    "webhookhub_deliveries_oldest_due_seconds", GAUGE, "How long the oldest due attempt has been waiting."
 )
 JOBS = Metric(
     "webhookhub_jobs",
     GAUGE,
     "Open attempts: Pending (ready to be sent), Leased (being sent), Unsettled (result not applied yet).",
     ("status",),
+)
+OLDEST_READY = Metric(
+    "webhookhub_oldest_ready_seconds",
+    GAUGE,
+    "How long the oldest work that is ready has not been taken by a loop: events to route, deliveries whose attempt is "
+    "due, attempts to send, expired_leases to reset, results to apply, workflow_events to process.",
+    ("work",),
 )
 EXPIRED_LEASES = Metric("webhookhub_expired_leases", GAUGE, "Expired leases that are not reset yet.")
 DEAD_LETTERS = Metric("webhookhub_dead_letters", GAUGE, "Dead letters that are not requeued.")

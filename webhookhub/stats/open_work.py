@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.db.models import QuerySet
 
-from events.models import Event, RoutingInbox
+from events.models import RoutingInbox
 from jobs.models import Job
 from jobs.states import ACTIVE, FINISHED
 from sagas.models import Saga
@@ -19,7 +19,7 @@ from webhookhub.runner.registry import silent_after
 from workflows import state
 from workflows.models import Instance, WorkflowInbox
 
-from . import catalogue
+from . import catalogue, ready_work
 from .catalogue import Metric
 
 LIMIT = 100_000
@@ -39,11 +39,12 @@ def read() -> dict[Metric, float | dict[str, float]]:
     late = now - GRACE
     return {
         catalogue.EVENTS_WAITING: _count(RoutingInbox.objects.order_by()),
-        catalogue.EVENTS_OLDEST: _oldest_event(now),
         catalogue.DELIVERIES: {status: _count(Saga.objects.filter(status=status)) for status in OPEN},
         catalogue.DUE: {status: _count(Saga.objects.due(status, now).order_by()) for status in WAITING},
         catalogue.PAST_DUE: sum(_count(Saga.objects.due(status, late).order_by()) for status in WAITING),
-        catalogue.OLDEST_DUE: _oldest_due(now),
+        catalogue.OLDEST_READY: {
+            kind: ready_work.age(work, now).total_seconds() for kind, work in ready_work.oldest(now).items()
+        },
         catalogue.JOBS: {
             **{status: _count(Job.objects.filter(status=status)) for status in ACTIVE},
             UNSETTLED: sum(_count(Job.objects.unsettled(status).order_by()) for status in FINISHED),
@@ -63,19 +64,3 @@ def read() -> dict[Metric, float | dict[str, float]]:
 
 def _count(rows: QuerySet[Any]) -> int:
     return rows.values("pk")[:LIMIT].count()
-
-
-def _oldest_due(now: datetime) -> float:
-    times = [Saga.objects.due(status, now).values_list("next_attempt_at", flat=True).first() for status in WAITING]
-    return _age(now, min((time for time in times if time), default=None))
-
-
-def _oldest_event(now: datetime) -> float:
-    first = RoutingInbox.objects.order_by("event_id").values_list("event_id", flat=True).first()
-    if first is None:
-        return 0.0
-    return _age(now, Event.objects.filter(id=first).values_list("created_at", flat=True).first())
-
-
-def _age(now: datetime, time: datetime | None) -> float:
-    return 0.0 if time is None else max(0.0, (now - time).total_seconds())

@@ -6,24 +6,19 @@ import hmac
 from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 
-from django.db import DatabaseError, InterfaceError
+from django.db import Error
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 from django.http.response import HttpResponseBase
 
-from webhookhub.conf import KINDS, hub, variable
-from webhookhub.db import clock, ingest, requirements
-from webhookhub.db.requirements import UnsuitableDatabase
+from webhookhub.conf import hub, variable
+from webhookhub.db.errors import kind_of
 from webhookhub.db.timeouts import short_timeouts
 from webhookhub.logs import Log, log
-from webhookhub.models import Process
-from webhookhub.runner.registry import silent_after
 
-from . import prometheus
+from . import prometheus, readiness
 
-# Less than the usual timeouts of load balancers and of Prometheus.
-READY_SECONDS = 2
+# Less than the usual time-out of Prometheus.
 METRICS_SECONDS = 5
-NO_DATABASE = "the database does not respond"
 REFUSAL = (
     f"Metrics are available to the networks in {variable('metrics_networks')} "
     f"and with the token in {variable('metrics_token')} (Authorization: Bearer …)."
@@ -54,17 +49,8 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 
 def readyz(request: HttpRequest) -> HttpResponse:
-    """The hub can work: the database is migrated, and every kind of loop is running."""
-    try:
-        with short_timeouts(READY_SECONDS):
-            missing = _missing()
-        if ingest.is_configured():
-            with short_timeouts(READY_SECONDS, ingest.ALIAS):
-                clock.now()
-    except (DatabaseError, InterfaceError) as error:
-        # Only the log has the error: it may name the server and its user.
-        log(Log.DATABASE_LOST, process="web", error=str(error))
-        missing = [NO_DATABASE]
+    """The hub can work: the database is migrated and writable, every kind of loop is running, and no work is stuck."""
+    missing = readiness.missing()
     if missing:
         return JsonResponse({"status": "not ready", "missing": missing}, status=503)
     return JsonResponse({"status": "ready", "missing": []})
@@ -76,24 +62,13 @@ def metrics(request: HttpRequest) -> HttpResponse:
     try:
         with short_timeouts(METRICS_SECONDS):
             text = prometheus.text()
-    except (DatabaseError, InterfaceError) as error:
-        log(Log.DATABASE_LOST, process="web", error=str(error))
-        return HttpResponse(f"{NO_DATABASE}\n", status=503, content_type=TEXT)
+    except Error as error:
+        log(Log.DATABASE_LOST, process="web", error=str(error), cause=kind_of(error).value)
+        return HttpResponse(f"{readiness.NO_DATABASE}\n", status=503, content_type=TEXT)
     return HttpResponse(text, content_type=prometheus.CONTENT_TYPE)
 
 
 VIEWS = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
-
-
-def _missing() -> list[str]:
-    try:
-        requirements.require_migrated()
-    except UnsuitableDatabase as error:
-        return [str(error)]
-    now = clock.now()
-    alive = {process.kind for process in Process.objects.all() if process.is_alive(now, silent_after())}
-    seconds = silent_after().total_seconds()
-    return [f"no {kind}: no heartbeat in the last {seconds:g} s" for kind in KINDS if kind not in alive]
 
 
 def may_read_metrics(request: HttpRequest) -> bool:

@@ -13,7 +13,7 @@ from tests.processes.outages import check_reconnected, migrate, seed, statuses
 from tests.processes.support import LOOPS, Processes, Running, until
 from tools.demo.endpoint import HttpsEndpoint
 from tools.support.database_server import PrivateServer
-from webhookhub.db import vendors
+from webhookhub.db.errors import code_of
 
 NO_SUCH_THREAD = 1094
 
@@ -108,5 +108,5 @@ def kill_connections() -> None:
             try:
                 cursor.execute(f"KILL CONNECTION {number}")
             except OperationalError as error:
-                if vendors.error_code(error) != NO_SUCH_THREAD:  # it has just closed
+                if code_of(error) != NO_SUCH_THREAD:  # it has just closed
                     raise

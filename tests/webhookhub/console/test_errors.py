@@ -109,6 +109,39 @@ def test_a_server_error_reads_nothing_from_the_database(
     assert "secret" not in page
 
 
+@pytest.mark.parametrize("code", [2013, 1290, 3032, 1114, 1205, 1040, 1969])
+def test_a_database_that_is_unavailable_is_a_503_with_a_time_to_retry(
+    superuser: Client, monkeypatch: pytest.MonkeyPatch, code: int
+):
+    def fail(*args: object) -> None:
+        raise OperationalError(code, "a secret of the server's")
+
+    monkeypatch.setattr("webhookhub.console.views.search.find", fail)
+    superuser.raise_request_exception = False
+
+    response = superuser.get(reverse("admin:search"))
+
+    page = error_page(response, 503, "Temporarily unavailable")
+    assert response["Retry-After"] == "5"
+    assert "Your action may have completed. Check before you retry." in page
+    assert "secret" not in page
+
+
+def test_a_database_that_is_lost_before_the_view_is_a_503(superuser: Client, monkeypatch: pytest.MonkeyPatch):
+    """As when the session is read."""
+
+    def fail(*args: object) -> None:
+        raise OperationalError(2006, "gone away")
+
+    monkeypatch.setattr("django.contrib.sessions.backends.db.SessionStore.load", fail)
+    superuser.raise_request_exception = False
+
+    response = superuser.get(reverse("admin:index"))
+
+    error_page(response, 503, "Temporarily unavailable")
+    assert response["Retry-After"] == "5"
+
+
 def test_the_api_answers_with_problem_documents(client: Client):
     response = client.get("/api/v1/nothing")
 

@@ -359,6 +359,18 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
     "a workflow that was born and never heard of again": ("workflow-deadlines", born_for_nothing),
     "a fact of no workflow": ("workflow-references", lambda: copy(FACTS, ANY, instance_id=str(NOWHERE))),
     "a fact of no event": ("workflow-references", lambda: copy(FACTS, ANY, event_id=str(NOWHERE))),
+    "a due delivery that is not dispatched": (
+        "ready-work",
+        lambda: update(SAGAS, "status = 'Pending'", f"next_attempt_at = {PAST}"),
+    ),
+    "an attempt that no worker takes": (
+        "ready-work",
+        lambda: update(JOBS, "status = 'Leased'", f"status = 'Pending', lease_until = {PAST}"),
+    ),
+    "a result that is not applied": (
+        "ready-work",
+        lambda: update(JOBS, of_saga("Completed"), f"settled_at = NULL, finished_at = {PAST}"),
+    ),
     "a silent process": ("processes", silent_process),
     "a hub without a cleaner": ("process-kinds", only_a_worker),
 }

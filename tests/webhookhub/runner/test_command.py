@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
 
 from webhookhub.runner.command import LoopCommand
 from webhookhub.runner.step import Step
@@ -31,3 +31,27 @@ def test_an_interrupted_statement_ends_the_process():
         call_command(Command(), batch_size=7)
 
     assert runs == [7]
+
+
+@pytest.mark.usefixtures("committed")
+@pytest.mark.parametrize("code", [0, 2013, 1290, 1836, 3032, 3100, 1047, 1114, 1213, 1040, 1969])
+def test_a_database_that_cannot_work_now_is_waited_for(code: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("webhookhub.runner.loop.FIRST_RECONNECT_SECONDS", 0.01)
+    runs = []
+
+    class Recovers(Step):
+        def run(self, batch_size: int) -> int:
+            runs.append(batch_size)
+            if len(runs) == 1:
+                raise InterfaceError(0, "") if code == 0 else OperationalError(code, "not now")
+            return 0
+
+    class Command(LoopCommand):
+        kind = "router"
+
+        def make_step(self, process_name: str) -> Step:
+            return Recovers()
+
+    call_command(Command(), batch_size=7, once=True)
+
+    assert runs == [7, 7]

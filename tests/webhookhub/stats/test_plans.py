@@ -27,6 +27,7 @@ INDEXES = {
     "stats_counters": {"PRIMARY"},
     "saga_instances": {"idx_instance_status", "idx_instance_due", "idx_instance_operator"},
     "workflow_inbox": {"PRIMARY"},
+    "subscriptions": {"PRIMARY", "idx_sub_active"},
 }
 INBOXES = {"routing_inbox", "workflow_inbox"}
 SMALL = {"hub_processes", "stats_counters"}

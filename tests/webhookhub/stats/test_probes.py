@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from datetime import timedelta
 from ipaddress import ip_network
 from typing import Any
 
 import pytest
-from django.db import connection, connections
+from django.db import OperationalError, connection, connections
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 
 from tests.conformance import world
 from webhookhub.conf import KINDS
-from webhookhub.db import clock
+from webhookhub.db import clock, errors, vendors
 from webhookhub.db.bulk import insert_new
+from webhookhub.db.errors import Kind
 from webhookhub.models import Process
+from webhookhub.stats import readiness
 
 NOBODYS_NAME = "203.0.113.9:8000"
 
@@ -78,6 +82,71 @@ def test_a_hub_that_is_not_migrated_is_not_ready(committed: None):
     assert response.status_code == 503
     [missing] = response.json()["missing"]
     assert missing == "1 migrations are not applied, starting with stats.0001_initial (run manage.py migrate)"
+
+
+def test_a_full_database_is_reported_for_a_minute(committed: None, monkeypatch: pytest.MonkeyPatch):
+    for kind in KINDS:
+        beat(kind)
+    monkeypatch.setitem(errors.last_seen, Kind.FULL, time.monotonic())
+    assert get("/readyz").json() == {"status": "not ready", "missing": ["the database is full"]}
+
+    monkeypatch.setitem(errors.last_seen, Kind.FULL, time.monotonic() - 61)
+    assert get("/readyz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("code", "missing"),
+    [
+        (2013, "the database does not respond"),
+        (1045, "the database does not respond"),
+        (1290, "the database is read-only"),
+        (3032, "the database is offline"),
+        (1114, "the database is full"),
+        (1040, "the database accepts no further connections"),
+    ],
+)
+def test_an_error_of_the_database_is_named_without_its_message(
+    code: int, missing: str, monkeypatch: pytest.MonkeyPatch
+):
+    def fail() -> list[str]:
+        raise OperationalError(code, "a secret of the server's")
+
+    monkeypatch.setattr(readiness, "_missing", fail)
+    response = get("/readyz")
+    assert (response.status_code, response.json()["missing"]) == (503, [missing])
+
+
+def test_an_exception_that_is_not_of_the_database_is_raised(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(readiness, "_missing", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        get("/readyz")
+
+
+def test_a_check_that_hangs_delays_no_probe_and_is_not_repeated(monkeypatch: pytest.MonkeyPatch):
+    released, checks = threading.Event(), []
+
+    def hang() -> list[str]:
+        checks.append(threading.current_thread())
+        released.wait(60)
+        return []
+
+    monkeypatch.setattr(readiness, "_missing", hang)
+    monkeypatch.setattr(readiness, "RESPONSE_SECONDS", 0.05)
+    for _ in range(3):
+        assert get("/readyz").json()["missing"] == ["the database does not respond"]
+    assert len(checks) == 1
+    assert get("/healthz").status_code == 200
+
+    released.set()
+    checks[0].join()
+    assert get("/readyz").status_code == 200
+    assert len(checks) == 2
+
+
+@pytest.mark.mysql_family
+def test_a_server_that_accepts_writes_is_recognised(db: None):
+    """By its variables; nightly tests change them on a server of their own."""
+    assert vendors.refuses_writes(connection) is None
 
 
 def test_a_probe_does_not_change_the_connection_of_the_thread(committed: None):

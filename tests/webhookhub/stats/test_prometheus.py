@@ -64,7 +64,7 @@ def test_a_hub_without_events_shows_zeros():
     assert found["webhookhub_deliveries_ended_total"] == {("Completed",): 0, ("DeadLettered",): 0}
     assert found["webhookhub_deliveries"] == {("Pending",): 0, ("InProgress",): 0, ("PendingRetry",): 0}
     assert found["webhookhub_processes"] == {(kind,): 0 for kind in KINDS}
-    assert found["webhookhub_deliveries_oldest_due_seconds"] == {(): 0}
+    assert set(found["webhookhub_oldest_ready_seconds"].values()) == {0}
     assert found["webhookhub_delivery_latency_seconds_count"] == {(): 0}
 
 
@@ -171,7 +171,7 @@ def test_late_deliveries_are_distinguished_from_due_ones():
     found = scrape()
     assert found["webhookhub_deliveries_due"] == {("Pending",): 2, ("PendingRetry",): 0}
     assert found["webhookhub_deliveries_past_due"] == {(): 1}
-    assert 300 <= found["webhookhub_deliveries_oldest_due_seconds"][()] < 330
+    assert 300 <= found["webhookhub_oldest_ready_seconds"]["deliveries",] < 330
 
 
 def test_silent_workers_show_first_as_expired_leases_then_as_resets():

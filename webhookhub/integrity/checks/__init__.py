@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from webhookhub.integrity.check import Check
 
-from . import attempts, deadletters, deliveries, processes, references, schema, workflows
+from . import attempts, deadletters, deliveries, processes, ready_work, references, schema, workflows
 
 ALL: tuple[Check, ...] = (
     *schema.CHECKS,
@@ -13,5 +13,6 @@ ALL: tuple[Check, ...] = (
     *deadletters.CHECKS,
     *references.CHECKS,
     *workflows.CHECKS,
+    *ready_work.CHECKS,
     *processes.CHECKS,
 )

@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection
 
 from webhookhub.db import vendors
+from webhookhub.db.errors import Kind, kind_of
 from webhookhub.db.roles import BY_NAME, ROLES
 
 NAME = re.compile(r"[A-Za-z0-9_$-]+")
@@ -67,7 +68,7 @@ class Command(BaseCommand):
                         cursor.execute(statement, None)
             public = vendors.public_grants(connection)
         except DatabaseError as error:
-            if not vendors.is_denied(error) and not vendors.is_refused(error):
+            if kind_of(error) not in (Kind.DENIED, Kind.LOGIN):
                 raise
             raise CommandError(
                 "The user of DATABASE_URL may not do this; use one that may create roles, read the accounts and "

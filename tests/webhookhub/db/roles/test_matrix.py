@@ -15,8 +15,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from tests.support import rows
 from tests.workflows import support as workflows
+from webhookhub.db.errors import code_of
 from webhookhub.db.roles import ROLES
-from webhookhub.db.vendors import error_code
 
 from .accounts import connected_as
 from .declaration import may
@@ -90,7 +90,7 @@ def outcome(other: BaseDatabaseWrapper, sql: str, parameters: list[Any] | None =
             cursor.fetchall()
         return 0
     except DatabaseError as error:
-        return error_code(error) or -1
+        return code_of(error) or -1
     finally:
         other.rollback()
         other.set_autocommit(True)

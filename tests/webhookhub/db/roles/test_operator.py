@@ -16,7 +16,7 @@ from deadletters.models import DeadLetter, Requeue
 from sagas.models import Saga
 from tests.factories import SagaFactory
 from tests.support import guards, legal_steps
-from webhookhub.db.vendors import error_code
+from webhookhub.db.errors import code_of
 
 from .accounts import connected_as
 
@@ -46,7 +46,7 @@ def outcome(other: BaseDatabaseWrapper, sql: str, *parameters: Any) -> int:
             cursor.execute(sql, parameters)
         return 0
     except DatabaseError as error:
-        return error_code(error) or -1
+        return code_of(error) or -1
 
 
 def letter_of(status: str, attempts: int) -> DeadLetter:

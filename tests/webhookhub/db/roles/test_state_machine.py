@@ -17,8 +17,8 @@ from sagas.models import Saga
 from sagas.transitions import LEGAL, STATUSES, WITH_DEAD_LETTER
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from tests.support import legal_steps
+from webhookhub.db.errors import code_of
 from webhookhub.db.roles import ROLES
-from webhookhub.db.vendors import error_code
 
 from .accounts import connected_as
 from .declaration import may
@@ -45,7 +45,7 @@ def outcome(other: BaseDatabaseWrapper, sql: str, parameters: tuple[Any, ...]) -
             assert cursor.rowcount == 1
         return 0
     except DatabaseError as error:
-        return error_code(error) or -1
+        return code_of(error) or -1
     finally:
         other.rollback()
         other.set_autocommit(True)

@@ -7,8 +7,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, InterfaceError
 
 from webhookhub import terminal
-from webhookhub.db import requirements, vendors
+from webhookhub.db import requirements
+from webhookhub.db.errors import kind_of
 from webhookhub.db.requirements import UnsuitableDatabase
+from webhookhub.db.timeouts import long_statements
 from webhookhub.integrity import report
 from webhookhub.integrity.checks import ALL
 from webhookhub.integrity.run import Result, run
@@ -55,12 +57,13 @@ class Command(BaseCommand):
                 self.stdout.write(f"{check.name:<{width}}  {check.invariant}{' (warning)' if check.is_warning else ''}")
             return
         try:
-            requirements.require_migrated()
-            results = self._run(options)
+            with long_statements():
+                requirements.require_migrated()
+                results = self._run(options)
         except UnsuitableDatabase as error:
             raise CommandError(f"The hub cannot use this database: {error}.", returncode=os.EX_CONFIG) from None
         except (DatabaseError, InterfaceError) as error:
-            failure = "cannot be reached" if vendors.is_lost(error) else "refused"
+            failure = "cannot be reached" if kind_of(error).closes else "refused"
             raise CommandError(f"The database {failure}: {error}", returncode=os.EX_UNAVAILABLE) from None
         self.stdout.write(report.as_json(results) if options["json"] else report.as_text(results))
         if any(result.is_violation for result in results):
