@@ -9,7 +9,6 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Status
 
-from events import payloads
 from events.errors import EventConflict, InvalidEvent, PayloadTooLarge, ReservedEventType
 from events.intake import NewEvent, Published, publish_many
 from events.models import Event
@@ -25,8 +24,6 @@ from .schemas.events import MAX_BATCH_EVENTS, EventIn, EventOut, EventResults, E
 from .scopes import EVENTS_WRITE, READ
 
 resource = Resource("Events", read=ApiKeyAuth(READ), write=ApiKeyAuth(EVENTS_WRITE))
-# Room in the body for everything except the payload.
-ENVELOPE_BYTES = 8 * 1024
 STATUSES: dict[type[Exception], int] = {ReservedEventType: 403, EventConflict: 409, PayloadTooLarge: 413}
 
 Result = Published | InvalidEvent | EventConflict
@@ -43,7 +40,7 @@ def send(
     """201 and 200 mean that the event is stored durably. 200: it was stored before, with the same external_id."""
     caller = caller_of(request)
     limits.consume(caller, 1)
-    text = parsing.text(request, payloads.MAX_BYTES + ENVELOPE_BYTES)
+    text = parsing.text(request, event_parsing.MAX_EVENT_BYTES)
     key = parsing.idempotency_key(idempotency_key, "external_id")
     try:
         [result] = _publish([event_parsing.parse_event(text, caller.key.event_source, key)])

@@ -86,6 +86,11 @@ def publish_many(events: Sequence[NewEvent], *, by_hub: bool = False) -> list[Pu
     return [row if isinstance(row, InvalidEvent) else _result(row, stored[_identity(row)]) for row in rows]
 
 
+def check(event: NewEvent) -> None:
+    """Raises InvalidEvent if a producer may not send this event."""
+    _row(event, by_hub=False)
+
+
 def _store(rows: Sequence[Row]) -> dict[Any, Stored]:
     """Insert new events; returns the stored event of each row's identity."""
     # The same identity twice in one batch is one event; the second is compared with the first, like any repeat.
