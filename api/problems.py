@@ -71,9 +71,11 @@ class Problem(Exception):
             **({"uid": self.uid} if self.uid else {}),
         }
 
+    def body(self) -> bytes:
+        return json.dumps(self.document(), ensure_ascii=False).encode(errors="replace")
+
     def response(self) -> HttpResponse:
-        text = json.dumps(self.document(), ensure_ascii=False).encode(errors="replace")
-        return HttpResponse(text, status=self.status, content_type=MEDIA_TYPE, headers=self.headers)
+        return HttpResponse(self.body(), status=self.status, content_type=MEDIA_TYPE, headers=self.headers)
 
 
 def invalid(field: str, why: str) -> Problem:
@@ -129,7 +131,7 @@ def install(api: NinjaAPI) -> None:
         Http404: lambda request, error: not_found().response(),
         UnreadablePostError: lambda request, error: cut_short().response(),
         RequestAborted: lambda request, error: cut_short().response(),
-        Exception: _unexpected_exception,
+        Exception: lambda request, error: of_exception(error, request.path).response(),
     }
     for kind, handler in handlers.items():
         api.add_exception_handler(kind, handler)
@@ -145,15 +147,15 @@ def _invalid_definition(request: HttpRequest, error: InvalidDefinition) -> HttpR
     return unavailable(f"Workflows are unavailable: {error}.").response()
 
 
-def _unexpected_exception(request: HttpRequest, error: Exception) -> HttpResponse:
-    """The response says nothing about the exception, whose message may contain anything."""
+def of_exception(error: Exception, path: str) -> Problem:
+    """Logs the exception. The problem says nothing about it, because its message may contain anything."""
     if isinstance(error, DatabaseFault) and (vendors.is_lost(error) or vendors.is_conflict(error)):
         log(Log.DATABASE_LOST, process="web", error=type(error).__name__)
-        return unavailable("The database is unavailable; retry.").response()
+        return unavailable("The database is unavailable; retry.")
     # A missing privilege is named: the server's message has the user, the table and nothing of the request.
     name = str(error) if vendors.is_denied(error) else type(error).__name__
-    log(Log.API_FAILED, error=name, where=_where(error), path=request.path)
-    return unexpected().response()
+    log(Log.API_FAILED, error=name, where=_where(error), path=path)
+    return unexpected()
 
 
 def _where(error: Exception) -> str:

@@ -173,6 +173,4 @@ def _refuse(why: str) -> NoReturn:
 
 
 # Creating a decoder takes longer than most payloads need.
-_decoder = json.JSONDecoder(
-    object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_integer
-)
+_decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_integer)
