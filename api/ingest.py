@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from django.core.exceptions import DisallowedHost
-from django.db import close_old_connections
+from django.db import connections
 from django.http import HttpRequest, HttpResponse
 from django.utils.module_loading import import_string
 
@@ -112,7 +112,7 @@ def is_for(environ: Environ) -> bool:
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     """The WSGI application of these two operations."""
     if time.monotonic() - _thread.active_at > CHECK_CONNECTIONS_SECONDS:
-        close_old_connections()
+        _close_old_connections()
     path = environ["PATH_INFO"]
     try:
         caller = auth.authenticate(environ.get("HTTP_AUTHORIZATION"), EVENTS_WRITE, keys.find_cached)
@@ -120,12 +120,19 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     except Problem as problem:
         response = _refusal(problem, path)
     except Exception as error:  # noqa: BLE001  # as Django does; it is logged
-        close_old_connections()
+        _close_old_connections()
         response = _refusal(problems.of_exception(error, path), path)
     _thread.active_at = time.monotonic()
     headers = {**response.headers, **_headers(), "Content-Length": str(len(response.body))}
     start_response(_status_line(response.status), list(headers.items()))
     return [response.body]
+
+
+def _close_old_connections() -> None:
+    """As Django does before a request: closes the connections of this thread that are old or do not work."""
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.close_if_unusable_or_obsolete()
 
 
 def _publish(events: Sequence[NewEvent]) -> list[Result]:
