@@ -22,6 +22,8 @@ THREADS = 32
 MAX_CONNECTIONS = 900
 # A longer body is kept in a temporary file while it is received.
 BODY_BYTES_IN_MEMORY = 64 * 1024
+# A body that is longer than a batch may be by at most this gets the API's error, which names the limit.
+REFUSED_BY_THE_API = 1024 * 1024
 CHECK_SECONDS = 1.0
 # A proxy on this machine may say that the client used HTTPS, as with gunicorn.
 TRUSTED_PROXY = "127.0.0.1"
@@ -39,7 +41,7 @@ class WebServer:
             threads=THREADS,
             connection_limit=MAX_CONNECTIONS,
             inbuf_overflow=BODY_BYTES_IN_MEMORY,
-            max_request_body_size=hub().api_batch_bytes,
+            max_request_body_size=hub().api_batch_bytes + REFUSED_BY_THE_API,
             trusted_proxy=TRUSTED_PROXY,
             trusted_proxy_headers=TRUSTED_HEADERS,
             clear_untrusted_proxy_headers=True,
