@@ -106,7 +106,8 @@ def documented(*statuses: int) -> dict[str, Any]:
     """Error responses for an operation's `openapi_extra`: these statuses and those that every operation may have."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}}
     from_the_server = {
-        status: {"description": f"{_title(status)}: sent by the web server as an HTML page."} for status in (414, 431)
+        status: {"description": f"{_title(status)}: sent by the web server as plain text or an HTML page."}
+        for status in (414, 431)
     }
     return {
         "responses": from_the_server

@@ -75,5 +75,5 @@ class RunWeb(WebServer):
     """The web server as `run_hub --web` starts it."""
 
     def __init__(self, folder: Path, **environment: str) -> None:
-        super().__init__(folder, **environment)
+        super().__init__(folder, workers=1, threads=1, **environment)
         self._command = [sys.executable, "manage.py", "run_web", f"127.0.0.1:{self.port}"]
