@@ -13,7 +13,7 @@ from webhookhub.db.bulk import insert_which
 from webhookhub.db.compiled import CompiledSelect
 from webhookhub.db.retry import in_transaction
 from webhookhub.ids import new_uid
-from webhookhub.logs import Log, log
+from webhookhub.logs import Log, enabled, log
 from webhookhub.runner.notifier import notify
 
 from . import payloads
@@ -200,11 +200,13 @@ def _result(row: Row, stored: Stored) -> Published | EventConflict:
     )
     if not same:
         return EventConflict(row["source"], row["external_id"], str(stored.uid))
-    log(
-        Log.EVENT_PUBLISHED if created else Log.EVENT_DUPLICATE,
-        event_uid=str(stored.uid),
-        event_type=stored.event_type,
-        correlation_id=stored.correlation_id,
-        delivery_status="Published",
-    )
+    message = Log.EVENT_PUBLISHED if created else Log.EVENT_DUPLICATE
+    if enabled(message):
+        log(
+            message,
+            event_uid=str(stored.uid),
+            event_type=stored.event_type,
+            correlation_id=stored.correlation_id,
+            delivery_status="Published",
+        )
     return Published(stored.id, stored.uid, stored.correlation_id, created)

@@ -270,10 +270,27 @@ def test_a_query_string_changes_nothing(sender: str):
 
 @pytest.mark.parametrize("host", ["elsewhere.example", "testserver@elsewhere.example", "testserver/x", ""])
 def test_an_unknown_host_is_a_problem(host: str, sender: str):
-    answer = post(SEND, BODY, sender, HTTP_HOST=host, SERVER_NAME="elsewhere.example")
+    answer = post(SEND, BODY, sender, HTTP_HOST=host)
 
     assert (answer.status, answer.headers["Content-Type"]) == (400, "application/problem+json")
     assert not Event.objects.exists()
+
+
+@pytest.mark.parametrize(("name", "status"), [("testserver", 201), ("elsewhere.example", 400)])
+def test_a_request_without_a_host_is_judged_by_the_servers_name(name: str, status: int, sender: str):
+    request = environ(SEND, BODY, sender, SERVER_NAME=name)
+    del request["HTTP_HOST"]
+
+    assert ask(request).status == status
+
+
+def test_the_allowed_hosts_are_a_setting(sender: str, settings: Any):
+    assert post(SEND, BODY, sender).status == 201
+
+    settings.ALLOWED_HOSTS = ["elsewhere.example"]
+
+    assert post(SEND, BODY, sender).status == 400
+    assert post(SEND, BODY, sender, HTTP_HOST="elsewhere.example:8000").status == 201
 
 
 def test_a_malformed_content_type_is_refused_before(sender: str):

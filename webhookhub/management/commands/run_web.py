@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from webhookhub.db import ingest
 from webhookhub.logs import Log, log
 
 WRONG_OPTION = 2  # as argparse exits
@@ -19,6 +20,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         address = check_address(options["address"])
+        ingest.require_same_database()
+        # Loaded after the checks: it takes seconds.
         from webhookhub.web_server import WebServer
         from webhookhub.wsgi import application
 
