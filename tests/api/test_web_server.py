@@ -72,8 +72,10 @@ def exchange(server: RunWeb, *pieces: bytes) -> bytes:
                 client.sendall(piece)
             client.shutdown(socket.SHUT_WR)
             return received(client)
-        except (BrokenPipeError, ConnectionResetError):
-            return b""
+        except TimeoutError:
+            raise
+        except OSError:
+            return b""  # the server has closed the connection
 
 
 def statuses(response: bytes) -> list[int]:
