@@ -8,9 +8,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
@@ -34,6 +36,8 @@ NAME_LENGTH = 100
 MAX_RATE = 100_000
 LAST_USED_INTERVAL = timedelta(minutes=1)
 NO_HASH = "0" * 64
+# A revocation must have effect within a second.
+CACHE_SECONDS = 0.8
 
 
 class InvalidKey(ValueError):
@@ -51,6 +55,17 @@ class Caller:
 
     key: ApiKey
     now: datetime
+
+
+class _Cached(NamedTuple):
+    """A caller and when its key was read, by this process's clock."""
+
+    caller: Caller
+    read_at: float
+
+
+# By key id. Only valid keys are added, so there are no more than keys in the database.
+_cache: dict[str, _Cached] = {}
 
 
 def create(
@@ -125,14 +140,29 @@ def revoke(key: ApiKey, *, by: str) -> bool:
     return revoked
 
 
+def find_cached(text: str) -> Caller | None:
+    """Like find(), from memory for CACHE_SECONDS after the key was read: so long may a change take to have effect."""
+    key_id, secret_hash = _parts(text)
+    cached = _cache.get(key_id)
+    if cached is not None:
+        elapsed = time.monotonic() - cached.read_at
+        # Any other secret is looked up like an unknown key: the time must not reveal which keys are in use.
+        if elapsed < CACHE_SECONDS and hmac.compare_digest(cached.caller.key.secret_sha256, secret_hash):
+            key, now = cached.caller.key, cached.caller.now + timedelta(seconds=elapsed)
+            return Caller(key, now) if key.expires_at is None or key.expires_at > now else None
+    read_at = time.monotonic()
+    caller = find(text)
+    if caller is not None:
+        _cache[key_id] = _Cached(caller, read_at)
+    return caller
+
+
 def find(text: str) -> Caller | None:
     """The caller with this key; None if it is not valid. A wrong key takes the same time as a right one."""
-    prefix, _, rest = text.partition("_")
-    key_id, _, secret = rest.partition("_")
-    valid_id = key_id if prefix == PREFIX and len(key_id) == 2 * ID_BYTES and key_id.isascii() else ""
-    rows = _usable(key_id=valid_id)
+    key_id, secret_hash = _parts(text)
+    rows = _usable(key_id=key_id)
     key = ApiKey.from_db(None, COLUMNS, rows[0][:-1]) if rows else None
-    matches = hmac.compare_digest(key.secret_sha256 if key else NO_HASH, _hash(secret))
+    matches = hmac.compare_digest(key.secret_sha256 if key else NO_HASH, secret_hash)
     if key is None or not matches:
         return None
     read_at: datetime = rows[0][-1]
@@ -146,6 +176,14 @@ _usable = CompiledSelect(
         ApiKey.objects.usable().filter(key_id=key_id).annotate(read_at=UtcNow()).values_list(*COLUMNS, "read_at")
     )
 )
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """The id of a key, empty if it is none, and the hash of its secret."""
+    prefix, _, rest = text.partition("_")
+    key_id, _, secret = rest.partition("_")
+    is_valid = prefix == PREFIX and len(key_id) == 2 * ID_BYTES and key_id.isascii()
+    return key_id if is_valid else "", _hash(secret)
 
 
 def _note_use(key: ApiKey, now: datetime) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from django.http import HttpRequest
+from django.utils.http import parse_header_parameters
 from pydantic import BaseModel, ValidationError
 
 from events import payloads
@@ -16,17 +18,21 @@ from .problems import Problem
 MODEL_BYTES = 64 * 1024
 MEDIA_TYPE = "application/json"
 REFERENCE = "#/components/schemas/{model}"
-UNENCODED = {"Content-Encoding": ("", "identity"), "Transfer-Encoding": ("", "identity", "chunked")}
+UNENCODED = {
+    "HTTP_CONTENT_ENCODING": ("Content-Encoding", ("", "identity")),
+    "HTTP_TRANSFER_ENCODING": ("Transfer-Encoding", ("", "identity", "chunked")),
+}
+Environ = Mapping[str, Any]  # of WSGI; also request.META
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def text(request: HttpRequest, limit: int) -> str:
+def text(environ: Environ, limit: int) -> str:
     """The body of a JSON request. A body whose Content-Length exceeds `limit` bytes is not read."""
-    if not has_body(request):
+    if not _has_body(environ):
         raise problems.invalid("body", "is empty; send a JSON object")
-    _require_json(request)
-    _require_unencoded(request)
-    body = _bytes(request, limit)
+    _require_json(environ)
+    _require_unencoded(environ)
+    body = _bytes(environ, limit)
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
@@ -35,12 +41,12 @@ def text(request: HttpRequest, limit: int) -> str:
 
 def read(request: HttpRequest, model: type[Model]) -> Model:
     """The body as an instance of the model. Raises a Problem that names the wrong fields."""
-    return _validated(text(request, MODEL_BYTES), model)
+    return _validated(text(request.META, MODEL_BYTES), model)
 
 
 def read_if_given(request: HttpRequest, model: type[Model]) -> Model:
     """Like read, for an optional body."""
-    return read(request, model) if has_body(request) else model()
+    return read(request, model) if _has_body(request.META) else model()
 
 
 def idempotency_key(header: str | None, field: str) -> str | None:
@@ -56,8 +62,8 @@ def not_blank(header: str | None) -> str | None:
     return header
 
 
-def has_body(request: HttpRequest) -> bool:
-    return _length(request) > 0 or _is_chunked(request)
+def _has_body(environ: Environ) -> bool:
+    return _length(environ) > 0 or _is_chunked(environ)
 
 
 def documented(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
@@ -88,54 +94,49 @@ def _place(location: tuple[int | str, ...]) -> str:
     return place or "body"
 
 
-def _require_json(request: HttpRequest) -> None:
-    charset = (request.content_params or {}).get("charset", "utf-8").lower()
-    if request.content_type != MEDIA_TYPE or charset not in ("utf-8", "utf8"):
+def _require_json(environ: Environ) -> None:
+    content_type = environ.get("CONTENT_TYPE", "")
+    if content_type == MEDIA_TYPE:
+        return
+    media_type, parameters = parse_header_parameters(content_type)
+    if media_type != MEDIA_TYPE or parameters.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
         raise Problem(415, f"Send JSON in UTF-8, with the header Content-Type: {MEDIA_TYPE}.")
 
 
-def _require_unencoded(request: HttpRequest) -> None:
+def _require_unencoded(environ: Environ) -> None:
     """Compressed bodies are refused: their decompressed size is not known in advance."""
-    for header, unencoded in UNENCODED.items():
-        if request.headers.get(header, "").strip().lower() not in unencoded:
+    for variable, (header, unencoded) in UNENCODED.items():
+        if environ.get(variable, "").strip().lower() not in unencoded:
             detail = f"The value of {header} is not supported; send the body unencoded."
             raise Problem(415, detail, headers={"Accept-Encoding": "identity"})
 
 
-def _bytes(request: HttpRequest, limit: int) -> bytes:
-    if _is_chunked(request):
-        return _chunked(request, limit)
-    length = _length(request)
-    if length > limit:
+def _bytes(environ: Environ, limit: int) -> bytes:
+    is_chunked = _is_chunked(environ)
+    if is_chunked and not environ.get("wsgi.input_terminated"):
+        raise Problem(411, "The header Content-Length is missing; send the length of the body.")
+    length = limit + 1 if is_chunked else _length(environ)
+    if not is_chunked and length > limit:
         raise _too_long(limit)
-    body = request.read(length)
-    if len(body) != length:
+    try:
+        body: bytes = environ["wsgi.input"].read(length)
+    except Exception:  # noqa: BLE001  # each web server has its own exception for malformed chunks
+        raise problems.cut_short() from None
+    if len(body) > limit:
+        raise _too_long(limit)
+    if not is_chunked and len(body) != length:
         # A truncated batch may be valid JSON by accident.
         raise problems.cut_short()
     return body
 
 
-def _chunked(request: HttpRequest, limit: int) -> bytes:
-    """A body without Content-Length, which Django would take for empty."""
-    environ = getattr(request, "environ", {})
-    if not environ.get("wsgi.input_terminated"):
-        raise Problem(411, "The header Content-Length is missing; send the length of the body.")
+def _is_chunked(environ: Environ) -> bool:
+    return "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "").lower()
+
+
+def _length(environ: Environ) -> int:
     try:
-        body: bytes = environ["wsgi.input"].read(limit + 1)
-    except Exception:  # noqa: BLE001  # each web server has its own exception for malformed chunks
-        raise problems.cut_short() from None
-    if len(body) > limit:
-        raise _too_long(limit)
-    return body
-
-
-def _is_chunked(request: HttpRequest) -> bool:
-    return "chunked" in request.headers.get("Transfer-Encoding", "").lower()
-
-
-def _length(request: HttpRequest) -> int:
-    try:
-        return int(request.headers.get("Content-Length") or 0)
+        return int(environ.get("CONTENT_LENGTH") or 0)
     except ValueError:
         return 0  # as Django does
 

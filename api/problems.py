@@ -71,9 +71,11 @@ class Problem(Exception):
             **({"uid": self.uid} if self.uid else {}),
         }
 
+    def body(self) -> bytes:
+        return json.dumps(self.document(), ensure_ascii=False).encode(errors="replace")
+
     def response(self) -> HttpResponse:
-        text = json.dumps(self.document(), ensure_ascii=False).encode(errors="replace")
-        return HttpResponse(text, status=self.status, content_type=MEDIA_TYPE, headers=self.headers)
+        return HttpResponse(self.body(), status=self.status, content_type=MEDIA_TYPE, headers=self.headers)
 
 
 def invalid(field: str, why: str) -> Problem:
@@ -108,7 +110,8 @@ def documented(*statuses: int) -> dict[str, Any]:
     """Error responses for an operation's `openapi_extra`: these statuses and those that every operation may have."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}}
     from_the_server = {
-        status: {"description": f"{_title(status)}: sent by the web server as an HTML page."} for status in (414, 431)
+        status: {"description": f"{_title(status)}: sent by the web server as plain text or an HTML page."}
+        for status in (414, 431)
     }
     return {
         "responses": from_the_server
@@ -133,7 +136,7 @@ def install(api: NinjaAPI) -> None:
         Http404: lambda request, error: not_found().response(),
         UnreadablePostError: lambda request, error: cut_short().response(),
         RequestAborted: lambda request, error: cut_short().response(),
-        Exception: _unexpected_exception,
+        Exception: lambda request, error: of_exception(error, request.path).response(),
     }
     for kind, handler in handlers.items():
         api.add_exception_handler(kind, handler)
@@ -149,16 +152,16 @@ def _invalid_definition(request: HttpRequest, error: InvalidDefinition) -> HttpR
     return unavailable(f"Workflows are unavailable: {error}.").response()
 
 
-def _unexpected_exception(request: HttpRequest, error: Exception) -> HttpResponse:
-    """The response says nothing about the exception, whose message may contain anything."""
+def of_exception(error: Exception, path: str) -> Problem:
+    """Logs the exception. The problem says nothing about it, because its message may contain anything."""
     kind = kind_of(error)
     if kind.is_temporary:
         log(Log.DATABASE_LOST, process="web", error=type(error).__name__, cause=kind.value)
-        return no_database().response()
+        return no_database()
     if kind is Kind.DENIED:
-        return unavailable(log_denied(error)).response()
-    log(Log.API_FAILED, error=type(error).__name__, where=_where(error), path=request.path)
-    return unexpected().response()
+        return unavailable(log_denied(error))
+    log(Log.API_FAILED, error=type(error).__name__, where=_where(error), path=path)
+    return unexpected()
 
 
 def _where(error: Exception) -> str:

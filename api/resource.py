@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ninja import Router
@@ -31,11 +31,21 @@ class Resource:
         return self._operation("GET", path, response, summary, problems.documented(*errors))
 
     def post(
-        self, path: str, response: Any, summary: str, *errors: int, body: Body = None, body_required: bool = True
+        self,
+        path: str,
+        response: Any,
+        summary: str,
+        *errors: int,
+        body: Body = None,
+        body_required: bool = True,
+        parameters: Sequence[Mapping[str, Any]] = (),
     ) -> Callable[[View], View]:
+        """`parameters` are added to the documentation: the operation reads them itself."""
         documented = problems.documented(*errors)
         if body:
             documented = problems.documented(*errors, *BODY_ERRORS) | parsing.documented(body, required=body_required)
+        if parameters:
+            documented["parameters"] = list(parameters)
         return self._operation("POST", path, response, summary, documented)
 
     def patch(

@@ -13,7 +13,7 @@ from webhookhub.db.bulk import insert_which
 from webhookhub.db.compiled import CompiledSelect
 from webhookhub.db.retry import in_transaction
 from webhookhub.ids import new_uid
-from webhookhub.logs import Log, log
+from webhookhub.logs import Log, enabled, log
 from webhookhub.runner.notifier import notify
 
 from . import payloads
@@ -84,6 +84,11 @@ def publish_many(events: Sequence[NewEvent], *, by_hub: bool = False) -> list[Pu
     rows = [_row_or_error(event, by_hub) for event in events]
     stored = _store([row for row in rows if not isinstance(row, InvalidEvent)])
     return [row if isinstance(row, InvalidEvent) else _result(row, stored[_identity(row)]) for row in rows]
+
+
+def check(event: NewEvent) -> None:
+    """Raises InvalidEvent if a producer may not send this event."""
+    _row(event, by_hub=False)
 
 
 def _store(rows: Sequence[Row]) -> dict[Any, Stored]:
@@ -195,11 +200,13 @@ def _result(row: Row, stored: Stored) -> Published | EventConflict:
     )
     if not same:
         return EventConflict(row["source"], row["external_id"], str(stored.uid))
-    log(
-        Log.EVENT_PUBLISHED if created else Log.EVENT_DUPLICATE,
-        event_uid=str(stored.uid),
-        event_type=stored.event_type,
-        correlation_id=stored.correlation_id,
-        delivery_status="Published",
-    )
+    message = Log.EVENT_PUBLISHED if created else Log.EVENT_DUPLICATE
+    if enabled(message):
+        log(
+            message,
+            event_uid=str(stored.uid),
+            event_type=stored.event_type,
+            correlation_id=stored.correlation_id,
+            delivery_status="Published",
+        )
     return Published(stored.id, stored.uid, stored.correlation_id, created)

@@ -108,6 +108,7 @@ ALLOWED: dict[str, set[str]] = {
         "deadletters.requeue",
         "events.backfill",
         "events.errors",
+        "events.group_commit",
         "events.intake",
         "events.lookup",
         "events.models",

@@ -1,4 +1,4 @@
-"""The web server's entry point.
+"""The web server's entry point. Requests that send events go to api/ingest.py, all others to Django.
 
 Requests with an unreadable Content-Type are refused before Django: it parses that header while it creates the request,
 before any middleware, so an error there would be the web server's own error page and a traceback in the log.
@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -24,6 +25,7 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 # A worker that exits with this code stops gunicorn; with any other code, gunicorn starts it again for ever.
 GUNICORN_BOOT_ERROR = 3
 DETAIL = "The header Content-Type cannot be read; write it as application/json."
+INGEST = "api.ingest"  # by name, as in urls.py
 PROBLEM = {"type": "about:blank", "title": "Bad Request", "status": 400, "detail": DETAIL}
 # The accepted character sets. Python has others by name that cannot decode a URL, or that are not character sets.
 CHARSETS = {"utf-8", "utf-16", "ascii", "iso8859-1", "iso8859-15", "cp1252", "big5", "gb18030", "gbk", "shift_jis"}
@@ -71,9 +73,19 @@ def _bad_request(environ: dict[str, Any], start_response: Callable[..., Any]) ->
     return [] if environ["REQUEST_METHOD"] == "HEAD" else [text.encode()]
 
 
+def with_ingest(application: Application) -> Application:
+    """Handles the requests that send events itself."""
+    send_events = import_module(INGEST)  # after Django is set up
+
+    def wrapped(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        return (send_events.application if send_events.is_for(environ) else application)(environ, start_response)
+
+    return wrapped
+
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhookhub.settings")
 try:
-    application = refusing_unreadable_content_types(get_wsgi_application())
+    application = refusing_unreadable_content_types(with_ingest(get_wsgi_application()))
     ingest.require_same_database()
     denied.log_missing_ingest_user()
 except ImproperlyConfigured as error:

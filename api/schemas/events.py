@@ -6,12 +6,11 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from api.ingest import MAX_BATCH_EVENTS
 from api.problems import ProblemDocument
 
 from .common import Body, EventType, FromRow, Name, WithPayload
 from .deliveries import Delivery
-
-MAX_BATCH_EVENTS = 1000
 
 
 # For the documentation only: api.event_parsing reads the requests, to store payloads exactly as they were written.

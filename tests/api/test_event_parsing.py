@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.event_parsing import parse_batch, parse_event
-from events.errors import InvalidEvent
+from api.event_parsing import MAX_EVENT_BYTES, parse_batch, parse_event
+from events.errors import InvalidEvent, PayloadTooLarge
 from events.intake import NewEvent
 from events.payloads import LARGEST_INTEGER, SMALLEST_INTEGER, Document
 
@@ -106,5 +106,69 @@ def test_an_object_with_very_many_fields_refuses_only_its_event():
 
     assert str(refused).startswith("event has too many fields; valid fields are event_type, payload")
     assert event == NewEvent("a", Document("1"), "shop")
-    with pytest.raises(InvalidEvent, match=r"^body has too many fields; valid fields are events$"):
+    with pytest.raises(InvalidEvent, match=r"^body has an unknown field 'payload'; valid fields are events$"):
         parse_batch(f"{{{fields}}}", "shop", 2)
+
+
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        ("NaN", "payload holds NaN, which JSON does not have"),
+        ('{"a": [-Infinity]}', "payload holds -Infinity, which JSON does not have"),
+        ('"\\ud800"', "payload holds half of a surrogate pair"),
+        ('{"\\uDFFF": 1}', "payload holds half of a surrogate pair"),
+        ('{"a": NaN, "a": 1}', "payload holds NaN, which JSON does not have"),
+    ],
+)
+def test_a_constant_or_half_of_a_surrogate_pair_refuses_only_its_event(payload: str, why: str):
+    # Texts that look the same in strings, and characters of several bytes, on both sides.
+    kept = '{"NaN": "Infinity \\\\ud800 \\ud83d\\ude00 é😀 \\"NaN", "b": 1.10}'
+    event = f'{{"payload": {kept} , "event_type":"a"}}'
+    refused = f'{{"event_type":"a","payload":{payload}}}'
+
+    before, error, after = parse_batch(f'{{"events" : [ {event} ,{refused},{event}]}}', "shop", 3)
+
+    assert before == after == NewEvent("a", Document(kept), "shop")
+    assert str(error) == why
+
+
+@pytest.mark.parametrize("field", ["event_type", "external_id", "correlation_id"])
+@pytest.mark.parametrize("value", ["NaN", '"\\ud800"', '{"a": Infinity}'])
+def test_such_a_value_of_another_field_is_named(field: str, value: str):
+    fields = {"event_type": '"a"', "payload": "1"} | {field: value}
+
+    with pytest.raises(InvalidEvent) as refused:
+        parse_event("{" + ",".join(f'"{name}":{text}' for name, text in fields.items()) + "}", "shop")
+
+    assert refused.value.field == field
+
+
+def test_an_event_longer_than_alone_is_refused_for_itself():
+    long = '{"event_type":"a","payload":1,' + " " * MAX_EVENT_BYTES + '"external_id":"1"}'
+
+    refused, event = parse_batch(f'{{"events":[{long},{{"event_type":"a","payload":1}}]}}', "shop", 2)
+
+    assert isinstance(refused, PayloadTooLarge)
+    assert str(refused) == f"event has {len(long)} bytes; at most {MAX_EVENT_BYTES} are allowed"
+    assert event == NewEvent("a", Document("1"), "shop")
+
+
+@pytest.mark.parametrize("name", ["events", "\\u0065vents", "event\\u0073"])
+def test_the_name_of_the_list_may_be_escaped(name: str):
+    assert len(parse_batch(f'{{"{name}":[{{"event_type":"a","payload":"}}"}}]}}', "shop", 2)) == 1
+    with pytest.raises(InvalidEvent, match=r"^events is given twice$"):
+        parse_batch(f'{{"{name}":[1],"events":[1]}}', "shop", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('{"events":[1,]}', "line 1, column 14"),
+        ('{"events":[\n"é", tru]}', "line 2, column 7"),
+        ('{"events":[1]', "line 1, column 14"),
+        ('{"events":[1]} x', "line 1, column 17"),
+    ],
+)
+def test_a_malformed_batch_is_refused_with_its_position(text: str, place: str):
+    with pytest.raises(InvalidEvent, match=f"^body is not JSON: .* at {place}$"):
+        parse_batch(text, "shop", 2)

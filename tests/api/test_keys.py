@@ -255,7 +255,7 @@ def test_an_unexpected_error_reveals_nothing(
         raise RuntimeError("canary 7f3a")
 
     # No known bug triggers this, so simulate one.
-    monkeypatch.setattr("api.events.publish_many", break_down)
+    monkeypatch.setattr("api.ingest.publish_many", break_down)
 
     response = hub_wide.post("/events", EVENT)
 

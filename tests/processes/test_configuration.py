@@ -14,6 +14,7 @@ from django.conf import settings
 from webhookhub.runner.supervisor import GUNICORN_BOOT_ERROR
 
 SERVER = "mysql://hub:hub@127.0.0.1/webhookhub"
+RUN_WEB = ("manage.py", "run_web", "127.0.0.1:1")
 WEB = ("-m", "gunicorn", "webhookhub.wsgi", "--bind", "127.0.0.1:0", "--log-level", "critical")
 
 
@@ -58,7 +59,8 @@ def test_a_password_in_a_url_that_cannot_be_read_is_not_shown(url: str):
 
 
 @pytest.mark.parametrize(
-    "command", [("manage.py", "migrate"), ("manage.py", "check"), ("manage.py", "audit"), WEB, (*WEB, "--preload")]
+    "command",
+    [("manage.py", "migrate"), ("manage.py", "check"), ("manage.py", "audit"), RUN_WEB, WEB, (*WEB, "--preload")],
 )
 def test_every_command_and_the_web_server_refuse_a_wrong_setting(command: tuple[str, ...]):
     [line] = errors(*command, WEBHOOKHUB_ALLOWED_HOSTS="https://hub").splitlines()

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import requests
 from django.conf import settings
@@ -20,7 +20,7 @@ START_SECONDS = 120.0
 
 
 class WebServer:
-    """A context manager for gunicorn as `run_hub --web` starts it, with the given number of processes."""
+    """A context manager for gunicorn with the given number of processes."""
 
     def __init__(self, folder: Path, workers: int = 2, threads: int = 4, **environment: str) -> None:
         self.port = free_port()
@@ -30,6 +30,12 @@ class WebServer:
         inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
         self._environment = {**inherited, "DATABASE_URL": database_url(), **environment}
 
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+
+    def exit_code(self) -> int:
+        return self._process.wait(START_SECONDS)
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
@@ -38,7 +44,7 @@ class WebServer:
     def log(self) -> str:
         return self._log.read_text()
 
-    def __enter__(self) -> WebServer:
+    def __enter__(self) -> Self:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 self._command, env=self._environment, cwd=settings.BASE_DIR, stdout=log, stderr=log
@@ -63,3 +69,11 @@ class WebServer:
             return requests.get(f"{self.url}/api/openapi.json", timeout=10).status_code == 200
         except requests.RequestException:
             return False
+
+
+class RunWeb(WebServer):
+    """The web server as `run_hub --web` starts it."""
+
+    def __init__(self, folder: Path, **environment: str) -> None:
+        super().__init__(folder, workers=1, threads=1, **environment)
+        self._command = [sys.executable, "manage.py", "run_web", f"127.0.0.1:{self.port}"]

@@ -10,13 +10,18 @@ import errno
 import hashlib
 import os
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 
 from django.db import connection, transaction
 
+from .step import Step
+
 # Loops of one kind on one machine that get notifications; further ones only poll.
 MAX_PROCESSES = 8
+# The steps that this process's loop runs, by their kind.
+steps_of_this_process: dict[str, Step] = {}
 _sender: tuple[int, socket.socket] | None = None
 
 
@@ -58,9 +63,20 @@ class Notifications:
                 return
 
 
-def notify(kind: str) -> None:
-    """Notifies the loops of this kind once the caller's transaction is committed."""
-    transaction.on_commit(lambda: _send(kind))
+def notify(kind: str, topic: str = "", ids: Sequence[int] = ()) -> None:
+    """Notifies the loops of this kind once the caller's transaction is committed.
+
+    `ids` are rows of `topic` that may be ready for them. A step of this kind in this process gets them directly.
+    """
+    transaction.on_commit(lambda: _notify(kind, topic, ids))
+
+
+def _notify(kind: str, topic: str, ids: Sequence[int]) -> None:
+    step = steps_of_this_process.get(kind)
+    if step is None:
+        _send(kind)
+    else:
+        step.hint(topic, ids)
 
 
 def _send(kind: str) -> None:

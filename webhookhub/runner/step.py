@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 
 class CannotStart(Exception):
@@ -16,6 +16,10 @@ class Step:
 
     def on_notify(self) -> None:
         """Called after a notification that there may be work."""
+
+    def hint(self, topic: str, ids: Sequence[int]) -> None:
+        """Rows that may be ready for this step: hints, which may be stale, wrong or missing. Empty: look for work."""
+        self.on_notify()
 
     def pending(self) -> str:
         """A description of unfinished work; empty when the process may stop."""

@@ -1,5 +1,4 @@
 import os
-import re
 import sys
 from typing import Any
 
@@ -11,11 +10,9 @@ from webhookhub.conf import INGEST_DATABASE_URL, KINDS, PROCESS_DATABASE_URLS, h
 from webhookhub.logs import Log, log
 from webhookhub.runner.supervisor import Child, Supervisor
 
-WRONG_OPTION = 2  # as argparse exits
+from .run_web import WRONG_OPTION, check_address
+
 STOP_MARGIN_SECONDS = 10.0
-# Threads mostly wait: for the database, and for endpoints that are verified or tested.
-WEB_THREADS = "32"
-ADDRESS = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 
 
 class Command(BaseCommand):
@@ -42,13 +39,7 @@ class Command(BaseCommand):
             children += [_loop(kind, index) for index in range(1, count + 1)]
         address = options["web"]
         if address is not None:
-            match = ADDRESS.fullmatch(address)
-            if match is None or not 1 <= int(match["port"]) <= 65535:
-                raise CommandError(
-                    f"--web must be a host and a port, such as 127.0.0.1:8000, not {address!r}.",
-                    returncode=WRONG_OPTION,
-                )
-            children.append(web_server(address))
+            children.append(web_server(check_address(address, "--web")))
         _require_one_database({child.name.split()[0] for child in children})
         names = ", ".join(child.name for child in children)
         log(Log.PROCESS_STARTED, process="hub", children=names, serves=address and f"http://{address}/")
@@ -58,16 +49,16 @@ class Command(BaseCommand):
 
 
 def _loop(kind: str, index: int) -> Child:
-    manage = settings.BASE_DIR / "manage.py"
-    program = [str(manage)] if manage.exists() else ["-m", "webhookhub.command_line"]
-    return Child(f"{kind} {index}", [sys.executable, *program, f"run_{kind}"], _environment(kind))
+    return Child(f"{kind} {index}", [*_program(), f"run_{kind}"], _environment(kind))
 
 
 def web_server(address: str) -> Child:
-    command = [sys.executable, "-m", "gunicorn", "webhookhub.wsgi", "--bind", address, "--log-level", "warning"]
-    command += ["--threads", WEB_THREADS, "--pythonpath", str(settings.BASE_DIR)]
-    # --preload: a wrong setting ends the server before it listens.
-    return Child("web", [*command, "--preload"], _environment("web"))
+    return Child("web", [*_program(), "run_web", address], _environment("web"))
+
+
+def _program() -> list[str]:
+    manage = settings.BASE_DIR / "manage.py"
+    return [sys.executable, *([str(manage)] if manage.exists() else ["-m", "webhookhub.command_line"])]
 
 
 def _plural(kind: str) -> str:

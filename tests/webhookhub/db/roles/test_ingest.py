@@ -104,7 +104,7 @@ def test_only_the_web_server_gets_the_url(processes: Processes):
                 if parent == hub.pid:
                     command = path.with_name("cmdline").read_text()
                     environment = path.with_name("environ").read_text()
-                    found["web" if "gunicorn" in command else "worker"] = set(
+                    found["web" if "run_web" in command else "worker"] = set(
                         re.findall(r"mysql://([^:]+):", environment)
                     )
             except (FileNotFoundError, ProcessLookupError):

@@ -1,0 +1,75 @@
+"""The web server of `run_web` and `run_hub --web`.
+
+waitress receives a whole request before one of its threads handles it, so clients that send slowly occupy a connection
+but no thread. Any other WSGI server can serve webhookhub.wsgi, too.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import Any
+
+from waitress import create_server, wasyncore
+from waitress.channel import HTTPChannel
+
+from webhookhub.conf import hub
+from webhookhub.wsgi import Application
+
+# Threads mostly wait: for the database, and for endpoints that are verified or tested.
+THREADS = 32
+# Below the usual limit of 1,024 open files.
+MAX_CONNECTIONS = 900
+# A longer body is kept in a temporary file while it is received.
+BODY_BYTES_IN_MEMORY = 64 * 1024
+# A body that is longer than a batch may be by at most this gets the API's error, which names the limit.
+REFUSED_BY_THE_API = 1024 * 1024
+CHECK_SECONDS = 1.0
+# A proxy on this machine may say that the client used HTTPS, as with gunicorn.
+TRUSTED_PROXY = "127.0.0.1"
+TRUSTED_HEADERS = {"x-forwarded-proto"}
+
+
+class WebServer:
+    def __init__(self, application: Application, address: str) -> None:
+        self._dispatchers: dict[int, Any] = {}
+        self._is_stopping = False
+        self._server = create_server(
+            application,
+            map=self._dispatchers,
+            listen=address,
+            threads=THREADS,
+            connection_limit=MAX_CONNECTIONS,
+            inbuf_overflow=BODY_BYTES_IN_MEMORY,
+            max_request_body_size=hub().api_batch_bytes + REFUSED_BY_THE_API,
+            trusted_proxy=TRUSTED_PROXY,
+            trusted_proxy_headers=TRUSTED_HEADERS,
+            clear_untrusted_proxy_headers=True,
+            ident=None,
+        )
+
+    def run(self) -> None:
+        """Serves until a TERM or INT signal; then finishes the requests that were received."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        while not self._is_stopping:
+            self._handle_events()
+        self._drain(time.monotonic() + hub().drain.total_seconds())
+        self._server.task_dispatcher.shutdown()
+
+    def _stop(self, *signal_and_frame: Any) -> None:
+        self._is_stopping = True
+
+    def _drain(self, until: float) -> None:
+        for dispatcher in list(self._dispatchers.values()):
+            if dispatcher.accepting:
+                wasyncore.dispatcher.close(dispatcher)
+        while self._has_requests() and time.monotonic() < until:
+            self._handle_events()
+
+    def _has_requests(self) -> bool:
+        channels = [channel for channel in self._dispatchers.values() if isinstance(channel, HTTPChannel)]
+        return any(channel.requests or channel.total_outbufs_len for channel in channels)
+
+    def _handle_events(self) -> None:
+        wasyncore.loop(timeout=CHECK_SECONDS, use_poll=True, map=self._dispatchers, count=1)
