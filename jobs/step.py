@@ -27,7 +27,7 @@ class WorkerStep(Step):
         self._worker = Worker(worker_id)
 
     def run(self, batch_size: int) -> int:
-        return self._worker.turn(batch_size)
+        return self._worker.turn(batch_size, wait=False)
 
     def on_notify(self) -> None:
         self._worker.lease_soon()
@@ -38,6 +38,9 @@ class WorkerStep(Step):
 
     def idle_for(self) -> float:
         return self._worker.idle_for()
+
+    def files(self) -> tuple[list[int], list[int]]:
+        return self._worker.files()
 
     def poll(self, seconds: float) -> None:
         self._worker.collect(seconds)

@@ -10,7 +10,7 @@ from django.db import DatabaseError
 from webhookhub.conf import KINDS
 from webhookhub.db import vendors
 
-LOOPS = {f"run_{kind}" for kind in KINDS}
+LOOPS = {f"run_{kind}" for kind in (*KINDS, "hub")}
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ class CannotStart(Exception):
 
 class Step:
     def run(self, batch_size: int) -> int:
-        """Does one batch; 0 means that there was nothing to do."""
+        """Does one batch without waiting for the network; 0 means that there was nothing to do."""
         raise NotImplementedError
 
     def on_notify(self) -> None:
@@ -26,8 +26,12 @@ class Step:
         return ""
 
     def idle_for(self) -> float:
-        """For how many seconds the unfinished work needs no attention."""
+        """For how many seconds the unfinished work needs no attention, unless a file is ready."""
         return 0.0
+
+    def files(self) -> tuple[Sequence[int], Sequence[int]]:
+        """The file descriptors that the unfinished work waits to read from and to write to."""
+        return (), ()
 
     def poll(self, seconds: float) -> None:
         """Attends to unfinished work for at most `seconds`, without using the database."""
