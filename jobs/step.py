@@ -7,11 +7,14 @@ import time
 
 from subscriptions.secrets import require_keys
 from webhookhub.conf import hub
+from webhookhub.db.exists import Condition
 from webhookhub.runner.registry import remove_expired
 from webhookhub.runner.step import Step
 from webhookhub.stats.rollup import roll_up
 
 from .cleaner import clean
+from .models import Job
+from .states import LEASED, PENDING
 from .worker import Worker
 
 # How often to look for minutes that are old enough to roll up.
@@ -28,6 +31,9 @@ class WorkerStep(Step):
 
     def run(self, batch_size: int) -> int:
         return self._worker.turn(batch_size, wait=False)
+
+    def conditions(self) -> list[Condition]:
+        return [Condition(Job, "status = %s AND lease_until <= {now}", PENDING)]
 
     def on_notify(self) -> None:
         self._worker.lease_soon()
@@ -64,6 +70,11 @@ class CleanerStep(Step):
             remove_expired()
             self._forget_at = time.monotonic() + hub().heartbeat.total_seconds()
         return clean(batch_size) + self._roll_up_stats(batch_size)
+
+    def conditions(self) -> list[Condition] | None:
+        if time.monotonic() >= min(self._forget_at, self._roll_up_at):
+            return None
+        return [Condition(Job, "status = %s AND lease_until < {now}", LEASED)]
 
     def _roll_up_stats(self, batch_size: int) -> int:
         if time.monotonic() < self._roll_up_at:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain, islice
 from typing import TypeVar
 
 from django.db import DatabaseError, InterfaceError
 
 from webhookhub.conf import hub
 from webhookhub.db import requirements, vendors
+from webhookhub.db.exists import Condition, which_exist
 from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.logs import Log, log
 
@@ -73,7 +75,28 @@ class Loop:
         while not stop.requested:
             self._wait(stop, self._steps)
             self._receive()
+            for database in self._databases:
+                self._poll_together(database)
             self._run_due(stop)
+
+    def _poll_together(self, database: Database) -> None:
+        """One short query in place of the polls of all idle steps that use this connection."""
+        now = time.monotonic()
+        idle = {
+            managed: conditions
+            for managed in self._steps
+            if managed.database is database and (conditions := managed.idle_conditions(now))
+        }
+        if any(managed.is_poll_due(now) for managed in idle):
+            self._guarded(next(iter(idle)), partial(self._look_for_work, idle))
+
+    def _look_for_work(self, idle: Mapping[ManagedStep, Sequence[Condition]]) -> None:
+        started_at = time.monotonic()
+        self._heartbeat(next(iter(idle)).database)
+        exist = iter(which_exist(*chain.from_iterable(idle.values())))
+        for managed, conditions in idle.items():
+            has_work = any(list(islice(exist, len(conditions))))
+            managed.plan_poll(time.monotonic() - started_at, at_once=has_work)
 
     def _run_due(self, stop: StopSignals) -> None:
         """One batch of each step that is due: what one step hands on, the next does in the same turn."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from webhookhub.db.exists import Condition
+
 from .backoff import Backoff
 from .database import Database
 from .notifier import Notifications, steps_of_this_process
@@ -30,6 +32,7 @@ class ManagedStep:
         self._interval = interval
         self._backoff = Backoff(interval)
         self._is_hinted = False
+        self._is_idle = False
         self._poll_at = 0.0
         self._attend_at = 0.0
         self._not_before = 0.0
@@ -95,8 +98,24 @@ class ManagedStep:
         elif is_poll:
             if done:
                 self._backoff.reset()  # work without a notification: more may follow
-            self._poll_at = now + self._backoff.after(now - started_at)
+            self.plan_poll(now - started_at)
+        if is_poll or done:
+            self._is_idle = not done
         return done
+
+    def plan_poll(self, took: float, *, at_once: bool = False) -> None:
+        """Plans the next poll after a query that took so many seconds."""
+        self._poll_at = time.monotonic() + (0.0 if at_once else self._backoff.after(took))
+
+    def is_poll_due(self, now: float) -> bool:
+        return now >= self._poll_at
+
+    def idle_conditions(self, now: float) -> Sequence[Condition] | None:
+        """The conditions under which a poll would find work; None if the step is not idle or its poll is far off."""
+        if self.step is None or not self._is_idle or self._is_hinted or self.pending or not self.may_run(now):
+            return None
+        # Idle steps poll together, so that the process wakes up once for all of them.
+        return self.step.conditions() if self._poll_at - now <= self._interval / 2 else None
 
     def clear_hints(self) -> None:
         self._is_hinted = False
