@@ -14,12 +14,14 @@ from django.core.management import CommandError, call_command
 from events.intake import publish
 from events.routing import Router
 from sagas.dispatch import dispatch
+from sagas.models import Saga
 from tests.factories import SubscriptionFactory
 from tools.demo.endpoint import HttpsEndpoint
 from webhookhub.conf import KINDS
 from webhookhub.models import Process
 
 from . import traffic
+from .outages import migrate, seed
 from .support import Processes, Running, is_running, until
 from .test_stopping import LONG_TIMEOUTS, wait_for_echo_time
 
@@ -64,6 +66,61 @@ def test_a_hub_delivers_restarts_a_dead_child_and_stops_with_all_its_children(
     assert hub.stop() == 0
     assert [pid for pid in family if is_running(pid)] == []
     assert set(registered()) == {victim}, "stopped processes removed their rows"
+
+
+@pytest.mark.parametrize("interval", ["0.5", "3600"], ids=["polls", "seldom polls"])
+def test_one_process_delivers_an_event_from_end_to_end(processes: Processes, endpoint: HttpsEndpoint, interval: str):
+    SubscriptionFactory.create(callback_url=endpoint.url("/hook"))
+    hub = processes.start("run_hub", WEBHOOKHUB_POLL_INTERVAL=interval)
+    hub.wait_for("process_started", 1 + len(KINDS))
+
+    for count in range(1, 4):
+        publish("order.created", {"number": count})
+        until(lambda: Saga.objects.filter(status="Completed").count() == count, "delivered and settled")  # noqa: B023
+
+    assert len(endpoint.received) == 3
+    assert len(children(hub)) == 1
+    assert hub.stop() == 0
+
+
+def test_a_stopping_hub_waits_for_the_response_and_settles_it(
+    processes: Processes, endpoint: HttpsEndpoint, gate: threading.Event
+):
+    SubscriptionFactory(callback_url=endpoint.url())
+    hub = processes.start("run_hub", **LONG_TIMEOUTS, WEBHOOKHUB_DRAIN="600")
+    hub.wait_for("process_started", 1 + len(KINDS))
+    publish("order.created", {})
+    endpoint.wait_for(1)
+
+    hub.signal(signal.SIGTERM)
+    draining = hub.wait_for("process_draining", 2)
+    assert [fact["pending"] for fact in draining if fact["process"] != "hub"] == ["1 delivery in flight"]
+    gate.set()
+
+    assert hub.wait() == 0
+    assert Saga.objects.get().status == "Completed"
+    assert len(endpoint.received) == 1
+    assert not Process.objects.exists()
+
+
+@pytest.mark.sqlite_only
+def test_a_hub_waits_for_an_embedded_database_that_does_not_exist_yet(
+    processes: Processes, endpoint: HttpsEndpoint, tmp_path: Path
+):
+    aside, place = tmp_path / "aside", tmp_path / "place"
+    aside.mkdir()
+    migrate(processes, f"sqlite:///{aside / 'hub.sqlite3'}")
+    seed(processes, f"sqlite:///{aside / 'hub.sqlite3'}", endpoint, 1)
+
+    hub = processes.start("run_hub", DATABASE_URL=f"sqlite:///{place / 'hub.sqlite3'}")
+    hub.wait_for("database_lost", 2)
+    aside.rename(place)
+
+    hub.wait_for("database_reconnected")
+    endpoint.wait_for(1)
+    assert hub.stop() == 0
+    assert hub.facts("process_failed") == []
+    assert hub.facts("process_restarted") == []
 
 
 def test_children_end_when_their_supervisor_is_killed(processes: Processes):

@@ -57,7 +57,7 @@ class Database:
         self.available_at = time.monotonic() + pause
 
     def note_used(self, process: str) -> None:
-        if self._losses:
+        if self._losses and self._connection.connection is not None:
             log(Log.DATABASE_RECONNECTED, process=process, after_attempts=self._losses)
             self._losses = 0
 

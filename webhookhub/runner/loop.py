@@ -33,8 +33,6 @@ T = TypeVar("T")
 LATE_SECONDS = 5.0
 # How often unfinished work is attended to while the database is lost.
 ATTEND_SECONDS = 0.1
-# How long a step waits after a conflict with other transactions that did not end.
-CONFLICT_PAUSE_SECONDS = 0.5
 
 
 class Loop:
@@ -242,17 +240,18 @@ class Loop:
             raise
         except Exception as error:
             if vendors.is_lost(error):
+                managed.back_off()
                 managed.database.note_lost(name, error, max(0.0, until - time.monotonic()))
             elif vendors.is_conflict(error):
-                log(Log.DATABASE_CONFLICT, process=name, error=str(error), retry_in_seconds=CONFLICT_PAUSE_SECONDS)
+                log(Log.DATABASE_CONFLICT, process=name, error=str(error), retry_in_seconds=managed.back_off())
                 managed.database.close()
-                managed.pause(CONFLICT_PAUSE_SECONDS)
             elif not self._isolated or vendors.is_denied(error) or vendors.is_refused(error):
                 raise
             else:
                 self._restart_later(managed, error)
             return None
         managed.database.note_used(name)
+        managed.end_back_off()
         return result
 
     def _restart_later(self, managed: ManagedStep, error: Exception) -> None:

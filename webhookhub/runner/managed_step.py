@@ -38,6 +38,7 @@ class ManagedStep:
         self._not_before = 0.0
         self._started_at = 0.0
         self._failures = 0
+        self._conflicts = 0
         steps_of_this_process[kind] = self
 
     def hint(self, topic: str, ids: Sequence[int]) -> None:
@@ -120,8 +121,15 @@ class ManagedStep:
     def clear_hints(self) -> None:
         self._is_hinted = False
 
-    def pause(self, seconds: float) -> None:
+    def back_off(self) -> float:
+        """Pauses the step after each lost statement, longer and longer: the other steps wait while it waits."""
+        self._conflicts += 1
+        seconds: float = min(FIRST_PAUSE_SECONDS * 2 ** (self._conflicts - 1), LAST_PAUSE_SECONDS)
         self._not_before = time.monotonic() + seconds
+        return seconds
+
+    def end_back_off(self) -> None:
+        self._conflicts = 0
 
     def fail(self) -> float:
         """Closes the step after an error; it is created again after a pause, which grows. Returns the pause."""
@@ -129,7 +137,7 @@ class ManagedStep:
             self._failures = 0
         pause = min(FIRST_PAUSE_SECONDS * 2.0**self._failures, LAST_PAUSE_SECONDS)
         self._failures += 1
-        self.pause(pause)
+        self._not_before = time.monotonic() + pause
         step, self.step = self.step, None
         self.registration = Registration(self.kind)
         self._poll_at = 0.0
