@@ -79,29 +79,29 @@ class Command(BaseCommand):
 
 def _loops(counts: dict[str, int]) -> list[Child]:
     """One process with a step of each kind, and one process for each further step."""
-    commands = {kind: _command(kind) for kind in KINDS if counts[kind]}
+    commands = {kind: loop_command(kind) for kind in KINDS if counts[kind]}
     common = list(commands.values())
     children: list[Child] = []
     if common:
-        children.append(ForkedChild("hub", lambda: _run(common)))
+        children.append(ForkedChild("hub", lambda: run_steps(common)))
     for kind, command in commands.items():
         for number in range(2, counts[kind] + 1):
-            children.append(ForkedChild(f"{kind} {number}", partial(_run, [command])))
+            children.append(ForkedChild(f"{kind} {number}", partial(run_steps, [command])))
     # Not scanned again by the garbage collector, which would copy every page that the processes share.
     gc.collect()
     gc.freeze()
     return children
 
 
-def _command(kind: str) -> LoopCommand:
+def loop_command(kind: str) -> LoopCommand:
     name = f"run_{kind}"
     command = load_command_class(str(get_commands()[name]), name)
     assert isinstance(command, LoopCommand)
     return command
 
 
-def _run(commands: Sequence[LoopCommand]) -> int:
-    """In a forked process: runs the steps of these commands until it is stopped. Returns the exit code."""
+def run_steps(commands: Sequence[LoopCommand]) -> int:
+    """Runs the steps of these commands in this process until it is stopped. Returns the exit code."""
     urls = {kind: os.environ.get(name, "") for kind, name in PROCESS_DATABASE_URLS.items()}
     databases = of_kinds(urls, [command.kind for command in commands])
     for database in set(databases.values()):
