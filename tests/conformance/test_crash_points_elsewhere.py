@@ -80,7 +80,7 @@ def to_beat() -> Work:
 
 def to_remove() -> Work:
     registration = Registration("router")
-    registration.heartbeat(force=True)
+    heartbeat([registration])
     return registration.remove
 
 
