@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NoReturn
@@ -195,3 +195,16 @@ def die_with_parent(parent: int) -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:
             os._exit(128 + signal.SIGTERM)  # the supervisor ended before prctl
+
+
+def forget_variables(names: Collection[str]) -> None:
+    """Removes variables from the environment of a fork, also where the system shows it (/proc/…/environ)."""
+    variables = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), "environ")
+    index = 0
+    while address := variables[index]:
+        text = ctypes.string_at(address)
+        if os.fsdecode(text.partition(b"=")[0]) in names:
+            ctypes.memset(address, 0, len(text))
+        index += 1
+    for name in names:
+        os.environ.pop(name, None)

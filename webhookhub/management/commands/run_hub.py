@@ -2,7 +2,7 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from webhookhub.runner.command import LoopCommand, run_loop
 from webhookhub.runner.database import of_kinds
 from webhookhub.runner.loop import Loop
 from webhookhub.runner.managed_step import ManagedStep
-from webhookhub.runner.supervisor import Child, ForkedChild, Supervisor
+from webhookhub.runner.supervisor import Child, ForkedChild, Supervisor, forget_variables
 
 WRONG_OPTION = 2  # as argparse exits
 STOP_MARGIN_SECONDS = 10.0
@@ -102,8 +102,10 @@ def loop_command(kind: str) -> LoopCommand:
 
 def run_steps(commands: Sequence[LoopCommand]) -> int:
     """Runs the steps of these commands in this process until it is stopped. Returns the exit code."""
-    urls = {kind: os.environ.get(name, "") for kind, name in PROCESS_DATABASE_URLS.items()}
-    databases = of_kinds(urls, [command.kind for command in commands])
+    own = [command.kind for command in commands]
+    urls = {kind: os.environ.get(PROCESS_DATABASE_URLS[kind], "") for kind in own}
+    databases = of_kinds(urls, own)
+    forget_variables(_other_urls(urls))
     for database in set(databases.values()):
         database.bound(STATEMENT_SECONDS, LOCK_SECONDS)
     interval = hub().poll_interval.total_seconds()
@@ -136,6 +138,12 @@ def _environment(kind: str) -> dict[str, str]:
     if environment.get("DJANGO_SETTINGS_MODULE") == "webhookhub.loop_settings":
         environment["DJANGO_SETTINGS_MODULE"] = "webhookhub.settings"  # only loops do without the console
     return {**environment, "DATABASE_URL": own} if own else environment
+
+
+def _other_urls(own: Mapping[str, str]) -> set[str]:
+    """The variables whose URLs, with their passwords, are not for a process with these kinds and URLs."""
+    others = {INGEST_DATABASE_URL, *PROCESS_DATABASE_URLS.values()} - {PROCESS_DATABASE_URLS[kind] for kind in own}
+    return others | ({"DATABASE_URL"} if all(own.values()) else set())
 
 
 def _require_one_database(kinds: set[str]) -> None:
