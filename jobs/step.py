@@ -7,11 +7,14 @@ import time
 
 from subscriptions.secrets import require_keys
 from webhookhub.conf import hub
+from webhookhub.db.exists import Condition
 from webhookhub.runner.registry import remove_expired
 from webhookhub.runner.step import Step
 from webhookhub.stats.rollup import roll_up
 
 from .cleaner import clean
+from .models import Job
+from .states import LEASED, PENDING
 from .worker import Worker
 
 # How often to look for minutes that are old enough to roll up.
@@ -27,7 +30,10 @@ class WorkerStep(Step):
         self._worker = Worker(worker_id)
 
     def run(self, batch_size: int) -> int:
-        return self._worker.turn(batch_size)
+        return self._worker.turn(batch_size, wait=False)
+
+    def conditions(self) -> list[Condition]:
+        return [Condition(Job, "status = %s AND lease_until <= {now}", PENDING)]
 
     def on_notify(self) -> None:
         self._worker.lease_soon()
@@ -38,6 +44,9 @@ class WorkerStep(Step):
 
     def idle_for(self) -> float:
         return self._worker.idle_for()
+
+    def files(self) -> tuple[list[int], list[int]]:
+        return self._worker.files()
 
     def poll(self, seconds: float) -> None:
         self._worker.collect(seconds)
@@ -61,6 +70,11 @@ class CleanerStep(Step):
             remove_expired()
             self._forget_at = time.monotonic() + hub().heartbeat.total_seconds()
         return clean(batch_size) + self._roll_up_stats(batch_size)
+
+    def conditions(self) -> list[Condition] | None:
+        if time.monotonic() >= min(self._forget_at, self._roll_up_at):
+            return None
+        return [Condition(Job, "status = %s AND lease_until < {now}", LEASED)]
 
     def _roll_up_stats(self, batch_size: int) -> int:
         if time.monotonic() < self._roll_up_at:

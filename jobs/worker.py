@@ -43,16 +43,20 @@ class Worker:
         """Jobs leased and not reported yet."""
         return self._engine.in_flight + len(self._reports) + len(self._unsent)
 
-    def turn(self, batch_size: int) -> int:
-        """Returns 0 when there is nothing to send and nothing in flight."""
+    def turn(self, batch_size: int, *, wait: bool = True) -> int:
+        """Returns 0 when there is nothing to send and nothing in flight. With `wait`, waits for the network."""
         leased = self._lease(batch_size)
-        finished = self._finish(batch_size)
+        finished = self._finish(batch_size, self._poll_seconds() if wait else 0.0)
         self._release()
         return leased + finished + self.open_jobs
 
     def idle_for(self) -> float:
-        """For how many seconds no transfer needs attention; results may be waiting to be reported together."""
-        return 0.0 if self._engine.in_flight else self._poll_seconds()
+        """For how many seconds no transfer needs attention unless one of its files is ready."""
+        return min(self._poll_seconds(), self._engine.idle_for())
+
+    def files(self) -> tuple[list[int], list[int]]:
+        """The file descriptors that transfers wait to read from and to write to."""
+        return self._engine.files()
 
     def lease_soon(self) -> None:
         """There may be new jobs."""
@@ -60,7 +64,7 @@ class Worker:
 
     def drain(self, batch_size: int) -> int:
         """Finish the leased jobs without leasing new ones; jobs that cannot be sent soon are released."""
-        finished = self._finish(batch_size, leasing=False)
+        finished = self._finish(batch_size, self._poll_seconds(leasing=False))
         if not self._engine.in_flight:
             finished += self._flush(batch_size)  # no further results to report them with
         self._release()
@@ -119,12 +123,12 @@ class Worker:
         """Release the job for a while, because its host is busy."""
         self._unsent.append((job, timedelta(seconds=self._engine.defer_seconds(job.endpoint.callback_url))))
 
-    def _finish(self, batch_size: int, *, leasing: bool = True) -> int:
-        """Drive transfers and report results that are due."""
-        self.collect(self._poll_seconds(leasing))
+    def _finish(self, batch_size: int, seconds: float) -> int:
+        """Drive transfers, waiting at most `seconds` for a response, and report results that are due."""
+        self.collect(seconds)
         return self._flush(batch_size) if self._due() or len(self._reports) >= batch_size else 0
 
-    def _poll_seconds(self, leasing: bool = True) -> float:
+    def _poll_seconds(self, *, leasing: bool = True) -> float:
         """How long to wait for the network: until the next read from or write to the database."""
         if self._unsent or self._due():
             return 0.0  # after deferring jobs, look at once for others that can be sent

@@ -10,7 +10,7 @@ from django.db import Error
 from webhookhub.conf import KINDS
 from webhookhub.db.errors import Kind, kind_of
 
-LOOPS = {f"run_{kind}" for kind in KINDS}
+LOOPS = {f"run_{kind}" for kind in (*KINDS, "hub")}
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from django.db.models import Q
 from events.models import Event
 from webhookhub.db import clock
 from webhookhub.db.bulk import delete_each, insert_new, update_each
-from webhookhub.db.exists import Condition, any_exists
+from webhookhub.db.exists import Condition
 from webhookhub.db.retry import in_transaction
 from webhookhub.stats import counters
 
@@ -114,13 +114,12 @@ class Tracker:
         insert_new(Instance, rows, key=("saga_type", "correlation_key"))
 
 
-def has_work() -> bool:
-    """Whether there is an event or a fact to track, or a run whose deadline has passed."""
-    return any_exists(
-        Condition(WorkflowInbox),
-        Condition(WorkflowTouched),
-        *(Condition(Instance, "status = %s AND deadline <= {now}", status) for status in OPEN),
-    )
+# There is an event or a fact to track, or a run whose deadline has passed.
+WORK = (
+    Condition(WorkflowInbox),
+    Condition(WorkflowTouched),
+    *(Condition(Instance, "status = %s AND deadline <= {now}", status) for status in OPEN),
+)
 
 
 def _horizon() -> datetime:

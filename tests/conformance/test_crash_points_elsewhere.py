@@ -20,7 +20,7 @@ from webhookhub import crypto
 from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.models import Process
-from webhookhub.runner.registry import Registration, remove_expired
+from webhookhub.runner.registry import Registration, heartbeat, remove_expired
 from webhookhub.stats import attempts
 from webhookhub.stats.attempts import AttemptResult
 from webhookhub.stats.models import HOUR, Period, WorkflowPeriod
@@ -75,17 +75,17 @@ def to_change() -> Work:
 
 def to_beat() -> Work:
     registration = Registration("router")
-    return lambda: registration.heartbeat(force=True)
+    return lambda: heartbeat([registration])
 
 
 def to_remove() -> Work:
     registration = Registration("router")
-    registration.heartbeat(force=True)
+    heartbeat([registration])
     return registration.remove
 
 
 def to_forget() -> Work:
-    Registration("router").heartbeat(force=True)
+    heartbeat([Registration("router")])
     Process.objects.update(heartbeat_at=clock.now() - 2 * hub().process_expiry)
     return remove_expired
 

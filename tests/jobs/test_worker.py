@@ -284,7 +284,7 @@ def test_results_are_reported_together_but_do_not_block_slots(endpoint: HttpsEnd
     jobs_at(endpoint, 1)
     worker = Worker("w", concurrency=4)
 
-    turn_until(worker, lambda: len(endpoint.received) == 1 and worker.idle_for() > 0)
+    turn_until(worker, lambda: len(endpoint.received) == 1 and worker.files() == ([], []))
     assert worker.open_jobs == 1
     assert not Job.objects.filter(status="Completed").exists()
 

@@ -1,4 +1,4 @@
-"""run_hub: every loop under one supervisor, which restarts children and leaves none behind."""
+"""run_hub: all steps in one process under a supervisor, which restarts its children and leaves none behind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import threading
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,21 +14,26 @@ from django.core.management import CommandError, call_command
 from events.intake import publish
 from events.routing import Router
 from sagas.dispatch import dispatch
+from sagas.models import Saga
 from tests.factories import SubscriptionFactory
 from tools.demo.endpoint import HttpsEndpoint
 from webhookhub.conf import KINDS
 from webhookhub.models import Process
 
 from . import traffic
+from .outages import migrate, seed
 from .support import Processes, Running, is_running, until
 from .test_stopping import LONG_TIMEOUTS, wait_for_echo_time
 
-# One child is enough for most tests: each takes a second to start.
 ONLY_WORKER = ("--routers=0", "--orchestrators=0", "--cleaners=0", "--workflows=0")
 
 
-def registered() -> dict[int, str]:
-    return dict(Process.objects.values_list("pid", "kind"))
+def registered() -> dict[int, list[str]]:
+    """The kinds of each process, by its pid."""
+    kinds: dict[int, list[str]] = {}
+    for pid, kind in Process.objects.order_by("kind").values_list("pid", "kind"):
+        kinds.setdefault(pid, []).append(kind)
+    return kinds
 
 
 def children(hub: Running) -> list[int]:
@@ -43,26 +47,80 @@ def test_a_hub_delivers_restarts_a_dead_child_and_stops_with_all_its_children(
 ):
     traffic.subscribe(endpoint)
     hub = processes.start("run_hub", "--workers", "2")
-    until(lambda: len(registered()) == 6, "all loops register")
+    until(lambda: sorted(registered().values(), key=len) == [["worker"], sorted(KINDS)], "all steps register")
     [started] = [fact for fact in hub.facts("process_started") if fact["process"] == "hub"]
-    assert started["children"].startswith("router 1, orchestrator 1, worker 1, worker 2, ")
-    assert Counter(registered().values()) == {kind: 2 if kind == "worker" else 1 for kind in KINDS}
+    assert started["children"] == "hub, worker 2"
     assert sorted(registered()) == sorted(children(hub))
 
-    [victim] = [pid for pid, kind in registered().items() if kind == "router"]
+    [victim] = [pid for pid, kinds in registered().items() if "router" in kinds]
     os.kill(victim, signal.SIGKILL)
     traffic.publish(30)
-    until(traffic.all_ended, "every delivery ends, with the new router")
+    until(traffic.all_ended, "every delivery ends, with the new process")
     traffic.check_each_ended_once(endpoint)
-    assert len([pid for pid, kind in registered().items() if kind == "router" and pid != victim]) == 1
-    assert [fact["child"] for fact in hub.facts("process_restarted")] == ["router 1"]
+    assert len([pid for pid, kinds in registered().items() if "router" in kinds and pid != victim]) == 1
+    assert [fact["child"] for fact in hub.facts("process_restarted")] == ["hub"]
     assert hub.facts("process_restarted")[0]["exit_code"] == -signal.SIGKILL
 
     family = children(hub)
-    assert len(family) == len(KINDS) + 1
+    assert len(family) == 2
     assert hub.stop() == 0
     assert [pid for pid in family if is_running(pid)] == []
     assert set(registered()) == {victim}, "stopped processes removed their rows"
+
+
+@pytest.mark.parametrize("interval", ["0.5", "3600"], ids=["polls", "seldom polls"])
+def test_one_process_delivers_an_event_from_end_to_end(processes: Processes, endpoint: HttpsEndpoint, interval: str):
+    SubscriptionFactory.create(callback_url=endpoint.url("/hook"))
+    hub = processes.start("run_hub", WEBHOOKHUB_POLL_INTERVAL=interval)
+    hub.wait_for("process_started", 1 + len(KINDS))
+
+    for count in range(1, 4):
+        publish("order.created", {"number": count})
+        until(lambda: Saga.objects.filter(status="Completed").count() == count, "delivered and settled")  # noqa: B023
+
+    assert len(endpoint.received) == 3
+    assert len(children(hub)) == 1
+    assert hub.stop() == 0
+
+
+def test_a_stopping_hub_waits_for_the_response_and_settles_it(
+    processes: Processes, endpoint: HttpsEndpoint, gate: threading.Event
+):
+    SubscriptionFactory(callback_url=endpoint.url())
+    hub = processes.start("run_hub", **LONG_TIMEOUTS, WEBHOOKHUB_DRAIN="600")
+    hub.wait_for("process_started", 1 + len(KINDS))
+    publish("order.created", {})
+    endpoint.wait_for(1)
+
+    hub.signal(signal.SIGTERM)
+    draining = hub.wait_for("process_draining", 2)
+    assert [fact["pending"] for fact in draining if fact["process"] != "hub"] == ["1 delivery in flight"]
+    gate.set()
+
+    assert hub.wait() == 0
+    assert Saga.objects.get().status == "Completed"
+    assert len(endpoint.received) == 1
+    assert not Process.objects.exists()
+
+
+@pytest.mark.sqlite_only
+def test_a_hub_waits_for_an_embedded_database_that_does_not_exist_yet(
+    processes: Processes, endpoint: HttpsEndpoint, tmp_path: Path
+):
+    aside, place = tmp_path / "aside", tmp_path / "place"
+    aside.mkdir()
+    migrate(processes, f"sqlite:///{aside / 'hub.sqlite3'}")
+    seed(processes, f"sqlite:///{aside / 'hub.sqlite3'}", endpoint, 1)
+
+    hub = processes.start("run_hub", DATABASE_URL=f"sqlite:///{place / 'hub.sqlite3'}")
+    hub.wait_for("database_lost", 2)
+    aside.rename(place)
+
+    hub.wait_for("database_reconnected")
+    endpoint.wait_for(1)
+    assert hub.stop() == 0
+    assert hub.facts("process_failed") == []
+    assert hub.facts("process_restarted") == []
 
 
 def test_children_end_when_their_supervisor_is_killed(processes: Processes):

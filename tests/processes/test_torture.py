@@ -15,8 +15,9 @@ SECONDS = 10
 @pytest.mark.requirement("R3-6g")
 @pytest.mark.requirement("R4-1.2a")
 @pytest.mark.timeout(200)
-def test_nothing_is_lost(tmp_path: Path):
-    stats = torture(tmp_path, "--seconds", str(SECONDS), "--events", "250", "--database-kills", "1")
+@pytest.mark.parametrize("options", [[], ["--one-process"]], ids=["separate processes", "one process"])
+def test_nothing_is_lost(tmp_path: Path, options: list[str]):
+    stats = torture(tmp_path, "--seconds", str(SECONDS), "--events", "250", "--database-kills", "1", *options)
 
     assert stats["database kills"] == 1
     assert stats["loops killed"] > 0

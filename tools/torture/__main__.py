@@ -39,6 +39,7 @@ def main() -> int:
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
         database_kills=options.database_kills,
         converge_seconds=options.converge,
+        one_process=options.one_process,
         **(FEWER_FAULTS if options.galera else {}),
     )
     folder = options.logs or Path(tempfile.mkdtemp(prefix="webhookhub-torture-"))
@@ -88,6 +89,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--converge", type=number(float, 1), default=Config.converge_seconds, metavar="SECONDS", help="(120)"
     )
+    parser.add_argument("--one-process", action="store_true", help="run all steps in each process, as run_hub does")
     parser.add_argument("--server", metavar="PROGRAM", help="mariadbd or mysqld (default: the first one found)")
     parser.add_argument(
         "--forgetful", action="store_true", help="run a server that loses commits, which the run must detect"

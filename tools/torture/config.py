@@ -12,6 +12,10 @@ from webhookhub.crypto import new_key
 
 PRODUCERS = 8
 LOOPS = {"router": 2, "orchestrator": 2, "worker": 3, "cleaner": 2, "workflows": 2}
+# With --one-process, each process runs all steps.
+HUB = "hub"
+HUBS = 3
+EVERY_LOOP = (*LOOPS, HUB)
 WEB = "web"
 LEASE_SECONDS = 5.0
 REQUEST_SECONDS = 2.0
@@ -66,6 +70,12 @@ class Config:
     # Time for everything to end after the last fault: the longest pause of a loop without a database (15 s), a lease,
     # all retries of a new delivery, and a busy machine.
     converge_seconds: float = 120.0
+    one_process: bool = False
+
+    @property
+    def loops(self) -> dict[str, int]:
+        """How many processes of each kind run."""
+        return {HUB: HUBS} if self.one_process else LOOPS
 
     def random(self, purpose: str) -> random.Random:
         return random.Random(f"{self.seed}:{purpose}")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .config import LEASE_SECONDS, LOOPS, WEB, Config
+from .config import EVERY_LOOP, LEASE_SECONDS, WEB, Config
 from .database import Database
 from .journal import Journal
 from .processes import Processes, Slot
@@ -91,7 +91,7 @@ class FaultInjector:
 
     def _kill_loop(self) -> None:
         """Each kind equally often, if one of it runs."""
-        kinds = self._random.sample(list(LOOPS), len(LOOPS))
+        kinds = self._random.sample(EVERY_LOOP, len(EVERY_LOOP))
         slot = next(filter(None, map(self._pick, kinds)), None)
         if slot is not None:
             self._kill(slot, self._processes.start)
@@ -121,7 +121,7 @@ class FaultInjector:
 
     def _supervise(self) -> None:
         """Restarts loops that have exited by themselves, as a supervisor would. A claim reports them."""
-        for slot in self._processes.of(*LOOPS, WEB):
+        for slot in self._processes.of(*EVERY_LOOP, WEB):
             if not slot.pid and slot.name not in self._restarting:
                 self._processes.start(slot)
         if time.monotonic() + SUPERVISE_SECONDS < self._until:
@@ -129,7 +129,8 @@ class FaultInjector:
 
     def _stop_loop(self) -> None:
         """Stops it for longer than a lease, so that others get its work before it resumes and reports."""
-        kinds = {"worker": 5, "orchestrator": 3, "router": 1, "cleaner": 1, "workflows": 2}
+        weights = {"worker": 5, "orchestrator": 3, "router": 1, "cleaner": 1, "workflows": 2, "hub": 12}
+        kinds = {kind: weight for kind, weight in weights.items() if self._processes.of(kind)}
         slot = self._pick(*self._random.choices(list(kinds), list(kinds.values())))
         if slot is None or not self._processes.signal(slot, signal.SIGSTOP):
             return

@@ -18,7 +18,7 @@ from tools.support.ports import free_port
 
 from . import journal, observations, summary
 from .claims import Verdict, check_claims
-from .config import LOOPS, PRODUCERS, WEB, Config, environment
+from .config import EVERY_LOOP, HUB, PRODUCERS, WEB, Config, environment
 from .database import Database
 from .fault_injector import FaultInjector
 from .processes import ROOT, Processes, Slot
@@ -61,9 +61,11 @@ class Run:
 
     def _inject_faults(self) -> None:
         """Starts all processes and injects faults."""
-        for kind, count in LOOPS.items():
+        for kind, count in self._config.loops.items():
             for number in range(1, count + 1):
-                self._processes.start(self._processes.add(f"{kind}-{number}", kind, f"run_{kind}"))
+                command = {"module": "tools.torture.hub_process"} if kind == HUB else {}
+                arguments = [] if kind == HUB else [f"run_{kind}"]
+                self._processes.start(self._processes.add(f"{kind}-{number}", kind, *arguments, **command))
         self._address = f"127.0.0.1:{free_port()}"
         self._processes.start(self._processes.add(WEB, WEB, self._address, module="tools.torture.web_server"))
         self._until = time.monotonic() + self._config.seconds
@@ -92,7 +94,7 @@ class Run:
         """Waits until all work is done. Returns the unfinished rows."""
         started = time.monotonic()
         until = started + self._config.converge_seconds
-        for slot in self._processes.of(*LOOPS, WEB):
+        for slot in self._processes.of(*EVERY_LOOP, WEB):
             if not slot.pid:
                 self._processes.start(slot)
         self._processes.wait(self._processes.of("producer"), self._config.converge_seconds)
@@ -124,7 +126,7 @@ class Run:
 
     def _stop(self) -> None:
         """Every loop must stop on SIGTERM with code 0."""
-        loops = self._processes.of(*LOOPS, WEB)
+        loops = self._processes.of(*EVERY_LOOP, WEB)
         for slot in loops:
             self._processes.signal(slot, signal.SIGTERM)
         if not self._processes.wait(loops, STOP_SECONDS):

@@ -9,7 +9,7 @@ from .claims import Verdict
 from .claims.attempts import count_duplicates, sagas_with_paths
 from .claims.faults import max_resets
 from .claims.responses import STEADY
-from .config import LOOPS, WEB, Config, plural
+from .config import EVERY_LOOP, WEB, Config, plural
 from .observations import Observations
 from .prepare import WEB_SOURCE
 
@@ -41,8 +41,8 @@ def numbers(config: Config, observed: Observations, measured: dict[str, Any]) ->
         "attempts": len(observed.jobs),
         "requests received": len(observed.receipts),
         "loops started": counts["process_started"],
-        "loops killed": sum(kills[kind] for kind in LOOPS),
-        **{f"{plural(kind)} killed": kills[kind] for kind in LOOPS},
+        "loops killed": sum(kills[kind] for kind in EVERY_LOOP),
+        **{f"{plural(kind)} killed": kills[kind] for kind in EVERY_LOOP},
         "web servers killed": kills[WEB],
         "producers killed": kills["producer"],
         "loops paused longer than a lease": types["stopped"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from django.db import connection, models
@@ -18,17 +17,8 @@ class Condition(NamedTuple):
     value: str | None = None
 
 
-def any_exists(*conditions: Condition) -> bool:
-    """Whether a row exists for any of the conditions."""
-    return bool(_select(conditions, " OR ")[0])
-
-
 def which_exist(*conditions: Condition) -> list[bool]:
     """For each condition, whether a row exists."""
-    return [bool(exists) for exists in _select(conditions, ", ")]
-
-
-def _select(conditions: Sequence[Condition], separator: str) -> Sequence[int]:
     now = vendors.utc_now_sql(connection).replace("%", "%%")
     parts = [
         f"EXISTS (SELECT 1 FROM {condition.model._meta.db_table} WHERE {condition.sql.format(now=now)})"  # noqa: S608
@@ -36,6 +26,5 @@ def _select(conditions: Sequence[Condition], separator: str) -> Sequence[int]:
     ]
     values = [condition.value for condition in conditions if condition.value is not None]
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {separator.join(parts)}", values)
-        row: Sequence[int] = cursor.fetchone()
-    return row
+        cursor.execute(f"SELECT {', '.join(parts)}", values)
+        return [bool(exists) for exists in cursor.fetchone()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from math import inf
 from typing import TypeVar
 
 from django.db import DatabaseError, connection, transaction
@@ -15,6 +16,8 @@ from .errors import Kind, kind_of
 
 T = TypeVar("T")
 ATTEMPTS = 8
+# The key in a connection's settings of how many seconds after its start a transaction may be repeated.
+GIVE_UP_AFTER = "GIVE_UP_AFTER"
 FIRST_PAUSE_SECONDS = 0.01
 
 
@@ -30,11 +33,12 @@ def one_statement(work: Callable[[], T]) -> T:
     """Runs `work`, a single statement that commits by itself, and repeats it like a transaction."""
     if connection.in_atomic_block:
         return work()
+    give_up_at = time.monotonic() + connection.settings_dict.get(GIVE_UP_AFTER, inf)
     for attempt in range(1, ATTEMPTS):
         try:
             return work()
         except DatabaseError as error:
-            if kind_of(error) is not Kind.CONFLICT:
+            if kind_of(error) is not Kind.CONFLICT or time.monotonic() >= give_up_at:
                 raise
             log(Log.DATABASE_CONFLICT, attempt=attempt, error=str(error))
             # Jitter, because the other transaction may be repeated too.

@@ -97,6 +97,16 @@ def bound_waiting(connection: BaseDatabaseWrapper, seconds: int) -> None:
         connection.close()
 
 
+def bound_locks(connection: BaseDatabaseWrapper, seconds: int) -> None:
+    """Limits how long a statement of `connection` waits for a lock."""
+    options = connection.settings_dict["OPTIONS"]
+    if is_server(connection):
+        options["init_command"] += f", innodb_lock_wait_timeout = {seconds}"
+    else:
+        options["timeout"] = seconds
+    connection.close()
+
+
 def bound_everything(connection: BaseDatabaseWrapper, seconds: int) -> None:
     """Limits connecting, waiting for a response and waiting for a lock to `seconds` each."""
     bound_waiting(connection, seconds)

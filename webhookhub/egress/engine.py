@@ -106,6 +106,21 @@ class Engine(Generic[T]):
         self._wait(timeout)
         return self.poll(0)
 
+    def idle_for(self) -> float:
+        """For how many seconds poll() would do nothing, unless one of the files is ready."""
+        if self._unsent:
+            return 0.0
+        seconds = LOOKUP_SECONDS if self._unresolved else inf
+        milliseconds = self._multi.timeout() if self._running else -1
+        return seconds if milliseconds < 0 else min(seconds, milliseconds / 1000)
+
+    def files(self) -> tuple[list[int], list[int]]:
+        """The file descriptors that transfers wait to read from and to write to."""
+        if not self._running:
+            return [], []
+        readable, writable, _ = self._multi.fdset()
+        return readable, writable
+
     def withdraw(self, seconds: float) -> list[T]:
         """Remove the queued requests that have waited for `seconds`, or whose host is slow now; they were not sent.
 

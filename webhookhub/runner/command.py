@@ -16,7 +16,9 @@ from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.logs import Log, log
 from webhookhub.terminal import whole_number
 
+from .database import usual
 from .loop import Loop
+from .managed_step import ManagedStep
 from .step import CannotStart, Step
 
 
@@ -42,30 +44,33 @@ class LoopCommand(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        loop = Loop(self.kind, self.make_step, options["batch_size"], options["interval"])
-        try:
-            loop.run(once=options["once"])
-        except UnsuitableDatabase as error:
-            raise CommandError(f"The hub cannot use this database: {error}.", returncode=os.EX_CONFIG) from None
-        except CannotStart as error:
-            raise CommandError(str(error), returncode=os.EX_CONFIG) from None
-        except DatabaseError as error:
-            kind = kind_of(error)
-            if kind is Kind.LOGIN:
-                raise CommandError(
-                    f"The database refused: {error}. Check DATABASE_URL.", returncode=os.EX_CONFIG
-                ) from None
-            if kind is Kind.DENIED:
-                raise CommandError(
-                    f"The database user of this {self.kind} may not do its work: {error}. "
-                    "Grant it its role: manage.py grant_roles.",
-                    returncode=os.EX_CONFIG,
-                ) from None
-            log(Log.PROCESS_FAILED, kind=self.kind, error=str(error), exc_info=True)
-            raise CommandError(f"The database refused: {error}") from None
-        except Exception as error:  # noqa: BLE001  # logged with its traceback, and the process ends
-            log(Log.PROCESS_FAILED, kind=self.kind, error=str(error), exc_info=True)
-            raise CommandError(f"{type(error).__name__}: {error}") from None
+        step = ManagedStep(self.kind, self.make_step, usual(), options["interval"])
+        run_loop(Loop([step], options["batch_size"]), once=options["once"])
+
+
+def run_loop(loop: Loop, *, once: bool = False) -> None:
+    """Runs the loop until it is stopped. Raises CommandError with one clear line if it cannot go on."""
+    try:
+        loop.run(once=once)
+    except UnsuitableDatabase as error:
+        raise CommandError(f"The hub cannot use this database: {error}.", returncode=os.EX_CONFIG) from None
+    except CannotStart as error:
+        raise CommandError(str(error), returncode=os.EX_CONFIG) from None
+    except DatabaseError as error:
+        kind = kind_of(error)
+        if kind is Kind.LOGIN:
+            raise CommandError(f"The database refused: {error}. Check DATABASE_URL.", returncode=os.EX_CONFIG) from None
+        if kind is Kind.DENIED:
+            raise CommandError(
+                f"The database user of this {loop.kind} may not do its work: {error}. "
+                "Grant it its role: manage.py grant_roles.",
+                returncode=os.EX_CONFIG,
+            ) from None
+        log(Log.PROCESS_FAILED, kind=loop.kind, error=str(error), exc_info=True)
+        raise CommandError(f"The database refused: {error}") from None
+    except Exception as error:  # noqa: BLE001  # logged with its traceback, and the process ends
+        log(Log.PROCESS_FAILED, kind=loop.kind, error=str(error), exc_info=True)
+        raise CommandError(f"{type(error).__name__}: {error}") from None
 
 
 def _seconds(text: str) -> float:

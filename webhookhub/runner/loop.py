@@ -1,166 +1,263 @@
-"""The loop of all run_* commands: repeats while there is work, waits when there is none, survives a lost database,
-stops on a signal."""
+"""The loop of a process: runs its steps in turn while there is work, waits when there is none, survives a lost
+database, stops on a signal.
+
+A step runs when it was notified, when its next poll is due, or when its unfinished work needs attention. While nothing
+is due, the loop waits for notifications, for the responses to open requests and for a stop signal at the same time.
+"""
 
 from __future__ import annotations
 
-import random
+import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import chain, islice
 from typing import TypeVar
 
-from django.db import DatabaseError, InterfaceError, connection
+from django.db import DatabaseError, InterfaceError
 
 from webhookhub.conf import hub
 from webhookhub.db import requirements
-from webhookhub.db.errors import kind_of
+from webhookhub.db.errors import Kind, kind_of
+from webhookhub.db.exists import Condition, which_exist
 from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.logs import Log, log
 
-from .backoff import SHORTEST_SECONDS, Backoff
-from .notifier import Notifications
-from .registry import Registration
+from .database import Database
+from .managed_step import ManagedStep
+from .registry import heartbeat
 from .signals import StopSignals
 from .step import CannotStart, Step
 
 T = TypeVar("T")
 # How long after the drain the process is ended, whatever it does.
 LATE_SECONDS = 5.0
-POLL_SECONDS = 0.1
-FIRST_RECONNECT_SECONDS = 0.5
-LAST_RECONNECT_SECONDS = 15.0
+# How often unfinished work is attended to while the database is lost.
+ATTEND_SECONDS = 0.1
 
 
 class Loop:
-    def __init__(self, kind: str, make_step: Callable[[str], Step], batch_size: int, interval: float) -> None:
-        """`make_step` gets the process's name, which a worker writes into its leases."""
-        self._registration = Registration(kind)
-        self._notifications = Notifications(kind)
-        self._make_step = make_step
+    def __init__(self, steps: Sequence[ManagedStep], batch_size: int, *, isolated: bool = False) -> None:
+        """`isolated`: after an unexpected error of a step, the others go on and the step is created again."""
+        self._steps = steps
+        self._databases: list[Database] = list(dict.fromkeys(managed.database for managed in steps))
         self._batch_size = batch_size
-        self._backoff = Backoff(interval)
-        self._lost = 0
-        self._step: Step | None = None
+        self._isolated = isolated
+        # The kind of the step that runs now, for an error message.
+        self.kind = steps[0].kind
 
     def run(self, *, once: bool = False) -> None:
         with StopSignals(hub().drain.total_seconds() + LATE_SECONDS) as stop:
-            step = self._start(stop)
-            if step is not None:
-                self._step = step
-                log(Log.PROCESS_STARTED, process=self._registration.name, batch_size=self._batch_size)
-                try:
-                    if once:
-                        self._run_once(step, stop)
-                    else:
-                        self._run_until_stopped(step, stop)
-                    self._drain(step, stop)
-                finally:
-                    self._notifications.close()
-                    unfinished = step.pending()
-                    step.close()
-                    self._unregister()
-                    log(Log.PROCESS_STOPPED, process=self._registration.name, left_unfinished=unfinished or None)
+            try:
+                if once:
+                    self._run_once(stop)
+                else:
+                    self._run_until_stopped(stop)
+                self._drain(stop)
+            finally:
+                for managed in self._steps:
+                    self._close(managed)
 
-    def _start(self, stop: StopSignals) -> Step | None:
-        """Waits for the database, checks it and creates the step; None if stopped before that."""
-        step = None
-        while step is None and not stop.requested:
-            step = self._surviving_outages(stop, self._prepare)
-        return step
+    def _run_once(self, stop: StopSignals) -> None:
+        """One batch of each step, after waiting for a lost database if necessary."""
+        waiting = list(self._steps)
+        while waiting and not stop.requested:
+            waiting = [managed for managed in waiting if not self._run_if_possible(managed)]
+            if waiting:
+                self._wait(stop, waiting)
 
-    def _prepare(self) -> Step:
-        requirements.require_migrated()
-        self._registration.heartbeat(force=True)
+    def _run_if_possible(self, managed: ManagedStep) -> bool:
+        """Returns whether the step did its batch."""
+        return managed.may_run(time.monotonic()) and self._run(managed)
+
+    def _run_until_stopped(self, stop: StopSignals) -> None:
+        while not stop.requested:
+            self._wait(stop, self._steps)
+            self._receive()
+            for database in self._databases:
+                self._poll_together(database)
+            self._run_due(stop)
+
+    def _poll_together(self, database: Database) -> None:
+        """One short query in place of the polls of all idle steps that use this connection."""
+        now = time.monotonic()
+        idle = {
+            managed: conditions
+            for managed in self._steps
+            if managed.database is database and (conditions := managed.idle_conditions(now))
+        }
+        if any(managed.is_poll_due(now) for managed in idle):
+            self._guarded(next(iter(idle)), partial(self._look_for_work, idle))
+
+    def _look_for_work(self, idle: Mapping[ManagedStep, Sequence[Condition]]) -> None:
+        started_at = time.monotonic()
+        self._heartbeat(next(iter(idle)).database)
+        exist = iter(which_exist(*chain.from_iterable(idle.values())))
+        for managed, conditions in idle.items():
+            has_work = any(list(islice(exist, len(conditions))))
+            managed.plan_poll(time.monotonic() - started_at, at_once=has_work)
+
+    def _run_due(self, stop: StopSignals) -> None:
+        """One batch of each step that is due: what one step hands on, the next does in the same turn."""
+        for managed in self._steps:
+            if stop.requested:
+                return
+            now = time.monotonic()
+            if not managed.may_run(now):
+                self._attend(managed, now)
+            elif managed.is_due(now):
+                self._run(managed)
+
+    def _run(self, managed: ManagedStep) -> bool:
+        """Creates the step if necessary, and does one batch. Returns whether this was possible."""
+        return self._guarded(managed, partial(self._run_step, managed)) is not None
+
+    def _run_step(self, managed: ManagedStep) -> int:
+        if managed.step is None:
+            managed.start(self._prepare(managed))
+            log(Log.PROCESS_STARTED, process=managed.registration.name, batch_size=self._batch_size)
+        self._heartbeat(managed.database)
+        return managed.run(self._batch_size)
+
+    def _prepare(self, managed: ManagedStep) -> Step:
+        database = managed.database
+        if not database.is_checked:
+            requirements.require_migrated()
+        heartbeat([managed.registration])
         try:
-            requirements.require(self._registration.name)
-            return self._make_step(self._registration.name)
+            if not database.is_checked:
+                requirements.require(managed.registration.name)
+                database.is_checked = True
+            return managed.make_step(managed.registration.name)
         except (UnsuitableDatabase, CannotStart):
-            self._unregister()
+            self._unregister(managed)
             raise
 
-    def _run_once(self, step: Step, stop: StopSignals) -> None:
-        """Does one batch, waiting for a lost database if necessary."""
-        while not stop.requested and self._surviving_outages(stop, lambda: step.run(self._batch_size)) is None:
-            pass
+    def _heartbeat(self, database: Database) -> None:
+        """One statement for all steps that use this connection. A step that failed sends none."""
+        now = time.monotonic()
+        if now >= database.heartbeat_at:
+            heartbeat([each.registration for each in self._steps if each.database is database and each.step])
+            database.heartbeat_at = now + hub().heartbeat.total_seconds()
 
-    def _run_until_stopped(self, step: Step, stop: StopSignals) -> None:
-        while not stop.requested:
-            started_at = time.monotonic()
-            done = self._surviving_outages(stop, lambda: self._run_step(step))
-            took = time.monotonic() - started_at
-            if done:
-                self._backoff.reset()
-            if done and (done >= self._batch_size or step.pending()):
-                if idle_for := step.idle_for():
-                    stop.wait(idle_for, self._notifications.fileno())
-                continue
-            # A run costs about the same for one row as for twenty. The wait collects rows that arrive in quick
-            # succession, and limits the time spent on runs to one half.
-            pause = 0.0 if done else self._backoff.after(took)
-            minimum = min(took, SHORTEST_SECONDS)
-            stop.wait(minimum)
-            if pause > minimum:
-                stop.wait(pause - minimum, self._notifications.fileno())
+    def _attend(self, managed: ManagedStep, now: float) -> None:
+        """Attends to open requests while the database is lost: their responses must not be missed."""
+        if managed.step is not None and managed.needs_attention(now):
+            managed.step.poll(0.0)
 
-    def _run_step(self, step: Step) -> int:
-        self._registration.heartbeat()
-        if self._notifications.received():
-            self._backoff.reset()
-            step.on_notify()
-        return step.run(self._batch_size)
+    def _receive(self) -> None:
+        for managed in self._steps:
+            for topic, ids in managed.notifications.received():
+                managed.hint(topic, ids)
 
-    def _drain(self, step: Step, stop: StopSignals) -> None:
-        until = time.monotonic() + hub().drain.total_seconds()
-        if step.pending():
-            log(
-                Log.PROCESS_DRAINING,
-                process=self._registration.name,
-                pending=step.pending(),
-                at_most_seconds=hub().drain.total_seconds(),
-            )
-        while step.pending() and time.monotonic() < until:
-            self._surviving_outages(stop, lambda: step.finish(self._batch_size), until)
+    def _wait(self, stop: StopSignals, steps: Sequence[ManagedStep]) -> None:
+        """Waits until a step is due, a notification or a response arrives, or a stop is requested."""
+        waiting = select.poll()
+        waiting.register(stop.fileno(), select.POLLIN)
+        owners: dict[int, ManagedStep] = {}
+        now = time.monotonic()
+        for managed in steps:
+            number = managed.notifications.fileno()
+            if number is not None:
+                waiting.register(number, select.POLLIN)
+            if managed.step is not None and managed.pending:
+                managed.attend_after(managed.step.idle_for() if managed.may_run(now) else ATTEND_SECONDS)
+                self._register(waiting, managed, managed.step, owners)
+        seconds = min(managed.wait_seconds(now) for managed in steps)
+        for number, _ in waiting.poll(seconds * 1000):
+            if number in owners:
+                owners[number].attend_after(0.0)
 
-    def _unregister(self) -> None:
+    def _register(self, waiting: select.poll, managed: ManagedStep, step: Step, owners: dict[int, ManagedStep]) -> None:
+        readable, writable = step.files()
+        for number in readable:
+            waiting.register(number, select.POLLIN)
+        for number in writable:
+            waiting.register(number, select.POLLOUT | (select.POLLIN if number in readable else 0))
+        owners.update(dict.fromkeys([*readable, *writable], managed))
+
+    def _drain(self, stop: StopSignals) -> None:
+        """Finishes open requests. The results of this process are settled by its own steps, if it has them."""
+        seconds = hub().drain.total_seconds()
+        until = time.monotonic() + seconds
+        for managed in self._steps:
+            managed.clear_hints()
+            if managed.pending:
+                log(
+                    Log.PROCESS_DRAINING,
+                    process=managed.registration.name,
+                    pending=managed.pending,
+                    at_most_seconds=seconds,
+                )
+        while (left := until - time.monotonic()) > 0 and (unfinished := self._unfinished()):
+            for managed in unfinished:
+                if not managed.may_run(time.monotonic()):
+                    self._attend_draining(stop, managed, min(left, ATTEND_SECONDS))
+                else:
+                    self._guarded(managed, partial(self._finish, managed), until)
+
+    def _unfinished(self) -> list[ManagedStep]:
+        return [
+            managed for managed in self._steps if managed.step is not None and (managed.pending or managed.is_hinted)
+        ]
+
+    def _finish(self, managed: ManagedStep) -> None:
+        assert managed.step is not None
+        if managed.pending:
+            managed.clear_hints()
+            managed.step.finish(self._batch_size)
+        else:
+            managed.run(self._batch_size)
+
+    def _attend_draining(self, stop: StopSignals, managed: ManagedStep, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        if managed.step is not None and managed.pending:
+            managed.step.poll(seconds)
+        # Also after the poll: it returns at once when no request is open any more.
+        stop.pause(max(0.0, until - time.monotonic()))
+
+    def _close(self, managed: ManagedStep) -> None:
+        is_started, unfinished = managed.step is not None, managed.pending
+        managed.close()
+        if is_started:
+            self._unregister(managed)
+            log(Log.PROCESS_STOPPED, process=managed.registration.name, left_unfinished=unfinished or None)
+
+    def _unregister(self, managed: ManagedStep) -> None:
+        managed.database.use()
         try:
-            self._registration.remove()
+            managed.registration.remove()
         except (DatabaseError, InterfaceError):
-            connection.close()  # the cleaner removes the row after its expiry
+            managed.database.close()  # the cleaner removes the row after its expiry
 
-    def _surviving_outages(self, stop: StopSignals, work: Callable[[], T], until: float = float("inf")) -> T | None:
-        """The result of `work`; None after a wait if the database cannot do it now, and the caller repeats."""
+    def _guarded(self, managed: ManagedStep, work: Callable[[], T], until: float = float("inf")) -> T | None:
+        """The result of `work`; None if the step has to wait, because of its database or an error."""
+        self.kind = managed.kind
+        managed.database.use()
+        name = managed.registration.name
         try:
             result = work()
-        except (DatabaseError, InterfaceError) as error:
+        except (UnsuitableDatabase, CannotStart):
+            raise
+        except Exception as error:
             kind = kind_of(error)
-            if not kind.is_temporary:
+            if kind is Kind.CONFLICT:
+                log(Log.DATABASE_CONFLICT, process=name, error=str(error), retry_in_seconds=managed.back_off())
+                managed.database.close()
+            elif kind.is_temporary:
+                managed.back_off()
+                managed.database.note_lost(name, error, max(0.0, until - time.monotonic()))
+            elif not self._isolated or kind in (Kind.DENIED, Kind.LOGIN):
                 raise
-            self._lost += 1
-            longest = min(FIRST_RECONNECT_SECONDS * 2 ** min(self._lost, 10), LAST_RECONNECT_SECONDS)
-            pause = min(longest * random.uniform(0.5, 1.0), max(0.0, until - time.monotonic()))  # noqa: S311
-            log(
-                Log.DATABASE_LOST,
-                process=self._registration.name,
-                error=str(error),
-                cause=kind.value,
-                retry_in_seconds=round(pause, 2),
-            )
-            connection.close()
-            self._pause(stop, pause)
+            else:
+                self._restart_later(managed, error)
             return None
-        if self._lost:
-            log(Log.DATABASE_RECONNECTED, process=self._registration.name, after_attempts=self._lost)
-            self._lost = 0
+        managed.database.note_used(name)
+        managed.end_back_off()
         return result
 
-    def _pause(self, stop: StopSignals, seconds: float) -> None:
-        """Waits for the database while the step attends to its open requests: their responses must not be missed."""
-        until = time.monotonic() + seconds
-        draining = stop.requested
-        while (left := until - time.monotonic()) > 0 and stop.requested == draining:
-            wait_until = until
-            if self._step is not None and self._step.pending():
-                wait_until = time.monotonic() + min(left, POLL_SECONDS)
-                self._step.poll(min(left, POLL_SECONDS))
-            # Also after the poll: it returns at once when no request is open any more.
-            idle_for = max(0.0, wait_until - time.monotonic())
-            stop.pause(idle_for) if draining else stop.wait(idle_for)
+    def _restart_later(self, managed: ManagedStep, error: Exception) -> None:
+        self._unregister(managed)
+        pause = managed.fail()
+        log(Log.PROCESS_FAILED, kind=managed.kind, error=str(error), restart_in_seconds=pause, exc_info=True)
+        managed.database.close()

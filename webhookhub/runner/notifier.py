@@ -1,7 +1,7 @@
-"""Notifies the loops of a kind that there may be work, so that they need not wait for their next poll.
+"""Notifies the steps of a kind that there may be work, so that they need not wait for their next poll.
 
-Only a hint between processes of one machine. A lost notification only means that the loop finds the work at its next
-poll, and a needless one costs one poll: the database alone knows what there is to do.
+Only a hint, within a process or between processes of one machine. A lost notification only means that the step finds
+the work at its next poll, and a needless one costs one poll: the database alone knows what there is to do.
 """
 
 from __future__ import annotations
@@ -10,26 +10,60 @@ import errno
 import hashlib
 import os
 import socket
-from collections.abc import Sequence
+import struct
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from django.db import connection, transaction
 
-from .step import Step
-
-# Loops of one kind on one machine that get notifications; further ones only poll.
+# Processes of one kind on one machine that get notifications; further ones only poll.
 MAX_PROCESSES = 8
+# What the ids of a notification are.
+TOPICS = ("events", "deliveries", "attempts", "results")
+MAX_IDS = 1000
+MAX_ID = 2**63 - 1
+ID_BYTES = 8
+MAX_BYTES = 1 + MAX_IDS * ID_BYTES
+PLAIN = b"!"
+# Read at once, so that a sender cannot keep a process busy with its notifications alone.
+MAX_READ = 64
+# The system drops further notifications to a socket with so many unread ones.
+QUEUE_LENGTH_FILE = Path("/proc/sys/net/unix/max_dgram_qlen")
+DEFAULT_QUEUE_LENGTH = 10
+# How long a process with a step of its own does not look for another process where there was none.
+ABSENT_SECONDS = 1.0
+
+
+class Hint(NamedTuple):
+    """`ids` are rows of `topic`; without ids, any row may be ready."""
+
+    topic: str = ""
+    ids: Sequence[int] = ()
+
+
+class Hintable(Protocol):
+    def hint(self, topic: str, ids: Sequence[int]) -> None: ...
+
+
 # The steps that this process's loop runs, by their kind.
-steps_of_this_process: dict[str, Step] = {}
+steps_of_this_process: dict[str, Hintable] = {}
+_own_addresses: set[bytes] = set()
+# The index of the next address to notify, by kind.
+_next_index: dict[str, int] = {}
+_absent_until: dict[bytes, float] = {}
 _sender: tuple[int, socket.socket] | None = None
 
 
 class Notifications:
-    """Receives the notifications for one loop."""
+    """Receives the notifications for the steps of one kind in this process."""
 
     def __init__(self, kind: str) -> None:
         self._socket: socket.socket | None = None
+        self._address = b""
         with suppress(OSError):  # a system without such sockets
             self._socket = _new_socket()
             self._bind(self._socket, kind)
@@ -38,17 +72,19 @@ class Notifications:
         """Becomes readable with a notification; None where there are none."""
         return None if self._socket is None else self._socket.fileno()
 
-    def received(self) -> bool:
-        """Whether there was a notification since the last call."""
-        received = False
+    def received(self) -> list[Hint]:
+        """The notifications since the last call."""
+        hints: list[Hint] = []
         if self._socket is not None:
             with suppress(BlockingIOError):
-                while True:
-                    self._socket.recv(1)
-                    received = True
-        return received
+                while len(hints) < MAX_READ:
+                    hints.append(_decoded(self._socket.recv(MAX_BYTES + 1)))
+        if len(hints) >= _queue_length():
+            hints.append(Hint())  # others may have been dropped
+        return hints
 
     def close(self) -> None:
+        _own_addresses.discard(self._address)
         if self._socket is not None:
             self._socket.close()
 
@@ -60,11 +96,13 @@ class Notifications:
                 if error.errno != errno.EADDRINUSE:
                     raise
             else:
+                self._address = address
+                _own_addresses.add(address)
                 return
 
 
 def notify(kind: str, topic: str = "", ids: Sequence[int] = ()) -> None:
-    """Notifies the loops of this kind once the caller's transaction is committed.
+    """Notifies the steps of this kind once the caller's transaction is committed.
 
     `ids` are rows of `topic` that may be ready for them. A step of this kind in this process gets them directly.
     """
@@ -72,23 +110,61 @@ def notify(kind: str, topic: str = "", ids: Sequence[int] = ()) -> None:
 
 
 def _notify(kind: str, topic: str, ids: Sequence[int]) -> None:
+    for part in _parts(ids):
+        _notify_one(kind, topic, part)
+
+
+def _notify_one(kind: str, topic: str, ids: Sequence[int]) -> None:
+    """Notifies one process of this kind, each in turn; this process may be one of them."""
     step = steps_of_this_process.get(kind)
-    if step is None:
-        _send(kind)
-    else:
+    sender, addresses, data = _sender_of_this_process(), _addresses(kind), _encoded(topic, ids)
+    now, first = time.monotonic(), _next_index.get(kind, 0)
+    for index in range(first, first + MAX_PROCESSES):
+        address = addresses[index % MAX_PROCESSES]
+        if address in _own_addresses and step is not None:
+            step.hint(topic, ids)
+        elif sender is None or (step is not None and _absent_until.get(address, 0.0) > now):
+            continue
+        else:
+            try:
+                sender.sendto(data, address)
+            except OSError:  # no process there, or its queue is full
+                _absent_until[address] = now + ABSENT_SECONDS
+                continue
+        _next_index[kind] = (index + 1) % MAX_PROCESSES
+        return
+    if step is not None:
         step.hint(topic, ids)
 
 
-def _send(kind: str) -> None:
+def _parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    for start in range(0, len(ids) or 1, MAX_IDS):
+        yield ids[start : start + MAX_IDS]
+
+
+def _encoded(topic: str, ids: Sequence[int]) -> bytes:
+    if topic not in TOPICS or not ids:
+        return PLAIN
+    return struct.pack(f"!B{len(ids)}Q", TOPICS.index(topic), *ids)
+
+
+def _decoded(data: bytes) -> Hint:
+    """Any local user can send here: data of another form is a notification without ids."""
+    ids_count, rest = divmod(len(data) - 1, ID_BYTES)
+    if rest or not 1 <= ids_count <= MAX_IDS or data[0] >= len(TOPICS):
+        return Hint()
+    topic, *ids = struct.unpack(f"!B{ids_count}Q", data)
+    return Hint(TOPICS[topic], ids) if min(ids) > 0 and max(ids) <= MAX_ID else Hint()
+
+
+def _sender_of_this_process() -> socket.socket | None:
     global _sender
     if _sender is None or _sender[0] != os.getpid():
         try:
             _sender = os.getpid(), _new_socket()
         except OSError:
-            return  # no file descriptor left; the loops poll
-    for address in _addresses(kind):
-        with suppress(OSError):  # no process there, or its buffer is full
-            _sender[1].sendto(b"!", address)
+            return None  # no file descriptor left; the steps poll
+    return _sender[1]
 
 
 def _new_socket() -> socket.socket:
@@ -108,3 +184,11 @@ def _names(kind: str, database: str) -> tuple[bytes, ...]:
     """Abstract addresses (a leading NUL byte): no files, and they disappear with their process."""
     hub = hashlib.sha256(database.encode()).hexdigest()[:16]
     return tuple(f"\0webhookhub/{hub}/{kind}/{index}".encode() for index in range(MAX_PROCESSES))
+
+
+@cache
+def _queue_length() -> int:
+    try:
+        return int(QUEUE_LENGTH_FILE.read_text())
+    except (OSError, ValueError):
+        return DEFAULT_QUEUE_LENGTH

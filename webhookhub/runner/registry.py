@@ -1,11 +1,14 @@
-"""Each running process has a row in hub_processes that it updates with heartbeats."""
+"""Each running step has a row in hub_processes that its process updates with heartbeats.
+
+A process that runs several steps has a row for each, with the same pid, so that every reader sees which kinds run.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
 import socket
-import time
+from collections.abc import Sequence
 from datetime import timedelta
 
 from webhookhub.conf import hub
@@ -25,27 +28,29 @@ class Registration:
         self.host = socket.gethostname()[:100]
         # The random part: after a restart of the machine another process may have the same pid.
         self.name = f"{kind}@{self.host}:{os.getpid()}:{secrets.token_hex(3)}"
-        self._heartbeat_at = float("-inf")
-
-    def heartbeat(self, *, force: bool = False) -> None:
-        """Updates this process's row if it is time to, and creates it if it does not exist."""
-        if not force and time.monotonic() - self._heartbeat_at < hub().heartbeat.total_seconds():
-            return
-        now = clock.now()
-        if not Process.objects.filter(name=self.name).update(heartbeat_at=now):
-            row = {
-                "name": self.name,
-                "kind": self.kind,
-                "host": self.host,
-                "pid": os.getpid(),
-                "started_at": now,
-                "heartbeat_at": now,
-            }
-            insert_new(Process, [row], key=("name",))
-        self._heartbeat_at = time.monotonic()
 
     def remove(self) -> None:
         Process.objects.filter(name=self.name).delete()
+
+
+def heartbeat(registrations: Sequence[Registration]) -> None:
+    """Updates the rows of these steps of this process, and creates those that do not exist."""
+    names = [registration.name for registration in registrations]
+    if Process.objects.filter(name__in=names).update(heartbeat_at=clock.UtcNow()) == len(names):
+        return
+    now = clock.now()
+    rows = [
+        {
+            "name": registration.name,
+            "kind": registration.kind,
+            "host": registration.host,
+            "pid": os.getpid(),
+            "started_at": now,
+            "heartbeat_at": now,
+        }
+        for registration in registrations
+    ]
+    insert_new(Process, rows, key=("name",))
 
 
 def silent_after() -> timedelta:

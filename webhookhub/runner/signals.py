@@ -54,10 +54,9 @@ class StopSignals:
         for end in (self._received, self._wake_up, self._stopped, self._stop):
             os.close(end)
 
-    def wait(self, seconds: float, also: int | None = None) -> None:
-        """Waits until a stop is requested, `also` becomes readable or the time is over."""
-        ends = [self._stopped] if also is None else [self._stopped, also]
-        select.select(ends, [], [], max(0.0, seconds))
+    def fileno(self) -> int:
+        """Becomes readable when a stop is requested."""
+        return self._stopped
 
     def pause(self, seconds: float) -> None:
         """Waits even if a stop was requested: for the drain itself."""
@@ -65,7 +64,7 @@ class StopSignals:
 
     def _listen(self) -> None:
         until: float | None = None
-        first, first_at = 0, 0.0
+        first = _FirstSignal()
         while True:
             left = None if until is None else max(0.0, until - time.monotonic())
             if not select.select([self._received], [], [], left)[0]:
@@ -74,13 +73,58 @@ class StopSignals:
             for signum in os.read(self._received, 16):
                 if signum == EXIT[0]:
                     return
-                if signum not in STOP_SIGNALS:
-                    continue
-                if self.requested:
-                    if signum == first and time.monotonic() - first_at < ECHO_SECONDS:
-                        continue
-                    os._exit(128 + signum)
-                first, first_at = signum, time.monotonic()
-                self.requested = True
-                os.write(self._stop, b"!")
-                until = None if self._bound is None else time.monotonic() + self._bound
+                if first.is_first(signum):
+                    self.requested = True
+                    os.write(self._stop, b"!")
+                    until = None if self._bound is None else time.monotonic() + self._bound
+
+
+class SupervisorSignals:
+    """The same for a supervisor, without a thread, because it forks: signals are handled in wait().
+
+    The end of a child also ends the wait.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._first = _FirstSignal()
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> SupervisorSignals:
+        self._received, self._wake_up = os.pipe()
+        os.set_blocking(self._wake_up, False)
+        self._wake_up_before = signal.set_wakeup_fd(self._wake_up, warn_on_full_buffer=False)
+        for signum in (*STOP_SIGNALS, signal.SIGCHLD):
+            self._before[signum] = signal.signal(signum, lambda signum, frame: None)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)
+        signal.set_wakeup_fd(self._wake_up_before)
+        os.close(self._received)
+        os.close(self._wake_up)
+
+    def wait(self, seconds: float) -> None:
+        """Waits until a signal arrives or the time is over."""
+        if select.select([self._received], [], [], max(0.0, seconds))[0]:
+            for signum in os.read(self._received, 16):
+                self.requested |= self._first.is_first(signum)
+
+
+class _FirstSignal:
+    def __init__(self) -> None:
+        self._number, self._at = 0, 0.0
+
+    def is_first(self, signum: int) -> bool:
+        """Whether this is the first stop signal. Ends the process at the second one."""
+        if signum not in STOP_SIGNALS:
+            return False
+        if not self._number:
+            self._number, self._at = signum, time.monotonic()
+            return True
+        if signum == self._number and time.monotonic() - self._at < ECHO_SECONDS:
+            return False
+        os._exit(128 + signum)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from webhookhub.db.exists import Condition
+
 
 class CannotStart(Exception):
     """A step cannot be created; the message is a sentence that says why."""
@@ -11,7 +13,7 @@ class CannotStart(Exception):
 
 class Step:
     def run(self, batch_size: int) -> int:
-        """Does one batch; 0 means that there was nothing to do."""
+        """Does one batch without waiting for the network; 0 means that there was nothing to do."""
         raise NotImplementedError
 
     def on_notify(self) -> None:
@@ -21,13 +23,21 @@ class Step:
         """Rows that may be ready for this step: hints, which may be stale, wrong or missing. Empty: look for work."""
         self.on_notify()
 
+    def conditions(self) -> Sequence[Condition] | None:
+        """The step has work only if one of these holds; None if this cannot be said. Used while the step is idle."""
+        return None
+
     def pending(self) -> str:
         """A description of unfinished work; empty when the process may stop."""
         return ""
 
     def idle_for(self) -> float:
-        """For how many seconds the unfinished work needs no attention."""
+        """For how many seconds the unfinished work needs no attention, unless a file is ready."""
         return 0.0
+
+    def files(self) -> tuple[Sequence[int], Sequence[int]]:
+        """The file descriptors that the unfinished work waits to read from and to write to."""
+        return (), ()
 
     def poll(self, seconds: float) -> None:
         """Attends to unfinished work for at most `seconds`, without using the database."""
@@ -42,17 +52,17 @@ class Step:
 class Batch(Step):
     """A step that calls some functions in turn and leaves nothing unfinished.
 
-    While idle, the one short query `anything_to_do` replaces the queries of all functions.
+    `conditions`: see Step.conditions().
     """
 
-    def __init__(self, *functions: Callable[[int], int], anything_to_do: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self, *functions: Callable[[int], int], conditions: Callable[[], Sequence[Condition] | None] = lambda: None
+    ) -> None:
         self._functions = functions
-        self._anything_to_do = anything_to_do
-        self._idle = False
+        self._conditions = conditions
 
     def run(self, batch_size: int) -> int:
-        if self._idle and not self._anything_to_do():
-            return 0
-        done = sum(function(batch_size) for function in self._functions)
-        self._idle = not done
-        return done
+        return sum(function(batch_size) for function in self._functions)
+
+    def conditions(self) -> Sequence[Condition] | None:
+        return self._conditions()

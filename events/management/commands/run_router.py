@@ -1,4 +1,6 @@
+from events.models import RoutingInbox
 from events.routing import Router
+from webhookhub.db.exists import Condition
 from webhookhub.runner.command import LoopCommand
 from webhookhub.runner.step import Batch, Step
 
@@ -8,4 +10,4 @@ class Command(LoopCommand):
     kind = "router"
 
     def make_step(self, process_name: str) -> Step:
-        return Batch(Router().route)
+        return Batch(Router().route, conditions=lambda: [Condition(RoutingInbox)])

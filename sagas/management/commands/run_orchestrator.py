@@ -1,4 +1,4 @@
-from sagas.orchestrator import Orchestrator
+from sagas.orchestrator import CONDITIONS, Orchestrator
 from webhookhub.runner.command import LoopCommand
 from webhookhub.runner.step import Batch, Step
 
@@ -8,4 +8,4 @@ class Command(LoopCommand):
     kind = "orchestrator"
 
     def make_step(self, process_name: str) -> Step:
-        return Batch(Orchestrator().turn)
+        return Batch(Orchestrator().turn, conditions=lambda: CONDITIONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from functools import partial
 
@@ -11,8 +12,9 @@ from django.db import OperationalError, connection
 from tests.processes import traffic
 from tests.processes.outages import check_reconnected, migrate, seed, statuses
 from tests.processes.support import LOOPS, Processes, Running, until
-from tools.demo.endpoint import HttpsEndpoint
+from tools.demo.endpoint import HttpsEndpoint, Reply
 from tools.support.database_server import PrivateServer
+from webhookhub.conf import KINDS
 from webhookhub.db.errors import code_of
 
 NO_SUCH_THREAD = 1094
@@ -57,6 +59,40 @@ def test_nothing_is_lost_if_the_server_is_down_at_the_start_and_crashes_later(
     until(lambda: {status for status, _ in statuses(server)} == {"Completed"}, "every delivery ends")
     assert len({request.event_uid for request in endpoint.received}) == 220
     assert [running.stop() for running in loops.values()] == [0] * len(LOOPS)
+
+
+def test_a_hub_in_one_process_waits_for_a_crashed_server_and_reports_the_responses(
+    processes: Processes, endpoint: HttpsEndpoint
+):
+    """The requests that are open at the crash are answered while there is no server."""
+    with PrivateServer() as server:
+        check_that_responses_survive_a_crash(processes, endpoint, server)
+
+
+def check_that_responses_survive_a_crash(processes: Processes, endpoint: HttpsEndpoint, server: PrivateServer) -> None:
+    migrate(processes, server.url())
+    hub = processes.start("run_hub", DATABASE_URL=server.url(), WEBHOOKHUB_LEASE="600", WEBHOOKHUB_REQUEST_TIMEOUT="90")
+    hub.wait_for("process_started", 1 + len(KINDS))
+    answer = threading.Event()
+
+    def wait() -> None:
+        answer.wait(60)
+
+    endpoint.respond = lambda request: Reply(before=wait)
+    seed(processes, server.url(), endpoint, 1)
+    endpoint.wait_for(1)
+
+    server.kill()
+    hub.wait_for("database_lost")
+    answer.set()
+    server.start()
+
+    hub.wait_for("database_reconnected")
+    until(lambda: statuses(server) == {("Completed", 1): 1}, "every delivery ends")
+    assert len(endpoint.received) == 1, "no response was missed"
+    assert hub.facts("process_failed") == hub.facts("process_restarted") == []
+    assert "Traceback" not in hub.errors
+    assert hub.stop() == 0
 
 
 def test_a_loop_that_waits_for_the_database_stops_promptly(processes: Processes, server: PrivateServer):

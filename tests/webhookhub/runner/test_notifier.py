@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+import struct
+from collections.abc import Iterator, Sequence
 
 import pytest
 from django.db import connection, transaction
 
+from tests.processes.support import until
 from webhookhub.runner.backoff import SHORTEST_SECONDS, Backoff
-from webhookhub.runner.notifier import MAX_PROCESSES, Notifications, notify
+from webhookhub.runner.notifier import (
+    MAX_IDS,
+    MAX_PROCESSES,
+    TOPICS,
+    Hint,
+    Notifications,
+    _addresses,
+    notify,
+    steps_of_this_process,
+)
+from webhookhub.runner.step import Step
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -56,14 +69,90 @@ def test_a_rollback_sends_no_notification(notifications: Notifications):
     assert not notifications.received()
 
 
-def test_all_loops_of_a_kind_up_to_the_limit_are_notified():
+def test_the_processes_of_a_kind_up_to_the_limit_are_notified_in_turn():
     receivers = [Notifications("worker") for _ in range(MAX_PROCESSES + 1)]
     try:
-        notify("worker")
-        assert [each.received() for each in receivers] == [True] * MAX_PROCESSES + [False]
+        for _ in range(MAX_PROCESSES):
+            notify("worker", "attempts", [1, 2])
+        assert [each.received() for each in receivers] == [[Hint("attempts", [1, 2])]] * MAX_PROCESSES + [[]]
     finally:
         for each in receivers:
             each.close()
+
+
+def test_a_process_whose_queue_is_full_is_passed_over():
+    receivers = [Notifications("worker") for _ in range(2)]
+    try:
+        for _ in range(1_000):
+            notify("worker")
+        read = receivers[0].received()
+        notify("worker", "attempts", [7])
+        notify("worker", "attempts", [8])
+        assert read
+        assert Hint("attempts", [8]) in receivers[0].received()
+    finally:
+        for each in receivers:
+            each.close()
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_ids_are_received(notifications: Notifications, topic: str):
+    notify("worker", topic, [1, 2**63 - 1])
+    notify("worker", topic)
+    assert notifications.received() == [Hint(topic, [1, 2**63 - 1]), Hint()]
+
+
+def test_many_ids_are_sent_in_parts(notifications: Notifications):
+    ids = list(range(1, 2 * MAX_IDS + 6))
+    notify("worker", "attempts", ids)
+    hints = notifications.received()
+    assert [len(hint.ids) for hint in hints] == [MAX_IDS, MAX_IDS, 5]
+    assert [number for hint in hints for number in hint.ids] == ids
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"!",
+        b"\0",
+        b"\0" + bytes(7),
+        b"\0" + bytes(8),  # there is no row 0
+        b"\4" + struct.pack("!Q", 1),  # no such topic
+        b"\0" + struct.pack("!Q", 2**63),
+        b"\0" + struct.pack("!QQ", 1, 0),
+        b"\0" + struct.pack("!Q", 1) + b"x",
+        b"\0" + struct.pack("!Q", 1) * (MAX_IDS + 1),
+        b"\0" + struct.pack("!Q", 1) * (MAX_IDS + 1000),  # longer than what is read
+        b"events 1; DROP TABLE events",
+    ],
+)
+def test_data_of_another_form_is_a_notification_without_ids(notifications: Notifications, data: bytes):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as anyone:
+        anyone.sendto(data, _addresses("worker")[0])
+    assert notifications.received() == [Hint()]
+
+
+def test_a_step_of_this_process_gets_the_ids_directly(notifications: Notifications, monkeypatch: pytest.MonkeyPatch):
+    got: list[Hint] = []
+
+    class Local(Step):
+        def hint(self, topic: str, ids: Sequence[int]) -> None:
+            got.append(Hint(topic, ids))
+
+    monkeypatch.setitem(steps_of_this_process, "worker", Local())
+    notify("worker", "attempts", [3])
+    notify("worker")
+    assert got == [Hint("attempts", [3]), Hint()]
+    assert notifications.received() == []
+
+
+def test_a_full_queue_makes_the_receiver_look_for_more(notifications: Notifications):
+    for number in range(1_000):
+        notify("worker", "attempts", [number + 1])
+    hints = notifications.received()
+    assert len(hints) < 1_000
+    assert hints[-1] == Hint()
 
 
 def test_a_free_address_is_used_again():
@@ -78,8 +167,7 @@ def test_missing_and_full_sockets_are_no_errors(notifications: Notifications):
     notify("router")
     for _ in range(1_000):
         notify("worker")
-    assert notifications.received()
-    assert not notifications.received()
+    until(lambda: not notifications.received(), "all are read")
 
 
 def test_waits_grow_while_idle_and_are_short_again_after_work():

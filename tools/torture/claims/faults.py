@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from math import inf
 
-from tools.torture.config import CONCURRENCY, LOOPS
+from tools.torture.config import CONCURRENCY, HUB, LOOPS
 from tools.torture.observations import Observations
 
 # A fault is recorded after it was injected, by a busy machine.
@@ -54,4 +54,4 @@ def max_resets(observed: Observations) -> int:
 
 
 def _faults_of(observed: Observations, kind: str) -> int:
-    return sum(fault.get("kind") == kind and fault["type"] != "resumed" for fault in observed.faults)
+    return sum(fault.get("kind") in (kind, HUB) and fault["type"] != "resumed" for fault in observed.faults)

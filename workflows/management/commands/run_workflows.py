@@ -4,7 +4,7 @@ from webhookhub.runner.step import Batch, CannotStart, Step
 from workflows import versions
 from workflows.parsing import InvalidDefinition
 from workflows.tracked_types import CatchUp, listen
-from workflows.tracker import Tracker, has_work
+from workflows.tracker import WORK, Tracker
 
 
 class Command(LoopCommand):
@@ -27,5 +27,5 @@ class Command(LoopCommand):
             tracker.track,
             tracker.touch,
             tracker.expire,
-            anything_to_do=lambda: catching_up.is_due or has_work(),
+            conditions=lambda: None if catching_up.is_due else WORK,
         )

@@ -1,0 +1,152 @@
+"""One step of a loop: when it runs next, and its restart after an error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from webhookhub.db.exists import Condition
+
+from .backoff import Backoff
+from .database import Database
+from .notifier import Notifications, steps_of_this_process
+from .registry import Registration
+from .step import Step
+
+FIRST_PAUSE_SECONDS = 0.5
+LAST_PAUSE_SECONDS = 30.0
+# A step that has run for so long was not stopped by the error before.
+HEALTHY_SECONDS = 30.0
+
+
+class ManagedStep:
+    def __init__(self, kind: str, make_step: Callable[[str], Step], database: Database, interval: float) -> None:
+        """`make_step` gets the step's name in the registry, which a worker writes into its leases."""
+        self.kind = kind
+        self.database = database
+        self.make_step = make_step
+        self.step: Step | None = None
+        self.registration = Registration(kind)
+        database.use()  # its name is part of the address
+        self.notifications = Notifications(kind)
+        self._interval = interval
+        self._backoff = Backoff(interval)
+        self._is_hinted = False
+        self._is_idle = False
+        self._poll_at = 0.0
+        self._attend_at = 0.0
+        self._not_before = 0.0
+        self._started_at = 0.0
+        self._failures = 0
+        self._conflicts = 0
+        steps_of_this_process[kind] = self
+
+    def hint(self, topic: str, ids: Sequence[int]) -> None:
+        self._is_hinted = True
+        if self.step is not None:
+            self.step.hint(topic, ids)
+
+    @property
+    def is_hinted(self) -> bool:
+        return self._is_hinted
+
+    @property
+    def pending(self) -> str:
+        return self.step.pending() if self.step is not None else ""
+
+    def start(self, step: Step) -> None:
+        self.step = step
+        self._started_at = time.monotonic()
+
+    def wait_seconds(self, now: float) -> float:
+        """For how long the loop may wait before it runs this step or attends to its unfinished work."""
+        wait = max(self._not_before, self.database.available_at) - now
+        if wait <= 0:
+            wait = 0.0 if self._is_hinted else self._poll_at - now
+        if self.pending:
+            wait = min(wait, self._attend_at - now)
+        return max(0.0, wait)
+
+    def may_run(self, now: float) -> bool:
+        return now >= self._not_before and now >= self.database.available_at
+
+    def is_due(self, now: float) -> bool:
+        return self._is_hinted or now >= self._poll_at or self.needs_attention(now)
+
+    def needs_attention(self, now: float) -> bool:
+        return now >= self._attend_at and bool(self.pending)
+
+    def attend_after(self, seconds: float) -> None:
+        self._attend_at = time.monotonic() + seconds
+
+    def run(self, batch_size: int) -> int:
+        """Runs one batch and plans the next."""
+        step = self.step
+        assert step is not None
+        started_at = time.monotonic()
+        is_poll = started_at >= self._poll_at
+        self._is_hinted = False
+        if is_poll:
+            step.hint("", ())
+        try:
+            done = step.run(batch_size)
+        except Exception:
+            self._poll_at = 0.0  # its hints may be lost
+            raise
+        now = time.monotonic()
+        if done >= batch_size and not step.pending():
+            self._poll_at = now
+        elif is_poll:
+            if done:
+                self._backoff.reset()  # work without a notification: more may follow
+            self.plan_poll(now - started_at)
+        if is_poll or done:
+            self._is_idle = not done
+        return done
+
+    def plan_poll(self, took: float, *, at_once: bool = False) -> None:
+        """Plans the next poll after a query that took so many seconds."""
+        self._poll_at = time.monotonic() + (0.0 if at_once else self._backoff.after(took))
+
+    def is_poll_due(self, now: float) -> bool:
+        return now >= self._poll_at
+
+    def idle_conditions(self, now: float) -> Sequence[Condition] | None:
+        """The conditions under which a poll would find work; None if the step is not idle or its poll is far off."""
+        if self.step is None or not self._is_idle or self._is_hinted or self.pending or not self.may_run(now):
+            return None
+        # Idle steps poll together, so that the process wakes up once for all of them.
+        return self.step.conditions() if self._poll_at - now <= self._interval / 2 else None
+
+    def clear_hints(self) -> None:
+        self._is_hinted = False
+
+    def back_off(self) -> float:
+        """Pauses the step after each lost statement, longer and longer: the other steps wait while it waits."""
+        self._conflicts += 1
+        seconds: float = min(FIRST_PAUSE_SECONDS * 2 ** (self._conflicts - 1), LAST_PAUSE_SECONDS)
+        self._not_before = time.monotonic() + seconds
+        return seconds
+
+    def end_back_off(self) -> None:
+        self._conflicts = 0
+
+    def fail(self) -> float:
+        """Closes the step after an error; it is created again after a pause, which grows. Returns the pause."""
+        if time.monotonic() - self._started_at > HEALTHY_SECONDS:
+            self._failures = 0
+        pause = min(FIRST_PAUSE_SECONDS * 2.0**self._failures, LAST_PAUSE_SECONDS)
+        self._failures += 1
+        self._not_before = time.monotonic() + pause
+        step, self.step = self.step, None
+        self.registration = Registration(self.kind)
+        self._poll_at = 0.0
+        if step is not None:
+            step.close()
+        return pause
+
+    def close(self) -> None:
+        steps_of_this_process.pop(self.kind, None)
+        self.notifications.close()
+        if self.step is not None:
+            self.step.close()
