@@ -18,7 +18,6 @@ from sagas import settle as settling
 from sagas.dispatch import dispatch
 from sagas.models import Saga
 from subscriptions.models import Subscription
-from webhookhub.db import clock
 
 from . import world
 from .world import BATCH, WORKER
@@ -66,7 +65,7 @@ def to_dispatch(event_type: str) -> Work:
     off = Subscription.objects.filter(event_type=event_type, callback_url__regex="off|begun")
     off.update(active=False)
     with_job = Saga.objects.filter(subscription__in=off.filter(callback_url__contains="begun"))
-    create_jobs(list(with_job.values_list("id", flat=True)), "Pending", 0, clock.now())
+    create_jobs(list(with_job.values_list("id", flat=True)), "Pending", 0)
     world.let_time_pass()
     return lambda: dispatch(BATCH)
 

@@ -24,6 +24,11 @@ def now() -> datetime:
     return value.replace(tzinfo=UTC)  # type: ignore[no-any-return]
 
 
+def now_sql() -> str:
+    """The database's time as part of a statement that has parameters."""
+    return vendors.utc_now_sql(connection).replace("%", "%%")
+
+
 class _DatabaseFunction(models.Func):
     template = "%(sql)s"
 
@@ -41,6 +46,16 @@ class UtcNow(_DatabaseFunction):
 
     def sql(self, connection: BaseDatabaseWrapper) -> str:
         return vendors.utc_now_sql(connection)
+
+
+class UtcLater(models.Func):
+    """The current time in UTC plus a number of microseconds, an expression."""
+
+    output_field = models.DateTimeField()
+
+    def as_sql(self, compiler: Any, connection: BaseDatabaseWrapper, **extra: Any) -> Any:  # type: ignore[override]
+        _, parameters = compiler.compile(self.get_source_expressions()[0])
+        return vendors.utc_later_sql(connection), parameters
 
 
 class NewUid(_DatabaseFunction):

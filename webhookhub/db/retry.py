@@ -23,6 +23,7 @@ def in_transaction(work: Callable[[], T]) -> T:
 
     Inside the caller's transaction it runs once: only a whole transaction may be repeated.
     """
+    vendors.begin_with_one_statement(connection)
     return one_statement(transaction.atomic(work))
 
 

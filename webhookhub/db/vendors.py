@@ -111,6 +111,21 @@ def is_mariadb(connection: BaseDatabaseWrapper) -> bool:
     return connection.vendor == "mysql" and bool(connection.mysql_is_mariadb)  # type: ignore[attr-defined]
 
 
+def begin_with_one_statement(connection: BaseDatabaseWrapper) -> None:
+    """Makes transactions of `connection` begin with START TRANSACTION.
+
+    Django would turn autocommit off before each transaction and on after it, which takes one statement more. It uses
+    this method, where a connection has it, and then leaves the server's autocommit on.
+    """
+    if is_server(connection) and "_start_transaction_under_autocommit" not in vars(connection):
+
+        def start() -> None:
+            with connection.wrap_database_errors:
+                connection.connection.query("START TRANSACTION")
+
+        connection._start_transaction_under_autocommit = start  # type: ignore[attr-defined]
+
+
 def error_code(error: BaseException) -> int | None:
     code = error.args[0] if error.args else None
     return code if isinstance(code, int) else None
@@ -154,7 +169,15 @@ def _sqlite_busy(error: BaseException) -> bool:
 def utc_now_sql(connection: BaseDatabaseWrapper) -> str:
     if is_server(connection):
         return "UTC_TIMESTAMP(6)"
-    return "strftime('%Y-%m-%d %H:%M:%f', 'now')"
+    # Six digits, as Django writes times: they are compared as texts.
+    return "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
+
+
+def utc_later_sql(connection: BaseDatabaseWrapper) -> str:
+    """The current time plus a number of microseconds, a parameter."""
+    if is_server(connection):
+        return "UTC_TIMESTAMP(6) + INTERVAL %s MICROSECOND"
+    return "strftime('%%Y-%%m-%%d %%H:%%M:%%f000', 'now', (%s / 1000000.0) || ' seconds')"
 
 
 def new_uid_sql(connection: BaseDatabaseWrapper) -> str:
@@ -233,6 +256,12 @@ def delete_given(connection: BaseDatabaseWrapper, table: str, key: str, count: i
         on = f"{table}.{key} = given.{key}"
         return f"DELETE {table} FROM {given} STRAIGHT_JOIN {table} FORCE INDEX (PRIMARY) ON {on}"
     return f"DELETE FROM {table} WHERE {key} IN ({', '.join(['%s'] * count)})"  # noqa: S608
+
+
+def shared_lock_tail(connection: BaseDatabaseWrapper) -> str:
+    """The end of a SELECT that locks its rows against changes, for which the privilege to read them is enough."""
+    # Not FOR SHARE, which MariaDB does not know. SQLite has one writer at a time.
+    return "LOCK IN SHARE MODE" if is_server(connection) else ""
 
 
 def by_primary_key(connection: BaseDatabaseWrapper, table: str, alias: str) -> str:

@@ -1,6 +1,6 @@
-from events.routing import Router
+from events.routing import RouterStep
 from webhookhub.runner.command import LoopCommand
-from webhookhub.runner.step import Batch, Step
+from webhookhub.runner.step import Step
 
 
 class Command(LoopCommand):
@@ -8,4 +8,4 @@ class Command(LoopCommand):
     kind = "router"
 
     def make_step(self, process_name: str) -> Step:
-        return Batch(Router().route)
+        return RouterStep()
