@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -65,15 +65,19 @@ UID = LeasedJob._fields.index("event_uid")
 
 def lease(worker_id: str, limit: int) -> list[LeasedJob]:
     """Lease up to `limit` ready jobs, skipping those that another worker is leasing."""
-    token = new_token()
-    claimed = in_transaction(lambda: _claim(worker_id, token, limit))
-    return _read(claimed, token, worker_id) if claimed else []
+    return _leased(worker_id, lambda token: in_transaction(lambda: _claim(worker_id, token, limit)))
 
 
 def lease_hinted(worker_id: str, ids: Sequence[int]) -> list[LeasedJob]:
     """Lease those of these jobs that are ready."""
+    return _leased(worker_id, lambda token: ids if one_statement(lambda: _lease(ids, worker_id, token)) else [])
+
+
+def _leased(worker_id: str, claim: Callable[[str], Sequence[int]]) -> list[LeasedJob]:
+    """The jobs that got the new token of `claim`."""
     token = new_token()
-    return _read(ids, token, worker_id) if one_statement(lambda: _lease(ids, worker_id, token)) else []
+    claimed = claim(token)
+    return _read(claimed, token, worker_id) if claimed else []
 
 
 def release(worker_id: str, jobs: Sequence[tuple[LeasedJob, timedelta]]) -> None:
