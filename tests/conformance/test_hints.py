@@ -126,10 +126,17 @@ def _patient(hub_settings: Any) -> None:
     hub_settings(poll_interval=timedelta(hours=1))
 
 
+@pytest.fixture(params=[logging.WARNING, logging.INFO])
+def level(request: pytest.FixtureRequest) -> Iterator[int]:
+    logger = logging.getLogger("webhookhub")
+    before = logger.level
+    logger.setLevel(request.param)
+    yield request.param
+    logger.setLevel(before)
+
+
 @pytest.mark.usefixtures("_patient")
-@pytest.mark.parametrize("level", [logging.WARNING, logging.INFO])
-def test_one_event_takes_few_statements(hub: Hub, endpoint: HttpsEndpoint, monkeypatch: pytest.MonkeyPatch, level: int):
-    monkeypatch.setattr(logging.getLogger("webhookhub"), "level", level)
+def test_one_event_takes_few_statements(hub: Hub, endpoint: HttpsEndpoint, level: int):
     statements = hinted_statements(hub, endpoint, 1)
     for_logs = 1 if level == logging.INFO else 0  # the event's uid and correlation id
     assert len(statements) == HINTED_STATEMENTS + for_logs, "\n".join(statements)
@@ -204,13 +211,13 @@ def test_too_many_hints_are_dropped_and_polling_finds_the_rows(hub: Hub):
 FORGED: list[Any] = [[0], [-1], [2**63], [2**64], ["1; DROP TABLE events"], [None], [1.5], [True], [10**9]]
 
 
-@pytest.mark.parametrize("ids", FORGED, ids=str)
-@pytest.mark.parametrize("topic", ["events", "deliveries", "attempts", "results", "", "nonsense"])
-def test_a_forged_hint_changes_nothing(hub: Hub, topic: str, ids: list[Any]):
+def test_forged_hints_change_nothing(hub: Hub):
     hub.turn()
-    for step in hub.steps.values():
-        step.hint(topic, ids)
-    hub.turn()
+    for topic in ("events", "deliveries", "attempts", "results", "", "nonsense"):
+        for ids in FORGED:
+            for step in hub.steps.values():
+                step.hint(topic, ids)
+            hub.turn()
     assert not Saga.objects.exists()
     assert not Job.objects.exists()
 
