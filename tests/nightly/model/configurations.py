@@ -56,6 +56,7 @@ SECOND_LINE = {
     "release status": "switched on and off",
     "inbox lock": "two routers",
     "routing transaction": "two routers",
+    "inbox lock + routing transaction": "two routers",
 }
 
 
