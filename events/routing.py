@@ -16,6 +16,7 @@ from sagas.transitions import PENDING
 from subscriptions.cache import RoutableSubscription, SubscriptionCache, current_version
 from webhookhub.db.bulk import delete_each
 from webhookhub.db.compiled import CompiledSelect, Limit
+from webhookhub.db.exists import Condition, any_exists
 from webhookhub.db.retry import in_transaction
 from webhookhub.logs import Log, enabled, log
 from webhookhub.runner.hints import Held, Hints, Polling
@@ -25,6 +26,7 @@ from .models import Event, RoutingInbox
 
 # Limits the sagas of one transaction, so that an event type with very many subscriptions does not hold locks for long.
 MAX_NEW_SAGAS = 5000
+WAITING = Condition(RoutingInbox)
 
 
 class Waiting(NamedTuple):
@@ -158,6 +160,7 @@ class RouterStep(Step):
         self._router = Router()
         self._polling = Polling()
         self._events = Hints(self._polling)
+        self._idle = False
 
     def run(self, batch_size: int) -> int:
         done = 0
@@ -166,12 +169,18 @@ class RouterStep(Step):
             if left:
                 self._events.add(left)
         if self._polling.due():
-            found = self._router.route(batch_size)
-            self._polling.polled(found=found > 0)
-            done += found
+            done += self._poll(batch_size)
         elif self._router.routed.due(batch_size):
             self._router.remove_routed(batch_size)
         return done
+
+    def _poll(self, batch_size: int) -> int:
+        """While idle, one short query instead of a transaction."""
+        self._router.remove_routed(batch_size)
+        found = 0 if self._idle and not any_exists(WAITING) else self._router.route(batch_size)
+        self._idle = not found
+        self._polling.polled(found=found > 0)
+        return found
 
     def on_notify(self) -> None:
         self._polling.soon = True

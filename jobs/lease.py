@@ -14,6 +14,7 @@ from webhookhub.db import clock
 from webhookhub.db.bulk import update_each
 from webhookhub.db.clock import UtcLater, UtcNow
 from webhookhub.db.compiled import CompiledSelect, CompiledUpdate, Limit
+from webhookhub.db.exists import Condition, any_exists
 from webhookhub.db.retry import in_transaction, one_statement
 from webhookhub.ids import new_token
 from webhookhub.logs import Log, log
@@ -61,6 +62,11 @@ class LeasedJob(NamedTuple):
 
 # The columns before this one are used unchanged.
 UID = LeasedJob._fields.index("event_uid")
+
+
+def any_ready() -> bool:
+    """Whether there are ready jobs."""
+    return any_exists(Condition(Job, "status = %s AND lease_until <= {now}", PENDING))
 
 
 def lease(worker_id: str, limit: int) -> list[LeasedJob]:

@@ -50,12 +50,13 @@ def report(worker_id: str, reports: Sequence[Report]) -> int:
                 "duration_ms": report.duration_ms,
                 "retry_after": None if now is None or report.retry_after is None else now + report.retry_after,
                 "response_snippet": report.response_snippet,
+                **({} if now is None else {"finished_at": now}),
             }
             for report in reports
         ],
         match=["id", "lease_token"],
         where=f"{Job._meta.db_table}.status = '{LEASED}'",
-        values={"finished_at": clock.now_sql()},
+        values={"finished_at": clock.now_sql()} if now is None else {},
     )
     notify("orchestrator", "results", [report.job.id for report in reports])
     lost = _lost(reports) if accepted < len(reports) else set()

@@ -16,7 +16,7 @@ from webhookhub.runner.backoff import Backoff
 from webhookhub.runner.hints import Hints, Polling
 
 from . import request
-from .lease import LeasedJob, lease, lease_hinted, release
+from .lease import LeasedJob, any_ready, lease, lease_hinted, release
 from .report import Report, report
 
 # How long a result may wait to be reported together with others.
@@ -35,6 +35,7 @@ class Worker:
         self._oldest_report = 0.0
         self._polling = Polling()
         self._hints = Hints(self._polling)
+        self._idle = False
         self._lease_again_at = 0.0
         self._lease_not_before = 0.0
         self._backoff = Backoff(hub().poll_interval.total_seconds())
@@ -104,7 +105,9 @@ class Worker:
 
     def _poll(self, free: int) -> list[LeasedJob]:
         started = time.monotonic()
-        jobs = lease(self.worker_id, free)
+        # While idle, one short query instead of a transaction.
+        jobs = [] if self._idle and not any_ready() else lease(self.worker_id, free)
+        self._idle = not jobs
         took = time.monotonic() - started
         self._polling.polled(found=len(jobs) == free)
         # At most half of the time is spent on this query, however many notifications arrive.

@@ -55,7 +55,6 @@ ALLOWED: dict[str, set[str]] = {
         "subscriptions.cache",
         "webhookhub.auditlog.actions",
         "webhookhub.auditlog.record",
-        "webhookhub.stats.counters",
     },
     "sagas": {
         "deadletters.create",
