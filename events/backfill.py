@@ -6,7 +6,7 @@ alone, repeating it adds nothing, and an event that the router handles at the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -19,8 +19,10 @@ from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
 from webhookhub.conf import hub
 from webhookhub.db import clock
+from webhookhub.db.bulk import shared_lock
+from webhookhub.db.retry import in_transaction
 
-from .models import Event
+from .models import Event, RoutingInbox
 from .routing import policy
 
 MAX_EVENTS = 10_000
@@ -87,14 +89,21 @@ def backfill(
         if missing and not recorded:
             record(actions.BACKFILL, kind="subscription", id=subscription_id, details=details)
             recorded = True
+        new = [NewSaga(pk, subscription_id, 0, policy(subscription)) for pk in missing]
         # Sagas that the router creates at the same time are not counted here.
-        created += len(create_sagas([NewSaga(pk, subscription_id, 0, policy(subscription)) for pk in missing], size))
+        created += in_transaction(lambda new=new, size=size: _create(new, size))  # type: ignore[misc]
         examined += len(batch)
         if len(batch) < size:
             return Backfill(examined, created, until, None, recorded)
         after = batch[-1]
         progress(after)
     return Backfill(examined, created, until, after, recorded)
+
+
+def _create(new: Sequence[NewSaga], size: int) -> int:
+    # Locked until the commit: the router counts the sagas of an event when it removes the event from its inbox.
+    waiting = shared_lock(RoutingInbox, [saga.event_id for saga in new])
+    return len(create_sagas(new, size, counted_later=waiting))
 
 
 def _events(event_type: str, since: datetime, until: datetime, after: Position | None, limit: int) -> list[Position]:

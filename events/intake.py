@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from webhookhub.db.bulk import insert_which
+from webhookhub.db.bulk import insert_one, insert_which
 from webhookhub.db.compiled import CompiledSelect
 from webhookhub.db.retry import in_transaction
 from webhookhub.ids import new_uid
@@ -102,14 +102,13 @@ def _store(rows: Sequence[Row]) -> dict[Any, Stored]:
 
     # A single statement needs no transaction.
     stored = in_transaction(store) if len(pieces) > 1 else store()
-    notify("router")
+    created = {row["uid"] for row in rows}
+    notify("router", "events", [event.id for event in stored.values() if event.uid in created])
     return stored
 
 
 def _store_piece(rows: Sequence[Row]) -> Iterator[tuple[Row, Stored]]:
-    # A producer that got no response sends the whole batch again.
-    inserted = insert_which(Event, rows, key=("source", "external_id"), look_first=len(rows) > 1)
-    ids = dict(_ids(uids=[row["uid"] for row in inserted])) if inserted else {}
+    ids = _insert(rows)
     repeats: dict[str, dict[str, Row]] = defaultdict(dict)
     for row in rows:
         if row["uid"] in ids:
@@ -122,7 +121,17 @@ def _store_piece(rows: Sequence[Row]) -> Iterator[tuple[Row, Stored]]:
             yield by_external_id[external_id], Stored(*columns)
 
 
-# Compiled once: every new event needs it.
+def _insert(rows: Sequence[Row]) -> dict[uuid.UUID, int]:
+    """Insert the new ones of these events; returns their ids by their uids."""
+    key = ("source", "external_id")
+    if len(rows) == 1:
+        pk = insert_one(Event, rows[0], key=key)
+        return {} if pk is None else {rows[0]["uid"]: pk}
+    # A producer that got no response sends the whole batch again.
+    inserted = insert_which(Event, rows, key=key, look_first=True)
+    return dict(_ids(uids=[row["uid"] for row in inserted])) if inserted else {}
+
+
 _ids = CompiledSelect(lambda uids: Event.objects.filter(uid__in=uids).values_list("uid", "id"))
 
 

@@ -1,22 +1,40 @@
-"""Routes events from the inbox: creates one saga for each matching subscription."""
+"""Routes events from the inbox: creates one saga for each matching subscription, then removes the event.
+
+The sagas come first: after a crash in between, the event is routed again, and the keys of its sagas make that a no-op.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
-from sagas.create import NewSaga, create_sagas, routed_log_fields
+from django.db.models import Subquery
+
+from sagas.create import CreatedSaga, NewSaga, correlation_ids, count_routed, insert_sagas
 from sagas.policy import RetryPolicy
-from subscriptions.cache import RoutableSubscription, SubscriptionCache
+from sagas.transitions import PENDING
+from subscriptions.cache import RoutableSubscription, SubscriptionCache, current_version
 from webhookhub.db.bulk import delete_each
 from webhookhub.db.compiled import CompiledSelect, Limit
+from webhookhub.db.exists import Condition
 from webhookhub.db.retry import in_transaction
 from webhookhub.logs import Log, enabled, log
-from webhookhub.stats import counters
+from webhookhub.runner.hints import Held, Hints, Polling
+from webhookhub.runner.step import Step
 
 from .models import Event, RoutingInbox
 
 # Limits the sagas of one transaction, so that an event type with very many subscriptions does not hold locks for long.
 MAX_NEW_SAGAS = 5000
+WAITING = Condition(RoutingInbox)
+
+
+class Waiting(NamedTuple):
+    """An event of the inbox."""
+
+    event_id: int
+    event_type: str
+
 
 _waiting = CompiledSelect(
     lambda limit: (
@@ -25,43 +43,102 @@ _waiting = CompiledSelect(
         .values_list("event_id", "event_type")[:limit]
     )
 )
+# The version in the same statement: it is as new as the rows, so a subscription older than an event is not missed.
+_hinted = CompiledSelect(
+    lambda ids: (
+        RoutingInbox.objects.filter(event_id__in=ids)
+        .order_by("event_id")
+        .values_list(Subquery(current_version()), "event_id", "event_type")
+    )
+)
 
 
 class Router:
     def __init__(self) -> None:
         self._subscriptions = SubscriptionCache()
+        # Routed events that are still in the inbox.
+        self.routed = Held()
 
     def route(self, batch_size: int) -> int:
-        """Route one batch; returns the number of events.
+        """Route one batch of the inbox; returns the number of events.
 
-        The transaction locks the inbox rows against other routers, and counts them when it deletes them. After a
-        rollback, the next run creates the same sagas under the same keys.
+        The transaction locks the inbox rows against other routers. After a rollback, the next run creates the same
+        sagas under the same keys.
         """
-        routed = in_transaction(lambda: self._route(batch_size))
-        _log(routed)
-        return len(routed)
+        self.remove_routed(batch_size)
+        taken, created, matched = in_transaction(lambda: self._route(batch_size))
+        _log_routed(created)
+        _log_unmatched({row.event_id for row in taken} - matched)
+        return len(taken)
 
-    def _route(self, batch_size: int) -> list[RoutingInbox]:
-        waiting = [RoutingInbox(event_id, event_type) for event_id, event_type in _waiting(limit=Limit(batch_size))]
+    def route_hinted(self, ids: Sequence[int], batch_size: int) -> tuple[int, list[int]]:
+        """Route those of these events that are in the inbox; returns how many, and the ids left for another call.
+
+        They are removed from the inbox later, together with others.
+        """
+        rows = _hinted(ids=ids)
+        if not rows:
+            return 0, []
+        subscriptions = self._subscriptions.by_event_type(version=rows[0][0] or 0)
+        waiting = [Waiting(*row[1:]) for row in rows]
+        taken, new = _within_bounds(waiting, subscriptions)
+        created = insert_sagas(new, batch_size) if new else []
+        self.routed.add([row.event_id for row in taken])
+        _log_routed(created)
+        return len(taken), [row.event_id for row in waiting[len(taken) :]]
+
+    def remove_routed(self, batch_size: int) -> None:
+        """Remove routed events from the inbox, and count them."""
+        while ids := self.routed.first(batch_size):
+            removed, matched = _remove(ids)
+            self.routed.remove(ids)
+            _log_unmatched(set(removed) - matched)
+
+    def _route(self, batch_size: int) -> tuple[Sequence[Waiting], Sequence[CreatedSaga], set[int]]:
+        waiting = [Waiting(*row) for row in _waiting(limit=Limit(batch_size))]
         if not waiting:
-            return []
+            return [], [], set()
         # Read after the events: a subscription that is older than an event must not be missed.
         taken, new = _within_bounds(waiting, self._subscriptions.by_event_type())
-        create_sagas(new, batch_size)
+        created = insert_sagas(new, batch_size) if new else []
+        ids = [row.event_id for row in taken]
         # Row by row: a range delete would wait for producers with open transactions, who lock rows of this table.
-        delete_each(RoutingInbox, [row.event_id for row in taken])
-        matched = len({saga.event_id for saga in new})
-        counters.add(
-            {(counters.EVENTS_ROUTED, "matched"): matched, (counters.EVENTS_ROUTED, "unmatched"): len(taken) - matched}
-        )
-        return taken
+        delete_each(RoutingInbox, ids)
+        return taken, created, count_routed(ids)
+
+
+class _RemovedByAnother(Exception):
+    """Another router has removed and counted some of the events."""
+
+
+def _remove(ids: Sequence[int]) -> tuple[Sequence[int], set[int]]:
+    """Remove events from the inbox and count them; returns the removed ones, and those of them that have a saga."""
+    try:
+        return in_transaction(lambda: _remove_all(ids))
+    except _RemovedByAnother:
+        return in_transaction(lambda: _remove_waiting(ids))
+
+
+def _remove_all(ids: Sequence[int]) -> tuple[Sequence[int], set[int]]:
+    if delete_each(RoutingInbox, ids) < len(ids):
+        raise _RemovedByAnother  # roll back, then find out which ones
+    return ids, count_routed(ids)
+
+
+def _remove_waiting(ids: Sequence[int]) -> tuple[Sequence[int], set[int]]:
+    rows = RoutingInbox.objects.filter(event_id__in=ids).select_for_update().order_by("event_id")
+    waiting = list(rows.values_list("event_id", flat=True))
+    if not waiting:
+        return [], set()
+    delete_each(RoutingInbox, waiting)
+    return waiting, count_routed(waiting)
 
 
 def _within_bounds(
-    inbox: Sequence[RoutingInbox], by_type: dict[str, list[RoutableSubscription]]
-) -> tuple[list[RoutingInbox], list[NewSaga]]:
+    inbox: Sequence[Waiting], by_type: dict[str, list[RoutableSubscription]]
+) -> tuple[list[Waiting], list[NewSaga]]:
     """The first events whose sagas fit into one transaction, at least one, and their sagas."""
-    taken: list[RoutingInbox] = []
+    taken: list[Waiting] = []
     new: list[NewSaga] = []
     for row in inbox:
         matching = by_type.get(row.event_type, [])
@@ -76,16 +153,79 @@ def policy(subscription: RoutableSubscription) -> RetryPolicy:
     return RetryPolicy.with_overrides(subscription.max_retry_limit, subscription.base_delay, subscription.retry_delays)
 
 
-def _log(routed: Sequence[RoutingInbox]) -> None:
-    if not routed or not enabled(Log.EVENT_ROUTED):
+class RouterStep(Step):
+    """Routes hinted events at once, and polls the inbox."""
+
+    def __init__(self) -> None:
+        self._router = Router()
+        self._polling = Polling()
+        self._events = Hints(self._polling)
+
+    def run(self, batch_size: int) -> int:
+        done = 0
+        if ids := self._events.take(batch_size):
+            done, left = self._router.route_hinted(ids, batch_size)
+            if left:
+                self._events.add(left)
+        if self._polling.due():
+            done += self._poll(batch_size)
+        elif self._router.routed.due(batch_size):
+            self._router.remove_routed(batch_size)
+        return done
+
+    def _poll(self, batch_size: int) -> int:
+        found = self._router.route(batch_size)
+        self._polling.polled(found=found > 0)
+        return found
+
+    def conditions(self) -> Sequence[Condition]:
+        return [WAITING]
+
+    def on_notify(self) -> None:
+        self._polling.soon = True
+
+    def hint(self, topic: str, ids: Sequence[int]) -> None:
+        self._events.add(ids if topic == "events" else ())
+
+    def pending(self) -> str:
+        count = len(self._router.routed)
+        return f"{count} routed {'event' if count == 1 else 'events'} in the inbox" if count else ""
+
+    def idle_for(self) -> float:
+        return 0.0 if len(self._events) or self._polling.soon else self._router.routed.idle_for()
+
+    def finish(self, batch_size: int) -> None:
+        self._router.remove_routed(batch_size)
+
+
+_events = CompiledSelect(
+    lambda ids: Event.objects.filter(id__in=ids).values_list("id", "uid", "event_type", "correlation_id")
+)
+
+
+def _log_routed(created: Sequence[CreatedSaga]) -> None:
+    """Each saga once, by the router that has created it."""
+    if not created or not enabled(Log.EVENT_ROUTED):
         return
-    unmatched = {row.event_id for row in routed}
-    for event_id, saga in routed_log_fields(unmatched):
-        unmatched.discard(event_id)
-        log(Log.EVENT_ROUTED, **saga)
-    for uid, event_type, correlation_id in Event.objects.filter(id__in=unmatched).values_list(
-        "uid", "event_type", "correlation_id"
-    ):
+    events = {row[0]: row[1:] for row in _events(ids=list({saga.key.event_id for saga in created}))}
+    for saga in created:
+        uid, _, correlation_id = events[saga.key.event_id]
+        correlation_ids.remember(saga.id, correlation_id)
+        log(
+            Log.EVENT_ROUTED,
+            correlation_id=correlation_id,
+            saga_id=saga.id,
+            event_uid=str(uid),
+            subscription_id=saga.key.subscription_id,
+            delivery_status=PENDING,
+        )
+
+
+def _log_unmatched(event_ids: Collection[int]) -> None:
+    """Each event once, by the router that has removed it from the inbox."""
+    if not event_ids or not enabled(Log.EVENT_UNMATCHED):
+        return
+    for _, uid, event_type, correlation_id in _events(ids=list(event_ids)):
         log(
             Log.EVENT_UNMATCHED,
             event_uid=str(uid),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.db import IntegrityError
-from django.db.models import DateTimeField, Exists, ExpressionWrapper, F, OuterRef, Value
+from django.db.models import Exists, F, OuterRef, Value
 from django.db.models.functions import Least
 
 from sagas.models import Saga
-from webhookhub.db.compiled import CompiledInsert, CompiledSelect
+from subscriptions.models import Subscription
+from webhookhub.db.clock import UtcNow
+from webhookhub.db.compiled import CompiledInsert, CompiledSelect, as_number
 from webhookhub.db.errors import Kind, kind_of
 from webhookhub.db.retry import one_statement
 from webhookhub.runner.notifier import notify
@@ -20,26 +21,45 @@ from .models import Job
 from .states import PENDING
 
 
-def create_jobs(saga_ids: Sequence[int], status: str, attempt_count: int, now: datetime) -> None:
-    """Insert a ready job for the next attempt of each of these sagas that has none.
+def create_jobs(saga_ids: Sequence[int], status: str, attempt_count: int) -> dict[int, int]:
+    """Insert a ready job for the next attempt of each of these sagas that has none; returns the job of each saga.
 
     Only for sagas that still have this status and count, as the statement reads them itself, without locking them: one
     that has moved on since it was found due gets no job, and the others get theirs.
     """
-    waiting: dict[str, Any] = {"ids": list(saga_ids), "status": status, "attempt_count": attempt_count}
-    while waiting["ids"]:
+    left = list(saga_ids)
+    while left:
+        waiting: dict[str, Any] = {"ids": left, "status": status, "attempt_count": attempt_count}
         try:
-            one_statement(lambda: _insert(now=now, **waiting))
+            one_statement(lambda waiting=waiting: _insert(**waiting))  # type: ignore[misc]
             break
         except IntegrityError as error:
-            if kind_of(error) is not Kind.DUPLICATE:
-                raise
             # Another orchestrator has inserted some of them in the meantime.
-            without_job = [saga_id for (saga_id,) in _without_job(**waiting)]
-            if len(without_job) == len(waiting["ids"]):
+            left = [id for (id,) in _without_job(**waiting)]
+            if kind_of(error) is not Kind.DUPLICATE or len(left) == len(waiting["ids"]):
                 raise
-            waiting["ids"] = without_job
-    notify("worker")
+    jobs = find_jobs(saga_ids, attempt_count + 1)
+    notify("worker", "attempts", list(jobs.values()))
+    return jobs
+
+
+def create_first_jobs(saga_ids: Sequence[int]) -> dict[int, int] | None:
+    """Insert a ready job for the first attempt of each of these sagas; returns the job of each saga.
+
+    Only for due sagas without a job whose subscriptions get deliveries, as the statement reads them itself. None if it
+    has not inserted all of them: polling finds out which ones.
+    """
+    try:
+        inserted = one_statement(lambda: _insert_first(ids=list(saga_ids), status=PENDING, attempt_count=0))
+    except IntegrityError as error:
+        if kind_of(error) is not Kind.DUPLICATE:
+            raise
+        return None  # another orchestrator has inserted one of them at the same time
+    if inserted.rows < len(saga_ids):
+        return None
+    jobs = {saga_ids[0]: inserted.pk} if inserted.rows == 1 else find_jobs(saga_ids, 1)
+    notify("worker", "attempts", list(jobs.values()))
+    return jobs
 
 
 def _sagas_without_job(ids: Any, status: Any, attempt_count: Any) -> Any:
@@ -47,28 +67,36 @@ def _sagas_without_job(ids: Any, status: Any, attempt_count: Any) -> Any:
     return Saga.objects.filter(~Exists(job), id__in=ids, status=status, attempt_count=attempt_count)
 
 
+def _first_sagas(ids: Any, status: Any, attempt_count: Any) -> Any:
+    routable = Subscription.objects.routable().filter(id=OuterRef("subscription_id"))
+    waiting = _sagas_without_job(ids, status, attempt_count)
+    return waiting.filter(Exists(routable), next_attempt_at__lte=UtcNow())
+
+
+NEW_JOB = {
+    "saga_id": F("id"),
+    "attempt_no": F("attempt_count") + 1,
+    "status": Value(PENDING),
+    # It was due; if it was postponed in the meantime, its time is now.
+    "attempt_at": Least(F("next_attempt_at"), UtcNow()),
+    "lease_until": UtcNow(),
+}
 _without_job = CompiledSelect(lambda **waiting: _sagas_without_job(**waiting).values_list("id"))
 _insert = CompiledInsert(
-    Job,
-    lambda now, **waiting: (
-        _sagas_without_job(**waiting).order_by("next_attempt_at", "id"),
-        {
-            "saga_id": F("id"),
-            "attempt_no": F("attempt_count") + 1,
-            "status": Value(PENDING),
-            # It was due; if it was postponed in the meantime, its time is now.
-            "attempt_at": Least(F("next_attempt_at"), ExpressionWrapper(now, output_field=DateTimeField())),
-            "lease_until": ExpressionWrapper(now, output_field=DateTimeField()),
-        },
-    ),
+    Job, lambda **waiting: (_sagas_without_job(**waiting).order_by("next_attempt_at", "id"), NEW_JOB)
 )
+_insert_first = CompiledInsert(Job, lambda **waiting: (_first_sagas(**waiting).order_by("id"), NEW_JOB))
 
 
-def find_jobs(attempts: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    """The job id of each (saga id, attempt number) that has a job."""
-    wanted = set(attempts)
-    rows = Job.objects.filter(
-        saga_id__in={saga_id for saga_id, _ in wanted},
-        attempt_no__in={attempt_no for _, attempt_no in wanted},
-    ).values_list("saga_id", "attempt_no", "id")
-    return {(saga_id, attempt_no): job_id for saga_id, attempt_no, job_id in rows if (saga_id, attempt_no) in wanted}
+def find_jobs(saga_ids: Collection[int], attempt_no: int) -> dict[int, int]:
+    """The job id of this attempt of each saga that has one, by the saga's id."""
+    return dict(_jobs(ids=list(saga_ids), attempt_no=attempt_no)) if saga_ids else {}
+
+
+_jobs = CompiledSelect(
+    lambda ids, attempt_no: (
+        Job.objects.alias(number=as_number("saga_id"))
+        .filter(number__in=ids, attempt_no=attempt_no)
+        .values_list("saga_id", "id")
+    )
+)

@@ -1,8 +1,8 @@
-"""Leases: a worker takes jobs in one short transaction, and releases jobs that it will not send."""
+"""Leases: a worker takes jobs, by polling or by their ids, and releases jobs that it will not send."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -12,8 +12,9 @@ from subscriptions.signing import Endpoint
 from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.db.bulk import update_each
+from webhookhub.db.clock import UtcLater, UtcNow
 from webhookhub.db.compiled import CompiledSelect, CompiledUpdate, Limit
-from webhookhub.db.retry import in_transaction
+from webhookhub.db.retry import in_transaction, one_statement
 from webhookhub.ids import new_token
 from webhookhub.logs import Log, log
 
@@ -68,11 +69,19 @@ UID = LeasedJob._fields.index("event_uid")
 
 def lease(worker_id: str, limit: int) -> list[LeasedJob]:
     """Lease up to `limit` ready jobs, skipping those that another worker is leasing."""
+    return _leased(lambda token: in_transaction(lambda: _claim(worker_id, token, limit)))
+
+
+def lease_hinted(worker_id: str, ids: Sequence[int]) -> list[LeasedJob]:
+    """Lease those of these jobs that are ready."""
+    return _leased(lambda token: ids if one_statement(lambda: _lease(ids, worker_id, token)) else [])
+
+
+def _leased(claim: Callable[[str], Sequence[int]]) -> list[LeasedJob]:
+    """The jobs that got the new token of `claim`."""
     token = new_token()
-    claimed, lease_until = in_transaction(lambda: _claim(worker_id, token, limit))
-    if not claimed:
-        return []
-    return _read(claimed, token, lease_until)
+    claimed = claim(token)
+    return _read(claimed, token) if claimed else []
 
 
 def release(worker_id: str, jobs: Sequence[tuple[LeasedJob, timedelta]]) -> None:
@@ -93,23 +102,28 @@ def release(worker_id: str, jobs: Sequence[tuple[LeasedJob, timedelta]]) -> None
         job.log(Log.JOB_RELEASED, worker_id, PENDING)
 
 
-def _claim(worker_id: str, token: str, limit: int) -> tuple[list[int], datetime]:
-    now = clock.now()
-    ids = [id for (id,) in _ready(now=now, limit=Limit(limit))]
-    lease_until = now + hub().lease
+def _claim(worker_id: str, token: str, limit: int) -> list[int]:
+    ids = [id for (id,) in _ready(limit=Limit(limit))]
     if ids:
-        _to_leased(ids=ids, lease_until=lease_until, token=token, worker_id=worker_id)
-    return ids, lease_until
+        _lease(ids, worker_id, token)
+    return ids
 
 
 _ready = CompiledSelect(
-    lambda now, limit: Job.objects.ready(now).select_for_update(skip_locked=True).values_list("id")[:limit]
+    lambda limit: Job.objects.ready(UtcNow()).select_for_update(skip_locked=True).values_list("id")[:limit]
 )
+
+
+def _lease(ids: Sequence[int], worker_id: str, token: str) -> int:
+    microseconds = hub().lease // timedelta(microseconds=1)
+    return _to_leased(ids=list(ids), microseconds=microseconds, token=token, worker_id=worker_id)
+
+
 _to_leased = CompiledUpdate(
-    lambda ids, lease_until, token, worker_id: (
-        # The status again: not every engine keeps the lock of the SELECT.
-        Job.objects.filter(id__in=ids, status=PENDING),
-        {"status": LEASED, "lease_until": lease_until, "lease_token": token, "worker_id": worker_id},
+    lambda ids, microseconds, token, worker_id: (
+        # The status, even after a SELECT with a lock: not every engine keeps it.
+        Job.objects.filter(id__in=ids, status=PENDING, lease_until__lte=UtcNow()),
+        {"status": LEASED, "lease_until": UtcLater(microseconds), "lease_token": token, "worker_id": worker_id},
     )
 )
 
@@ -136,18 +150,20 @@ _with_event_and_endpoint = CompiledSelect(
             "saga__subscription__verified",
             _as_read("saga__event__uid"),
             _as_read("saga__event__created_at"),
+            "lease_until",
             *(f"saga__subscription__{column}" for column in Endpoint._fields),
         )
     )
 )
 
 
-def _read(ids: list[int], token: str, lease_until: datetime) -> list[LeasedJob]:
+def _read(ids: Sequence[int], token: str) -> list[LeasedJob]:
+    """The jobs that have this token."""
     return [
         LeasedJob._make(
-            (*row[:UID], _dashed(row[UID]), _iso(row[UID + 1]), Endpoint._make(row[UID + 2 :]), token, lease_until)
+            (*row[:UID], _dashed(row[UID]), _iso(row[UID + 1]), Endpoint._make(row[UID + 3 :]), token, row[UID + 2])
         )
-        for row in _with_event_and_endpoint(ids=ids, token=token)
+        for row in _with_event_and_endpoint(ids=list(ids), token=token)
     ]
 
 

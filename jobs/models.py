@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import Case, F, When
 from django.utils.translation import gettext_lazy as _
 
+from webhookhub.db.clock import UtcNow
 from webhookhub.db.fields import ExactTextField, WordField
 from webhookhub.egress.messages import SNIPPET_LENGTH
 
@@ -16,7 +17,7 @@ from .states import ACTIVE, LEASED, PENDING
 
 
 class JobQuerySet(models.QuerySet["Job"]):
-    def ready(self, now: datetime) -> JobQuerySet:
+    def ready(self, now: datetime | UtcNow) -> JobQuerySet:
         """Jobs that a worker may lease, the longest waiting first."""
         return self.filter(status=PENDING, lease_until__lte=now).order_by("lease_until", "id")
 

@@ -36,7 +36,8 @@ def report(worker_id: str, reports: Sequence[Report]) -> int:
     """Write results with one statement; returns how many were accepted. Results of lost leases are dropped."""
     if not reports:
         return 0
-    now = clock.now()
+    # The time is read only for the rare responses that ask for a later attempt.
+    now = clock.now() if any(report.retry_after is not None for report in reports) else None
     accepted = update_each(
         Job,
         [
@@ -47,16 +48,17 @@ def report(worker_id: str, reports: Sequence[Report]) -> int:
                 "error_code": report.error_code,
                 "response_status": report.response_status,
                 "duration_ms": report.duration_ms,
-                "retry_after": None if report.retry_after is None else now + report.retry_after,
+                "retry_after": None if now is None or report.retry_after is None else now + report.retry_after,
                 "response_snippet": report.response_snippet,
-                "finished_at": now,
+                **({} if now is None else {"finished_at": now}),
             }
             for report in reports
         ],
         match=["id", "lease_token"],
         where=f"{Job._meta.db_table}.status = '{LEASED}'",
+        values={"finished_at": clock.now_sql()} if now is None else {},
     )
-    notify("orchestrator")
+    notify("orchestrator", "results", [report.job.id for report in reports])
     lost = _lost(reports) if accepted < len(reports) else set()
     for item in reports:
         item.job.log(

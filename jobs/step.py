@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import time
+from collections.abc import Sequence
 
 from subscriptions.secrets import require_keys
 from webhookhub.conf import hub
@@ -37,6 +38,9 @@ class WorkerStep(Step):
 
     def on_notify(self) -> None:
         self._worker.lease_soon()
+
+    def hint(self, topic: str, ids: Sequence[int]) -> None:
+        self._worker.hint(ids if topic == "attempts" else ())
 
     def pending(self) -> str:
         count = self._worker.open_jobs

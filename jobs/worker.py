@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from subscriptions.redaction import response_snippet
@@ -13,9 +14,10 @@ from webhookhub.egress import error_codes
 from webhookhub.egress.engine import Engine
 from webhookhub.egress.messages import Response
 from webhookhub.runner.backoff import Backoff
+from webhookhub.runner.hints import Hints, Polling
 
 from . import request
-from .lease import LeasedJob, lease, release
+from .lease import LeasedJob, lease, lease_hinted, release
 from .report import Report, report
 
 # How long a result may wait to be reported together with others.
@@ -32,6 +34,8 @@ class Worker:
         self._engine: Engine[LeasedJob] = Engine(concurrency or hub().worker_concurrency)
         self._reports: list[Report] = []
         self._oldest_report = 0.0
+        self._polling = Polling()
+        self._hints = Hints(self._polling)
         self._lease_again_at = 0.0
         self._lease_not_before = 0.0
         self._backoff = Backoff(hub().poll_interval.total_seconds())
@@ -60,7 +64,11 @@ class Worker:
 
     def lease_soon(self) -> None:
         """There may be new jobs."""
-        self._lease_again_at = min(self._lease_again_at, self._lease_not_before)
+        self._polling.soon = True
+
+    def hint(self, job_ids: Sequence[int]) -> None:
+        """These jobs may be ready; none means that any may be."""
+        self._hints.add(job_ids)
 
     def drain(self, batch_size: int) -> int:
         """Finish the leased jobs without leasing new ones; jobs that cannot be sent soon are released."""
@@ -84,12 +92,28 @@ class Worker:
     def _lease(self, batch_size: int) -> int:
         """Lease no more jobs than there are free slots: a job that waits in a worker wastes its lease."""
         free = min(batch_size, self._engine.free - len(self._reports))
-        if free <= 0 or time.monotonic() < self._lease_again_at:
+        if free <= 0:
             return 0
         self._clock.measure_if_due()
+        # Polling takes the longest waiting jobs: before hinted ones.
+        jobs = self._poll(free) if time.monotonic() >= self._poll_at() else []
+        if len(jobs) < free and (hinted := self._hints.take(free - len(jobs))):
+            jobs += lease_hinted(self.worker_id, hinted)
+        now = int(self._clock.now().timestamp())
+        for job in jobs:
+            self._send(job, now)
+        return len(jobs)
+
+    def _poll_at(self) -> float:
+        """The earliest time of the next poll."""
+        earliest = min(self._lease_again_at, self._lease_not_before) if self._polling.soon else self._lease_again_at
+        return self._polling.due_at(earliest)
+
+    def _poll(self, free: int) -> list[LeasedJob]:
         started = time.monotonic()
         jobs = lease(self.worker_id, free)
         took = time.monotonic() - started
+        self._polling.polled(found=len(jobs) == free)
         # At most half of the time is spent on this query, however many notifications arrive.
         self._lease_not_before = started + 2 * took
         if jobs:
@@ -97,10 +121,7 @@ class Worker:
         if len(jobs) < free and (jobs or self.open_jobs):
             # Nothing more is ready: do not query at every turn while transfers keep this loop running.
             self._lease_again_at = started + took + self._backoff.after(took)
-        now = int(self._clock.now().timestamp())
-        for job in jobs:
-            self._send(job, now)
-        return len(jobs)
+        return jobs
 
     def _send(self, job: LeasedJob, now: int) -> None:
         if not (job.active and job.verified):
@@ -135,7 +156,7 @@ class Worker:
         now = time.monotonic()
         until = now + POLL_SECONDS
         if leasing and self._engine.free > len(self._reports):
-            until = min(until, self._lease_again_at)
+            until = now if len(self._hints) else min(until, self._poll_at())
         if self._reports:
             until = min(until, self._oldest_report + REPORT_DELAY_SECONDS)
         return max(0.0, until - now)

@@ -5,12 +5,14 @@ A trigger creates the requeued ones, when the record of a requeue is inserted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from webhookhub.db import clock
-from webhookhub.db.bulk import insert_which
+from django.db.models import Count
+
+from webhookhub.db.bulk import insert_one, insert_which
+from webhookhub.db.compiled import CompiledSelect, as_number
 from webhookhub.db.retry import in_transaction
 from webhookhub.runner.notifier import notify
 from webhookhub.stats import counters
@@ -40,16 +42,32 @@ class NewSaga:
         return SagaKey(self.event_id, self.subscription_id, self.generation)
 
 
-def create_sagas(new_sagas: Sequence[NewSaga], batch_size: int) -> set[SagaKey]:
+class CreatedSaga(NamedTuple):
+    id: int
+    key: SagaKey
+
+
+def create_sagas(
+    new_sagas: Sequence[NewSaga], batch_size: int, *, counted_later: Collection[int] = frozenset()
+) -> set[SagaKey]:
     """Insert Pending sagas and count them; an existing saga is left unchanged.
 
-    Returns the keys that this call created. Of several concurrent callers, exactly one creates a saga.
+    Returns the keys that this call created. Of several concurrent callers, exactly one creates a saga. The sagas of the
+    events `counted_later` are counted by the router, when it removes the events from its inbox.
     """
-    return in_transaction(lambda: _create(new_sagas, batch_size)) if new_sagas else set()
+
+    def create() -> set[SagaKey]:
+        created = {saga.key for saga in insert_sagas(new_sagas, batch_size)}
+        count = sum(key.event_id not in counted_later for key in created)
+        counters.add({(counters.DELIVERIES, "requeued" if new_sagas[0].generation else "routed"): count})
+        return created
+
+    return in_transaction(create) if new_sagas else set()
 
 
-def _create(new_sagas: Sequence[NewSaga], batch_size: int) -> set[SagaKey]:
-    now = clock.now()
+def insert_sagas(new_sagas: Sequence[NewSaga], batch_size: int) -> list[CreatedSaga]:
+    """Insert Pending sagas, without counting them; returns those that this call created."""
+    # The columns that are left out are times; the database sets them.
     rows = [
         {
             "event_id": new.event_id,
@@ -57,31 +75,75 @@ def _create(new_sagas: Sequence[NewSaga], batch_size: int) -> set[SagaKey]:
             "generation": new.generation,
             "status": PENDING,
             "attempt_count": 0,
-            "next_attempt_at": now,
             "max_retry_limit": new.policy.max_retry_limit,
             "base_delay": new.policy.base_delay,
             "retry_delays": new.policy.retry_delays,
-            "created_at": now,
-            "updated_at": now,
         }
         for new in new_sagas
     ]
-    created: set[SagaKey] = set()
-    for start in range(0, len(rows), batch_size):
-        inserted = insert_which(Saga, rows[start : start + batch_size], key=SagaKey._fields)
-        created |= {SagaKey(*(row[name] for name in SagaKey._fields)) for row in inserted}
-    _count("requeued" if new_sagas[0].generation else "routed", len(created))
+    if len(rows) == 1:
+        pk = insert_one(Saga, rows[0], key=SagaKey._fields)
+        created = [] if pk is None else [CreatedSaga(pk, new_sagas[0].key)]
+    else:
+        inserted: set[SagaKey] = set()
+        for start in range(0, len(rows), batch_size):
+            batch = insert_which(Saga, rows[start : start + batch_size], key=SagaKey._fields)
+            inserted |= {SagaKey(*(row[name] for name in SagaKey._fields)) for row in batch}
+        created = _with_ids(inserted)
+    if created:
+        notify("orchestrator", "deliveries", [saga.id for saga in created])
     return created
+
+
+def _with_ids(keys: Collection[SagaKey]) -> list[CreatedSaga]:
+    if not keys:
+        return []
+    rows = [(pk, SagaKey(*key)) for pk, *key in _ids(event_ids=list({key.event_id for key in keys}))]
+    return [CreatedSaga(pk, key) for pk, key in rows if key in keys]
+
+
+_ids = CompiledSelect(
+    lambda event_ids: (
+        Saga.objects.alias(number=as_number("event_id"))
+        .filter(number__in=event_ids)
+        .order_by("id")
+        .values_list("id", *SagaKey._fields)
+    )
+)
+
+
+def count_routed(event_ids: Sequence[int]) -> set[int]:
+    """Counts the routed sagas of events that leave the inbox in this transaction; returns the events that have any.
+
+    Read from the table: the process that has created them may have ended since.
+    """
+    routed = dict(_routed(event_ids=event_ids, generation=0))
+    counters.add(
+        {
+            (counters.DELIVERIES, "routed"): sum(routed.values()),
+            (counters.EVENTS_ROUTED, "matched"): len(routed),
+            (counters.EVENTS_ROUTED, "unmatched"): len(event_ids) - len(routed),
+        }
+    )
+    return set(routed)
+
+
+_routed = CompiledSelect(
+    lambda event_ids, generation: (
+        Saga.objects.alias(number=as_number("event_id"))
+        .filter(number__in=event_ids, generation=generation)
+        .values("event_id")
+        .annotate(count=Count("id"))
+        .order_by()
+        .values_list("event_id", "count")
+    )
+)
 
 
 def count_requeued(count: int) -> None:
     """Counts sagas that a trigger has created in this transaction, and notifies the orchestrator."""
-    _count("requeued", count)
-
-
-def _count(origin: str, count: int) -> None:
     notify("orchestrator")
-    counters.add({(counters.DELIVERIES, origin): count})
+    counters.add({(counters.DELIVERIES, "requeued"): count})
 
 
 def routed_events(subscription_id: int, event_ids: Collection[int]) -> set[int]:
@@ -90,19 +152,30 @@ def routed_events(subscription_id: int, event_ids: Collection[int]) -> set[int]:
     return set(sagas.values_list("event_id", flat=True))
 
 
-def routed_log_fields(event_ids: Collection[int]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The event id and the log fields of each routed saga of these events."""
-    rows = Saga.objects.filter(event_id__in=event_ids, generation=0).values_list(
-        "event_id", "id", "subscription_id", "status", "event__uid", "event__correlation_id"
-    )
-    for event_id, saga_id, subscription_id, status, uid, correlation_id in rows:
-        yield (
-            event_id,
-            {
-                "correlation_id": correlation_id,
-                "saga_id": saga_id,
-                "event_uid": str(uid),
-                "subscription_id": subscription_id,
-                "delivery_status": status,
-            },
-        )
+class _CorrelationIds:
+    """Of sagas that this process has logged lately: they never change, and the next log line needs them again."""
+
+    LIMIT = 10_000
+
+    def __init__(self) -> None:
+        self._by_saga: dict[int, str] = {}
+
+    def clear(self) -> None:
+        self._by_saga.clear()
+
+    def remember(self, saga_id: int, correlation_id: str) -> None:
+        if len(self._by_saga) >= self.LIMIT:
+            self.clear()
+        self._by_saga[saga_id] = correlation_id
+
+    def of(self, saga_ids: Collection[int]) -> dict[int, str]:
+        """The correlation id of each saga; unknown ones are read."""
+        known = {pk: self._by_saga[pk] for pk in saga_ids if pk in self._by_saga}
+        unknown = [pk for pk in saga_ids if pk not in known]
+        return known | dict(_correlation_ids(ids=unknown)) if unknown else known
+
+
+_correlation_ids = CompiledSelect(
+    lambda ids: Saga.objects.filter(id__in=ids).values_list("id", "event__correlation_id")
+)
+correlation_ids = _CorrelationIds()

@@ -8,20 +8,25 @@ orchestrator, nothing changes twice.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import Any
 
-from jobs.create import create_jobs, find_jobs
+from django.db.models import QuerySet
+
+from jobs.create import create_first_jobs, create_jobs, find_jobs
 from subscriptions.models import Subscription
 from webhookhub.conf import hub
 from webhookhub.db import clock
+from webhookhub.db.clock import UtcNow
 from webhookhub.db.compiled import CompiledSelect, CompiledUpdate, Limit
 from webhookhub.db.retry import one_statement
 from webhookhub.logs import Log, enabled, log
 
+from .create import correlation_ids
 from .models import Saga
-from .transitions import IN_PROGRESS, WAITING
+from .transitions import IN_PROGRESS, PENDING, WAITING
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,59 +35,62 @@ class DueSaga:
     subscription_id: int
     status: str
     attempt_count: int
-    next_attempt_at: datetime
-
-    @property
-    def attempt_no(self) -> int:
-        return self.attempt_count + 1
 
 
 def dispatch(batch_size: int, statuses: Collection[str] = WAITING) -> int:
     """Dispatch one batch of each of these waiting statuses; returns how many due sagas were read."""
-    if not statuses:
+    return sum(_dispatch(status, batch_size) for status in statuses)
+
+
+def dispatch_hinted(saga_ids: Sequence[int]) -> int:
+    """Dispatch the first attempts of these sagas; returns how many, or 0 if polling has to find out which are due."""
+    jobs = create_first_jobs(saga_ids)
+    if jobs is None:
         return 0
-    now = clock.now()
-    return sum(_dispatch(status, batch_size, now) for status in statuses)
+    in_progress = _start(PENDING, 0, list(jobs))
+    _log({saga_id: jobs[saga_id] for saga_id in in_progress}, 1)
+    return len(saga_ids)
 
 
-def _dispatch(status: str, batch_size: int, now: datetime) -> int:
-    due = [DueSaga(*row) for row in _due(status=status, now=now, limit=Limit(batch_size))]
+def _dispatch(status: str, batch_size: int) -> int:
+    due = [DueSaga(*row) for row in _due(status=status, limit=Limit(batch_size))]
     if not due:
         return 0
     routable = {pk for (pk,) in _routable(ids=list({saga.subscription_id for saga in due}))}
-    started = [saga for saga in due if saga.subscription_id in routable]
-    held = [saga for saga in due if saga.subscription_id not in routable]
-    for attempt_count, ids in _by_attempt_count(started).items():
-        create_jobs(ids, status, attempt_count, now)
-    if held:
+    held: list[DueSaga] = []
+    for attempt_count, sagas in _by_attempt_count(due).items():
+        started = [saga.id for saga in sagas if saga.subscription_id in routable]
+        jobs = create_jobs(started, status, attempt_count) if started else {}
+        others = [saga for saga in sagas if saga.subscription_id not in routable]
         # A job that was created before its subscription was disabled may be running: its saga must follow it.
-        existing = find_jobs([(saga.id, saga.attempt_no) for saga in held])
-        started += [saga for saga in held if (saga.id, saga.attempt_no) in existing]
-        _postpone([saga for saga in held if (saga.id, saga.attempt_no) not in existing], now)
-    in_progress = _start(status, started, now)
-    _log([saga for saga in started if saga.id in in_progress])
+        jobs |= find_jobs([saga.id for saga in others], attempt_count + 1)
+        held += [saga for saga in others if saga.id not in jobs]
+        in_progress = _start(status, attempt_count, list(jobs))
+        _log({saga_id: jobs[saga_id] for saga_id in in_progress}, attempt_count + 1)
+    _postpone(held)
     return len(due)
 
 
 _due = CompiledSelect(
-    lambda status, now, limit: Saga.objects.due(status, now).values_list(*(field.name for field in fields(DueSaga)))[
+    lambda status, limit: Saga.objects.due(status, UtcNow()).values_list(*(field.name for field in fields(DueSaga)))[
         :limit
     ]
 )
 _routable = CompiledSelect(lambda ids: Subscription.objects.routable().filter(id__in=ids).values_list("id"))
 
 
-def _start(status: str, sagas: Sequence[DueSaga], now: datetime) -> set[int]:
+def _start(status: str, attempt_count: int, saga_ids: Sequence[int]) -> Collection[int]:
     """Compare-and-set to InProgress: same status, same attempt_count. Returns the ids of the sagas that changed."""
-    started: set[int] = set()
-    for attempt_count, ids in _by_attempt_count(sagas).items():
-        values = {"ids": ids, "status": status, "attempt_count": attempt_count, "now": now}
-        changed = one_statement(lambda values=values: _to_in_progress(**values))  # type: ignore[misc]
-        if changed == len(ids):
-            started.update(ids)
-        elif changed:
-            started.update(_started_at(ids, attempt_count, now))
-    return started
+    if not saga_ids:
+        return []
+    values = {"ids": saga_ids, "status": status, "attempt_count": attempt_count}
+    if len(saga_ids) == 1:
+        return saga_ids if one_statement(lambda: _to_in_progress(**values)) else []
+    now = clock.now()
+    changed = one_statement(lambda: _to_in_progress_at(now=now, **values))
+    if changed == len(saga_ids):
+        return saga_ids
+    return _started_at(saga_ids, attempt_count, now) if changed else []
 
 
 def _started_at(ids: Collection[int], attempt_count: int, now: datetime) -> set[int]:
@@ -91,54 +99,55 @@ def _started_at(ids: Collection[int], attempt_count: int, now: datetime) -> set[
     return set(sagas.values_list("id", flat=True))
 
 
-def _by_attempt_count(sagas: Sequence[DueSaga]) -> dict[int, list[int]]:
-    groups: dict[int, list[int]] = defaultdict(list)
+def _by_attempt_count(sagas: Sequence[DueSaga]) -> dict[int, list[DueSaga]]:
+    groups: dict[int, list[DueSaga]] = defaultdict(list)
     for saga in sagas:
-        groups[saga.attempt_count].append(saga.id)
+        groups[saga.attempt_count].append(saga)
     return groups
 
 
+def _waiting(ids: Any, status: Any, attempt_count: Any) -> QuerySet[Saga]:
+    return Saga.objects.filter(id__in=ids, status=status, attempt_count=attempt_count)
+
+
 _to_in_progress = CompiledUpdate(
-    lambda ids, status, attempt_count, now: (
-        Saga.objects.filter(id__in=ids, status=status, attempt_count=attempt_count),
-        {"status": IN_PROGRESS, "updated_at": now},
-    )
+    lambda **values: (_waiting(**values), {"status": IN_PROGRESS, "updated_at": UtcNow()}),
+)
+_to_in_progress_at = CompiledUpdate(
+    lambda now, **values: (_waiting(**values), {"status": IN_PROGRESS, "updated_at": now}),
 )
 
 
-def _postpone(sagas: Sequence[DueSaga], now: datetime) -> None:
+def _postpone(sagas: Sequence[DueSaga]) -> None:
     """Move sagas of disabled subscriptions away from the head of the index; no attempt is counted."""
     if not sagas:
         return
+    now = clock.now()
     waiting = Saga.objects.filter(id__in=[saga.id for saga in sagas], status=sagas[0].status, next_attempt_at__lte=now)
     one_statement(lambda: waiting.update(next_attempt_at=now + hub().postpone, updated_at=now))
     if enabled(Log.SAGA_POSTPONED):
-        correlation_ids = _correlation_ids(sagas)
+        known = correlation_ids.of([saga.id for saga in sagas])
         for saga in sagas:
             log(
                 Log.SAGA_POSTPONED,
-                correlation_id=correlation_ids[saga.id],
+                correlation_id=known[saga.id],
                 saga_id=saga.id,
                 subscription_id=saga.subscription_id,
                 delivery_status=saga.status,
             )
 
 
-def _log(sagas: Sequence[DueSaga]) -> None:
-    if not sagas or not enabled(Log.SAGA_DISPATCHED):
+def _log(job_ids: Mapping[int, int], attempt_no: int) -> None:
+    """`job_ids` are the jobs of the sagas that have started."""
+    if not job_ids or not enabled(Log.SAGA_DISPATCHED):
         return
-    job_ids = find_jobs([(saga.id, saga.attempt_no) for saga in sagas])
-    correlation_ids = _correlation_ids(sagas)
-    for saga in sagas:
+    known = correlation_ids.of(job_ids)
+    for saga_id, job_id in job_ids.items():
         log(
             Log.SAGA_DISPATCHED,
-            correlation_id=correlation_ids[saga.id],
-            saga_id=saga.id,
-            job_id=job_ids.get((saga.id, saga.attempt_no)),
-            attempt_no=saga.attempt_no,
+            correlation_id=known[saga_id],
+            saga_id=saga_id,
+            job_id=job_id,
+            attempt_no=attempt_no,
             delivery_status=IN_PROGRESS,
         )
-
-
-def _correlation_ids(sagas: Sequence[DueSaga]) -> dict[int, str]:
-    return dict(Saga.objects.filter(id__in=[saga.id for saga in sagas]).values_list("id", "event__correlation_id"))

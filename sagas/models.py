@@ -16,7 +16,7 @@ from .transitions import PENDING, PENDING_RETRY
 
 
 class SagaQuerySet(models.QuerySet["Saga"]):
-    def due(self, status: str, now: datetime) -> SagaQuerySet:
+    def due(self, status: str, now: datetime | UtcNow) -> SagaQuerySet:
         """Sagas of one waiting status whose next attempt is due, the longest waiting first."""
         return self.filter(status=status, next_attempt_at__lte=now).order_by("next_attempt_at", "id")
 

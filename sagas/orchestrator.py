@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from jobs.models import Job
 from jobs.states import FINISHED
 from webhookhub.db.exists import Condition, which_exist
+from webhookhub.runner.hints import Hints, Polling
+from webhookhub.runner.step import Step
 
-from .dispatch import dispatch
+from .dispatch import dispatch, dispatch_hinted
 from .models import Saga
 from .settle import Settler
 from .transitions import WAITING
@@ -24,12 +28,60 @@ def pending_work() -> tuple[list[str], list[str]]:
     return due, [status for status, there in zip(FINISHED, exist[len(WAITING) :], strict=True) if there]
 
 
-class Orchestrator:
+class Orchestrator(Step):
+    """Dispatches and settles hinted rows at once, and polls for due sagas and finished jobs."""
+
     def __init__(self) -> None:
         self._settler = Settler()
+        self._polling = Polling()
+        self._deliveries = Hints(self._polling)
+        self._results = Hints(self._polling)
 
-    def turn(self, batch_size: int) -> int:
-        """Returns how many rows were processed. One short query first: most turns find one kind of work or none."""
-        due, finished = pending_work()
+    def run(self, batch_size: int) -> int:
+        """Returns how many rows were processed."""
         # Dispatch first: a due attempt has waited longer than a finished one.
-        return dispatch(batch_size, due) + self._settler.settle(batch_size, finished)
+        done = 0
+        if saga_ids := self._deliveries.take(batch_size):
+            dispatched = dispatch_hinted(saga_ids)
+            self._polling.soon |= not dispatched
+            done += dispatched
+        if job_ids := self._results.take(batch_size):
+            done += self._settler.settle_hinted(job_ids)
+        if self._polling.due():
+            done += self._poll(batch_size)
+        elif self._settler.unmarked.due(batch_size):
+            done += self._settler.settle_unmarked(batch_size)
+        return done
+
+    def _poll(self, batch_size: int) -> int:
+        """One short query first: most polls find one kind of work or none."""
+        settled = self._settler.settle_unmarked(batch_size)
+        due, finished = pending_work()
+        found = dispatch(batch_size, due) + self._settler.settle(batch_size, finished)
+        self._polling.polled(found=found > 0)
+        return settled + found
+
+    def conditions(self) -> Sequence[Condition]:
+        return CONDITIONS
+
+    def on_notify(self) -> None:
+        self._polling.soon = True
+
+    def hint(self, topic: str, ids: Sequence[int]) -> None:
+        if topic == "deliveries":
+            self._deliveries.add(ids)
+        elif topic == "results":
+            self._results.add(ids)
+        else:
+            self.on_notify()
+
+    def pending(self) -> str:
+        count = len(self._settler.unmarked)
+        return f"{count} {'result' if count == 1 else 'results'} to mark as settled" if count else ""
+
+    def idle_for(self) -> float:
+        busy = len(self._deliveries) or len(self._results) or self._polling.soon
+        return 0.0 if busy else self._settler.unmarked.idle_for()
+
+    def finish(self, batch_size: int) -> None:
+        self._settler.settle_unmarked(batch_size)

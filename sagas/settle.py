@@ -11,16 +11,22 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import F, QuerySet, Subquery
 
 from deadletters.create import NewDeadLetter, create_dead_letters
 from jobs.models import Job
+from jobs.states import COMPLETED as SUCCEEDED
 from jobs.states import FINISHED
 from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.db.bulk import update_each
+from webhookhub.db.clock import UtcNow
 from webhookhub.db.compiled import CompiledSelect, CompiledUpdate, Limit
 from webhookhub.db.retry import in_transaction, one_statement
 from webhookhub.logs import Log, log
+from webhookhub.runner.hints import Held
 from webhookhub.stats import attempts
 from webhookhub.stats.attempts import AttemptResult
 
@@ -80,6 +86,24 @@ class SagaRow:
         return self.created_at if self.generation or self.event_created_at is None else self.event_created_at
 
 
+JOB_COLUMNS = len(fields(FinishedJob))
+# Of SagaRow, in its order.
+SAGA_COLUMNS = (
+    "id",
+    "status",
+    "attempt_count",
+    "max_retry_limit",
+    "base_delay",
+    "retry_delays",
+    "event_id",
+    "subscription_id",
+    "event__correlation_id",
+    "event__created_at",
+    "generation",
+    "created_at",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Settlement:
     job: FinishedJob
@@ -92,6 +116,28 @@ class Settler:
 
     def __init__(self) -> None:
         self._after = dict.fromkeys(FINISHED, 0)
+        # Results that are not marked yet.
+        self.unmarked = Held()
+
+    def settle_hinted(self, job_ids: Sequence[int]) -> int:
+        """Complete the sagas of those of these jobs that have succeeded; returns how many.
+
+        All of these jobs are settled later, together with others: failures are decided, and all are marked and counted.
+        """
+        completed = _complete_one(job_ids[0]) if len(job_ids) == 1 else _complete_some(job_ids)
+        self.unmarked.add(job_ids)
+        return completed
+
+    def settle_unmarked(self, batch_size: int) -> int:
+        """Settle the jobs of earlier hints; returns how many were settled."""
+        settled = 0
+        while ids := self.unmarked.first(batch_size):
+            rows = _hinted_rows(ids=ids, statuses=FINISHED)
+            sagas = [SagaRow(*row[JOB_COLUMNS:]) for row in rows]
+            jobs = [FinishedJob(*row[:JOB_COLUMNS]) for row in rows]
+            settled += _settle(jobs, {saga.id: saga for saga in sagas})
+            self.unmarked.remove(ids)
+        return settled
 
     def settle(self, batch_size: int, statuses: Collection[str] = FINISHED) -> int:
         """Settle one batch of each of these finished statuses; returns how many were settled, or 1 if more remain."""
@@ -114,33 +160,42 @@ _unsettled_rows = CompiledSelect(
 )
 
 
+_hinted_rows = CompiledSelect(
+    lambda ids, statuses: (
+        Job.objects.filter(id__in=ids, settled_at__isnull=True, status__in=statuses)
+        .order_by("id")
+        .values_list(*(field.name for field in fields(FinishedJob)), *(f"saga__{column}" for column in SAGA_COLUMNS))
+    )
+)
+
+
 def _unsettled(status: str, after_id: int, limit: int) -> list[FinishedJob]:
     return [FinishedJob(*row) for row in _unsettled_rows(status=status, after_id=after_id, limit=Limit(limit))]
 
 
-def _settle(jobs: Sequence[FinishedJob]) -> int:
+def _settle(jobs: Sequence[FinishedJob], sagas: dict[int, SagaRow] | None = None) -> int:
+    """Settle these jobs; `sagas` are their sagas, where they have been read with them."""
     if not jobs:
         return 0
-    now = clock.now()
-    sagas = _sagas(jobs)
+    sagas = _sagas(jobs) if sagas is None else sagas
     jobs = [job for job in jobs if job.saga_id in sagas]
     settlements = _decide([job for job in jobs if sagas[job.saga_id].awaits(job)], sagas)
     by_status: dict[str, list[Settlement]] = defaultdict(list)
     for item in settlements:
         by_status[item.decision.status].append(item)
     completed = by_status[COMPLETED]
-    changed = _complete(completed, now)
+    changed = _complete([(item.saga.id, item.job.attempt_no) for item in completed])
     if failed := by_status[PENDING_RETRY]:
-        _retry(failed, now)
+        _retry(failed)
     if exhausted := by_status[DEAD_LETTERED]:
-        _dead_letter(exhausted, now)
+        _dead_letter(exhausted, clock.now())
     if changed == len(settlements):
         applied = sagas | {item.saga.id: item.saga.completed_by(item.job) for item in completed}
     else:
         # Read again: another orchestrator may have changed some of them.
         applied = _sagas(jobs)
     settled = {job.id: _attempt(job, applied[job.saga_id]) for job in jobs if applied[job.saga_id].has_applied(job)}
-    marked = _mark(settled, now)
+    marked = _mark(settled)
     decided = {item.job.id for item in settlements}
     # Decided by another process, which has not marked them.
     others = _decide([job for job in jobs if job.id in marked and job.id not in decided], applied)
@@ -163,53 +218,38 @@ class _MarkedByAnother(Exception):
     """Another orchestrator has marked and counted some of the jobs."""
 
 
-def _mark(settled: dict[int, AttemptResult], now: datetime) -> Collection[int]:
+def _mark(settled: dict[int, AttemptResult]) -> Collection[int]:
     """Mark jobs settled and count the newly marked ones, in one transaction; returns their ids."""
     if not settled:
         return ()
     try:
-        return in_transaction(lambda: _mark_all(settled, now))
+        return in_transaction(lambda: _mark_all(settled))
     except _MarkedByAnother:
-        return in_transaction(lambda: _mark_open(settled, now))
+        return in_transaction(lambda: _mark_open(settled))
 
 
-def _mark_all(settled: dict[int, AttemptResult], now: datetime) -> Collection[int]:
-    if _to_settled(ids=list(settled), now=now) < len(settled):
+def _mark_all(settled: dict[int, AttemptResult]) -> Collection[int]:
+    if _to_settled(ids=list(settled)) < len(settled):
         raise _MarkedByAnother  # roll back, then find out which ones
     attempts.add(list(settled.values()))
     return settled.keys()
 
 
 _to_settled = CompiledUpdate(
-    lambda ids, now: (Job.objects.filter(id__in=ids, settled_at__isnull=True), {"settled_at": now})
+    lambda ids: (Job.objects.filter(id__in=ids, settled_at__isnull=True), {"settled_at": UtcNow()})
 )
 
 
-def _mark_open(settled: dict[int, AttemptResult], now: datetime) -> Collection[int]:
+def _mark_open(settled: dict[int, AttemptResult]) -> Collection[int]:
     rows = Job.objects.filter(id__in=settled, settled_at__isnull=True).select_for_update()
     still_open = list(rows.order_by("id").values_list("id", flat=True))
     if still_open:
-        Job.objects.filter(id__in=still_open).update(settled_at=now)
+        Job.objects.filter(id__in=still_open).update(settled_at=UtcNow())
         attempts.add([settled[id] for id in still_open])
     return set(still_open)
 
 
-_saga_rows = CompiledSelect(
-    lambda ids: Saga.objects.filter(id__in=ids).values_list(
-        "id",
-        "status",
-        "attempt_count",
-        "max_retry_limit",
-        "base_delay",
-        "retry_delays",
-        "event_id",
-        "subscription_id",
-        "event__correlation_id",
-        "event__created_at",
-        "generation",
-        "created_at",
-    )
-)
+_saga_rows = CompiledSelect(lambda ids: Saga.objects.filter(id__in=ids).values_list(*SAGA_COLUMNS))
 
 
 def _sagas(jobs: Sequence[FinishedJob]) -> dict[int, SagaRow]:
@@ -230,27 +270,60 @@ def _decide(jobs: Sequence[FinishedJob], sagas: dict[int, SagaRow]) -> list[Sett
     return settlements
 
 
-def _complete(settlements: Sequence[Settlement], now: datetime) -> int:
-    """Returns how many sagas changed: all of them, unless another orchestrator was faster."""
+def _complete(attempts_of_sagas: Collection[tuple[int, int]]) -> int:
+    """Complete these sagas, each with its attempt's number; returns how many have changed.
+
+    All of them, unless another orchestrator was faster.
+    """
     by_attempt: dict[int, list[int]] = defaultdict(list)
-    for item in settlements:
-        by_attempt[item.job.attempt_no].append(item.saga.id)
+    for saga_id, attempt_no in attempts_of_sagas:
+        by_attempt[attempt_no].append(saga_id)
     changed = 0
     for attempt_no, ids in by_attempt.items():
-        values = {"ids": ids, "awaited": attempt_no - 1, "attempt_no": attempt_no, "now": now}
+        values = {"ids": ids, "awaited": attempt_no - 1, "attempt_no": attempt_no}
         changed += one_statement(lambda values=values: _to_completed(**values))  # type: ignore[misc]
     return changed
 
 
 _to_completed = CompiledUpdate(
-    lambda ids, awaited, attempt_no, now: (
+    lambda ids, awaited, attempt_no: (
         Saga.objects.filter(id__in=ids, status=IN_PROGRESS, attempt_count=awaited),
-        {"status": COMPLETED, "attempt_count": attempt_no, "updated_at": now},
+        {"status": COMPLETED, "attempt_count": attempt_no, "updated_at": UtcNow()},
     )
 )
 
 
-def _retry(settlements: Sequence[Settlement], now: datetime) -> None:
+def _complete_some(job_ids: Sequence[int]) -> int:
+    return _complete(_succeeded(ids=job_ids, status=SUCCEEDED))
+
+
+_succeeded = CompiledSelect(
+    lambda ids, status: Job.objects.filter(id__in=ids, status=status, settled_at__isnull=True).values_list(
+        "saga_id", "attempt_no"
+    )
+)
+
+
+def _complete_one(job_id: int) -> int:
+    return one_statement(lambda: _to_completed_by(job_id=job_id, status=SUCCEEDED))
+
+
+def _completed_by(job_id: Any, status: Any) -> QuerySet[Saga]:
+    """The saga that awaits the result of this job, if the job has succeeded."""
+    job = Job.objects.filter(id=job_id, status=status)
+    awaited = job.values_list(F("attempt_no") - 1)
+    return Saga.objects.filter(id=Subquery(job.values("saga_id")), status=IN_PROGRESS, attempt_count=Subquery(awaited))
+
+
+_to_completed_by = CompiledUpdate(
+    lambda job_id, status: (
+        _completed_by(job_id, status),
+        {"status": COMPLETED, "attempt_count": F("attempt_count") + 1, "updated_at": UtcNow()},
+    )
+)
+
+
+def _retry(settlements: Sequence[Settlement]) -> None:
     table = Saga._meta.db_table
     update_each(
         Saga,
@@ -261,13 +334,12 @@ def _retry(settlements: Sequence[Settlement], now: datetime) -> None:
                 "status": PENDING_RETRY,
                 "next_attempt_at": item.decision.next_attempt_at,
                 "final_error_code": item.job.error_code,
-                "updated_at": now,
             }
             for item in settlements
         ],
         match=["id", "attempt_count"],
         where=f"{table}.status = '{IN_PROGRESS}'",
-        values={"attempt_count": f"{table}.attempt_count + 1"},
+        values={"attempt_count": f"{table}.attempt_count + 1", "updated_at": clock.now_sql()},
     )
 
 

@@ -6,6 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass, fields
 from datetime import timedelta
 
+from django.db.models import QuerySet
+
 from webhookhub.db.compiled import CompiledSelect
 
 from .models import Subscription, SubscriptionVersion
@@ -20,20 +22,28 @@ class RoutableSubscription:
 
 
 COLUMNS = tuple(field.name for field in fields(RoutableSubscription))
-# The table has one row.
-_versions = CompiledSelect(lambda: SubscriptionVersion.objects.values_list("version"))
+
+
+def current_version() -> QuerySet[SubscriptionVersion, tuple[int]]:
+    """The version of all subscriptions, for a subquery. The table has one row."""
+    return SubscriptionVersion.objects.values_list("version")[:1]
+
+
+_versions = CompiledSelect(current_version)
 
 
 class SubscriptionCache:
-    """Reads one small row while nothing changes. Contains everything committed before `by_event_type` is called."""
+    """Reads one small row while nothing changes. Contains everything committed before its version was read."""
 
     def __init__(self) -> None:
         self._by_type: dict[str, list[RoutableSubscription]] = {}
         self._version: int | None = None
 
-    def by_event_type(self) -> dict[str, list[RoutableSubscription]]:
+    def by_event_type(self, version: int | None = None) -> dict[str, list[RoutableSubscription]]:
+        """`version` is given by a caller that has just read it."""
         # The version is read first: a change between the two reads causes another reload at the next call.
-        version = max((version for (version,) in _versions()), default=0)
+        if version is None:
+            version = max((version for (version,) in _versions()), default=0)
         if version != self._version:
             self._by_type = _load()
             self._version = version

@@ -22,6 +22,7 @@ from django.test.utils import setup_databases, teardown_databases
 from hypothesis import HealthCheck, settings
 from pytest_django.plugin import DjangoDbBlocker
 
+from sagas.create import correlation_ids
 from tests.support import guards
 from tests.support.engines import MARIADB, SQLITE
 from tests.support.suite import ENGINE_VARIABLE
@@ -166,6 +167,12 @@ def _guards(request: pytest.FixtureRequest) -> None:
 
 def _uses_database(item: pytest.Item) -> bool:
     return "django_db_setup" in getattr(item, "fixturenames", ()) or item.get_closest_marker("django_db") is not None
+
+
+@pytest.fixture(autouse=True)
+def _new_ids() -> None:
+    """Each test may use the ids of another one again, which a hub never does."""
+    correlation_ids.clear()
 
 
 @pytest.fixture(autouse=True)

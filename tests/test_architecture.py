@@ -52,10 +52,10 @@ ALLOWED: dict[str, set[str]] = {
     "events": {
         "sagas.create",
         "sagas.policy",
+        "sagas.transitions",
         "subscriptions.cache",
         "webhookhub.auditlog.actions",
         "webhookhub.auditlog.record",
-        "webhookhub.stats.counters",
     },
     "sagas": {
         "deadletters.create",
@@ -69,6 +69,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "jobs": {
         "sagas.models",
+        "subscriptions.models",
         "subscriptions.redaction",
         "subscriptions.secrets",
         "subscriptions.signing",

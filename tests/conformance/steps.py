@@ -9,16 +9,18 @@ from datetime import timedelta
 from deadletters.models import DeadLetter
 from deadletters.requeue import requeue
 from events.intake import NewEvent, publish_many
+from events.models import Event
+from events.routing import Router
 from jobs.cleaner import clean
 from jobs.create import create_jobs
-from jobs.lease import release
+from jobs.lease import lease_hinted, release
+from jobs.models import Job
 from jobs.report import report
 from jobs.states import FINISHED
 from sagas import settle as settling
-from sagas.dispatch import dispatch
+from sagas.dispatch import dispatch, dispatch_hinted
 from sagas.models import Saga
 from subscriptions.models import Subscription
-from webhookhub.db import clock
 
 from . import world
 from .world import BATCH, WORKER
@@ -66,7 +68,7 @@ def to_dispatch(event_type: str) -> Work:
     off = Subscription.objects.filter(event_type=event_type, callback_url__regex="off|begun")
     off.update(active=False)
     with_job = Saga.objects.filter(subscription__in=off.filter(callback_url__contains="begun"))
-    create_jobs(list(with_job.values_list("id", flat=True)), "Pending", 0, clock.now())
+    create_jobs(list(with_job.values_list("id", flat=True)), "Pending", 0)
     world.let_time_pass()
     return lambda: dispatch(BATCH)
 
@@ -118,6 +120,72 @@ def to_settle_beside_another(event_type: str) -> Work:
     return lambda: settling._settle(read)
 
 
+def to_route_by_hint(*names: str) -> Callable[[str], Work]:
+    """The events leave the inbox later than their sagas are created."""
+
+    def prepare(event_type: str) -> Work:
+        world.subscribe(*names, event_type=event_type)
+        world.publish_some(*names, event_type=event_type)
+        ids = list(Event.objects.filter(event_type=event_type).values_list("id", flat=True))
+
+        def work() -> None:
+            router = Router()
+            router.route_hinted(ids, BATCH)
+            router.remove_routed(BATCH)
+
+        return work
+
+    return prepare
+
+
+def to_route_beside_another(event_type: str) -> Work:
+    """Another router has removed one of the events that this one has routed."""
+    world.subscribe("ok", "dead", event_type=event_type)
+    world.publish_some("a", "b", event_type=event_type)
+    router = Router()
+    router.route_hinted(list(Event.objects.filter(event_type=event_type).values_list("id", flat=True)), BATCH)
+    Router().route(1)
+    return lambda: router.remove_routed(BATCH)
+
+
+def to_dispatch_by_hint(*names: str) -> Callable[[str], Work]:
+    def prepare(event_type: str) -> Work:
+        world.subscribe(*names, event_type=event_type)
+        world.publish_some("a", event_type=event_type)
+        world.route()
+        ids = list(Saga.objects.filter(event__event_type=event_type).values_list("id", flat=True))
+        return lambda: dispatch_hinted(ids) or dispatch(BATCH)
+
+    return prepare
+
+
+def to_lease_by_hint(event_type: str) -> Work:
+    dispatched(event_type, "ok", "retry", "dead")
+    ids = list(Job.objects.filter(saga__event__event_type=event_type).values_list("id", flat=True))
+    return lambda: lease_hinted(WORKER, ids)
+
+
+def to_settle_by_hint(*names: str) -> Callable[[str], Work]:
+    """The jobs are marked later than their sagas are completed."""
+
+    def prepare(event_type: str) -> Work:
+        world.subscribe(*names, event_type=event_type)
+        world.publish_some("a", event_type=event_type)
+        world.route()
+        dispatch(BATCH)
+        world.deliver()
+        ids = list(Job.objects.filter(saga__event__event_type=event_type).values_list("id", flat=True))
+
+        def work() -> None:
+            settler = settling.Settler()
+            settler.settle_hinted(ids)
+            settler.settle_unmarked(BATCH)
+
+        return work
+
+    return prepare
+
+
 def to_clean(event_type: str) -> Work:
     dispatched(event_type, "ok", "retry", "dead")
     world.take()
@@ -145,6 +213,14 @@ STEPS = [
     Step("settle DeadLettered", to_settle("dead")),
     Step("settle all three", to_settle("ok", "retry", "dead")),
     Step("settle beside another", to_settle_beside_another),
+    Step("route by hints", to_route_by_hint("ok", "dead")),
+    Step("route by a hint", to_route_by_hint("ok")),
+    Step("route beside another", to_route_beside_another),
+    Step("dispatch by hints", to_dispatch_by_hint("ok", "retry", "dead")),
+    Step("dispatch by a hint", to_dispatch_by_hint("ok")),
+    Step("lease by hints", to_lease_by_hint, recover=reset_leases, ignoring=frozenset({"lease_resets"})),
+    Step("settle by hints", to_settle_by_hint("ok", "retry", "dead")),
+    Step("settle by a hint", to_settle_by_hint("ok")),
     Step("clean", to_clean),
     Step("requeue", to_requeue),
 ]

@@ -1,4 +1,4 @@
-"""Every step works on a batch as a whole: three hundred rows take as many statements as three."""
+"""Every step works on a batch as a whole: three hundred rows take as many statements as six."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from . import world
 from .world import BATCH, WORKER
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
-FEW, MANY = 1, 100  # events, each for three subscriptions with three different outcomes
+FEW, MANY = 2, 100  # events, each for three subscriptions with three different outcomes
 Work = Callable[[], object]
 
 
@@ -110,7 +110,7 @@ def in_vain(prepare: Callable[[int], Work], events: int) -> list[str]:
 @pytest.mark.parametrize(
     "prepare", [to_publish, to_route, to_dispatch, to_lease, to_report, to_settle, to_clean, to_requeue]
 )
-def test_three_hundred_rows_take_as_many_statements_as_three(prepare):
+def test_three_hundred_rows_take_as_many_statements_as_six(prepare):
     few, many = in_vain(prepare, FEW), in_vain(prepare, MANY)
     assert len(few) > 1
     assert len(many) == len(few), "\n".join(many)

@@ -49,7 +49,7 @@ def test_a_step_interrupted_at_any_statement_and_run_again_ends_as_if_undisturbe
     statements = statements_of(step.prepare(event_type))
     done = see(event_type)
     ended = end(event_type, step)
-    assert len(statements) >= 2
+    assert any(statement.writes for statement in statements)
 
     for point in points_of_change(statements):
         event_type = fresh_type()

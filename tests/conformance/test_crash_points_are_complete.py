@@ -19,7 +19,7 @@ from .test_crash_points_elsewhere import ELSEWHERE, to_verify
 from .test_crash_points_of_programs import OF_PROGRAMS
 
 PACKAGES = (*("events", "subscriptions", "sagas", "jobs", "deadletters", "workflows", "api", "webhookhub"),)
-HELPERS = {"insert_new", "insert_which", "insert_new_selected", "update_each", "delete_each", "add_up"}
+HELPERS = {"insert_new", "insert_one", "insert_which", "insert_new_selected", "update_each", "delete_each", "add_up"}
 METHODS = {
     *("update", "delete", "save", "create", "bulk_create", "bulk_update", "get_or_create", "update_or_create"),
     *("_raw_delete", "_raw_insert", "execute", "log_actions"),

@@ -57,7 +57,7 @@ def test_an_external_id_whose_first_transaction_is_rolled_back_is_free_for_the_s
             raise Regret
 
     with (
-        Rival(first, after="SELECT events") as regretting,
+        Rival(first, after="INSERT INTO events") as regretting,
         Rival(lambda: publish(world.TYPE, {"n": 2}, external_id="x"), before="INSERT INTO events") as second,
     ):
         regretting.reached()
@@ -81,7 +81,7 @@ def test_an_event_that_commits_after_a_later_one_is_routed():
     def publish_quickly() -> Published:
         return publish(world.TYPE, {}, external_id="late")
 
-    with Rival(publish_slowly, after="SELECT events") as slow, Rival(publish_quickly, before="INSERT") as quick:
+    with Rival(publish_slowly, after="INSERT INTO events") as slow, Rival(publish_quickly, before="INSERT") as quick:
         slow.reached()
         quick.reached()
         if rows_are_locked_one_by_one():
@@ -105,7 +105,7 @@ def test_a_router_does_not_wait_for_a_producer_that_keeps_its_transaction_open()
             return publish(world.TYPE, {}, external_id="slow")
 
     world.publish_some("a", "b", "c")
-    with Rival(publish_slowly, after="SELECT events") as slow:
+    with Rival(publish_slowly, after="INSERT INTO events") as slow:
         slow.reached()
         if rows_are_locked_one_by_one():
             # Three rows of four: few enough for an optimizer to look at all of them, the held one included.

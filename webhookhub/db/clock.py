@@ -30,6 +30,11 @@ def now() -> datetime:
     return value.replace(tzinfo=UTC)  # type: ignore[no-any-return]
 
 
+def now_sql() -> str:
+    """The database's time as part of a statement that has parameters."""
+    return vendors.utc_now_sql(connection).replace("%", "%%")
+
+
 class Estimate:
     """The database's time without a statement: measured from time to time, and continued by the monotonic clock.
 
@@ -81,6 +86,16 @@ class UtcNow(_DatabaseFunction):
 
     def sql(self, connection: BaseDatabaseWrapper) -> str:
         return vendors.utc_now_sql(connection)
+
+
+class UtcLater(models.Func):
+    """The current time in UTC plus a number of microseconds, an expression."""
+
+    output_field = models.DateTimeField()
+
+    def as_sql(self, compiler: Any, connection: BaseDatabaseWrapper, **extra: Any) -> Any:  # type: ignore[override]
+        _, parameters = compiler.compile(self.get_source_expressions()[0])
+        return vendors.utc_later_sql(connection), parameters
 
 
 class NewUid(_DatabaseFunction):

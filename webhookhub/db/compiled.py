@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Model, UUIDField, Value
+from django.db.models import BigIntegerField, Expression, ExpressionWrapper, F, Model, UUIDField, Value
 from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
@@ -114,6 +114,13 @@ class CompiledUpdate(_CompiledQuery):
         return query
 
 
+class Inserted(NamedTuple):
+    """The number of new rows, and the automatic primary key if there is one new row."""
+
+    rows: int
+    pk: int
+
+
 class CompiledInsert(_CompiledQuery):
     """Inserts the rows that a query selects, in one statement.
 
@@ -124,12 +131,11 @@ class CompiledInsert(_CompiledQuery):
         super().__init__(build)
         self._model = model
 
-    def __call__(self, **values: Any) -> int:
-        """Returns the number of inserted rows."""
+    def __call__(self, **values: Any) -> Inserted:
         compiled, parameters = self._prepare(values)
         with connection.cursor() as cursor:
             cursor.execute(compiled.sql, parameters)
-            return int(cursor.rowcount)
+            return Inserted(int(cursor.rowcount), cursor.lastrowid or 0)
 
     def _compile(self, values: Values) -> _Compiled:
         compiled = super()._compile(values)
@@ -140,6 +146,11 @@ class CompiledInsert(_CompiledQuery):
     def _query(self, **slots: Any) -> Any:
         rows, new_values = self._build(**slots)
         return rows.values_list(*new_values.values()).query
+
+
+def as_number(foreign_key: str) -> Expression:
+    """A foreign key that can be compared with a list of slots, which Django does not allow for related rows."""
+    return ExpressionWrapper(F(foreign_key), output_field=BigIntegerField())
 
 
 def columns_of(model: type[Model], *, without: str = "") -> tuple[str, ...]:

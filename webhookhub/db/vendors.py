@@ -132,7 +132,15 @@ def denial(error: BaseException) -> Denial:
 def utc_now_sql(connection: BaseDatabaseWrapper) -> str:
     if is_server(connection):
         return "UTC_TIMESTAMP(6)"
-    return "strftime('%Y-%m-%d %H:%M:%f', 'now')"
+    # Six digits, as Django writes times: they are compared as texts.
+    return "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
+
+
+def utc_later_sql(connection: BaseDatabaseWrapper) -> str:
+    """The current time plus a number of microseconds, a parameter."""
+    if is_server(connection):
+        return "UTC_TIMESTAMP(6) + INTERVAL %s MICROSECOND"
+    return "strftime('%%Y-%%m-%%d %%H:%%M:%%f000', 'now', (%s / 1000000.0) || ' seconds')"
 
 
 def new_uid_sql(connection: BaseDatabaseWrapper) -> str:
@@ -238,6 +246,12 @@ def delete_given(connection: BaseDatabaseWrapper, table: str, key: str, count: i
         on = f"{table}.{key} = given.{key}"
         return f"DELETE {table} FROM {given} STRAIGHT_JOIN {table} FORCE INDEX (PRIMARY) ON {on}"
     return f"DELETE FROM {table} WHERE {key} IN ({', '.join(['%s'] * count)})"  # noqa: S608
+
+
+def shared_lock_tail(connection: BaseDatabaseWrapper) -> str:
+    """The end of a SELECT that locks its rows against changes, for which the privilege to read them is enough."""
+    # Not FOR SHARE, which MariaDB does not know. SQLite has one writer at a time.
+    return "LOCK IN SHARE MODE" if is_server(connection) else ""
 
 
 def by_primary_key(connection: BaseDatabaseWrapper, table: str, alias: str) -> str:

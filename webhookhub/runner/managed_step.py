@@ -85,7 +85,7 @@ class ManagedStep:
         assert step is not None
         started_at = time.monotonic()
         is_poll = started_at >= self._poll_at
-        self._is_hinted = False
+        was_hinted, self._is_hinted = self._is_hinted, False
         if is_poll:
             step.hint("", ())
         try:
@@ -97,7 +97,7 @@ class ManagedStep:
         if done >= batch_size and not step.pending():
             self._poll_at = now
         elif is_poll:
-            if done:
+            if done and not was_hinted:
                 self._backoff.reset()  # work without a notification: more may follow
             self.plan_poll(now - started_at)
         if is_poll or done:

@@ -1,8 +1,6 @@
-from events.models import RoutingInbox
-from events.routing import Router
-from webhookhub.db.exists import Condition
+from events.routing import RouterStep
 from webhookhub.runner.command import LoopCommand
-from webhookhub.runner.step import Batch, Step
+from webhookhub.runner.step import Step
 
 
 class Command(LoopCommand):
@@ -10,4 +8,4 @@ class Command(LoopCommand):
     kind = "router"
 
     def make_step(self, process_name: str) -> Step:
-        return Batch(Router().route, conditions=lambda: [Condition(RoutingInbox)])
+        return RouterStep()

@@ -1,6 +1,6 @@
-from sagas.orchestrator import CONDITIONS, Orchestrator
+from sagas.orchestrator import Orchestrator
 from webhookhub.runner.command import LoopCommand
-from webhookhub.runner.step import Batch, Step
+from webhookhub.runner.step import Step
 
 
 class Command(LoopCommand):
@@ -8,4 +8,4 @@ class Command(LoopCommand):
     kind = "orchestrator"
 
     def make_step(self, process_name: str) -> Step:
-        return Batch(Orchestrator().turn, conditions=lambda: CONDITIONS)
+        return Orchestrator()

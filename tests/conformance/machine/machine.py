@@ -349,7 +349,7 @@ class HubMachine(RuleBasedStateMachine):
         return self.published
 
     def tick(self, duration: timedelta) -> None:
-        type(self).clock.now += duration
+        self.clock.advance(duration)
         self.model.now = self.clock.now
 
     def tell(self, hand: Hand, error: str | None, wait: timedelta | None) -> None:

@@ -3,16 +3,19 @@ producers that keep a transaction open on a connection of their own, and process
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import connection, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import Atomic
 
 from events.intake import publish
 from tests.conformance.crashes import Crash
+from tests.conformance.rivals import rows_are_locked_one_by_one
 
 from .model import Job, Letter, Model, Saga
 
@@ -21,13 +24,31 @@ WRITES = ("INSERT", "UPDATE", "DELETE")
 
 
 class Clock:
-    """What the database answers when it is asked for the time; it moves only when it is told to."""
+    """The database's clock, which moves only by `advance`."""
 
     def __init__(self) -> None:
         self.now = datetime(2031, 5, 1, 12, tzinfo=UTC)
 
-    def sql(self, connection: Any) -> str:
-        return f"'{self.now:%Y-%m-%d %H:%M:%S.%f}'"
+    def advance(self, duration: timedelta) -> None:
+        self.now += duration
+        self.set(connection=connection)
+
+    def set(self, connection: BaseDatabaseWrapper, **_: Any) -> None:
+        """Sets the clock of a connection."""
+        if rows_are_locked_one_by_one():
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET timestamp = {self._unix()}")
+        else:
+            connection.ensure_connection()
+            connection.connection.create_function("strftime", -1, self._strftime)
+
+    def _unix(self) -> str:
+        return f"{calendar.timegm(self.now.utctimetuple())}.{self.now.microsecond:06}"
+
+    def _strftime(self, form: str, time: str, seconds: str = "0 seconds") -> str:
+        assert time == "now"
+        later = self.now + timedelta(seconds=float(seconds.removesuffix(" seconds")))
+        return f"{later:%Y-%m-%d %H:%M:%S.%f}"
 
 
 class Producer:

@@ -15,13 +15,14 @@ from collections.abc import Iterator
 
 import pytest
 from django.db import connection
+from django.db.backends.signals import connection_created
 from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from sagas import policy
 from tests.conformance.world import TYPE, url
 from tests.factories import SubscriptionFactory
-from webhookhub.db import retry, vendors
+from webhookhub.db import retry
 
 from . import model
 from .machine import EXPECTED, LIMITS, HubMachine
@@ -57,11 +58,13 @@ def machine(committed, hub_settings, monkeypatch) -> Iterator[type[HubMachine]]:
         SubscriptionFactory.create(event_type=TYPE, callback_url=url(f"{limit}"), max_retry_limit=limit).id
         for limit in LIMITS
     ]
-    monkeypatch.setattr(vendors, "utc_now_sql", HubMachine.clock.sql)
+    connection_created.connect(HubMachine.clock.set)
+    HubMachine.clock.set(connection)
     HubMachine.producers = [Producer(), Producer()]
     yield HubMachine
     for producer in HubMachine.producers:
         producer.close()
+    connection_created.disconnect(HubMachine.clock.set)
     connection.close()
 
 

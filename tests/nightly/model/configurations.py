@@ -28,6 +28,7 @@ GUARDS = {
     "attempt key": ("two orchestrators", "two jobs of one attempt"),
     "insert if unchanged": ("two orchestrators", "an orchestrator that is refused a job"),
     "start count": ("two orchestrators, three attempts", "InProgress and nothing will move it"),
+    "apply status": ("two orchestrators", "a saga goes from Pending to Completed"),
     "apply count": ("two orchestrators", "a result applied twice"),
     "settled if applied": ("two orchestrators", "a result marked settled that was not applied"),
     "letter first": ("two orchestrators", "DeadLettered without a dead letter"),
@@ -52,11 +53,11 @@ SECOND_LINE = {
     "letter trigger": "two orchestrators",
     "insert if unchanged + job trigger": "two orchestrators",
     "start status": "two orchestrators",
-    "apply status": "two orchestrators",
     "report status": "two workers",
     "release status": "switched on and off",
     "inbox lock": "two routers",
     "routing transaction": "two routers",
+    "inbox lock + routing transaction": "two routers",
 }
 
 

@@ -130,6 +130,12 @@ class Protocol:
             held = any(other.kind == "router" and other.place for other in state.processes)
             if not held or "inbox lock" in self.without:
                 yield "takes the event", state, Process("router", "subscriptions")
+            if state.event == INBOX:
+                # By a hint: without a lock and without a transaction, the subscriptions in the same statement.
+                yield "reads the event by a hint", state, Process("router", "hinted births", (int(state.on),))
+        elif me.place == "hinted births":
+            after = self._born(state, 0) if me.knows[0] else state
+            yield "makes the saga", after, Process("router", "remove", me.knows)
         elif me.place == "subscriptions":
             place = "remove" if "births first" in self.without else "births"
             yield "reads the subscriptions", state, Process("router", place, (int(state.on),))
@@ -159,6 +165,10 @@ class Protocol:
                 if saga.due and saga.status in WAITING:
                     become = Process("orchestrator", "subscription", (number, saga.attempts), saga.status)
                     yield "reads the due saga", state, become
+                first = saga.status == PENDING and saga.attempts == 0 and saga.due and state.on
+                if first and not any(job.saga == number for job in state.jobs):
+                    made = state._replace(jobs=(*state.jobs, Job(number, 1)))
+                    yield "inserts the job by a hint", made, Process("orchestrator", "start", (number, 0), PENDING)
             return
         if me.place not in ("subscription", "begun", "postpone", "job", "start"):
             return
@@ -209,6 +219,15 @@ class Protocol:
             for number, job in enumerate(state.jobs):
                 if job.status in ("Completed", "Failed") and not job.settled:
                     yield "reads a result", state, Process("orchestrator", "view", (number,))
+                saga = state.sagas[job.saga]
+                awaited = (saga.status == IN_PROGRESS or "apply status" in self.without) and (
+                    saga.attempts == job.attempt - 1 or "apply count" in self.without
+                )
+                if job.status == "Completed" and awaited and "success" not in self.without:
+                    done = saga._replace(
+                        status=COMPLETED, attempts=saga.attempts + 1, applied=(*saga.applied, job.attempt)
+                    )
+                    yield "completes the saga by a hint", _saga(state, job.saga, done), idle
             return
         if me.place not in ("view", "complete", "retry", "letter", "bury", "late letter", "again", "mark"):
             return

@@ -72,6 +72,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def create_cursor(self, name: str | None = None) -> _CursorWrapper:
         return _CursorWrapper(self.connection.cursor())
 
+    def _start_transaction_under_autocommit(self) -> None:
+        """Begins a transaction with one statement.
+
+        Django calls it where a backend has it, instead of turning autocommit off before each transaction and on after.
+        """
+        with self.wrap_database_errors:
+            self.connection.query("START TRANSACTION")
+
     def ensure_connection(self) -> None:
         now = time.monotonic()
         if now - self._used_at > IDLE_SECONDS:

@@ -1,0 +1,350 @@
+"""Hints save queries and are never needed: they may be missing, late, repeated or wrong."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from events.intake import NewEvent, publish, publish_many
+from events.models import Event, RoutingInbox
+from events.routing import Router, RouterStep
+from jobs.lease import lease_hinted
+from jobs.models import Job
+from jobs.report import report
+from jobs.step import WorkerStep
+from sagas.dispatch import dispatch, dispatch_hinted
+from sagas.models import Saga
+from sagas.orchestrator import Orchestrator
+from sagas.settle import Settler
+from subscriptions.models import Subscription
+from tests.factories import SubscriptionFactory
+from tests.webhookhub.integrity.support import assert_clean
+from tests.webhookhub.stats.agreement import assert_counters_agree
+from tools.demo.endpoint import HttpsEndpoint
+from webhookhub.db import clock
+from webhookhub.runner import hints, notifier
+from webhookhub.runner.step import Step
+
+from . import world
+from .crashes import crash, points_of_change, statements_of
+from .world import BATCH, WORKER
+
+pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
+
+# To route: read and insert. To dispatch: insert and update. To lease: update and read. To report, to settle: update.
+HINTED_STATEMENTS = 8
+
+
+class Hub:
+    """The steps of a hub that runs them in one process."""
+
+    def __init__(self) -> None:
+        self.router, self.orchestrator, self.worker = RouterStep(), Orchestrator(), WorkerStep(WORKER)
+        self.steps: dict[str, Step] = {
+            "router": self.router,
+            "orchestrator": self.orchestrator,
+            "worker": self.worker,
+        }
+
+    def turn(self, batch_size: int = BATCH) -> None:
+        for step in self.steps.values():
+            step.run(batch_size)
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        for _ in range(2000):
+            self.turn()
+            if condition():
+                return
+        raise AssertionError("the condition does not hold after 2000 turns")
+
+    def deliver(self) -> None:
+        """Until every result is reported and its saga has ended."""
+        self.until(lambda: not self.worker.pending() and not Saga.objects.exclude(status="Completed").exists())
+
+    def finish(self) -> None:
+        for step in self.steps.values():
+            step.finish(BATCH)
+
+
+@pytest.fixture
+def hub(endpoint: HttpsEndpoint, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    running = Hub()  # after `endpoint`, whose authority its worker trusts
+    monkeypatch.setattr(notifier, "steps_of_this_process", running.steps)
+    yield running
+    running.worker.close()
+
+
+def subscribe(endpoint: HttpsEndpoint) -> None:
+    SubscriptionFactory(event_type=world.TYPE, callback_url=endpoint.url())
+
+
+def all_is_over() -> None:
+    """Nothing is left to do, and everything was counted once."""
+    assert not world.work_left()
+    assert_counters_agree()
+    assert_clean()
+
+
+def test_polling_alone_finds_everything(hub: Hub, endpoint: HttpsEndpoint, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(notifier, "_notify", lambda kind, topic, ids: None)
+    subscribe(endpoint)
+    publish_many([NewEvent(world.TYPE, n) for n in range(5)])
+    publish(world.TYPE, 5)
+
+    hub.until(lambda: Saga.objects.filter(status="Completed").count() == 6)
+    hub.until(lambda: not world.work_left())
+
+    assert len(endpoint.received) == 6
+    all_is_over()
+
+
+def hinted_statements(hub: Hub, endpoint: HttpsEndpoint, events: int) -> list[str]:
+    """Of the delivery of some events in a hub that has polled just now."""
+    subscribe(endpoint)
+    publish(world.TYPE, 0)
+    hub.deliver()
+    hub.finish()
+    publish_many([NewEvent(world.TYPE, n) for n in range(events)]) if events > 1 else publish(world.TYPE, 1)
+    with CaptureQueriesContext(connection) as captured:
+        hub.turn()
+        while hub.worker.pending():
+            hub.worker.run(BATCH)
+        hub.orchestrator.run(BATCH)
+    assert Saga.objects.filter(status="Completed").count() == events + 1
+    return [query["sql"] for query in captured.captured_queries]
+
+
+@pytest.fixture
+def _patient(hub_settings: Any) -> None:
+    """No poll happens by its interval in a test."""
+    hub_settings(poll_interval=timedelta(hours=1))
+
+
+@pytest.fixture(params=[logging.WARNING, logging.INFO])
+def level(request: pytest.FixtureRequest) -> Iterator[int]:
+    logger = logging.getLogger("webhookhub")
+    before = logger.level
+    logger.setLevel(request.param)
+    yield request.param
+    logger.setLevel(before)
+
+
+@pytest.mark.usefixtures("_patient")
+def test_one_event_takes_few_statements(hub: Hub, endpoint: HttpsEndpoint, level: int):
+    statements = hinted_statements(hub, endpoint, 1)
+    for_logs = 1 if level == logging.INFO else 0  # the event's uid and correlation id
+    assert len(statements) == HINTED_STATEMENTS + for_logs, "\n".join(statements)
+    # What is left is done when it is due.
+    assert RoutingInbox.objects.count() == 1
+    assert Job.objects.filter(settled_at__isnull=True).count() == 1
+    assert hub.router.pending() == "1 routed event in the inbox"
+    assert hub.orchestrator.pending() == "1 result to mark as settled"
+    assert 0 < hub.router.idle_for() <= hints.Held.SECONDS
+    hub.finish()
+    assert not hub.router.pending() + hub.orchestrator.pending()
+    all_is_over()
+
+
+@pytest.mark.usefixtures("_patient")
+def test_many_events_take_hardly_more_statements_than_one(hub: Hub, endpoint: HttpsEndpoint):
+    statements = hinted_statements(hub, endpoint, 20)
+    assert len(statements) < 2.5 * HINTED_STATEMENTS, "\n".join(statements)
+    hub.finish()
+    all_is_over()
+
+
+def test_deferred_writes_are_done_in_time(hub: Hub, endpoint: HttpsEndpoint, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(hints.Held, "SECONDS", 0.0)
+    subscribe(endpoint)
+    publish(world.TYPE, 1)
+    hub.deliver()
+    hub.turn()
+    all_is_over()
+
+
+@pytest.mark.usefixtures("_patient")
+def test_deferred_writes_are_done_when_a_batch_is_full(hub: Hub):
+    world.subscribe("ok")
+    hub.turn()
+    publish(world.TYPE, 1)
+    hub.router.run(2)
+    assert RoutingInbox.objects.count() == 1
+    publish(world.TYPE, 2)
+    hub.router.run(2)
+    assert not RoutingInbox.objects.exists()
+
+
+def test_due_retries_are_found_however_many_hints_arrive(hub: Hub, hub_settings: Any):
+    hub_settings(poll_interval=timedelta(milliseconds=10))
+    world.subscribe("retry")
+    world.publish_some("a")
+    world.route()
+    dispatch(BATCH)
+    world.deliver()
+    world.settle()
+    world.let_time_pass()
+    for _ in range(100_000):
+        hub.orchestrator.hint("deliveries", [2**40])
+        hub.orchestrator.run(BATCH)
+        if Saga.objects.get().status == "InProgress":
+            return
+    raise AssertionError("the due retry was not found")
+
+
+@pytest.mark.usefixtures("_patient")
+def test_too_many_hints_are_dropped_and_polling_finds_the_rows(hub: Hub):
+    world.subscribe("ok")
+    hub.turn()
+    world.publish_some("a")
+    hub.router.hint("events", range(1, hints.MAX_HINTS + 1))
+    assert len(hub.router._events) == 0
+    hub.router.run(BATCH)
+    assert Saga.objects.count() == 1
+
+
+FORGED: list[Any] = [[0], [-1], [2**63], [2**64], ["1; DROP TABLE events"], [None], [1.5], [True], [10**9]]
+
+
+def test_forged_hints_change_nothing(hub: Hub):
+    hub.turn()
+    for topic in ("events", "deliveries", "attempts", "results", "", "nonsense"):
+        for ids in FORGED:
+            for step in hub.steps.values():
+                step.hint(topic, ids)
+            hub.turn()
+    assert not Saga.objects.exists()
+    assert not Job.objects.exists()
+
+
+def state() -> list[Any]:
+    return [list(model.objects.order_by("pk").values()) for model in (Saga, Job, RoutingInbox)]
+
+
+def ids_of(model: Any) -> list[int]:
+    return list(model.objects.values_list("pk", flat=True))
+
+
+def test_hints_of_rows_that_are_not_ready_change_nothing():
+    """Each row in each state in which its step must leave it alone."""
+    world.subscribe("ok", "retry", "dead")
+    SubscriptionFactory(event_type=world.TYPE, active=False)
+    world.publish_some("a")
+    world.route()
+    saga = Saga.objects.get(subscription__callback_url=world.url("ok"))
+    Subscription.objects.filter(id=saga.subscription_id).update(active=False)
+    assert dispatch_hinted([saga.id]) == 0  # its subscription gets no deliveries
+    Subscription.objects.filter(id=saga.subscription_id).update(active=True)
+    Saga.objects.update(next_attempt_at=clock.now() + timedelta(hours=1))
+    assert dispatch_hinted([saga.id]) == 0  # not due
+    assert not Job.objects.exists()
+    world.let_time_pass()
+    assert dispatch_hinted(ids_of(Saga)) == 3
+    before = state()
+    assert dispatch_hinted(ids_of(Saga)) == 0  # in progress
+    assert Settler().settle_hinted(ids_of(Job)) == 0  # not finished
+    assert state() == before
+    jobs = world.take()
+    before = state()
+    assert lease_hinted("another", ids_of(Job)) == []  # leased
+    assert Settler().settle_hinted(ids_of(Job)) == 0
+    assert Settler().settle_hinted(ids_of(Job)[:1]) == 0
+    assert state() == before
+    report(WORKER, world.reports(jobs))
+    before = state()
+    assert lease_hinted("another", ids_of(Job)) == []  # finished
+    assert state() == before
+    world.settle()
+    before = state()
+    settler = Settler()
+    assert settler.settle_hinted(ids_of(Job)) == 0  # settled
+    assert settler.settle_unmarked(BATCH) == 0
+    for job_id in ids_of(Job):
+        assert settler.settle_hinted([job_id]) == 0
+    assert dispatch_hinted(ids_of(Saga)) == 0  # ended, or waiting for a retry
+    assert Router().route_hinted(ids_of(Event), BATCH) == (0, [])  # routed
+    assert state() == before
+    world.run_to_end()
+    all_is_over()
+
+
+def test_a_job_that_may_not_be_leased_yet_is_not_leased_by_a_hint():
+    world.subscribe("ok")
+    world.publish_some("a")
+    world.route()
+    dispatch(BATCH)
+    Job.objects.update(lease_until=clock.now() + timedelta(hours=1))
+    assert lease_hinted(WORKER, ids_of(Job)) == []
+
+
+@pytest.mark.parametrize("first", ["hinted", "polling"])
+def test_an_event_that_two_routers_have_routed_is_counted_once(first: str):
+    world.subscribe("ok", "dead")
+    world.publish_some("a", "b")
+    publish("nobody.wants", {})
+    routers = Router(), Router()
+    for router in routers:
+        router.route_hinted(ids_of(Event), BATCH)
+    if first == "polling":
+        assert routers[1].route(1) == 0  # it has removed what it has routed itself
+        assert world.route() == 0
+    for router in routers:
+        router.remove_routed(BATCH)
+    assert Saga.objects.count() == 4
+    world.run_to_end()
+    all_is_over()
+
+
+def test_a_result_that_two_orchestrators_have_settled_is_counted_once():
+    world.subscribe("ok", "retry", "dead")
+    world.publish_some("a", "b")
+    world.route()
+    dispatch(BATCH)
+    world.deliver()
+    settlers = Settler(), Settler()
+    assert settlers[0].settle_hinted(ids_of(Job)) == 2
+    assert settlers[1].settle_hinted(ids_of(Job)) == 0
+    Settler().settle(1)
+    for settler in settlers:
+        settler.settle_unmarked(BATCH)
+    world.run_to_end()
+    all_is_over()
+
+
+def test_a_process_killed_before_its_deferred_writes_leaves_nothing_uncounted():
+    """Between the saga and the event's removal, and between the saga's end and the mark of its job."""
+    world.subscribe("ok", "dead")
+    world.publish_some("a")
+    Router().route_hinted(ids_of(Event), BATCH)
+    assert dispatch_hinted(ids_of(Saga)) == 2
+    world.deliver()
+    assert Settler().settle_hinted(ids_of(Job)) == 1
+    assert RoutingInbox.objects.count() == 1
+
+    world.run_to_end()
+
+    assert Saga.objects.count() == 2
+    all_is_over()
+
+
+def test_a_router_killed_at_any_write_counts_everything_once():
+    world.subscribe("ok", "dead")
+
+    def work() -> None:
+        router = Router()
+        router.route_hinted(list(RoutingInbox.objects.values_list("event_id", flat=True)), BATCH)
+        router.remove_routed(BATCH)
+
+    world.publish_some("a", "b")
+    for point in points_of_change(statements_of(work)):
+        world.publish_some(f"a{point.statement}{point.executed}", f"b{point.statement}{point.executed}")
+        crash(work, point)
+        world.route()
+        assert_counters_agree()
+    world.run_to_end()
+    all_is_over()
