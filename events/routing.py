@@ -19,7 +19,7 @@ from webhookhub.db.compiled import CompiledSelect, Limit
 from webhookhub.db.exists import Condition
 from webhookhub.db.retry import in_transaction
 from webhookhub.logs import Log, enabled, log
-from webhookhub.runner.hints import Held, Hints, Polling
+from webhookhub.runner.hints import Flag, Held, Hints
 from webhookhub.runner.step import Step
 
 from .models import Event, RoutingInbox
@@ -158,31 +158,25 @@ class RouterStep(Step):
 
     def __init__(self) -> None:
         self._router = Router()
-        self._polling = Polling()
-        self._events = Hints(self._polling)
+        self._poll_soon = Flag()
+        self._events = Hints(self._poll_soon)
 
-    def run(self, batch_size: int) -> int:
-        done = 0
+    def run(self, batch_size: int, *, poll: bool = True) -> int:
         if ids := self._events.take(batch_size):
-            done, left = self._router.route_hinted(ids, batch_size)
+            _, left = self._router.route_hinted(ids, batch_size)
             if left:
                 self._events.add(left)
-        if self._polling.due():
-            done += self._poll(batch_size)
-        elif self._router.routed.due(batch_size):
+        if self._poll_soon.take() or poll:
+            return self._router.route(batch_size)
+        if self._router.routed.due(batch_size):
             self._router.remove_routed(batch_size)
-        return done
-
-    def _poll(self, batch_size: int) -> int:
-        found = self._router.route(batch_size)
-        self._polling.polled(found=found > 0)
-        return found
+        return 0
 
     def conditions(self) -> Sequence[Condition]:
         return [WAITING]
 
     def on_notify(self) -> None:
-        self._polling.soon = True
+        self._poll_soon.set()
 
     def hint(self, topic: str, ids: Sequence[int]) -> None:
         self._events.add(ids if topic == "events" else ())
@@ -192,7 +186,7 @@ class RouterStep(Step):
         return f"{count} routed {'event' if count == 1 else 'events'} in the inbox" if count else ""
 
     def idle_for(self) -> float:
-        return 0.0 if len(self._events) or self._polling.soon else self._router.routed.idle_for()
+        return 0.0 if self._events or self._poll_soon else self._router.routed.idle_for()
 
     def finish(self, batch_size: int) -> None:
         self._router.remove_routed(batch_size)

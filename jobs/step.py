@@ -30,8 +30,9 @@ class WorkerStep(Step):
         require_keys()
         self._worker = Worker(worker_id)
 
-    def run(self, batch_size: int) -> int:
-        return self._worker.turn(batch_size, wait=False)
+    def run(self, batch_size: int, *, poll: bool = True) -> int:
+        self._worker.turn(batch_size, poll=poll, wait=False)
+        return self._worker.found
 
     def conditions(self) -> list[Condition]:
         return [Condition(Job, "status = %s AND lease_until <= {now}", PENDING)]
@@ -69,7 +70,7 @@ class CleanerStep(Step):
         self._forget_at = 0.0
         self._roll_up_at = 0.0
 
-    def run(self, batch_size: int) -> int:
+    def run(self, batch_size: int, *, poll: bool = True) -> int:
         if time.monotonic() >= self._forget_at:
             remove_expired()
             self._forget_at = time.monotonic() + hub().heartbeat.total_seconds()

@@ -13,8 +13,7 @@ from webhookhub.db import clock
 from webhookhub.egress import error_codes
 from webhookhub.egress.engine import Engine
 from webhookhub.egress.messages import Response
-from webhookhub.runner.backoff import Backoff
-from webhookhub.runner.hints import Hints, Polling
+from webhookhub.runner.hints import Flag, Hints
 
 from . import request
 from .lease import LeasedJob, lease, lease_hinted, release
@@ -34,11 +33,11 @@ class Worker:
         self._engine: Engine[LeasedJob] = Engine(concurrency or hub().worker_concurrency)
         self._reports: list[Report] = []
         self._oldest_report = 0.0
-        self._polling = Polling()
-        self._hints = Hints(self._polling)
-        self._lease_again_at = 0.0
-        self._lease_not_before = 0.0
-        self._backoff = Backoff(hub().poll_interval.total_seconds())
+        self._poll_soon = Flag()
+        self._hints = Hints(self._poll_soon)
+        self._poll_not_before = 0.0
+        # How many jobs the query of the last turn has found.
+        self.found = 0
         self._unsent: list[tuple[LeasedJob, timedelta]] = []
         self._clock = clock.Estimate()
 
@@ -47,9 +46,9 @@ class Worker:
         """Jobs leased and not reported yet."""
         return self._engine.in_flight + len(self._reports) + len(self._unsent)
 
-    def turn(self, batch_size: int, *, wait: bool = True) -> int:
+    def turn(self, batch_size: int, *, poll: bool = True, wait: bool = True) -> int:
         """Returns 0 when there is nothing to send and nothing in flight. With `wait`, waits for the network."""
-        leased = self._lease(batch_size)
+        leased = self._lease(batch_size, poll)
         finished = self._finish(batch_size, self._poll_seconds() if wait else 0.0)
         self._release()
         return leased + finished + self.open_jobs
@@ -64,7 +63,7 @@ class Worker:
 
     def lease_soon(self) -> None:
         """There may be new jobs."""
-        self._polling.soon = True
+        self._poll_soon.set()
 
     def hint(self, job_ids: Sequence[int]) -> None:
         """These jobs may be ready; none means that any may be."""
@@ -89,14 +88,17 @@ class Worker:
     def close(self) -> None:
         self._engine.close()
 
-    def _lease(self, batch_size: int) -> int:
+    def _lease(self, batch_size: int, poll: bool) -> int:
         """Lease no more jobs than there are free slots: a job that waits in a worker wastes its lease."""
+        self.found = 0
         free = min(batch_size, self._engine.free - len(self._reports))
         if free <= 0:
+            if poll:
+                self._poll_soon.set()
             return 0
         self._clock.measure_if_due()
         # Polling takes the longest waiting jobs: before hinted ones.
-        jobs = self._poll(free) if time.monotonic() >= self._poll_at() else []
+        jobs = self._poll(free) if poll or self._polls_soon() else []
         if len(jobs) < free and (hinted := self._hints.take(free - len(jobs))):
             jobs += lease_hinted(self.worker_id, hinted)
         now = int(self._clock.now().timestamp())
@@ -104,23 +106,18 @@ class Worker:
             self._send(job, now)
         return len(jobs)
 
-    def _poll_at(self) -> float:
-        """The earliest time of the next poll."""
-        earliest = min(self._lease_again_at, self._lease_not_before) if self._polling.soon else self._lease_again_at
-        return self._polling.due_at(earliest)
+    def _polls_soon(self) -> bool:
+        return bool(self._poll_soon) and time.monotonic() >= self._poll_not_before
 
     def _poll(self, free: int) -> list[LeasedJob]:
         started = time.monotonic()
         jobs = lease(self.worker_id, free)
-        took = time.monotonic() - started
-        self._polling.polled(found=len(jobs) == free)
+        self.found = len(jobs)
+        self._poll_soon.take()
+        if len(jobs) == free:
+            self._poll_soon.set()  # there may be more, for the next free slots
         # At most half of the time is spent on this query, however many notifications arrive.
-        self._lease_not_before = started + 2 * took
-        if jobs:
-            self._backoff.reset()
-        if len(jobs) < free and (jobs or self.open_jobs):
-            # Nothing more is ready: do not query at every turn while transfers keep this loop running.
-            self._lease_again_at = started + took + self._backoff.after(took)
+        self._poll_not_before = 2 * time.monotonic() - started
         return jobs
 
     def _send(self, job: LeasedJob, now: int) -> None:
@@ -156,7 +153,10 @@ class Worker:
         now = time.monotonic()
         until = now + POLL_SECONDS
         if leasing and self._engine.free > len(self._reports):
-            until = now if len(self._hints) else min(until, self._poll_at())
+            if self._hints:
+                until = now
+            elif self._poll_soon:
+                until = min(until, self._poll_not_before)
         if self._reports:
             until = min(until, self._oldest_report + REPORT_DELAY_SECONDS)
         return max(0.0, until - now)

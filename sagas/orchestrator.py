@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jobs.models import Job
 from jobs.states import FINISHED
 from webhookhub.db.exists import Condition, which_exist
-from webhookhub.runner.hints import Hints, Polling
+from webhookhub.runner.hints import Flag, Hints
 from webhookhub.runner.step import Step
 
 from .dispatch import dispatch, dispatch_hinted
@@ -33,39 +33,33 @@ class Orchestrator(Step):
 
     def __init__(self) -> None:
         self._settler = Settler()
-        self._polling = Polling()
-        self._deliveries = Hints(self._polling)
-        self._results = Hints(self._polling)
+        self._poll_soon = Flag()
+        self._deliveries = Hints(self._poll_soon)
+        self._results = Hints(self._poll_soon)
 
-    def run(self, batch_size: int) -> int:
-        """Returns how many rows were processed."""
+    def run(self, batch_size: int, *, poll: bool = True) -> int:
         # Dispatch first: a due attempt has waited longer than a finished one.
-        done = 0
-        if saga_ids := self._deliveries.take(batch_size):
-            dispatched = dispatch_hinted(saga_ids)
-            self._polling.soon |= not dispatched
-            done += dispatched
+        if (saga_ids := self._deliveries.take(batch_size)) and not dispatch_hinted(saga_ids):
+            self._poll_soon.set()
         if job_ids := self._results.take(batch_size):
-            done += self._settler.settle_hinted(job_ids)
-        if self._polling.due():
-            done += self._poll(batch_size)
-        elif self._settler.unmarked.due(batch_size):
-            done += self._settler.settle_unmarked(batch_size)
-        return done
+            self._settler.settle_hinted(job_ids)
+        if self._poll_soon.take() or poll:
+            return self._poll(batch_size)
+        if self._settler.unmarked.due(batch_size):
+            self._settler.settle_unmarked(batch_size)
+        return 0
 
     def _poll(self, batch_size: int) -> int:
         """One short query first: most polls find one kind of work or none."""
-        settled = self._settler.settle_unmarked(batch_size)
+        self._settler.settle_unmarked(batch_size)
         due, finished = pending_work()
-        found = dispatch(batch_size, due) + self._settler.settle(batch_size, finished)
-        self._polling.polled(found=found > 0)
-        return settled + found
+        return dispatch(batch_size, due) + self._settler.settle(batch_size, finished)
 
     def conditions(self) -> Sequence[Condition]:
         return CONDITIONS
 
     def on_notify(self) -> None:
-        self._polling.soon = True
+        self._poll_soon.set()
 
     def hint(self, topic: str, ids: Sequence[int]) -> None:
         if topic == "deliveries":
@@ -80,7 +74,7 @@ class Orchestrator(Step):
         return f"{count} {'result' if count == 1 else 'results'} to mark as settled" if count else ""
 
     def idle_for(self) -> float:
-        busy = len(self._deliveries) or len(self._results) or self._polling.soon
+        busy = self._deliveries or self._results or self._poll_soon
         return 0.0 if busy else self._settler.unmarked.idle_for()
 
     def finish(self, batch_size: int) -> None:

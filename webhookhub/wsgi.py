@@ -18,7 +18,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.wsgi import get_wsgi_application
 from django.utils.http import parse_header_parameters
 
-from webhookhub.db import denied, ingest
+from webhookhub.db import ingest
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -87,7 +87,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhookhub.settings")
 try:
     application = refusing_unreadable_content_types(with_ingest(get_wsgi_application()))
     ingest.require_same_database()
-    denied.log_missing_ingest_user()
 except ImproperlyConfigured as error:
     sys.stderr.write(f"The hub is not configured: {error}\n")
     sys.exit(GUNICORN_BOOT_ERROR)

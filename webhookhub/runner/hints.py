@@ -1,49 +1,39 @@
-"""Hints: ids that a step was given by notifications. And polling, which finds everything that no hint has named."""
+"""Hints: ids that a step was given by notifications. What no hint has named, polling finds."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 
-from webhookhub.conf import hub
-
 # With more hints than this a step is behind, and polling takes the longest waiting rows first.
 MAX_HINTS = 1000
 MAX_ID = 2**63 - 1
 
 
-class Polling:
-    """When a step polls: at every turn, but only at its interval while hints arrive."""
+class Flag:
+    """Whether a step must poll at its next turn."""
 
     def __init__(self) -> None:
-        self._polled_at = self._hinted_at = float("-inf")
-        self.soon = True
+        self._is_set = True
 
-    def due(self) -> bool:
-        return time.monotonic() >= self.due_at()
+    def __bool__(self) -> bool:
+        return self._is_set
 
-    def due_at(self, earliest: float = float("-inf")) -> float:
-        """The time of the next poll, but not before `earliest`."""
-        if self.soon:
-            return earliest
-        return max(earliest, min(self._polled_at, self._hinted_at) + hub().poll_interval.total_seconds())
+    def set(self) -> None:
+        self._is_set = True
 
-    def hinted(self) -> None:
-        """This turn had hints."""
-        self._hinted_at = time.monotonic()
-
-    def polled(self, *, found: bool) -> None:
-        """After a poll. One that has found something is followed by another."""
-        self._polled_at = time.monotonic()
-        self.soon = found
+    def take(self) -> bool:
+        """Whether it was set; clears it."""
+        was_set, self._is_set = self._is_set, False
+        return was_set
 
 
 class Hints:
     """Distinct ids in order of arrival. When there are too many, all are dropped and the step polls instead."""
 
-    def __init__(self, polling: Polling) -> None:
+    def __init__(self, poll_soon: Flag) -> None:
         self._ids: dict[int, None] = {}
-        self._polling = polling
+        self._poll_soon = poll_soon
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -51,7 +41,7 @@ class Hints:
     def add(self, ids: Sequence[int]) -> None:
         if not ids or len(self._ids) + len(ids) > MAX_HINTS:
             self._ids.clear()
-            self._polling.soon = True
+            self._poll_soon.set()
             return
         # Any local user can send a hint: only its numbers are used, and every write keeps its guards.
         self._ids.update({pk: None for pk in ids if type(pk) is int and 0 < pk <= MAX_ID})
@@ -61,8 +51,6 @@ class Hints:
         taken = list(self._ids)[:limit]
         for pk in taken:
             del self._ids[pk]
-        if taken:
-            self._polling.hinted()
         return taken
 
 

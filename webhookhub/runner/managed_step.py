@@ -86,23 +86,20 @@ class ManagedStep:
         started_at = time.monotonic()
         is_poll = started_at >= self._poll_at
         was_hinted, self._is_hinted = self._is_hinted, False
-        if is_poll:
-            step.hint("", ())
         try:
-            done = step.run(batch_size)
+            found = step.run(batch_size, poll=is_poll)
         except Exception:
             self._poll_at = 0.0  # its hints may be lost
             raise
         now = time.monotonic()
-        if done >= batch_size and not step.pending():
+        if found >= batch_size:
             self._poll_at = now
         elif is_poll:
-            if done and not was_hinted:
-                self._backoff.reset()  # work without a notification: more may follow
+            if found:
+                self._backoff.reset()  # work without a hint: more may follow
             self.plan_poll(now - started_at)
-        if is_poll or done:
-            self._is_idle = not done
-        return done
+        self._is_idle = is_poll and not found and not was_hinted
+        return found
 
     def plan_poll(self, took: float, *, at_once: bool = False) -> None:
         """Plans the next poll after a query that took so many seconds."""

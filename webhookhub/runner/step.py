@@ -12,8 +12,11 @@ class CannotStart(Exception):
 
 
 class Step:
-    def run(self, batch_size: int) -> int:
-        """Does one batch without waiting for the network; 0 means that there was nothing to do."""
+    def run(self, batch_size: int, *, poll: bool = True) -> int:
+        """Handles the hinted rows and, with `poll`, one batch of what a query finds; does not wait for the network.
+
+        Returns how many rows the query has found. A step that needs to, queries without `poll`, too.
+        """
         raise NotImplementedError
 
     def on_notify(self) -> None:
@@ -60,9 +63,17 @@ class Batch(Step):
     ) -> None:
         self._functions = functions
         self._conditions = conditions
+        self._notified = False
 
-    def run(self, batch_size: int) -> int:
-        return sum(function(batch_size) for function in self._functions)
+    def run(self, batch_size: int, *, poll: bool = True) -> int:
+        return sum(function(batch_size) for function in self._functions) if poll or self._is_notified() else 0
+
+    def on_notify(self) -> None:
+        self._notified = True
+
+    def _is_notified(self) -> bool:
+        notified, self._notified = self._notified, False
+        return notified
 
     def conditions(self) -> Sequence[Condition] | None:
         return self._conditions()

@@ -475,7 +475,7 @@ def test_a_job_that_is_leased_and_given_back_again_and_again_is_not_logged_at_in
     worker = Worker("w")
     try:
         while leased < 50:
-            leased += worker._lease(10)
+            leased += worker._lease(10, poll=True)
             worker.turn(10)
         service.failing.clear()
         monkeypatch.setattr(dns, "FAILED_SECONDS", 0.0)

@@ -17,7 +17,7 @@ def test_an_interrupted_statement_ends_the_process():
     runs = []
 
     class Interrupted(Step):
-        def run(self, batch_size: int) -> int:
+        def run(self, batch_size: int, *, poll: bool = True) -> int:
             runs.append(batch_size)
             raise OperationalError(1317, "Query execution was interrupted")
 
@@ -36,11 +36,11 @@ def test_an_interrupted_statement_ends_the_process():
 @pytest.mark.usefixtures("committed")
 @pytest.mark.parametrize("code", [0, 2013, 1290, 1836, 3032, 3100, 1047, 1114, 1213, 1040, 1969])
 def test_a_database_that_cannot_work_now_is_waited_for(code: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("webhookhub.runner.loop.FIRST_RECONNECT_SECONDS", 0.01)
+    monkeypatch.setattr("webhookhub.runner.database.FIRST_RECONNECT_SECONDS", 0.01)
     runs = []
 
     class Recovers(Step):
-        def run(self, batch_size: int) -> int:
+        def run(self, batch_size: int, *, poll: bool = True) -> int:
             runs.append(batch_size)
             if len(runs) == 1:
                 raise InterfaceError(0, "") if code == 0 else OperationalError(code, "not now")

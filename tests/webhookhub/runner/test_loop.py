@@ -66,7 +66,7 @@ class Recording(Step):
         self.hints: list[tuple[str, list[int]]] = []
         self.closed = 0
 
-    def run(self, batch_size: int) -> int:
+    def run(self, batch_size: int, *, poll: bool = True) -> int:
         self.ran_at.append(time.monotonic())
         return self.work()
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from webhookhub.db import ingest
+from webhookhub.db import denied, ingest
 from webhookhub.logs import Log, log
 
 WRONG_OPTION = 2  # as argparse exits
@@ -29,6 +29,7 @@ class Command(BaseCommand):
             server = WebServer(application, address)
         except OSError as error:
             raise CommandError(f"The web server cannot use the address {address}: {error}.") from None
+        denied.log_missing_ingest_user()
         # What was loaded stays: the garbage collector need not look at it again.
         gc.collect()
         gc.freeze()
