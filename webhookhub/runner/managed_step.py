@@ -95,7 +95,7 @@ class ManagedStep:
         if found >= batch_size:
             self._poll_at = now
         elif is_poll:
-            if found:
+            if found and not was_hinted:
                 self._backoff.reset()  # work without a hint: more may follow
             self.plan_poll(now - started_at)
         self._is_idle = is_poll and not found and not was_hinted
