@@ -21,6 +21,8 @@ from .report import Report, report
 
 # How long a result may wait to be reported together with others.
 REPORT_DELAY_SECONDS = 0.02
+# How long slots that become free are collected while there are more jobs than free slots.
+COLLECT_SECONDS = 0.02
 # The longest time a turn waits for the network.
 POLL_SECONDS = 0.05
 # How long a job may wait in the worker for a free slot of its host.
@@ -35,7 +37,7 @@ class Worker:
         self._oldest_report = 0.0
         self._poll_soon = Flag()
         self._hints = Hints(self._poll_soon)
-        self._poll_not_before = 0.0
+        self._collect_until = 0.0
         # How many jobs the query of the last turn has found.
         self.found = 0
         self._unsent: list[tuple[LeasedJob, timedelta]] = []
@@ -96,28 +98,32 @@ class Worker:
             if poll:
                 self._poll_soon.set()
             return 0
+        if not poll and self._collects_slots(free):
+            return 0
         self._clock.measure_if_due()
+        started = time.monotonic()
         # Polling takes the longest waiting jobs: before hinted ones.
-        jobs = self._poll(free) if poll or self._polls_soon() else []
+        jobs = self._poll(free) if poll or self._poll_soon else []
         if len(jobs) < free and (hinted := self._hints.take(free - len(jobs))):
             jobs += lease_hinted(self.worker_id, hinted)
+        # At most half of the time is spent on leasing, however many slots become free one by one.
+        self._collect_until = max(2 * time.monotonic() - started, started + COLLECT_SECONDS)
         now = int(self._clock.now().timestamp())
         for job in jobs:
             self._send(job, now)
         return len(jobs)
 
-    def _polls_soon(self) -> bool:
-        return bool(self._poll_soon) and time.monotonic() >= self._poll_not_before
+    def _collects_slots(self, free: int) -> bool:
+        """Whether to wait until more slots are free: a lease costs about the same for one job as for twenty."""
+        has_more = self._poll_soon or len(self._hints) > free
+        return has_more and 2 * free < self._engine.concurrency and time.monotonic() < self._collect_until
 
     def _poll(self, free: int) -> list[LeasedJob]:
-        started = time.monotonic()
         jobs = lease(self.worker_id, free)
         self.found = len(jobs)
         self._poll_soon.take()
         if len(jobs) == free:
             self._poll_soon.set()  # there may be more, for the next free slots
-        # At most half of the time is spent on this query, however many notifications arrive.
-        self._poll_not_before = 2 * time.monotonic() - started
         return jobs
 
     def _send(self, job: LeasedJob, now: int) -> None:
@@ -152,11 +158,9 @@ class Worker:
             return 0.0  # after deferring jobs, look at once for others that can be sent
         now = time.monotonic()
         until = now + POLL_SECONDS
-        if leasing and self._engine.free > len(self._reports):
-            if self._hints:
-                until = now
-            elif self._poll_soon:
-                until = min(until, self._poll_not_before)
+        free = self._engine.free - len(self._reports)
+        if leasing and free > 0 and (self._hints or self._poll_soon):
+            until = self._collect_until if self._collects_slots(free) else now
         if self._reports:
             until = min(until, self._oldest_report + REPORT_DELAY_SECONDS)
         return max(0.0, until - now)
