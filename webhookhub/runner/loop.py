@@ -73,7 +73,6 @@ class Loop:
     def _run_until_stopped(self, stop: StopSignals) -> None:
         while not stop.requested:
             self._wait(stop, self._steps)
-            self._receive()
             for database in self._databases:
                 self._poll_together(database)
             self._run_due(stop)
@@ -145,21 +144,18 @@ class Loop:
         if managed.step is not None and managed.needs_attention(now):
             managed.step.poll(0.0)
 
-    def _receive(self) -> None:
-        for managed in self._steps:
-            for topic, ids in managed.notifications.received():
-                managed.hint(topic, ids)
-
     def _wait(self, stop: StopSignals, steps: Sequence[ManagedStep]) -> None:
         """Waits until a step is due, a notification or a response arrives, or a stop is requested."""
         waiting = select.poll()
         waiting.register(stop.fileno(), select.POLLIN)
         owners: dict[int, ManagedStep] = {}
+        notified: dict[int, ManagedStep] = {}
         now = time.monotonic()
         for managed in steps:
             number = managed.notifications.fileno()
             if number is not None:
                 waiting.register(number, select.POLLIN)
+                notified[number] = managed
             if managed.step is not None and managed.pending:
                 managed.attend_after(managed.step.idle_for() if managed.may_run(now) else ATTEND_SECONDS)
                 self._register(waiting, managed, managed.step, owners)
@@ -167,6 +163,8 @@ class Loop:
         for number, _ in waiting.poll(seconds * 1000):
             if number in owners:
                 owners[number].attend_after(0.0)
+            elif number in notified:
+                notified[number].receive()
 
     def _register(self, waiting: select.poll, managed: ManagedStep, step: Step, owners: dict[int, ManagedStep]) -> None:
         readable, writable = step.files()

@@ -46,6 +46,11 @@ class ManagedStep:
         if self.step is not None:
             self.step.hint(topic, ids)
 
+    def receive(self) -> None:
+        """Takes the hints of other processes."""
+        for topic, ids in self.notifications.received():
+            self.hint(topic, ids)
+
     @property
     def is_hinted(self) -> bool:
         return self._is_hinted
