@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -68,6 +69,14 @@ class Worker:
     def hint(self, job_ids: Sequence[int]) -> None:
         """These jobs may be ready; none means that any may be."""
         self._hints.add(job_ids)
+
+    def hints_in(self) -> float:
+        """After how many seconds it must lease jobs because of hints; infinite if there are none or no free slots."""
+        if self._engine.free <= len(self._reports):
+            return math.inf
+        if self._hints:
+            return 0.0
+        return max(0.0, self._poll_not_before - time.monotonic()) if self._poll_soon else math.inf
 
     def drain(self, batch_size: int) -> int:
         """Finish the leased jobs without leasing new ones; jobs that cannot be sent soon are released."""
@@ -150,16 +159,10 @@ class Worker:
         """How long to wait for the network: until the next read from or write to the database."""
         if self._unsent or self._due():
             return 0.0  # after deferring jobs, look at once for others that can be sent
-        now = time.monotonic()
-        until = now + POLL_SECONDS
-        if leasing and self._engine.free > len(self._reports):
-            if self._hints:
-                until = now
-            elif self._poll_soon:
-                until = min(until, self._poll_not_before)
+        seconds = min(POLL_SECONDS, self.hints_in()) if leasing else POLL_SECONDS
         if self._reports:
-            until = min(until, self._oldest_report + REPORT_DELAY_SECONDS)
-        return max(0.0, until - now)
+            seconds = min(seconds, self._oldest_report + REPORT_DELAY_SECONDS - time.monotonic())
+        return max(0.0, seconds)
 
     def _release(self) -> None:
         release(self.worker_id, self._unsent)
