@@ -9,8 +9,8 @@ GROWTH = 1.5
 
 
 class Backoff:
-    """A delivery passes three steps. While one finds work that no hint has named, it polls again almost at once; an idle
-    hub, and one whose hints arrive, polls only as often as the interval says."""
+    """A delivery passes three steps. While a step finds work that no hint has named, it polls again almost at once; an
+    idle hub, and one whose hints arrive, polls only as often as the interval says."""
 
     def __init__(self, longest: float) -> None:
         self._longest = longest
