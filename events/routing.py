@@ -5,6 +5,7 @@ The sagas come first: after a crash in between, the event is routed again, and t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -181,12 +182,15 @@ class RouterStep(Step):
     def hint(self, topic: str, ids: Sequence[int]) -> None:
         self._events.add(ids if topic == "events" else ())
 
+    def hints_in(self) -> float:
+        return 0.0 if self._events or self._poll_soon else math.inf
+
     def pending(self) -> str:
         count = len(self._router.routed)
         return f"{count} routed {'event' if count == 1 else 'events'} in the inbox" if count else ""
 
     def idle_for(self) -> float:
-        return 0.0 if self._events or self._poll_soon else self._router.routed.idle_for()
+        return self._router.routed.idle_for()
 
     def finish(self, batch_size: int) -> None:
         self._router.remove_routed(batch_size)

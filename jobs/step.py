@@ -43,6 +43,9 @@ class WorkerStep(Step):
     def hint(self, topic: str, ids: Sequence[int]) -> None:
         self._worker.hint(ids if topic == "attempts" else ())
 
+    def hints_in(self) -> float:
+        return self._worker.hints_in()
+
     def pending(self) -> str:
         count = self._worker.open_jobs
         return f"{count} {'delivery' if count == 1 else 'deliveries'} in flight" if count else ""

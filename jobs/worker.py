@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -70,6 +71,13 @@ class Worker:
     def hint(self, job_ids: Sequence[int]) -> None:
         """These jobs may be ready; none means that any may be."""
         self._hints.add(job_ids)
+
+    def hints_in(self) -> float:
+        """After how many seconds it must lease jobs because of hints; infinite if there are none or no free slots."""
+        free = self._engine.free - len(self._reports)
+        if free <= 0 or not (self._hints or self._poll_soon):
+            return math.inf
+        return max(0.0, self._collect_until - time.monotonic()) if self._collects_slots(free) else 0.0
 
     def drain(self, batch_size: int) -> int:
         """Finish the leased jobs without leasing new ones; jobs that cannot be sent soon are released."""
@@ -156,14 +164,10 @@ class Worker:
         """How long to wait for the network: until the next read from or write to the database."""
         if self._unsent or self._due():
             return 0.0  # after deferring jobs, look at once for others that can be sent
-        now = time.monotonic()
-        until = now + POLL_SECONDS
-        free = self._engine.free - len(self._reports)
-        if leasing and free > 0 and (self._hints or self._poll_soon):
-            until = self._collect_until if self._collects_slots(free) else now
+        seconds = min(POLL_SECONDS, self.hints_in()) if leasing else POLL_SECONDS
         if self._reports:
-            until = min(until, self._oldest_report + REPORT_DELAY_SECONDS)
-        return max(0.0, until - now)
+            seconds = min(seconds, self._oldest_report + REPORT_DELAY_SECONDS - time.monotonic())
+        return max(0.0, seconds)
 
     def _release(self) -> None:
         release(self.worker_id, self._unsent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from jobs.models import Job
@@ -69,13 +70,17 @@ class Orchestrator(Step):
         else:
             self.on_notify()
 
+    def hints_in(self) -> float:
+        return 0.0 if self._deliveries or self._results or self._poll_soon else math.inf
+
     def pending(self) -> str:
         count = len(self._settler.unmarked)
         return f"{count} {'result' if count == 1 else 'results'} to mark as settled" if count else ""
 
     def idle_for(self) -> float:
-        busy = self._deliveries or self._results or self._poll_soon
-        return 0.0 if busy else self._settler.unmarked.idle_for()
+        return self._settler.unmarked.idle_for()
 
     def finish(self, batch_size: int) -> None:
+        while job_ids := self._results.take(batch_size):
+            self._settler.unmarked.add(job_ids)
         self._settler.settle_unmarked(batch_size)

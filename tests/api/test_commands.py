@@ -208,8 +208,8 @@ def test_a_backfill_stops_when_the_subscription_is_disabled(
     subscription: Any = SubscriptionFactory()
     create_sagas = create.create_sagas
 
-    def create_and_disable(*args: Any) -> Any:
-        created = create_sagas(*args)
+    def create_and_disable(*args: Any, **kwargs: Any) -> Any:
+        created = create_sagas(*args, **kwargs)
         Subscription.objects.filter(pk=subscription.pk).update(active=False)
         return created
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -29,6 +32,8 @@ from tests.webhookhub.stats.agreement import assert_counters_agree
 from tools.demo.endpoint import HttpsEndpoint
 from webhookhub.db import clock
 from webhookhub.runner import hints, notifier
+from webhookhub.runner.database import usual
+from webhookhub.runner.managed_step import ManagedStep
 from webhookhub.runner.step import Step
 
 from . import world
@@ -52,9 +57,9 @@ class Hub:
             "worker": self.worker,
         }
 
-    def turn(self, batch_size: int = BATCH) -> None:
+    def turn(self, *, poll: bool = True) -> None:
         for step in self.steps.values():
-            step.run(batch_size)
+            step.run(BATCH, poll=poll)
 
     def until(self, condition: Callable[[], bool]) -> None:
         for _ in range(2000):
@@ -112,18 +117,12 @@ def hinted_statements(hub: Hub, endpoint: HttpsEndpoint, events: int) -> list[st
     hub.finish()
     publish_many([NewEvent(world.TYPE, n) for n in range(events)]) if events > 1 else publish(world.TYPE, 1)
     with CaptureQueriesContext(connection) as captured:
-        hub.turn()
+        hub.turn(poll=False)
         while hub.worker.pending():
-            hub.worker.run(BATCH)
-        hub.orchestrator.run(BATCH)
+            hub.worker.run(BATCH, poll=False)
+        hub.orchestrator.run(BATCH, poll=False)
     assert Saga.objects.filter(status="Completed").count() == events + 1
     return [query["sql"] for query in captured.captured_queries]
-
-
-@pytest.fixture
-def _patient(hub_settings: Any) -> None:
-    """No poll happens by its interval in a test."""
-    hub_settings(poll_interval=timedelta(hours=1))
 
 
 @pytest.fixture(params=[logging.WARNING, logging.INFO])
@@ -135,7 +134,6 @@ def level(request: pytest.FixtureRequest) -> Iterator[int]:
     logger.setLevel(before)
 
 
-@pytest.mark.usefixtures("_patient")
 def test_one_event_takes_few_statements(hub: Hub, endpoint: HttpsEndpoint, level: int):
     statements = hinted_statements(hub, endpoint, 1)
     for_logs = 1 if level == logging.INFO else 0  # the event's uid and correlation id
@@ -151,7 +149,6 @@ def test_one_event_takes_few_statements(hub: Hub, endpoint: HttpsEndpoint, level
     all_is_over()
 
 
-@pytest.mark.usefixtures("_patient")
 def test_many_events_take_hardly_more_statements_than_one(hub: Hub, endpoint: HttpsEndpoint):
     statements = hinted_statements(hub, endpoint, 20)
     assert len(statements) < 2.5 * HINTED_STATEMENTS, "\n".join(statements)
@@ -168,20 +165,22 @@ def test_deferred_writes_are_done_in_time(hub: Hub, endpoint: HttpsEndpoint, mon
     all_is_over()
 
 
-@pytest.mark.usefixtures("_patient")
 def test_deferred_writes_are_done_when_a_batch_is_full(hub: Hub):
     world.subscribe("ok")
     hub.turn()
     publish(world.TYPE, 1)
-    hub.router.run(2)
+    hub.router.run(2, poll=False)
     assert RoutingInbox.objects.count() == 1
     publish(world.TYPE, 2)
-    hub.router.run(2)
+    hub.router.run(2, poll=False)
     assert not RoutingInbox.objects.exists()
 
 
-def test_due_retries_are_found_however_many_hints_arrive(hub: Hub, hub_settings: Any):
-    hub_settings(poll_interval=timedelta(milliseconds=10))
+@pytest.mark.parametrize("topic", ["deliveries", "results"])
+def test_due_retries_are_found_however_many_hints_arrive(hub: Hub, topic: str):
+    managed = ManagedStep("orchestrator", lambda name: hub.orchestrator, usual(), 0.01)
+    managed.start(hub.orchestrator)
+    managed.run(BATCH)
     world.subscribe("retry")
     world.publish_some("a")
     world.route()
@@ -189,23 +188,68 @@ def test_due_retries_are_found_however_many_hints_arrive(hub: Hub, hub_settings:
     world.deliver()
     world.settle()
     world.let_time_pass()
-    for _ in range(100_000):
-        hub.orchestrator.hint("deliveries", [2**40])
-        hub.orchestrator.run(BATCH)
-        if Saga.objects.get().status == "InProgress":
-            return
+    with closing(managed):
+        for _ in range(100_000):
+            managed.hint(topic, [2**40])
+            managed.run(BATCH)
+            if Saga.objects.get().status == "InProgress":
+                return
     raise AssertionError("the due retry was not found")
 
 
-@pytest.mark.usefixtures("_patient")
 def test_too_many_hints_are_dropped_and_polling_finds_the_rows(hub: Hub):
     world.subscribe("ok")
     hub.turn()
     world.publish_some("a")
     hub.router.hint("events", range(1, hints.MAX_HINTS + 1))
     assert len(hub.router._events) == 0
-    hub.router.run(BATCH)
+    assert hub.router.hints_in() == 0
+    hub.router.run(BATCH, poll=False)
     assert Saga.objects.count() == 1
+
+
+def test_hints_that_exceed_a_batch_are_used_at_once(hub: Hub):
+    world.subscribe("ok")
+    hub.turn()
+    publish_many([NewEvent(world.TYPE, n) for n in range(5)])
+    for routed in (2, 4, 5):
+        assert hub.router.hints_in() == 0
+        hub.router.run(2, poll=False)
+        assert Saga.objects.count() == routed
+    assert hub.router.hints_in() == math.inf
+    for dispatched in (2, 4, 5):
+        assert hub.orchestrator.hints_in() == 0
+        hub.orchestrator.run(2, poll=False)
+        assert Job.objects.count() == dispatched
+    assert hub.orchestrator.hints_in() == math.inf
+    for leased in (2, 4, 5):
+        assert hub.worker.hints_in() == 0
+        hub.worker.run(2, poll=False)
+        assert Job.objects.exclude(status="Pending").count() == leased
+    assert hub.worker.hints_in() == math.inf
+
+
+def test_a_notification_right_after_a_poll_is_remembered(hub: Hub, monkeypatch: pytest.MonkeyPatch):
+    hub.turn()
+    monkeypatch.setattr(hub.worker._worker, "_poll_not_before", time.monotonic() + 60)
+    hub.worker.hint("", [])
+    hub.worker.run(BATCH, poll=False)
+    assert 50 < hub.worker.hints_in() <= 60
+
+
+def test_the_drain_settles_results_and_dispatches_nothing(hub: Hub):
+    world.subscribe("ok")
+    world.publish_some("a")
+    world.route()
+    dispatch(BATCH)
+    world.publish_some("b")
+    world.route()
+    world.deliver()
+    hub.orchestrator.hint("results", ids_of(Job))
+    hub.orchestrator.hint("deliveries", ids_of(Saga))
+    hub.orchestrator.finish(BATCH)
+    assert sorted(Saga.objects.values_list("status", flat=True)) == ["Completed", "Pending"]
+    assert not Job.objects.filter(settled_at__isnull=True).exists()
 
 
 FORGED: list[Any] = [[0], [-1], [2**63], [2**64], ["1; DROP TABLE events"], [None], [1.5], [True], [10**9]]

@@ -31,12 +31,13 @@ SUBSCRIPTION_COLUMNS = (
 EVENT_INSERT = "INSERT (uid, event_type, source, external_id, correlation_id, payload, created_at)"
 SAGA_INSERT = (
     "INSERT (event_id, subscription_id, generation, status, attempt_count, next_attempt_at, max_retry_limit, "
-    "base_delay, final_error_code, created_at, updated_at)"
+    "base_delay, retry_delays, final_error_code, created_at, updated_at)"
 )
 JOB_INSERT = "INSERT (saga_id, attempt_no, status, lease_until, attempt_at)"
 DEAD_LETTER_INSERT = "INSERT (saga_id, event_id, subscription_id, final_error_code, failed_at, payload_snapshot)"
 REQUEUE_INSERT = (
-    "INSERT (dead_letter_id, requested_by, requested_at, reason, request_token, max_retry_limit, base_delay)"
+    "INSERT (dead_letter_id, requested_by, requested_at, reason, request_token, max_retry_limit, base_delay, "
+    "retry_delays)"
 )
 
 # The hub's own tables, for roles that read everything.

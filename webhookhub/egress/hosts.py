@@ -116,8 +116,9 @@ class Host(Generic[T]):
         """
         now = time.monotonic()
         following = self._next_turn + self._milliseconds / 1000 / self.limit
-        self._next_turn = min(max(following, now + MIN_DEFER_SECONDS), now + MAX_DEFER_SECONDS)
-        return self._next_turn - now
+        seconds = min(max(following - now, MIN_DEFER_SECONDS), MAX_DEFER_SECONDS)
+        self._next_turn = now + seconds
+        return seconds
 
 
 class Hosts(Generic[T]):

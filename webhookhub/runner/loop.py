@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
+from operator import attrgetter
 from typing import TypeVar
 
 from django.db import DatabaseError, InterfaceError
@@ -23,7 +24,7 @@ from webhookhub.db.exists import Condition, which_exist
 from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.logs import Log, log
 
-from .database import Database
+from .database import LAST_RECONNECT_SECONDS, Database
 from .managed_step import ManagedStep
 from .registry import heartbeat
 from .signals import StopSignals
@@ -97,8 +98,11 @@ class Loop:
             managed.plan_poll(time.monotonic() - started_at, at_once=has_work)
 
     def _run_due(self, stop: StopSignals) -> None:
-        """One batch of each step that is due: what one step hands on, the next does in the same turn."""
-        for managed in self._steps:
+        """One batch of each step that is due: what one step hands on, the next does in the same turn.
+
+        A step whose statements fail comes after the others, which would otherwise only wait for their connection.
+        """
+        for managed in sorted(self._steps, key=attrgetter("conflicts")):
             if stop.requested:
                 return
             now = time.monotonic()
@@ -175,7 +179,7 @@ class Loop:
         owners.update(dict.fromkeys([*readable, *writable], managed))
 
     def _drain(self, stop: StopSignals) -> None:
-        """Finishes open requests. The results of this process are settled by its own steps, if it has them."""
+        """Finishes open requests, without new ones. Their results are settled here if the process has the step."""
         seconds = hub().drain.total_seconds()
         until = time.monotonic() + seconds
         for managed in self._steps:
@@ -201,11 +205,8 @@ class Loop:
 
     def _finish(self, managed: ManagedStep) -> None:
         assert managed.step is not None
-        if managed.pending:
-            managed.clear_hints()
-            managed.step.finish(self._batch_size)
-        else:
-            managed.run(self._batch_size)
+        managed.clear_hints()
+        managed.step.finish(self._batch_size)
 
     def _attend_draining(self, stop: StopSignals, managed: ManagedStep, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -243,7 +244,7 @@ class Loop:
                 log(Log.DATABASE_CONFLICT, process=name, error=str(error), retry_in_seconds=managed.back_off())
                 managed.database.close()
             elif kind.is_temporary:
-                managed.back_off()
+                managed.back_off(LAST_RECONNECT_SECONDS)
                 managed.database.note_lost(name, error, max(0.0, until - time.monotonic()))
             elif not self._isolated or kind in (Kind.DENIED, Kind.LOGIN):
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -31,18 +32,20 @@ class ManagedStep:
         self.notifications = Notifications(kind)
         self._interval = interval
         self._backoff = Backoff(interval)
-        self._is_hinted = False
+        # When it runs for hints; infinite without any.
+        self._hints_at = math.inf
         self._is_idle = False
         self._poll_at = 0.0
         self._attend_at = 0.0
         self._not_before = 0.0
         self._started_at = 0.0
         self._failures = 0
-        self._conflicts = 0
+        # Statements that failed one after the other.
+        self.conflicts = 0
         steps_of_this_process[kind] = self
 
     def hint(self, topic: str, ids: Sequence[int]) -> None:
-        self._is_hinted = True
+        self._hints_at = 0.0
         if self.step is not None:
             self.step.hint(topic, ids)
 
@@ -53,7 +56,7 @@ class ManagedStep:
 
     @property
     def is_hinted(self) -> bool:
-        return self._is_hinted
+        return self._hints_at < math.inf
 
     @property
     def pending(self) -> str:
@@ -67,7 +70,7 @@ class ManagedStep:
         """For how long the loop may wait before it runs this step or attends to its unfinished work."""
         wait = max(self._not_before, self.database.available_at) - now
         if wait <= 0:
-            wait = 0.0 if self._is_hinted else self._poll_at - now
+            wait = min(self._hints_at, self._poll_at) - now
         if self.pending:
             wait = min(wait, self._attend_at - now)
         return max(0.0, wait)
@@ -76,7 +79,7 @@ class ManagedStep:
         return now >= self._not_before and now >= self.database.available_at
 
     def is_due(self, now: float) -> bool:
-        return self._is_hinted or now >= self._poll_at or self.needs_attention(now)
+        return now >= min(self._hints_at, self._poll_at) or self.needs_attention(now)
 
     def needs_attention(self, now: float) -> bool:
         return now >= self._attend_at and bool(self.pending)
@@ -90,13 +93,14 @@ class ManagedStep:
         assert step is not None
         started_at = time.monotonic()
         is_poll = started_at >= self._poll_at
-        was_hinted, self._is_hinted = self._is_hinted, False
+        was_hinted, self._hints_at = self.is_hinted, math.inf
         try:
             found = step.run(batch_size, poll=is_poll)
         except Exception:
             self._poll_at = 0.0  # its hints may be lost
             raise
         now = time.monotonic()
+        self._hints_at = min(self._hints_at, now + step.hints_in())
         if found >= batch_size:
             self._poll_at = now
         elif is_poll:
@@ -115,23 +119,23 @@ class ManagedStep:
 
     def idle_conditions(self, now: float) -> Sequence[Condition] | None:
         """The conditions under which a poll would find work; None if the step is not idle or its poll is far off."""
-        if self.step is None or not self._is_idle or self._is_hinted or self.pending or not self.may_run(now):
+        if self.step is None or not self._is_idle or self.is_hinted or self.pending or not self.may_run(now):
             return None
         # Idle steps poll together, so that the process wakes up once for all of them.
         return self.step.conditions() if self._poll_at - now <= self._interval / 2 else None
 
     def clear_hints(self) -> None:
-        self._is_hinted = False
+        self._hints_at = math.inf
 
-    def back_off(self) -> float:
+    def back_off(self, longest: float = LAST_PAUSE_SECONDS) -> float:
         """Pauses the step after each lost statement, longer and longer: the other steps wait while it waits."""
-        self._conflicts += 1
-        seconds: float = min(FIRST_PAUSE_SECONDS * 2 ** (self._conflicts - 1), LAST_PAUSE_SECONDS)
+        self.conflicts += 1
+        seconds: float = min(FIRST_PAUSE_SECONDS * 2 ** (self.conflicts - 1), longest)
         self._not_before = time.monotonic() + seconds
         return seconds
 
     def end_back_off(self) -> None:
-        self._conflicts = 0
+        self.conflicts = 0
 
     def fail(self) -> float:
         """Closes the step after an error; it is created again after a pause, which grows. Returns the pause."""

@@ -1,10 +1,13 @@
-"""The work that a loop repeats. A step does one batch and returns its size; the loop decides what comes next."""
+"""The work that a loop repeats. A step does one batch; the loop decides when it runs and when it polls."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from webhookhub.db.exists import Condition
+
+from .hints import Flag
 
 
 class CannotStart(Exception):
@@ -26,6 +29,10 @@ class Step:
         """Rows that may be ready for this step: hints, which may be stale, wrong or missing. Empty: look for work."""
         self.on_notify()
 
+    def hints_in(self) -> float:
+        """After how many seconds the step must run again for hints that it has not used; infinite without any."""
+        return math.inf
+
     def conditions(self) -> Sequence[Condition] | None:
         """The step has work only if one of these holds; None if this cannot be said. Used while the step is idle."""
         return None
@@ -46,7 +53,7 @@ class Step:
         """Attends to unfinished work for at most `seconds`, without using the database."""
 
     def finish(self, batch_size: int) -> None:
-        """Continues unfinished work, without starting new work."""
+        """Continues unfinished work and handles hinted results, without starting new work."""
 
     def close(self) -> None:
         """Releases the step's resources."""
@@ -63,17 +70,13 @@ class Batch(Step):
     ) -> None:
         self._functions = functions
         self._conditions = conditions
-        self._notified = False
+        self._poll_soon = Flag()
 
     def run(self, batch_size: int, *, poll: bool = True) -> int:
-        return sum(function(batch_size) for function in self._functions) if poll or self._is_notified() else 0
+        return sum(function(batch_size) for function in self._functions) if self._poll_soon.take() or poll else 0
 
     def on_notify(self) -> None:
-        self._notified = True
-
-    def _is_notified(self) -> bool:
-        notified, self._notified = self._notified, False
-        return notified
+        self._poll_soon.set()
 
     def conditions(self) -> Sequence[Condition] | None:
         return self._conditions()

@@ -110,7 +110,7 @@ def test_a_signal_stops_the_demo_and_its_processes(
 ):
     demo = stay_until_it_runs(processes, permanent_folder)
     family = descendants(demo.pid)
-    assert len(family) >= 4, "a supervisor, the process of all steps, and a web server of two processes"
+    assert len(family) == 3, "a supervisor, the process of all steps, and a web server"
 
     demo.signal(number)
     if number != signal.SIGINT:

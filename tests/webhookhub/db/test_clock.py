@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -14,26 +15,25 @@ from django.db import connection
 from events.intake import publish
 from jobs.models import Job
 from subscriptions.verification import verify
+from tests.conformance.machine.product import Clock
 from tests.factories import SubscriptionFactory
 from tests.support.drive import until, until_terminal
 from tools.demo.endpoint import HttpsEndpoint, Received, Reply
-from webhookhub.db import clock, vendors
+from webhookhub.db import clock
 
 HOUR = timedelta(hours=1)
-pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
+pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 
 
 @pytest.fixture(params=[HOUR, -HOUR], ids=["ahead", "behind"])
-def offset(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> timedelta:
+def offset(request: pytest.FixtureRequest) -> Iterator[timedelta]:
     """How far the database's clock is ahead of this process's clock."""
     ahead: timedelta = request.param
-    seconds = ahead.total_seconds()
-    if vendors.is_server(connection):
-        sql = f"(UTC_TIMESTAMP(6) + INTERVAL {seconds:.0f} SECOND)"
-    else:
-        sql = f"strftime('%Y-%m-%d %H:%M:%f', 'now', '{seconds:+.0f} seconds')"
-    monkeypatch.setattr(vendors, "utc_now_sql", lambda connection: sql)
-    return ahead
+    database_clock = Clock()
+    database_clock.now = datetime.now(UTC) + ahead
+    database_clock.set(connection)
+    yield ahead
+    connection.close()  # its successor has the usual clock
 
 
 def assert_is_now(timestamp: datetime, offset: timedelta) -> None:
