@@ -50,6 +50,16 @@ def _dead_letters(_many_rows: None, django_db_blocker: Any) -> None:  # noqa: F8
                 cursor.fetchall()
 
 
+@pytest.fixture
+def _current_statistics() -> None:
+    """MySQL goes on counting rows that an earlier test has rolled back."""
+    own = connection.copy()  # ANALYZE TABLE would commit the test's transaction
+    with own.cursor() as cursor:
+        cursor.execute("ANALYZE TABLE dead_letter_requeues")
+        cursor.fetchall()
+    own.close()
+
+
 def reads(work: Callable[[], object]) -> list[Plan]:
     return plans(work, lambda sql: sql.startswith("SELECT") and any(f"FROM {table}" in sql for table in GROWING))
 
@@ -157,6 +167,7 @@ def test_a_page_of_dead_letters_goes_by_an_index(hub_wide: Program, filters: str
         check(reads(lambda: hub_wide.get("/dead-letters", **parameters, cursor=cursor)))
 
 
+@pytest.mark.usefixtures("_current_statistics")
 @pytest.mark.parametrize("filters", DEAD_LETTERS)
 def test_a_bulk_requeue_goes_by_an_index(hub_wide: Program, filters: str):
     body = DEAD_LETTERS[filters]() | {"allow_waiting": True}

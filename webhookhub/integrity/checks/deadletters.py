@@ -68,7 +68,7 @@ CHECKS = (
             WHERE {in_batch} AND NOT ({same_payload})
         """,
         message="of saga {saga_id}, payload differs from event {event_id}",
-        terms=lambda bounds: {"same_payload": vendors.same_value(connection, "d.payload_snapshot", "e.payload")},
+        terms=lambda bounds: {"same_payload": vendors.same_bytes(connection, "d.payload_snapshot", "e.payload")},
     ),
     RowCheck(
         name="requeues",
