@@ -101,13 +101,14 @@ class Worker:
     def _lease(self, batch_size: int, poll: bool) -> int:
         """Lease no more jobs than there are free slots: a job that waits in a worker wastes its lease."""
         self.found = 0
-        free = min(batch_size, self._engine.free - len(self._reports))
-        if free <= 0:
+        slots = self._engine.free - len(self._reports)
+        if slots <= 0:
             if poll:
                 self._poll_soon.set()
             return 0
-        if not poll and self._collects_slots(free):
+        if not poll and self._collects_slots(slots):
             return 0
+        free = min(batch_size, slots)
         self._clock.measure_if_due()
         started = time.monotonic()
         # Polling takes the longest waiting jobs: before hinted ones.

@@ -31,6 +31,7 @@ from tests.webhookhub.integrity.support import assert_clean
 from tests.webhookhub.stats.agreement import assert_counters_agree
 from tools.demo.endpoint import HttpsEndpoint
 from webhookhub.db import clock
+from webhookhub.egress.engine import Engine
 from webhookhub.runner import hints, notifier
 from webhookhub.runner.database import usual
 from webhookhub.runner.managed_step import ManagedStep
@@ -231,7 +232,11 @@ def test_hints_that_exceed_a_batch_are_used_at_once(hub: Hub):
 
 def test_a_notification_right_after_a_poll_is_remembered(hub: Hub, monkeypatch: pytest.MonkeyPatch):
     hub.turn()
-    monkeypatch.setattr(hub.worker._worker, "_poll_not_before", time.monotonic() + 60)
+    worker = hub.worker._worker
+    monkeypatch.setattr(worker, "_collect_until", time.monotonic() + 60)
+    # Most slots are used, so that the worker collects free ones before it leases more.
+    monkeypatch.setattr(worker._engine, "concurrency", 10 * worker._engine.concurrency)
+    monkeypatch.setattr(Engine, "free", 1)
     hub.worker.hint("", [])
     hub.worker.run(BATCH, poll=False)
     assert 50 < hub.worker.hints_in() <= 60
