@@ -57,7 +57,7 @@ PROTOCOL = [
     mutant("lease: the same token for each lease of a worker", "jobs/lease.py", "token = new_token()",
            'token = worker_id[:32].ljust(32, "x")', LEASES),
     mutant("lease: jobs of another worker", "jobs/lease.py", "id__in=ids, status=PENDING, lease",
-           "id__in=ids, lease", LEASES),
+           "id__in=ids, lease", "tests/jobs/test_lease_hints.py"),
     mutant("lease: waits for other workers", "jobs/lease.py", "select_for_update(skip_locked=True)",
            "select_for_update()", LEASES),
     mutant("dispatch: any attempt_count", "sagas/dispatch.py", "status=status, attempt_count=attempt_count)",
