@@ -72,7 +72,10 @@ def insert_new_selected(
         on = f"{origin}.{_primary_key(source)} = given.{_field(model, source_id).column}"
         # The condition only avoids most errors for existing rows; the unique key is what guarantees it.
         there = f"SELECT 1 FROM {table} there WHERE {_same_key(model, key, 'there')}"  # noqa: S608
-        selected = f"SELECT {values} FROM {given} JOIN {origin} ON {on} WHERE {where} AND NOT EXISTS ({there})"  # noqa: S608
+        # In the order of the given rows, whatever the optimizer prefers.
+        columns_of_rows = f"SELECT {vendors.join_order_hint(connection)} {values} FROM {given}"  # noqa: S608
+        join = f"{vendors.ordered_join(connection)} {origin} ON {on}"
+        selected = f"{columns_of_rows} {join} WHERE {where} AND NOT EXISTS ({there})"
         _execute(f"INSERT INTO {table} ({targets}) {selected}", _parameters(fields, rows))
 
     _insert(model, _first_of_each_key(rows, key), key, select)

@@ -269,6 +269,11 @@ def ordered_join(connection: BaseDatabaseWrapper) -> str:
     return "STRAIGHT_JOIN" if is_server(connection) else "CROSS JOIN"
 
 
+def join_order_hint(connection: BaseDatabaseWrapper) -> str:
+    """After SELECT: read the tables in the written order, and no table of a subquery before them."""
+    return "STRAIGHT_JOIN" if is_server(connection) else ""
+
+
 def lookup_hint(connection: BaseDatabaseWrapper, table: str, column: str) -> str:
     """A hint after a joined table: use an index that begins with `column`."""
     if not is_server(connection):

@@ -144,12 +144,13 @@ def test_a_failed_step_sends_no_heartbeats(database: Database):
 
     def look() -> bool:
         kinds.append(list(Process.objects.values_list("kind", flat=True)))
-        return len(kinds) == 3
+        return len(kinds) >= 3
 
     steps = managed(database, {"router": Recording(fail), "worker": Recording(stop_when(look))})
     run_loop(Loop(steps, 10, isolated=True))
 
-    assert kinds == [["worker"]] * 3
+    assert len(kinds) >= 3  # the step may run once more before the signal arrives
+    assert all(found == ["worker"] for found in kinds)
 
 
 def test_an_error_ends_a_process_that_does_not_isolate_its_steps(database: Database):
