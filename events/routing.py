@@ -176,9 +176,6 @@ class RouterStep(Step):
     def conditions(self) -> Sequence[Condition]:
         return [WAITING]
 
-    def on_notify(self) -> None:
-        self._poll_soon.set()
-
     def hint(self, topic: str, ids: Sequence[int]) -> None:
         self._events.add(ids if topic == "events" else ())
 

@@ -37,9 +37,6 @@ class WorkerStep(Step):
     def conditions(self) -> list[Condition]:
         return [Condition(Job, "status = %s AND lease_until <= {now}", PENDING)]
 
-    def on_notify(self) -> None:
-        self._worker.lease_soon()
-
     def hint(self, topic: str, ids: Sequence[int]) -> None:
         self._worker.hint(ids if topic == "attempts" else ())
 

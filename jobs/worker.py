@@ -64,10 +64,6 @@ class Worker:
         """The file descriptors that transfers wait to read from and to write to."""
         return self._engine.files()
 
-    def lease_soon(self) -> None:
-        """There may be new jobs."""
-        self._poll_soon.set()
-
     def hint(self, job_ids: Sequence[int]) -> None:
         """These jobs may be ready; none means that any may be."""
         self._hints.add(job_ids)

@@ -59,16 +59,13 @@ class Orchestrator(Step):
     def conditions(self) -> Sequence[Condition]:
         return CONDITIONS
 
-    def on_notify(self) -> None:
-        self._poll_soon.set()
-
     def hint(self, topic: str, ids: Sequence[int]) -> None:
         if topic == "deliveries":
             self._deliveries.add(ids)
         elif topic == "results":
             self._results.add(ids)
         else:
-            self.on_notify()
+            self._poll_soon.set()
 
     def hints_in(self) -> float:
         return 0.0 if self._deliveries or self._results or self._poll_soon else math.inf

@@ -20,12 +20,13 @@ from typing import NamedTuple, Protocol
 
 from django.db import connection, transaction
 
+from .hints import MAX_ID
+
 # Processes of one kind on one machine that get notifications; further ones only poll.
 MAX_PROCESSES = 8
 # What the ids of a notification are.
 TOPICS = ("events", "deliveries", "attempts", "results")
 MAX_IDS = 1000
-MAX_ID = 2**63 - 1
 ID_BYTES = 8
 MAX_BYTES = 1 + MAX_IDS * ID_BYTES
 PLAIN = b"!"
@@ -34,7 +35,7 @@ MAX_READ = 64
 # The system drops further notifications to a socket with so many unread ones.
 QUEUE_LENGTH_FILE = Path("/proc/sys/net/unix/max_dgram_qlen")
 DEFAULT_QUEUE_LENGTH = 10
-# How long a process with a step of its own does not look for another process where there was none.
+# How long an address without a process is tried only after the others.
 ABSENT_SECONDS = 1.0
 
 
@@ -119,11 +120,16 @@ def _notify_one(kind: str, topic: str, ids: Sequence[int]) -> None:
     step = steps_of_this_process.get(kind)
     sender, addresses, data = _sender_of_this_process(), _addresses(kind), _encoded(topic, ids)
     now, first = time.monotonic(), _next_index.get(kind, 0)
-    for index in range(first, first + MAX_PROCESSES):
+
+    def is_absent(index: int) -> bool:
+        return _absent_until.get(addresses[index % MAX_PROCESSES], 0.0) > now
+
+    # Where there was no process lately comes last: each attempt costs a system call.
+    for index in sorted(range(first, first + MAX_PROCESSES), key=is_absent):
         address = addresses[index % MAX_PROCESSES]
         if address in _own_addresses and step is not None:
             step.hint(topic, ids)
-        elif sender is None or (step is not None and _absent_until.get(address, 0.0) > now):
+        elif sender is None:
             continue
         else:
             try:

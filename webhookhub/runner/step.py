@@ -22,12 +22,8 @@ class Step:
         """
         raise NotImplementedError
 
-    def on_notify(self) -> None:
-        """Called after a notification that there may be work."""
-
     def hint(self, topic: str, ids: Sequence[int]) -> None:
         """Rows that may be ready for this step: hints, which may be stale, wrong or missing. Empty: look for work."""
-        self.on_notify()
 
     def hints_in(self) -> float:
         """After how many seconds the step must run again for hints that it has not used; infinite without any."""
@@ -75,7 +71,7 @@ class Batch(Step):
     def run(self, batch_size: int, *, poll: bool = True) -> int:
         return sum(function(batch_size) for function in self._functions) if self._poll_soon.take() or poll else 0
 
-    def on_notify(self) -> None:
+    def hint(self, topic: str, ids: Sequence[int]) -> None:
         self._poll_soon.set()
 
     def conditions(self) -> Sequence[Condition] | None:
