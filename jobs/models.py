@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import models
-from django.db.models import Case, F, When
+from django.db.models import Case, Count, F, When
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.clock import UtcNow
@@ -28,6 +28,11 @@ class JobQuerySet(models.QuerySet["Job"]):
     def unsettled(self, status: str, after_id: int = 0) -> JobQuerySet:
         """Finished jobs of one status whose result no saga has applied yet."""
         return self.filter(settled_at__isnull=True, status=status, id__gt=after_id).order_by("id")
+
+    def open_by_subscription(self) -> dict[int, int]:
+        """The number of ready and leased jobs of each subscription."""
+        rows = self.filter(status__in=ACTIVE).values("saga__subscription_id").order_by()
+        return dict(rows.annotate(count=Count("id")).values_list("saga__subscription_id", "count"))
 
 
 class Job(models.Model):

@@ -5,9 +5,9 @@ A trigger creates the requeued ones, when the record of a requeue is inserted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from django.db.models import Count
 
@@ -20,6 +20,8 @@ from webhookhub.stats import counters
 from .models import Saga
 from .policy import RetryPolicy
 from .transitions import PENDING
+
+T = TypeVar("T")
 
 
 class SagaKey(NamedTuple):
@@ -91,6 +93,8 @@ def insert_sagas(new_sagas: Sequence[NewSaga], batch_size: int) -> list[CreatedS
             inserted |= {SagaKey(*(row[name] for name in SagaKey._fields)) for row in batch}
         created = _with_ids(inserted)
     if created:
+        for saga in created:
+            subscription_ids.remember(saga.id, saga.key.subscription_id)
         notify("orchestrator", "deliveries", [saga.id for saga in created])
     return created
 
@@ -152,30 +156,33 @@ def routed_events(subscription_id: int, event_ids: Collection[int]) -> set[int]:
     return set(sagas.values_list("event_id", flat=True))
 
 
-class _CorrelationIds:
-    """Of sagas that this process has logged lately: they never change, and the next log line needs them again."""
+class _Recent(Generic[T]):
+    """A value of sagas that this process has created or logged lately: it never changes, and is needed again soon."""
 
     LIMIT = 10_000
 
-    def __init__(self) -> None:
-        self._by_saga: dict[int, str] = {}
+    def __init__(self, read: Callable[[list[int]], Iterable[tuple[int, T]]]) -> None:
+        self._read = read
+        self._by_saga: dict[int, T] = {}
 
     def clear(self) -> None:
         self._by_saga.clear()
 
-    def remember(self, saga_id: int, correlation_id: str) -> None:
+    def remember(self, saga_id: int, value: T) -> None:
         if len(self._by_saga) >= self.LIMIT:
             self.clear()
-        self._by_saga[saga_id] = correlation_id
+        self._by_saga[saga_id] = value
 
-    def of(self, saga_ids: Collection[int]) -> dict[int, str]:
-        """The correlation id of each saga; unknown ones are read."""
+    def of(self, saga_ids: Collection[int]) -> dict[int, T]:
+        """The value of each saga that exists; unknown ones are read."""
         known = {pk: self._by_saga[pk] for pk in saga_ids if pk in self._by_saga}
         unknown = [pk for pk in saga_ids if pk not in known]
-        return known | dict(_correlation_ids(ids=unknown)) if unknown else known
+        return known | dict(self._read(unknown)) if unknown else known
 
 
 _correlation_ids = CompiledSelect(
     lambda ids: Saga.objects.filter(id__in=ids).values_list("id", "event__correlation_id")
 )
-correlation_ids = _CorrelationIds()
+_subscription_ids = CompiledSelect(lambda ids: Saga.objects.filter(id__in=ids).values_list("id", "subscription_id"))
+correlation_ids: _Recent[str] = _Recent(lambda ids: _correlation_ids(ids=ids))
+subscription_ids: _Recent[int] = _Recent(lambda ids: _subscription_ids(ids=ids))

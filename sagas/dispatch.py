@@ -1,8 +1,8 @@
-"""Creates the job of the next attempt for each due saga.
+"""Creates the job of the next attempt for each due saga, as far as its endpoint may have one now; parks the others.
 
 The job is inserted first, under the attempt's number, and only if the saga has not moved on; then the saga is set
 InProgress. The unique keys make this safe to repeat: after a crash between the two statements, or beside another
-orchestrator, nothing changes twice.
+orchestrator, nothing changes twice. A parked saga is made due first, and then dispatched like any other.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from django.db.models import QuerySet
 
 from jobs.create import create_first_jobs, create_jobs, find_jobs
-from subscriptions.models import Subscription
-from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.compiled import CompiledSelect, CompiledUpdate, Limit
 from webhookhub.db.retry import one_statement
 from webhookhub.logs import Log, enabled, log
 
-from .create import correlation_ids
+from .create import correlation_ids, subscription_ids
+from .flow import Admission, Flow
 from .models import Saga
+from .parking import oldest_parked, park, unpark
 from .transitions import IN_PROGRESS, PENDING, WAITING
 
 
@@ -37,38 +38,87 @@ class DueSaga:
     attempt_count: int
 
 
-def dispatch(batch_size: int, statuses: Collection[str] = WAITING) -> int:
+def dispatch(batch_size: int, statuses: Collection[str] = WAITING, flow: Flow | None = None) -> int:
     """Dispatch one batch of each of these waiting statuses; returns how many due sagas were read."""
-    return sum(_dispatch(status, batch_size) for status in statuses)
+    flow = flow or Flow(unlimited=True)
+    return sum(_dispatch(status, batch_size, flow) for status in statuses)
 
 
-def dispatch_hinted(saga_ids: Sequence[int]) -> int:
+def dispatch_hinted(saga_ids: Sequence[int], flow: Flow | None = None) -> int:
     """Dispatch the first attempts of these sagas; returns how many, or 0 if polling has to find out which are due."""
-    jobs = create_first_jobs(saga_ids)
-    if jobs is None:
+    flow = flow or Flow(unlimited=True)
+    subscriptions = subscription_ids.of(saga_ids)
+    go, wait = flow.split(list(subscriptions), subscriptions.__getitem__)
+    if go:
+        jobs = create_first_jobs(go)
+        if jobs is None:
+            return 0
+        flow.note_opened((subscriptions[saga_id], job_id) for saga_id, job_id in jobs.items())
+        follow(jobs, PENDING, 0)
+    return 0 if wait else len(saga_ids)
+
+
+def admit(batch_size: int, flow: Flow) -> int:
+    """Dispatch one batch of parked sagas whose endpoints may have further attempts; returns how many."""
+    admissions = flow.admissions(batch_size)
+    limits = {pk: admission.limit for admission in admissions for pk in admission.subscription_ids}
+    if not limits:
         return 0
-    in_progress = _start(PENDING, 0, list(jobs))
-    _log({saga_id: jobs[saga_id] for saga_id in in_progress}, 1)
-    return len(saga_ids)
+    routable = flow.routable(limits)
+    rows = [DueSaga(*row) for row in oldest_parked({pk: limits[pk] for pk in limits if pk in routable})]
+    by_subscription: dict[int, list[DueSaga]] = defaultdict(list)
+    for saga in rows:
+        by_subscription[saga.subscription_id].append(saga)
+    admitted = [saga for admission in admissions for saga in _oldest(admission, by_subscription, flow)]
+    unpark([saga.id for saga in admitted])
+    for status in WAITING:
+        _start_attempts([saga for saga in admitted if saga.status == status], status, flow)
+    return len(admitted)
 
 
-def _dispatch(status: str, batch_size: int) -> int:
+def _oldest(admission: Admission, parked: Mapping[int, Sequence[DueSaga]], flow: Flow) -> list[DueSaga]:
+    """The oldest parked sagas of the endpoint, whichever subscription they belong to."""
+    sagas = sorted((saga for pk in admission.subscription_ids for saga in parked.get(pk, ())), key=attrgetter("id"))
+    flow.note_admitted(admission, len(sagas))
+    return sagas[: admission.limit]
+
+
+def _dispatch(status: str, batch_size: int, flow: Flow) -> int:
     due = [DueSaga(*row) for row in _due(status=status, limit=Limit(batch_size))]
     if not due:
         return 0
-    routable = {pk for (pk,) in _routable(ids=list({saga.subscription_id for saga in due}))}
-    held: list[DueSaga] = []
-    for attempt_count, sagas in _by_attempt_count(due).items():
-        started = [saga.id for saga in sagas if saga.subscription_id in routable]
-        jobs = create_jobs(started, status, attempt_count) if started else {}
-        others = [saga for saga in sagas if saga.subscription_id not in routable]
-        # A job that was created before its subscription was disabled may be running: its saga must follow it.
-        jobs |= find_jobs([saga.id for saga in others], attempt_count + 1)
-        held += [saga for saga in others if saga.id not in jobs]
-        in_progress = _start(status, attempt_count, list(jobs))
-        _log({saga_id: jobs[saga_id] for saga_id in in_progress}, attempt_count + 1)
-    _postpone(held)
+    routable = flow.routable({saga.subscription_id for saga in due})
+    go, wait = flow.split([saga for saga in due if saga.subscription_id in routable], attrgetter("subscription_id"))
+    _start_attempts(go, status, flow)
+    off = [saga for saga in due if saga.subscription_id not in routable]
+    _park([*wait, *off], status, flow)
+    flow.note_parked([saga.subscription_id for saga in wait])
     return len(due)
+
+
+def _start_attempts(sagas: Sequence[DueSaga], status: str, flow: Flow) -> None:
+    for attempt_count, group in _by_attempt_count(sagas).items():
+        jobs = create_jobs([saga.id for saga in group], status, attempt_count)
+        flow.note_opened((saga.subscription_id, jobs[saga.id]) for saga in group if saga.id in jobs)
+        follow(jobs, status, attempt_count)
+
+
+def follow(jobs: Mapping[int, int], status: str, attempt_count: int) -> Collection[int]:
+    """Set the sagas of these jobs (saga id → job id) InProgress; returns the ids of the sagas that changed."""
+    in_progress = _start(status, attempt_count, list(jobs))
+    _log({saga_id: jobs[saga_id] for saga_id in in_progress}, attempt_count + 1)
+    return in_progress
+
+
+def _park(sagas: Sequence[DueSaga], status: str, flow: Flow) -> None:
+    parked: list[int] = []
+    for attempt_count, group in _by_attempt_count(sagas).items():
+        # A job that was created before, by a process that then ended, may be running: its saga must follow it.
+        jobs = find_jobs([saga.id for saga in group], attempt_count + 1)
+        if jobs:
+            follow(jobs, status, attempt_count)
+        parked += [saga.id for saga in group if saga.id not in jobs]
+    park(parked, status)
 
 
 _due = CompiledSelect(
@@ -76,7 +126,6 @@ _due = CompiledSelect(
         :limit
     ]
 )
-_routable = CompiledSelect(lambda ids: Subscription.objects.routable().filter(id__in=ids).values_list("id"))
 
 
 def _start(status: str, attempt_count: int, saga_ids: Sequence[int]) -> Collection[int]:
@@ -116,25 +165,6 @@ _to_in_progress = CompiledUpdate(
 _to_in_progress_at = CompiledUpdate(
     lambda now, **values: (_waiting(**values), {"status": IN_PROGRESS, "updated_at": now}),
 )
-
-
-def _postpone(sagas: Sequence[DueSaga]) -> None:
-    """Move sagas of disabled subscriptions away from the head of the index; no attempt is counted."""
-    if not sagas:
-        return
-    now = clock.now()
-    waiting = Saga.objects.filter(id__in=[saga.id for saga in sagas], status=sagas[0].status, next_attempt_at__lte=now)
-    one_statement(lambda: waiting.update(next_attempt_at=now + hub().postpone, updated_at=now))
-    if enabled(Log.SAGA_POSTPONED):
-        known = correlation_ids.of([saga.id for saga in sagas])
-        for saga in sagas:
-            log(
-                Log.SAGA_POSTPONED,
-                correlation_id=known[saga.id],
-                saga_id=saga.id,
-                subscription_id=saga.subscription_id,
-                delivery_status=saga.status,
-            )
 
 
 def _log(job_ids: Mapping[int, int], attempt_no: int) -> None:

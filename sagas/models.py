@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Case, F, Q, When
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.fields import ExactTextField, SecondsListField, WordField
 
 from . import transitions
-from .transitions import PENDING, PENDING_RETRY
+from .transitions import PENDING, PENDING_RETRY, WAITING
+
+# The next attempt of a parked saga: never due. Far below the largest year, so that any time zone can show it.
+PARKED = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 class SagaQuerySet(models.QuerySet["Saga"]):
@@ -46,6 +49,12 @@ class Saga(models.Model):
     final_error_code = ExactTextField(max_length=100, null=True, blank=True)
     created_at = models.DateTimeField(db_default=UtcNow())
     updated_at = models.DateTimeField(db_default=UtcNow())
+    # The subscription's id while the saga is parked, else NULL: the park is an index, and cannot disagree with the row.
+    parked_subscription_id = models.GeneratedField(
+        expression=Case(When(status__in=WAITING, next_attempt_at__gte=PARKED, then=F("subscription_id")), default=None),
+        output_field=models.BigIntegerField(null=True),
+        db_persist=True,
+    )
 
     objects = SagaQuerySet.as_manager()
 
@@ -59,6 +68,7 @@ class Saga(models.Model):
             models.Index(fields=["status"], name="idx_saga_status"),
             # For the console's list by endpoint. The column never changes, so it costs one index insert per saga.
             models.Index(fields=["subscription"], name="idx_saga_subscription"),
+            models.Index(fields=["parked_subscription_id", "id"], name="idx_saga_parked"),
         ]
         constraints = [
             models.UniqueConstraint(

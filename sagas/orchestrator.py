@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from jobs.models import Job
@@ -11,7 +10,8 @@ from webhookhub.db.exists import Condition, which_exist
 from webhookhub.runner.hints import Flag, Hints
 from webhookhub.runner.step import Step
 
-from .dispatch import dispatch, dispatch_hinted
+from .dispatch import admit, dispatch, dispatch_hinted
+from .flow import Flow
 from .models import Saga
 from .settle import Settler
 from .transitions import WAITING
@@ -30,31 +30,36 @@ def pending_work() -> tuple[list[str], list[str]]:
 
 
 class Orchestrator(Step):
-    """Dispatches and settles hinted rows at once, and polls for due sagas and finished jobs."""
+    """Dispatches and settles hinted rows at once, polls for due sagas and finished jobs, admits parked sagas."""
 
     def __init__(self) -> None:
-        self._settler = Settler()
+        self._flow = Flow()
+        self._settler = Settler(self._flow.note_results)
         self._poll_soon = Flag()
         self._deliveries = Hints(self._poll_soon)
         self._results = Hints(self._poll_soon)
 
     def run(self, batch_size: int, *, poll: bool = True) -> int:
         # Dispatch first: a due attempt has waited longer than a finished one.
-        if (saga_ids := self._deliveries.take(batch_size)) and not dispatch_hinted(saga_ids):
+        if (saga_ids := self._deliveries.take(batch_size)) and not dispatch_hinted(saga_ids, self._flow):
             self._poll_soon.set()
         if job_ids := self._results.take(batch_size):
+            self._flow.note_finished(job_ids)
             self._settler.settle_hinted(job_ids)
+        found = 0
         if self._poll_soon.take() or poll:
-            return self._poll(batch_size)
-        if self._settler.unmarked.due(batch_size):
+            found = self._poll(batch_size)
+        elif self._settler.unmarked.due(batch_size):
             self._settler.settle_unmarked(batch_size)
-        return 0
+        if not self._flow.due_in():
+            admit(batch_size, self._flow)
+        return found
 
     def _poll(self, batch_size: int) -> int:
         """One short query first: most polls find one kind of work or none."""
         self._settler.settle_unmarked(batch_size)
         due, finished = pending_work()
-        return dispatch(batch_size, due) + self._settler.settle(batch_size, finished)
+        return dispatch(batch_size, due, self._flow) + self._settler.settle(batch_size, finished)
 
     def conditions(self) -> Sequence[Condition]:
         return CONDITIONS
@@ -68,7 +73,7 @@ class Orchestrator(Step):
             self._poll_soon.set()
 
     def hints_in(self) -> float:
-        return 0.0 if self._deliveries or self._results or self._poll_soon else math.inf
+        return 0.0 if self._deliveries or self._results or self._poll_soon else self._flow.due_in()
 
     def pending(self) -> str:
         count = len(self._settler.unmarked)

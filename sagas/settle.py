@@ -8,10 +8,10 @@ transaction that marks jobs also counts them, and its process logs them: each re
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import F, QuerySet, Subquery
 
@@ -30,9 +30,10 @@ from webhookhub.runner.hints import Held
 from webhookhub.stats import attempts
 from webhookhub.stats.attempts import AttemptResult
 
+from .dispatch import follow
 from .models import Saga
 from .policy import Bounds, Decision, Result, RetryPolicy, decide
-from .transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, PENDING_RETRY
+from .transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, PENDING_RETRY, WAITING
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,9 @@ class SagaRow:
 
     def awaits(self, job: FinishedJob) -> bool:
         return self.status == IN_PROGRESS and self.attempt_count == job.attempt_no - 1
+
+    def lags_behind(self, job: FinishedJob) -> bool:
+        return self.status in WAITING and self.attempt_count == job.attempt_no - 1
 
     def has_applied(self, job: FinishedJob) -> bool:
         return self.attempt_count >= job.attempt_no
@@ -111,10 +115,22 @@ class Settlement:
     decision: Decision
 
 
+class Settled(NamedTuple):
+    """How many results were applied, and those of them that this process has marked: each exactly once."""
+
+    applied: int
+    marked: Sequence[Settlement]
+
+
+OnResults = Callable[[Sequence[tuple[int, str | None]]], None]
+
+
 class Settler:
     """Remembers how far it has read, so that results that cannot be applied yet do not block later ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_results: OnResults = lambda results: None) -> None:
+        """`on_results` gets the subscription id and the error code of each result that was settled here."""
+        self._on_results = on_results
         self._after = dict.fromkeys(FINISHED, 0)
         # Results that are not marked yet.
         self.unmarked = Held()
@@ -135,7 +151,7 @@ class Settler:
             rows = _hinted_rows(ids=ids, statuses=FINISHED)
             sagas = [SagaRow(*row[JOB_COLUMNS:]) for row in rows]
             jobs = [FinishedJob(*row[:JOB_COLUMNS]) for row in rows]
-            settled += _settle(jobs, {saga.id: saga for saga in sagas})
+            settled += self._apply(jobs, {saga.id: saga for saga in sagas})
             self.unmarked.remove(ids)
         return settled
 
@@ -148,9 +164,14 @@ class Settler:
     def _settle(self, status: str, batch_size: int) -> int:
         jobs = _unsettled(status, self._after[status], batch_size)
         more = len(jobs) == batch_size
-        settled = _settle(jobs)
+        settled = self._apply(jobs)
         self._after[status] = jobs[-1].id if more else 0
         return settled or int(more)
+
+    def _apply(self, jobs: Sequence[FinishedJob], sagas: dict[int, SagaRow] | None = None) -> int:
+        settled = _settle(jobs, sagas)
+        self._on_results([(item.saga.subscription_id, item.job.error_code) for item in settled.marked])
+        return settled.applied
 
 
 _unsettled_rows = CompiledSelect(
@@ -173,12 +194,13 @@ def _unsettled(status: str, after_id: int, limit: int) -> list[FinishedJob]:
     return [FinishedJob(*row) for row in _unsettled_rows(status=status, after_id=after_id, limit=Limit(limit))]
 
 
-def _settle(jobs: Sequence[FinishedJob], sagas: dict[int, SagaRow] | None = None) -> int:
+def _settle(jobs: Sequence[FinishedJob], sagas: dict[int, SagaRow] | None = None) -> Settled:
     """Settle these jobs; `sagas` are their sagas, where they have been read with them."""
     if not jobs:
-        return 0
+        return Settled(0, [])
     sagas = _sagas(jobs) if sagas is None else sagas
     jobs = [job for job in jobs if job.saga_id in sagas]
+    sagas |= _follow([job for job in jobs if sagas[job.saga_id].lags_behind(job)], sagas)
     settlements = _decide([job for job in jobs if sagas[job.saga_id].awaits(job)], sagas)
     by_status: dict[str, list[Settlement]] = defaultdict(list)
     for item in settlements:
@@ -199,8 +221,22 @@ def _settle(jobs: Sequence[FinishedJob], sagas: dict[int, SagaRow] | None = None
     decided = {item.job.id for item in settlements}
     # Decided by another process, which has not marked them.
     others = _decide([job for job in jobs if job.id in marked and job.id not in decided], applied)
-    _log([item for item in [*settlements, *others] if item.job.id in marked])
-    return len(settled)
+    newly_marked = [item for item in [*settlements, *others] if item.job.id in marked]
+    _log(newly_marked)
+    return Settled(len(settled), newly_marked)
+
+
+def _follow(jobs: Sequence[FinishedJob], sagas: Mapping[int, SagaRow]) -> dict[int, SagaRow]:
+    """Set waiting sagas InProgress whose job exists; returns those that have changed.
+
+    Their orchestrator has ended between the two statements of a dispatch, and since then they may have been parked.
+    """
+    groups: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
+    for job in jobs:
+        saga = sagas[job.saga_id]
+        groups[saga.status, saga.attempt_count][saga.id] = job.id
+    changed = [pk for (status, count), group in groups.items() for pk in follow(group, status, count)]
+    return {pk: replace(sagas[pk], status=IN_PROGRESS) for pk in changed}
 
 
 def _attempt(job: FinishedJob, saga: SagaRow) -> AttemptResult:

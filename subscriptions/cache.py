@@ -32,6 +32,11 @@ def current_version() -> QuerySet[SubscriptionVersion, tuple[int]]:
 _versions = CompiledSelect(current_version)
 
 
+def subscription_version() -> int:
+    """A number that changes with every change of a subscription."""
+    return max((version for (version,) in _versions()), default=0)
+
+
 class SubscriptionCache:
     """Reads one small row while nothing changes. Contains everything committed before its version was read."""
 
@@ -43,7 +48,7 @@ class SubscriptionCache:
         """`version` is given by a caller that has just read it."""
         # The version is read first: a change between the two reads causes another reload at the next call.
         if version is None:
-            version = max((version for (version,) in _versions()), default=0)
+            version = subscription_version()
         if version != self._version:
             self._by_type = _load()
             self._version = version

@@ -111,6 +111,15 @@ class Subscription(models.Model):
             "Instead of limit and base delay: seconds after each failure, such as 5, 300, 1800. Then it stops."
         ),
     )
+    rate_limit = models.PositiveIntegerField(
+        _("rate limit"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(10_000)],
+        help_text=_(
+            "Deliveries per second, retries included. Of the subscriptions with the same URL, the lowest limit holds."
+        ),
+    )
     created_at = models.DateTimeField(_("created at"), db_default=UtcNow(), editable=False)
     updated_at = models.DateTimeField(_("updated at"), db_default=UtcNow(), editable=False)
 
@@ -142,6 +151,10 @@ class Subscription(models.Model):
             models.CheckConstraint(
                 condition=models.Q(max_retry_limit__isnull=True) | models.Q(max_retry_limit__gte=1),
                 name="chk_sub_limit_positive",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(rate_limit__isnull=True) | models.Q(rate_limit__gte=1),
+                name="chk_sub_rate_positive",
             ),
             models.CheckConstraint(
                 condition=models.Q(retry_delays__isnull=True)
@@ -193,6 +206,20 @@ class Subscription(models.Model):
         if self.signing_scheme == ASYMMETRIC:
             self.secret = crypto.encrypt(new_secret(ASYMMETRIC))
         super().save(**{**kwargs, "force_insert": True})
+
+
+class EndpointRate(models.Model):
+    """When an endpoint with a rate limit may get its next delivery. The orchestrators share it."""
+
+    id = models.BigAutoField(primary_key=True)
+    callback_url = ExactTextField(max_length=500, unique=True)
+    free_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "endpoint_rates"
+
+    def __str__(self) -> str:
+        return masked(self.callback_url)
 
 
 class SubscriptionVersion(models.Model):

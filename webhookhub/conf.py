@@ -169,7 +169,16 @@ class HubSettings:
     base_delay: timedelta = _seconds(30, 0.001, DAY, "delay after the first failure; doubles with each further one")
     max_delay: timedelta = _seconds(8 * HOUR, 0.001, 30 * DAY, "longest delay between two attempts")
     retry_after_cap: timedelta = _seconds(6 * HOUR, 0, 30 * DAY, "longest Retry-After that is honoured")
-    postpone: timedelta = _seconds(30, 0.05, HOUR, "how often a delivery to an inactive subscription is checked again")
+    postpone: timedelta = _seconds(
+        30, 0.05, HOUR, "how often an attempt whose subscription was switched off after its creation is checked again"
+    )
+
+    # Flow control
+    endpoint_window: int = _whole(200, 1, 10000, "most attempts of an endpoint that are open at once")
+    breaker_failures: int = _whole(
+        50, 0, 1_000_000, "failures in a row after which an endpoint is only probed; 0: never"
+    )
+    probe_interval: timedelta = _seconds(60, 0.05, HOUR, "longest pause between two probes of a failing endpoint")
 
     # Leases and requests
     lease: timedelta = _seconds(60, 0.1, DAY, "how long a worker may hold an attempt")

@@ -1,3 +1,5 @@
+import datetime
+
 import django.db.models.deletion
 from django.db import migrations, models
 
@@ -58,6 +60,21 @@ class Migration(migrations.Migration):
                         to="subscriptions.subscription",
                     ),
                 ),
+                (
+                    "parked_subscription_id",
+                    models.GeneratedField(
+                        db_persist=True,
+                        expression=models.Case(
+                            models.When(
+                                next_attempt_at__gte=datetime.datetime(9000, 1, 1, tzinfo=datetime.UTC),
+                                status__in=("Pending", "PendingRetry"),
+                                then=models.F("subscription_id"),
+                            ),
+                            default=None,
+                        ),
+                        output_field=models.BigIntegerField(null=True),
+                    ),
+                ),
             ],
             options={
                 "verbose_name": "delivery",
@@ -68,6 +85,7 @@ class Migration(migrations.Migration):
                     models.Index(fields=["status", "next_attempt_at"], name="idx_saga_status_retry"),
                     models.Index(fields=["status"], name="idx_saga_status"),
                     models.Index(fields=["subscription"], name="idx_saga_subscription"),
+                    models.Index(fields=["parked_subscription_id", "id"], name="idx_saga_parked"),
                 ],
                 "constraints": [
                     models.UniqueConstraint(

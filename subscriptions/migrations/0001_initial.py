@@ -15,6 +15,17 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
+            name="EndpointRate",
+            fields=[
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("callback_url", webhookhub.db.fields.ExactTextField(max_length=500, unique=True)),
+                ("free_at", models.DateTimeField()),
+            ],
+            options={
+                "db_table": "endpoint_rates",
+            },
+        ),
+        migrations.CreateModel(
             name="SubscriptionVersion",
             fields=[
                 ("id", models.PositiveSmallIntegerField(primary_key=True, serialize=False)),
@@ -138,6 +149,20 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "rate_limit",
+                    models.PositiveIntegerField(
+                        blank=True,
+                        help_text="Deliveries per second, retries included. Of the subscriptions with the same URL, "
+                        "the lowest limit holds.",
+                        null=True,
+                        validators=[
+                            django.core.validators.MinValueValidator(1),
+                            django.core.validators.MaxValueValidator(10000),
+                        ],
+                        verbose_name="rate limit",
+                    ),
+                ),
+                (
                     "created_at",
                     models.DateTimeField(
                         db_default=webhookhub.db.clock.UtcNow(), editable=False, verbose_name="created at"
@@ -177,6 +202,10 @@ class Migration(migrations.Migration):
                             ("max_retry_limit__isnull", True), ("max_retry_limit__gte", 1), _connector="OR"
                         ),
                         name="chk_sub_limit_positive",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("rate_limit__isnull", True), ("rate_limit__gte", 1), _connector="OR"),
+                        name="chk_sub_rate_positive",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(

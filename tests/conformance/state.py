@@ -29,6 +29,12 @@ TABLES: dict[type[models.Model], str] = {
     DeadLetter: "event__event_type",
     Requeue: "dead_letter__event__event_type",
 }
+# Columns that hold the id of a row without being relations.
+REFERENCES: dict[str, type[models.Model]] = {
+    "event_id": Event,
+    "active_saga_id": Saga,
+    "parked_subscription_id": Subscription,
+}
 WAITED_FOR = {"next_attempt_at", "lease_until"}
 RANDOM = {"uid", "correlation_id", "lease_token", "request_token"}
 
@@ -39,8 +45,8 @@ def state(event_type: str, *, ignoring: frozenset[str] = frozenset()) -> State:
 
     def shown(row: models.Model, field: Any) -> Any:
         value = getattr(row, field.attname)
-        if field.is_relation or field.attname in ("event_id", "active_saga_id"):
-            target = {"event_id": Event, "active_saga_id": Saga}.get(field.attname) or field.related_model
+        if field.is_relation or field.attname in REFERENCES:
+            target = REFERENCES.get(field.attname) or field.related_model
             return None if value is None else names[target][value]
         if isinstance(value, datetime):
             return ("due" if value <= now else "ahead") if field.attname in WAITED_FOR else "set"

@@ -18,7 +18,8 @@ from jobs.models import Job
 from jobs.report import report
 from jobs.states import FINISHED
 from sagas import settle as settling
-from sagas.dispatch import dispatch, dispatch_hinted
+from sagas.dispatch import admit, dispatch, dispatch_hinted
+from sagas.flow import Flow
 from sagas.models import Saga
 from subscriptions.models import Subscription
 
@@ -71,6 +72,24 @@ def to_dispatch(event_type: str) -> Work:
     create_jobs(list(with_job.values_list("id", flat=True)), "Pending", 0)
     world.let_time_pass()
     return lambda: dispatch(BATCH)
+
+
+def to_admit(event_type: str) -> Work:
+    """Parked deliveries of subscriptions that are switched on again, one of them with a rate limit."""
+    world.subscribe("ok", "retry", event_type=event_type)
+    world.publish_some("a", "b", event_type=event_type)
+    world.route()
+    subscriptions = Subscription.objects.filter(event_type=event_type)
+    subscriptions.update(active=False)
+    dispatch(BATCH)
+    subscriptions.update(active=True)
+    subscriptions.filter(callback_url__contains="retry").update(rate_limit=10_000)
+
+    def work() -> None:
+        admit(BATCH, Flow())
+        dispatch(BATCH)
+
+    return work
 
 
 def dispatched(event_type: str, *names: str) -> None:
@@ -205,6 +224,7 @@ STEPS = [
     Step("publish", to_publish),
     Step("route", to_route),
     Step("dispatch", to_dispatch),
+    Step("admit", to_admit),
     Step("lease", to_lease, recover=reset_leases, ignoring=frozenset({"lease_resets"})),
     Step("report", to_report),
     Step("release", to_release),

@@ -62,6 +62,10 @@ class Hub:
         for step in self.steps.values():
             step.run(BATCH, poll=poll)
 
+    def widen(self, url: str) -> None:
+        """As if the endpoint had responded quickly for some time."""
+        self.orchestrator._flow.windows.at(url).size = 100
+
     def until(self, condition: Callable[[], bool]) -> None:
         for _ in range(2000):
             self.turn()
@@ -113,6 +117,7 @@ def test_polling_alone_finds_everything(hub: Hub, endpoint: HttpsEndpoint, monke
 def hinted_statements(hub: Hub, endpoint: HttpsEndpoint, events: int) -> list[str]:
     """Of the delivery of some events in a hub that has polled just now."""
     subscribe(endpoint)
+    hub.widen(endpoint.url())
     publish(world.TYPE, 0)
     hub.deliver()
     hub.finish()
@@ -211,6 +216,7 @@ def test_too_many_hints_are_dropped_and_polling_finds_the_rows(hub: Hub):
 
 def test_hints_that_exceed_a_batch_are_used_at_once(hub: Hub):
     world.subscribe("ok")
+    hub.widen(world.url("ok"))
     hub.turn()
     publish_many([NewEvent(world.TYPE, n) for n in range(5)])
     for routed in (2, 4, 5):
@@ -222,7 +228,7 @@ def test_hints_that_exceed_a_batch_are_used_at_once(hub: Hub):
         assert hub.orchestrator.hints_in() == 0
         hub.orchestrator.run(2, poll=False)
         assert Job.objects.count() == dispatched
-    assert hub.orchestrator.hints_in() == math.inf
+    assert hub.orchestrator.hints_in() > 0  # until the next look at the park
     for leased in (2, 4, 5):
         assert hub.worker.hints_in() == 0
         hub.worker.run(2, poll=False)

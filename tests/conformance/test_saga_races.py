@@ -11,6 +11,7 @@ from deadletters.models import DeadLetter
 from jobs.models import Job
 from sagas.dispatch import dispatch
 from sagas.models import Saga
+from sagas.parking import park
 from subscriptions.models import Subscription
 
 from . import world
@@ -134,7 +135,7 @@ def test_a_saga_follows_a_job_created_before_its_subscription_was_disabled():
     assert jobs() == {(1, "Pending"): 1}
 
 
-def test_a_saga_postponed_under_an_orchestrator_still_gets_one_job():
+def test_a_saga_parked_under_an_orchestrator_gets_no_job_until_it_is_admitted():
     routed("ok")
     with Rival(lambda: dispatch(BATCH), before=INSERT_JOBS) as slow:
         slow.reached()
@@ -142,13 +143,14 @@ def test_a_saga_postponed_under_an_orchestrator_still_gets_one_job():
         dispatch(BATCH)
         assert (sagas(), jobs()) == ({("Pending", 0): 1}, {})
         slow.result()
+        assert (sagas(), jobs()) == ({("Pending", 0): 1}, {})
 
     world.run_to_end()
     assert (sagas(), jobs()) == ({("Completed", 1): 1}, {(1, "Completed"): 1})
 
 
 @pytest.mark.parametrize("end", ["InProgress", "Completed"])
-def test_a_late_postponement_does_not_change_a_saga_that_has_advanced(end):
+def test_a_late_parking_does_not_change_a_saga_that_has_advanced(end):
     routed("ok")
     Subscription.objects.update(active=False)
     with Rival(lambda: dispatch(BATCH), before=UPDATE_SAGAS) as slow:
@@ -279,14 +281,19 @@ def test_a_saga_that_has_moved_on_gets_no_dead_letter_and_the_rest_of_the_batch_
 
 
 @pytest.mark.requirement("R4-2.2a", "R4-2.2b")
-def test_a_result_that_precedes_its_saga_waits_until_it_is_in_progress():
+@pytest.mark.parametrize("parked", [False, True])
+def test_a_saga_follows_a_result_that_precedes_it(parked: bool):
     routed("ok")
     with Rival(lambda: dispatch(BATCH), before=UPDATE_SAGAS) as slow:
         slow.reached()
         world.deliver()
-        assert world.settle() == 0
+        if parked:  # by an orchestrator that has looked for the job before it was inserted
+            assert park(list(Saga.objects.values_list("id", flat=True)), "Pending") == 1
+            Subscription.objects.update(active=False)
         assert (sagas(), jobs()) == ({("Pending", 0): 1}, {(1, "Completed"): 1})
+        assert world.settle() == 1
+        assert sagas() == {("Completed", 1): 1}
         slow.result()
 
-    assert world.settle() == 1
     assert sagas() == {("Completed", 1): 1}
+    assert world.settle() == 0

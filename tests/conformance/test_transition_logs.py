@@ -126,5 +126,5 @@ def test_a_result_whose_orchestrator_was_killed_is_logged_by_the_next_one(lines:
         assert found == Counter(Saga.objects.exclude(id__in=before).values_list("id", flat=True)), point
 
 
-def test_postponed_and_released_deliveries_are_not_logged_at_the_level_info():
-    assert Log.SAGA_POSTPONED.level == Log.JOB_RELEASED.level == logging.DEBUG
+def test_released_attempts_are_not_logged_at_the_level_info():
+    assert Log.JOB_RELEASED.level == logging.DEBUG

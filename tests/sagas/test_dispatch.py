@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 
 from jobs.models import Job
-from sagas.dispatch import dispatch
-from sagas.models import Saga
+from sagas.dispatch import admit, dispatch
+from sagas.flow import Flow
+from sagas.models import PARKED, Saga
 from tests.factories import SagaFactory
 from webhookhub.db import clock
 
@@ -38,26 +39,25 @@ def test_a_saga_that_is_not_due_gets_no_job():
 
 @pytest.mark.requirement("R3-2.2d")
 @pytest.mark.parametrize("off", [{"active": False}, {"verified": False}])
-def test_sagas_of_a_disabled_subscription_are_postponed_without_an_attempt(off, hub_settings):
-    hub_settings(postpone=timedelta(minutes=5))
+def test_sagas_of_a_disabled_subscription_are_parked_without_an_attempt(off):
     saga = SagaFactory.create(**{f"subscription__{name}": value for name, value in off.items()})
 
     assert dispatch(10) == 1
 
     after = Saga.objects.get()
     assert (after.status, after.attempt_count) == ("Pending", 0)
-    assert after.next_attempt_at >= saga.next_attempt_at + timedelta(minutes=5)
+    assert (after.next_attempt_at, after.parked_subscription_id) == (PARKED, saga.subscription_id)
+    assert dispatch(10) == admit(10, Flow()) == 0
     assert not Job.objects.exists()
 
 
-def test_a_postponed_saga_continues_when_its_subscription_is_enabled(hub_settings):
-    hub_settings(postpone=timedelta(0))
+def test_a_parked_saga_continues_when_its_subscription_is_enabled():
     saga = SagaFactory.create(subscription__active=False)
     dispatch(10)
     saga.subscription.active = True
     saga.subscription.save(update_fields=["active"])
 
-    dispatch(10)
+    assert admit(10, Flow()) == 1
 
     assert Job.objects.get().attempt_no == 1
     assert Saga.objects.get().status == "InProgress"

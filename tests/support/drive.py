@@ -8,7 +8,8 @@ from events.models import RoutingInbox
 from events.routing import Router
 from jobs.cleaner import clean
 from jobs.worker import Worker
-from sagas.dispatch import dispatch
+from sagas.dispatch import admit, dispatch
+from sagas.flow import Flow
 from sagas.models import Saga
 from sagas.settle import Settler
 from sagas.transitions import TERMINAL
@@ -21,6 +22,7 @@ def until(condition: Callable[[], bool], worker_id: str = "test-worker", turns: 
         for _ in range(turns):
             router.route(100)
             dispatch(100)
+            admit(100, Flow())
             worker.turn(100)
             settler.settle(100)
             clean(100)

@@ -30,7 +30,7 @@ from webhookhub.db import clock
 pytestmark = pytest.mark.django_db
 
 OF_EVENTS = {"event_published", "event_duplicate", "event_unmatched"}
-OF_SAGAS = {"event_routed", "saga_postponed", "saga_requeued"}
+OF_SAGAS = {"event_routed", "saga_requeued"}
 OF_ATTEMPTS = {"saga_dispatched", "saga_completed", "saga_retry_scheduled"}
 OF_JOBS = {"job_leased", "job_reported", "job_released", "job_lease_reset", "lease_lost", "saga_dead_lettered"}
 
@@ -47,7 +47,6 @@ STATUSES = {
     "event_unmatched": {"Unmatched"},
     "event_routed": {"Pending"},
     "saga_dispatched": {"InProgress"},
-    "saga_postponed": {"Pending"},
     "saga_retry_scheduled": {"PendingRetry"},
     "saga_completed": {"Completed"},
     "saga_dead_lettered": {"DeadLettered"},

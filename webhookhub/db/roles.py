@@ -24,7 +24,8 @@ class Role(NamedTuple):
 # Everything except the encrypted secrets, which only the worker, the console and the auditor need.
 SUBSCRIPTION_COLUMNS = (
     "SELECT (id, event_type, callback_url, active, verified, verification_result, verification_at, signing_scheme, "
-    "previous_secret_until, description, max_retry_limit, base_delay, retry_delays, created_at, updated_at)"
+    "previous_secret_until, description, max_retry_limit, base_delay, retry_delays, rate_limit, created_at, "
+    "updated_at)"
 )
 
 # Without the id: its largest value, once inserted, would leave none for the next row.
@@ -46,6 +47,7 @@ HUB = {
     "routing_inbox": "SELECT",
     "subscriptions": "SELECT",
     "subscription_version": "SELECT",
+    "endpoint_rates": "SELECT",
     "webhook_delivery_sagas": "SELECT",
     "webhook_delivery_jobs": "SELECT",
     "dead_letters": "SELECT",
@@ -104,6 +106,8 @@ ROLES = (
             "stats_periods": "SELECT, INSERT, UPDATE",
             "events": "SELECT",
             "subscriptions": SUBSCRIPTION_COLUMNS,
+            "subscription_version": "SELECT",
+            "endpoint_rates": "SELECT, INSERT, UPDATE (free_at)",
             "webhook_delivery_sagas": f"SELECT, {SAGA_INSERT}, "
             "UPDATE (status, attempt_count, next_attempt_at, final_error_code, updated_at)",
             "webhook_delivery_jobs": f"SELECT, {JOB_INSERT}, UPDATE (settled_at)",

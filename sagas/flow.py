@@ -1,0 +1,213 @@
+"""Flow control: which deliveries may have their next attempt now, and which wait in the park.
+
+One busy, silent or paused endpoint must not delay the others. A delivery beyond its endpoint's window is parked once
+and admitted when the window opens; while it waits, it costs nothing. Two orchestrators may together exceed a window by
+a batch; a rate limit holds across all of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from jobs.models import Job
+from subscriptions.cache import subscription_version
+from subscriptions.endpoints import SubscribedEndpoint, endpoints_of, rate_limits, take_slots
+from webhookhub.conf import hub
+from webhookhub.logs import Log, log
+
+from .parking import subscriptions_with_parked
+from .windows import Windows
+
+T = TypeVar("T")
+# How often the open attempts and the park are read: while there are any, and otherwise.
+SWEEP_SECONDS = 1.0
+IDLE_SWEEP_SECONDS = 5.0
+# How often the waiting deliveries are logged.
+LOG_SECONDS = 60.0
+UNKNOWN = SubscribedEndpoint("", is_routable=False)
+
+
+class Admission(NamedTuple):
+    """At most `limit` parked deliveries of an endpoint may have their next attempt now."""
+
+    endpoint: str
+    subscription_ids: Collection[int]
+    limit: int
+
+
+class Flow:
+    def __init__(self, *, unlimited: bool = False) -> None:
+        """`unlimited`: every delivery to an active and verified subscription may go at once."""
+        settings = hub()
+        pause = settings.probe_interval.total_seconds()
+        self.windows = Windows(settings.endpoint_window, settings.breaker_failures, pause)
+        self._unlimited = unlimited
+        self._endpoints: dict[int, SubscribedEndpoint] = {}
+        self._version: int | None = None
+        self._rate_limits: dict[str, int] = {}
+        # When the next slot of a limited endpoint is free.
+        self._slots_at: dict[str, float] = {}
+        # The subscriptions with parked sagas, by their endpoint; without those that are switched off.
+        self._parked: dict[str, set[int]] = {}
+        # Endpoints with parked sagas whose window may have opened.
+        self._opened: set[str] = set()
+        self._sweep_at = 0.0
+        # When a parked delivery may be a probe, or has a free slot.
+        self._wake_at = 0.0
+        self._newly_parked: Counter[int] = Counter()
+        self._log_at = time.monotonic() + LOG_SECONDS
+
+    def endpoint(self, subscription_id: int) -> str:
+        """The endpoint's URL, as last read."""
+        if subscription_id not in self._endpoints:
+            self._endpoints[subscription_id] = endpoints_of([subscription_id]).get(subscription_id, UNKNOWN)
+        return self._endpoints[subscription_id].url
+
+    def routable(self, subscription_ids: Collection[int]) -> set[int]:
+        """Those of these subscriptions that may get new attempts, as the database has them now."""
+        endpoints = endpoints_of(subscription_ids)
+        self._endpoints.update(endpoints)
+        return {pk for pk, endpoint in endpoints.items() if endpoint.is_routable}
+
+    def split(self, rows: Sequence[T], subscription_of: Callable[[T], int]) -> tuple[list[T], list[T]]:
+        """The first of these deliveries that may have an attempt now, and the others.
+
+        Where deliveries are parked, all others wait behind them.
+        """
+        if self._unlimited:
+            return list(rows), []
+        by_endpoint: dict[str, list[T]] = defaultdict(list)
+        for row in rows:
+            by_endpoint[self.endpoint(subscription_of(row))].append(row)
+        go: list[T] = []
+        wait: list[T] = []
+        for endpoint, waiting in by_endpoint.items():
+            count = 0 if endpoint in self._parked else self._take(endpoint, len(waiting))
+            go += waiting[:count]
+            wait += waiting[count:]
+        return go, wait
+
+    def note_opened(self, attempts: Iterable[tuple[int, int]]) -> None:
+        """Attempts (subscription id, job id) that exist now."""
+        by_endpoint: dict[str, list[int]] = defaultdict(list)
+        for subscription_id, job_id in attempts:
+            by_endpoint[self.endpoint(subscription_id)].append(job_id)
+        now = time.monotonic()
+        for endpoint, ids in by_endpoint.items():
+            self.windows.note_opened(endpoint, ids, now)
+        if by_endpoint:
+            self._sweep_at = min(self._sweep_at, now + SWEEP_SECONDS)
+
+    def note_parked(self, subscription_ids: Sequence[int]) -> None:
+        """Deliveries of these subscriptions, which may get attempts, were parked."""
+        for subscription_id in subscription_ids:
+            self._parked.setdefault(self.endpoint(subscription_id), set()).add(subscription_id)
+        self._newly_parked.update(subscription_ids)
+        self._opened.update(self.endpoint(subscription_id) for subscription_id in subscription_ids)
+        self._sweep_at = min(self._sweep_at, time.monotonic() + SWEEP_SECONDS)
+
+    def note_finished(self, job_ids: Iterable[int]) -> None:
+        """Attempts that may have a result, as hints name them."""
+        self._opened |= self.windows.note_finished(job_ids, time.monotonic()) & self._parked.keys()
+
+    def note_results(self, results: Iterable[tuple[int, str | None]]) -> None:
+        """Settled results: subscription id and error code."""
+        now = time.monotonic()
+        for subscription_id, error_code in results:
+            endpoint = self.endpoint(subscription_id)
+            if self.windows.note_result(endpoint, now, succeeded=error_code is None):
+                closed = error_code is None
+                message = Log.ENDPOINT_BREAKER_CLOSED if closed else Log.ENDPOINT_BREAKER_OPENED
+                log(message, subscription_id=subscription_id, error_code=error_code)
+                if closed and endpoint in self._parked:
+                    self._opened.add(endpoint)
+
+    def due_in(self) -> float:
+        """After how many seconds parked deliveries may be admitted, or the park has to be read."""
+        now = time.monotonic()
+        if any(self._may_admit(endpoint, now) for endpoint in self._opened):
+            return 0.0
+        return max(0.0, min(self._sweep_at, self._wake_at) - now)
+
+    def admissions(self, limit: int) -> list[Admission]:
+        """What may be admitted now, at most `limit` deliveries. Rate limits count them as sent."""
+        now = time.monotonic()
+        if now >= self._sweep_at:
+            self._sweep(now)
+        if now >= self._wake_at:
+            self._opened = set(self._parked)
+        found = []
+        for endpoint in sorted(self._opened, key=lambda endpoint: self.windows.at(endpoint).open):
+            if limit <= 0:
+                break
+            self._opened.discard(endpoint)
+            if self._may_admit(endpoint, now) and (count := self._take(endpoint, limit)):
+                found.append(Admission(endpoint, self._parked[endpoint], count))
+                limit -= count
+        self._wake_at = self._next_wake(now)
+        return found
+
+    def note_admitted(self, admission: Admission, count: int) -> None:
+        if count < admission.limit:
+            self._parked.pop(admission.endpoint, None)  # the park of this endpoint is empty
+
+    def _may_admit(self, endpoint: str, now: float) -> bool:
+        return (
+            endpoint in self._parked
+            and self._slots_at.get(endpoint, 0.0) <= now
+            and self.windows.has_use_for(endpoint, now)
+        )
+
+    def _take(self, endpoint: str, wanted: int) -> int:
+        """How many attempts may be opened now; reserves them where the endpoint has a rate limit."""
+        now = time.monotonic()
+        count = min(wanted, self.windows.room(endpoint, now))
+        rate = self._rate_limits.get(endpoint)
+        if not count or rate is None:
+            return count
+        slots = take_slots(endpoint, rate, count)
+        self._slots_at[endpoint] = now + slots.wait.total_seconds()
+        return slots.taken
+
+    def _next_wake(self, now: float) -> float:
+        slots = (at for endpoint, at in self._slots_at.items() if endpoint in self._parked and at > now)
+        probes = (at for endpoint in self._parked if (at := self.windows.probe_at(endpoint)) > now)
+        return min([*slots, *probes], default=float("inf"))
+
+    def _sweep(self, now: float) -> None:
+        """Read what other processes have changed: subscriptions, open attempts, the park."""
+        if (version := subscription_version()) != self._version:
+            self._endpoints.clear()
+            self._rate_limits = rate_limits()
+            self._slots_at = {url: at for url, at in self._slots_at.items() if url in self._rate_limits}
+            self._version = version
+        parked = subscriptions_with_parked()
+        if parked or self.windows.has_open:
+            # A hint says when an attempt has ended; those whose hint was lost, or went elsewhere, are counted here.
+            counts = self._by_endpoint(Job.objects.open_by_subscription())
+            self.windows.set_open(counts, now - hub().lease.total_seconds())
+        self._parked = {}
+        for subscription_id in self.routable(parked) if parked else ():
+            self._parked.setdefault(self.endpoint(subscription_id), set()).add(subscription_id)
+        self._opened = set(self._parked)
+        is_idle = not self._parked and not self.windows.has_open
+        self._sweep_at = now + (IDLE_SWEEP_SECONDS if is_idle else SWEEP_SECONDS)
+        self._log_parked(now)
+
+    def _by_endpoint(self, counts: Mapping[int, int]) -> dict[str, int]:
+        by_endpoint: Counter[str] = Counter()
+        for subscription_id, count in counts.items():
+            by_endpoint[self.endpoint(subscription_id)] += count
+        return by_endpoint
+
+    def _log_parked(self, now: float) -> None:
+        """One line per minute and subscription: a line per delivery would fill the log."""
+        if now < self._log_at:
+            return
+        self._log_at = now + LOG_SECONDS
+        for subscription_id, count in self._newly_parked.items():
+            log(Log.DELIVERIES_PARKED, subscription_id=subscription_id, count=count)
+        self._newly_parked.clear()

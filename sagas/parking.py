@@ -1,0 +1,94 @@
+"""The park: waiting sagas that may have no attempt yet, because their endpoint is busy, paused or limited.
+
+A parked saga costs nothing until it is admitted. It is parked by one update, away from the head of the index of due
+sagas, and admitted by one update, the oldest of its subscription first. Which subscriptions have parked sagas is read
+from the index of the park.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import connection
+
+from webhookhub.db.clock import UtcNow
+from webhookhub.db.compiled import CompiledUpdate
+from webhookhub.db.retry import one_statement
+
+from .models import PARKED, Saga
+from .transitions import WAITING
+
+# Servers end a recursion after 1,000 steps.
+SUBSCRIPTIONS_AT_ONCE = 500
+# The subscriptions whose oldest parked sagas one statement reads.
+READ_AT_ONCE = 50
+TABLE = Saga._meta.db_table
+
+# One step of the recursion is one look-up in the index, however many sagas a subscription has parked.
+PARKED_SUBSCRIPTIONS = f"""
+WITH RECURSIVE parked (id, step) AS (
+    SELECT MIN(parked_subscription_id), 1 FROM {TABLE} WHERE parked_subscription_id > %s
+    UNION ALL
+    SELECT (SELECT MIN(parked_subscription_id) FROM {TABLE} WHERE parked_subscription_id > parked.id), step + 1
+    FROM parked WHERE parked.id IS NOT NULL AND step < {SUBSCRIPTIONS_AT_ONCE}
+)
+SELECT id FROM parked WHERE id IS NOT NULL
+"""  # noqa: S608
+OLDEST = f"""
+SELECT * FROM (
+    SELECT id, parked_subscription_id, status, attempt_count FROM {TABLE}
+    WHERE parked_subscription_id = %s ORDER BY id LIMIT %s
+) oldest
+"""  # noqa: S608
+
+
+def park(saga_ids: Sequence[int], status: str) -> int:
+    """Park those of these sagas that are due; returns how many. No attempt is counted."""
+    return one_statement(lambda: _to_parked(ids=saga_ids, status=status, at=PARKED)) if saga_ids else 0
+
+
+_to_parked = CompiledUpdate(
+    lambda ids, status, at: (
+        Saga.objects.filter(id__in=ids, status=status, next_attempt_at__lte=UtcNow()),
+        {"next_attempt_at": at, "updated_at": UtcNow()},
+    )
+)
+
+
+def unpark(saga_ids: Sequence[int]) -> int:
+    """Make those of these sagas due that are parked; returns how many."""
+    return one_statement(lambda: _to_due(ids=saga_ids, statuses=WAITING, at=PARKED)) if saga_ids else 0
+
+
+_to_due = CompiledUpdate(
+    lambda ids, statuses, at: (
+        Saga.objects.filter(id__in=ids, status__in=statuses, next_attempt_at__gte=at),
+        {"next_attempt_at": UtcNow(), "updated_at": UtcNow()},
+    )
+)
+
+
+def subscriptions_with_parked() -> list[int]:
+    """The ids of all subscriptions that have parked sagas."""
+    found: list[int] = []
+    while True:
+        with connection.cursor() as cursor:
+            cursor.execute(PARKED_SUBSCRIPTIONS, [found[-1] if found else 0])
+            ids = [pk for (pk,) in cursor.fetchall()]
+        found += ids
+        if len(ids) < SUBSCRIPTIONS_AT_ONCE:
+            return found
+
+
+def oldest_parked(limits: Mapping[int, int]) -> list[tuple[int, int, str, int]]:
+    """Id, subscription, status and attempt_count of the oldest parked sagas: of each subscription up to its limit."""
+    rows: list[tuple[int, int, str, int]] = []
+    wanted = list(limits.items())
+    for start in range(0, len(wanted), READ_AT_ONCE):
+        part = wanted[start : start + READ_AT_ONCE]
+        parameters: list[Any] = [value for item in part for value in item]
+        with connection.cursor() as cursor:
+            cursor.execute("UNION ALL".join([OLDEST] * len(part)), parameters)
+            rows += cursor.fetchall()
+    return rows

@@ -1,0 +1,81 @@
+"""The endpoints of subscriptions: the callback URLs, which several subscriptions may share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.db import IntegrityError
+from django.db.models import Min
+
+from webhookhub.db import clock
+from webhookhub.db.compiled import CompiledSelect
+from webhookhub.db.errors import Kind, kind_of
+from webhookhub.db.retry import one_statement
+
+from .models import EndpointRate, Subscription
+
+# What an endpoint with a rate limit may get at once, in seconds of its rate.
+BURST = timedelta(milliseconds=100)
+
+
+class SubscribedEndpoint(NamedTuple):
+    url: str
+    # Whether the subscription may get new attempts.
+    is_routable: bool
+
+
+def endpoints_of(subscription_ids: Collection[int]) -> dict[int, SubscribedEndpoint]:
+    """The endpoint of each of these subscriptions."""
+    rows = _rows(ids=list(subscription_ids))
+    return {pk: SubscribedEndpoint(url, bool(active and verified)) for pk, url, active, verified in rows}
+
+
+_rows = CompiledSelect(
+    lambda ids: Subscription.objects.filter(id__in=ids).values_list("id", "callback_url", "active", "verified")
+)
+
+
+def rate_limits() -> dict[str, int]:
+    """Deliveries per second of each limited endpoint: the lowest limit of its subscriptions."""
+    limited = Subscription.objects.filter(rate_limit__isnull=False).values("callback_url").order_by()
+    return dict(limited.annotate(limit=Min("rate_limit")).values_list("callback_url", "limit"))
+
+
+class Slots(NamedTuple):
+    """So many deliveries may go now; the next one after `wait`."""
+
+    taken: int
+    wait: timedelta
+
+
+def take_slots(url: str, rate: int, wanted: int) -> Slots:
+    """Reserve up to `wanted` deliveries to an endpoint with a rate limit, across all processes.
+
+    The endpoint's row has the time of its next free slot. Each reservation moves it on by compare-and-set, so that two
+    processes never reserve the same slot.
+    """
+    free_at = EndpointRate.objects.filter(callback_url=url).values_list("free_at", flat=True).first()
+    now = clock.now()
+    if free_at is None:
+        _create_rate(url, now)
+        free_at = now
+    first = max(free_at, now - BURST)
+    interval = timedelta(seconds=1) / rate
+    count = min(wanted, int((now - first) / interval) + 1) if first <= now else 0
+    if not count:
+        return Slots(0, first - now)
+    after = first + count * interval
+    row = EndpointRate.objects.filter(callback_url=url, free_at=free_at)
+    if not one_statement(lambda: row.update(free_at=after)):
+        return Slots(0, timedelta(0))  # another process was faster
+    return Slots(count, max(timedelta(0), after - now))
+
+
+def _create_rate(url: str, now: datetime) -> None:
+    try:
+        one_statement(lambda: EndpointRate.objects.create(callback_url=url, free_at=now))
+    except IntegrityError as error:
+        if kind_of(error) is not Kind.DUPLICATE:
+            raise
