@@ -8,12 +8,10 @@ from the index of the park.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-from django.db import connection
 
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.compiled import CompiledUpdate
+from webhookhub.db.raw import select
 from webhookhub.db.retry import one_statement
 
 from .models import PARKED, Saga
@@ -73,9 +71,7 @@ def subscriptions_with_parked() -> list[int]:
     """The ids of all subscriptions that have parked sagas."""
     found: list[int] = []
     while True:
-        with connection.cursor() as cursor:
-            cursor.execute(PARKED_SUBSCRIPTIONS, [found[-1] if found else 0])
-            ids = [pk for (pk,) in cursor.fetchall()]
+        ids = [pk for (pk,) in select(PARKED_SUBSCRIPTIONS, [found[-1] if found else 0])]
         found += ids
         if len(ids) < SUBSCRIPTIONS_AT_ONCE:
             return found
@@ -87,8 +83,5 @@ def oldest_parked(limits: Mapping[int, int]) -> list[tuple[int, int, str, int]]:
     wanted = list(limits.items())
     for start in range(0, len(wanted), READ_AT_ONCE):
         part = wanted[start : start + READ_AT_ONCE]
-        parameters: list[Any] = [value for item in part for value in item]
-        with connection.cursor() as cursor:
-            cursor.execute("UNION ALL".join([OLDEST] * len(part)), parameters)
-            rows += cursor.fetchall()
+        rows += select("UNION ALL".join([OLDEST] * len(part)), [value for item in part for value in item])
     return rows

@@ -59,8 +59,8 @@ def take_slots(url: str, rate: int, wanted: int) -> Slots:
     free_at = EndpointRate.objects.filter(callback_url=url).values_list("free_at", flat=True).first()
     now = clock.now()
     if free_at is None:
-        _create_rate(url, now)
-        free_at = now
+        free_at = now - BURST
+        _create_rate(url, free_at)
     first = max(free_at, now - BURST)
     interval = timedelta(seconds=1) / rate
     count = min(wanted, int((now - first) / interval) + 1) if first <= now else 0
@@ -73,9 +73,9 @@ def take_slots(url: str, rate: int, wanted: int) -> Slots:
     return Slots(count, max(timedelta(0), after - now))
 
 
-def _create_rate(url: str, now: datetime) -> None:
+def _create_rate(url: str, free_at: datetime) -> None:
     try:
-        one_statement(lambda: EndpointRate.objects.create(callback_url=url, free_at=now))
+        one_statement(lambda: EndpointRate.objects.create(callback_url=url, free_at=free_at))
     except IntegrityError as error:
         if kind_of(error) is not Kind.DUPLICATE:
             raise

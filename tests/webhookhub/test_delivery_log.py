@@ -19,7 +19,8 @@ from jobs.cleaner import clean
 from jobs.lease import lease, release
 from jobs.models import Job
 from jobs.report import Report, report
-from sagas.dispatch import dispatch
+from sagas.dispatch import admit, dispatch
+from sagas.flow import Flow
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
@@ -64,9 +65,8 @@ PRIVATE = ["PrivateKey", "PrivateValue", "PrivateQuery", "PrivateAnswer", "Priva
 def lines_by_fact(
     log_stream: io.StringIO, endpoint: HttpsEndpoint, hub_settings, caplog: pytest.LogCaptureFixture
 ) -> Callable[[], dict[str, list[dict[str, object]]]]:
-    """The log of deliveries that succeed, fail, are dead-lettered, requeued, reset, postponed and released."""
-    hub_settings(postpone=timedelta(0))
-    caplog.set_level("DEBUG", logger="webhookhub")  # for postponed and released ones
+    """The log of deliveries that succeed, fail, are dead-lettered, requeued, reset, parked and released."""
+    caplog.set_level("DEBUG", logger="webhookhub")  # for released ones
     endpoint.respond = _by_path
     for path in ("/good", "/late", "/never"):
         url = endpoint.url(f"{path}?key=PrivateQuery")
@@ -80,13 +80,13 @@ def lines_by_fact(
     requeue(list(DeadLetter.objects.values_list("id", flat=True)), by=superuser, reason="repaired")
     until_terminal("worker-1")
 
-    _publish("postponed")
-    subscription = SubscriptionFactory.create(callback_url=endpoint.url("/good"), event_type="postponed")
+    _publish("parked")
+    subscription = SubscriptionFactory.create(callback_url=endpoint.url("/good"), event_type="parked")
     Router().route(10)
     Subscription.objects.filter(id=subscription.id).update(active=False)
     dispatch(10)
     Subscription.objects.filter(id=subscription.id).update(active=True)
-    dispatch(10)
+    admit(10, Flow())
     release("worker-2", [(job, timedelta(0)) for job in lease("worker-2", 1)])
     [job] = lease("worker-3", 1)
     Job.objects.filter(id=job.id).update(lease_until=clock.now() - timedelta(seconds=1))
