@@ -192,8 +192,8 @@ class Model:
             jobs = [job for _, job in read]
             late = [job.saga for job in jobs if job.saga.status in WAITING and job.saga.attempts == job.attempt_no - 1]
             for waiting in WAITING:
-                for group in _of_one_count([saga for saga in late if saga.status == waiting]):
-                    yield from self._start(group)
+                for lagging in _of_one_count([saga for saga in late if saga.status == waiting]):
+                    yield from self._start(lagging)
             awaited = [job for job in jobs if self._awaits(job)]
             last = [job for job in awaited if job.error and job.attempt_no >= job.saga.limit]
             again = [job for job in awaited if job.error and job not in last]
