@@ -51,6 +51,7 @@ SECOND_LINE = {
     "active key": "two orchestrators",
     "job trigger": "two orchestrators",
     "letter trigger": "two orchestrators",
+    "saga trigger": "two orchestrators",
     "insert if unchanged + job trigger": "two orchestrators",
     "start status": "two orchestrators",
     "report status": "two workers",
