@@ -26,7 +26,8 @@ from .declaration import may
 
 pytestmark = [pytest.mark.mysql_family, pytest.mark.usefixtures("granted", "committed")]
 
-REFUSED, DENIED = 1644, {1142, 1143}
+# By a trigger; or by a check constraint, which MySQL lets no session switch off.
+REFUSED, DENIED = {1644, 3819}, {1142, 1143}
 SAGAS, JOBS = "webhook_delivery_sagas", "webhook_delivery_jobs"
 SAGA_COLUMNS = "event_id, subscription_id, status, attempt_count, max_retry_limit, base_delay"
 LETTERS, REQUEUES = "dead_letters", "dead_letter_requeues"
@@ -205,7 +206,7 @@ def test_no_role_can_write_what_the_state_machine_forbids(sagas: dict[str, Saga]
     statements = forbidden(sagas)
     before = [list(model.objects.order_by("id").values()) for model in (Saga, Job)]
 
-    assert surprises(role, statements, lambda code: code == REFUSED) == {}
+    assert surprises(role, statements, REFUSED.__contains__) == {}
 
     assert len(statements) > 100
     assert [list(model.objects.order_by("id").values()) for model in (Saga, Job)] == before
