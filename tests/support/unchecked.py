@@ -37,7 +37,7 @@ def unchecked() -> Iterator[None]:
 
 @contextmanager
 def _without_repeated_checks() -> Iterator[None]:
-    stored = vendors.triggers(connection) if vendors.can_switch_checks_off(connection) else {}
+    stored = vendors.triggers(connection) if vendors.checks_switched_off(connection) else {}
     repeating = [
         trigger
         for trigger in declared()

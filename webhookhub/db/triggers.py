@@ -33,9 +33,11 @@ class Check:
     condition: Callable[..., str]
 
     def checks(self, connection: BaseDatabaseWrapper) -> Iterator[vendors.RowCheck]:
-        if vendors.can_switch_checks_off(connection):
+        if (switched_off := vendors.checks_switched_off(connection)) is not None:
             condition = self.condition(connection, *(f"NEW.{column}" for column in self.columns))
-            yield vendors.RowCheck(f"NOT ({condition})", [], f"The check {self.name} is violated: refused")
+            # A constraint accepts an unknown result, too.
+            accepted = f"({condition}) IS NOT FALSE"
+            yield vendors.RowCheck(switched_off, [accepted], f"The check {self.name} is violated: refused")
 
 
 @dataclass(frozen=True)

@@ -392,9 +392,9 @@ def _server_check(check: RowCheck) -> str:
     return f"IF {check.when} THEN {refusal} END IF;"
 
 
-def can_switch_checks_off(connection: BaseDatabaseWrapper) -> bool:
-    """Whether a session without any privilege can switch check constraints off."""
-    return is_mariadb(connection)
+def checks_switched_off(connection: BaseDatabaseWrapper) -> str | None:
+    """SQL that is true in a session that has switched check constraints off; None if that needs a privilege."""
+    return "@@SESSION.check_constraint_checks = 0" if is_mariadb(connection) else None
 
 
 def conditional_trigger(
