@@ -137,6 +137,33 @@ def test_a_generation_follows_the_one_before():
     assert sorted(Saga.objects.values_list("generation", flat=True)) == [0, 1]
 
 
+def test_a_generation_after_a_dead_letter_needs_the_record_of_a_requeue():
+    ended = make("DeadLettered")
+    with pytest.raises(DatabaseError, match="redelivery of an ended one"):
+        insert_saga(generation=1, of=ended)
+    insert_requeue(ended)  # a trigger creates it
+    assert Saga.objects.filter(event=ended.event_id, generation=1, status="Pending").count() == 1
+    with pytest.raises(IntegrityError) as refused:
+        insert_saga(generation=1, of=ended)
+    assert kind_of(refused.value) is Kind.DUPLICATE
+
+
+@pytest.mark.parametrize(("author", "reason"), [("", "r"), ("  ", "r"), ("anna", ""), ("anna", " ")])
+def test_a_requeue_has_the_name_of_its_author_and_a_reason(author: str, reason: str):
+    ended = make("DeadLettered")
+    with pytest.raises(DatabaseError, match="has the name of its author and a reason"):
+        insert_requeue(ended, author, reason)
+    assert Saga.objects.count() == 1
+
+
+def insert_requeue(saga: Saga, author: str = "anna", reason: str = "fixed") -> None:
+    execute(
+        "INSERT INTO dead_letter_requeues (dead_letter_id, requested_by, reason, request_token, max_retry_limit, "
+        "base_delay) VALUES (%s, %s, %s, 't', 3, 1000000)",
+        *(DeadLetter.objects.get(saga=saga).pk, author, reason),
+    )
+
+
 # How it changes
 
 
