@@ -82,6 +82,7 @@ ALLOWED: dict[str, set[str]] = {
     "deadletters": {
         "events.lookup",
         "events.models",
+        "sagas.conditions",
         "sagas.create",
         "sagas.models",
         "sagas.policy",

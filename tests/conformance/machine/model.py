@@ -133,12 +133,12 @@ class Model:
             if subscription.routable:
                 admitted += parked[: max(0, min(WINDOW - len(open_jobs[subscription]), batch - len(admitted)))]
         admitted.sort(key=self.sagas.index)
-        if admitted:
-            for saga in admitted:
-                saga.next_at = self.now
-            yield
-        for status in ("Pending", "PendingRetry"):
-            yield from self._start_attempts([saga for saga in admitted if saga.status == status])
+        for status in WAITING:
+            if waiting := [saga for saga in admitted if saga.status == status]:
+                for saga in waiting:
+                    saga.next_at = self.now
+                yield
+                yield from self._start_attempts(waiting)
 
     def _start_attempts(self, sagas: Sequence[Saga]) -> Writes:
         for group in _of_one_count(sagas):
