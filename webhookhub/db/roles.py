@@ -40,6 +40,11 @@ REQUEUE_INSERT = (
     "retry_delays)"
 )
 
+# Without the progress, which only the orchestrator writes.
+REQUEST_INSERT = (
+    "INSERT (uid, kind, saga_id, conditions, max_saga_id, requested_by, requested_at, reason, request_token)"
+)
+
 # The hub's own tables, for roles that read everything.
 HUB = {
     "events": "SELECT",
@@ -50,6 +55,7 @@ HUB = {
     "webhook_delivery_jobs": "SELECT",
     "dead_letters": "SELECT",
     "dead_letter_requeues": "SELECT",
+    "delivery_requests": "SELECT",
     "hub_processes": "SELECT",
     "stats_counters": "SELECT",
     "stats_periods": "SELECT",
@@ -97,7 +103,7 @@ ROLES = (
     ),
     Role(
         "saga_orchestrator",
-        "`run_orchestrator`: creates jobs, applies their results, creates dead letters",
+        "`run_orchestrator`: creates jobs, applies their results, creates dead letters, applies the requests of people",
         {
             **LOOP,
             **COUNTING,
@@ -105,9 +111,11 @@ ROLES = (
             "events": "SELECT",
             "subscriptions": SUBSCRIPTION_COLUMNS,
             "webhook_delivery_sagas": f"SELECT, {SAGA_INSERT}, "
-            "UPDATE (status, attempt_count, next_attempt_at, final_error_code, updated_at)",
+            "UPDATE (status, attempt_count, next_attempt_at, final_error_code, abandoned_by_id, updated_at)",
             "webhook_delivery_jobs": f"SELECT, {JOB_INSERT}, UPDATE (settled_at)",
             "dead_letters": f"SELECT, {DEAD_LETTER_INSERT}",
+            "dead_letter_requeues": f"SELECT, {REQUEUE_INSERT}",
+            "delivery_requests": "SELECT, UPDATE (due_at, applied_at, batches, scanned_to, left_from, changed)",
         },
     ),
     Role(
@@ -137,7 +145,7 @@ ROLES = (
     ),
     Role(
         "dead_letter_operator",
-        "requeues dead letters; a trigger creates the new sagas",
+        "requeues dead letters (a trigger creates the new sagas), and requests to send now, abandon or send again",
         {
             **COUNTING,
             "events": "SELECT (id, correlation_id, event_type, source)",
@@ -145,6 +153,7 @@ ROLES = (
             "webhook_delivery_sagas": "SELECT",
             "dead_letters": "SELECT",
             "dead_letter_requeues": f"SELECT, {REQUEUE_INSERT}",
+            "delivery_requests": f"SELECT, {REQUEST_INSERT}",
             "audit_log_entries": "SELECT, INSERT",
         },
     ),
@@ -161,6 +170,7 @@ ROLES = (
             "subscriptions": "SELECT, INSERT, UPDATE",
             "webhook_delivery_sagas": f"SELECT, {SAGA_INSERT}",
             "dead_letter_requeues": f"SELECT, {REQUEUE_INSERT}",
+            "delivery_requests": f"SELECT, {REQUEST_INSERT}",
             # Facts of services and operators; run_workflows evaluates them.
             "saga_instances": "SELECT, INSERT",
             "saga_facts": "SELECT, INSERT",
