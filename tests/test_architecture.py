@@ -119,6 +119,8 @@ ALLOWED: dict[str, set[str]] = {
         "jobs.models",
         "sagas.filters",
         "sagas.models",
+        "sagas.redeliver",
+        "sagas.requests",
         "sagas.transitions",
         "subscriptions.models",
         "subscriptions.secrets",

@@ -87,7 +87,7 @@ def test_a_delivery_sent_again_gets_the_current_policy_of_its_subscription(endpo
     assert send_again(first, by="ada", reason="lost", token="t")
     assert not send_again(first, by="bob", reason="lost", token="u")
 
-    new = next_generation(first)
+    new = next_generation(first) or 0
     assert policy(Saga.objects.get(id=new)) == (4, timedelta(seconds=7), (7, 8, 9))
     assert policy(Saga.objects.exclude(id=new).get()) == (3, timedelta(hours=1), (3600, 60))
 

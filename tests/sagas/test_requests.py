@@ -199,8 +199,8 @@ def test_each_condition_of_the_filter_excludes(conditions):
 
 def test_conditions_on_times_and_types_select():
     [first, second] = waiting("ok")
-    times = {"since": first.created_at - HOUR, "until": second.created_at + HOUR}
-    chosen = RequestFilter(event_type=TYPE, source="default", status="Pending", **times)
+    since, until = first.created_at - HOUR, second.created_at + HOUR
+    chosen = RequestFilter(event_type=TYPE, source="default", status="Pending", since=since, until=until)
     assert RequestFilter.from_json(json.loads(json.dumps(chosen.as_json()))) == chosen
     request_matching(ABANDON, chosen, by=ANYONE, reason="obsolete")
 
@@ -295,7 +295,7 @@ def test_send_again_creates_the_next_generation_once(name):
 
     apply_all()
 
-    new = Saga.objects.get(pk=next_generation(saga))
+    new = Saga.objects.get(pk=next_generation(saga) or 0)
     assert (new.generation, new.status, reread(request).changed) == (1, "Pending", 1)
     records = list(Requeue.objects.values_list("requested_by", "reason"))
     assert records == ([] if name == "ok" else [("ada", "they lost it")])
@@ -386,14 +386,10 @@ def test_the_same_token_is_the_same_request():
 
     assert (first.created, again.created, again.request.pk) == (True, False, first.request.pk)
     assert Entry.objects.filter(action="delivery.abandon").count() == 1
-    for change in (
-        {"saga_id": other.pk},
-        {"kind": SEND_NOW, "saga_id": other.pk},
-        {"by": Person(*ANYONE.permissions, name="bob")},
-    ):
-        values = {"kind": ABANDON, "saga_id": saga.pk, "by": ANYONE, **change}
+    bob = Person(*ANYONE.permissions, name="bob")
+    for kind, pk, by in [(ABANDON, other.pk, ANYONE), (SEND_NOW, other.pk, ANYONE), (ABANDON, saga.pk, bob)]:
         with pytest.raises(requests.TokenUsed):
-            request_delivery(values["kind"], values["saga_id"], by=values["by"], reason="why", token="t")
+            request_delivery(kind, pk, by=by, reason="why", token="t")
 
 
 def test_selected_deliveries_are_requested_together_or_not_at_all():

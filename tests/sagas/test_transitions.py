@@ -136,7 +136,7 @@ def _abandon(endpoint: HttpsEndpoint) -> None:
     until(lambda: Saga.objects.filter(status="PendingRetry").exists())
     publish("given.up", {"n": 2})
     Router().route(10)
-    ids = Saga.objects.filter(status__in=WAITING).values_list("id", flat=True)
+    ids = list(Saga.objects.filter(status__in=WAITING).values_list("id", flat=True))
     assert len(request_deliveries(ABANDON, ids, by=Operator(), reason="obsolete")) == 2
     while apply_requests(10):
         pass
