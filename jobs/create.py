@@ -7,7 +7,6 @@ from typing import Any
 
 from django.db import IntegrityError
 from django.db.models import Exists, F, OuterRef, Value
-from django.db.models.functions import Least
 
 from sagas.models import Saga
 from subscriptions.models import Subscription
@@ -24,8 +23,9 @@ from .states import PENDING
 def create_jobs(saga_ids: Sequence[int], status: str, attempt_count: int) -> dict[int, int]:
     """Insert a ready job for the next attempt of each of these sagas that has none; returns the job of each saga.
 
-    Only for sagas that still have this status and count, as the statement reads them itself: one that has moved on
-    since it was found due gets no job, and the others get theirs.
+    Only for due sagas that still have this status and count, as the statement reads them itself: one that has moved on
+    or was postponed since it was read gets no job, and the others get theirs. It locks them against changes: a saga
+    that is being abandoned at the same time has its job before the mark, or gets none.
     """
     left = list(saga_ids)
     while left:
@@ -64,22 +64,20 @@ def create_first_jobs(saga_ids: Sequence[int]) -> dict[int, int] | None:
 
 def _sagas_without_job(ids: Any, status: Any, attempt_count: Any) -> Any:
     job = Job.objects.filter(saga_id=OuterRef("id"), attempt_no=OuterRef("attempt_count") + 1)
-    waiting = Saga.objects.filter(id__in=ids, status=status, attempt_count=attempt_count)
-    return waiting.filter(~Exists(job), abandoned_by__isnull=True)
+    due = Saga.objects.filter(id__in=ids, status=status, attempt_count=attempt_count, next_attempt_at__lte=UtcNow())
+    return due.filter(~Exists(job), abandoned_by__isnull=True)
 
 
 def _first_sagas(ids: Any, status: Any, attempt_count: Any) -> Any:
     routable = Subscription.objects.routable().filter(id=OuterRef("subscription_id"))
-    waiting = _sagas_without_job(ids, status, attempt_count)
-    return waiting.filter(Exists(routable), next_attempt_at__lte=UtcNow())
+    return _sagas_without_job(ids, status, attempt_count).filter(Exists(routable))
 
 
 NEW_JOB = {
     "saga_id": F("id"),
     "attempt_no": F("attempt_count") + 1,
     "status": Value(PENDING),
-    # It was due; if it was postponed in the meantime, its time is now.
-    "attempt_at": Least(F("next_attempt_at"), UtcNow()),
+    "attempt_at": F("next_attempt_at"),
     "lease_until": UtcNow(),
 }
 _without_job = CompiledSelect(lambda **waiting: _sagas_without_job(**waiting).values_list("id"))

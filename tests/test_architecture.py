@@ -83,6 +83,7 @@ ALLOWED: dict[str, set[str]] = {
     "deadletters": {
         "events.lookup",
         "events.models",
+        "sagas.conditions",
         "sagas.create",
         "sagas.models",
         "sagas.policy",

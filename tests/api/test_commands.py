@@ -295,7 +295,6 @@ def test_deliveries_are_requested_by_conditions():
         (["abandon", "--event-type", "a", "--reason", " "], "Nothing was requested: reason must"),
         (["abandon", "--subscription", "1", "--reason", "r"], "There is no subscription 1"),
         (["abandon", "--since", "yesterday", "--reason", "r"], "is not a time"),
-        (["abandon", "--since", "2026-02-01", "--until", "2026-01-01T00:00:00Z", "--reason", "r"], "not a time"),
         (
             ["abandon", "--since", "2026-02-01T00:00:00Z", "--until", "2026-01-01T00:00:00Z", "--reason", "r"],
             "--until is before",

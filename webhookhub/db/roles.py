@@ -29,10 +29,12 @@ SUBSCRIPTION_COLUMNS = (
 
 # Without the id: its largest value, once inserted, would leave none for the next row.
 EVENT_INSERT = "INSERT (uid, event_type, source, external_id, correlation_id, payload, created_at)"
-SAGA_INSERT = (
-    "INSERT (event_id, subscription_id, generation, status, attempt_count, next_attempt_at, max_retry_limit, "
-    "base_delay, retry_delays, final_error_code, created_at, updated_at)"
+# Without the generation, which is 0: a trigger creates the later ones.
+SAGA_COLUMNS = (
+    "event_id, subscription_id, status, attempt_count, next_attempt_at, max_retry_limit, base_delay, retry_delays, "
+    "final_error_code, created_at, updated_at"
 )
+SAGA_INSERT = f"INSERT ({SAGA_COLUMNS})"
 JOB_INSERT = "INSERT (saga_id, attempt_no, status, lease_until, attempt_at)"
 DEAD_LETTER_INSERT = "INSERT (saga_id, event_id, subscription_id, final_error_code, failed_at, payload_snapshot)"
 REQUEUE_INSERT = (
@@ -110,7 +112,7 @@ ROLES = (
             "stats_periods": "SELECT, INSERT, UPDATE",
             "events": "SELECT",
             "subscriptions": SUBSCRIPTION_COLUMNS,
-            "webhook_delivery_sagas": f"SELECT, {SAGA_INSERT}, "
+            "webhook_delivery_sagas": f"SELECT, INSERT ({SAGA_COLUMNS}, generation), "
             "UPDATE (status, attempt_count, next_attempt_at, final_error_code, abandoned_by_id, updated_at)",
             "webhook_delivery_jobs": f"SELECT, {JOB_INSERT}, UPDATE (settled_at)",
             "dead_letters": f"SELECT, {DEAD_LETTER_INSERT}",
@@ -168,7 +170,8 @@ ROLES = (
             "api_keys": "SELECT, INSERT, UPDATE",
             "audit_log_entries": "SELECT, INSERT",
             "subscriptions": "SELECT, INSERT, UPDATE",
-            "webhook_delivery_sagas": f"SELECT, {SAGA_INSERT}",
+            # The generation: a person may have a Completed delivery delivered again.
+            "webhook_delivery_sagas": f"SELECT, INSERT ({SAGA_COLUMNS}, generation)",
             "dead_letter_requeues": f"SELECT, {REQUEUE_INSERT}",
             "delivery_requests": f"SELECT, {REQUEST_INSERT}",
             # Facts of services and operators; run_workflows evaluates them.
