@@ -19,7 +19,7 @@ from sagas.redeliver import next_generation
 from sagas.requests import RequestFilter, request_deliveries, request_delivery, request_matching
 from subscriptions.models import Subscription
 from tests.conformance import world
-from tests.conformance.world import BATCH, TYPE
+from tests.conformance.world import BATCH, TYPE, apply_all
 from tests.webhookhub.integrity.support import assert_clean
 from tests.webhookhub.stats.agreement import assert_counters_agree
 from webhookhub.auditlog.models import Entry
@@ -55,12 +55,6 @@ def _checked(committed, hub_settings):
     world.run_to_end()
     assert_clean()
     assert_counters_agree()
-
-
-def apply_all() -> None:
-    """Apply every request until only deliveries in progress are left."""
-    while apply_requests(BATCH):
-        pass
 
 
 def waiting(*names: str, events: str = "ab") -> list[Saga]:
