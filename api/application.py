@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from webhookhub import __version__
 
-from . import deadletters, deliveries, events, parsing, problems, saga_facts, sagas, subscriptions
+from . import deadletters, deliveries, events, parsing, problems, requests, saga_facts, sagas, subscriptions
 from .problems import ProblemDocument
 from .schemas.events import EventIn
 from .views import documentation
@@ -42,6 +42,7 @@ api = HubAPI(
 )
 problems.install(api)
 api.add_router("/v1/events", events.resource.router)
+api.add_router("/v1/requests", requests.resource.router)
 api.add_router("/v1/deliveries", deliveries.resource.router)
 api.add_router("/v1/dead-letters", deadletters.resource.router)
 api.add_router("/v1/subscriptions", subscriptions.resource.router)

@@ -16,7 +16,7 @@ from jobs.models import Job
 from sagas.filters import DeliveryFilter
 from sagas.models import Saga
 
-from . import pagination, problems
+from . import pagination, problems, requests
 from .auth import ApiKeyAuth, caller_of
 from .keys import Caller
 from .resource import Resource
@@ -25,6 +25,7 @@ from .schemas.deliveries import Attempt, Deliveries, Delivery, DeliveryFilters, 
 from .scopes import READ
 
 resource = Resource("Deliveries", read=ApiKeyAuth(READ))
+requests.add_to_deliveries(resource)
 LIST = "deliveries"
 MAX_EVENTS = 1000
 

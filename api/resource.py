@@ -39,14 +39,15 @@ class Resource:
         body: Body = None,
         body_required: bool = True,
         parameters: Sequence[Mapping[str, Any]] = (),
+        auth: ApiKeyAuth | None = None,
     ) -> Callable[[View], View]:
-        """`parameters` are added to the documentation: the operation reads them itself."""
+        """`parameters` are added to the documentation: the operation reads them itself. `auth` replaces `write`."""
         documented = problems.documented(*errors)
         if body:
             documented = problems.documented(*errors, *BODY_ERRORS) | parsing.documented(body, required=body_required)
         if parameters:
             documented["parameters"] = list(parameters)
-        return self._operation("POST", path, response, summary, documented)
+        return self._operation("POST", path, response, summary, documented, auth)
 
     def patch(
         self, path: str, response: Any, summary: str, *errors: int, body: type[BaseModel]
@@ -55,9 +56,15 @@ class Resource:
         return self._operation("PATCH", path, response, summary, documented)
 
     def _operation(
-        self, method: str, path: str, response: Any, summary: str, documented: dict[str, Any]
+        self,
+        method: str,
+        path: str,
+        response: Any,
+        summary: str,
+        documented: dict[str, Any],
+        auth: ApiKeyAuth | None = None,
     ) -> Callable[[View], View]:
-        auth = self._read if method == "GET" else self._write
+        auth = auth or (self._read if method == "GET" else self._write)
         register: Callable[[View], View] = self.router.api_operation(
             [method], path, auth=auth, response=response, summary=summary, openapi_extra=documented
         )

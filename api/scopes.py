@@ -6,6 +6,8 @@ EVENTS_WRITE = "events:write"
 SUBSCRIPTIONS_WRITE = "subscriptions:write"
 READ = "read"
 REQUEUE = "deadletters:requeue"
+DELIVERIES_SEND = "deliveries:send"
+DELIVERIES_ABANDON = "deliveries:abandon"
 SAGAS_WRITE = "sagas:write"
 SAGAS_OPERATE = "sagas:operate"
 
@@ -14,6 +16,8 @@ SCOPES = {
     SUBSCRIPTIONS_WRITE: _("create, change, verify and backfill subscriptions; only for a key without a source"),
     READ: _("read events, deliveries, dead letters, subscriptions and workflows"),
     REQUEUE: _("requeue dead letters"),
+    DELIVERIES_SEND: _("send waiting deliveries now, and ended ones again"),
+    DELIVERIES_ABANDON: _("abandon deliveries"),
     SAGAS_WRITE: _("report the progress of a workflow without sending an event"),
     SAGAS_OPERATE: _("act on a workflow as an operator; only for a key without a source"),
 }

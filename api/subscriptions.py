@@ -15,7 +15,7 @@ from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
 from webhookhub.db.requirements import UnsuitableDatabase
 
-from . import pagination, parsing, problems
+from . import pagination, parsing, problems, requests
 from .auth import ApiKeyAuth, caller_of
 from .problems import Problem
 from .resource import Resource
@@ -42,6 +42,7 @@ resource = Resource(
     read=ApiKeyAuth(READ, hub_wide="subscriptions"),
     write=ApiKeyAuth(SUBSCRIPTIONS_WRITE, hub_wide="subscriptions"),
 )
+requests.add_to_subscriptions(resource)
 PathId = Annotated[Id, Path()]
 # Fields that null resets to the hub's default.
 NULLABLE = {"max_retry_limit", "base_delay", "retry_delays"}

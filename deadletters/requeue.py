@@ -128,6 +128,13 @@ def requeue(
     return results
 
 
+def requeue_recorded(dead_letter_id: int, *, requested_by: str, reason: str, token: str) -> bool:
+    """Requeue a dead letter for a request that has its permission and audit entry; False if it was requeued before."""
+    request = {"requested_by": requested_by, "reason": reason, "request_token": token}
+    letters = _letters([dead_letter_id])
+    return bool(in_transaction(lambda: _insert(letters, request)))
+
+
 def required_permissions(*, many: bool) -> list[str]:
     return [PERMISSION, BULK_PERMISSION] if many else [PERMISSION]
 
@@ -180,12 +187,18 @@ def _waiting(letters: Sequence[DeadLetter]) -> list[DeadLetter]:
 
 def _write(letters: Sequence[DeadLetter], request: Mapping[str, str], selection: Mapping[str, Any] | None) -> set[int]:
     """Write the records, with their sagas, and the audit entry; returns the dead letters that had no record yet."""
+    new = _insert(letters, request)
+    if new:
+        _record(sorted(new), len(letters), request, selection)
+    return new
+
+
+def _insert(letters: Sequence[DeadLetter], request: Mapping[str, str]) -> set[int]:
     now = clock.now()
     rows = [{"dead_letter_id": letter.id, "requested_at": now, **_policy(letter), **request} for letter in letters]
     inserted = [row for batch in _batches(rows) for row in insert_which(Requeue, batch, key=("dead_letter_id",))]
     new = {row["dead_letter_id"] for row in inserted}
     if new:
-        _record(sorted(new), len(letters), request, selection)
         count_requeued(len(new))
     return new
 

@@ -23,8 +23,9 @@ from .states import PENDING
 def create_jobs(saga_ids: Sequence[int], status: str, attempt_count: int) -> dict[int, int]:
     """Insert a ready job for the next attempt of each of these sagas that has none; returns the job of each saga.
 
-    Only for due sagas that still have this status and count, as the statement reads them itself, without locking them:
-    one that has moved on or was parked since it was found due gets no job, and the others get theirs.
+    Only for due sagas that still have this status and count, as the statement reads them itself: one that has moved on
+    or was parked since it was read gets no job, and the others get theirs. It locks them against changes: a saga
+    that is being abandoned at the same time has its job before the mark, or gets none.
     """
     left = list(saga_ids)
     while left:
@@ -64,7 +65,7 @@ def create_first_jobs(saga_ids: Sequence[int]) -> dict[int, int] | None:
 def _sagas_without_job(ids: Any, status: Any, attempt_count: Any) -> Any:
     job = Job.objects.filter(saga_id=OuterRef("id"), attempt_no=OuterRef("attempt_count") + 1)
     due = Saga.objects.filter(id__in=ids, status=status, attempt_count=attempt_count, next_attempt_at__lte=UtcNow())
-    return due.filter(~Exists(job))
+    return due.filter(~Exists(job), abandoned_by__isnull=True)
 
 
 def _first_sagas(ids: Any, status: Any, attempt_count: Any) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from jobs.states import COMPLETED as SUCCEEDED
 from jobs.states import FAILED
+from webhookhub.egress.error_codes import ABANDONED
 
-from .transitions import DEAD_LETTERED, IN_PROGRESS
+from .transitions import DEAD_LETTERED, IN_PROGRESS, WAITING
 
 # The saga's job of one attempt, by the unique key on both; `job` is the row.
 _JOB = "SELECT 1 FROM webhook_delivery_jobs job WHERE job.saga_id = {saga}.id AND job.attempt_no = {attempt}"
@@ -17,19 +18,34 @@ SUCCEEDED_JOB = f"{COUNTED_JOB} AND job.status = '{SUCCEEDED}'"
 FAILED_JOB = f"{COUNTED_JOB} AND job.status = '{FAILED}'"
 LIMIT_REACHED = "NEW.attempt_count = NEW.max_retry_limit"
 DEAD_LETTER = "SELECT 1 FROM dead_letters WHERE saga_id = NEW.id"
+# By a request, and nothing can follow: a job of the next attempt would still end the saga.
+ABANDONED_SAGA = f"NEW.abandoned_by_id IS NOT NULL AND NEW.final_error_code = '{ABANDONED}' AND NOT EXISTS ({NEXT_JOB})"
+# The open request by which a saga is marked, once.
+ABANDON_REQUEST = (
+    "SELECT 1 FROM delivery_requests request WHERE request.id = NEW.abandoned_by_id AND OLD.abandoned_by_id IS NULL "
+    "AND request.kind = 'abandon' AND request.due_at IS NOT NULL "
+    "AND NEW.id <= request.max_saga_id AND COALESCE(request.saga_id, NEW.id) = NEW.id"
+)
 
 # For a dead letter of `saga`. A repeated insert finds the saga DeadLettered and ends at the unique key.
 LAST_ATTEMPT_FAILED = (
     f"saga.status = '{IN_PROGRESS}' AND saga.attempt_count + 1 = saga.max_retry_limit "
-    f"AND EXISTS ({_JOB.format(saga='saga', attempt='saga.attempt_count + 1')} AND job.status = '{FAILED}')"
+    f"AND EXISTS ({_JOB.format(saga='saga', attempt='saga.attempt_count + 1')} AND job.status = '{FAILED}') "
+    f"AND {{letter}}.final_error_code <> '{ABANDONED}'"
+)
+WAITING_WORDS = ", ".join(f"'{status}'" for status in WAITING)
+WAITS_ABANDONED = (
+    f"saga.status IN ({WAITING_WORDS}) AND saga.abandoned_by_id IS NOT NULL "
+    f"AND NOT EXISTS ({_JOB.format(saga='saga', attempt='saga.attempt_count + 1')}) "
+    f"AND {{letter}}.final_error_code = '{ABANDONED}'"
 )
 HAS_ENDED = f"saga.status = '{DEAD_LETTERED}'"
-MAY_HAVE_DEAD_LETTER = (LAST_ATTEMPT_FAILED, HAS_ENDED)
+MAY_HAVE_DEAD_LETTER = (LAST_ATTEMPT_FAILED, WAITS_ABANDONED, HAS_ENDED)
 
 
 def ending_saga(letter: str) -> str:
     """A query for the saga of a dead letter, if it may have one; `letter` is the SQL name of the new row."""
-    accepted = " OR ".join(f"({condition})" for condition in MAY_HAVE_DEAD_LETTER)
+    accepted = " OR ".join(f"({condition.format(letter=letter)})" for condition in MAY_HAVE_DEAD_LETTER)
     return (
         f"SELECT 1 FROM webhook_delivery_sagas saga WHERE saga.id = {letter}.saga_id "  # noqa: S608
         f"AND saga.event_id = {letter}.event_id AND saga.subscription_id = {letter}.subscription_id "

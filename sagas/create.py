@@ -61,7 +61,7 @@ def create_sagas(
     def create() -> set[SagaKey]:
         created = {saga.key for saga in insert_sagas(new_sagas, batch_size)}
         count = sum(key.event_id not in counted_later for key in created)
-        counters.add({(counters.DELIVERIES, "requeued" if new_sagas[0].generation else "routed"): count})
+        counters.add({(counters.DELIVERIES, "sent_again" if new_sagas[0].generation else "routed"): count})
         return created
 
     return in_transaction(create) if new_sagas else set()

@@ -1,4 +1,4 @@
-"""A delivery: one event to one subscription."""
+"""A delivery: one event to one subscription; and what people have requested for deliveries."""
 
 from __future__ import annotations
 
@@ -9,13 +9,20 @@ from django.db.models import Case, F, Q, When
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.clock import UtcNow
-from webhookhub.db.fields import ExactTextField, SecondsListField, WordField
+from webhookhub.db.conditions import IsJSON
+from webhookhub.db.fields import ExactTextField, JSONTextField, SecondsListField, WordField
+from webhookhub.ids import new_uid
+from webhookhub.validators import REASON_LENGTH
 
 from . import transitions
 from .transitions import PENDING, PENDING_RETRY, WAITING
 
 # The next attempt of a parked saga: never due. Far below the largest year, so that any time zone can show it.
 PARKED = datetime(9000, 1, 1, tzinfo=UTC)
+
+SEND_NOW, ABANDON, SEND_AGAIN = "send_now", "abandon", "send_again"
+KINDS = (SEND_NOW, ABANDON, SEND_AGAIN)
+TOKEN_LENGTH = 32
 
 
 class SagaQuerySet(models.QuerySet["Saga"]):
@@ -47,6 +54,10 @@ class Saga(models.Model):
     retry_delays = SecondsListField(null=True, blank=True)
     # Kept on success: it explains why the delivery was late.
     final_error_code = ExactTextField(max_length=100, null=True, blank=True)
+    # The request that abandons it. No job is created from then on; an attempt in progress may still succeed.
+    abandoned_by = models.ForeignKey(
+        "DeliveryRequest", models.DO_NOTHING, db_constraint=False, db_index=False, null=True, related_name="+"
+    )
     created_at = models.DateTimeField(db_default=UtcNow())
     updated_at = models.DateTimeField(db_default=UtcNow())
     # The subscription's id while the saga is parked, else NULL: the park is an index, and cannot disagree with the row.
@@ -80,6 +91,57 @@ class Saga(models.Model):
             ),
             models.CheckConstraint(condition=Q(max_retry_limit__gte=1), name="chk_saga_limit_positive"),
         ]
+        permissions = [
+            ("send_now", "Can send waiting deliveries now"),
+            ("abandon", "Can abandon deliveries"),
+            ("send_again", "Can send ended deliveries again"),
+            ("bulk_request", "Can send now or abandon more than one delivery at a time"),
+        ]
 
     def __str__(self) -> str:
         return f"delivery {self.pk}"
+
+
+class DeliveryRequest(models.Model):
+    """Send now, abandon or send again: who asked for it, why, and for which deliveries. The orchestrator applies it.
+
+    It is for one delivery (`saga`), or for all that match `conditions` and existed when it was made.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    uid = models.UUIDField(unique=True, default=new_uid, editable=False)
+    kind = WordField(words=KINDS)
+    saga = models.ForeignKey(
+        Saga, models.DO_NOTHING, db_constraint=False, db_index=False, null=True, related_name="requests"
+    )
+    conditions = JSONTextField()
+    max_saga_id = models.BigIntegerField()
+    requested_by = ExactTextField(max_length=150)
+    requested_at = models.DateTimeField(db_default=UtcNow())
+    reason = ExactTextField(max_length=REASON_LENGTH)
+    # A repeated request has the same token.
+    request_token = ExactTextField(max_length=TOKEN_LENGTH, unique=True)
+    # The progress, which only the orchestrator changes. `due_at` is null when nothing is left to do.
+    due_at = models.DateTimeField(null=True, db_default=UtcNow())
+    applied_at = models.DateTimeField(null=True)
+    # Counts the batches: of two orchestrators with the same batch, the second changes nothing.
+    batches = models.PositiveIntegerField(db_default=0)
+    # The deliveries up to this id are done, except those from `left_from` on that were in progress.
+    scanned_to = models.BigIntegerField(db_default=0)
+    left_from = models.BigIntegerField(null=True)
+    # Deliveries that it has changed.
+    changed = models.PositiveIntegerField(db_default=0)
+
+    class Meta:
+        db_table = "delivery_requests"
+        verbose_name = _("request")
+        verbose_name_plural = _("requests")
+        default_permissions = ("view",)
+        indexes = [
+            models.Index(fields=["due_at"], name="idx_request_due"),
+            models.Index(fields=["saga"], name="idx_request_saga"),
+        ]
+        constraints = [models.CheckConstraint(condition=IsJSON("conditions"), name="chk_request_conditions")]
+
+    def __str__(self) -> str:
+        return f"request {self.uid}"

@@ -1,4 +1,4 @@
-"""One turn of the orchestrator: dispatch due sagas, settle finished jobs."""
+"""One turn of the orchestrator: apply requests, dispatch due sagas, settle finished jobs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from webhookhub.db.exists import Condition, which_exist
 from webhookhub.runner.hints import Flag, Hints
 from webhookhub.runner.step import Step
 
+from .apply_requests import DUE, apply_requests
 from .dispatch import admit, dispatch, dispatch_hinted
 from .flow import Flow
 from .models import Saga
@@ -19,14 +20,16 @@ from .transitions import WAITING
 CONDITIONS = (
     *(Condition(Saga, "status = %s AND next_attempt_at <= {now}", status) for status in WAITING),
     *(Condition(Job, "settled_at IS NULL AND status = %s", status) for status in FINISHED),
+    DUE,
 )
 
 
-def pending_work() -> tuple[list[str], list[str]]:
-    """The saga statuses with due sagas, and the job statuses with unsettled jobs."""
-    exist = which_exist(*CONDITIONS)
+def pending_work() -> tuple[list[str], list[str], bool]:
+    """The saga statuses with due sagas, the job statuses with unsettled jobs, and whether there are requests."""
+    *exist, requested = which_exist(*CONDITIONS)
     due = [status for status, there in zip(WAITING, exist, strict=False) if there]
-    return due, [status for status, there in zip(FINISHED, exist[len(WAITING) :], strict=True) if there]
+    finished = [status for status, there in zip(FINISHED, exist[len(WAITING) :], strict=True) if there]
+    return due, finished, requested
 
 
 class Orchestrator(Step):
@@ -58,8 +61,10 @@ class Orchestrator(Step):
     def _poll(self, batch_size: int) -> int:
         """One short query first: most polls find one kind of work or none."""
         self._settler.settle_unmarked(batch_size)
-        due, finished = pending_work()
-        return dispatch(batch_size, due, self._flow) + self._settler.settle(batch_size, finished)
+        due, finished, requested = pending_work()
+        applied = apply_requests(batch_size) if requested else 0
+        dispatched = dispatch(batch_size, due, self._flow)
+        return applied + dispatched + self._settler.settle(batch_size, finished)
 
     def conditions(self) -> Sequence[Condition]:
         return CONDITIONS

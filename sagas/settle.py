@@ -81,7 +81,8 @@ class SagaRow:
         """The stats outcome of a result that this saga has applied."""
         if job.error_code is None:
             return attempts.COMPLETED
-        ended = self.status == DEAD_LETTERED and self.attempt_count == job.attempt_no
+        # A delivery that was abandoned after this result has attempts left.
+        ended = self.status == DEAD_LETTERED and self.attempt_count == job.attempt_no == self.max_retry_limit
         return attempts.DEAD_LETTERED if ended else attempts.RETRIED
 
     @property

@@ -14,6 +14,7 @@ DEAD_LETTERED = "DeadLettered"
 STATUSES = (PENDING, IN_PROGRESS, PENDING_RETRY, COMPLETED, DEAD_LETTERED)
 WAITING = (PENDING, PENDING_RETRY)
 TERMINAL = (COMPLETED, DEAD_LETTERED)
+OPEN = (PENDING, IN_PROGRESS, PENDING_RETRY)
 
 # (from, to): the cause. At the limit, the specification's InProgress → PendingRetry → DeadLettered is one write.
 LEGAL = {
@@ -22,6 +23,8 @@ LEGAL = {
     (IN_PROGRESS, PENDING_RETRY): "job failed, attempts left",
     (PENDING_RETRY, IN_PROGRESS): "retry due, next job created",
     (IN_PROGRESS, DEAD_LETTERED): "job failed, limit reached",
+    (PENDING, DEAD_LETTERED): "abandoned",
+    (PENDING_RETRY, DEAD_LETTERED): "abandoned",
 }
 
 

@@ -33,6 +33,8 @@ class Log(Enum):
     SAGA_RETRY_SCHEDULED = ("saga_retry_scheduled", logging.INFO)
     SAGA_DEAD_LETTERED = ("saga_dead_lettered", logging.WARNING)
     SAGA_REQUEUED = ("saga_requeued", logging.INFO)
+    REQUEST_CREATED = ("request_created", logging.INFO)
+    REQUEST_APPLIED = ("request_applied", logging.INFO)
     API_KEY_CREATED = ("api_key_created", logging.INFO)
     API_KEY_REVOKED = ("api_key_revoked", logging.INFO)
     API_FAILED = ("api_failed", logging.ERROR)

@@ -7,15 +7,14 @@ request completes it, and two concurrent requests make one delivery.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from django.utils.translation import gettext as _
 
-from deadletters.models import DeadLetter
-from deadletters.requeue import requeue
 from sagas.models import Saga
-from sagas.redeliver import redeliver
-from sagas.transitions import COMPLETED, DEAD_LETTERED, TERMINAL
+from sagas.redeliver import next_generation, send_again
+from sagas.transitions import DEAD_LETTERED, TERMINAL
+from webhookhub.ids import new_token
 
 from . import services
 from .blockers import causes, sources_of
@@ -83,22 +82,7 @@ def _choose(instance: Instance, step: str, delivery: int | None) -> list[int]:
 
 
 def _redeliver(saga: Saga, actor: str, reason: str) -> int:
-    if saga.status == COMPLETED:
-        return redeliver(saga)
-    assert saga.status == DEAD_LETTERED
-    letter = DeadLetter.objects.only("id").get(saga_id=saga.pk)
-    [result] = requeue([letter.pk], by=_Permitted(actor), reason=reason, allow_waiting=True)
-    return result.saga_id
-
-
-@dataclass(frozen=True)
-class _Permitted:
-    """An operator who may retry a step may also requeue its dead letters."""
-
-    name: str
-
-    def get_username(self) -> str:
-        return self.name
-
-    def has_perm(self, perm: str) -> bool:
-        return True
+    send_again(saga, by=actor, reason=reason, token=new_token())
+    new = next_generation(saga)
+    assert new is not None
+    return new

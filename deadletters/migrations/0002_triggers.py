@@ -33,7 +33,7 @@ NEXT_GENERATION = (
 CREATED = [
     Rule(
         "created",
-        "A dead letter needs a saga of its event and subscription whose last attempt has failed: INSERT refused",
+        "A dead letter needs a saga of its event whose last attempt has failed or that is abandoned: INSERT refused",
         unless_exists=ending_saga("NEW"),
     ),
     Check("chk_dead_payload", ["payload_snapshot"], vendors.is_json_sql),

@@ -12,7 +12,8 @@ RESULT = ["status", "lease_until", "response_status", "lease_resets", "retry_aft
 RESULT_TEXTS = ["error_code", "worker_id", "lease_token", "response_snippet"]
 NEXT_ATTEMPT = (
     "SELECT 1 FROM webhook_delivery_sagas saga WHERE saga.id = NEW.saga_id "
-    "AND saga.status NOT IN ('Completed', 'DeadLettered') AND saga.attempt_count + 1 = NEW.attempt_no"
+    "AND saga.status NOT IN ('Completed', 'DeadLettered') AND saga.attempt_count + 1 = NEW.attempt_no "
+    "AND saga.abandoned_by_id IS NULL"
 )
 PREVIOUS_ATTEMPT = (
     "SELECT 1 FROM webhook_delivery_jobs previous WHERE previous.saga_id = NEW.saga_id "

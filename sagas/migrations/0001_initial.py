@@ -4,7 +4,9 @@ import django.db.models.deletion
 from django.db import migrations, models
 
 import webhookhub.db.clock
+import webhookhub.db.conditions
 import webhookhub.db.fields
+import webhookhub.ids
 
 
 class Migration(migrations.Migration):
@@ -82,6 +84,12 @@ class Migration(migrations.Migration):
                 "verbose_name": "delivery",
                 "verbose_name_plural": "deliveries",
                 "db_table": "webhook_delivery_sagas",
+                "permissions": [
+                    ("send_now", "Can send waiting deliveries now"),
+                    ("abandon", "Can abandon deliveries"),
+                    ("send_again", "Can send ended deliveries again"),
+                    ("bulk_request", "Can send now or abandon more than one delivery at a time"),
+                ],
                 "indexes": [
                     models.Index(fields=["event", "subscription"], name="idx_saga_event"),
                     models.Index(fields=["status", "next_attempt_at"], name="idx_saga_status_retry"),
@@ -106,5 +114,63 @@ class Migration(migrations.Migration):
                     ),
                 ],
             },
+        ),
+        migrations.CreateModel(
+            name="DeliveryRequest",
+            fields=[
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("uid", models.UUIDField(default=webhookhub.ids.new_uid, editable=False, unique=True)),
+                ("kind", webhookhub.db.fields.WordField(words=["send_now", "abandon", "send_again"])),
+                ("conditions", webhookhub.db.fields.JSONTextField()),
+                ("max_saga_id", models.BigIntegerField()),
+                ("requested_by", webhookhub.db.fields.ExactTextField(max_length=150)),
+                ("requested_at", models.DateTimeField(db_default=webhookhub.db.clock.UtcNow())),
+                ("reason", webhookhub.db.fields.ExactTextField(max_length=500)),
+                ("request_token", webhookhub.db.fields.ExactTextField(max_length=32, unique=True)),
+                ("due_at", models.DateTimeField(db_default=webhookhub.db.clock.UtcNow(), null=True)),
+                ("applied_at", models.DateTimeField(null=True)),
+                ("batches", models.PositiveIntegerField(db_default=0)),
+                ("scanned_to", models.BigIntegerField(db_default=0)),
+                ("left_from", models.BigIntegerField(null=True)),
+                ("changed", models.PositiveIntegerField(db_default=0)),
+                (
+                    "saga",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="requests",
+                        to="sagas.saga",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "request",
+                "verbose_name_plural": "requests",
+                "db_table": "delivery_requests",
+                "default_permissions": ("view",),
+                "indexes": [
+                    models.Index(fields=["due_at"], name="idx_request_due"),
+                    models.Index(fields=["saga"], name="idx_request_saga"),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=webhookhub.db.conditions.IsJSON("conditions"), name="chk_request_conditions"
+                    ),
+                ],
+            },
+        ),
+        migrations.AddField(
+            model_name="saga",
+            name="abandoned_by",
+            field=models.ForeignKey(
+                db_constraint=False,
+                db_index=False,
+                null=True,
+                on_delete=django.db.models.deletion.DO_NOTHING,
+                related_name="+",
+                to="sagas.deliveryrequest",
+            ),
         ),
     ]

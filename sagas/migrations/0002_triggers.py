@@ -1,4 +1,4 @@
-"""The state machine of a saga: how it is created, how it changes, and that it is never deleted.
+"""The state machine of a saga: how it is created, how it changes, and that it is never deleted; and requests.
 
 The transitions are those of sagas.transitions; a change of that table needs a migration that creates the trigger again.
 """
@@ -7,6 +7,7 @@ from django.db import migrations
 
 from sagas import conditions
 from sagas.transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, PENDING, PENDING_RETRY
+from webhookhub.db import vendors
 from webhookhub.db.triggers import Case, Check, CreateTriggers, Refusal, Rule
 
 TABLE = "webhook_delivery_sagas"
@@ -50,6 +51,11 @@ DEAD_LETTER = Rule(
     "A saga is DeadLettered only with its dead letter: UPDATE refused",
     unless_exists=conditions.DEAD_LETTER,
 )
+ABANDONED = Rule(
+    "abandoned",
+    "A waiting saga is DeadLettered only by a request, without a job for its next attempt: UPDATE refused",
+    when=f"NOT ({conditions.ABANDONED_SAGA})",
+)
 # What each legal transition needs; the most frequent first.
 NEEDS = {
     (PENDING, IN_PROGRESS): [STARTED],
@@ -57,6 +63,8 @@ NEEDS = {
     (IN_PROGRESS, PENDING_RETRY): [FAILED],
     (PENDING_RETRY, IN_PROGRESS): [STARTED],
     (IN_PROGRESS, DEAD_LETTERED): [LIMIT, FAILED, DEAD_LETTER],
+    (PENDING, DEAD_LETTERED): [ABANDONED, DEAD_LETTER],
+    (PENDING_RETRY, DEAD_LETTERED): [ABANDONED, DEAD_LETTER],
 }
 TRANSITIONS = [
     Case(f"OLD.status = '{before}' AND NEW.status = '{after}'", rules) for (before, after), rules in NEEDS.items()
@@ -75,7 +83,7 @@ CREATED = [
     Rule(
         "created",
         "A saga is created Pending and without attempts: INSERT refused",
-        when=f"NEW.status <> '{PENDING}' OR NEW.attempt_count <> 0",
+        when=f"NEW.status <> '{PENDING}' OR NEW.attempt_count <> 0 OR NEW.abandoned_by_id IS NOT NULL",
     ),
     Rule(
         "generation",
@@ -91,7 +99,7 @@ CHANGED = [
         "A Completed or DeadLettered saga is final: UPDATE refused",
         when="OLD.status IN ('Completed', 'DeadLettered')",
         protects=["final_error_code", "retry_delays"],
-        protects_values=[*STATE, *IDENTITY],
+        protects_values=[*STATE, *IDENTITY, "abandoned_by_id"],
     ),
     Rule(
         "attempts",
@@ -105,6 +113,12 @@ CHANGED = [
         protects_values=IDENTITY,
     ),
     Rule(
+        "abandoned by",
+        "A saga is abandoned once, by an open request that covers it: UPDATE refused",
+        protects_values=["abandoned_by_id"],
+        unless_exists=conditions.ABANDON_REQUEST,
+    ),
+    Rule(
         "transition",
         "A saga changes its status only by a legal transition: UPDATE refused",
         when="OLD.status <> NEW.status",
@@ -113,6 +127,45 @@ CHANGED = [
     Check("chk_saga_retry_below_limit", ["status", "attempt_count", "max_retry_limit"], retry_below_limit),
 ]
 DELETED = [Rule("deleted", "A saga is never deleted: DELETE refused")]
+
+REQUESTS = "delivery_requests"
+REQUEST_TEXTS = ["uid", "conditions", "requested_by", "reason", "request_token"]
+REQUEST_VALUES = ["id", "kind", "saga_id", "max_saga_id", "requested_at"]
+PROGRESS = ["due_at", "applied_at", "batches", "scanned_to", "left_from", "changed"]
+REQUESTED = [
+    Rule(
+        "open",
+        "A request is created without any progress: INSERT refused",
+        when="NEW.due_at IS NULL OR NEW.applied_at IS NOT NULL OR NEW.batches <> 0 OR NEW.scanned_to <> 0 "
+        "OR NEW.left_from IS NOT NULL OR NEW.changed <> 0",
+    ),
+    Rule(
+        "author",
+        "A request has the name of its author and a reason: INSERT refused",
+        when="TRIM(NEW.requested_by) = '' OR TRIM(NEW.reason) = ''",
+    ),
+    Rule(
+        "target",
+        "A delivery is sent again by a request of its own: INSERT refused",
+        when="NEW.kind = 'send_again' AND NEW.saga_id IS NULL",
+    ),
+    Check("chk_request_conditions", ["conditions"], vendors.is_json_sql),
+]
+APPLIED = [
+    Rule(
+        "identity",
+        "A request keeps its author, reason and target: UPDATE refused",
+        protects=REQUEST_TEXTS,
+        protects_values=REQUEST_VALUES,
+    ),
+    Rule(
+        "applied",
+        "A request that was applied is final: UPDATE refused",
+        when="OLD.due_at IS NULL",
+        protects_values=PROGRESS,
+    ),
+]
+NEVER = [Rule("deleted", "A request is never deleted: DELETE refused")]
 
 
 class Migration(migrations.Migration):
@@ -124,6 +177,9 @@ class Migration(migrations.Migration):
                 Refusal("trg_saga_created", TABLE, "INSERT", CREATED),
                 Refusal("trg_saga_changed", TABLE, "UPDATE", CHANGED),
                 Refusal("trg_saga_no_delete", TABLE, "DELETE", DELETED),
+                Refusal("trg_request_created", REQUESTS, "INSERT", REQUESTED),
+                Refusal("trg_request_changed", REQUESTS, "UPDATE", APPLIED),
+                Refusal("trg_request_no_delete", REQUESTS, "DELETE", NEVER),
             ]
         )
     ]

@@ -18,7 +18,7 @@ from deadletters.models import DeadLetter, Requeue
 from events import backfill
 from events.models import Event
 from sagas import create
-from sagas.models import Saga
+from sagas.models import DeliveryRequest, Saga
 from subscriptions.models import Subscription
 from tests.deadletters.helpers import dead_letter_before_its_delivery_ends
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
@@ -255,3 +255,58 @@ def test_an_unreadable_payload_file_is_named(payload: str, message: str):
     with pytest.raises(CommandError, match=message):
         run("publish_event", "order.created", payload)
     assert not Event.objects.exists()
+
+
+def test_deliveries_are_requested_by_number():
+    later = clock.now() + timedelta(hours=1)
+    sagas = [SagaFactory.create(next_attempt_at=later) for _ in range(2)]
+    ids = [str(saga.pk) for saga in sagas]
+
+    text = run("request_deliveries", "abandon", *ids, "--reason", "obsolete", "--token", "t")
+    again = run_json("request_deliveries", "abandon", *ids, "--reason", "obsolete", "--token", "t")
+
+    made = list(DeliveryRequest.objects.order_by("id"))
+    assert again == {"dry_run": False, "requests": [str(request.uid) for request in made]}
+    assert [f"Request {request.uid} for delivery {request.saga_id}:" in text for request in made] == [True, True]
+    assert {(request.kind, request.reason) for request in made} == {("abandon", "obsolete")}
+    assert all("(command line)" in request.requested_by for request in made)
+
+
+def test_deliveries_are_requested_by_conditions():
+    saga = SagaFactory.create(event=EventFactory.create(source="shop"))
+    number = str(saga.subscription_id)
+
+    chosen = ("--subscription", number, "--source", "shop", "--status", "Pending", "--since", "2026-01-31T00:00:00Z")
+    assert run("request_deliveries", "abandon", *chosen, "--dry-run") == "1 deliveries wait, 0 are in progress."
+    counted = run_json("request_deliveries", "send-now", "--subscription", number, "--dry-run")
+    assert counted == {"dry_run": True, "waiting": 1, "in_progress": 0, "more": False}
+    assert not DeliveryRequest.objects.exists()
+    run("request_deliveries", "abandon", *chosen, "--reason", "obsolete")
+    stored = json.loads(DeliveryRequest.objects.get().conditions)
+    assert (stored["subscription_ids"], stored["source"]) == ([saga.subscription_id], "shop")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["abandon"], "numbers of deliveries, or conditions"),
+        (["abandon", "1", "--event-type", "a"], "numbers of deliveries, or conditions"),
+        (["send-again", "--event-type", "a"], "Only single deliveries"),
+        (["send-now", "--event-type", "a"], "--subscription and nothing else"),
+        (["abandon", "1", "--dry-run"], "needs conditions"),
+        (["abandon", "--event-type", "a"], "Give a reason"),
+        (["abandon", "1", "--reason", "r"], "there is no delivery 1"),
+        (["abandon", "--event-type", "a", "--reason", " "], "Nothing was requested: reason must"),
+        (["abandon", "--subscription", "1", "--reason", "r"], "There is no subscription 1"),
+        (["abandon", "--since", "yesterday", "--reason", "r"], "is not a time"),
+        (
+            ["abandon", "--since", "2026-02-01T00:00:00Z", "--until", "2026-01-01T00:00:00Z", "--reason", "r"],
+            "--until is before",
+        ),
+        (["abandon", *map(str, range(1, 102)), "--reason", "r"], "at most 100"),
+    ],
+)
+def test_a_request_that_is_not_possible_is_refused(arguments: list[str], error: str):
+    with pytest.raises(CommandError, match=error):
+        run("request_deliveries", *arguments)
+    assert not DeliveryRequest.objects.exists()

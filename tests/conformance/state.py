@@ -13,7 +13,7 @@ from django.db import models
 from deadletters.models import DeadLetter, Requeue
 from events.models import Event, RoutingInbox
 from jobs.models import Job
-from sagas.models import Saga
+from sagas.models import DeliveryRequest, Saga
 from subscriptions.models import Subscription
 from webhookhub.db import clock
 
@@ -28,6 +28,7 @@ TABLES: dict[type[models.Model], str] = {
     Job: "saga__event__event_type",
     DeadLetter: "event__event_type",
     Requeue: "dead_letter__event__event_type",
+    DeliveryRequest: "saga__event__event_type",
 }
 # Columns that hold the id of a row without being relations.
 REFERENCES: dict[str, type[models.Model]] = {
@@ -37,6 +38,7 @@ REFERENCES: dict[str, type[models.Model]] = {
 }
 WAITED_FOR = {"next_attempt_at", "lease_until"}
 RANDOM = {"uid", "correlation_id", "lease_token", "request_token"}
+RANDOM |= {"max_saga_id", "scanned_to", "left_from"}
 
 
 def state(event_type: str, *, ignoring: frozenset[str] = frozenset()) -> State:
@@ -78,4 +80,11 @@ def _names(event_type: str) -> dict[Any, dict[int, str]]:
         for saga in _rows(Saga, event_type)
     }
     letters = {letter.id: sagas[letter.saga_id] for letter in _rows(DeadLetter, event_type)}
-    return {Event: events, Subscription: subscriptions, Saga: sagas, DeadLetter: letters}
+    requests = dict(DeliveryRequest.objects.values_list("id", "kind"))
+    return {
+        Event: events,
+        Subscription: subscriptions,
+        Saga: sagas,
+        DeadLetter: letters,
+        DeliveryRequest: requests,
+    }

@@ -18,9 +18,11 @@ from jobs.models import Job
 from jobs.report import report
 from jobs.states import FINISHED
 from sagas import settle as settling
+from sagas.apply_requests import apply_requests
 from sagas.dispatch import admit, dispatch, dispatch_hinted
 from sagas.flow import Flow
-from sagas.models import Saga
+from sagas.models import ABANDON, SEND_AGAIN, SEND_NOW, Saga
+from sagas.requests import RequestFilter, request_deliveries, request_matching
 from subscriptions.models import Subscription
 
 from . import world
@@ -220,6 +222,55 @@ def to_requeue(event_type: str) -> Work:
     return lambda: requeue(letters, by=world.Staff(), reason="again")
 
 
+def open_deliveries(event_type: str) -> None:
+    """One that waits for its retry, two in progress, and two that wait for their first attempt."""
+    world.subscribe("ok", "retry", event_type=event_type)
+    for name in "abc":
+        world.publish_some(name, event_type=event_type)
+        world.route()
+        if name != "c":
+            dispatch(BATCH)
+        if name == "a":
+            world.deliver()
+            world.settle()
+
+
+def to_request(event_type: str) -> Work:
+    """Of a subscription that is off: nothing else happens to its deliveries."""
+    open_deliveries(event_type)
+    Subscription.objects.filter(event_type=event_type).update(active=False)
+    ids = list(Saga.objects.filter(event__event_type=event_type, status="Pending").values_list("id", flat=True))
+    return lambda: request_deliveries(ABANDON, ids, by=world.Staff(), reason="obsolete", token=event_type)
+
+
+def to_apply(kind: str) -> Callable[[str], Work]:
+    """By a filter: one batch, which leaves the deliveries in progress for later."""
+
+    def prepare(event_type: str) -> Work:
+        open_deliveries(event_type)
+        request_matching(kind, RequestFilter(event_type=event_type), by=world.Staff(), reason="why")
+        return lambda: apply_requests(BATCH)
+
+    return prepare
+
+
+def to_abandon_one(event_type: str) -> Work:
+    to_request(event_type)()
+    return world.apply_all
+
+
+def to_send_again(event_type: str) -> Work:
+    """A Completed delivery and a dead letter."""
+    dispatched(event_type, "ok", "dead")
+    world.run_to_end()
+    ids = list(Saga.objects.filter(event__event_type=event_type).values_list("id", flat=True))
+    request_deliveries(SEND_AGAIN, ids, by=world.Staff(), reason="lost")
+    return world.apply_all
+
+
+# Another pass may have been made, if the repetition comes more than a second later.
+PASSES = frozenset({"batches"})
+
 STEPS = [
     Step("publish", to_publish),
     Step("route", to_route),
@@ -243,4 +294,9 @@ STEPS = [
     Step("settle by a hint", to_settle_by_hint("ok")),
     Step("clean", to_clean),
     Step("requeue", to_requeue),
+    Step("request", to_request),
+    Step("send now", to_apply(SEND_NOW)),
+    Step("abandon", to_apply(ABANDON), ignoring=PASSES),
+    Step("abandon one by one", to_abandon_one),
+    Step("send again", to_send_again),
 ]

@@ -17,6 +17,7 @@ from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionF
 from tests.support import legal_steps
 from webhookhub.db import vendors
 from webhookhub.db.triggers import Check, Fill, Refusal, declared
+from webhookhub.ids import new_uid
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
@@ -28,6 +29,7 @@ CONSTRAINTS = {
 }
 # Every column of the constraint is protected from updates by another rule.
 INSERT_ONLY = {
+    "chk_request_conditions",
     "chk_event_uid",
     "chk_event_payload",
     "chk_event_created_at",
@@ -89,6 +91,7 @@ class Violation:
 
 URL = {"callback_url": "http://example.com/hook"}
 VIOLATIONS = [
+    Violation("delivery_requests", "chk_request_conditions", {"conditions": "no JSON"}),
     Violation("events", "chk_event_uid", {"uid": None}),
     Violation("events", "chk_event_payload", {"payload": "no JSON"}),
     Violation("events", "chk_event_payload", {"payload": ""}),
@@ -133,6 +136,9 @@ def new_row(table: str) -> tuple[int, dict[str, Any]]:
         return SubscriptionFactory.create(verified=False).pk, {"callback_url": "https://example.com/other"}
     if table == "webhook_delivery_sagas":
         return SagaFactory.create().pk, {"event_id": EventFactory.create().pk}
+    if table == "delivery_requests":
+        request = legal_steps.mark(SagaFactory.create())
+        return request.pk, {"uid": new_uid().hex, "request_token": "another"}
     ended, ending = SagaFactory.create(status="DeadLettered"), SagaFactory.create(status="InProgress", attempt_count=2)
     JobFactory(saga=ending, attempt_no=3, status="Failed")
     letter = ended.dead_letters.get()

@@ -197,9 +197,11 @@ def test_unsettled_results_are_found_by_the_mark_and_the_status():
 
 
 @pytest.mark.requirement("R1-10.1a")
-def test_pending_work_is_found_with_four_index_entries():
+def test_pending_work_is_found_with_five_index_entries():
     [plan] = plans(pending_work, lambda sql: sql.startswith("SELECT EXISTS"))
-    assert {row["key"] for row in plan.rows} <= {None, "idx_job_settled", "idx_saga_status_retry"}, plan
+    assert {row["key"] for row in plan.rows} <= {None, "idx_job_settled", "idx_saga_status_retry", "idx_request_due"}, (
+        plan
+    )
     assert plan.rows_read <= 10, plan
 
 

@@ -17,7 +17,7 @@ from django.db.models import CharField, JSONField, TextField, UUIDField
 from deadletters.models import DeadLetter
 from jobs import states as job_states
 from jobs.models import Job
-from sagas.models import Saga
+from sagas.models import DeliveryRequest, Saga
 from sagas.transitions import LEGAL, STATUSES, TERMINAL
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
 from tests.support import legal_steps
@@ -25,6 +25,7 @@ from webhookhub.db import clock
 from webhookhub.db.errors import Kind, kind_of
 from webhookhub.db.fields import WordField
 from webhookhub.db.triggers import Refusal, Rule, declared
+from webhookhub.ids import new_uid
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
@@ -182,6 +183,9 @@ def test_the_trigger_has_the_transitions_of_the_table():
 def test_a_legal_transition_is_accepted(before: str, after: str):
     if before == "InProgress":
         saga = make_before(after)
+    elif after == "DeadLettered":
+        assert abandon(make_abandoned(before)) == 1
+        return
     else:
         saga = make(before)
         insert_job(saga.id, saga.attempt_count + 1)
@@ -272,6 +276,128 @@ def test_a_saga_with_a_dead_letter_ends_in_no_other_way():
 def test_an_update_to_the_same_status_needs_no_job():
     saga = make("InProgress")
     assert change(saga, "InProgress", saga.attempt_count) == 1
+
+
+# How a saga is abandoned
+
+
+def make_abandoned(status: str, *, letter: bool = True) -> Saga:
+    """Marked by a request, with all that its end needs."""
+    saga = make(status)
+    legal_steps.mark(saga)
+    if letter:
+        legal_steps.dead_letter(saga, code="abandoned")
+    return saga
+
+
+def abandon(saga: Saga, code: str = "abandoned") -> int:
+    sql = "UPDATE webhook_delivery_sagas SET status = 'DeadLettered', final_error_code = %s WHERE id = %s"
+    return execute(sql, code, saga.id)
+
+
+WAITING = pytest.mark.parametrize("status", ["Pending", "PendingRetry"])
+
+
+@WAITING
+def test_a_waiting_saga_is_dead_lettered_only_by_a_request(status: str):
+    saga = make(status)
+    with pytest.raises(DatabaseError, match="only by a request"):
+        abandon(saga)
+    with pytest.raises(DatabaseError, match="only by a request"):
+        abandon(make_abandoned(status), "http_500")
+    with pytest.raises(DatabaseError, match="only with its dead letter"):
+        abandon(make_abandoned(status, letter=False))
+
+
+@WAITING
+def test_a_saga_with_a_job_is_not_abandoned(status: str):
+    saga = make(status)
+    insert_job(saga.id, saga.attempt_count + 1)
+    legal_steps.mark(saga)
+    with pytest.raises(DatabaseError, match="A dead letter needs a saga"), transaction.atomic():
+        legal_steps.dead_letter(saga, code="abandoned")
+    with pytest.raises(DatabaseError, match="without a job for its next attempt"):
+        abandon(saga)
+
+
+@WAITING
+def test_no_job_is_created_for_an_abandoned_saga(status: str):
+    saga = make(status)
+    legal_steps.mark(saga)
+    with pytest.raises(DatabaseError, match="A job is created"):
+        insert_job(saga.id, saga.attempt_count + 1)
+
+
+@pytest.mark.parametrize("result", ["Completed", "Failed"])
+def test_an_abandoned_saga_in_progress_applies_its_result(result: str):
+    saga = make_finished(result)
+    legal_steps.mark(saga)
+    assert change(saga, "Completed" if result == "Completed" else "PendingRetry", saga.attempt_count + 1) == 1
+
+
+def test_a_dead_letter_says_abandoned_only_of_an_abandoned_saga():
+    last_failed, waiting, marked = make_last_failed(), make("Pending"), make("Pending")
+    legal_steps.mark(marked)
+    for saga, code in [(last_failed, "abandoned"), (waiting, "abandoned"), (marked, "http_500")]:
+        with pytest.raises(DatabaseError, match="A dead letter needs a saga"), transaction.atomic():
+            legal_steps.dead_letter(saga, code=code)
+    legal_steps.dead_letter(marked, code="abandoned")
+
+
+def test_a_saga_is_abandoned_once_by_an_open_request_that_covers_it():
+    saga, other = make("Pending"), make("Pending")
+    for wrong in (
+        {"kind": "send_now"},
+        {"max_saga_id": saga.id - 1},
+        {"saga_id": other.id, "max_saga_id": other.id},
+    ):
+        with pytest.raises(DatabaseError, match="by an open request that covers it"):
+            legal_steps.mark(saga, **wrong)
+    request = legal_steps.mark(other)
+    execute("UPDATE delivery_requests SET due_at = NULL WHERE id = %s", request.pk)
+    with pytest.raises(DatabaseError, match="by an open request that covers it"):
+        execute("UPDATE webhook_delivery_sagas SET abandoned_by_id = %s WHERE id = %s", request.pk, saga.id)
+    for change_of_mind in ("NULL", "987654"):
+        with pytest.raises(DatabaseError, match="by an open request that covers it"):
+            execute(f"UPDATE webhook_delivery_sagas SET abandoned_by_id = {change_of_mind} WHERE id = %s", other.id)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"applied_at": "'2026-01-01'"},
+        {"batches": "1"},
+        {"changed": "1"},
+        {"scanned_to": "1"},
+        {"left_from": "1"},
+        {"due_at": "NULL"},
+        {"requested_by": "' '"},
+        {"reason": "''"},
+        {"kind": "'send_again'"},
+        {"conditions": "'{'"},
+    ],
+    ids=lambda columns: "".join(columns),
+)
+def test_a_request_begins_without_progress_and_with_an_author_and_a_reason(columns: dict[str, str]):
+    values = {"kind": "'abandon'", "conditions": "'{}'", "max_saga_id": "1", "requested_by": "'a'", "reason": "'r'"}
+    row = {**values, "request_token": "'t'", "uid": f"'{new_uid().hex}'", **columns}
+    insert = "INSERT INTO delivery_requests ({}) VALUES ({})"
+    with pytest.raises(DatabaseError):
+        execute(insert.format(", ".join(row), ", ".join(row.values())))
+    assert not DeliveryRequest.objects.exists()
+
+
+def test_a_request_keeps_its_author_and_its_end():
+    request = legal_steps.mark(make("Pending"))
+    for column, value in {"requested_by": "'b'", "reason": "'b'", "kind": "'send_now'", "max_saga_id": "9999"}.items():
+        with pytest.raises(DatabaseError, match="keeps its author"):
+            execute(f"UPDATE delivery_requests SET {column} = {value} WHERE id = %s", request.pk)
+    execute("UPDATE delivery_requests SET due_at = NULL, changed = 1 WHERE id = %s", request.pk)
+    for column, value in {"changed": "2", "due_at": "'2026-01-01'"}.items():
+        with pytest.raises(DatabaseError, match="is final"):
+            execute(f"UPDATE delivery_requests SET {column} = {value} WHERE id = %s", request.pk)
+    with pytest.raises(DatabaseError, match="never deleted"):
+        execute("DELETE FROM delivery_requests WHERE id = %s", request.pk)
 
 
 # How a dead letter is created

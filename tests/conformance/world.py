@@ -12,8 +12,9 @@ from jobs.cleaner import clean
 from jobs.lease import LeasedJob, lease
 from jobs.models import Job
 from jobs.report import Report, report
+from sagas.apply_requests import apply_requests
 from sagas.dispatch import dispatch
-from sagas.models import Saga
+from sagas.models import DeliveryRequest, Saga
 from sagas.settle import Settler
 from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
@@ -87,7 +88,8 @@ def deliver(worker_id: str = WORKER) -> int:
 
 
 def let_time_pass() -> None:
-    """Make retries, parked sagas and released jobs due, and let leases expire."""
+    """Make retries, parked sagas, released jobs and requests due, and let leases expire."""
+    DeliveryRequest.objects.filter(due_at__isnull=False).update(due_at=clock.now())
     Job.objects.filter(status="Pending").update(lease_until=clock.now() - timedelta(seconds=1))
     # Later than the attempt before.
     Saga.objects.filter(status__in=("Pending", "PendingRetry")).update(next_attempt_at=clock.now())
@@ -102,9 +104,16 @@ def one_turn() -> None:
     """One turn of every loop."""
     clean(BATCH)
     route()
+    apply_all()
     dispatch(BATCH)
     deliver()
     settle()
+
+
+def apply_all() -> None:
+    """Apply all requests, except for deliveries in progress."""
+    while apply_requests(BATCH):
+        pass
 
 
 def run_to_end(turns: int = 20) -> None:
@@ -122,4 +131,5 @@ def work_left() -> bool:
         RoutingInbox.objects.exists()
         or Saga.objects.exclude(status__in=("Completed", "DeadLettered")).exists()
         or Job.objects.filter(settled_at__isnull=True).exists()
+        or DeliveryRequest.objects.filter(due_at__isnull=False).exists()
     )

@@ -15,7 +15,7 @@ from sagas import create
 from sagas.create import NewSaga
 from sagas.models import Saga
 from sagas.policy import RetryPolicy
-from sagas.redeliver import redeliver
+from sagas.redeliver import next_generation, send_again
 from subscriptions import services
 from tests.factories import EventFactory, SubscriptionFactory
 from tests.support.drive import until, until_terminal
@@ -83,8 +83,11 @@ def test_a_delivery_sent_again_gets_the_current_policy_of_its_subscription(endpo
     until_terminal()
     services.change(subscription, {"retry_delays": (7, 8, 9)})
 
-    new = redeliver(Saga.objects.get())
+    first = Saga.objects.get()
+    assert send_again(first, by="ada", reason="lost", token="t")
+    assert not send_again(first, by="bob", reason="lost", token="u")
 
+    new = next_generation(first) or 0
     assert policy(Saga.objects.get(id=new)) == (4, timedelta(seconds=7), (7, 8, 9))
     assert policy(Saga.objects.exclude(id=new).get()) == (3, timedelta(hours=1), (3600, 60))
 

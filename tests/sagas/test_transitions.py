@@ -17,14 +17,17 @@ from jobs import states as job_states
 from jobs.lease import lease
 from jobs.models import Job
 from sagas import transitions
+from sagas.apply_requests import apply_requests
 from sagas.dispatch import dispatch
-from sagas.models import Saga
-from sagas.transitions import LEGAL, STATUSES, TERMINAL
+from sagas.models import ABANDON, Saga
+from sagas.requests import request_deliveries
+from sagas.transitions import LEGAL, STATUSES, TERMINAL, WAITING
 from subscriptions.models import Subscription
 from tests.factories import JobFactory, SubscriptionFactory
-from tests.support.drive import until_terminal
+from tests.support.drive import until, until_terminal
 from tools.demo.endpoint import HttpsEndpoint, Received, Reply
 from webhookhub.db import clock
+from webhookhub.terminal import Operator
 
 pytestmark = pytest.mark.every_engine
 
@@ -36,11 +39,13 @@ SPECIFIED = {
     # InProgress → PendingRetry → DeadLettered of the specification, taken in one write.
     ("InProgress", "DeadLettered"),
 }
+# By a person, who abandons a delivery that waits.
+ABANDONED = {("Pending", "DeadLettered"), ("PendingRetry", "DeadLettered")}
 
 
 @pytest.mark.requirement("R1-2.1d", "R1-3a", "R1-3g")
 def test_the_table_is_the_specification():
-    assert set(LEGAL) == SPECIFIED
+    assert set(LEGAL) == SPECIFIED | ABANDONED
     assert STATUSES == ("Pending", "InProgress", "PendingRetry", "Completed", "DeadLettered")
 
 
@@ -94,6 +99,7 @@ def test_the_pipeline_makes_every_legal_transition_and_no_other(changes, endpoin
     until_terminal()
     _let_a_lease_expire()
     _switch_off_and_on(endpoint)
+    _abandon(endpoint)
 
     assert changes("sagas") == set(LEGAL)
     assert changes("jobs") == set(job_states.LEGAL)
@@ -119,6 +125,21 @@ def _switch_off_and_on(endpoint: HttpsEndpoint) -> None:
     dispatch(10)
     Subscription.objects.filter(id=subscription.id).update(active=True)
     until_terminal()
+
+
+def _abandon(endpoint: HttpsEndpoint) -> None:
+    """One delivery before its first attempt, one between two attempts."""
+    SubscriptionFactory.create(
+        callback_url=endpoint.url("/never"), event_type="given.up", max_retry_limit=2, base_delay=timedelta(hours=1)
+    )
+    publish("given.up", {"n": 1})
+    until(lambda: Saga.objects.filter(status="PendingRetry").exists())
+    publish("given.up", {"n": 2})
+    Router().route(10)
+    ids = list(Saga.objects.filter(status__in=WAITING).values_list("id", flat=True))
+    assert len(request_deliveries(ABANDON, ids, by=Operator(), reason="obsolete")) == 2
+    while apply_requests(10):
+        pass
 
 
 def _operator() -> User:

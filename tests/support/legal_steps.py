@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
 
 from deadletters.models import DeadLetter
 from jobs.models import Job
 from jobs.states import FINISHED
-from sagas.models import Saga
+from sagas.models import ABANDON, DeliveryRequest, Saga
 from webhookhub.db import clock
+from webhookhub.ids import new_token
 
 
 def advance(saga: Saga, status: str, attempts: int) -> None:
@@ -61,6 +65,15 @@ def settle(saga: Saga, result: str, status: str) -> None:
 def current_job(saga: Saga) -> Job:
     job: Job = Job.objects.get(saga=saga, attempt_no=saga.attempt_count + 1)
     return job
+
+
+def mark(saga: Saga, saga_id: int | None = None, **values: Any) -> DeliveryRequest:
+    """A request abandons the saga; `saga_id` makes it a request for one delivery."""
+    values = {"kind": ABANDON, "max_saga_id": saga.pk, "conditions": "{}", "request_token": new_token(), **values}
+    request = DeliveryRequest.objects.create(saga_id=saga_id, requested_by="ada", reason="obsolete", **values)
+    with transaction.atomic():
+        update(saga, abandoned_by_id=request.pk)
+    return request
 
 
 def dead_letter(saga: Saga, failed_at: datetime | None = None, code: str | None = None) -> DeadLetter:

@@ -14,6 +14,7 @@ from django.contrib.auth.management import create_permissions
 VIEW = {
     "events.view_event",
     "sagas.view_saga",
+    "sagas.view_deliveryrequest",
     "jobs.view_job",
     "deadletters.view_deadletter",
     "subscriptions.view_subscription",
@@ -21,11 +22,18 @@ VIEW = {
     "workflows.view_instance",
 }
 AUDIT_LOG = {"auditlog.view_entry"}
-SUPPORT = VIEW | {"deadletters.requeue_deadletter", "workflows.retry_step"}
+SUPPORT = VIEW | {
+    "sagas.send_now",
+    "sagas.send_again",
+    "deadletters.requeue_deadletter",
+    "workflows.retry_step",
+}
 OPERATIONS = (
     SUPPORT
     | AUDIT_LOG
     | {
+        "sagas.abandon",
+        "sagas.bulk_request",
         "deadletters.bulk_requeue_deadletter",
         "subscriptions.add_subscription",
         "subscriptions.change_subscription",

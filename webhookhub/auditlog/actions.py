@@ -10,6 +10,9 @@ VIAS = {CONSOLE: _("console"), API: _("API"), COMMAND: _("command line")}
 REQUEUE = "deadletter.requeue"
 REQUEUE_MANY = "deadletter.requeue_many"
 REQUEUE_MATCHING = "deadletter.requeue_matching"
+SEND_NOW = "delivery.send_now"
+ABANDON = "delivery.abandon"
+SEND_AGAIN = "delivery.send_again"
 SUBSCRIBE = "subscription.create"
 EDIT = "subscription.edit"
 PAUSE = "subscription.pause"
@@ -39,6 +42,9 @@ ACTIONS = {
     REQUEUE: _("requeued a dead letter"),
     REQUEUE_MANY: _("requeued selected dead letters"),
     REQUEUE_MATCHING: _("requeued dead letters by filter"),
+    SEND_NOW: _("requested to send waiting deliveries now"),
+    ABANDON: _("requested to abandon deliveries"),
+    SEND_AGAIN: _("requested to send a delivery again"),
     SUBSCRIBE: _("created a subscription"),
     EDIT: _("edited a subscription"),
     PAUSE: _("paused a subscription"),

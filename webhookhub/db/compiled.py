@@ -17,6 +17,8 @@ from django.db.models import BigIntegerField, Expression, ExpressionWrapper, F, 
 from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
+from . import vendors
+
 Values = dict[str, Any]
 UUID_FIELD: UUIDField[UUID, UUID] = UUIDField()
 
@@ -125,6 +127,7 @@ class CompiledInsert(_CompiledQuery):
     """Inserts the rows that a query selects, in one statement.
 
     `build` returns a queryset and the value of each new column (attribute name → expression on the queryset's rows).
+    The statement locks the rows that it selects against changes: it inserts nothing for a row that is just changing.
     """
 
     def __init__(self, model: type[Model], build: Callable[..., Any]) -> None:
@@ -141,7 +144,8 @@ class CompiledInsert(_CompiledQuery):
         compiled = super()._compile(values)
         _, new_values = self._build(**{name: _slots(name, value) for name, value in values.items()})
         columns = ", ".join(str(self._model._meta.get_field(name).column) for name in new_values)  # type: ignore[union-attr]
-        return compiled._replace(sql=f"INSERT INTO {self._model._meta.db_table} ({columns}) {compiled.sql}")
+        lock = vendors.shared_lock_tail(connection)
+        return compiled._replace(sql=f"INSERT INTO {self._model._meta.db_table} ({columns}) {compiled.sql} {lock}")
 
     def _query(self, **slots: Any) -> Any:
         rows, new_values = self._build(**slots)

@@ -43,6 +43,11 @@ REQUEUE_INSERT = (
     "retry_delays)"
 )
 
+# Without the progress, which only the orchestrator writes.
+REQUEST_INSERT = (
+    "INSERT (uid, kind, saga_id, conditions, max_saga_id, requested_by, requested_at, reason, request_token)"
+)
+
 # The hub's own tables, for roles that read everything.
 HUB = {
     "events": "SELECT",
@@ -54,6 +59,7 @@ HUB = {
     "webhook_delivery_jobs": "SELECT",
     "dead_letters": "SELECT",
     "dead_letter_requeues": "SELECT",
+    "delivery_requests": "SELECT",
     "hub_processes": "SELECT",
     "stats_counters": "SELECT",
     "stats_periods": "SELECT",
@@ -101,7 +107,7 @@ ROLES = (
     ),
     Role(
         "saga_orchestrator",
-        "`run_orchestrator`: creates jobs, applies their results, creates dead letters",
+        "`run_orchestrator`: creates jobs, applies their results, creates dead letters, applies the requests of people",
         {
             **LOOP,
             **COUNTING,
@@ -110,10 +116,12 @@ ROLES = (
             "subscriptions": SUBSCRIPTION_COLUMNS,
             "subscription_version": "SELECT",
             "endpoint_rates": "SELECT, INSERT, UPDATE (free_at)",
-            "webhook_delivery_sagas": f"SELECT, {SAGA_INSERT}, "
-            "UPDATE (status, attempt_count, next_attempt_at, final_error_code, updated_at)",
+            "webhook_delivery_sagas": f"SELECT, INSERT ({SAGA_COLUMNS}, generation), "
+            "UPDATE (status, attempt_count, next_attempt_at, final_error_code, abandoned_by_id, updated_at)",
             "webhook_delivery_jobs": f"SELECT, {JOB_INSERT}, UPDATE (settled_at)",
             "dead_letters": f"SELECT, {DEAD_LETTER_INSERT}",
+            "dead_letter_requeues": f"SELECT, {REQUEUE_INSERT}",
+            "delivery_requests": "SELECT, UPDATE (due_at, applied_at, batches, scanned_to, left_from, changed)",
         },
     ),
     Role(
@@ -143,7 +151,7 @@ ROLES = (
     ),
     Role(
         "dead_letter_operator",
-        "requeues dead letters; a trigger creates the new sagas",
+        "requeues dead letters (a trigger creates the new sagas), and requests to send now, abandon or send again",
         {
             **COUNTING,
             "events": "SELECT (id, correlation_id, event_type, source)",
@@ -151,6 +159,7 @@ ROLES = (
             "webhook_delivery_sagas": "SELECT",
             "dead_letters": "SELECT",
             "dead_letter_requeues": f"SELECT, {REQUEUE_INSERT}",
+            "delivery_requests": f"SELECT, {REQUEST_INSERT}",
             "audit_log_entries": "SELECT, INSERT",
         },
     ),
@@ -168,6 +177,7 @@ ROLES = (
             # The generation: a person may have a Completed delivery delivered again.
             "webhook_delivery_sagas": f"SELECT, INSERT ({SAGA_COLUMNS}, generation)",
             "dead_letter_requeues": f"SELECT, {REQUEUE_INSERT}",
+            "delivery_requests": f"SELECT, {REQUEST_INSERT}",
             # Facts of services and operators; run_workflows evaluates them.
             "saga_instances": "SELECT, INSERT",
             "saga_facts": "SELECT, INSERT",

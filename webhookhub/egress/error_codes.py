@@ -17,6 +17,7 @@ CONNECTION_LOST = "connection_lost"
 LEASE_EXPIRED = "lease_expired"
 SIGNING_ERROR = "signing_error"
 INVALID_REQUEST = "invalid_request"
+ABANDONED = "abandoned"
 
 MEANING = {
     TIMEOUT: _("the endpoint did not respond in time"),
@@ -31,6 +32,7 @@ MEANING = {
     LEASE_EXPIRED: _("too many workers stopped while sending this attempt"),
     SIGNING_ERROR: _("the request could not be signed: no encryption key decrypts the stored secret"),
     INVALID_REQUEST: _("the stored URL or headers are not valid"),
+    ABANDONED: _("a person has abandoned the delivery"),
 }
 
 

@@ -35,6 +35,7 @@ SAGAS = Table("webhook_delivery_sagas", "s")
 JOBS = Table("webhook_delivery_jobs", "j")
 LETTERS = Table("dead_letters", "d")
 REQUEUES = Table("dead_letter_requeues", "r")
+REQUESTS = Table("delivery_requests", "q")
 EVENTS = Table("events", "e")
 INBOX = Table("routing_inbox", "i", "event_id")
 INSTANCES = Table("saga_instances", "w")
@@ -50,6 +51,9 @@ HINTS = {
     "job_by_saga": ("webhook_delivery_jobs", "saga_id"),
     "letter_by_saga": ("dead_letters", "saga_id"),
     "letter_by_id": ("dead_letters", "id"),
+    "letter_by_error": ("dead_letters", "final_error_code"),
+    "request_by_id": ("delivery_requests", "id"),
+    "request_by_saga": ("delivery_requests", "saga_id"),
     "requeue_by_letter": ("dead_letter_requeues", "dead_letter_id"),
     "event_by_id": ("events", "id"),
     "fact_by_instance": ("saga_facts", "instance_id"),

@@ -24,11 +24,14 @@ EVENTS_ROUTED = Metric(
 DELIVERIES_CREATED = Metric(
     "webhookhub_deliveries_created_total",
     COUNTER,
-    "Deliveries created, by origin: routed (including backfills) or requeued.",
+    "Deliveries created, by origin: routed (including backfills), requeued, or sent_again after a success.",
     ("origin",),
 )
 DELIVERIES_ENDED = Metric(
-    "webhookhub_deliveries_ended_total", COUNTER, "Deliveries ended: Completed or DeadLettered.", ("status",)
+    "webhookhub_deliveries_ended_total",
+    COUNTER,
+    "Deliveries ended: Completed or DeadLettered (including abandoned ones).",
+    ("status",),
 )
 ATTEMPTS = Metric(
     "webhookhub_attempts_total",

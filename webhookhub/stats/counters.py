@@ -15,8 +15,9 @@ from .models import Counter
 
 # Name: the meaning of its labels
 EVENTS_ROUTED = "events_routed"  # matched or unmatched
-DELIVERIES = "deliveries"  # routed or requeued
+DELIVERIES = "deliveries"  # routed, requeued or sent_again
 ATTEMPTS = "attempts"  # outcome and error code: retried/http_503
+ABANDONED = "abandoned"  # deliveries that a person has abandoned
 LEASE_RESETS = "lease_resets"
 DURATIONS = "durations"  # the bucket's upper bound in milliseconds, or MORE
 DURATION_SUM = "duration_ms"

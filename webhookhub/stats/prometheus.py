@@ -39,11 +39,15 @@ class StatsCollector(Collector):
 def _counters(counts: Counts) -> Iterator[Metric]:
     attempts = _split(counts, counters.ATTEMPTS)
     ended: Samples = {
-        (status,): sum(value for (outcome, _), value in attempts.items() if outcome == ending)
-        for status, ending in ((transitions.COMPLETED, COMPLETED), (transitions.DEAD_LETTERED, DEAD_LETTERED))
+        (status,): sum(value for (outcome, _), value in attempts.items() if outcome == ending) + others
+        for status, ending, others in (
+            (transitions.COMPLETED, COMPLETED, 0),
+            (transitions.DEAD_LETTERED, DEAD_LETTERED, counts.get((counters.ABANDONED, ""), 0)),
+        )
     }
     yield _family(catalogue.EVENTS_ROUTED, _labelled(counts, counters.EVENTS_ROUTED, ("matched", "unmatched")))
-    yield _family(catalogue.DELIVERIES_CREATED, _labelled(counts, counters.DELIVERIES, ("routed", "requeued")))
+    origins = ("routed", "requeued", "sent_again")
+    yield _family(catalogue.DELIVERIES_CREATED, _labelled(counts, counters.DELIVERIES, origins))
     yield _family(catalogue.DELIVERIES_ENDED, ended)
     yield _family(catalogue.ATTEMPTS, attempts)
     yield _family(catalogue.LEASE_RESETS, {(): counts.get((counters.LEASE_RESETS, ""), 0)})

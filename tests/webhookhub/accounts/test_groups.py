@@ -19,13 +19,20 @@ from tests.support import rows
 
 pytestmark = pytest.mark.django_db
 
-VIEW = {"view_event", "view_saga", "view_job", "view_deadletter", "view_subscription", "view_process", "view_instance"}
+VIEW = {
+    *("view_event", "view_saga", "view_deliveryrequest", "view_job", "view_deadletter", "view_subscription"),
+    *("view_process", "view_instance"),
+}
 EXPECTED = {
-    "support": VIEW | {"requeue_deadletter", "retry_step"},
+    "support": VIEW | {"send_now", "send_again", "requeue_deadletter", "retry_step"},
     "auditors": VIEW | {"view_entry"},
     "operations": VIEW
     | {
         "view_entry",
+        "send_now",
+        "send_again",
+        "abandon",
+        "bulk_request",
         "requeue_deadletter",
         "retry_step",
         "mark_compensated",

@@ -10,8 +10,10 @@ from jobs.cleaner import clean
 from jobs.lease import LeasedJob
 from jobs.models import Job
 from jobs.report import Report, report
+from sagas.apply_requests import apply_requests
 from sagas.dispatch import dispatch
-from sagas.models import Saga
+from sagas.models import ABANDON, SEND_AGAIN, SEND_NOW, Saga
+from sagas.requests import request_delivery
 from tests.conformance import world
 from tests.workflows.lives import DEFINITIONS
 from tests.workflows.support import catch_up, tell, tracked
@@ -41,11 +43,25 @@ def populate() -> None:
     report(world.WORKER, [_failure(jobs["late"])])  # reported, not settled; the others are being sent
     world.publish_some("d")
     world.route()  # waits for its first attempt
+    _request()
     world.publish_some("e")  # still to be routed
     _run_workflows()
     assert set(Saga.objects.values_list("status", flat=True)) == set(Saga._meta.get_field("status").words)
     assert Job.objects.filter(lease_resets=1).exists()
     assert Saga.objects.filter(generation=2).exists()
+
+
+def _request() -> None:
+    """One delivery abandoned, one sent again, and one still to be sent now."""
+    waiting = Saga.objects.filter(status="Pending").order_by("-id")[0]
+    completed = Saga.objects.filter(status="Completed").order_by("-id")[0]
+    request_delivery(ABANDON, waiting.pk, by=world.Staff(), reason="obsolete")
+    request_delivery(SEND_AGAIN, completed.pk, by=world.Staff(), reason="lost")
+    while apply_requests(world.BATCH):
+        pass
+    retry = Saga.objects.filter(status="PendingRetry").order_by("-id")[0]
+    request_delivery(SEND_NOW, retry.pk, by=world.Staff(), reason="it is back")
+    assert Saga.objects.filter(final_error_code="abandoned").exists()
 
 
 def _run_workflows() -> None:

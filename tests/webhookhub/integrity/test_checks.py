@@ -21,7 +21,9 @@ from .support import audit, execute, keys, value, without_protection
 EVENTS, INBOX, SUBSCRIPTIONS = "events", "routing_inbox", "subscriptions"
 SAGAS, JOBS = "webhook_delivery_sagas", "webhook_delivery_jobs"
 INSTANCES, FACTS, WORKFLOW_INBOX = "saga_instances", "saga_facts", "workflow_inbox"
-LETTERS, REQUEUES = "dead_letters", "dead_letter_requeues"
+LETTERS, REQUEUES, REQUESTS = "dead_letters", "dead_letter_requeues", "delivery_requests"
+SEND_AGAIN = "kind = 'send_again'"
+ABANDONED = "final_error_code = 'abandoned'"
 PAST, FUTURE = "'2001-01-01 00:00:00'", "'2101-01-01 00:00:00'"
 NOWHERE = 987654
 NO_UID = f"'{0:032}'"
@@ -107,6 +109,34 @@ def requeue_cut_short() -> int:
     delete(SAGAS, f"id = {saga.id}")
     letter = value(f"SELECT id FROM {LETTERS} WHERE saga_id = {before.id}")
     return update(REQUEUES, f"dead_letter_id = {letter}", f"requested_at = {PAST}")
+
+
+def abandoned_by_nobody() -> int:
+    saga = update(SAGAS, ABANDONED, "abandoned_by_id = NULL")
+    return pick(LETTERS, f"saga_id = {saga}")
+
+
+def abandoned_later() -> int:
+    execute(f"UPDATE {REQUESTS} SET saga_id = NULL, max_saga_id = 0 WHERE kind = 'abandon'")
+    return pick(SAGAS, ABANDONED)
+
+
+def not_sent_again() -> int:
+    delete(SAGAS, f"id = {_sent_again()}")
+    return pick(REQUESTS, SEND_AGAIN)
+
+
+def sent_again_by_nobody() -> int:
+    saga = _sent_again()
+    delete(REQUESTS, SEND_AGAIN)
+    return saga
+
+
+def _sent_again() -> int:
+    first = Saga.objects.get(id=value(f"SELECT saga_id FROM {REQUESTS} WHERE {SEND_AGAIN}"))
+    return Saga.objects.get(
+        event_id=first.event_id, subscription_id=first.subscription_id, generation=first.generation + 1
+    ).id
 
 
 def accepted_attempt_unfinished() -> int:
@@ -315,6 +345,28 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
     ),
     "a dead letter with a number written otherwise": ("dead-letter-payloads", number_written_otherwise),
     "a requeue cut short": ("requeues", requeue_cut_short),
+    "a dead letter abandoned by nobody": ("abandoned", abandoned_by_nobody),
+    "a saga abandoned by nobody": ("abandoned-by", lambda: update(SAGAS, ABANDONED, "abandoned_by_id = NULL")),
+    "a saga abandoned by another kind of request": (
+        "abandoned-by",
+        lambda: update(SAGAS, ABANDONED, f"abandoned_by_id = {pick(REQUESTS, SEND_AGAIN)}"),
+    ),
+    "a saga that a request has forgotten": (
+        "abandoned-by",
+        lambda: update(SAGAS, ABANDONED, "status = 'PendingRetry'"),
+    ),
+    "a saga newer than the request that abandons it": ("abandoned-by", abandoned_later),
+    "a request that is not applied": (
+        "requests",
+        lambda: update(REQUESTS, "kind = 'send_now'", f"due_at = {PAST}"),
+    ),
+    "a request that is applied and due": ("requests", lambda: update(REQUESTS, SEND_AGAIN, f"due_at = {FUTURE}")),
+    "a request that has counted too many": (
+        "request-counts",
+        lambda: update(REQUESTS, "kind = 'abandon'", "changed = 2"),
+    ),
+    "a delivery that was not sent again": ("sent-again", not_sent_again),
+    "a success sent again by nobody": ("generations", sent_again_by_nobody),
     "a saga of no event": ("saga-references", lambda: update(SAGAS, PENDING, f"event_id = {NOWHERE}")),
     "a saga of no subscription": ("saga-references", lambda: update(SAGAS, PENDING, f"subscription_id = {NOWHERE}")),
     "a job of no saga": ("job-references", lambda: update(JOBS, LEASED, f"saga_id = {NOWHERE}")),

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import Sum
 
+from deadletters.models import Requeue
 from events.models import Event, RoutingInbox
 from jobs.models import Job
 from sagas.models import Saga
@@ -39,7 +40,9 @@ def counted() -> dict[Key, int]:
     found["events_routed", "matched"] = len(routed & matched)
     found["events_routed", "unmatched"] = len(routed - matched)
     found["deliveries", "routed"] = Saga.objects.filter(generation=0).count()
-    found["deliveries", "requeued"] = Saga.objects.filter(generation__gt=0).count()
+    found["deliveries", "requeued"] = Requeue.objects.count()
+    found["deliveries", "sent_again"] = Saga.objects.filter(generation__gt=0).count() - Requeue.objects.count()
+    found["abandoned", ""] = Saga.objects.filter(final_error_code="abandoned").count()
     found["lease_resets", ""] = sum(Job.objects.values_list("lease_resets", flat=True))
     for job in settled():
         found["attempts", result(job)] += 1
@@ -56,7 +59,7 @@ def bound(job: Job) -> int | None:
 def result(job: Job) -> str:
     if job.error_code is None:
         return "completed"
-    last = job.saga.status == "DeadLettered" and job.saga.attempt_count == job.attempt_no
+    last = job.saga.status == "DeadLettered" and job.attempt_no == job.saga.max_retry_limit
     return f"{'dead_lettered' if last else 'retried'}/{job.error_code}"
 
 

@@ -138,7 +138,7 @@ def test_delivery_metrics_from_the_event_to_the_end():
     found = scrape()
     assert found["webhookhub_deliveries"] == {("Pending",): 0, ("InProgress",): 0, ("PendingRetry",): 2}
     assert found["webhookhub_events_routed_total"] == {("matched",): 2, ("unmatched",): 0}
-    assert found["webhookhub_deliveries_created_total"] == {("routed",): 6, ("requeued",): 0}
+    assert found["webhookhub_deliveries_created_total"] == {("routed",): 6, ("requeued",): 0, ("sent_again",): 0}
     assert found["webhookhub_deliveries_ended_total"] == {("Completed",): 2, ("DeadLettered",): 2}
     assert found["webhookhub_attempts_total"] == {
         ("", "completed"): 2,  # in the order of the labels: error_code, outcome

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from webhookhub.integrity.check import Check
 
-from . import attempts, deadletters, deliveries, processes, ready_work, references, schema, workflows
+from . import attempts, deadletters, deliveries, processes, ready_work, references, requests, schema, workflows
 
 ALL: tuple[Check, ...] = (
     *schema.CHECKS,
     *deliveries.CHECKS,
     *attempts.CHECKS,
     *deadletters.CHECKS,
+    *requests.CHECKS,
     *references.CHECKS,
     *workflows.CHECKS,
     *ready_work.CHECKS,

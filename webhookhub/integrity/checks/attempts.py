@@ -10,7 +10,7 @@ CHECKS = (
         name="attempt-bounds",
         invariant=(
             "attempt_count is 0 while Pending, below the limit while InProgress, from 1 to below the limit while "
-            "PendingRetry, from 1 to the limit when Completed, and has reached it when DeadLettered."
+            "PendingRetry, from 1 to the limit when Completed, and has reached it when DeadLettered, unless abandoned."
         ),
         table=SAGAS,
         sql="""
@@ -22,6 +22,7 @@ CHECKS = (
                 WHEN 'PendingRetry' THEN s.attempt_count >= 1 AND s.attempt_count < s.max_retry_limit
                 WHEN 'Completed' THEN s.attempt_count >= 1 AND s.attempt_count <= s.max_retry_limit
                 ELSE s.attempt_count >= 1 AND s.attempt_count >= s.max_retry_limit
+                    OR s.final_error_code = 'abandoned' AND s.attempt_count < s.max_retry_limit
             END)
         """,
         message="{status} with attempt_count {attempt_count}, limit {max_retry_limit}",

@@ -24,12 +24,13 @@ CHECKS = (
         name="dead-letters",
         invariant="A dead letter's saga is DeadLettered, or about to be.",
         table=LETTERS,
-        # The dead letter is written before the saga: in between, the saga is InProgress.
+        # The dead letter is written before the saga: in between, the saga is InProgress, or waits and is abandoned.
         sql="""
             SELECT d.id, d.saga_id, s.status
             FROM {table} {join} webhook_delivery_sagas s {saga_by_id} ON s.id = d.saga_id
             WHERE {in_batch} AND s.status <> 'DeadLettered'
-                AND (s.status <> 'InProgress' OR d.failed_at < %(before)s)
+                AND (d.failed_at < %(before)s OR s.status = 'Completed'
+                    OR s.status <> 'InProgress' AND s.abandoned_by_id IS NULL)
         """,
         message="of saga {saga_id}, which is {status}",
     ),
@@ -46,7 +47,8 @@ CHECKS = (
     ),
     RowCheck(
         name="dead-letter-facts",
-        invariant="A dead letter has the event and subscription of its saga, and the error code of the last attempt.",
+        invariant="A dead letter has the event and subscription of its saga, and the error code of the last attempt "
+        "or `abandoned`.",
         table=LETTERS,
         sql="""
             SELECT d.id, d.saga_id
@@ -54,7 +56,8 @@ CHECKS = (
             LEFT JOIN webhook_delivery_jobs j {job_by_saga} ON j.saga_id = s.id AND j.attempt_no = s.attempt_count
             WHERE {in_batch} AND (d.event_id <> s.event_id OR d.subscription_id <> s.subscription_id
                 OR s.status = 'DeadLettered' AND (s.final_error_code IS NULL
-                    OR d.final_error_code <> s.final_error_code OR d.final_error_code <> j.error_code))
+                    OR d.final_error_code <> s.final_error_code
+                    OR d.final_error_code <> j.error_code AND d.final_error_code <> 'abandoned'))
         """,
         message="event, subscription or error code differ from saga {saga_id} and its last attempt",
     ),

@@ -63,7 +63,7 @@ CHECKS = (
     RowCheck(
         name="generations",
         invariant="Generations count from 0 without gaps. A new one follows a DeadLettered saga, "
-        "or a Completed one that a workflow delivers again.",
+        "or a Completed one that a person or a workflow sends again.",
         table=SAGAS,
         # + 1 and not - 1: an unsigned 0 minus 1 is an error. COUNT: a server may start an EXISTS with all facts.
         sql="""
@@ -72,6 +72,9 @@ CHECKS = (
                 ON p.event_id = s.event_id AND p.subscription_id = s.subscription_id
                 AND p.generation + 1 = s.generation
             WHERE {in_batch} AND s.generation <> 0 AND (p.id IS NULL OR p.status <> 'DeadLettered')
+                AND NOT (COALESCE(p.status, '') = 'Completed' AND 0 < (
+                    SELECT COUNT(*) FROM delivery_requests q {request_by_saga}
+                    WHERE q.saga_id = p.id AND q.kind = 'send_again'))
                 AND NOT (COALESCE(p.status, '') = 'Completed' AND 0 < (
                     SELECT COUNT(*) FROM saga_facts f {fact_by_event}
                     {join} saga_facts r {fact_by_instance} ON r.instance_id = f.instance_id

@@ -42,6 +42,7 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     from api.models import ApiKey
     from deadletters.models import DeadLetter, Requeue
     from events.intake import publish
+    from sagas.models import ABANDON, DeliveryRequest
     from subscriptions.models import EndpointRate
     from webhookhub.auditlog.models import Entry
     from webhookhub.db import clock
@@ -53,6 +54,9 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
         dead_letter=DeadLetter.objects.get(), requested_by="a", reason="r", request_token="t",
         max_retry_limit=3, base_delay=timedelta(seconds=1),
     )  # fmt: skip
+    DeliveryRequest.objects.create(
+        kind=ABANDON, conditions="{}", max_saga_id=1, requested_by="a", reason="r", request_token="t"
+    )
     ApiKey.objects.create(key_id="k", secret_sha256="s", name="n", scopes="read", created_by="a")
     Entry.objects.create(actor="a", via="console", action="x", object_type="x", object_name="x", details="{}")
     Counter.objects.create(name="n", label="l", shard=0)

@@ -119,13 +119,14 @@ WRITERS = {
     ("INSERT", EVENTS): {"event_ingest_writer", "workflow_tracker"},
     ("INSERT", SUBSCRIPTIONS): {"console"},
     ("UPDATE", SUBSCRIPTIONS): {"console"},
-    # The console delivers past events, and completed deliveries again.
+    # The console delivers past events, and events of workflows again.
     ("INSERT", SAGAS): {"router_worker", "saga_orchestrator", "console"},
     ("UPDATE", SAGAS): {"saga_orchestrator"},
     ("INSERT", JOBS): {"saga_orchestrator"},
     ("UPDATE", JOBS): {"saga_orchestrator", "worker", "lease_cleaner"},
     ("INSERT", LETTERS): {"saga_orchestrator"},
-    ("INSERT", REQUEUES): {"dead_letter_operator", "console"},
+    # The orchestrator, for a person who sends a dead letter again.
+    ("INSERT", REQUEUES): {"dead_letter_operator", "console", "saga_orchestrator"},
 }
 
 

@@ -14,7 +14,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from jobs.models import Job
 from sagas.models import Saga
-from sagas.transitions import LEGAL, STATUSES
+from sagas.transitions import LEGAL, STATUSES, WAITING
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from tests.support import legal_steps
 from webhookhub.db import vendors
@@ -109,6 +109,19 @@ def sagas() -> dict[str, Saga]:
     }
 
 
+def abandoned(status: str, *, with_letter: bool = True) -> Saga:
+    saga: Saga = SagaFactory.create(status=status)
+    legal_steps.mark(saga)
+    if with_letter:
+        legal_steps.dead_letter(saga, code="abandoned")
+    return saga
+
+
+def abandon(saga: Saga, code: str = "abandoned") -> Statement:
+    sql = f"UPDATE {SAGAS} SET status = 'DeadLettered', final_error_code = %s WHERE id = %s"
+    return f"abandon {saga.id} {saga.status} with {code}", sql, (code, saga.id)
+
+
 def running(result: str, attempts: int = 1, *, with_letter: bool = False) -> Saga:
     """InProgress after `attempts` attempts, with a result that it has not applied."""
     saga: Saga = SagaFactory.create(status="InProgress", attempt_count=attempts)
@@ -160,6 +173,10 @@ def forbidden(sagas: dict[str, Saga]) -> list[tuple[str, Statement]]:
         *((f"UPDATE {SAGAS} status", change_saga(*change)) for change in [*by_count, *by_result, *early, *without_job]),
         (f"UPDATE {SAGAS} status", change_saga(last_failed, "DeadLettered", 1)),  # without a dead letter
         *((f"UPDATE {SAGAS} status", change_saga(buried, after, 1)) for after in ("Completed", "PendingRetry")),
+        *((f"UPDATE {SAGAS} status", abandon(sagas[status])) for status in WAITING),  # without a request
+        *((f"UPDATE {SAGAS} status", abandon(abandoned(status), "x")) for status in WAITING),
+        *((f"UPDATE {SAGAS} status", abandon(abandoned(status, with_letter=False))) for status in WAITING),
+        *((f"INSERT {JOBS} status", insert_job(abandoned(status), ATTEMPTS[status] + 1)) for status in WAITING),
         *((f"INSERT {LETTERS} saga_id", insert_letter(saga)) for saga in letters),
         (f"INSERT {LETTERS} saga_id", insert_letter(last_failed, event_id=pending.event_id)),
         (f"INSERT {LETTERS} saga_id", insert_letter(last_failed, subscription_id=pending.subscription_id)),
@@ -185,6 +202,7 @@ def allowed(sagas: dict[str, Saga]) -> list[tuple[str, Statement]]:
         (f"UPDATE {SAGAS} status", change_saga(running("Completed"), "Completed", 1)),
         (f"UPDATE {SAGAS} status", change_saga(running("Failed"), "PendingRetry", 1)),
         (f"UPDATE {SAGAS} status", change_saga(running("Failed", 2, with_letter=True), "DeadLettered", 1)),
+        *((f"UPDATE {SAGAS} status", abandon(abandoned(status))) for status in WAITING),
         (f"INSERT {LETTERS} saga_id", insert_letter(running("Failed", 2))),
         (f"INSERT {REQUEUES} reason", insert_requeue(sagas["DeadLettered"], "anna", "fixed")),
     ]
