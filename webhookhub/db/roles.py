@@ -24,8 +24,8 @@ class Role(NamedTuple):
 # Everything except the encrypted secrets, which only the worker, the console and the auditor need.
 SUBSCRIPTION_COLUMNS = (
     "SELECT (id, event_type, callback_url, active, verified, verification_result, verification_at, signing_scheme, "
-    "previous_secret_until, description, max_retry_limit, base_delay, retry_delays, rate_limit, created_at, "
-    "updated_at)"
+    "previous_secret_until, description, max_retry_limit, base_delay, retry_delays, rate_limit, disabled_at, "
+    "created_at, updated_at)"
 )
 
 # Without the id: its largest value, once inserted, would leave none for the next row.
@@ -41,6 +41,11 @@ REQUEUE_INSERT = (
     "retry_delays)"
 )
 
+HEALTH_INSERT = (
+    "INSERT (callback_url, failing_since, last_error_code, disabled_at, disabled_reason, breaker_open_since, stage)"
+)
+HEALTH_ENDED = "recovered_at, recovered_by, disabled_at, disabled_reason, breaker_open_since, stage, updated_at"
+
 # The hub's own tables, for roles that read everything.
 HUB = {
     "events": "SELECT",
@@ -48,6 +53,7 @@ HUB = {
     "subscriptions": "SELECT",
     "subscription_version": "SELECT",
     "endpoint_rates": "SELECT",
+    "endpoint_health": "SELECT",
     "webhook_delivery_sagas": "SELECT",
     "webhook_delivery_jobs": "SELECT",
     "dead_letters": "SELECT",
@@ -108,6 +114,7 @@ ROLES = (
             "subscriptions": SUBSCRIPTION_COLUMNS,
             "subscription_version": "SELECT",
             "endpoint_rates": "SELECT, INSERT, UPDATE (free_at)",
+            "endpoint_health": f"SELECT, {HEALTH_INSERT}, UPDATE (failing_since, last_error_code, {HEALTH_ENDED})",
             "webhook_delivery_sagas": f"SELECT, {SAGA_INSERT}, "
             "UPDATE (status, attempt_count, next_attempt_at, final_error_code, updated_at)",
             "webhook_delivery_jobs": f"SELECT, {JOB_INSERT}, UPDATE (settled_at)",
@@ -145,7 +152,7 @@ ROLES = (
         {
             **COUNTING,
             "events": "SELECT (id, correlation_id, event_type, source)",
-            "subscriptions": "SELECT (id, active, verified, max_retry_limit, base_delay, retry_delays)",
+            "subscriptions": "SELECT (id, active, verified, disabled_at, max_retry_limit, base_delay, retry_delays)",
             "webhook_delivery_sagas": "SELECT",
             "dead_letters": "SELECT",
             "dead_letter_requeues": f"SELECT, {REQUEUE_INSERT}",
@@ -163,6 +170,7 @@ ROLES = (
             "api_keys": "SELECT, INSERT, UPDATE",
             "audit_log_entries": "SELECT, INSERT",
             "subscriptions": "SELECT, INSERT, UPDATE",
+            "endpoint_health": f"SELECT, UPDATE ({HEALTH_ENDED})",
             "webhook_delivery_sagas": f"SELECT, {SAGA_INSERT}",
             "dead_letter_requeues": f"SELECT, {REQUEUE_INSERT}",
             # Facts of services and operators; run_workflows evaluates them.
