@@ -17,8 +17,8 @@ SHORT_WAIT_SECONDS = 0.1
 LONG_WAIT_SECONDS = 0.4
 # An attempt that takes so long, wherever the time goes, is one of an endpoint that does not respond.
 SILENT_SECONDS = 5.0
-# The quickest attempt is forgotten slowly: an endpoint may become slower for good.
-FORGETTING = 1.01
+# The quickest time grows by this share in a second: an endpoint may become slower for good.
+FORGETTING = 0.1
 # The first pause between two probes of an endpoint that only fails; each further one is twice as long.
 FIRST_PROBE_SECONDS = 1.0
 # With more endpoints, those without open attempts and failures are forgotten.
@@ -33,6 +33,7 @@ class Window:
     open: int = 0
     # The time from dispatch to result of the quickest attempts.
     quickest: float = math.inf
+    noted_at: float = 0.0
     shrunk_at: float = -math.inf
     # Failures since the last success.
     failures: int = 0
@@ -46,11 +47,12 @@ class Window:
         if seconds >= SILENT_SECONDS:
             self.size, self.shrunk_at = SMALLEST, now
             return
-        self.quickest = min(self.quickest * FORGETTING, seconds)
+        self.quickest = min(self.quickest * (1 + FORGETTING * (now - self.noted_at)), seconds)
+        self.noted_at = now
         waited = seconds - self.quickest
         if waited <= SHORT_WAIT_SECONDS:
             self.size = min(self.size + 1, largest)
-        elif waited >= LONG_WAIT_SECONDS and opened_at > self.shrunk_at:
+        elif waited >= LONG_WAIT_SECONDS and opened_at >= self.shrunk_at:
             # Once for all attempts that were open at the time.
             self.size, self.shrunk_at = max(SMALLEST, self.size * 0.75), now
 
