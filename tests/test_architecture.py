@@ -54,6 +54,8 @@ ALLOWED: dict[str, set[str]] = {
         "sagas.policy",
         "sagas.transitions",
         "subscriptions.cache",
+        "subscriptions.health",
+        "subscriptions.models",
         "webhookhub.auditlog.actions",
         "webhookhub.auditlog.record",
     },
@@ -71,6 +73,7 @@ ALLOWED: dict[str, set[str]] = {
         "webhookhub.stats.counters",
     },
     "jobs": {
+        "events.endpoint_events",
         "sagas.models",
         "subscriptions.models",
         "subscriptions.redaction",

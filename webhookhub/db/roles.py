@@ -135,13 +135,16 @@ ROLES = (
     ),
     Role(
         "lease_cleaner",
-        "`run_cleaner`: resets expired leases, removes ended processes, rolls up stats",
+        "`run_cleaner`: resets expired leases, removes ended processes, rolls up stats, announces failing endpoints",
         {
             **LOOP,
             **COUNTING,
             "stats_periods": EDIT,  # rolls minutes up into hours and deletes old hours
             "stats_workflow_periods": "SELECT, DELETE",
-            "events": "SELECT (id, correlation_id)",
+            # Publishes the hub's own events about endpoints.
+            "events": f"SELECT, {EVENT_INSERT}",
+            "subscriptions": "SELECT (id, event_type, callback_url)",
+            "endpoint_health": "SELECT, UPDATE (announced, updated_at)",
             "webhook_delivery_sagas": "SELECT (id, event_id)",
             "webhook_delivery_jobs": "SELECT, UPDATE (status, lease_until, lease_resets)",
         },
