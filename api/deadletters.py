@@ -96,7 +96,8 @@ def requeue_many(
         selection = bulk_requeue.preview(letter_filter, cursor)
         sample = _described(selection.letters[: bulk_requeue.SAMPLE])
         count, more = len(selection.letters), selection.next is not None
-        return BulkRequeueOut(dry_run=True, count=count, more=more, next=None, sample=sample)
+        not_ended = selection.not_ended
+        return BulkRequeueOut(dry_run=True, count=count, not_ended=not_ended, more=more, next=None, sample=sample)
     if body.reason is None:
         raise problems.invalid("reason", "is required unless dry_run is true")
     by = KeyRequester(caller.key)
@@ -113,7 +114,14 @@ def requeue_many(
     except InvalidRequeue as error:
         raise _problem(error) from None
     next_cursor = pagination.sign(BULK, conditions, result.next.as_json()) if result.next else None
-    return BulkRequeueOut(dry_run=False, count=result.count, more=result.next is not None, next=next_cursor, sample=[])
+    return BulkRequeueOut(
+        dry_run=False,
+        count=result.count,
+        not_ended=result.not_ended,
+        more=result.next is not None,
+        next=next_cursor,
+        sample=[],
+    )
 
 
 @resource.get("/{dead_letter_id}", DeadLetterWithPayload, "Show a dead letter with its payload", 404)

@@ -1,7 +1,7 @@
 """Requeue the dead letters that match a filter: with a preview, a limit and a cursor, and safe to repeat.
 
-Dead letters that were requeued before are skipped, so a repeated call continues with the rest. Each statement reads a
-bounded window of one index.
+Dead letters that were requeued before are skipped, so a repeated call continues with the rest. So are those whose
+deliveries have not ended yet; they are counted. Each statement reads a bounded window of one index.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from sagas.models import Saga
+from sagas.transitions import DEAD_LETTERED
 
 from .filters import DeadLetterFilter, Position
 from .models import DeadLetter, Requeue
@@ -42,10 +45,14 @@ class Cursor(NamedTuple):
 
 @dataclass(frozen=True)
 class Selection:
-    """The dead letters to requeue, oldest failure first; `next` is None if there are no more."""
+    """The dead letters to requeue, oldest failure first; `next` is None if there are no more.
+
+    `not_ended`: how many others match whose deliveries have not ended yet; a later requeue finds them.
+    """
 
     letters: list[DeadLetter]
     next: Cursor | None
+    not_ended: int = 0
 
 
 class Part(NamedTuple):
@@ -57,10 +64,11 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class BulkResult:
-    """`next` is None if there are no more."""
+    """`next` is None if there are no more; `not_ended` as in Selection."""
 
     results: list[RequeueResult]
     next: Cursor | None
+    not_ended: int = 0
 
     @property
     def count(self) -> int:
@@ -92,7 +100,7 @@ def requeue_matching(
     ids = [letter.id for letter in selection.letters]
     details = audit_details(letter_filter.as_json(), limit, part)
     results = requeue(ids, by=by, reason=reason, selection=details, token=token, allow_waiting=allow_waiting)
-    return BulkResult(results, selection.next)
+    return BulkResult(results, selection.next, selection.not_ended)
 
 
 def audit_details(conditions: dict[str, Any], limit: int, part: Part | None) -> dict[str, Any]:
@@ -110,15 +118,20 @@ def _select(letter_filter: DeadLetterFilter, limit: int, cursor: Cursor | None, 
     after, more = start.after, True
     letters: list[DeadLetter] = []
     own: set[int] = set()
+    not_ended = 0
     for _ in range(0, MAX_EXAMINED, WINDOW):
         window = letter_filter.oldest_first(after, WINDOW, start.max_id)
         pending, recorded = _pending(letter_filter.matching(window), token)
         own |= recorded
-        taken = pending[: limit - len(letters)]
+        unended = _unended(pending)
+        ended = [letter for letter in pending if letter.saga_id not in unended]
+        taken = ended[: limit - len(letters)]
         letters += taken
-        if len(taken) < len(pending):
+        if len(taken) < len(ended):
             after = Position.of(taken[-1])
+            not_ended += pending.index(taken[-1]) + 1 - len(taken)
             break
+        not_ended += len(unended)
         more = len(window) == WINDOW
         if not more:
             break
@@ -127,13 +140,19 @@ def _select(letter_filter: DeadLetterFilter, limit: int, cursor: Cursor | None, 
             break
     # A request is recorded in one transaction: if some dead letters are its own, the others are not part of it.
     selected = [letter for letter in letters if not own or letter.id in own]
-    return Selection(selected, start._replace(after=after) if more else None)
+    return Selection(selected, start._replace(after=after) if more else None, not_ended)
 
 
 def _start() -> Cursor | None:
     """Before the oldest failure; None if there is no dead letter."""
     max_id = DeadLetter.objects.order_by("-id").values_list("id", flat=True).first()
     return None if max_id is None else Cursor(None, max_id)
+
+
+def _unended(letters: Sequence[DeadLetter]) -> set[int]:
+    """The sagas that have their dead letter and are not DeadLettered yet."""
+    sagas = Saga.objects.filter(id__in=[letter.saga_id for letter in letters])
+    return set(sagas.exclude(status=DEAD_LETTERED).values_list("id", flat=True))
 
 
 def _pending(letters: Sequence[DeadLetter], token: str | None) -> tuple[list[DeadLetter], set[int]]:

@@ -7,16 +7,10 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from events.models import Event
-from sagas.transitions import WITH_DEAD_LETTER
+from sagas.conditions import ending_saga
 from webhookhub.db.bulk import insert_new_selected
 
 from .models import DeadLetter
-
-STATUSES = ", ".join(f"'{status}'" for status in WITH_DEAD_LETTER)
-ENDING_SAGA = (
-    "SELECT 1 FROM webhook_delivery_sagas saga "  # noqa: S608
-    f"WHERE saga.id = given.saga_id AND saga.status IN ({STATUSES})"
-)
 
 
 @dataclass(frozen=True)
@@ -31,7 +25,7 @@ class NewDeadLetter:
 def create_dead_letters(letters: Sequence[NewDeadLetter]) -> None:
     """Insert dead letters; the database copies the payload. Existing ones are kept.
 
-    A saga that has changed to another status since it was read gets none, and the others get theirs.
+    A saga that has moved on since it was read gets none, and the others get theirs.
     """
     insert_new_selected(
         DeadLetter,
@@ -40,5 +34,5 @@ def create_dead_letters(letters: Sequence[NewDeadLetter]) -> None:
         source=Event,
         source_id="event_id",
         copied={"payload_snapshot": "payload"},
-        where=f"EXISTS ({ENDING_SAGA})",
+        where=f"EXISTS ({ending_saga('given')})",
     )

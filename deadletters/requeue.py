@@ -113,7 +113,8 @@ def requeue(
 ) -> list[RequeueResult]:
     """Requeue dead letters; one result each, ordered by id.
 
-    Raises PermissionDenied, or InvalidRequeue for a bad reason, an unknown id or a delivery that has not ended, before
+    Out of several, those whose deliveries have not ended yet are left out; they can be requeued later.
+    Raises PermissionDenied, or InvalidRequeue for a bad reason, an unknown id or if no delivery has ended, before
     anything is written; and WouldWait unless `allow_waiting`.
     `selection` says how a filter has selected the dead letters; the audit log keeps it. A call with the `token` of an
     earlier one is the same request and returns the same results.
@@ -127,7 +128,7 @@ def requeue(
         reason = clean_reason(reason)
     except InvalidReason as error:
         raise InvalidRequeue(str(error)) from None
-    letters = [letter for batch in _batches(ids) for letter in _letters(batch)]
+    letters = _ended([letter for batch in _batches(ids) for letter in _letters(batch)])
     if not allow_waiting and (waiting := [letter for batch in _batches(letters) for letter in _waiting(batch)]):
         raise WouldWait(waiting)
     request = {"requested_by": by.get_username(), "reason": reason, "request_token": token}
@@ -167,11 +168,16 @@ def _letters(ids: Sequence[int]) -> list[DeadLetter]:
             raise MissingRow(_("there is no dead letter %(number)s") % {"number": min(unknown)})
         error = _("dead letter %(number)s refers to a delivery, an event or a subscription that does not exist")
         raise MissingRow(error % {"number": min(incomplete)})
-    for letter in letters:
-        if letter.saga.status != DEAD_LETTERED:
-            error = _("delivery %(delivery)s of dead letter %(number)s has not ended yet; wait a minute and try again")
-            raise NotEnded(error % {"delivery": letter.saga_id, "number": letter.id})
     return letters
+
+
+def _ended(letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+    """The dead letters whose deliveries have ended; NotEnded if there is none."""
+    ended = [letter for letter in letters if letter.saga.status == DEAD_LETTERED]
+    if letters and not ended:
+        error = _("delivery %(delivery)s of dead letter %(number)s has not ended yet; wait a minute and try again")
+        raise NotEnded(error % {"delivery": letters[0].saga_id, "number": letters[0].id})
+    return ended
 
 
 def _waiting(letters: Sequence[DeadLetter]) -> list[DeadLetter]:

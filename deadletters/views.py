@@ -21,6 +21,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from events.models import Event
 from sagas.models import Saga
@@ -66,6 +67,8 @@ def requeue_selected(request: HttpRequest) -> HttpResponse:
         form.refuse(error)
         return confirm_selected(request, form)
     _add_messages(request, results)
+    if skipped := len(data["ids"]) - len(results):
+        messages.warning(request, _not_ended(skipped))
     if len(results) == 1:
         return HttpResponseRedirect(format.page_url(DeadLetter, results[0].dead_letter_id))
     return HttpResponseRedirect(FilterForm(request.GET).list_url)
@@ -169,12 +172,22 @@ def _confirm_matching(request: HttpRequest, form: ConfirmForm) -> HttpResponse:
             "search_is_cut": letter_filter.search_is_cut,
             "run": run.signed(request.user.pk),
             "count": len(letters),
+            "not_ended": _not_ended(selection.not_ended) if selection.not_ended else "",
             "more": more,
             "next_url": _next_url(filter_form, selection) if len(letters) < limit else "",
             "recipients": _recipients(letters),
             "rows": [_row(letter) for letter in sample],
         }
     return _page(request, "requeue_matching", _("Requeue all matching dead letters"), context)
+
+
+def _not_ended(count: int) -> str:
+    text = ngettext(
+        "%(count)s dead letter is skipped: its delivery has not ended yet. Try again in a minute.",
+        "%(count)s dead letters are skipped: their deliveries have not ended yet. Try again in a minute.",
+        count,
+    )
+    return text % {"count": count}
 
 
 def _next_url(filter_form: FilterForm, selection: Selection) -> str:

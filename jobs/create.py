@@ -63,8 +63,8 @@ def create_first_jobs(saga_ids: Sequence[int]) -> dict[int, int] | None:
 
 def _sagas_without_job(ids: Any, status: Any, attempt_count: Any) -> Any:
     job = Job.objects.filter(saga_id=OuterRef("id"), attempt_no=OuterRef("attempt_count") + 1)
-    waiting = Saga.objects.filter(~Exists(job), id__in=ids, status=status, attempt_count=attempt_count)
-    return waiting.filter(next_attempt_at__lte=UtcNow())
+    due = Saga.objects.filter(id__in=ids, status=status, attempt_count=attempt_count, next_attempt_at__lte=UtcNow())
+    return due.filter(~Exists(job))
 
 
 def _first_sagas(ids: Any, status: Any, attempt_count: Any) -> Any:

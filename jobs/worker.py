@@ -33,7 +33,7 @@ MAX_QUEUED_SECONDS = 1.0
 class Worker:
     def __init__(self, worker_id: str, concurrency: int | None = None) -> None:
         self.worker_id = worker_id
-        self._engine: Engine[LeasedJob] = Engine(concurrency or hub().worker_concurrency)
+        self._engine: Engine[LeasedJob] = Engine(concurrency or hub().worker_concurrency, started=self._log_started)
         self._reports: list[Report] = []
         self._oldest_report = 0.0
         self._poll_soon = Flag()
@@ -136,17 +136,21 @@ class Worker:
             # Switched off since the job was created: postpone it, like a delivery without a job.
             self._unsent.append((job, hub().postpone))
         elif job.lease_resets > hub().max_lease_resets:
-            job.log_leased(self.worker_id)
+            self._log_started(job)
             # Its earlier workers did not come back; this job may be what stops them.
             self._add(Report(job, error_codes.LEASE_EXPIRED))
         elif not self._engine.accepts(job.endpoint.callback_url):
             self._defer(job)
         else:
-            job.log_leased(self.worker_id)
             try:
                 self._engine.submit(job, request.build(job, now))
             except Unsendable as error:
+                self._log_started(job)
                 self._add(Report(job, error.error_code))
+
+    def _log_started(self, job: LeasedJob) -> None:
+        """Not when it is leased: a job that waits for its host may be released unsent."""
+        job.log_leased(self.worker_id)
 
     def _defer(self, job: LeasedJob) -> None:
         """Release the job for a while, because its host is busy."""

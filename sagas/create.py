@@ -74,7 +74,7 @@ def insert_sagas(new_sagas: Sequence[NewSaga], batch_size: int) -> list[CreatedS
         {
             "event_id": new.event_id,
             "subscription_id": new.subscription_id,
-            "generation": new.generation,
+            **({"generation": new.generation} if new.generation else {}),
             "status": PENDING,
             "attempt_count": 0,
             "max_retry_limit": new.policy.max_retry_limit,
@@ -83,14 +83,16 @@ def insert_sagas(new_sagas: Sequence[NewSaga], batch_size: int) -> list[CreatedS
         }
         for new in new_sagas
     ]
+    # The router's database role may not give a generation, and needs none: where there is a later one, there is 0.
+    key = SagaKey._fields if new_sagas[0].generation else SagaKey._fields[:2]
     if len(rows) == 1:
-        pk = insert_one(Saga, rows[0], key=SagaKey._fields)
+        pk = insert_one(Saga, rows[0], key=key)
         created = [] if pk is None else [CreatedSaga(pk, new_sagas[0].key)]
     else:
         inserted: set[SagaKey] = set()
         for start in range(0, len(rows), batch_size):
-            batch = insert_which(Saga, rows[start : start + batch_size], key=SagaKey._fields)
-            inserted |= {SagaKey(*(row[name] for name in SagaKey._fields)) for row in batch}
+            batch = insert_which(Saga, rows[start : start + batch_size], key=key)
+            inserted |= {SagaKey(row["event_id"], row["subscription_id"], row.get("generation", 0)) for row in batch}
         created = _with_ids(inserted)
     if created:
         for saga in created:

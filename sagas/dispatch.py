@@ -70,9 +70,10 @@ def admit(batch_size: int, flow: Flow) -> int:
     for saga in rows:
         by_subscription[saga.subscription_id].append(saga)
     admitted = [saga for admission in admissions for saga in _oldest(admission, by_subscription, flow)]
-    unpark([saga.id for saga in admitted])
     for status in WAITING:
-        _start_attempts([saga for saga in admitted if saga.status == status], status, flow)
+        waiting = [saga for saga in admitted if saga.status == status]
+        unpark([saga.id for saga in waiting], status)
+        _start_attempts(waiting, status, flow)
     return len(admitted)
 
 

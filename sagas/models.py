@@ -37,7 +37,7 @@ class Saga(models.Model):
         db_index=False,
         related_name="sagas",
     )
-    generation = models.PositiveIntegerField(default=0, help_text="0 when routed; each requeue adds one.")
+    generation = models.PositiveIntegerField(default=0, db_default=0, help_text="0 when routed; each requeue adds one.")
     status = WordField(_("status"), words=transitions.STATUSES, default=PENDING)
     attempt_count = models.PositiveIntegerField(default=0)
     next_attempt_at = models.DateTimeField(db_default=UtcNow())

@@ -8,14 +8,20 @@ from the index of the park.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from django.db.models import DateTimeField, ExpressionWrapper, F, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Greatest
+
+from jobs.models import Job
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.compiled import CompiledUpdate
 from webhookhub.db.raw import select
 from webhookhub.db.retry import one_statement
 
 from .models import PARKED, Saga
-from .transitions import WAITING
+from .policy import MICROSECOND
+from .transitions import PENDING_RETRY
 
 # Servers end a recursion after 1,000 steps.
 SUBSCRIPTIONS_AT_ONCE = 500
@@ -54,17 +60,35 @@ _to_parked = CompiledUpdate(
 )
 
 
-def unpark(saga_ids: Sequence[int]) -> int:
+def unpark(saga_ids: Sequence[int], status: str) -> int:
     """Make those of these sagas due that are parked; returns how many."""
-    return one_statement(lambda: _to_due(ids=saga_ids, statuses=WAITING, at=PARKED)) if saga_ids else 0
+    if not saga_ids:
+        return 0
+    to_due = _retries_to_due if status == PENDING_RETRY else _to_due
+    return one_statement(lambda: to_due(ids=saga_ids, status=status, at=PARKED))
+
+
+def _parked(ids: Any, status: Any, at: Any) -> QuerySet[Saga]:
+    return Saga.objects.filter(id__in=ids, status=status, next_attempt_at__gte=at)
 
 
 _to_due = CompiledUpdate(
-    lambda ids, statuses, at: (
-        Saga.objects.filter(id__in=ids, status__in=statuses, next_attempt_at__gte=at),
-        {"next_attempt_at": UtcNow(), "updated_at": UtcNow()},
-    )
+    lambda **parked: (_parked(**parked), {"next_attempt_at": UtcNow(), "updated_at": UtcNow()}),
 )
+# Later than the attempt before, even if the database's clock was set back in between.
+_retries_to_due = CompiledUpdate(
+    lambda **parked: (
+        _parked(**parked),
+        {"next_attempt_at": Greatest(UtcNow(), after_last_attempt()), "updated_at": UtcNow()},
+    ),
+)
+
+
+def after_last_attempt() -> Subquery:
+    """The earliest time of a saga's next attempt."""
+    last = Job.objects.filter(saga_id=OuterRef("id"), attempt_no=OuterRef("attempt_count"))
+    later = ExpressionWrapper(F("attempt_at") + MICROSECOND, output_field=DateTimeField())
+    return Subquery(last.values(later=later)[:1])
 
 
 def subscriptions_with_parked() -> list[int]:

@@ -24,9 +24,6 @@ LEGAL = {
     (IN_PROGRESS, DEAD_LETTERED): "job failed, limit reached",
 }
 
-# The statuses in which a saga may have a dead letter, which is inserted before the saga changes to DeadLettered.
-WITH_DEAD_LETTER = (*(before for before, after in LEGAL if after == DEAD_LETTERED), DEAD_LETTERED)
-
 
 def diagram() -> str:
     """The table as a Mermaid state diagram."""

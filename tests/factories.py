@@ -52,6 +52,10 @@ class EventFactory(DjangoModelFactory):
     created_at = factory.LazyFunction(clock.now)
 
 
+def least_attempts(status: str, limit: int) -> int:
+    return {"Pending": 0, "InProgress": 0, "DeadLettered": limit}.get(status, 1)
+
+
 class SagaFactory(DjangoModelFactory):
     class Meta:
         model = Saga
@@ -59,7 +63,7 @@ class SagaFactory(DjangoModelFactory):
     event = factory.SubFactory(EventFactory)
     subscription = factory.SubFactory(SubscriptionFactory)
     status = "Pending"
-    attempt_count = factory.LazyAttribute(lambda saga: 0 if saga.status in ("Pending", "InProgress") else 1)
+    attempt_count = factory.LazyAttribute(lambda saga: least_attempts(saga.status, saga.max_retry_limit))
     next_attempt_at = factory.LazyFunction(clock.now)
     max_retry_limit = 3
     base_delay = timedelta(milliseconds=50)
@@ -92,6 +96,12 @@ class JobFactory(DjangoModelFactory):
         if not guards.are_on():
             return super()._create(model_class, *args, **kwargs)  # type: ignore[no-any-return]
         result = {name: kwargs.pop(name, None) for name in ("status", "finished_at", "error_code", "settled_at")}
-        job: Job = super()._create(model_class, *args, **kwargs)
+        # A saga that has begun this attempt has its job already.
+        job = Job.objects.filter(saga=kwargs["saga"], attempt_no=kwargs["attempt_no"]).first()
+        if job is None:
+            job = super()._create(model_class, *args, **kwargs)
+        else:
+            legal_steps.update(job, **{name: value for name, value in kwargs.items() if name != "attempt_at"})
+        assert job is not None
         legal_steps.finish(job, **result)
         return job

@@ -28,6 +28,7 @@ ALLOWED: dict[str, set[str]] = {
         "jobs.models",
         "jobs.states",
         "sagas.models",
+        "sagas.parking",
         "sagas.transitions",
         "subscriptions.models",
         "workflows.models",
@@ -85,6 +86,7 @@ ALLOWED: dict[str, set[str]] = {
     "deadletters": {
         "events.lookup",
         "events.models",
+        "sagas.conditions",
         "sagas.create",
         "sagas.models",
         "sagas.policy",

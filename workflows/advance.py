@@ -169,7 +169,7 @@ MESSAGES = {COMPLETED: Log.WORKFLOW_ENDED, COMPENSATED: Log.WORKFLOW_ENDED, FAIL
 def _log(changes: Sequence[Change]) -> None:
     """Each transition once: by the process that has written the row."""
     for run, state in changes:
-        fields = {**run.log_fields, "saga_status": state.status}
+        fields = {**run.log_fields, "delivery_status": state.status}
         for decision in _new_decisions(run, state):
             if decision.cause in TIME_OUTS:
                 log(Log.WORKFLOW_TIMED_OUT, **fields, step=decision.step, cause=decision.cause)

@@ -123,6 +123,24 @@ def side_by_side(left: History, right: History | None = None) -> list[Row]:
 
 
 def _aligned(left: Sequence[Position], right: Sequence[Position]) -> Iterator[tuple[Position | None, Position | None]]:
+    """Observations that both have are on one line, in their order; the decisions between them are compared."""
+    begin = other_begin = 0
+    for place, other in _shared_observations(left, right):
+        yield from _merged(left[begin:place], right[other_begin:other])
+        yield left[place], right[other]
+        begin, other_begin = place + 1, other + 1
+    yield from _merged(left[begin:], right[other_begin:])
+
+
+def _shared_observations(left: Sequence[Position], right: Sequence[Position]) -> Iterator[tuple[int, int]]:
+    """The places of each observation in both histories."""
+    places, others = ([n for n, each in enumerate(side) if each.fact.role in OBSERVED] for side in (left, right))
+    keys, other_keys = [_key(left[n].fact) for n in places], [_key(right[n].fact) for n in others]
+    for start, other_start, size in SequenceMatcher(None, keys, other_keys, False).get_matching_blocks():
+        yield from zip(places[start : start + size], others[other_start : other_start + size], strict=True)
+
+
+def _merged(left: Sequence[Position], right: Sequence[Position]) -> Iterator[tuple[Position | None, Position | None]]:
     matcher = SequenceMatcher(None, [_key(each.fact) for each in left], [_key(each.fact) for each in right], False)
     for tag, start, end, other_start, other_end in matcher.get_opcodes():
         if tag == "equal":

@@ -84,7 +84,7 @@ class Instance(models.Model):
             "correlation_id": self.correlation_key,
             "saga_id": str(self.saga_id),
             "saga_type": self.saga_type,
-            "saga_status": self.status,
+            "delivery_status": self.status,
         }
 
     @property

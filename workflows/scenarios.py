@@ -82,9 +82,12 @@ class Result:
 
 
 def results(definition: Definition) -> Iterator[Result]:
-    """Every case of a definition: happy path; failure, time-out, failed and overdue compensation and late success at
-    every step; every event doubled; every order of up to five events."""
-    for make in (_undisturbed, _timeouts, _failed_compensations, _late_successes, _doubled, _reordered):
+    """Every case of a definition: happy path; failure, time-out, failed and overdue compensation, late success and its
+    compensation at every step; every optional step left out and failed; every event doubled; every order of up to five
+    events."""
+    for make in (_undisturbed, _optional, _timeouts, _failed_compensations, _late_successes, _late_compensations):
+        yield from make(definition)
+    for make in (_doubled, _reordered):
         yield from make(definition)
 
 
@@ -167,6 +170,24 @@ def _undisturbed(definition: Definition) -> Iterator[Result]:
         yield Result(definition, "failure" if step else "happy path", step, expected, end)
 
 
+def _optional(definition: Definition) -> Iterator[Result]:
+    """A run completes without its optional steps, whatever they report."""
+    completed = _completed(definition)
+    for step in definition.in_order:
+        if not step.optional:
+            continue
+        reports = others(definition, step)
+        if not all((other.key, DONE) in _pairs(definition, reports) for other in definition.required):
+            continue  # a required step comes after it
+        end = _end(_simulate(definition, arrivals(definition, reports), LONG))
+        yield Result(definition, "optional step left out", step.key, completed, end)
+        if step.failed:
+            failure = (step.key, FAILURE)
+            orders = [[*reports, failure], [*reports[:-1], failure, reports[-1]]]
+            ends = [_end(_simulate(definition, arrivals(definition, order), LONG)) for order in orders]
+            yield Result(definition, "optional step failed", step.key, completed, _different(completed, ends), 2)
+
+
 def _timeouts(definition: Definition) -> Iterator[Result]:
     for step in _silent(definition):
         reports, over = others(definition, step), _timeout(definition, step)
@@ -197,13 +218,23 @@ def _failed_compensations(definition: Definition) -> Iterator[Result]:
 
 def _late_successes(definition: Definition) -> Iterator[Result]:
     for step in _silent(definition):
-        reports, over = others(definition, step), _timeout(definition, step)
-        run = _timed_out(definition, step, undone(definition, reports))
-        run.observe(*_facts(definition, event_type(definition, (step.key, DONE)), BEGIN + LONG + INTERVAL))
-        ended = _failed(definition, reports, over, Effect(SAGA_TIMED_OUT, over))
-        request = (Effect(SAGA_COMPENSATION_REQUESTED, step.key),) if step.can_be_undone else ()
-        expected = End(ended.status, ended.step, (*ended.published, *request), step.can_be_undone, is_anomalous=True)
+        run, expected = _succeeded_late(definition, step)
         yield Result(definition, "late success", step.key, expected, _end(run))
+
+
+def _late_compensations(definition: Definition) -> Iterator[Result]:
+    """Of steps that succeed after the end of their runs. The last step is compensated in no other case."""
+    for step in _silent(definition):
+        if not step.can_be_undone:
+            continue
+        replies = {"late compensation": UNDONE, "failed late compensation": UNDO_FAILED}
+        if not step.compensation_failed:
+            del replies["failed late compensation"]
+        for kind, role in replies.items():
+            run, expected = _succeeded_late(definition, step)
+            run.observe(*_facts(definition, event_type(definition, (step.key, role)), BEGIN + LONG + 2 * INTERVAL))
+            run.pass_time(BEGIN + 2 * LONG)
+            yield Result(definition, kind, step.key, replace(expected, needs_operator=role == UNDO_FAILED), _end(run))
 
 
 def _doubled(definition: Definition) -> Iterator[Result]:
@@ -228,8 +259,7 @@ def _reordered(definition: Definition) -> Iterator[Result]:
 
 def _whole_stories(definition: Definition) -> Iterator[tuple[str, list[Report], End]]:
     """(failing step, reports, end) of a run that completes, and of runs that fail when all else is done."""
-    required = [step.key for step in definition.in_order if not step.optional]
-    yield "", _all_done(definition), End(COMPLETED, required[-1], (Effect(SAGA_COMPLETED, ""),))
+    yield "", _all_done(definition), _completed(definition)
     for step in definition.required:
         if step.failed:
             reports = [*others(definition, step), (step.key, FAILURE)]
@@ -252,6 +282,11 @@ def _pairs(definition: Definition, reports: Iterable[Report]) -> set[Report]:
 
 
 # What the rules require.
+
+
+def _completed(definition: Definition) -> End:
+    required = [step.key for step in definition.in_order if not step.optional]
+    return End(COMPLETED, required[-1], (Effect(SAGA_COMPLETED, ""),))
 
 
 def _failed(definition: Definition, reports: Sequence[Report], step: str, *first: Effect) -> End:
@@ -287,6 +322,16 @@ def _timed_out(definition: Definition, step: Step, replies: Sequence[Report]) ->
         run.observe(*arrival)
     run.pass_time(BEGIN + LONG)
     return run
+
+
+def _succeeded_late(definition: Definition, step: Step) -> tuple[Simulation, End]:
+    """A run that has timed out at the step, which succeeds after the end; and the end that the rules require."""
+    reports, over = others(definition, step), _timeout(definition, step)
+    run = _timed_out(definition, step, undone(definition, reports))
+    run.observe(*_facts(definition, event_type(definition, (step.key, DONE)), BEGIN + LONG + INTERVAL))
+    ended = _failed(definition, reports, over, Effect(SAGA_TIMED_OUT, over))
+    request = (Effect(SAGA_COMPENSATION_REQUESTED, step.key),) if step.can_be_undone else ()
+    return run, End(ended.status, ended.step, (*ended.published, *request), step.can_be_undone, is_anomalous=True)
 
 
 def _simulate(definition: Definition, arrivals: Iterable[Arrival], until: timedelta = timedelta()) -> Simulation:

@@ -78,6 +78,7 @@ class BulkRequeueIn(Conditions, Body):
 class BulkRequeueOut(BaseModel):
     dry_run: bool
     count: int = Field(description=f"Requeued; with dry_run the number that would be, up to {MAX_COUNTED}.")
+    not_ended: int = Field(description="Skipped, because their deliveries have not ended yet; try again in a minute.")
     more: bool = Field(description="There may be more.")
     next: str | None = Field(None, description="The cursor to continue with, if there are more.")
     sample: list[DeadLetterOut] = Field([], description="With dry_run: the first ones.")

@@ -5,8 +5,9 @@ A record of a requeue creates the next generation of its dead letter's saga.
 
 from django.db import migrations
 
-from sagas.transitions import WITH_DEAD_LETTER
-from webhookhub.db.triggers import CreateTriggers, Insert, Refusal, Rule
+from sagas.conditions import ending_saga
+from webhookhub.db import vendors
+from webhookhub.db.triggers import Check, CreateTriggers, Insert, Refusal, Rule
 
 LETTER = ["id", "saga_id", "event_id", "subscription_id", "final_error_code", "failed_at", "payload_snapshot"]
 REQUEUE = ["id", "dead_letter_id", "requested_by", "requested_at", "reason", "request_token", "max_retry_limit"]
@@ -29,20 +30,14 @@ NEXT_GENERATION = (
     ("created_at", "NEW.requested_at"),
     ("updated_at", "NEW.requested_at"),
 )
-STATUSES = ", ".join(f"'{status}'" for status in WITH_DEAD_LETTER)
-ENDING_SAGA = (
-    "SELECT 1 FROM webhook_delivery_sagas saga WHERE saga.id = NEW.saga_id "  # noqa: S608
-    f"AND saga.status IN ({STATUSES}) "
-    "AND saga.event_id = NEW.event_id "
-    "AND saga.subscription_id = NEW.subscription_id"
-)
-
 CREATED = [
     Rule(
         "created",
-        "A dead letter needs a saga of its event and subscription that is ending: INSERT refused",
-        unless_exists=ENDING_SAGA,
+        "A dead letter needs a saga of its event and subscription whose last attempt has failed: INSERT refused",
+        unless_exists=ending_saga("NEW"),
     ),
+    Check("chk_dead_payload", ["payload_snapshot"], vendors.is_json_sql),
+    Check("chk_dead_failed_at", ["failed_at"], vendors.is_time_sql),
 ]
 REQUEUED = [
     Rule(
@@ -50,6 +45,12 @@ REQUEUED = [
         "A requeue needs a dead letter whose saga is DeadLettered: INSERT refused",
         when=f"NOT EXISTS (SELECT 1 {DEAD})",
     ),
+    Rule(
+        "author",
+        "A requeue has the name of its author and a reason: INSERT refused",
+        when="TRIM(NEW.requested_by) = '' OR TRIM(NEW.reason) = ''",
+    ),
+    Rule("limit", "A requeued saga has at least one attempt: INSERT refused", when="NEW.max_retry_limit < 1"),
 ]
 
 

@@ -2,11 +2,22 @@
 
 from django.db import migrations
 
-from webhookhub.db.triggers import Copy, CreateTriggers, Fill, Refusal, Rule
+from webhookhub.db import vendors
+from webhookhub.db.triggers import Check, Copy, CreateTriggers, Fill, Refusal, Rule
 
 COLUMNS = ["id", "uid", "event_type", "source", "external_id", "correlation_id", "payload", "created_at"]
 # For events that another program inserts without a correlation id.
-CORRELATION = Fill("trg_event_correlation", "events", "correlation_id", "uid")
+CORRELATION = Fill(
+    "trg_event_correlation",
+    "events",
+    "correlation_id",
+    "uid",
+    [
+        Check("chk_event_uid", ["uid"], vendors.is_uid_sql),
+        Check("chk_event_payload", ["payload"], vendors.is_json_sql),
+        Check("chk_event_created_at", ["created_at"], vendors.is_time_sql),
+    ],
+)
 
 
 class Migration(migrations.Migration):

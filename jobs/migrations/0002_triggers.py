@@ -1,9 +1,10 @@
-"""A job is created for the next attempt of its saga; a result comes from a lease; a finished job changes only by being
-marked as settled, once; no job is deleted."""
+"""A job is created for the next attempt of its saga; it changes by the transitions of jobs.states; a finished job
+changes only by being marked as settled, once; no job is deleted."""
 
 from django.db import migrations
 
-from webhookhub.db.triggers import CreateTriggers, Refusal, Rule
+from jobs.states import COMPLETED, FAILED, FINISHED, LEGAL
+from webhookhub.db.triggers import Case, CreateTriggers, Refusal, Rule
 
 TABLE = "webhook_delivery_jobs"
 IDENTITY = ["id", "saga_id", "attempt_no", "attempt_at"]
@@ -13,12 +14,38 @@ NEXT_ATTEMPT = (
     "SELECT 1 FROM webhook_delivery_sagas saga WHERE saga.id = NEW.saga_id "
     "AND saga.status NOT IN ('Completed', 'DeadLettered') AND saga.attempt_count + 1 = NEW.attempt_no"
 )
+PREVIOUS_ATTEMPT = (
+    "SELECT 1 FROM webhook_delivery_jobs previous WHERE previous.saga_id = NEW.saga_id "
+    "AND previous.attempt_no = NEW.attempt_no - 1 AND previous.attempt_at < NEW.attempt_at"
+)
+HAS_RESULT = {
+    COMPLETED: "NEW.finished_at IS NOT NULL AND NEW.error_code IS NULL",
+    FAILED: "NEW.finished_at IS NOT NULL AND NEW.error_code IS NOT NULL",
+}
+RESULTS = {
+    status: Rule(
+        "result",
+        "A result has its time, and an error code only if it failed: UPDATE refused",
+        when=f"NOT ({condition})",
+    )
+    for status, condition in HAS_RESULT.items()
+}
+TRANSITIONS = [
+    Case(f"OLD.status = '{before}' AND NEW.status = '{after}'", [RESULTS[after]] if after in FINISHED else [])
+    for before, after in LEGAL
+]
 
 CREATED = [
     Rule(
         "created",
         "A job is created Pending, as the next attempt of a saga that has not ended: INSERT refused",
         when=f"NEW.status <> 'Pending' OR NEW.settled_at IS NOT NULL OR NOT EXISTS ({NEXT_ATTEMPT})",
+    ),
+    Rule(
+        "later",
+        "An attempt is due later than the one before: INSERT refused",
+        when="NEW.attempt_no > 1",
+        unless_exists=PREVIOUS_ATTEMPT,
     ),
 ]
 CHANGED = [
@@ -37,13 +64,10 @@ CHANGED = [
     ),
     Rule("identity", "A job keeps its saga and attempt: UPDATE refused", protects_values=IDENTITY),
     Rule(
-        "result",
-        "A result comes from a lease, has its time, and an error code only if it failed: UPDATE refused",
-        when="NEW.status IN ('Completed', 'Failed') AND OLD.status IN ('Pending', 'Leased')",
-        unless=[
-            "OLD.status = 'Leased' AND NEW.finished_at IS NOT NULL "
-            "AND (NEW.status = 'Failed') = (NEW.error_code IS NOT NULL)"
-        ],
+        "transition",
+        "A job changes its status only by a legal transition: UPDATE refused",
+        when="OLD.status <> NEW.status",
+        cases=TRANSITIONS,
     ),
 ]
 DELETED = [Rule("deleted", "A job is never deleted: DELETE refused")]

@@ -22,7 +22,9 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "generation",
-                    models.PositiveIntegerField(default=0, help_text="0 when routed; each requeue adds one."),
+                    models.PositiveIntegerField(
+                        db_default=0, default=0, help_text="0 when routed; each requeue adds one."
+                    ),
                 ),
                 (
                     "status",

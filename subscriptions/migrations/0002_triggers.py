@@ -4,10 +4,29 @@ A disabled endpoint disables its subscriptions."""
 
 from django.db import migrations
 
-from webhookhub.db.triggers import CreateTriggers, Mirror, Refusal, Reset, Rule, Tally
+from webhookhub.db.triggers import Check, CreateTriggers, Mirror, Refusal, Reset, Rule, Tally
 
 # By way of a third value, a subscription could become verified without a verification.
 NOT_BOOLEAN = "NEW.verified NOT IN (0, 1) OR NEW.active NOT IN (0, 1)"
+
+
+def callback_https(connection, callback_url):
+    return f"{callback_url} >= 'https://' AND {callback_url} < 'https:/0'"
+
+
+def limit_positive(connection, max_retry_limit):
+    return f"{max_retry_limit} IS NULL OR {max_retry_limit} >= 1"
+
+
+def one_schedule(connection, retry_delays, max_retry_limit, base_delay):
+    return f"{retry_delays} IS NULL OR {max_retry_limit} IS NULL AND {base_delay} IS NULL"
+
+
+CHECKS = [
+    Check("chk_sub_callback_https", ["callback_url"], callback_https),
+    Check("chk_sub_limit_positive", ["max_retry_limit"], limit_positive),
+    Check("chk_sub_one_schedule", ["retry_delays", "max_retry_limit", "base_delay"], one_schedule),
+]
 
 CREATED = [
     Rule("unverified", "A new subscription is not verified: INSERT refused", when="NEW.verified = 1"),
@@ -16,6 +35,7 @@ CREATED = [
         "verified and active of a subscription are 0 or 1, nothing else: INSERT refused",
         when=NOT_BOOLEAN,
     ),
+    *CHECKS,
 ]
 CHANGED = [
     Rule(
@@ -29,6 +49,7 @@ CHANGED = [
         "verified and active of a subscription are 0 or 1, nothing else: UPDATE refused",
         when=NOT_BOOLEAN,
     ),
+    *CHECKS,
 ]
 # The key, the column that is copied when it changes, and the column that is copied with it.
 DISABLED = ("callback_url", "disabled_at", "updated_at")

@@ -274,11 +274,21 @@ def test_a_dry_run_counts_up_to_a_limit(hub_wide: Program, letters: list[Any], m
 def test_a_dead_letter_whose_delivery_has_not_ended_is_a_conflict(hub_wide: Program):
     letter = dead_letter_before_its_delivery_ends()
 
-    for path in (f"/dead-letters/{letter.pk}/requeue", "/dead-letters/requeue"):
-        response = hub_wide.post(path, {"reason": "back"})
-        assert response.status_code == 409
-        assert "has not ended yet; wait a minute and try again" in response.json()["detail"]
+    response = hub_wide.post(f"/dead-letters/{letter.pk}/requeue", {"reason": "back"})
+
+    assert response.status_code == 409
+    assert "has not ended yet; wait a minute and try again" in response.json()["detail"]
     assert not Requeue.objects.exists()
+
+
+def test_a_bulk_requeue_skips_and_counts_those_whose_deliveries_have_not_ended(hub_wide: Program, letters: list[Any]):
+    waiting = dead_letter_before_its_delivery_ends()
+
+    preview = hub_wide.post("/dead-letters/requeue", {"dry_run": True}).json()
+    done = hub_wide.post("/dead-letters/requeue", {"reason": "back"}).json()
+
+    assert (preview["count"], preview["not_ended"]) == (done["count"], done["not_ended"]) == (len(letters), 1)
+    assert not Requeue.objects.filter(dead_letter=waiting).exists()
 
 
 def test_a_requeue_that_would_wait_is_a_conflict_unless_allowed(hub_wide: Program, letters: list[Any]):

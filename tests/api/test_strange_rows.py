@@ -14,7 +14,7 @@ from tests.factories import EventFactory, JobFactory, SagaFactory
 from tests.support import rows
 from tests.support.unchecked import unchecked
 
-pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
+pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 
 # Not JSON; or JSON that Python, or the response, cannot represent.
 UNREADABLE = ["", "not json", "{'a': 1}", "NaN", "1e999", "1" * 5000, "[" * 100_000]

@@ -18,6 +18,7 @@ from jobs.report import report
 from sagas.dispatch import dispatch
 from sagas.models import Saga
 from subscriptions.models import Subscription
+from tests.support import legal_steps
 
 from . import world
 from .world import BATCH, WORKER
@@ -51,9 +52,8 @@ def to_route(count: int) -> Work:
 def to_dispatch(count: int) -> Work:
     """A third of them first attempts, a third retries, a third postponed."""
     to_route(count)()
-    failed = Saga.objects.filter(subscription__callback_url__endswith="retry")
-    failed.update(status="InProgress")
-    failed.update(status="PendingRetry", attempt_count=1)
+    for saga in Saga.objects.filter(subscription__callback_url__endswith="retry"):
+        legal_steps.fail(saga, 1)
     Subscription.objects.filter(callback_url__endswith="dead").update(active=False)
     world.let_time_pass()
     return lambda: dispatch(BATCH)

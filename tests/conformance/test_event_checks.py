@@ -13,7 +13,7 @@ from events import payloads
 from events.intake import publish
 from events.models import Event
 from tests.events.test_payloads import nested
-from tests.factories import SagaFactory
+from tests.factories import JobFactory, SagaFactory
 from webhookhub.db import clock, vendors
 from webhookhub.ids import new_uid
 
@@ -112,6 +112,7 @@ def test_a_uid_is_accepted():
 @pytest.mark.parametrize("wrong", [{"payload_snapshot": "{"}, {"failed_at": "0000-00-00 00:00:00"}])
 def test_a_dead_letter_is_readable(wrong: dict[str, str]):
     saga: Any = SagaFactory(status="InProgress", attempt_count=2)
+    JobFactory(saga=saga, attempt_no=3, status="Failed")
     columns = {"saga_id": saga.pk, "event_id": saga.event_id, "subscription_id": saga.subscription_id}
     good = {"final_error_code": "timeout", "failed_at": clock.now().replace(tzinfo=None), "payload_snapshot": "{}"}
     with pytest.raises(DatabaseError):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from importlib import import_module
 from itertools import product
 from typing import Any
 
@@ -11,21 +15,24 @@ from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.db.models import CharField, JSONField, TextField, UUIDField
 
 from deadletters.models import DeadLetter
+from jobs import states as job_states
 from jobs.models import Job
 from sagas.models import Saga
-from sagas.transitions import LEGAL, STATUSES, TERMINAL, WITH_DEAD_LETTER
+from sagas.transitions import LEGAL, STATUSES, TERMINAL
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
 from tests.support import legal_steps
+from webhookhub.db import clock
 from webhookhub.db.errors import Kind, kind_of
 from webhookhub.db.fields import WordField
-from webhookhub.db.triggers import Refusal, declared
+from webhookhub.db.triggers import Refusal, Rule, declared
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
 COLUMNS = "event_id, subscription_id, generation, status, attempt_count, max_retry_limit, base_delay"
+LATER, EARLIER = "2100-01-01 00:00:00", "2020-01-01 00:00:00"
 NOT_TERMINAL = [status for status in STATUSES if status not in TERMINAL]
 # Attempts that a saga of each status may have.
-ATTEMPTS = {"Pending": 0, "InProgress": 1, "PendingRetry": 1, "Completed": 2, "DeadLettered": 2}
+ATTEMPTS = {"Pending": 0, "InProgress": 1, "PendingRetry": 1, "Completed": 2, "DeadLettered": 3}
 RESULTS = [pair for pair in LEGAL if pair[0] == "InProgress"]
 
 
@@ -34,6 +41,22 @@ def execute(sql: str, *parameters: Any) -> int:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(sql, parameters)
         return int(cursor.rowcount)
+
+
+@contextmanager
+def lenient_session() -> Iterator[None]:
+    """A server then stores an empty word for one that it does not know, instead of an error."""
+    if connection.vendor != "mysql":
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT @@session.sql_mode")
+        [mode] = cursor.fetchone()
+        cursor.execute("SET SESSION sql_mode = ''")
+        try:
+            yield
+        finally:
+            cursor.execute("SET SESSION sql_mode = %s", [mode])
 
 
 def insert_saga(status: str = "Pending", attempts: int = 0, generation: int = 0, of: Saga | None = None) -> None:
@@ -45,11 +68,10 @@ def insert_saga(status: str = "Pending", attempts: int = 0, generation: int = 0,
     )
 
 
-def insert_job(saga_id: int, attempt_no: int, status: str = "Pending") -> None:
+def insert_job(saga_id: int, attempt_no: int, status: str = "Pending", attempt_at: str = LATER) -> None:
     execute(
-        "INSERT INTO webhook_delivery_jobs (saga_id, attempt_no, status, attempt_at) "
-        "VALUES (%s, %s, %s, '2026-01-01 00:00:00')",
-        *(saga_id, attempt_no, status),
+        "INSERT INTO webhook_delivery_jobs (saga_id, attempt_no, status, attempt_at) VALUES (%s, %s, %s, %s)",
+        *(saga_id, attempt_no, status, attempt_at),
     )
 
 
@@ -61,6 +83,28 @@ def change(saga: Saga, status: str, attempts: int) -> int:
 
 def make(status: str) -> Saga:
     saga: Saga = SagaFactory.create(status=status, attempt_count=ATTEMPTS[status])
+    return saga
+
+
+def make_finished(result: str, attempts: int = 1, **values: Any) -> Saga:
+    """InProgress after `attempts` attempts, with a result that it has not applied."""
+    saga: Saga = SagaFactory.create(status="InProgress", attempt_count=attempts, **values)
+    legal_steps.finish(legal_steps.current_job(saga), result, None, None, None)
+    return saga
+
+
+def make_last_failed() -> Saga:
+    """InProgress; its last attempt has failed."""
+    return make_finished("Failed", attempts=2)
+
+
+def make_before(after: str) -> Saga:
+    """InProgress, with all that the transition to `after` needs."""
+    if after == "Completed":
+        return make_finished("Completed")
+    saga = make_last_failed() if after == "DeadLettered" else make_finished("Failed")
+    if after == "DeadLettered":
+        legal_steps.dead_letter(saga)
     return saga
 
 
@@ -83,14 +127,41 @@ def test_a_saga_is_created_in_no_other_state(status: str, attempts: int):
 
 def test_a_generation_follows_the_one_before():
     ended = SagaFactory.create(status="Completed")
-    with pytest.raises(DatabaseError, match="after an ended generation"):
+    with pytest.raises(DatabaseError, match="redelivery of an ended one"):
         insert_saga(generation=2, of=ended)
-    with pytest.raises(DatabaseError, match="after an ended generation"):
+    with pytest.raises(DatabaseError, match="redelivery of an ended one"):
         insert_saga(generation=1)  # of another event
     insert_saga(generation=1, of=ended)
-    with pytest.raises(DatabaseError, match="after an ended generation"):
+    with pytest.raises(DatabaseError, match="redelivery of an ended one"):
         insert_saga(generation=2, of=ended)  # generation 1 is Pending
     assert sorted(Saga.objects.values_list("generation", flat=True)) == [0, 1]
+
+
+def test_a_generation_after_a_dead_letter_needs_the_record_of_a_requeue():
+    ended = make("DeadLettered")
+    with pytest.raises(DatabaseError, match="redelivery of an ended one"):
+        insert_saga(generation=1, of=ended)
+    insert_requeue(ended)  # a trigger creates it
+    assert Saga.objects.filter(event=ended.event_id, generation=1, status="Pending").count() == 1
+    with pytest.raises(IntegrityError) as refused:
+        insert_saga(generation=1, of=ended)
+    assert kind_of(refused.value) is Kind.DUPLICATE
+
+
+@pytest.mark.parametrize(("author", "reason"), [("", "r"), ("  ", "r"), ("anna", ""), ("anna", " ")])
+def test_a_requeue_has_the_name_of_its_author_and_a_reason(author: str, reason: str):
+    ended = make("DeadLettered")
+    with pytest.raises(DatabaseError, match="has the name of its author and a reason"):
+        insert_requeue(ended, author, reason)
+    assert Saga.objects.count() == 1
+
+
+def insert_requeue(saga: Saga, author: str = "anna", reason: str = "fixed") -> None:
+    execute(
+        "INSERT INTO dead_letter_requeues (dead_letter_id, requested_by, reason, request_token, max_retry_limit, "
+        "base_delay) VALUES (%s, %s, %s, 't', 3, 1000000)",
+        *(DeadLetter.objects.get(saga=saga).pk, author, reason),
+    )
 
 
 # How it changes
@@ -109,9 +180,11 @@ def test_the_trigger_has_the_transitions_of_the_table():
 
 @pytest.mark.parametrize(("before", "after"), LEGAL)
 def test_a_legal_transition_is_accepted(before: str, after: str):
-    saga = make(before)
-    if after == "DeadLettered":
-        legal_steps.dead_letter(saga)
+    if before == "InProgress":
+        saga = make_before(after)
+    else:
+        saga = make(before)
+        insert_job(saga.id, saga.attempt_count + 1)
     assert change(saga, after, saga.attempt_count + ((before, after) in RESULTS)) == 1
     saga.refresh_from_db()
     assert saga.status == after
@@ -123,7 +196,7 @@ def test_a_legal_transition_is_accepted(before: str, after: str):
 @pytest.mark.parametrize("added", [0, 1])
 def test_any_other_transition_is_refused(before: str, after: str, added: int):
     saga = make(before)
-    with pytest.raises(DatabaseError, match="only by a legal transition"):
+    with pytest.raises(DatabaseError, match=r"only by a legal transition|counts each result once"):
         change(saga, after, saga.attempt_count + added)
     saga.refresh_from_db()
     assert saga.status == before
@@ -132,8 +205,7 @@ def test_any_other_transition_is_refused(before: str, after: str, added: int):
 @pytest.mark.parametrize("added", [-1, 0, 2])
 @pytest.mark.parametrize("after", [after for _, after in RESULTS])
 def test_a_result_adds_exactly_one_attempt(after: str, added: int):
-    saga = make("InProgress")
-    legal_steps.dead_letter(saga)
+    saga = make_before(after)
     with pytest.raises(DatabaseError, match="counts each result once"):
         change(saga, after, saga.attempt_count + added)
 
@@ -148,14 +220,58 @@ def test_attempts_are_not_counted_without_a_result(status: str):
             change(saga, "InProgress", saga.attempt_count + 1)
 
 
+@pytest.mark.parametrize("status", ["Pending", "PendingRetry"])
+def test_a_saga_is_in_progress_only_with_its_next_job(status: str):
+    saga, other = make(status), make(status)
+    insert_job(other.id, other.attempt_count + 1)
+    with pytest.raises(DatabaseError, match="only with the job of its next attempt"):
+        change(saga, "InProgress", saga.attempt_count)
+    insert_job(saga.id, saga.attempt_count + 1)
+    assert change(saga, "InProgress", saga.attempt_count) == 1
+
+
+@pytest.mark.parametrize("status", ["Pending", "Leased", "Completed", "Failed"])
+@pytest.mark.parametrize("after", [after for _, after in RESULTS])
+def test_a_saga_applies_only_the_result_of_its_current_attempt(after: str, status: str):
+    """Not that of the attempt before, which has failed, nor that of another saga."""
+    saga = make_finished(status, attempts=2, max_retry_limit=3 if after == "DeadLettered" else 4)
+    make_finished("Completed"), make_last_failed()
+    if after == "DeadLettered" and status == "Failed":
+        legal_steps.dead_letter(saga)
+    if status == ("Completed" if after == "Completed" else "Failed"):
+        assert change(saga, after, 3) == 1
+        return
+    with pytest.raises(DatabaseError, match=r"only by the (Completed|Failed) job of its attempt"):
+        change(saga, after, 3)
+
+
+def test_a_saga_is_dead_lettered_only_after_its_last_attempt():
+    saga = make_finished("Failed")
+    with pytest.raises(DatabaseError, match="only after its last attempt"):
+        change(saga, "DeadLettered", 2)
+
+
 def test_a_saga_is_dead_lettered_only_with_its_dead_letter():
-    saga, other = make("InProgress"), make("InProgress")
+    saga, other = make_last_failed(), make_last_failed()
     legal_steps.dead_letter(other)
     with pytest.raises(DatabaseError, match="only with its dead letter"):
         change(saga, "DeadLettered", saga.attempt_count + 1)
     legal_steps.dead_letter(saga)
     assert change(saga, "DeadLettered", saga.attempt_count + 1) == 1
     assert DeadLetter.objects.count() == 2
+
+
+def test_a_saga_with_a_dead_letter_ends_in_no_other_way():
+    saga = make_last_failed()
+    legal_steps.dead_letter(saga)
+    for after in ("Completed", "PendingRetry"):
+        with pytest.raises(DatabaseError):
+            change(saga, after, saga.attempt_count + 1)
+
+
+def test_an_update_to_the_same_status_needs_no_job():
+    saga = make("InProgress")
+    assert change(saga, "InProgress", saga.attempt_count) == 1
 
 
 # How a dead letter is created
@@ -169,8 +285,8 @@ def insert_letter(saga_id: int, event_id: int, subscription_id: int) -> None:
     )
 
 
-def test_a_dead_letter_is_accepted_for_a_saga_that_can_end_with_it():
-    saga = make("InProgress")
+def test_a_dead_letter_is_accepted_for_a_saga_whose_last_attempt_has_failed():
+    saga = make_last_failed()
     insert_letter(saga.id, saga.event_id, saga.subscription_id)
     assert DeadLetter.objects.get().saga_id == saga.id
 
@@ -182,7 +298,7 @@ def test_a_second_dead_letter_is_a_duplicate_and_no_fault_of_the_state_machine()
     assert kind_of(refused.value) is Kind.DUPLICATE
 
 
-@pytest.mark.parametrize("status", ["Pending", "PendingRetry", "Completed"])
+@pytest.mark.parametrize("status", ["Pending", "InProgress", "PendingRetry", "Completed"])
 def test_a_dead_letter_of_another_saga_is_refused(status: str):
     saga = make(status)
     with pytest.raises(DatabaseError, match="A dead letter needs a saga"):
@@ -190,8 +306,15 @@ def test_a_dead_letter_of_another_saga_is_refused(status: str):
     assert not DeadLetter.objects.exists()
 
 
+@pytest.mark.parametrize(("result", "attempts"), [("Pending", 2), ("Leased", 2), ("Completed", 2), ("Failed", 1)])
+def test_a_dead_letter_before_the_last_attempt_has_failed_is_refused(result: str, attempts: int):
+    saga = make_finished(result, attempts)
+    with pytest.raises(DatabaseError, match="whose last attempt has failed"):
+        insert_letter(saga.id, saga.event_id, saga.subscription_id)
+
+
 def test_a_dead_letter_has_the_event_and_the_subscription_of_its_saga():
-    saga, other = make("InProgress"), make("InProgress")
+    saga, other = make_last_failed(), make_last_failed()
     for saga_id, event_id, subscription_id in (
         (saga.id, other.event_id, saga.subscription_id),
         (saga.id, saga.event_id, other.subscription_id),
@@ -202,30 +325,24 @@ def test_a_dead_letter_has_the_event_and_the_subscription_of_its_saga():
     assert not DeadLetter.objects.exists()
 
 
-def test_the_trigger_has_the_statuses_from_which_a_saga_is_dead_lettered():
-    assert set(WITH_DEAD_LETTER) == {before for before, after in LEGAL if after == "DeadLettered"} | {"DeadLettered"}
-    [trigger] = [trigger for trigger in declared() if trigger.name == "trg_dead_created"]
-    sql = trigger.create_sql(connection)
-    assert {status for status in STATUSES if f"'{status}'" in sql} == set(WITH_DEAD_LETTER)
-
-
 # How a job is created
 
 
-@pytest.mark.parametrize("status", NOT_TERMINAL)
+@pytest.mark.parametrize("status", ["Pending", "PendingRetry"])
 def test_a_job_is_accepted_as_the_next_attempt_of_a_saga_that_has_not_ended(status: str):
     saga = make(status)
     insert_job(saga.id, saga.attempt_count + 1)
-    assert Job.objects.get().attempt_no == saga.attempt_count + 1
+    assert Job.objects.latest("id").attempt_no == saga.attempt_count + 1
 
 
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("after", [-1, 0, 2])
 def test_a_job_of_another_attempt_is_refused(status: str, after: int):
     saga = make(status)
+    before = Job.objects.count()
     with pytest.raises(DatabaseError):
         insert_job(saga.id, saga.attempt_count + after)
-    assert not Job.objects.exists()
+    assert Job.objects.count() == before
 
 
 @pytest.mark.parametrize("status", TERMINAL)
@@ -233,6 +350,15 @@ def test_a_job_of_a_saga_that_has_ended_is_refused(status: str):
     saga = make(status)
     with pytest.raises(DatabaseError, match="of a saga that has not ended"):
         insert_job(saga.id, saga.attempt_count + 1)
+
+
+def test_an_attempt_is_due_later_than_the_one_before():
+    saga = make("PendingRetry")
+    [before] = Job.objects.values_list("attempt_at", flat=True)
+    for attempt_at in (EARLIER, str(before.replace(tzinfo=None))):
+        with pytest.raises(DatabaseError, match="due later than the one before"):
+            insert_job(saga.id, 2, attempt_at=attempt_at)
+    insert_job(saga.id, 2)
 
 
 def test_a_job_without_a_saga_is_refused():
@@ -248,18 +374,40 @@ def test_a_job_is_created_pending(status: str):
 
 
 def test_one_refused_row_refuses_the_whole_statement():
-    job = JobFactory.create()
-    ended = make("Completed")
+    pending, ended = make("Pending"), make("Completed")
+    before = Job.objects.count()
     with pytest.raises(DatabaseError, match="of a saga that has not ended"):
         execute(
             "INSERT INTO webhook_delivery_jobs (saga_id, attempt_no, status, attempt_at) "
             "VALUES (%s, 1, 'Pending', '2026-01-01 00:00:00'), (%s, 3, 'Pending', '2026-01-01 00:00:00')",
-            *(make("Pending").id, ended.id),
+            *(pending.id, ended.id),
         )
-    assert Job.objects.get() == job
+    assert Job.objects.count() == before
+
+
+# How a job changes
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(job_states.STATUSES, ["", *job_states.STATUSES])))
+def test_a_job_changes_only_by_a_legal_transition(before: str, after: str):
+    job = JobFactory.create(status=before)
+    finished_at, error_code = clock.now() + timedelta(seconds=1), "timeout" if after == "Failed" else None
+    sql = "UPDATE webhook_delivery_jobs SET status = %s, finished_at = %s, error_code = %s WHERE id = %s"
+    parameters = (after, str(finished_at.replace(tzinfo=None)), error_code, job.id)
+    if (before, after) in job_states.LEGAL or before == after in job_states.ACTIVE:
+        assert execute(sql, *parameters) == 1
+    else:
+        with lenient_session(), pytest.raises(DatabaseError, match=r"refused|CHECK"):
+            execute(sql, *parameters)
 
 
 # What the triggers are made of
+
+
+def test_every_legal_transition_has_its_needs():
+    needs = import_module("sagas.migrations.0002_triggers").NEEDS
+    assert set(needs) == set(LEGAL)
+    assert all(needs.values())
 
 
 def test_a_table_has_one_refusal_for_each_event():
@@ -275,6 +423,7 @@ def test_columns_that_are_compared_as_values_hold_no_text():
         for trigger in declared()
         if isinstance(trigger, Refusal)
         for rule in trigger.rules
+        if isinstance(rule, Rule)
         for column in rule.protects_values
     ]
     assert compared

@@ -88,9 +88,9 @@ def deliver(worker_id: str = WORKER) -> int:
 
 def let_time_pass() -> None:
     """Make retries, parked sagas and released jobs due, and let leases expire."""
-    past = clock.now() - timedelta(seconds=1)
-    Job.objects.filter(status="Pending").update(lease_until=past)
-    Saga.objects.filter(status__in=("Pending", "PendingRetry")).update(next_attempt_at=past)
+    Job.objects.filter(status="Pending").update(lease_until=clock.now() - timedelta(seconds=1))
+    # Later than the attempt before.
+    Saga.objects.filter(status__in=("Pending", "PendingRetry")).update(next_attempt_at=clock.now())
     expire_leases()
 
 

@@ -294,6 +294,16 @@ def test_a_dead_letter_whose_delivery_has_not_ended_is_refused(requeuer: Client)
     assert nothing_was_requeued()
 
 
+def test_out_of_several_those_whose_deliveries_have_not_ended_are_skipped(requeuer: Client):
+    ended, unended = rows.dead_letter(), dead_letter_before_its_delivery_ends()
+
+    data = {"ids": f"{ended.pk},{unended.pk}", "reason": "fixed"}
+    page = requeuer.post(requeue_page(), data, follow=True).content.decode()
+
+    assert "1 dead letter is skipped: its delivery has not ended yet." in page
+    assert list(Requeue.objects.values_list("dead_letter_id", flat=True)) == [ended.pk]
+
+
 @pytest.mark.parametrize("value", ["x", "\0", "9" * 30])
 def test_a_forged_selection_in_the_list_is_a_bad_request(requeuer: Client, value: str):
     response = requeuer.post(rows.listing(NAME), {"action": "requeue", "_selected_action": value, "index": "0"})

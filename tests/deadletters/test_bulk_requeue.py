@@ -301,20 +301,31 @@ def test_a_valid_reason_is_required(requeuer: Client, reason: str, message: str)
     assert Requeue.objects.count() == 2
 
 
-def test_a_delivery_that_has_not_ended_stops_the_portion(requeuer: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(views, "PORTION", 2)
-    letters = [*dead_letters(3), dead_letter_before_its_delivery_ends(clock.now() + timedelta(minutes=1))]
+def test_a_delivery_that_has_not_ended_waits_and_the_others_are_requeued(requeuer: Client):
+    letters = [dead_letter_before_its_delivery_ends(clock.now() - timedelta(days=9)), *dead_letters(3)]
     query = {"error_code": "timeout"}
-    first = confirm(requeuer, query, "fixed")
 
-    page = requeuer.post(bulk_url(query), {"run": run_in(first)}).content.decode()
+    page = requeuer.get(bulk_url(query)).content.decode()
+    assert "<strong>3</strong> dead letters match" in page
+    assert "1 dead letter is skipped: its delivery has not ended yet. Try again in a minute." in page
 
-    assert "Nothing was requeued." in page
-    assert f"Delivery {letters[3].saga_id} of dead letter {letters[3].pk} has not ended yet; wait a minute" in page
-    assert "<strong>2</strong> dead letters match" in page
-    assert requeued_ids() == set(ids_of(letters[:2]))
-    Saga.objects.filter(pk=letters[3].saga_id).update(status="DeadLettered", attempt_count=3)
-    assert "<strong>2</strong> dead letters requeued" in confirm(requeuer, query, "fixed")
+    assert "<strong>3</strong> dead letters requeued" in confirm(requeuer, query, "fixed")
+    assert requeued_ids() == set(ids_of(letters[1:]))
+    Saga.objects.filter(pk=letters[0].saga_id).update(status="DeadLettered", attempt_count=3)
+    assert "<strong>1</strong> dead letter requeued" in confirm(requeuer, query, "fixed")
+
+
+@pytest.mark.parametrize(("limit", "not_ended"), [(1, 1), (2, 1), (3, 2), (4, 2)])
+def test_those_that_wait_are_counted_as_far_as_the_search_came(limit: int, not_ended: int):
+    now = clock.now()
+    dead_letter_before_its_delivery_ends(now - timedelta(days=9))
+    letters = dead_letters(3)
+    between = letters[1].failed_at + (letters[2].failed_at - letters[1].failed_at) / 2
+    dead_letter_before_its_delivery_ends(between)
+
+    selection = bulk_requeue.preview(DeadLetterFilter(), limit=limit)
+
+    assert (len(selection.letters), selection.not_ended) == (min(limit, 3), not_ended)
 
 
 @pytest.mark.parametrize(("group", "may"), [("support", False), ("auditors", False), ("operations", True)])

@@ -35,7 +35,7 @@ from .helpers import (
 
 pytestmark = pytest.mark.django_db
 
-MAX_QUERIES = 15
+MAX_QUERIES = 16
 
 
 def list_page(client: Client, query: dict[str, Any]) -> str:

@@ -182,9 +182,12 @@ def test_a_dead_letter_whose_delivery_has_not_ended_is_refused(operator: User):
     with pytest.raises(
         NotEnded, match=f"delivery {unended.saga_id} of dead letter {unended.id} has not ended yet; wait"
     ):
-        requeue([ended.id, unended.id], by=operator, reason="again")
+        requeue([unended.id], by=operator, reason="again")
     assert not Requeue.objects.exists()
     assert not Saga.objects.filter(generation=1).exists()
+
+    [result] = requeue([ended.id, unended.id], by=operator, reason="again")
+    assert (result.dead_letter_id, result.created) == (ended.id, True)
 
     Saga.objects.filter(id=unended.saga_id).update(status="DeadLettered", attempt_count=3)
     assert len(requeue([ended.id, unended.id], by=operator, reason="again")) == 2

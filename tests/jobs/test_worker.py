@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 import time
@@ -217,8 +218,8 @@ def test_the_longest_waiting_jobs_are_leased_first(endpoint: HttpsEndpoint):
     assert lease("w", 9) == []
 
 
-def test_jobs_beyond_the_limit_of_a_host_are_released_and_not_counted(
-    endpoint: HttpsEndpoint, hub_settings, monkeypatch
+def test_jobs_beyond_the_limit_of_a_host_are_released_and_neither_counted_nor_logged(
+    endpoint: HttpsEndpoint, hub_settings, monkeypatch, log_stream: io.StringIO
 ):
     monkeypatch.setattr("jobs.worker.MAX_QUEUED_SECONDS", 0.0)
     monkeypatch.setattr("webhookhub.egress.hosts.MIN_DEFER_SECONDS", 0.02)
@@ -232,12 +233,14 @@ def test_jobs_beyond_the_limit_of_a_host_are_released_and_not_counted(
         worker.turn(100)
         given_back = list(Job.objects.filter(status="Pending").values_list("lease_resets", flat=True))
         assert given_back == [0, 0]
+        assert log_stream.getvalue().count('"job_leased"') == 1
         answer_now.set()
         turn_until(worker, finished)
     finally:
         answer_now.set()
         worker.close()
     assert Job.objects.filter(status="Completed").count() == len(endpoint.received) == 3
+    assert log_stream.getvalue().count('"job_leased"') == 3
 
 
 def test_a_draining_worker_leases_nothing_and_finishes_its_jobs(endpoint: HttpsEndpoint):

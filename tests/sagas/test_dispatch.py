@@ -24,8 +24,9 @@ def test_a_due_saga_gets_one_job_numbered_after_its_attempts():
     assert dispatch(10) == 1
     assert dispatch(10) == 0
 
-    job = Job.objects.get()
+    job = Job.objects.latest("id")
     assert (job.saga_id, job.attempt_no, job.attempt_at) == (saga.id, 2, saga.next_attempt_at)
+    assert Job.objects.count() == 2
     assert Saga.objects.get().status == "InProgress"
 
 
@@ -34,7 +35,7 @@ def test_a_saga_that_is_not_due_gets_no_job():
     SagaFactory.create(status="PendingRetry", attempt_count=1, next_attempt_at=clock.now() + timedelta(hours=1))
 
     assert dispatch(10) == 0
-    assert not Job.objects.exists()
+    assert not Job.objects.filter(attempt_no=2).exists()
 
 
 @pytest.mark.requirement("R3-2.2d")
@@ -67,6 +68,7 @@ def test_a_parked_saga_continues_when_its_subscription_is_enabled():
 def test_no_job_is_created_for_a_saga_that_is_not_waiting():
     for status in ("InProgress", "Completed", "DeadLettered"):
         SagaFactory.create(status=status)
+    before = Job.objects.count()
 
     assert dispatch(10) == 0
-    assert not Job.objects.exists()
+    assert Job.objects.count() == before

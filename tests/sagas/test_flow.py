@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ BATCH = 100
 URL = "https://127.0.0.1:8443/busy"
 
 
-def subscribe(url: str = URL, **values: object) -> Subscription:
+def subscribe(url: str = URL, **values: object) -> Any:
     return SubscriptionFactory.create(callback_url=url, **values)
 
 

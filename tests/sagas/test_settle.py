@@ -9,7 +9,7 @@ from sagas.models import Saga
 from sagas.settle import Settler
 from tests.conformance import world
 from tests.factories import JobFactory, SagaFactory
-from tests.support import legal_steps
+from tests.support import guards, legal_steps
 from webhookhub.db import clock
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
@@ -35,9 +35,10 @@ def test_an_ended_saga_was_updated_when_it_ended():
 
 def test_a_result_of_an_earlier_attempt_is_marked_and_not_applied_again():
     """A crash between the two writes leaves it unsettled; by then the next attempt may be running."""
-    saga = SagaFactory.create(status="Pending", attempt_count=0)
+    saga = SagaFactory.create(status="InProgress", attempt_count=0)
     late = JobFactory.create(saga=saga, status="Failed", finished_at=clock.now())
-    legal_steps.start(saga, attempts=1)
+    legal_steps.update(saga, status="PendingRetry", attempt_count=1)
+    legal_steps.begin(saga)
 
     world.settle()
 
@@ -48,13 +49,11 @@ def test_a_result_of_an_earlier_attempt_is_marked_and_not_applied_again():
 
 
 @pytest.mark.parametrize("hinted", [1, 2])
-def test_a_hint_of_an_earlier_attempt_does_not_complete_a_later_one(hinted: int):
+def test_a_hint_of_an_earlier_attempt_does_not_complete_a_later_one(committed: None, hinted: int):
     """One hinted result is applied by a statement of its own, several by another."""
-    sagas = SagaFactory.create_batch(hinted, status="Pending", attempt_count=0)
-    late = [JobFactory.create(saga=saga, status="Completed", finished_at=clock.now()) for saga in sagas]
-    for saga in sagas:
-        legal_steps.start(saga, attempts=1)
-
-    assert Settler().settle_hinted([job.id for job in late]) == 0
+    with guards.switched_off():  # a Completed job ends its saga
+        sagas = SagaFactory.create_batch(hinted, status="InProgress", attempt_count=1)
+        late = [JobFactory.create(saga=saga, status="Completed", finished_at=clock.now()) for saga in sagas]
+        assert Settler().settle_hinted([job.id for job in late]) == 0
 
     assert set(Saga.objects.values_list("status", "attempt_count")) == {("InProgress", 1)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from deadletters.models import DeadLetter
 from jobs.models import Job
@@ -18,23 +18,49 @@ def advance(saga: Saga, status: str, attempts: int) -> None:
         start(saga, attempts - ended)
     else:
         fail(saga, attempts)
-    if ended:
-        if status == "DeadLettered" and not DeadLetter.objects.filter(saga=saga).exists():
+    if status == "Completed":
+        settle(saga, "Completed", "Completed")
+    if status == "DeadLettered":
+        finish(current_job(saga), "Failed", None, saga.final_error_code, None)
+        if not DeadLetter.objects.filter(saga=saga).exists():
             dead_letter(saga)
-        update(saga, status=status, attempt_count=attempts)
+        settle(saga, "Failed", "DeadLettered")
 
 
 def start(saga: Saga, attempts: int) -> None:
     """InProgress, after this many failed attempts."""
     fail(saga, attempts)
-    update(saga, status="InProgress")
+    begin(saga)
 
 
 def fail(saga: Saga, attempts: int) -> None:
     """Let attempts fail until the saga has this many."""
     while saga.attempt_count < attempts:
-        update(saga, status="InProgress")
-        update(saga, status="PendingRetry", attempt_count=saga.attempt_count + 1)
+        begin(saga)
+        settle(saga, "Failed", "PendingRetry")
+
+
+def begin(saga: Saga) -> None:
+    """The job of the next attempt, and InProgress."""
+    attempt_no = saga.attempt_count + 1
+    # Attempts are due one after the other, and before the next one.
+    at = saga.next_attempt_at - timedelta(hours=1) + timedelta(seconds=attempt_no)
+    Job.objects.create(saga=saga, attempt_no=attempt_no, attempt_at=at, lease_until=clock.now())
+    update(saga, status="InProgress")
+
+
+def settle(saga: Saga, result: str, status: str) -> None:
+    """The current job ends with this result, and the saga applies it."""
+    job = current_job(saga)
+    finish(job, result, None, None, None)
+    update(saga, status=status, attempt_count=saga.attempt_count + 1)
+    if job.settled_at is None:
+        update(job, settled_at=clock.now())
+
+
+def current_job(saga: Saga) -> Job:
+    job: Job = Job.objects.get(saga=saga, attempt_no=saga.attempt_count + 1)
+    return job
 
 
 def dead_letter(saga: Saga, failed_at: datetime | None = None, code: str | None = None) -> DeadLetter:
@@ -51,10 +77,10 @@ def dead_letter(saga: Saga, failed_at: datetime | None = None, code: str | None 
 def finish(
     job: Job, status: str, finished_at: datetime | None, error_code: str | None, settled_at: datetime | None
 ) -> None:
-    """From Pending to `status`; a finished job gets the result that it needs."""
-    if status != "Pending":
+    """From its status to `status`; a finished job gets the result that it needs."""
+    if status != "Pending" and job.status == "Pending":
         update(job, status="Leased")
-    if status in FINISHED:
+    if status in FINISHED and job.status == "Leased":
         code = error_code or (None if status == "Completed" else "http_500")
         update(job, status=status, finished_at=finished_at or clock.now(), error_code=code)
     if settled_at:

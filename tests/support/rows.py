@@ -78,7 +78,7 @@ def one_of_each(text: str = "x") -> dict[str, int]:
     return {
         "events_event": letter.event_id,
         "sagas_saga": letter.saga_id,
-        "jobs_job": Job.objects.get(saga=letter.saga_id).pk,
+        "jobs_job": Job.objects.get(saga=letter.saga_id, attempt_no=3).pk,
         "deadletters_deadletter": letter.pk,
         "subscriptions_subscription": letter.subscription_id,
         "webhookhub_process": process(text).pk,

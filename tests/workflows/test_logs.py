@@ -44,7 +44,7 @@ def test_a_time_out_is_logged_once_as_a_warning(log_stream: io.StringIO):
     [line] = [line for line in lines(log_stream) if line["event"] == "workflow_timed_out"]
     assert (line["level"], line["step"], line["cause"]) == ("warning", "payment", "timed_out")
     assert (line["correlation_id"], line["saga_id"]) == ("k-1", str(instance("k-1").saga_id))
-    assert (line["saga_type"], line["saga_status"]) == ("order_submission", "COMPENSATING")
+    assert (line["saga_type"], line["delivery_status"]) == ("order_submission", "COMPENSATING")
 
 
 @pytest.mark.requirement("R5-3.5c")
@@ -101,7 +101,7 @@ def test_the_act_of_an_operator_is_logged_once(log_stream: io.StringIO):
         services.act(run, "closed", idempotency_key="a", actor="olga", reason="PrivateReason")
 
     [line] = [line for line in lines(log_stream) if line["event"] == "workflow_operator_acted"]
-    assert (line["action"], line["requested_by"], line["saga_status"]) == ("closed", "olga", "FAILED")
+    assert (line["action"], line["requested_by"], line["delivery_status"]) == ("closed", "olga", "FAILED")
     assert "PrivateReason" not in log_stream.getvalue()
 
 
@@ -110,4 +110,4 @@ def test_every_line_about_a_run_has_its_ids(log_stream: io.StringIO):
     shop.completed("k-2")
 
     for line in lines(log_stream):
-        assert {"correlation_id", "saga_id", "saga_type", "saga_status"} <= line.keys()
+        assert {"correlation_id", "saga_id", "saga_type", "delivery_status"} <= line.keys()

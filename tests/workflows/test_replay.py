@@ -26,7 +26,7 @@ from webhookhub.db import clock
 from workflows import history
 from workflows.advance import advance, differences
 from workflows.models import Fact, Instance
-from workflows.registry import SAMPLES
+from workflows.registry import SAMPLES, read
 from workflows.state import DONE
 from workflows.versions import definition_of, in_force
 
@@ -218,6 +218,33 @@ def test_a_time_out_passes_as_it_would_have():
     assert last.left_state is not None
     assert last.left_state.steps["inventory"] == "timed_out"
     assert not last.differs
+
+
+def test_an_observation_of_both_versions_is_one_line_in_its_order():
+    """The hub publishes the same before the run is closed under one version, and after it under the other."""
+    begin, definition = clock.now(), read(SAMPLES / "order_submission_1.toml")
+
+    def made(*roles: str) -> history.History:
+        seen = [
+            Fact(role="emitted" if role.isupper() else role, detail=role, occurred_at=begin + timedelta(seconds=number))
+            for number, role in enumerate(roles)
+        ]
+        for fact in seen:
+            fact.pk = {"started": 1, "closed": 2}.get(fact.role)
+        return history.History(definition, [history.Position(fact, None) for fact in seen])
+
+    found = history.side_by_side(made("started", "A", "B", "closed", "F"), made("started", "closed", "A", "B", "F"))
+
+    lines = [(row.fact.detail, row.left is not None, row.right is not None) for row in found]
+    assert lines == [
+        ("started", True, True),
+        ("A", True, False),
+        ("B", True, False),
+        ("closed", True, True),
+        ("A", False, True),
+        ("B", False, True),
+        ("F", True, True),
+    ]
 
 
 def test_events_that_are_no_longer_stored_are_left_out(trip: Instance):

@@ -20,7 +20,7 @@ from workflows.fact_set import FactSet
 from workflows.parsing import parse
 from workflows.registry import SAMPLES
 from workflows.scenarios import results
-from workflows.state import SAGA_TIMED_OUT, Effect
+from workflows.state import DONE, SAGA_TIMED_OUT, Effect
 
 KINDS = {
     "happy path",
@@ -29,6 +29,8 @@ KINDS = {
     "failed compensation",
     "overdue compensation",
     "late success",
+    "late compensation",
+    "failed late compensation",
     "doubled events",
     "reordered events",
 }
@@ -88,7 +90,10 @@ def test_every_case_ends_as_the_rules_require(definition: Definition):
     found = list(results(definition))
 
     assert [str(result) for result in found if not result.passed] == []
-    assert {result.kind for result in found} == KINDS
+    optional = [step for step in definition.steps if step.optional]
+    kinds = {"optional step left out"} if optional else set()
+    kinds |= {"optional step failed"} if any(step.failed for step in optional) else set()
+    assert {result.kind for result in found} == KINDS | kinds
 
 
 @pytest.mark.requirement("R5-9c")
@@ -102,7 +107,19 @@ def test_there_is_a_case_for_every_step():
     assert steps["time-out"] == steps["late success"] == later
     assert steps["overdue compensation"] == {step.key for step in ORDER.steps if step.can_be_undone}
     assert steps["failed compensation"] == {step.key for step in ORDER.steps if step.compensation_failed}
+    assert steps["late compensation"] == {step.key for step in ORDER.steps if step.can_be_undone} - {"order"}
     assert steps["doubled events"] == steps["reordered events"] == {"", *steps["failure"]}
+
+
+def test_the_compensation_of_the_last_step_has_a_case():
+    last = TRIP.replace('done = ["ticket.issued"]', 'done = ["ticket.issued"]\ncompensated = ["ticket.returned"]')
+    found = [result for result in results(of_text(last)) if result.step == "ticket"]
+
+    assert {result.kind for result in found} >= {"late success", "late compensation"}
+    assert all(result.passed for result in found)
+    [late] = [result for result in found if result.kind == "late compensation"]
+    assert late.end.requested[-1] == "ticket"
+    assert not late.end.needs_operator
 
 
 def test_expected_ends_of_a_workflow_with_branches():
@@ -124,9 +141,19 @@ BROKEN: dict[str, tuple[tuple[Any, str, Callable[[Any], Any]], set[str]]] = {
     ),
     "an end without all steps undone needs an operator": (
         (fold, "_needs_operator", lambda original: lambda facts: False),
-        {"failed compensation", "overdue compensation", "late success"},
+        {"failed compensation", "overdue compensation", "late success", "failed late compensation"},
     ),
     "a late fact is an anomaly": ((fold, "_late", lambda original: lambda facts, ended: []), {"late success"}),
+    "a run is complete without its optional steps": (
+        (
+            FactSet,
+            "is_complete",
+            lambda original: (
+                lambda facts: original(facts) and all(facts.has(step.key, DONE) for step in facts.definition.steps)
+            ),
+        ),
+        {"optional step left out"},
+    ),
     "time-outs are detected": (
         (simulation, "expire", lambda original: lambda definition, facts, now: None),
         {"time-out", "overdue compensation", "late success"},
@@ -163,7 +190,7 @@ def test_the_command_prints_a_table(tmp_path: Path):
     assert ["failure", "ticket", "1", "COMPENSATED", "insurance, hotel, flight", "ok"] in rows
     assert ["failed compensation", "hotel", "1", "FAILED, needs an operator", "insurance, hotel, flight", "ok"] in rows
     assert ["reordered events", "ticket", "120", "COMPENSATED", "depends on the order", "ok"] in rows
-    assert rows[-1] == ["19 cases of 1 definitions, all as the rules require."]
+    assert rows[-1] == ["23 cases of 1 definitions, all as the rules require."]
 
 
 @pytest.mark.requirement("R5-5g")
@@ -176,8 +203,10 @@ def test_the_command_names_the_cases_that_fail(tmp_path: Path):
         call_command("workflows", "test", str(tmp_path), stdout=out)
 
     assert error.value.returncode == 1
-    names = "trip version 3: late success at flight; trip version 3: late success at hotel"
-    assert str(error.value).endswith(f"cases do not end as the rules require: {names}.")
+    names = [("late success", "flight"), ("late success", "hotel"), ("late compensation", "flight")]
+    names += [("late compensation", "hotel"), ("failed late compensation", "hotel")]
+    text = "; ".join(f"trip version 3: {kind} at {step}" for kind, step in names)
+    assert str(error.value).endswith(f"5 of 56 cases do not end as the rules require: {text}.")
     printed = out.getvalue()
     assert "  the rules require: COMPENSATED at flight; needs an operator; anomaly; published saga.timed_out" in printed
     assert "  what happens:      COMPENSATED at flight; published saga.timed_out flight" in printed

@@ -30,10 +30,12 @@ SUBSCRIPTION_COLUMNS = (
 
 # Without the id: its largest value, once inserted, would leave none for the next row.
 EVENT_INSERT = "INSERT (uid, event_type, source, external_id, correlation_id, payload, created_at)"
-SAGA_INSERT = (
-    "INSERT (event_id, subscription_id, generation, status, attempt_count, next_attempt_at, max_retry_limit, "
-    "base_delay, retry_delays, final_error_code, created_at, updated_at)"
+# Without the generation, which is 0: a trigger creates the later ones.
+SAGA_COLUMNS = (
+    "event_id, subscription_id, status, attempt_count, next_attempt_at, max_retry_limit, base_delay, retry_delays, "
+    "final_error_code, created_at, updated_at"
 )
+SAGA_INSERT = f"INSERT ({SAGA_COLUMNS})"
 JOB_INSERT = "INSERT (saga_id, attempt_no, status, lease_until, attempt_at)"
 DEAD_LETTER_INSERT = "INSERT (saga_id, event_id, subscription_id, final_error_code, failed_at, payload_snapshot)"
 REQUEUE_INSERT = (
@@ -174,7 +176,8 @@ ROLES = (
             "audit_log_entries": "SELECT, INSERT",
             "subscriptions": "SELECT, INSERT, UPDATE",
             "endpoint_health": f"SELECT, UPDATE ({HEALTH_ENDED})",
-            "webhook_delivery_sagas": f"SELECT, {SAGA_INSERT}",
+            # The generation: a person may have a Completed delivery delivered again.
+            "webhook_delivery_sagas": f"SELECT, INSERT ({SAGA_COLUMNS}, generation)",
             "dead_letter_requeues": f"SELECT, {REQUEUE_INSERT}",
             # Facts of services and operators; run_workflows evaluates them.
             "saga_instances": "SELECT, INSERT",

@@ -7,7 +7,7 @@ copies a column to the rows of another table; a `Tally` counts changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,16 +22,40 @@ MESSAGE_LIMIT = 128  # characters of MESSAGE_TEXT
 
 
 @dataclass(frozen=True)
+class Check:
+    """The check constraint with this name as a rule, for servers on which any session may switch constraints off.
+
+    `columns` are those that it reads; `condition` makes its SQL from them, named as of the new row.
+    """
+
+    name: str
+    columns: Sequence[str]
+    condition: Callable[..., str]
+
+    def checks(self, connection: BaseDatabaseWrapper) -> Iterator[vendors.RowCheck]:
+        if (switched_off := vendors.checks_switched_off(connection)) is not None:
+            condition = self.condition(connection, *(f"NEW.{column}" for column in self.columns))
+            # A constraint accepts an unknown result, too.
+            accepted = f"({condition}) IS NOT FALSE"
+            yield vendors.RowCheck(switched_off, [accepted], f"The check {self.name} is violated: refused")
+
+
+@dataclass(frozen=True)
 class Fill:
-    """Sets `column` of a new row to the text of its UUID column `uid`, if it is empty."""
+    """Sets `column` of a new row to the text of its UUID column `uid`, if it is empty; then checks the row.
+
+    One trigger for both: servers start each trigger separately for each row.
+    """
 
     name: str
     table: str
     column: str
     uid: str
+    rules: Sequence[Check] = ()
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
-        return vendors.fill_trigger(connection, self.name, self.table, self.column, self.uid)
+        checks = checks_of(self.rules, connection)
+        return vendors.fill_trigger(connection, self.name, self.table, self.column, self.uid, checks)
 
     def is_update(self, connection: BaseDatabaseWrapper, columns: Sequence[str]) -> str:
         """SQL that is true for the update that this trigger makes and changes none of the other `columns`."""
@@ -51,7 +75,8 @@ class Rule:
     - if an update changes none of `protects` and `protects_values`, as an idempotent insert of an existing row does.
       `protects_values` are numbers, times and enumerations, which are quicker to compare than texts;
     - if an update changes one of `unless_changed`;
-    - if it is the update of the trigger `allows`, where that makes one.
+    - if it is the update of the trigger `allows`, where that makes one;
+    - if the first of `cases` that it is has no rule that rejects it.
     """
 
     name: str
@@ -63,11 +88,13 @@ class Rule:
     protects_values: Sequence[str] = ()
     unless_changed: Sequence[str] = ()
     allows: Fill | None = None
+    cases: Sequence[Case] = ()
 
-    def check(self, connection: BaseDatabaseWrapper) -> vendors.RowCheck:
+    def checks(self, connection: BaseDatabaseWrapper) -> Iterator[vendors.RowCheck]:
         assert len(self.message) <= MESSAGE_LIMIT
         assert "'" not in self.message
-        return vendors.RowCheck(self.when, list(self._exceptions(connection)), self.message)
+        cases = [(case.when, checks_of(case.rules, connection)) for case in self.cases]
+        yield vendors.RowCheck(self.when, list(self._exceptions(connection)), self.message, cases)
 
     def _exceptions(self, connection: BaseDatabaseWrapper) -> Iterator[str]:
         yield from self.unless
@@ -82,6 +109,14 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class Case:
+    """The rules for rows for which `when` is true, within a rule that accepts only its cases."""
+
+    when: str
+    rules: Sequence[Rule] = ()
+
+
+@dataclass(frozen=True)
 class Refusal:
     """Rejects `event` (INSERT, UPDATE or DELETE) on `table` with the message of the first rule that a row breaks.
 
@@ -91,10 +126,10 @@ class Refusal:
     name: str
     table: str
     event: str
-    rules: Sequence[Rule]
+    rules: Sequence[Rule | Check]
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
-        checks = [rule.check(connection) for rule in self.rules]
+        checks = checks_of(self.rules, connection)
         return vendors.refusal_trigger(connection, self.name, self.table, self.event, checks)
 
 
@@ -189,6 +224,10 @@ class Tally:
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
         statement = vendors.count_up(connection, self.into, self.column)
         return f"CREATE TRIGGER {self.name} AFTER {self.event} ON {self.table} FOR EACH ROW BEGIN {statement}; END"
+
+
+def checks_of(rules: Sequence[Rule | Check], connection: BaseDatabaseWrapper) -> list[vendors.RowCheck]:
+    return [check for rule in rules for check in rule.checks(connection)]
 
 
 def unchanged(connection: BaseDatabaseWrapper, columns: Sequence[str], values: Sequence[str] = ()) -> str:

@@ -348,11 +348,15 @@ def same_bytes(connection: BaseDatabaseWrapper, one: str, other: str) -> str:
 
 
 class RowCheck(NamedTuple):
-    """Rejects a row for which `when` and none of `exceptions` is true."""
+    """Rejects a row for which `when` and none of `exceptions` is true.
+
+    The first of `cases` whose condition is true decides instead, with checks of its own.
+    """
 
     when: str
     exceptions: Sequence[str]
     message: str
+    cases: Sequence[tuple[str, Sequence[RowCheck]]] = ()
 
 
 def refusal_trigger(
@@ -362,21 +366,35 @@ def refusal_trigger(
     head = f"CREATE TRIGGER {name} BEFORE {event} ON {table} FOR EACH ROW BEGIN"
     if is_server(connection):
         return f"{head} {' '.join(map(_server_check, checks))} END"
-    cases = [
-        " AND ".join([f"({check.when})", *(f"NOT ({exception})" for exception in check.exceptions)])
-        + f" THEN RAISE(ABORT, '{check.message}')"
-        for check in checks
-    ]
-    return f"{head} SELECT CASE WHEN {' WHEN '.join(cases)} END; END"
+    whens = [f"WHEN {condition} THEN RAISE(ABORT, '{message}')" for condition, message in _refusals(checks)]
+    return f"{head} SELECT CASE {' '.join(whens)} END; END"
+
+
+def _refusals(checks: Sequence[RowCheck]) -> Iterator[tuple[str, str]]:
+    """(condition, message), each independent of the others, which SQLite needs: it has no IF."""
+    for check in checks:
+        is_case = [f"({condition})" for condition, _ in check.cases]
+        refused = [f"({check.when})", *(f"NOT ({exception})" for exception in check.exceptions)]
+        yield " AND ".join([*refused, *(f"NOT {condition}" for condition in is_case)]), check.message
+        for condition, (_, case_checks) in zip(is_case, check.cases, strict=True):
+            for inner, message in _refusals(case_checks):
+                yield " AND ".join([*refused, condition, inner]), message
 
 
 def _server_check(check: RowCheck) -> str:
     """Many short conditions: a server prepares each condition again for each row, even the parts that it skips."""
     refusal = f"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{check.message}';"
-    if check.exceptions:
-        accepted = " ELSEIF ".join(f"{exception} THEN BEGIN END;" for exception in check.exceptions)
-        refusal = f"IF {accepted} ELSE {refusal} END IF;"
+    accepted = [f"{exception} THEN BEGIN END;" for exception in check.exceptions]
+    for condition, checks in check.cases:
+        accepted.append(f"{condition} THEN {' '.join(map(_server_check, checks)) or 'BEGIN END;'}")
+    if accepted:
+        refusal = f"IF {' ELSEIF '.join(accepted)} ELSE {refusal} END IF;"
     return f"IF {check.when} THEN {refusal} END IF;"
+
+
+def checks_switched_off(connection: BaseDatabaseWrapper) -> str | None:
+    """SQL that is true in a session that has switched check constraints off; None if that needs a privilege."""
+    return "@@SESSION.check_constraint_checks = 0" if is_mariadb(connection) else None
 
 
 def conditional_trigger(
@@ -413,11 +431,15 @@ def uid_text(connection: BaseDatabaseWrapper, uid: str) -> str:
     return " || '-' || ".join(f"substr({uid}, {start}, {length})" for start, length in parts)
 
 
-def fill_trigger(connection: BaseDatabaseWrapper, name: str, table: str, column: str, uid: str) -> str:
+def fill_trigger(
+    connection: BaseDatabaseWrapper, name: str, table: str, column: str, uid: str, checks: Sequence[RowCheck]
+) -> str:
     if is_server(connection):
         head = f"CREATE TRIGGER {name} BEFORE INSERT ON {table} FOR EACH ROW"
         value = uid_text(connection, f"NEW.{uid}")
-        return f"{head} BEGIN IF NEW.{column} = '' THEN SET NEW.{column} = {value}; END IF; END"
+        fill = f"IF NEW.{column} = '' THEN SET NEW.{column} = {value}; END IF;"
+        return f"{head} BEGIN {' '.join([fill, *map(_server_check, checks)])} END"
+    assert not checks, "an update of the new row would come before them"
     # SQLite cannot change NEW: the row is completed after the insert, within the same statement.
     head = f"CREATE TRIGGER {name} AFTER INSERT ON {table} FOR EACH ROW WHEN NEW.{column} = ''"
     value = uid_text(connection, f"NEW.{uid}")

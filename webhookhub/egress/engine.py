@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from math import ceil, inf
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -40,11 +41,16 @@ class Engine(Generic[T]):
         resolver: Resolver | None = None,
         *,
         max_lookup_seconds: float | None = None,
+        started: Callable[[T], object] = lambda tag: None,
     ) -> None:
-        """A request whose name is not resolved after `max_lookup_seconds` is withdrawn."""
+        """A request whose name is not resolved after `max_lookup_seconds` is withdrawn.
+
+        `started` is called with the tag of each request that is not withdrawn any more: it gets a response.
+        """
         self.concurrency = concurrency
         self._resolver = resolver or dns.SHARED
         self._settings = settings or hub()
+        self._started = started
         self._watchdog = Watchdog()
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_MAXCONNECTS, concurrency)
@@ -182,6 +188,7 @@ class Engine(Generic[T]):
         return answer is not None
 
     def _transfer(self, tag: T, request: Request, host: Host[T], since: float) -> None:
+        self._started(tag)
         if host.refusal is not None:
             self._fail_unsent(tag, host, since, host.refusal)
             return
@@ -210,6 +217,7 @@ class Engine(Generic[T]):
                 started = min(max(item.since, lookup.started_at), now)
                 self._transfer(item.tag, item.request, host, started)
             elif self._is_dns_error(lookup, now):
+                self._started(item.tag)
                 self._fail_unsent(item.tag, host, item.since, error_codes.DNS_ERROR)
                 if not lookup.denied:
                     host.note_unresolved()

@@ -2,6 +2,7 @@ import itertools
 import json
 from argparse import ArgumentTypeError
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from re import Pattern
 from typing import Any
 
@@ -65,12 +66,12 @@ class Command(BaseCommand):
             return
         if not options["reason"]:
             raise CommandError("Give a reason: --reason 'the endpoint is back'. With --dry-run none is needed.")
-        count, more = _requeue(letter_filter, options["reason"], options["limit"], options["allow_waiting"])
+        done = _requeue(letter_filter, options["reason"], options["limit"], options["allow_waiting"])
         if options["json"]:
-            self.stdout.write(json.dumps({"dry_run": False, "count": count, "more": more}))
+            self.stdout.write(json.dumps({"dry_run": False, **asdict(done)}))
         else:
-            rest = " There may be more: repeat the command." if more else ""
-            self.stdout.write(f"{count} dead letters requeued.{rest}")
+            rest = " There may be more: repeat the command." if done.more else ""
+            self.stdout.write(f"{done.count} dead letters requeued.{_skipped(done.not_ended)}{rest}")
 
     def _preview(self, letter_filter: DeadLetterFilter, as_json: bool) -> None:
         selection = preview(letter_filter)
@@ -85,9 +86,11 @@ class Command(BaseCommand):
             for letter in selection.letters[:SAMPLE]
         ]
         if as_json:
-            self.stdout.write(json.dumps({"dry_run": True, "count": count, "more": more, "sample": sample}))
+            done = Done(count, selection.not_ended, more)
+            self.stdout.write(json.dumps({"dry_run": True, **asdict(done), "sample": sample}))
             return
-        self.stdout.write(f"{count}{' or more' if more else ''} dead letters would be requeued.")
+        skipped = _skipped(selection.not_ended)
+        self.stdout.write(f"{count}{' or more' if more else ''} dead letters would be requeued.{skipped}")
         for row in sample:
             self.stdout.write("  {id}  subscription {subscription}  {error_code}  {failed_at}".format(**row))
 
@@ -103,10 +106,22 @@ def _matching(pattern: Pattern[str], what: str) -> Callable[[str], str]:
     return read
 
 
-def _requeue(letter_filter: DeadLetterFilter, reason: str, limit: int, allow_waiting: bool) -> tuple[int, bool]:
-    """How many were requeued, and whether there may be more."""
+@dataclass(frozen=True)
+class Done:
+    """How many were requeued, how many skipped, and whether there may be more."""
+
+    count: int
+    not_ended: int
+    more: bool
+
+
+def _skipped(not_ended: int) -> str:
+    return f" {not_ended} skipped: their deliveries have not ended yet; try again in a minute." if not_ended else ""
+
+
+def _requeue(letter_filter: DeadLetterFilter, reason: str, limit: int, allow_waiting: bool) -> Done:
     show = progress("requeued", limit)
-    count = selected = 0
+    count = selected = not_ended = 0
     cursor: Cursor | None = None
     for part in itertools.count(1):
         try:
@@ -124,7 +139,8 @@ def _requeue(letter_filter: DeadLetterFilter, reason: str, limit: int, allow_wai
             before = f" {count} dead letters were requeued before." if count else ""
             raise CommandError(f"Nothing was requeued: {error}.{hint}{before}") from None
         selected, count, cursor = selected + len(result.results), count + result.count, result.next
+        not_ended += result.not_ended
         show(selected, "")
         if cursor is None or selected >= limit:
             break
-    return count, cursor is not None
+    return Done(count, not_ended, cursor is not None)

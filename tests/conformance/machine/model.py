@@ -133,12 +133,12 @@ class Model:
             if subscription.routable:
                 admitted += parked[: max(0, min(WINDOW - len(open_jobs[subscription]), batch - len(admitted)))]
         admitted.sort(key=self.sagas.index)
-        if admitted:
-            for saga in admitted:
-                saga.next_at = self.now
-            yield
-        for status in ("Pending", "PendingRetry"):
-            yield from self._start_attempts([saga for saga in admitted if saga.status == status])
+        for status in WAITING:
+            if waiting := [saga for saga in admitted if saga.status == status]:
+                for saga in waiting:
+                    saga.next_at = self.now
+                yield
+                yield from self._start_attempts(waiting)
 
     def _start_attempts(self, sagas: Sequence[Saga]) -> Writes:
         for group in _of_one_count(sagas):
@@ -192,8 +192,8 @@ class Model:
             jobs = [job for _, job in read]
             late = [job.saga for job in jobs if job.saga.status in WAITING and job.saga.attempts == job.attempt_no - 1]
             for waiting in WAITING:
-                for group in _of_one_count([saga for saga in late if saga.status == waiting]):
-                    yield from self._start(group)
+                for lagging in _of_one_count([saga for saga in late if saga.status == waiting]):
+                    yield from self._start(lagging)
             awaited = [job for job in jobs if self._awaits(job)]
             last = [job for job in awaited if job.error and job.attempt_no >= job.saga.limit]
             again = [job for job in awaited if job.error and job not in last]

@@ -19,7 +19,6 @@ from sagas.transitions import (
     PENDING_RETRY,
     TERMINAL,
     WAITING,
-    WITH_DEAD_LETTER,
 )
 
 # What has become of the event.
@@ -217,6 +216,10 @@ class Protocol:
                 ok = (saga.status == me.word or "start status" in self.without) and (
                     saga.attempts == count or "start count" in self.without
                 )
+                next_job = any(job.saga == number and job.attempt == saga.attempts + 1 for job in state.jobs)
+                if ok and not next_job and "saga trigger" not in self.without:
+                    yield "is refused the start", state, then("refused saga")
+                    return
                 after = _saga(state, number, saga._replace(status=IN_PROGRESS)) if ok else state
                 yield "sets the saga InProgress", after, idle
 
@@ -234,7 +237,8 @@ class Protocol:
                 awaited = (saga.status == IN_PROGRESS or "apply status" in self.without) and (
                     saga.attempts == job.attempt - 1 or "apply count" in self.without
                 )
-                if job.status == "Completed" and awaited and "success" not in self.without:
+                counted = self._has_result(state, job.saga, "complete")
+                if job.status == "Completed" and awaited and counted and "success" not in self.without:
                     done = saga._replace(
                         status=COMPLETED, attempts=saga.attempts + 1, applied=(*saga.applied, job.attempt)
                     )
@@ -258,6 +262,9 @@ class Protocol:
             )
             return _saga(state, job.saga, changed)
 
+        if awaits and me.place in ("complete", "retry", "bury") and not self._has_result(state, job.saga, me.place):
+            yield "is refused the result", state, then("refused saga")
+            return
         match me.place:
             case "view":
                 lags = saga.status in WAITING and saga.attempts == job.attempt - 1
@@ -282,7 +289,8 @@ class Protocol:
             case "retry":
                 yield "lets the saga wait for a retry", applied(PENDING_RETRY), then("again")
             case "letter":
-                if saga.status not in WITH_DEAD_LETTER and "letter trigger" not in self.without:
+                last_failed = awaits and job.status == "Failed" and job.attempt == self.limit
+                if not (last_failed or saga.status == DEAD_LETTERED) and "letter trigger" not in self.without:
                     yield "is refused the dead letter", state, then("refused letter")
                     return
                 there = job.saga in state.letters and "letter key" not in self.without
@@ -299,6 +307,13 @@ class Protocol:
                 yield "looks again", state, self._marking(saga, job, then, idle)
             case "mark":
                 yield "marks the result settled", _job(state, number, job._replace(settled=True)), idle
+
+    def _has_result(self, state: State, number: int, place: str) -> bool:
+        """The trigger on sagas: the job of the attempt that is counted has the result that the saga takes."""
+        saga, wanted = state.sagas[number], "Completed" if place == "complete" else "Failed"
+        result = Job(number, saga.attempts + 1, wanted)[:3]
+        at_limit = place != "bury" or saga.attempts + 1 == self.limit
+        return (at_limit and any(job[:3] == result for job in state.jobs)) or "saga trigger" in self.without
 
     def _decision(self, job: Job) -> str:
         if job.status == "Completed" and "success" not in self.without:

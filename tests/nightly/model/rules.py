@@ -36,6 +36,8 @@ def of_a_state(state: State, protocol: Protocol) -> str | None:
         return "an orchestrator that is refused a job"
     if any(process.place == "refused letter" for process in state.processes):
         return "an orchestrator that is refused a dead letter"
+    if any(process.place == "refused saga" for process in state.processes):
+        return "an orchestrator that is refused a transition"
     for number, saga in enumerate(state.sagas):
         jobs = [job for job in state.jobs if job.saga == number]
         active = sum(job.status in ("Pending", "Leased") for job in jobs)

@@ -17,7 +17,7 @@ from tests.factories import JobFactory, SagaFactory
 from tests.support import rows
 from tests.support.unchecked import unchecked
 
-pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
+pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 MISSING = 10**9
 UNREADABLE = ["", "not json <b>", "NaN", "1e999", "1" * 5000, "[" * 100_000]
 

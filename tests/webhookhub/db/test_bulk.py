@@ -121,7 +121,9 @@ def test_a_value_that_does_not_fit_is_an_error_and_not_a_warning():
 
 
 def test_selected_rows_are_inserted_once():
-    sagas = [SagaFactory.create(status="InProgress") for _ in range(4)]
+    sagas = [SagaFactory.create(status="InProgress", max_retry_limit=1) for _ in range(4)]
+    for saga in sagas:
+        JobFactory.create(saga=saga, status="Failed")
     deaths = [NewDeadLetter(saga.id, saga.event_id, saga.subscription_id, "http_500", clock.now()) for saga in sagas]
     create_dead_letters(deaths[1:3])
     before = list(DeadLetter.objects.order_by("id").values())

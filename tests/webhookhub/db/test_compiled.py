@@ -57,8 +57,8 @@ def test_a_list_of_any_length_updates_only_its_rows(count: int):
     now = clock.now()
     start = CompiledUpdate(
         lambda ids, now: (
-            Saga.objects.filter(id__in=ids, status="Pending"),
-            {"status": "InProgress", "updated_at": now},
+            Saga.objects.filter(id__in=ids, final_error_code=None),
+            {"final_error_code": "timeout", "updated_at": now},
         )
     )
 
@@ -66,7 +66,7 @@ def test_a_list_of_any_length_updates_only_its_rows(count: int):
 
     assert start(ids=chosen, now=now) == count
     assert start(ids=chosen, now=now) == 0
-    assert set(Saga.objects.filter(status="InProgress").values_list("id", flat=True)) == set(chosen)
+    assert set(Saga.objects.filter(final_error_code="timeout").values_list("id", flat=True)) == set(chosen)
     assert set(Saga.objects.filter(id__in=chosen).values_list("updated_at", flat=True)) == {now}
 
 

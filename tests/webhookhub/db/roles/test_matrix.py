@@ -55,13 +55,13 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     )  # fmt: skip
     ApiKey.objects.create(key_id="k", secret_sha256="s", name="n", scopes="read", created_by="a")
     Entry.objects.create(actor="a", via="console", action="x", object_type="x", object_name="x", details="{}")
-    EndpointRate.objects.create(callback_url="https://localhost/", free_at=clock.now())
     EndpointHealth.objects.create(
         callback_url="https://localhost/", failing_since=clock.now(), last_error_code="timeout"
     )
     Counter.objects.create(name="n", label="l", shard=0)
     Period.objects.create(period=MINUTE, starts_at=clock.now(), subscription_id=1, shard=0)
     WorkflowPeriod.objects.create(starts_at=clock.now(), workflow="order_submission", shard=0)
+    EndpointRate.objects.create(callback_url="https://a.example/", free_at=clock.now())
     tracker = workflows.tracked()
     publish("order.submitted", {}, correlation_id="k")
     tracker.track(10)

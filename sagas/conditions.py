@@ -1,0 +1,37 @@
+"""What must be stored before a saga may change its status, as SQL conditions for triggers and guarded statements."""
+
+from __future__ import annotations
+
+from jobs.states import COMPLETED as SUCCEEDED
+from jobs.states import FAILED
+
+from .transitions import DEAD_LETTERED, IN_PROGRESS
+
+# The saga's job of one attempt, by the unique key on both; `job` is the row.
+_JOB = "SELECT 1 FROM webhook_delivery_jobs job WHERE job.saga_id = {saga}.id AND job.attempt_no = {attempt}"
+
+# For an update of a saga: NEW.
+NEXT_JOB = _JOB.format(saga="NEW", attempt="NEW.attempt_count + 1")
+COUNTED_JOB = _JOB.format(saga="NEW", attempt="NEW.attempt_count")
+SUCCEEDED_JOB = f"{COUNTED_JOB} AND job.status = '{SUCCEEDED}'"
+FAILED_JOB = f"{COUNTED_JOB} AND job.status = '{FAILED}'"
+LIMIT_REACHED = "NEW.attempt_count = NEW.max_retry_limit"
+DEAD_LETTER = "SELECT 1 FROM dead_letters WHERE saga_id = NEW.id"
+
+# For a dead letter of `saga`. A repeated insert finds the saga DeadLettered and ends at the unique key.
+LAST_ATTEMPT_FAILED = (
+    f"saga.status = '{IN_PROGRESS}' AND saga.attempt_count + 1 = saga.max_retry_limit "
+    f"AND EXISTS ({_JOB.format(saga='saga', attempt='saga.attempt_count + 1')} AND job.status = '{FAILED}')"
+)
+HAS_ENDED = f"saga.status = '{DEAD_LETTERED}'"
+MAY_HAVE_DEAD_LETTER = (LAST_ATTEMPT_FAILED, HAS_ENDED)
+
+
+def ending_saga(letter: str) -> str:
+    """A query for the saga of a dead letter, if it may have one; `letter` is the SQL name of the new row."""
+    accepted = " OR ".join(f"({condition})" for condition in MAY_HAVE_DEAD_LETTER)
+    return (
+        f"SELECT 1 FROM webhook_delivery_sagas saga WHERE saga.id = {letter}.saga_id "  # noqa: S608
+        f"AND saga.event_id = {letter}.event_id AND saga.subscription_id = {letter}.subscription_id "
+        f"AND ({accepted})"
+    )
