@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -9,11 +10,12 @@ from django.http import HttpRequest
 from ninja import Path, Query, Status
 
 from events.backfill import NotRoutable, Position, backfill
-from subscriptions import sample_delivery, secrets, services, verification
+from subscriptions import health, sample_delivery, secrets, services, verification
 from subscriptions.models import Subscription
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
 from webhookhub.db.requirements import UnsuitableDatabase
+from webhookhub.validators import InvalidReason
 
 from . import pagination, parsing, problems, requests
 from .auth import ApiKeyAuth, caller_of
@@ -23,6 +25,7 @@ from .schemas.common import Id
 from .schemas.subscriptions import (
     BackfillIn,
     BackfillOut,
+    EnableIn,
     RotateIn,
     SubscriptionChange,
     SubscriptionFilters,
@@ -58,7 +61,8 @@ def list_subscriptions(request: HttpRequest, filters: Query[SubscriptionFilters]
         rows = rows.filter(id__gt=position[0])
     page = pagination.page(lambda limit: rows[:limit], filters.limit)
     next_cursor = pagination.sign(LIST, conditions, [page.last.id]) if page.last else None
-    return Subscriptions(items=[_described(request, row) for row in page.rows], next=next_cursor)
+    reasons = _disabled_reasons(page.rows)
+    return Subscriptions(items=[_described(request, row, reasons) for row in page.rows], next=next_cursor)
 
 
 @resource.post("", {201: SubscriptionWithSecret}, "Create a subscription", 409, body=SubscriptionIn)
@@ -115,6 +119,18 @@ def verify(request: HttpRequest, subscription_id: PathId) -> VerificationOut:
     return VerificationOut(verified=subscription.verified, proved=result.verified, reason=reason)
 
 
+@resource.post("/{subscription_id}/enable", SubscriptionOut, "Enable a disabled endpoint", 404, body=EnableIn)
+def enable(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
+    """For all subscriptions with this callback_url. Nothing changes if it is not disabled."""
+    body = parsing.read(request, EnableIn)
+    subscription = _subscription(subscription_id)
+    try:
+        health.enable(subscription, reason=body.reason)
+    except InvalidReason as error:
+        raise problems.invalid("reason", error.why) from None
+    return _described(request, subscription)
+
+
 @resource.post("/{subscription_id}/test", TestOut, "Send a signed test event", 404)
 def send_test(request: HttpRequest, subscription_id: PathId) -> TestOut:
     """The test event is sent once, at once, and is not stored."""
@@ -151,25 +167,34 @@ def _subscription(pk: int) -> Subscription:
     return subscription
 
 
-def _described(request: HttpRequest, subscription: Subscription) -> SubscriptionOut:
+def _disabled_reasons(rows: Sequence[Subscription]) -> dict[str, str]:
+    return health.reasons([row.callback_url for row in rows if row.disabled_at is not None])
+
+
+def _described(
+    request: HttpRequest, subscription: Subscription, reasons: Mapping[str, str] | None = None
+) -> SubscriptionOut:
     """A URL may contain a password in its query: only keys that may set the URL see it whole."""
     may_write = caller_of(request).key.has_scope(SUBSCRIPTIONS_WRITE)
     url = subscription.callback_url if may_write else subscription.shown_url
-    return SubscriptionOut(**{**_fields(subscription), "callback_url": url})
+    return SubscriptionOut(**{**_fields(subscription, reasons), "callback_url": url})
 
 
 def _with_secret(subscription: Subscription, secret: str) -> SubscriptionWithSecret:
     return SubscriptionWithSecret(**_fields(subscription), secret=secret)
 
 
-def _fields(subscription: Subscription) -> dict[str, Any]:
-    columns = SubscriptionOut.model_fields.keys() - {"base_delay", "header_names"}
+def _fields(subscription: Subscription, reasons: Mapping[str, str] | None = None) -> dict[str, Any]:
+    columns = SubscriptionOut.model_fields.keys() - {"base_delay", "header_names", "disabled_reason"}
     delay = subscription.base_delay
+    if reasons is None:
+        reasons = _disabled_reasons([subscription])
     return {
         **{name: getattr(subscription, name) for name in columns},
         "base_delay": None if delay is None else delay.total_seconds(),
         "verification_result": verification.describe(subscription.verification_result),
         "header_names": services.header_names(subscription),
+        "disabled_reason": health.describe(reasons.get(subscription.callback_url, "")) or None,
     }
 
 

@@ -38,6 +38,7 @@ COLUMNS = (
     "event__correlation_id",
     "subscription__active",
     "subscription__verified",
+    "subscription__disabled_at",
     "subscription__max_retry_limit",
     "subscription__base_delay",
     "subscription__retry_delays",
@@ -65,14 +66,23 @@ class NotEnded(InvalidRequeue):
 
 
 class WouldWait(InvalidRequeue):
-    """New deliveries would wait for subscriptions that are paused or not verified; `allow_waiting` permits that."""
+    """New deliveries would wait for subscriptions that are paused, disabled or not verified.
+
+    `allow_waiting` permits that.
+    """
 
     def __init__(self, letters: Sequence[DeadLetter]) -> None:
         subscription = letters[0].subscription
         if len(letters) > 1:
-            text = _("%(count)s new deliveries would wait, because their subscriptions are paused or not verified")
+            text = _(
+                "%(count)s new deliveries would wait, because their subscriptions are paused, disabled or not verified"
+            )
         elif not subscription.active:
             text = _("subscription %(number)s is paused: the new delivery would wait until it is resumed")
+        elif subscription.disabled_at is not None:
+            text = _(
+                "the endpoint of subscription %(number)s is disabled: the new delivery would wait until it is enabled"
+            )
         else:
             text = _("subscription %(number)s is not verified: the new delivery would wait until it is")
         super().__init__(text % {"count": len(letters), "number": subscription.pk})

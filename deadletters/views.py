@@ -45,7 +45,7 @@ DEFAULT_LIMIT = 1000
 # Messages travel in a cookie or the session.
 MAX_NAMED = 20
 MAX_SHOWN = 50
-SUBSCRIPTION_COLUMNS = ("event_type", "callback_url", "active", "verified")
+SUBSCRIPTION_COLUMNS = ("event_type", "callback_url", "active", "verified", "disabled_at")
 
 
 def requeue_selected(request: HttpRequest) -> HttpResponse:
@@ -239,7 +239,7 @@ def _row(letter: DeadLetter, saga_id: int | None = None) -> dict[str, Any]:
         "error": format.error(letter.final_error_code),
         "failed_at": format.local_time(letter.failed_at),
         "requeued": format_html(_("{} as {}"), request.requested_by, delivery_link(saga_id or 0)) if request else None,
-        "waits": format.held_back(subscription.active, subscription.verified) if subscription else None,
+        "waits": format.held_back(subscription) if subscription else None,
     }
 
 
@@ -247,7 +247,7 @@ def _recipients(letters: Sequence[DeadLetter]) -> dict[str, Any]:
     """The subscriptions with most dead letters, and how many of the new deliveries would wait."""
     counts = Counter(letter.subscription_id for letter in letters)
     rows = Subscription.objects.only(*SUBSCRIPTION_COLUMNS).in_bulk(list(counts))
-    notes = {pk: format.held_back(row.active, row.verified) for pk, row in rows.items()}
+    notes = {pk: format.held_back(row) for pk, row in rows.items()}
     largest = counts.most_common(MAX_NAMED)
     return {
         "rows": [{"name": str(rows[pk]), "count": count, "note": notes[pk]} for pk, count in largest if pk in rows],

@@ -22,7 +22,8 @@ from .models import DEFAULT_SOURCE, Event
 
 EVENT_TYPE = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
 HUB_SOURCE = "hub"
-RESERVED = "saga"
+# The first parts of the event types that only the hub publishes.
+RESERVED = ("hub", "saga")
 PIECE_ROWS = 500
 PIECE_CHARACTERS = 2_000_000
 Row = dict[str, Any]  # attribute name → value
@@ -135,9 +136,13 @@ def _insert(rows: Sequence[Row]) -> dict[uuid.UUID, int]:
 _ids = CompiledSelect(lambda uids: Event.objects.filter(uid__in=uids).values_list("uid", "id"))
 
 
+def event_type_root(event_type: str) -> str:
+    return event_type.lower().partition(".")[0]
+
+
 def is_reserved(event_type: str) -> bool:
     """Whether only the hub may use this type. Case-insensitive, because receivers and databases may be."""
-    return event_type.lower().partition(".")[0] == RESERVED
+    return event_type_root(event_type) in RESERVED
 
 
 def is_the_hub(source: str) -> bool:
@@ -156,9 +161,8 @@ def _row(event: NewEvent, by_hub: bool) -> Row:
     if not isinstance(event.event_type, str) or not EVENT_TYPE.match(event.event_type):
         raise InvalidEvent("event_type", "must be 1 to 100 letters, digits, dots, dashes and underscores")
     if not by_hub and is_reserved(event.event_type):
-        raise ReservedEventType(
-            "event_type", f"is {RESERVED!r} or starts with {RESERVED + '.'!r}: reserved for the hub"
-        )
+        name = event_type_root(event.event_type)
+        raise ReservedEventType("event_type", f"is {name!r} or starts with {name + '.'!r}: reserved for the hub")
     if not by_hub and isinstance(event.source, str) and is_the_hub(event.source):
         raise InvalidEvent("source", f"is {event.source!r}, which is reserved for the hub; choose another")
     uid = new_uid()

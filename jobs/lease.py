@@ -37,6 +37,7 @@ class LeasedJob(NamedTuple):
     subscription_id: int
     active: bool
     verified: bool
+    disabled_at: datetime | None
     # Both as text, with dashes and with T and Z: they are only copied into the request.
     event_uid: str
     event_created_at: str
@@ -148,6 +149,7 @@ _with_event_and_endpoint = CompiledSelect(
             "saga__subscription_id",
             "saga__subscription__active",
             "saga__subscription__verified",
+            "saga__subscription__disabled_at",
             _as_read("saga__event__uid"),
             _as_read("saga__event__created_at"),
             "lease_until",

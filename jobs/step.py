@@ -6,6 +6,7 @@ import resource
 import time
 from collections.abc import Sequence
 
+from events.endpoint_events import announce
 from subscriptions.secrets import require_keys
 from webhookhub.conf import hub
 from webhookhub.db.exists import Condition
@@ -18,6 +19,8 @@ from .models import Job
 from .states import LEASED, PENDING
 from .worker import Worker
 
+# How often to look for endpoints whose trouble is not announced yet.
+ANNOUNCE_SECONDS = 5.0
 # How often to look for minutes that are old enough to roll up.
 ROLL_UP_SECONDS = 10.0
 
@@ -64,22 +67,32 @@ class WorkerStep(Step):
 
 
 class CleanerStep(Step):
-    """Resets expired leases at every turn; removes silent processes and rolls up stats from time to time."""
+    """Resets expired leases at every turn. From time to time, it removes silent processes, rolls up stats and announces
+    failing endpoints."""
 
     def __init__(self) -> None:
         self._forget_at = 0.0
         self._roll_up_at = 0.0
+        self._announce_at = 0.0
 
     def run(self, batch_size: int, *, poll: bool = True) -> int:
         if time.monotonic() >= self._forget_at:
             remove_expired()
             self._forget_at = time.monotonic() + hub().heartbeat.total_seconds()
-        return clean(batch_size) + self._roll_up_stats(batch_size)
+        return clean(batch_size) + self._roll_up_stats(batch_size) + self._announce(batch_size)
 
     def conditions(self) -> list[Condition] | None:
-        if time.monotonic() >= min(self._forget_at, self._roll_up_at):
+        if time.monotonic() >= min(self._forget_at, self._roll_up_at, self._announce_at):
             return None
         return [Condition(Job, "status = %s AND lease_until < {now}", LEASED)]
+
+    def _announce(self, batch_size: int) -> int:
+        if time.monotonic() < self._announce_at:
+            return 0
+        count = announce(batch_size)
+        if not count:
+            self._announce_at = time.monotonic() + ANNOUNCE_SECONDS
+        return count
 
     def _roll_up_stats(self, batch_size: int) -> int:
         if time.monotonic() < self._roll_up_at:

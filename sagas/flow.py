@@ -13,11 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from jobs.models import Job
-from subscriptions.cache import subscription_version
+from subscriptions.cache import versions
 from subscriptions.endpoints import SubscribedEndpoint, endpoints_of, rate_limits, take_slots
 from webhookhub.conf import hub
 from webhookhub.logs import Log, log
 
+from .health import EndpointMonitor
 from .parking import subscriptions_with_parked
 from .windows import Windows
 
@@ -44,6 +45,7 @@ class Flow:
         settings = hub()
         pause = settings.probe_interval.total_seconds()
         self.windows = Windows(settings.endpoint_window, settings.breaker_failures, pause)
+        self._monitor = EndpointMonitor()
         self._unlimited = unlimited
         self._endpoints: dict[int, SubscribedEndpoint] = {}
         self._version: int | None = None
@@ -118,7 +120,10 @@ class Flow:
         now = time.monotonic()
         for subscription_id, error_code in results:
             endpoint = self.endpoint(subscription_id)
-            if self.windows.note_result(endpoint, now, succeeded=error_code is None):
+            changed = self.windows.note_result(endpoint, now, succeeded=error_code is None)
+            opened = changed and error_code is not None
+            self._monitor.note_result(endpoint, subscription_id, error_code, breaker_opened=opened)
+            if changed:
                 closed = error_code is None
                 message = Log.ENDPOINT_BREAKER_CLOSED if closed else Log.ENDPOINT_BREAKER_OPENED
                 log(message, subscription_id=subscription_id, error_code=error_code)
@@ -179,7 +184,9 @@ class Flow:
 
     def _sweep(self, now: float) -> None:
         """Read what other processes have changed: subscriptions, open attempts, the park."""
-        if (version := subscription_version()) != self._version:
+        version, health = versions()
+        self._monitor.refresh(health)
+        if version != self._version:
             self._endpoints.clear()
             self._rate_limits = rate_limits()
             self._slots_at = {url: at for url, at in self._slots_at.items() if url in self._rate_limits}

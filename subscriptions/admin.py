@@ -59,7 +59,7 @@ URL_WITHOUT_QUERY = Case(
 class SubscriptionAdmin(Audited, ModelAdmin):  # type: ignore[type-arg]
     form = SubscriptionForm
     list_display = with_local_times(
-        Subscription, ("id", "event_type", "shown_url", "active", "verified", "description", "updated_at")
+        Subscription, ("id", "event_type", "shown_url", "active", "verified", "enabled", "description", "updated_at")
     )
     list_display_links = ("id", "event_type")
     list_filter = ("active", "verified")
@@ -114,6 +114,10 @@ class SubscriptionAdmin(Audited, ModelAdmin):  # type: ignore[type-arg]
     @admin.display(description=_("verification result"))
     def verification_text(self, subscription: Subscription) -> str:
         return describe(str(subscription.verification_result)) or NOTHING
+
+    @admin.display(description=_("enabled"), boolean=True)
+    def enabled(self, subscription: Subscription) -> bool:
+        return subscription.disabled_at is None
 
     @admin.display(description=_("callback URL"))
     def shown_url(self, subscription: Subscription) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, fields
 from datetime import timedelta
+from typing import NamedTuple
 
 from django.db.models import QuerySet
 
@@ -35,6 +36,20 @@ _versions = CompiledSelect(current_version)
 def subscription_version() -> int:
     """A number that changes with every change of a subscription."""
     return max((version for (version,) in _versions()), default=0)
+
+
+class Versions(NamedTuple):
+    """Numbers that change with every change of a subscription, and of an endpoint's health."""
+
+    subscriptions: int = 0
+    health: int = 0
+
+
+_both = CompiledSelect(lambda: SubscriptionVersion.objects.values_list("version", "health")[:1])
+
+
+def versions() -> Versions:
+    return next((Versions(*row) for row in _both()), Versions())
 
 
 class SubscriptionCache:

@@ -29,11 +29,16 @@ class SubscribedEndpoint(NamedTuple):
 def endpoints_of(subscription_ids: Collection[int]) -> dict[int, SubscribedEndpoint]:
     """The endpoint of each of these subscriptions."""
     rows = _rows(ids=list(subscription_ids))
-    return {pk: SubscribedEndpoint(url, bool(active and verified)) for pk, url, active, verified in rows}
+    return {
+        pk: SubscribedEndpoint(url, bool(active and verified and disabled_at is None))
+        for pk, url, active, verified, disabled_at in rows
+    }
 
 
 _rows = CompiledSelect(
-    lambda ids: Subscription.objects.filter(id__in=ids).values_list("id", "callback_url", "active", "verified")
+    lambda ids: Subscription.objects.filter(id__in=ids).values_list(
+        "id", "callback_url", "active", "verified", "disabled_at"
+    )
 )
 
 

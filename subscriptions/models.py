@@ -46,7 +46,7 @@ def validate_callback_url(value: str) -> None:
 class SubscriptionQuerySet(models.QuerySet["Subscription"]):
     def routable(self) -> SubscriptionQuerySet:
         """The subscriptions that may get new deliveries."""
-        return self.filter(active=True, verified=True)
+        return self.filter(active=True, verified=True, disabled_at__isnull=True)
 
     def require_keys(self) -> None:
         """Raise UnsuitableDatabase if the encryption keys open none of the newest secrets.
@@ -120,6 +120,8 @@ class Subscription(models.Model):
             "Deliveries per second, retries included. Of the subscriptions with the same URL, the lowest limit holds."
         ),
     )
+    # When its endpoint was disabled: a copy of the endpoint's, made by a trigger.
+    disabled_at = models.DateTimeField(_("disabled at"), null=True, blank=True, editable=False)
     created_at = models.DateTimeField(_("created at"), db_default=UtcNow(), editable=False)
     updated_at = models.DateTimeField(_("updated at"), db_default=UtcNow(), editable=False)
 
@@ -132,6 +134,7 @@ class Subscription(models.Model):
         indexes = [
             models.Index(fields=["event_type"], name="idx_sub_event_type"),
             models.Index(fields=["active"], name="idx_sub_active"),
+            models.Index(fields=["callback_url"], name="idx_sub_callback"),
         ]
         permissions = [
             ("reveal_secret", "Can see and rotate a subscription's signing secret"),
@@ -169,7 +172,7 @@ class Subscription(models.Model):
     @property
     def is_routable(self) -> bool:
         """Whether it may get new deliveries; the same rule as `routable`."""
-        return self.active and self.verified
+        return self.active and self.verified and self.disabled_at is None
 
     @property
     def shown_url(self) -> str:
@@ -222,14 +225,43 @@ class EndpointRate(models.Model):
         return masked(self.callback_url)
 
 
+class EndpointHealth(models.Model):
+    """The trouble of an endpoint. Only an endpoint that has had any has a row.
+
+    It is written when this changes, never for a delivery to a healthy endpoint.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    callback_url = ExactTextField(max_length=500, unique=True)
+    # The first failure after the last success. The trouble lasts until `recovered_at`.
+    failing_since = models.DateTimeField()
+    last_error_code = ExactTextField(max_length=100)
+    recovered_at = models.DateTimeField(null=True)
+    recovered_by = ExactTextField(max_length=20, default="", db_default="")
+    disabled_at = models.DateTimeField(null=True)
+    disabled_reason = ExactTextField(max_length=20, default="", db_default="")
+    breaker_open_since = models.DateTimeField(null=True)
+    # How much of the time until it is disabled has passed: 0, 50, 80 or 100 percent; and what has been announced of it.
+    stage = models.PositiveSmallIntegerField(default=0, db_default=0)
+    announced = models.PositiveSmallIntegerField(default=0, db_default=0)
+    updated_at = models.DateTimeField(db_default=UtcNow())
+
+    class Meta:
+        db_table = "endpoint_health"
+
+    def __str__(self) -> str:
+        return masked(self.callback_url)
+
+
 class SubscriptionVersion(models.Model):
     """One row. A trigger raises `version` with every change of a subscription, in the same transaction.
 
-    A cache of the subscriptions is valid while the version stays the same.
+    A cache of the subscriptions is valid while the version stays the same. `health` is the same for `EndpointHealth`.
     """
 
     id = models.PositiveSmallIntegerField(primary_key=True)
-    version = models.BigIntegerField()
+    version = models.BigIntegerField(db_default=0)
+    health = models.BigIntegerField(db_default=0)
 
     class Meta:
         db_table = "subscription_version"

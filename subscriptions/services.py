@@ -83,7 +83,8 @@ def change(subscription: Subscription, values: Mapping[str, Any], *, seen: str |
         _validate(subscription, only=columns)
         if subscription.callback_url != stored.callback_url:
             subscription.verified, subscription.verification_result, subscription.verification_at = False, "", None
-            columns |= {"verified", "verification_result", "verification_at"}
+            subscription.disabled_at = None  # it belongs to the old URL
+            columns |= {"verified", "verification_result", "verification_at", "disabled_at"}
         if subscription.custom_headers and "custom_headers" in columns:
             Subscription.objects.require_keys()
         subscription.save(update_fields=columns)

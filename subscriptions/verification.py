@@ -21,6 +21,7 @@ from webhookhub.egress import error_codes
 from webhookhub.egress.messages import Response
 from webhookhub.logs import Log, log
 
+from . import health
 from .models import Subscription
 from .sample_delivery import send_now
 
@@ -43,7 +44,10 @@ class Verification:
 
 
 def verify(subscription: Subscription) -> Verification:
-    """Send a challenge and store the result. A failure does not revoke an earlier verification."""
+    """Send a challenge and store the result. A success enables a disabled endpoint.
+
+    A failure does not revoke an earlier verification.
+    """
     challenge = secrets.token_urlsafe(24)
     outcome = check_response(send_now(subscription, EVENT_TYPE, {"challenge": challenge}).response, challenge)
     # The URL may have been changed since the request.
@@ -51,11 +55,13 @@ def verify(subscription: Subscription) -> Verification:
     now = clock.now()
     columns: dict[str, Any] = {"verification_result": outcome.result, "verification_at": now, "updated_at": now}
     if outcome.verified:
-        columns["verified"] = True
+        columns |= {"verified": True, "disabled_at": None}
 
     def store() -> Verification:
+        # The endpoint first, like a process that disables it: in another order, they would block each other.
+        enabled = outcome.verified and health.end_disabling(subscription.callback_url, health.BY_VERIFICATION)
         stored = outcome if unchanged.update(**columns) else Verification(False, URL_CHANGED)
-        details = {"verified": stored.verified, "result": stored.result}
+        details = {"verified": stored.verified, "result": stored.result} | ({"enabled": True} if enabled else {})
         record(actions.VERIFY, subscription, name=subscription.audit_name, details=details)
         return stored
 

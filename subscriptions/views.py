@@ -1,4 +1,4 @@
-"""Actions on a subscription besides editing: verify, send a test event, pause, resume, replace the secret."""
+"""Actions on a subscription besides editing: verify, send a test event, pause, resume, enable, replace the secret."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from webhookhub.console import format
 from webhookhub.console.error_pages import require_post
 from webhookhub.egress import error_codes
 
-from . import sample_delivery, secrets, services, verification
+from . import health, sample_delivery, secrets, services, verification
 from .forms import OptionalReasonForm, ReasonForm
 from .models import Subscription
 
@@ -88,6 +88,19 @@ def set_active(request: HttpRequest, pk: int, *, active: bool) -> HttpResponse:
     return _to_subscription(subscription)
 
 
+def enable(request: HttpRequest, pk: int) -> HttpResponse:
+    """Enable a disabled endpoint. GET asks for the reason, POST stores. Safe to repeat."""
+    subscription = _allowed(request, pk, MAY_CHANGE)
+    form = ReasonForm(request.POST or None)
+    if not form.is_valid():
+        others = Subscription.objects.filter(callback_url=subscription.callback_url).count() - 1
+        context = {"form": form, "state": health.of_endpoint(subscription.callback_url), "others": others}
+        return _page(request, "enable", subscription, _("Enable an endpoint"), **context)
+    enabled = health.enable(subscription, reason=form.cleaned_data["reason"])
+    messages.success(request, _("Enabled: it gets deliveries again.") if enabled else _("It was enabled already."))
+    return _to_subscription(subscription)
+
+
 def rotate(request: HttpRequest, pk: int) -> HttpResponse:
     """GET explains and asks for the reason, POST rotates.
 
@@ -119,7 +132,14 @@ def rotate(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 pause, resume = partial(set_active, active=False), partial(set_active, active=True)
-VIEWS: dict[str, View] = {"verify": verify, "test": send_test, "rotate": rotate, "pause": pause, "resume": resume}
+VIEWS: dict[str, View] = {
+    "verify": verify,
+    "test": send_test,
+    "rotate": rotate,
+    "pause": pause,
+    "resume": resume,
+    "enable": enable,
+}
 
 
 def show_secret(request: HttpRequest, subscription: Subscription, secret: str) -> HttpResponse:

@@ -179,6 +179,9 @@ class HubSettings:
         50, 0, 1_000_000, "failures in a row after which an endpoint is only probed; 0: never"
     )
     probe_interval: timedelta = _seconds(60, 0.05, HOUR, "longest pause between two probes of a failing endpoint")
+    disable_after: timedelta = _seconds(
+        5 * DAY, 0, 3650 * DAY, "time without a success after which a failing endpoint is disabled; 0: never"
+    )
 
     # Leases and requests
     lease: timedelta = _seconds(60, 0.1, DAY, "how long a worker may hold an attempt")

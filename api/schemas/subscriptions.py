@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 from api.pagination import PageRequest
 from events.backfill import MAX_EVENTS
 from webhookhub.db.fields import MAX_SECONDS, MAX_SECONDS_LIST
+from webhookhub.validators import REASON_LENGTH
 
 from .common import Body, EventType, Timestamp
 
@@ -70,6 +71,10 @@ class SubscriptionOut(BaseModel):
     verified: bool
     verification_result: str
     verification_at: datetime | None
+    disabled_at: datetime | None = Field(
+        description="When the endpoint was disabled, because it responded with 410 or failed for too long."
+    )
+    disabled_reason: str | None
     signing_scheme: Scheme
     previous_secret_until: datetime | None = Field(description="Until then, the previous secret signs, too.")
     description: str
@@ -99,6 +104,10 @@ class VerificationOut(BaseModel):
     verified: bool = Field(description="Whether the subscription is verified, by this or an earlier challenge.")
     proved: bool = Field(description="Whether the endpoint has passed this challenge.")
     reason: str
+
+
+class EnableIn(Body):
+    reason: str = Field(min_length=1, max_length=REASON_LENGTH, description="Saved in the audit log.")
 
 
 class TestOut(BaseModel):

@@ -26,10 +26,31 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="EndpointHealth",
+            fields=[
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("callback_url", webhookhub.db.fields.ExactTextField(max_length=500, unique=True)),
+                ("failing_since", models.DateTimeField()),
+                ("last_error_code", webhookhub.db.fields.ExactTextField(max_length=100)),
+                ("recovered_at", models.DateTimeField(null=True)),
+                ("recovered_by", webhookhub.db.fields.ExactTextField(db_default="", default="", max_length=20)),
+                ("disabled_at", models.DateTimeField(null=True)),
+                ("disabled_reason", webhookhub.db.fields.ExactTextField(db_default="", default="", max_length=20)),
+                ("breaker_open_since", models.DateTimeField(null=True)),
+                ("stage", models.PositiveSmallIntegerField(db_default=0, default=0)),
+                ("announced", models.PositiveSmallIntegerField(db_default=0, default=0)),
+                ("updated_at", models.DateTimeField(db_default=webhookhub.db.clock.UtcNow())),
+            ],
+            options={
+                "db_table": "endpoint_health",
+            },
+        ),
+        migrations.CreateModel(
             name="SubscriptionVersion",
             fields=[
                 ("id", models.PositiveSmallIntegerField(primary_key=True, serialize=False)),
-                ("version", models.BigIntegerField()),
+                ("version", models.BigIntegerField(db_default=0)),
+                ("health", models.BigIntegerField(db_default=0)),
             ],
             options={
                 "db_table": "subscription_version",
@@ -163,6 +184,10 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "disabled_at",
+                    models.DateTimeField(blank=True, editable=False, null=True, verbose_name="disabled at"),
+                ),
+                (
                     "created_at",
                     models.DateTimeField(
                         db_default=webhookhub.db.clock.UtcNow(), editable=False, verbose_name="created at"
@@ -186,6 +211,7 @@ class Migration(migrations.Migration):
                 "indexes": [
                     models.Index(fields=["event_type"], name="idx_sub_event_type"),
                     models.Index(fields=["active"], name="idx_sub_active"),
+                    models.Index(fields=["callback_url"], name="idx_sub_callback"),
                 ],
                 "constraints": [
                     models.UniqueConstraint(

@@ -1,8 +1,10 @@
-"""Only a verification sets `verified`, and a changed URL clears it; every change raises the version."""
+"""Only a verification sets `verified`, and a changed URL clears it; every change raises the version.
+
+A disabled endpoint disables its subscriptions."""
 
 from django.db import migrations
 
-from webhookhub.db.triggers import Check, CreateTriggers, Refusal, Reset, Rule, Tally
+from webhookhub.db.triggers import Check, CreateTriggers, Mirror, Refusal, Reset, Rule, Tally
 
 # By way of a third value, a subscription could become verified without a verification.
 NOT_BOOLEAN = "NEW.verified NOT IN (0, 1) OR NEW.active NOT IN (0, 1)"
@@ -49,6 +51,8 @@ CHANGED = [
     ),
     *CHECKS,
 ]
+# The key, the column that is copied when it changes, and the column that is copied with it.
+DISABLED = ("callback_url", "disabled_at", "updated_at")
 DELETED = [Rule("deleted", "A subscription is switched off and never deleted: DELETE refused")]
 
 
@@ -60,12 +64,18 @@ class Migration(migrations.Migration):
             [
                 # First of all, so that the refusal below sees what it has set.
                 Reset("trg_sub_other_url", "subscriptions", "callback_url", "verified", "0"),
+                Reset("trg_sub_other_url_enabled", "subscriptions", "callback_url", "disabled_at", "NULL"),
                 Refusal("trg_sub_created", "subscriptions", "INSERT", CREATED),
                 Refusal("trg_sub_changed", "subscriptions", "UPDATE", CHANGED),
                 Refusal("trg_sub_no_delete", "subscriptions", "DELETE", DELETED),
                 # The router compares the version with that of its cached subscriptions.
                 Tally("trg_sub_version_insert", "subscriptions", "INSERT", "subscription_version", "version"),
                 Tally("trg_sub_version_update", "subscriptions", "UPDATE", "subscription_version", "version"),
+                # No index of sagas or jobs leads to an endpoint, and the orchestrator may not write subscriptions.
+                Mirror("trg_health_created", "endpoint_health", "INSERT", "subscriptions", *DISABLED),
+                Mirror("trg_health_changed", "endpoint_health", "UPDATE", "subscriptions", *DISABLED),
+                Tally("trg_health_version_insert", "endpoint_health", "INSERT", "subscription_version", "health"),
+                Tally("trg_health_version_update", "endpoint_health", "UPDATE", "subscription_version", "health"),
             ]
         )
     ]

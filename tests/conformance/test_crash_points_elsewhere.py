@@ -8,7 +8,10 @@ from datetime import timedelta
 
 import pytest
 
-from subscriptions.models import Subscription
+from events.endpoint_events import announce
+from events.models import Event
+from subscriptions import health
+from subscriptions.models import EndpointHealth, Subscription
 from subscriptions.reencryption import reencrypt
 from subscriptions.secrets import OverlapRunning, rotate
 from subscriptions.services import AlreadySubscribed, change, create
@@ -17,6 +20,7 @@ from tests.conftest import empty_tables
 from tests.factories import SubscriptionFactory
 from tools.demo.endpoint import HttpsEndpoint
 from webhookhub import crypto
+from webhookhub.auditlog.models import Entry
 from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.models import Process
@@ -107,7 +111,52 @@ def to_roll_up() -> Work:
     return lambda: roll_up(100)
 
 
-ELSEWHERE = [to_roll_up, to_rotate, to_save, to_create, to_change, to_beat, to_remove, to_forget, to_reencrypt]
+def to_fail_and_recover() -> Work:
+    """A failing endpoint whose breaker opens later, and which succeeds in the end; stored twice."""
+    EndpointHealth.objects.all().delete()
+    url = SubscriptionFactory.create().callback_url
+
+    def work() -> None:
+        for _ in range(2):
+            since = clock.now()
+            health.note_failing(url, since, "timeout")
+            health.note_breaker(url, since)
+            health.note_stage(url, health.load()[url], 50)
+            health.note_announced(EndpointHealth.objects.get().pk, health.load()[url])
+            health.note_success(url)
+            health.note_announced(EndpointHealth.objects.get().pk, health.load()[url])
+
+    return work
+
+
+def to_disable(*, gone: bool) -> Callable[[], Work]:
+    def prepare() -> Work:
+        EndpointHealth.objects.all().delete()
+        url = SubscriptionFactory.create().callback_url
+        health.note_failing(url, clock.now() - hub().disable_after, "timeout")
+        return lambda: health.disable_gone(url) if gone else health.disable_failing(url, health.load()[url], "timeout")
+
+    return prepare
+
+
+def to_enable() -> Work:
+    subscription = SubscriptionFactory.create()
+    health.disable_gone(subscription.callback_url)
+    return lambda: health.enable(subscription, reason="fixed")
+
+
+def to_announce() -> Work:
+    EndpointHealth.objects.all().delete()
+    url = SubscriptionFactory.create().callback_url
+    health.disable_gone(url)
+    return lambda: announce(100)
+
+
+ELSEWHERE = [
+    to_announce,
+    *(to_fail_and_recover, to_disable(gone=True), to_disable(gone=False), to_enable),
+    *(to_roll_up, to_rotate, to_save, to_create, to_change, to_beat, to_remove, to_forget, to_reencrypt),
+]
 
 
 def test_an_interrupted_verification_is_complete_or_not_recorded_and_can_be_repeated(endpoint):
@@ -188,6 +237,42 @@ def test_a_process_is_registered_once_or_not_at_all_wherever_its_heartbeat_is_in
         assert Process.objects.count() in (0, 1), point
         work()
         assert Process.objects.count() == left, point
+
+
+@pytest.mark.parametrize("prepare", [to_disable(gone=True), to_disable(gone=False)])
+def test_an_endpoint_is_disabled_with_its_subscriptions_wherever_that_is_interrupted(prepare: Callable[[], Work]):
+    for point, work in interrupted(prepare):
+        work()
+        row = EndpointHealth.objects.get()
+        assert row.disabled_at is not None, point
+        assert Subscription.objects.latest("id").disabled_at == row.disabled_at, point
+
+
+def test_a_disabled_endpoint_is_announced_once_wherever_that_is_interrupted():
+    for point, work in interrupted(to_announce):
+        work()
+        work()
+        row = EndpointHealth.objects.get()
+        assert row.announced == row.stage == 100, point
+        assert Event.objects.filter(external_id__contains=f"/{row.pk}/").count() == 1, point
+
+
+def test_a_trouble_is_stored_completely_wherever_that_is_interrupted():
+    for point, work in interrupted(to_fail_and_recover):
+        work()
+        row = EndpointHealth.objects.get()
+        assert (row.recovered_by, row.stage, row.announced) == ("success", 0, 0), point
+        assert row.breaker_open_since is None, point
+
+
+def test_an_endpoint_is_enabled_once_and_recorded_wherever_that_is_interrupted():
+    for point, work in interrupted(to_enable):
+        subscription = Subscription.objects.latest("id")
+        recorded = Entry.objects.filter(action="subscription.enable", object_id=subscription.id)
+        assert recorded.count() == (subscription.disabled_at is None), point
+        work()
+        assert recorded.count() == 1, point
+        assert Subscription.objects.latest("id").disabled_at is None, point
 
 
 def test_every_result_stays_counted_once_wherever_the_rollup_is_interrupted():

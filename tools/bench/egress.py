@@ -78,7 +78,22 @@ class EngineSender:
         text = now.isoformat().replace("+00:00", "Z")
         self._jobs = [
             LeasedJob(
-                number, 1, 1, 0, "order.created", PAYLOAD, "c", 1, True, True, str(new_uid()), text, endpoint, "t", now
+                number,
+                1,
+                1,
+                0,
+                "order.created",
+                PAYLOAD,
+                "c",
+                1,
+                True,
+                True,
+                None,
+                str(new_uid()),
+                text,
+                endpoint,
+                "t",
+                now,
             )
             for number in range(1000)
         ]

@@ -17,6 +17,7 @@ SUBSCRIBE = "subscription.create"
 EDIT = "subscription.edit"
 PAUSE = "subscription.pause"
 RESUME = "subscription.resume"
+ENABLE = "subscription.enable"
 VERIFY = "subscription.verify"
 TEST = "subscription.test"
 ROTATE = "subscription.rotate_secret"
@@ -49,6 +50,7 @@ ACTIONS = {
     EDIT: _("edited a subscription"),
     PAUSE: _("paused a subscription"),
     RESUME: _("resumed a subscription"),
+    ENABLE: _("enabled a disabled endpoint"),
     VERIFY: _("requested a verification"),
     TEST: _("sent a test event"),
     ROTATE: _("replaced a signing secret"),

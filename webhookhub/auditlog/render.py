@@ -77,6 +77,9 @@ LABELS = {
     "users_added": gettext_lazy("users added"),
     "users_removed": gettext_lazy("users removed"),
     "verified": gettext_lazy("verified"),
+    "enabled": gettext_lazy("endpoint enabled"),
+    "disabled_reason": gettext_lazy("was disabled because"),
+    "rate_limit": gettext_lazy("rate limit"),
 }
 
 

@@ -87,7 +87,7 @@ class History:
         """Why a waiting delivery is not attempted now; None if it is."""
         if not self.is_waiting or self.subscription is None:
             return None
-        return format.held_back(self.subscription.active, self.subscription.verified)
+        return format.held_back(self.subscription)
 
     @property
     def next_attempt_at(self) -> datetime | None:

@@ -114,12 +114,14 @@ def status_badge(status: str) -> SafeString:
     return format_html('<span class="hub-badge hub-{}" title="{}">{}</span>', colour, status, status_label(status))
 
 
-def held_back(active: bool, verified: bool) -> str | None:
+def held_back(subscription: Any) -> str | None:
     """Why a subscription gets no deliveries now; None if it does."""
-    if not active:
+    if not subscription.active:
         return _("The subscription is switched off: its deliveries wait until it is switched on again.")
-    if not verified:
+    if not subscription.verified:
         return _("The subscription is not verified: its deliveries wait until it is.")
+    if subscription.disabled_at is not None:
+        return _("The endpoint is disabled: its deliveries wait until it is enabled or verified again.")
     return None
 
 

@@ -24,8 +24,8 @@ class Role(NamedTuple):
 # Everything except the encrypted secrets, which only the worker, the console and the auditor need.
 SUBSCRIPTION_COLUMNS = (
     "SELECT (id, event_type, callback_url, active, verified, verification_result, verification_at, signing_scheme, "
-    "previous_secret_until, description, max_retry_limit, base_delay, retry_delays, rate_limit, created_at, "
-    "updated_at)"
+    "previous_secret_until, description, max_retry_limit, base_delay, retry_delays, rate_limit, disabled_at, "
+    "created_at, updated_at)"
 )
 
 # Without the id: its largest value, once inserted, would leave none for the next row.
@@ -47,6 +47,10 @@ REQUEUE_INSERT = (
 REQUEST_INSERT = (
     "INSERT (uid, kind, saga_id, conditions, max_saga_id, requested_by, requested_at, reason, request_token)"
 )
+HEALTH_INSERT = (
+    "INSERT (callback_url, failing_since, last_error_code, disabled_at, disabled_reason, breaker_open_since, stage)"
+)
+HEALTH_ENDED = "recovered_at, recovered_by, disabled_at, disabled_reason, breaker_open_since, stage, updated_at"
 
 # The hub's own tables, for roles that read everything.
 HUB = {
@@ -55,6 +59,7 @@ HUB = {
     "subscriptions": "SELECT",
     "subscription_version": "SELECT",
     "endpoint_rates": "SELECT",
+    "endpoint_health": "SELECT",
     "webhook_delivery_sagas": "SELECT",
     "webhook_delivery_jobs": "SELECT",
     "dead_letters": "SELECT",
@@ -116,6 +121,7 @@ ROLES = (
             "subscriptions": SUBSCRIPTION_COLUMNS,
             "subscription_version": "SELECT",
             "endpoint_rates": "SELECT, INSERT, UPDATE (free_at)",
+            "endpoint_health": f"SELECT, {HEALTH_INSERT}, UPDATE (failing_since, last_error_code, {HEALTH_ENDED})",
             "webhook_delivery_sagas": f"SELECT, INSERT ({SAGA_COLUMNS}, generation), "
             "UPDATE (status, attempt_count, next_attempt_at, final_error_code, abandoned_by_id, updated_at)",
             "webhook_delivery_jobs": f"SELECT, {JOB_INSERT}, UPDATE (settled_at)",
@@ -138,13 +144,16 @@ ROLES = (
     ),
     Role(
         "lease_cleaner",
-        "`run_cleaner`: resets expired leases, removes ended processes, rolls up stats",
+        "`run_cleaner`: resets expired leases, removes ended processes, rolls up stats, announces failing endpoints",
         {
             **LOOP,
             **COUNTING,
             "stats_periods": EDIT,  # rolls minutes up into hours and deletes old hours
             "stats_workflow_periods": "SELECT, DELETE",
-            "events": "SELECT (id, correlation_id)",
+            # Publishes the hub's own events about endpoints.
+            "events": f"SELECT, {EVENT_INSERT}",
+            "subscriptions": "SELECT (id, event_type, callback_url)",
+            "endpoint_health": "SELECT, UPDATE (announced, updated_at)",
             "webhook_delivery_sagas": "SELECT (id, event_id)",
             "webhook_delivery_jobs": "SELECT, UPDATE (status, lease_until, lease_resets)",
         },
@@ -155,7 +164,7 @@ ROLES = (
         {
             **COUNTING,
             "events": "SELECT (id, correlation_id, event_type, source)",
-            "subscriptions": "SELECT (id, active, verified, max_retry_limit, base_delay, retry_delays)",
+            "subscriptions": "SELECT (id, active, verified, disabled_at, max_retry_limit, base_delay, retry_delays)",
             "webhook_delivery_sagas": "SELECT",
             "dead_letters": "SELECT",
             "dead_letter_requeues": f"SELECT, {REQUEUE_INSERT}",
@@ -174,6 +183,7 @@ ROLES = (
             "api_keys": "SELECT, INSERT, UPDATE",
             "audit_log_entries": "SELECT, INSERT",
             "subscriptions": "SELECT, INSERT, UPDATE",
+            "endpoint_health": f"SELECT, UPDATE ({HEALTH_ENDED})",
             # The generation: a person may have a Completed delivery delivered again.
             "webhook_delivery_sagas": f"SELECT, INSERT ({SAGA_COLUMNS}, generation)",
             "dead_letter_requeues": f"SELECT, {REQUEUE_INSERT}",

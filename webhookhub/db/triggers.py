@@ -1,8 +1,8 @@
 """Triggers as migration operations, for every engine.
 
 A `Refusal` rejects a statement that breaks a rule; a `Reset` sets a column when another changes; a `Fill` completes a
-new row; a `Copy` fills an inbox in the transaction of the insert; an `Insert` creates rows of another table; a `Tally`
-counts changes.
+new row; a `Copy` fills an inbox in the transaction of the insert; an `Insert` creates rows of another table; a `Mirror`
+copies a column to the rows of another table; a `Tally` counts changes.
 """
 
 from __future__ import annotations
@@ -191,6 +191,27 @@ class Insert:
 
 
 @dataclass(frozen=True)
+class Mirror:
+    """After `event` (INSERT or UPDATE) on `table` has set or changed `column`, which is NULL at first, copies it, and
+    `other` with it, to the rows of `into` that have the same `key`."""
+
+    name: str
+    table: str
+    event: str
+    into: str
+    key: str
+    column: str
+    other: str
+
+    def create_sql(self, connection: BaseDatabaseWrapper) -> str:
+        is_insert = self.event == "INSERT"
+        when = f"NEW.{self.column} IS NOT NULL" if is_insert else f"NOT ({unchanged(connection, [], [self.column])})"
+        sets = f"{self.column} = NEW.{self.column}, {self.other} = NEW.{self.other}"
+        statement = f"UPDATE {self.into} SET {sets} WHERE {self.key} = NEW.{self.key}"  # noqa: S608
+        return vendors.conditional_trigger(connection, self.name, self.table, self.event, when, statement)
+
+
+@dataclass(frozen=True)
 class Tally:
     """After `event` (INSERT or UPDATE) on `table`, increments `column` of the only row (id 1) of `into`."""
 
@@ -220,7 +241,7 @@ def unchanged(connection: BaseDatabaseWrapper, columns: Sequence[str], values: S
     return " AND ".join(same)
 
 
-Trigger = Refusal | Reset | Fill | Copy | Insert | Tally
+Trigger = Refusal | Reset | Fill | Copy | Insert | Mirror | Tally
 
 
 class CreateTriggers(Operation):

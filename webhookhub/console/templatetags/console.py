@@ -11,6 +11,8 @@ from django.utils.translation import gettext as _
 from deadletters.models import DeadLetter
 from sagas.filters import DeliveryFilter
 from sagas.transitions import COMPLETED, DEAD_LETTERED
+from subscriptions.health import describe as describe_disabled
+from subscriptions.health import of_endpoint
 from webhookhub.conf import hub
 from webhookhub.console import format
 from webhookhub.console.overview import numbers
@@ -25,6 +27,7 @@ register.filter("error", format.error)
 register.filter("badge", format.status_badge)
 register.filter("status_label", format.status_label)
 register.filter("text_block", format.block)
+register.filter("disabled_reason", describe_disabled)
 register.filter("workflow_badge", workflow_badge)
 register.filter("workflow_sentences", sentences)
 
@@ -74,6 +77,7 @@ def subscription_health(context: Any, subscription: Any) -> dict[str, Any]:
         "may_see": True,
         "unused": not newest and not (before + day)["attempts"],
         "subscription": subscription,
+        "state": of_endpoint(subscription.callback_url),
         "spans": [(_("last 24 hours"), numbers(day)), (_("last 7 days"), numbers(before + day))],
         "last_success": last,
         "last_success_about": last_about,

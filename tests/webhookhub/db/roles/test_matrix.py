@@ -43,7 +43,7 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     from deadletters.models import DeadLetter, Requeue
     from events.intake import publish
     from sagas.models import ABANDON, DeliveryRequest
-    from subscriptions.models import EndpointRate
+    from subscriptions.models import EndpointHealth, EndpointRate
     from webhookhub.auditlog.models import Entry
     from webhookhub.db import clock
     from webhookhub.stats.models import MINUTE, Counter, Period, WorkflowPeriod
@@ -59,6 +59,9 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     )
     ApiKey.objects.create(key_id="k", secret_sha256="s", name="n", scopes="read", created_by="a")
     Entry.objects.create(actor="a", via="console", action="x", object_type="x", object_name="x", details="{}")
+    EndpointHealth.objects.create(
+        callback_url="https://localhost/", failing_since=clock.now(), last_error_code="timeout"
+    )
     Counter.objects.create(name="n", label="l", shard=0)
     Period.objects.create(period=MINUTE, starts_at=clock.now(), subscription_id=1, shard=0)
     WorkflowPeriod.objects.create(starts_at=clock.now(), workflow="order_submission", shard=0)
@@ -81,7 +84,7 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
             values = cursor.fetchone()
             assert values is not None, f"{name} is empty: the test needs a row"
             found[name] = dict(zip([column[0] for column in cursor.description], values, strict=True))
-    # A generated column: no statement may set it.
+    # Generated columns: no statement may set them.
     del found["webhook_delivery_jobs"]["active_saga_id"]
     del found["webhook_delivery_sagas"]["parked_subscription_id"]
     found["subscriptions"]["verified"] = 0  # a new subscription is never verified

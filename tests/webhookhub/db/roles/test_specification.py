@@ -116,7 +116,7 @@ def test_the_declaration_grants_what_the_specification_allows(role: str):
 
 # Every role that may write a table of the specification, and the records of requeues; all other writes are denied.
 WRITERS = {
-    ("INSERT", EVENTS): {"event_ingest_writer", "workflow_tracker"},
+    ("INSERT", EVENTS): {"event_ingest_writer", "workflow_tracker", "lease_cleaner"},
     ("INSERT", SUBSCRIPTIONS): {"console"},
     ("UPDATE", SUBSCRIPTIONS): {"console"},
     # The console delivers past events, and events of workflows again.

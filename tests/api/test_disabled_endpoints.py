@@ -1,0 +1,53 @@
+"""Disabled endpoints in the API."""
+
+from __future__ import annotations
+
+import pytest
+
+from subscriptions import health
+from subscriptions.models import Subscription
+from tests.factories import SubscriptionFactory
+from webhookhub.auditlog.models import Entry
+
+from .conftest import Program
+
+pytestmark = pytest.mark.django_db
+
+REASON = {"reason": "the customer has fixed it"}
+
+
+@pytest.fixture
+def disabled() -> Subscription:
+    subscription: Subscription = SubscriptionFactory.create()
+    assert health.disable_gone(subscription.callback_url)
+    return subscription
+
+
+def is_enabled(subscription: Subscription) -> bool:
+    subscription.refresh_from_db()
+    return subscription.is_routable
+
+
+def test_it_shows_why_and_since_when(hub_wide: Program, disabled: Subscription):
+    healthy = SubscriptionFactory.create()
+    shown = hub_wide.get(f"/subscriptions/{disabled.id}").json()
+    assert shown["disabled_at"] is not None
+    assert shown["disabled_reason"] == "the endpoint responded with 410 Gone"
+    listed = {item["id"]: item["disabled_reason"] for item in hub_wide.get("/subscriptions").json()["items"]}
+    assert listed == {disabled.id: "the endpoint responded with 410 Gone", healthy.id: None}
+
+
+def test_a_key_enables_it_with_a_reason_and_may_be_repeated(hub_wide: Program, disabled: Subscription):
+    for _ in range(2):
+        response = hub_wide.post(f"/subscriptions/{disabled.id}/enable", REASON)
+        assert response.status_code == 200
+        assert response.json()["disabled_at"] is None
+    assert is_enabled(disabled)
+    assert Entry.objects.get(action="subscription.enable").via == "api"
+
+
+def test_it_requires_a_reason(hub_wide: Program, disabled: Subscription):
+    for body in ({}, {"reason": "  "}, {"reason": "a\u202eb"}):
+        response = hub_wide.post(f"/subscriptions/{disabled.id}/enable", body)
+        assert response.status_code == 422
+    assert not is_enabled(disabled)
