@@ -142,7 +142,7 @@ class Flow:
         if now >= self._wake_at:
             self._opened = set(self._parked)
         found = []
-        for endpoint in sorted(self._opened, key=lambda endpoint: self.windows.at(endpoint).open):
+        for endpoint in sorted(self._opened, key=lambda endpoint: (self.windows.at(endpoint).open, endpoint)):
             if limit <= 0:
                 break
             self._opened.discard(endpoint)

@@ -59,7 +59,8 @@ OLDEST_READY = Metric(
     "webhookhub_oldest_ready_seconds",
     GAUGE,
     "How long the oldest work that is ready has not been taken by a loop: events to route, deliveries whose attempt is "
-    "due, attempts to send, expired_leases to reset, results to apply, workflow_events to process.",
+    "due, parked_deliveries of endpoints that may have attempts, attempts to send, expired_leases to reset, results "
+    "to apply, workflow_events to process.",
     ("work",),
 )
 EXPIRED_LEASES = Metric("webhookhub_expired_leases", GAUGE, "Expired leases that are not reset yet.")

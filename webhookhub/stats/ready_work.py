@@ -10,22 +10,29 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from django.db.models import Max
+
 from events.models import Event, RoutingInbox
 from jobs.models import Job
 from jobs.states import FINISHED
 from sagas.models import Saga
+from sagas.parking import oldest_parked, subscriptions_with_parked
 from sagas.transitions import WAITING
 from subscriptions.models import Subscription
+from webhookhub.conf import hub
 from workflows.models import TrackedType, WorkflowInbox
+
+from .models import MINUTE, Period
 
 EVENTS = "events"
 DELIVERIES = "deliveries"
 ATTEMPTS = "attempts"
+PARKED = "parked_deliveries"
 LEASES = "expired_leases"
 RESULTS = "results"
 WORKFLOW_EVENTS = "workflow_events"
 
-# Deliveries to paused subscriptions are not ready; the orchestrator moves them away from the head of the index.
+# Deliveries to paused subscriptions are not ready; the orchestrator parks them.
 HEAD = 100
 
 
@@ -43,6 +50,7 @@ def oldest(now: datetime) -> dict[str, Work | None]:
         EVENTS: _oldest_event(),
         DELIVERIES: _earliest([_oldest_delivery(status, now) for status in WAITING]),
         ATTEMPTS: _first(Job.objects.ready(now).values_list("id", "lease_until")),
+        PARKED: _oldest_parked(),
         LEASES: _first(Job.objects.expired(now).values_list("id", "lease_until")),
         RESULTS: _earliest(
             [_first(Job.objects.unsettled(status).values_list("id", "finished_at")) for status in FINISHED]
@@ -74,6 +82,41 @@ def _oldest_delivery(status: str, now: datetime) -> Work | None:
     routable = set(Subscription.objects.routable().filter(id__in=wanted).values_list("id", flat=True))
     ready = (Work(Saga._meta.db_table, pk, since) for pk, since, subscription in due if subscription in routable)
     return next(ready, None)
+
+
+def _oldest_parked() -> Work | None:
+    """The oldest parked delivery of an endpoint that gets no attempts, although it may.
+
+    Since its parking, the last attempt of its endpoint, or the last change of its subscription: which is the latest.
+    """
+    parked = Subscription.objects.routable().filter(id__in=subscriptions_with_parked())
+    urls = dict(parked.values_list("id", "callback_url"))
+    if not urls:
+        return None
+    sharing = dict(Subscription.objects.filter(callback_url__in=urls.values()).values_list("id", "callback_url"))
+    busy = {sharing.get(pk) for pk in Job.objects.open_by_subscription()}
+    attempted = _last_attempts(sharing)
+    oldest = {pk for pk, *_ in oldest_parked({pk: 1 for pk, url in urls.items() if url not in busy})}
+    rows = Saga.objects.filter(id__in=oldest).values_list(
+        "id", "updated_at", "subscription__updated_at", "subscription__callback_url"
+    )
+    # A failing endpoint is probed from time to time.
+    return _earliest(
+        [
+            Work(Saga._meta.db_table, pk, max(*times, attempted.get(url, times[0])) + hub().probe_interval)
+            for pk, *times, url in rows
+        ]
+    )
+
+
+def _last_attempts(urls: Mapping[int, str]) -> dict[str, datetime]:
+    """The end of the last minute in which an attempt of each endpoint has finished; `urls` are by subscription."""
+    minutes = Period.objects.filter(period=MINUTE, subscription_id__in=urls).values("subscription_id").order_by()
+    last: dict[str, datetime] = {}
+    for subscription_id, starts_at in minutes.annotate(last=Max("starts_at")).values_list("subscription_id", "last"):
+        ended = starts_at + timedelta(minutes=1)
+        last[urls[subscription_id]] = max(ended, last.get(urls[subscription_id], ended))
+    return last
 
 
 def _oldest_workflow_event() -> Work | None:

@@ -17,7 +17,8 @@ from events.routing import Router
 from jobs.cleaner import clean
 from jobs.lease import LeasedJob, lease, release
 from jobs.report import Report, report
-from sagas.dispatch import dispatch
+from sagas.dispatch import admit, dispatch
+from sagas.flow import Flow
 from sagas.orchestrator import pending_work
 from sagas.settle import Settler
 from subscriptions.models import Subscription
@@ -31,7 +32,7 @@ from .product import Clock, Producer, Tables, dying_after, expected
 # What some of five hundred examples must have come to, or the machine shows less than it says.
 EXPECTED = {
     *("Pending", "InProgress", "PendingRetry", "Completed", "DeadLettered", "attempt 3", "generation 1"),
-    *("lease reset", "result not applied", "stale worker", "open transaction"),
+    *("lease reset", "result not applied", "stale worker", "open transaction", "parked"),
 }
 # By subscription: attempts, the first included.
 LIMITS = (1, 2, 3)
@@ -148,6 +149,13 @@ class HubMachine(RuleBasedStateMachine):
         finish(self.model.dispatch(batch), dies if died else None)
 
     @precondition(may_write)
+    @rule(batch=batches, dies=deaths)
+    def admit(self, batch: int, dies: int | None) -> None:
+        self.reached.update("parked" for saga in self.model.sagas if saga.is_parked)
+        died = dying_after(dies, lambda: admit(batch, Flow()))
+        finish(self.model.admit(batch), dies if died else None)
+
+    @precondition(may_write)
     @rule(limit=batches, dies=deaths)
     def lease(self, limit: int, dies: int | None) -> None:
         self.leases += 1
@@ -172,6 +180,7 @@ class HubMachine(RuleBasedStateMachine):
             self.tick(model.MAX_DELAY)
         self.route(ALL, None)
         self.dispatch(ALL, None)
+        self.admit(ALL, None)
         self.lease(ALL, None)
 
     @precondition(may_write)
@@ -314,7 +323,7 @@ class HubMachine(RuleBasedStateMachine):
                 self.switch(subscription.number, True)
             if not subscription.active:
                 self.switch(subscription.number, False)
-        for _ in range(3):
+        for _ in range(3 + 2 * MOST_EVENTS):  # parked deliveries are admitted two at a time
             if self.model.at_rest():
                 break
             self.expire()

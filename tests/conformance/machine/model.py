@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 Writes = Iterator[None]
 
@@ -16,10 +16,14 @@ BASE_DELAY = timedelta(seconds=10)
 MAX_DELAY = timedelta(seconds=15)
 RETRY_AFTER_CAP = timedelta(seconds=40)
 POSTPONE = timedelta(seconds=30)
+PARKED = datetime(9000, 1, 1, tzinfo=UTC)
+# Attempts of an endpoint that an orchestrator admits when it has just started.
+WINDOW = 2
 LEASE = timedelta(seconds=60)
+WAITING = ("Pending", "PendingRetry")
 
 
-@dataclass
+@dataclass(eq=False)
 class Subscription:
     number: int
     limit: int
@@ -46,6 +50,10 @@ class Saga:
     def key(self) -> tuple[int, int, int]:
         return self.event, self.subscription.number, self.generation
 
+    @property
+    def is_parked(self) -> bool:
+        return self.next_at == PARKED and self.status in WAITING
+
 
 @dataclass(eq=False)
 class Job:
@@ -60,6 +68,10 @@ class Job:
     finished_at: datetime | None = None
     retry_after: datetime | None = None
     settled: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        return self.status in ("Pending", "Leased")
 
 
 @dataclass(eq=False)
@@ -100,19 +112,45 @@ class Model:
             due = sorted(waiting, key=lambda saga: saga.next_at)[:batch]
             go = [saga for saga in due if saga.subscription.routable]
             off = [saga for saga in due if not saga.subscription.routable]
-            if new := [saga for saga in go if not self._job(saga, saga.attempts + 1)]:
-                self.jobs += [Job(saga, saga.attempts + 1, self.now) for saga in new]
+            yield from self._start_attempts(go)
+            follow = [saga for saga in off if self._job(saga, saga.attempts + 1)]
+            for group in _of_one_count(follow):
+                yield from self._start(group)
+            if parked := [saga for saga in off if saga not in follow]:
+                for saga in parked:
+                    saga.next_at = PARKED
                 yield
-            go += [saga for saga in off if self._job(saga, saga.attempts + 1)]
-            if postponed := [saga for saga in off if saga not in go]:
-                for saga in postponed:
-                    saga.next_at = self.now + POSTPONE
-                yield
-            for attempts in dict.fromkeys(saga.attempts for saga in go):
-                for saga in go:
-                    if saga.attempts == attempts:
-                        saga.status = "InProgress"
-                yield
+
+    def admit(self, batch: int) -> Writes:
+        """By an orchestrator that has just started: its windows are small, and it counts the open jobs."""
+        open_jobs = {
+            subscription: [job for job in self.jobs if job.is_open and job.saga.subscription is subscription]
+            for subscription in self.subscriptions
+        }
+        admitted: list[Saga] = []
+        for subscription in sorted(self.subscriptions, key=lambda each: (len(open_jobs[each]), each.limit)):
+            parked = [saga for saga in self.sagas if saga.is_parked and saga.subscription is subscription]
+            if subscription.routable:
+                admitted += parked[: max(0, min(WINDOW - len(open_jobs[subscription]), batch - len(admitted)))]
+        admitted.sort(key=self.sagas.index)
+        if admitted:
+            for saga in admitted:
+                saga.next_at = self.now
+            yield
+        for status in ("Pending", "PendingRetry"):
+            yield from self._start_attempts([saga for saga in admitted if saga.status == status])
+
+    def _start_attempts(self, sagas: Sequence[Saga]) -> Writes:
+        for group in _of_one_count(sagas):
+            new = [saga for saga in group if not self._job(saga, saga.attempts + 1)]
+            self.jobs += [Job(saga, saga.attempts + 1, self.now) for saga in new]
+            yield
+            yield from self._start(group)
+
+    def _start(self, sagas: Sequence[Saga]) -> Writes:
+        for saga in sagas:
+            saga.status = "InProgress"
+        yield
 
     def ready(self, limit: int) -> list[Job]:
         """The jobs a lease takes, in the order of their ids."""
@@ -152,6 +190,10 @@ class Model:
             unsettled = [pair for pair in numbered if pair[1].status == status and not pair[1].settled]
             read = [pair for pair in unsettled if pair[0] > after.get(status, 0)][:batch]
             jobs = [job for _, job in read]
+            late = [job.saga for job in jobs if job.saga.status in WAITING and job.saga.attempts == job.attempt_no - 1]
+            for waiting in WAITING:
+                for group in _of_one_count([saga for saga in late if saga.status == waiting]):
+                    yield from self._start(group)
             awaited = [job for job in jobs if self._awaits(job)]
             last = [job for job in awaited if job.error and job.attempt_no >= job.saga.limit]
             again = [job for job in awaited if job.error and job not in last]
@@ -213,6 +255,11 @@ class Model:
         if job.retry_after is not None:
             at = max(at, min(job.retry_after, job.finished_at + RETRY_AFTER_CAP))
         return at
+
+
+def _of_one_count(sagas: Sequence[Saga]) -> list[list[Saga]]:
+    counts = dict.fromkeys(saga.attempts for saga in sagas)
+    return [[saga for saga in sagas if saga.attempts == count] for count in counts]
 
 
 def _alike(jobs: Iterable[Job]) -> list[list[Job]]:

@@ -31,6 +31,7 @@ class Saga(NamedTuple):
     status: str = PENDING
     attempts: int = 0
     due: bool = True
+    parked: bool = False
     applied: tuple[int, ...] = ()  # the attempts whose results it has taken
     received: bool = False  # by the endpoint
 
@@ -118,7 +119,7 @@ class Protocol:
         if self.switching:
             yield f"{SWITCH} {'off' if state.on else 'on'}", state._replace(on=not state.on)
         for number, saga in enumerate(state.sagas):
-            if not saga.due and saga.status in WAITING:
+            if not saga.due and not saga.parked and saga.status in WAITING:
                 yield "its time comes", _saga(state, number, saga._replace(due=True))
 
     # The loops, statement by statement
@@ -169,26 +170,36 @@ class Protocol:
                 if first and not any(job.saga == number for job in state.jobs):
                     made = state._replace(jobs=(*state.jobs, Job(number, 1)))
                     yield "inserts the job by a hint", made, Process("orchestrator", "start", (number, 0), PENDING)
+                if saga.parked and saga.status in WAITING and state.on and "admission" not in self.without:
+                    become = Process("orchestrator", "admit", (number, saga.attempts), saga.status)
+                    yield "reads the parked saga", state, become
             return
-        if me.place not in ("subscription", "begun", "postpone", "job", "start"):
+        if me.place not in ("subscription", "begun", "park", "admit", "job", "start"):
             return
         number, count = me.knows
         saga = state.sagas[number]
         has_job = any(job.saga == number and job.attempt == count + 1 for job in state.jobs)
         match me.place:
             case "subscription":
-                yield "reads the subscription", state, then("job" if state.on else "begun")
+                if state.on:
+                    yield "reads the subscription, the window is open", state, then("job")
+                yield "reads the subscription, nothing may go", state, then("begun")
             case "begun":
-                follow = has_job and "begun" not in self.without
-                yield "looks for the job", state, then("start" if follow else "postpone")
-            case "postpone":
+                yield "looks for the job", state, then("start" if has_job and "begun" not in self.without else "park")
+            case "park":
                 ok = saga.due and saga.status == me.word
-                yield "postpones", _saga(state, number, saga._replace(due=False)) if ok else state, idle
+                parked = saga._replace(due=False, parked=True)
+                yield "parks the saga", _saga(state, number, parked) if ok else state, idle
+            case "admit":
+                ok = saga.parked and saga.status in WAITING
+                admitted = saga._replace(due=True, parked=False)
+                yield "makes the saga due", _saga(state, number, admitted) if ok else state, then("job")
             case "job":
                 # The statement itself reads the saga: one that has moved on gets no job. The trigger would refuse it.
-                awaits = saga.status == me.word and saga.attempts == count
+                awaits = saga.status == me.word and saga.attempts == count and saga.due
                 if not awaits and "insert if unchanged" not in self.without:
-                    yield "inserts no job", state, then("start")
+                    # Only sagas that have a job go on.
+                    yield "inserts no job", state, then("start") if has_job else idle
                     return
                 refused = saga.status in TERMINAL or saga.attempts != count
                 if refused and "job trigger" not in self.without:
@@ -229,7 +240,7 @@ class Protocol:
                     )
                     yield "completes the saga by a hint", _saga(state, job.saga, done), idle
             return
-        if me.place not in ("view", "complete", "retry", "letter", "bury", "late letter", "again", "mark"):
+        if me.place not in ("view", "follow", "complete", "retry", "letter", "bury", "late letter", "again", "mark"):
             return
         number = me.knows[0]
         job = state.jobs[number]
@@ -243,17 +254,28 @@ class Protocol:
                 return state
             taken = (*saga.applied, job.attempt)
             changed = saga._replace(
-                status=status, attempts=saga.attempts + 1, applied=taken, due=status != PENDING_RETRY
+                status=status, attempts=saga.attempts + 1, applied=taken, due=status != PENDING_RETRY, parked=False
             )
             return _saga(state, job.saga, changed)
 
         match me.place:
             case "view":
+                lags = saga.status in WAITING and saga.attempts == job.attempt - 1
                 if saga.status == IN_PROGRESS and saga.attempts == job.attempt - 1:
                     yield "decides", state, then(self._decision(job))
+                elif lags and "follow" not in self.without:
+                    yield (
+                        "finds that the saga lags behind",
+                        state,
+                        Process("orchestrator", "follow", me.knows, saga.status),
+                    )
                 else:
                     # What the first look has shown is trusted when nothing was to be applied.
                     yield "finds nothing to apply", state, self._marking(saga, job, then, idle)
+            case "follow":
+                ok = saga.status == me.word and saga.attempts == job.attempt - 1
+                after = _saga(state, job.saga, saga._replace(status=IN_PROGRESS)) if ok else state
+                yield "sets the saga InProgress", after, then("view")
             case "complete":
                 # The number of rows that were changed tells whether anybody else was at it; only then is it read again.
                 yield "completes the saga", applied(COMPLETED), then("mark" if awaits else "again")

@@ -67,7 +67,9 @@ def copy(table: str, where: str, **changed: str) -> int:
     id = pick(table, where)
     with connection.cursor() as cursor:
         described = connection.introspection.get_table_description(cursor, table)
-    columns = [column.name for column in described if column.name not in ("id", "active_saga_id")]
+    columns = [
+        column.name for column in described if column.name not in ("id", "active_saga_id", "parked_subscription_id")
+    ]
     values = ", ".join(changed.get(column, column) for column in columns)
     execute(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM {table} WHERE id = {id}")
     return int(value(f"SELECT MAX(id) FROM {table}"))

@@ -11,7 +11,8 @@ from django.db import transaction
 from events.models import Event, RoutingInbox
 from jobs.models import Job
 from jobs.report import report
-from sagas.dispatch import dispatch
+from sagas.dispatch import admit, dispatch
+from sagas.flow import Flow
 from sagas.models import Saga
 from subscriptions.models import Subscription
 from tests.conformance import world
@@ -20,7 +21,7 @@ from tests.workflows.support import tell, tracked
 from webhookhub.conf import KINDS
 from webhookhub.db import clock
 from webhookhub.stats import ready_work
-from webhookhub.stats.ready_work import ATTEMPTS, DELIVERIES, EVENTS, LEASES, RESULTS, WORKFLOW_EVENTS
+from webhookhub.stats.ready_work import ATTEMPTS, DELIVERIES, EVENTS, LEASES, PARKED, RESULTS, WORKFLOW_EVENTS
 from workflows.models import TrackedType, WorkflowInbox
 
 from .test_probes import beat, get
@@ -97,6 +98,44 @@ def test_deliveries_to_paused_or_unverified_subscriptions_are_not_stuck(change: 
 
     Subscription.objects.update(**change)
     assert ready_work.oldest(now)[DELIVERIES] is None
+
+
+@pytest.mark.django_db
+def test_parked_deliveries_of_an_endpoint_without_attempts_are_stuck(hub_settings: Callable[..., None]):
+    hub_settings(probe_interval=timedelta(seconds=20))
+    world.subscribe("ok", "retry")
+    world.publish_some("a", "b")
+    world.route()
+    first = Saga.objects.order_by("id").values_list("id", flat=True)[0]
+    Subscription.objects.update(active=False)
+    dispatch(world.BATCH)
+    assert ready() == set()
+
+    Subscription.objects.update(active=True)
+    now = clock.now() + LATER
+    work = ready_work.oldest(now)[PARKED]
+    assert work is not None
+    assert (work.table, work.pk) == ("webhook_delivery_sagas", first)
+    assert timedelta(seconds=75) < ready_work.age(work, now) < timedelta(seconds=85)
+    assert ready() == {PARKED}
+
+    assert admit(world.BATCH, Flow()) == 4
+    assert ready_work.oldest(now)[PARKED] is None
+
+
+@pytest.mark.django_db
+def test_parked_deliveries_of_a_busy_endpoint_are_not_stuck(hub_settings: Callable[..., None]):
+    hub_settings(probe_interval=timedelta(0))
+    world.subscribe("ok")
+    world.publish_some("a", "b", "c")
+    world.route()
+    dispatch(world.BATCH, flow=Flow())
+    assert ready() == {ATTEMPTS}
+    world.deliver()
+    world.settle()
+    now = clock.now()
+    assert set(ready_work.stuck(now, timedelta(0))) == set()  # attempts have just ended
+    assert set(ready_work.stuck(now + timedelta(minutes=5), timedelta(minutes=2))) == {PARKED}
 
 
 @pytest.mark.django_db

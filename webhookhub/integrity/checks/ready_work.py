@@ -19,7 +19,8 @@ CHECKS = (
     FunctionCheck(
         name="ready-work",
         invariant=(
-            "Work that is ready is taken soon: events to route, due deliveries, attempts to send, expired leases, "
+            "Work that is ready is taken soon: events to route, due deliveries, parked deliveries of "
+            "endpoints that may have attempts, attempts to send, expired leases, "
             "results to apply, workflow events."
         ),
         find=stuck,

@@ -42,6 +42,7 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     from api.models import ApiKey
     from deadletters.models import DeadLetter, Requeue
     from events.intake import publish
+    from subscriptions.models import EndpointRate
     from webhookhub.auditlog.models import Entry
     from webhookhub.db import clock
     from webhookhub.stats.models import MINUTE, Counter, Period, WorkflowPeriod
@@ -57,6 +58,7 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     Counter.objects.create(name="n", label="l", shard=0)
     Period.objects.create(period=MINUTE, starts_at=clock.now(), subscription_id=1, shard=0)
     WorkflowPeriod.objects.create(starts_at=clock.now(), workflow="order_submission", shard=0)
+    EndpointRate.objects.create(callback_url="https://a.example/", free_at=clock.now())
     tracker = workflows.tracked()
     publish("order.submitted", {}, correlation_id="k")
     tracker.track(10)
@@ -77,6 +79,7 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
             found[name] = dict(zip([column[0] for column in cursor.description], values, strict=True))
     # A generated column: no statement may set it.
     del found["webhook_delivery_jobs"]["active_saga_id"]
+    del found["webhook_delivery_sagas"]["parked_subscription_id"]
     found["subscriptions"]["verified"] = 0  # a new subscription is never verified
     return found
 
