@@ -20,7 +20,7 @@ from webhookhub.db.compiled import CompiledSelect, Limit
 from webhookhub.db.exists import Condition
 from webhookhub.db.retry import in_transaction
 from webhookhub.logs import Log, enabled, log
-from webhookhub.runner.hints import Flag, Held, Hints
+from webhookhub.runner.hints import Flag, Held, Hints, batch_beside
 from webhookhub.runner.step import Step
 
 from .models import Event, RoutingInbox
@@ -168,7 +168,11 @@ class RouterStep(Step):
             if left:
                 self._events.add(left)
         if self._poll_soon.take() or poll:
-            return self._router.route(batch_size)
+            limit = batch_beside(ids, batch_size)
+            found = self._router.route(limit)
+            if found >= limit:
+                self._poll_soon.set()
+            return found
         if self._router.routed.due(batch_size):
             self._router.remove_routed(batch_size)
         return 0

@@ -92,6 +92,7 @@ def _dispatch(status: str, batch_size: int, flow: Flow) -> int:
     go, wait = flow.split([saga for saga in due if saga.subscription_id in routable], attrgetter("subscription_id"))
     _start_attempts(go, status, flow)
     off = [saga for saga in due if saga.subscription_id not in routable]
+    flow.is_parking = bool(wait or off)
     _park([*wait, *off], status, flow)
     flow.note_parked([saga.subscription_id for saga in wait])
     return len(due)

@@ -59,6 +59,8 @@ class Flow:
         self._sweep_at = 0.0
         # When a parked delivery may be a probe, or has a free slot.
         self._wake_at = 0.0
+        # Whether sagas of the last batch were parked: more may follow.
+        self.is_parking = False
         self._newly_parked: Counter[int] = Counter()
         self._log_at = time.monotonic() + LOG_SECONDS
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jobs.models import Job
 from jobs.states import FINISHED
 from webhookhub.db.exists import Condition, which_exist
-from webhookhub.runner.hints import Flag, Hints
+from webhookhub.runner.hints import SHARED_BATCH, Flag, Hints, batch_beside
 from webhookhub.runner.step import Step
 
 from .apply_requests import DUE, apply_requests
@@ -51,20 +51,25 @@ class Orchestrator(Step):
             self._settler.settle_hinted(job_ids)
         found = 0
         if self._poll_soon.take() or poll:
-            found = self._poll(batch_size)
+            found = self._poll(batch_size, batch_beside(saga_ids, batch_size))
         elif self._settler.unmarked.due(batch_size):
             self._settler.settle_unmarked(batch_size)
         if not self._flow.due_in():
             admit(batch_size, self._flow)
         return found
 
-    def _poll(self, batch_size: int) -> int:
+    def _poll(self, batch_size: int, due_limit: int) -> int:
         """One short query first: most polls find one kind of work or none."""
         self._settler.settle_unmarked(batch_size)
         due, finished, requested = pending_work()
         applied = apply_requests(batch_size) if requested else 0
-        dispatched = dispatch(batch_size, due, self._flow)
-        return applied + dispatched + self._settler.settle(batch_size, finished)
+        if self._flow.is_parking:
+            # The cost of a parked saga is that of its own update: small batches take hardly longer.
+            due_limit = min(due_limit, SHARED_BATCH)
+        found = dispatch(due_limit, due, self._flow)
+        if found >= due_limit:
+            self._poll_soon.set()
+        return applied + found + self._settler.settle(batch_size, finished)
 
     def conditions(self) -> Sequence[Condition]:
         return CONDITIONS

@@ -16,7 +16,7 @@ from tools.bench import machine, plots, profiler
 from tools.bench.context import FULL, QUICK, Context, Options
 from tools.bench.installation import Checkout
 from tools.bench.results import Result, table
-from tools.bench.scenarios import NAMES, THROUGH_API, endtoend, run
+from tools.bench.scenarios import DEFAULT, NAMES, THROUGH_API, endtoend, isolation, run
 from tools.demo import signals
 
 
@@ -29,6 +29,8 @@ def main() -> int:
     sizes = QUICK if options.quick else FULL
     if options.silence is not None:
         sizes = replace(sizes, silence_seconds=options.silence)
+    if options.waiting is not None:
+        sizes = sizes.with_waiting(options.waiting)
     chosen = Options(
         sizes,
         options.mysqld,
@@ -60,7 +62,12 @@ def main() -> int:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.bench", description=__doc__)
-    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"some of: {', '.join(NAMES)} (all)")
+    parser.add_argument(
+        "scenarios",
+        nargs="*",
+        metavar="SCENARIO",
+        help=f"some of: {', '.join(NAMES)} (all but isolation)",
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes and one run each, to see whether it works")
     parser.add_argument("--minutes", type=float, default=12.0, help="time limit; further runs are skipped (12)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to this file")
@@ -72,10 +79,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--database-url", metavar="URL", help="a running server instead of a private one; the database must not exist"
     )
+    parts = f"of endtoend: {', '.join(endtoend.NAMES)} (all); of isolation: {', '.join(isolation.NAMES)} (all)"
+    parser.add_argument("--parts", nargs="+", default=[], metavar="PART", help=parts)
+    parser.add_argument("--waiting", type=int, metavar="N", help="of isolation: deliveries that wait (300000)")
     _add_options_of_the_api(parser)
     options = parser.parse_args()
     _check(parser, options)
-    options.scenarios = options.scenarios or (THROUGH_API if options.compare else NAMES)
+    options.scenarios = options.scenarios or (THROUGH_API if options.compare else DEFAULT)
     return options
 
 
@@ -98,19 +108,22 @@ def _add_options_of_the_api(parser: argparse.ArgumentParser) -> None:
         help="finished deliveries in the tables; several numbers are measured in turns and compared (0)",
     )
     group.add_argument("--rounds", type=int, metavar="N", help="measure all in turns this many times (1; compared: 2)")
-    group.add_argument(
-        "--parts", nargs="+", default=[], metavar="PART", help=f"of endtoend: {', '.join(endtoend.NAMES)} (all)"
-    )
     group.add_argument("--workers", type=int, default=1, metavar="N", help="passed to run_hub (1)")
     group.add_argument("--silence", type=float, metavar="SECONDS", help="the pause of after_silence (10)")
 
 
+def _parts(options: argparse.Namespace) -> tuple[str, ...]:
+    return isolation.NAMES if list(options.scenarios) == ["isolation"] else endtoend.NAMES
+
+
 def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    for kind, names, known in (("scenario", options.scenarios, NAMES), ("part", options.parts, endtoend.NAMES)):
+    for kind, names, known in (("scenario", options.scenarios, NAMES), ("part", options.parts, _parts(options))):
         if unknown := [name for name in names if name not in known]:
             parser.error(f"unknown {kind} {unknown[0]!r}; choose from {', '.join(known)}")
     if options.minutes <= 0:
         parser.error("--minutes must be above 0")
+    if options.waiting is not None and options.waiting < 1:
+        parser.error("--waiting must be at least 1")
     if options.rounds is not None and options.rounds < 1:
         parser.error("--rounds must be at least 1")
     for folder in options.compare:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -64,6 +64,25 @@ class Sizes:
     alone: int = 20  # events whose statements are counted, one by one
     silence_seconds: float = 10.0
     silences: int = 5
+    # Of the scenario `isolation`.
+    isolation_seconds: float = 30.0
+    waiting: int = 300_000
+    hanging: int = 30  # endpoints
+    hanging_waiting: int = 1_000  # for each
+    burst: int = 100_000  # events
+    refusing: int = 100_000
+    idle_waiting: int = 2_000_000
+
+    def with_waiting(self, waiting: int) -> Sizes:
+        """The other sizes of `isolation` in proportion."""
+        return replace(
+            self,
+            waiting=waiting,
+            hanging_waiting=max(1, waiting // 300),
+            burst=max(1, waiting // 3),
+            refusing=max(1, waiting // 3),
+            idle_waiting=max(1, waiting * 20 // 3),
+        )
 
 
 FULL = Sizes()
@@ -89,7 +108,9 @@ QUICK = replace(
     alone=5,
     silence_seconds=2.0,
     silences=2,
-)
+    isolation_seconds=5.0,
+    hanging=5,
+).with_waiting(6_000)
 
 
 @dataclass(frozen=True)
@@ -183,6 +204,9 @@ class Context(Budget):
     def api_endpoint(self) -> Endpoint:
         """The endpoints of the scenarios that use the HTTP API: one for single events, then those of the fan-out."""
         return self._stack.enter_context(run_endpoint(self._certificate, 1 + FAN_OUT))
+
+    def extra_endpoint(self, ports: int) -> AbstractContextManager[Endpoint]:
+        return run_endpoint(self._certificate, ports)
 
     @cached_property
     def producer(self) -> Producer:

@@ -64,6 +64,14 @@ class Endpoint:
         """From now on, respond after this time."""
         self._call("delay", seconds)
 
+    def rate(self, per_second: float) -> None:
+        """From now on, respond to at most so many requests per second, one after the other; 0: no limit."""
+        self._call("rate", per_second)
+
+    def hang(self, hangs: bool) -> None:
+        """Whether requests from now on get no response."""
+        self._call("hang", hangs)
+
     def counts(self) -> Counts:
         """Requests since the last `take`, and those of them that still wait for their response."""
         return Counts(*self._call("counts"))
@@ -122,6 +130,8 @@ class _Server:
         for number in [*self._listeners, control.fileno()]:
             self._epoll.register(number, select.EPOLLIN)
         self._delay = 0.0
+        self._spacing = 0.0
+        self._hangs = False
         self._arrivals: list[tuple[float, int, bytes]] = []
 
     def run(self) -> None:
@@ -178,7 +188,12 @@ class _Server:
     def _respond(self, client: _Client, message_id: bytes) -> None:
         now = time.monotonic()
         self._arrivals.append((now, client.port, message_id))
-        if self._delay:
+        if self._hangs:
+            return
+        if self._spacing:
+            last = self._pending[-1][0] if self._pending else now
+            self._pending.append((last + self._spacing, client))
+        elif self._delay:
             self._pending.append((now + self._delay, client))
         else:
             _send(client)
@@ -191,6 +206,12 @@ class _Server:
             return False
         if command == "delay":
             [self._delay] = values
+            self._control.send(None)
+        elif command == "rate":
+            self._spacing = 1 / values[0] if values[0] else 0.0
+            self._control.send(None)
+        elif command == "hang":
+            [self._hangs] = values
             self._control.send(None)
         elif command == "counts":
             self._control.send((len(self._arrivals), len(self._pending)))

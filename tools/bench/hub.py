@@ -53,9 +53,15 @@ class Hub:
 
     def warm_up(self, loops: int) -> None:
         """Waits until all loops run, and makes a few deliveries, so that their connections are open."""
-        load.wait_until(self._registered, loops, self.check_alive, START_SECONDS)
+        self.wait_for_loops(loops)
         self.deliver(WARM_UP_DELIVERIES, 4)
         self._context.endpoint.take()
+
+    def wait_for_loops(self, count: int) -> None:
+        load.wait_until(self._registered, count, self.check_alive, START_SECONDS)
+
+    def log_bytes(self) -> int:
+        return sum(log.stat().st_size for _, _, log in self._processes)
 
     def _registered(self) -> int:
         return int(self._database.execute("SELECT COUNT(*) FROM hub_processes")[0][0])
@@ -99,13 +105,16 @@ def running(
 
 
 @contextmanager
-def supervised(context: Context, database: Database) -> Iterator[Hub]:
-    """`run_hub`, warmed up."""
+def supervised(context: Context, database: Database, *, warm: bool = True, **environment: str) -> Iterator[Hub]:
+    """`run_hub`, warmed up; without `warm`, as soon as its loops run."""
     context.endpoint.take()
-    hub = Hub(context, database, context.environment(database.url))
+    hub = Hub(context, database, context.environment(database.url, **environment))
     try:
         hub.start("hub", "manage.py", "run_hub")
-        hub.warm_up(len(KINDS))
+        if warm:
+            hub.warm_up(len(KINDS))
+        else:
+            hub.wait_for_loops(len(KINDS))
         yield hub
     finally:
         hub.stop()

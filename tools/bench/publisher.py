@@ -1,6 +1,6 @@
-"""`python -m tools.bench.publisher RATE SECONDS [PORT KEY]`: publishes events at a fixed rate.
+"""`python -m tools.bench.publisher RATE SECONDS [--api PORT KEY] [--types TYPE …]`: publishes events at a fixed rate.
 
-By publish(), or through the HTTP API at PORT.
+By publish(), or through the HTTP API at PORT. The types take turns.
 
 Each event has a due time. A late one is published at once, and its latency counts from the due time: otherwise a slow
 hub would look fast by slowing the publisher down. Prints a JSON list of (uid, due time, time of completion).
@@ -8,12 +8,13 @@ hub would look fast by slowing the publisher down. Prints a JSON list of (uid, d
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http.client import HTTPConnection
 
 from tools.bench.load import PAYLOAD, event_types
@@ -23,14 +24,24 @@ LEAD_SECONDS = 0.5
 Publish = Callable[[str], str]  # takes an event type, returns the event's uid
 
 
-def main(rate: int, seconds: float, port: int = 0, key: str = "") -> None:
-    connect = _through_api(port, key) if port else _in_process()
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tools.bench.publisher", description=__doc__)
+    parser.add_argument("rate", type=int)
+    parser.add_argument("seconds", type=float)
+    parser.add_argument("--api", nargs=2, metavar=("PORT", "KEY"))
+    parser.add_argument("--types", nargs="+", default=event_types(1), metavar="TYPE")
+    options = parser.parse_args()
+    connect = _through_api(int(options.api[0]), options.api[1]) if options.api else _in_process()
+    run(options.rate, options.seconds, options.types, connect)
+
+
+def run(rate: int, seconds: float, types: Sequence[str], connect: Callable[[], Publish]) -> None:
     count = int(rate * seconds)
     published: list[tuple[str, float, float]] = []
     ready = threading.Barrier(THREADS + 1)
     start: list[float] = []
     threads = [
-        threading.Thread(target=_publish, args=(number, count, rate, connect, ready, start, published))
+        threading.Thread(target=_publish, args=(number, count, rate, types, connect, ready, start, published))
         for number in range(THREADS)
     ]
     for thread in threads:
@@ -48,13 +59,13 @@ def _publish(
     thread: int,
     count: int,
     rate: int,
+    types: Sequence[str],
     connect: Callable[[], Publish],
     ready: threading.Barrier,
     start: list[float],
     published: list[tuple[str, float, float]],
 ) -> None:
     """Publishes every eighth event."""
-    types = event_types(1)
     publish = connect()
     ready.wait()
     ready.wait()
@@ -102,5 +113,4 @@ def _through_api(port: int, key: str) -> Callable[[], Publish]:
 
 
 if __name__ == "__main__":
-    port, key = sys.argv[3:] or ["0", ""]
-    main(int(sys.argv[1]), float(sys.argv[2]), int(port), key)
+    main()

@@ -8,6 +8,11 @@ from collections.abc import Sequence
 # With more hints than this a step is behind, and polling takes the longest waiting rows first.
 MAX_HINTS = 1000
 MAX_ID = 2**63 - 1
+# Notifications with more ids than this are bulk: ids that come one by one overtake them.
+FEW = 20
+# How many further rows a turn handles while ids that came one by one are waiting: short turns, so that the next ones
+# need not wait long.
+SHARED_BATCH = 100
 
 
 class Flag:
@@ -29,29 +34,46 @@ class Flag:
 
 
 class Hints:
-    """Distinct ids in order of arrival. When there are too many, all are dropped and the step polls instead."""
+    """Distinct ids, each in the order of its arrival, those of bulk notifications last.
+
+    When there are too many, they are dropped and the step polls instead.
+    """
 
     def __init__(self, poll_soon: Flag) -> None:
-        self._ids: dict[int, None] = {}
+        self._few: dict[int, None] = {}
+        self._bulk: dict[int, None] = {}
         self._poll_soon = poll_soon
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self._few) + len(self._bulk)
 
     def add(self, ids: Sequence[int]) -> None:
-        if not ids or len(self._ids) + len(ids) > MAX_HINTS:
-            self._ids.clear()
+        queue = self._few if len(ids) <= FEW else self._bulk
+        if not ids or len(queue) + len(ids) > MAX_HINTS:
+            if ids:
+                queue.clear()
             self._poll_soon.set()
             return
         # Any local user can send a hint: only its numbers are used, and every write keeps its guards.
-        self._ids.update({pk: None for pk in ids if type(pk) is int and 0 < pk <= MAX_ID})
+        queue.update({pk: None for pk in ids if type(pk) is int and 0 < pk <= MAX_ID})
 
     def take(self, limit: int) -> list[int]:
-        """Removes and returns the first `limit` ids."""
-        taken = list(self._ids)[:limit]
-        for pk in taken:
-            del self._ids[pk]
-        return taken
+        """Removes and returns the first ids, `limit` at most."""
+        taken = _take(self._few, limit)
+        more = _take(self._bulk, min(limit, SHARED_BATCH) - len(taken) if taken else limit)
+        return list(dict.fromkeys([*taken, *more]))
+
+
+def _take(queue: dict[int, None], limit: int) -> list[int]:
+    taken = list(queue)[: max(0, limit)]
+    for pk in taken:
+        del queue[pk]
+    return taken
+
+
+def batch_beside(hinted: Sequence[int], batch_size: int) -> int:
+    """How many rows to poll for in a turn that has handled these ids."""
+    return min(batch_size, SHARED_BATCH) if 0 < len(hinted) <= SHARED_BATCH else batch_size
 
 
 class Held:

@@ -16,6 +16,7 @@ from tools.bench.scenarios import (
     floor,
     floor_single,
     idle,
+    isolation,
     latency,
     scale,
 )
@@ -32,8 +33,11 @@ SHARES = {
     "idle": 0.05,
     "endtoend": 0.20,
     "after_silence": 0.08,
+    "isolation": 1.0,
 }
 NAMES = tuple(SHARES)
+# With its full sizes, isolation takes longer than all others together.
+DEFAULT = tuple(name for name in NAMES if name != "isolation")
 THROUGH_API = ("endtoend", "after_silence")
 ALTERNATING = ("drain", "floor")
 
@@ -55,6 +59,7 @@ def run(context: Context, chosen: Collection[str]) -> Iterator[Result]:
         "idle": lambda: idle.run(context),
         "endtoend": lambda: endtoend.run(context),
         "after_silence": lambda: after_silence.run(context),
+        "isolation": lambda: isolation.run(context),
     }
     for name, measure in others.items():
         if name in chosen:

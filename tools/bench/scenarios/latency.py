@@ -76,7 +76,7 @@ def _measure(
     context: Context, database: Server, loops: hub.Hub, way: str, rate: int, port_and_key: list[str]
 ) -> LatencyRun:
     context.endpoint.take()
-    arguments = [str(rate), str(context.sizes.latency_seconds), *port_and_key]
+    arguments = [str(rate), str(context.sizes.latency_seconds), *(["--api", *port_and_key] if port_and_key else [])]
     command = [sys.executable, "-m", "tools.bench.publisher", *arguments]
     environment = context.environment(database.url)
     usage = CpuUsage(loops.pids() | {"database": [context.server.pid]})
