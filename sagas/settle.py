@@ -25,7 +25,7 @@ from webhookhub.db.bulk import update_each
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.compiled import CompiledSelect, CompiledUpdate, Limit
 from webhookhub.db.retry import in_transaction, one_statement
-from webhookhub.logs import Log, log
+from webhookhub.logs import Log, enabled, log
 from webhookhub.runner.hints import Held
 from webhookhub.stats import attempts
 from webhookhub.stats.attempts import AttemptResult
@@ -374,6 +374,8 @@ def _log(settlements: Sequence[Settlement]) -> None:
     """Each transition once: by the process that has marked its job, even if another one has changed the saga."""
     for item in settlements:
         job, decision = item.job, item.decision
+        if not enabled(MESSAGES[decision.status]):
+            continue
         fields = {} if decision.next_attempt_at is None else {"next_attempt_at": decision.next_attempt_at.isoformat()}
         log(
             MESSAGES[decision.status],
