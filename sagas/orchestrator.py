@@ -30,7 +30,7 @@ def pending_work() -> tuple[list[str], list[str]]:
 
 
 class Orchestrator(Step):
-    """Dispatches and settles hinted rows at once, and polls for due sagas and finished jobs."""
+    """Dispatches hinted sagas at once, settles hinted results soon, and polls for due sagas and finished jobs."""
 
     def __init__(self) -> None:
         self._settler = Settler()
@@ -43,16 +43,16 @@ class Orchestrator(Step):
         if (saga_ids := self._deliveries.take(batch_size)) and not dispatch_hinted(saga_ids):
             self._poll_soon.set()
         if job_ids := self._results.take(batch_size):
-            self._settler.settle_hinted(job_ids)
+            self._settler.hinted.add(job_ids)
         if self._poll_soon.take() or poll:
             return self._poll(batch_size)
-        if self._settler.unmarked.due(batch_size):
-            self._settler.settle_unmarked(batch_size)
+        if self._settler.hinted.due(batch_size):
+            self._settler.settle_hinted(batch_size)
         return 0
 
     def _poll(self, batch_size: int) -> int:
         """One short query first: most polls find one kind of work or none."""
-        self._settler.settle_unmarked(batch_size)
+        self._settler.settle_hinted(batch_size)
         due, finished = pending_work()
         return dispatch(batch_size, due) + self._settler.settle(batch_size, finished)
 
@@ -71,13 +71,13 @@ class Orchestrator(Step):
         return 0.0 if self._deliveries or self._results or self._poll_soon else math.inf
 
     def pending(self) -> str:
-        count = len(self._settler.unmarked)
-        return f"{count} {'result' if count == 1 else 'results'} to mark as settled" if count else ""
+        count = len(self._settler.hinted)
+        return f"{count} {'result' if count == 1 else 'results'} to settle" if count else ""
 
     def idle_for(self) -> float:
-        return self._settler.unmarked.idle_for()
+        return self._settler.hinted.idle_for()
 
     def finish(self, batch_size: int) -> None:
         while job_ids := self._results.take(batch_size):
-            self._settler.unmarked.add(job_ids)
-        self._settler.settle_unmarked(batch_size)
+            self._settler.hinted.add(job_ids)
+        self._settler.settle_hinted(batch_size)

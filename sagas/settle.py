@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
-from typing import Any
-
-from django.db.models import F, QuerySet, Subquery
+from typing import NamedTuple
 
 from deadletters.create import NewDeadLetter, create_dead_letters
 from jobs.models import Job
-from jobs.states import COMPLETED as SUCCEEDED
 from jobs.states import FINISHED
 from webhookhub.conf import hub
 from webhookhub.db import clock
@@ -35,8 +31,7 @@ from .policy import Bounds, Decision, Result, RetryPolicy, decide
 from .transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, PENDING_RETRY
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedJob:
+class FinishedJob(NamedTuple):
     id: int
     saga_id: int
     attempt_no: int
@@ -49,8 +44,7 @@ class FinishedJob:
     duration_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class SagaRow:
+class SagaRow(NamedTuple):
     id: int
     status: str
     attempt_count: int
@@ -71,7 +65,7 @@ class SagaRow:
         return self.attempt_count >= job.attempt_no
 
     def completed_by(self, job: FinishedJob) -> SagaRow:
-        return replace(self, status=COMPLETED, attempt_count=job.attempt_no)
+        return self._replace(status=COMPLETED, attempt_count=job.attempt_no)
 
     def outcome(self, job: FinishedJob) -> str:
         """The stats outcome of a result that this saga has applied."""
@@ -86,7 +80,7 @@ class SagaRow:
         return self.created_at if self.generation or self.event_created_at is None else self.event_created_at
 
 
-JOB_COLUMNS = len(fields(FinishedJob))
+JOB_COLUMNS = len(FinishedJob._fields)
 # Of SagaRow, in its order.
 SAGA_COLUMNS = (
     "id",
@@ -104,8 +98,7 @@ SAGA_COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     job: FinishedJob
     saga: SagaRow
     decision: Decision
@@ -116,27 +109,18 @@ class Settler:
 
     def __init__(self) -> None:
         self._after = dict.fromkeys(FINISHED, 0)
-        # Results that are not marked yet.
-        self.unmarked = Held()
+        # Hinted results, which are settled together: each statement then serves many of them.
+        self.hinted = Held()
 
-    def settle_hinted(self, job_ids: Sequence[int]) -> int:
-        """Complete the sagas of those of these jobs that have succeeded; returns how many.
-
-        All of these jobs are settled later, together with others: failures are decided, and all are marked and counted.
-        """
-        completed = _complete_one(job_ids[0]) if len(job_ids) == 1 else _complete_some(job_ids)
-        self.unmarked.add(job_ids)
-        return completed
-
-    def settle_unmarked(self, batch_size: int) -> int:
-        """Settle the jobs of earlier hints; returns how many were settled."""
+    def settle_hinted(self, batch_size: int) -> int:
+        """Settle those of the hinted jobs that have finished; returns how many were settled."""
         settled = 0
-        while ids := self.unmarked.first(batch_size):
+        while ids := self.hinted.first(batch_size):
             rows = _hinted_rows(ids=ids, statuses=FINISHED)
             sagas = [SagaRow(*row[JOB_COLUMNS:]) for row in rows]
             jobs = [FinishedJob(*row[:JOB_COLUMNS]) for row in rows]
             settled += _settle(jobs, {saga.id: saga for saga in sagas})
-            self.unmarked.remove(ids)
+            self.hinted.remove(ids)
         return settled
 
     def settle(self, batch_size: int, statuses: Collection[str] = FINISHED) -> int:
@@ -155,7 +139,7 @@ class Settler:
 
 _unsettled_rows = CompiledSelect(
     lambda status, after_id, limit: Job.objects.unsettled(status, after_id).values_list(
-        *(field.name for field in fields(FinishedJob))
+        *FinishedJob._fields
     )[:limit]
 )
 
@@ -164,7 +148,7 @@ _hinted_rows = CompiledSelect(
     lambda ids, statuses: (
         Job.objects.filter(id__in=ids, settled_at__isnull=True, status__in=statuses)
         .order_by("id")
-        .values_list(*(field.name for field in fields(FinishedJob)), *(f"saga__{column}" for column in SAGA_COLUMNS))
+        .values_list(*FinishedJob._fields, *(f"saga__{column}" for column in SAGA_COLUMNS))
     )
 )
 
@@ -289,36 +273,6 @@ _to_completed = CompiledUpdate(
     lambda ids, awaited, attempt_no: (
         Saga.objects.filter(id__in=ids, status=IN_PROGRESS, attempt_count=awaited),
         {"status": COMPLETED, "attempt_count": attempt_no, "updated_at": UtcNow()},
-    )
-)
-
-
-def _complete_some(job_ids: Sequence[int]) -> int:
-    return _complete(_succeeded(ids=job_ids, status=SUCCEEDED))
-
-
-_succeeded = CompiledSelect(
-    lambda ids, status: Job.objects.filter(id__in=ids, status=status, settled_at__isnull=True).values_list(
-        "saga_id", "attempt_no"
-    )
-)
-
-
-def _complete_one(job_id: int) -> int:
-    return one_statement(lambda: _to_completed_by(job_id=job_id, status=SUCCEEDED))
-
-
-def _completed_by(job_id: Any, status: Any) -> QuerySet[Saga]:
-    """The saga that awaits the result of this job, if the job has succeeded."""
-    job = Job.objects.filter(id=job_id, status=status)
-    awaited = job.values_list(F("attempt_no") - 1)
-    return Saga.objects.filter(id=Subquery(job.values("saga_id")), status=IN_PROGRESS, attempt_count=Subquery(awaited))
-
-
-_to_completed_by = CompiledUpdate(
-    lambda job_id, status: (
-        _completed_by(job_id, status),
-        {"status": COMPLETED, "attempt_count": F("attempt_count") + 1, "updated_at": UtcNow()},
     )
 )
 
