@@ -138,9 +138,7 @@ class Settler:
 
 
 _unsettled_rows = CompiledSelect(
-    lambda status, after_id, limit: Job.objects.unsettled(status, after_id).values_list(
-        *FinishedJob._fields
-    )[:limit]
+    lambda status, after_id, limit: Job.objects.unsettled(status, after_id).values_list(*FinishedJob._fields)[:limit]
 )
 
 
