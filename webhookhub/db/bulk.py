@@ -10,14 +10,29 @@ from functools import cache
 from itertools import repeat
 from typing import Any
 
-from django.db import IntegrityError, connection, models
+from django.db import DEFAULT_DB_ALIAS, IntegrityError, connection, connections, models
 
 from . import vendors
 from .errors import Kind, kind_of
 from .execute import execute
+from .fields import ExactTextField, JSONTextField, WordField
 from .retry import one_statement
 
 Row = Mapping[str, Any]
+# The type whose values a field stores as they are; asking the field takes longer than the rest of an insert.
+UNCHANGED: dict[type[models.Field[Any, Any]], type] = {
+    models.BigAutoField: int,
+    models.IntegerField: int,
+    models.BigIntegerField: int,
+    models.PositiveIntegerField: int,
+    models.PositiveSmallIntegerField: int,
+    models.ForeignKey: int,
+    models.CharField: str,
+    models.TextField: str,
+    ExactTextField: str,
+    JSONTextField: str,
+    WordField: str,
+}
 
 
 def insert_new(model: type[models.Model], rows: Sequence[Row], *, key: Sequence[str], look_first: bool = False) -> int:
@@ -290,8 +305,14 @@ def _parameters(fields: Sequence[Any], rows: Sequence[Row]) -> list[Any]:
 def _prepared(field: Any, values: Sequence[Any]) -> list[Any]:
     """The values in the engine's form. A value identical to the one before, as times and statuses in a batch often are,
     is prepared only once: that halves the time of an insert."""
+    unchanged = UNCHANGED.get(type(field))
+    current = connections[DEFAULT_DB_ALIAS]
     prepared: list[Any] = []
     for position, value in enumerate(values):
-        repeated = position > 0 and value is values[position - 1]
-        prepared.append(prepared[-1] if repeated else field.get_db_prep_save(value, connection))
+        if value is None or type(value) is unchanged:
+            prepared.append(value)
+        elif position > 0 and value is values[position - 1]:
+            prepared.append(prepared[-1])
+        else:
+            prepared.append(field.get_db_prep_save(value, current))
     return prepared
