@@ -7,7 +7,7 @@ record has a unique key: of two concurrent requests the second waits, and then r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from django.core.exceptions import PermissionDenied
@@ -228,9 +228,9 @@ def _record(new: Sequence[int], asked: int, request: Mapping[str, str], selectio
 
 def _policy(letter: DeadLetter) -> dict[str, Any]:
     subscription = letter.subscription
-    return asdict(
-        RetryPolicy.with_overrides(subscription.max_retry_limit, subscription.base_delay, subscription.retry_delays)
-    )
+    return RetryPolicy.with_overrides(
+        subscription.max_retry_limit, subscription.base_delay, subscription.retry_delays
+    )._asdict()
 
 
 def _results(letters: Sequence[DeadLetter], new: Set[int], token: str) -> list[RequeueResult]:

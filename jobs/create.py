@@ -55,9 +55,9 @@ def create_first_jobs(saga_ids: Sequence[int]) -> dict[int, int] | None:
         if kind_of(error) is not Kind.DUPLICATE:
             raise
         return None  # another orchestrator has inserted one of them at the same time
-    if inserted.rows < len(saga_ids):
+    if inserted.affected < len(saga_ids):
         return None
-    jobs = {saga_ids[0]: inserted.pk} if inserted.rows == 1 else find_jobs(saga_ids, 1)
+    jobs = {saga_ids[0]: inserted.pk} if inserted.affected == 1 else find_jobs(saga_ids, 1)
     notify("worker", "attempts", list(jobs.values()))
     return jobs
 

@@ -16,7 +16,7 @@ from webhookhub.db.clock import UtcLater, UtcNow
 from webhookhub.db.compiled import CompiledSelect, CompiledUpdate, Limit
 from webhookhub.db.retry import in_transaction, one_statement
 from webhookhub.ids import new_token
-from webhookhub.logs import Log, log
+from webhookhub.logs import Log, enabled, log
 
 from .models import Job
 from .states import LEASED, PENDING
@@ -50,6 +50,8 @@ class LeasedJob(NamedTuple):
         self.log(Log.JOB_LEASED, worker_id, LEASED)
 
     def log(self, message: Log, worker_id: str, status: str, *, error_code: str | None = None, **fields: Any) -> None:
+        if not enabled(message):
+            return
         log(
             message,
             correlation_id=self.correlation_id,

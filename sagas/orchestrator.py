@@ -33,7 +33,7 @@ def pending_work() -> tuple[list[str], list[str], bool]:
 
 
 class Orchestrator(Step):
-    """Dispatches and settles hinted rows at once, polls for due sagas and finished jobs, admits parked sagas."""
+    """Dispatches hinted sagas at once, settles hinted results soon, polls, and admits parked sagas."""
 
     def __init__(self) -> None:
         self._flow = Flow()
@@ -48,19 +48,19 @@ class Orchestrator(Step):
             self._poll_soon.set()
         if job_ids := self._results.take(batch_size):
             self._flow.note_finished(job_ids)
-            self._settler.settle_hinted(job_ids)
+            self._settler.hinted.add(job_ids)
         found = 0
         if self._poll_soon.take() or poll:
             found = self._poll(batch_size, batch_beside(saga_ids, batch_size))
-        elif self._settler.unmarked.due(batch_size):
-            self._settler.settle_unmarked(batch_size)
+        elif self._settler.hinted.due(batch_size):
+            self._settler.settle_hinted(batch_size)
         if not self._flow.due_in():
             admit(batch_size, self._flow)
         return found
 
     def _poll(self, batch_size: int, due_limit: int) -> int:
         """One short query first: most polls find one kind of work or none."""
-        self._settler.settle_unmarked(batch_size)
+        self._settler.settle_hinted(batch_size)
         due, finished, requested = pending_work()
         applied = apply_requests(batch_size) if requested else 0
         if self._flow.is_parking:
@@ -86,13 +86,13 @@ class Orchestrator(Step):
         return 0.0 if self._deliveries or self._results or self._poll_soon else self._flow.due_in()
 
     def pending(self) -> str:
-        count = len(self._settler.unmarked)
-        return f"{count} {'result' if count == 1 else 'results'} to mark as settled" if count else ""
+        count = len(self._settler.hinted)
+        return f"{count} {'result' if count == 1 else 'results'} to settle" if count else ""
 
     def idle_for(self) -> float:
-        return self._settler.unmarked.idle_for()
+        return self._settler.hinted.idle_for()
 
     def finish(self, batch_size: int) -> None:
         while job_ids := self._results.take(batch_size):
-            self._settler.unmarked.add(job_ids)
-        self._settler.settle_unmarked(batch_size)
+            self._settler.hinted.add(job_ids)
+        self._settler.settle_hinted(batch_size)

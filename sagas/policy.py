@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
+from typing import NamedTuple
 
 from webhookhub.conf import hub
 
@@ -16,8 +16,7 @@ SPREAD_UNIT = 1_000_000
 SPREAD = SPREAD_UNIT // 10
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(NamedTuple):
     """Copied to a saga when it is created; a setting changed later applies to new sagas only."""
 
     max_retry_limit: int
@@ -38,14 +37,12 @@ class RetryPolicy:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     max_delay: timedelta
     retry_after_cap: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """The result of an attempt. `error_code` is None when it succeeded."""
 
     error_code: str | None
@@ -54,8 +51,7 @@ class Result:
     retry_after: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """The saga's next status; `next_attempt_at` is set only for PendingRetry."""
 
     status: str

@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
-
-from django.db.models import F, QuerySet, Subquery
+from typing import NamedTuple
 
 from deadletters.create import NewDeadLetter, create_dead_letters
 from jobs.models import Job
-from jobs.states import COMPLETED as SUCCEEDED
 from jobs.states import FINISHED
 from webhookhub.conf import hub
 from webhookhub.db import clock
@@ -25,7 +21,7 @@ from webhookhub.db.bulk import update_each
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.compiled import CompiledSelect, CompiledUpdate, Limit
 from webhookhub.db.retry import in_transaction, one_statement
-from webhookhub.logs import Log, log
+from webhookhub.logs import Log, enabled, log
 from webhookhub.runner.hints import Held
 from webhookhub.stats import attempts
 from webhookhub.stats.attempts import AttemptResult
@@ -36,8 +32,7 @@ from .policy import Bounds, Decision, Result, RetryPolicy, decide
 from .transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, PENDING_RETRY, WAITING
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedJob:
+class FinishedJob(NamedTuple):
     id: int
     saga_id: int
     attempt_no: int
@@ -50,8 +45,7 @@ class FinishedJob:
     duration_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class SagaRow:
+class SagaRow(NamedTuple):
     id: int
     status: str
     attempt_count: int
@@ -75,7 +69,7 @@ class SagaRow:
         return self.attempt_count >= job.attempt_no
 
     def completed_by(self, job: FinishedJob) -> SagaRow:
-        return replace(self, status=COMPLETED, attempt_count=job.attempt_no)
+        return self._replace(status=COMPLETED, attempt_count=job.attempt_no)
 
     def outcome(self, job: FinishedJob) -> str:
         """The stats outcome of a result that this saga has applied."""
@@ -91,7 +85,7 @@ class SagaRow:
         return self.created_at if self.generation or self.event_created_at is None else self.event_created_at
 
 
-JOB_COLUMNS = len(fields(FinishedJob))
+JOB_COLUMNS = len(FinishedJob._fields)
 # Of SagaRow, in its order.
 SAGA_COLUMNS = (
     "id",
@@ -109,8 +103,7 @@ SAGA_COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     job: FinishedJob
     saga: SagaRow
     decision: Decision
@@ -133,27 +126,18 @@ class Settler:
         """`on_results` gets the subscription id and the error code of each result that was settled here."""
         self._on_results = on_results
         self._after = dict.fromkeys(FINISHED, 0)
-        # Results that are not marked yet.
-        self.unmarked = Held()
+        # Hinted results, which are settled together: each statement then serves many of them.
+        self.hinted = Held()
 
-    def settle_hinted(self, job_ids: Sequence[int]) -> int:
-        """Complete the sagas of those of these jobs that have succeeded; returns how many.
-
-        All of these jobs are settled later, together with others: failures are decided, and all are marked and counted.
-        """
-        completed = _complete_one(job_ids[0]) if len(job_ids) == 1 else _complete_some(job_ids)
-        self.unmarked.add(job_ids)
-        return completed
-
-    def settle_unmarked(self, batch_size: int) -> int:
-        """Settle the jobs of earlier hints; returns how many were settled."""
+    def settle_hinted(self, batch_size: int) -> int:
+        """Settle those of the hinted jobs that have finished; returns how many were settled."""
         settled = 0
-        while ids := self.unmarked.first(batch_size):
+        while ids := self.hinted.first(batch_size):
             rows = _hinted_rows(ids=ids, statuses=FINISHED)
             sagas = [SagaRow(*row[JOB_COLUMNS:]) for row in rows]
             jobs = [FinishedJob(*row[:JOB_COLUMNS]) for row in rows]
             settled += self._apply(jobs, {saga.id: saga for saga in sagas})
-            self.unmarked.remove(ids)
+            self.hinted.remove(ids)
         return settled
 
     def settle(self, batch_size: int, statuses: Collection[str] = FINISHED) -> int:
@@ -176,9 +160,7 @@ class Settler:
 
 
 _unsettled_rows = CompiledSelect(
-    lambda status, after_id, limit: Job.objects.unsettled(status, after_id).values_list(
-        *(field.name for field in fields(FinishedJob))
-    )[:limit]
+    lambda status, after_id, limit: Job.objects.unsettled(status, after_id).values_list(*FinishedJob._fields)[:limit]
 )
 
 
@@ -186,7 +168,7 @@ _hinted_rows = CompiledSelect(
     lambda ids, statuses: (
         Job.objects.filter(id__in=ids, settled_at__isnull=True, status__in=statuses)
         .order_by("id")
-        .values_list(*(field.name for field in fields(FinishedJob)), *(f"saga__{column}" for column in SAGA_COLUMNS))
+        .values_list(*FinishedJob._fields, *(f"saga__{column}" for column in SAGA_COLUMNS))
     )
 )
 
@@ -237,7 +219,7 @@ def _follow(jobs: Sequence[FinishedJob], sagas: Mapping[int, SagaRow]) -> dict[i
         saga = sagas[job.saga_id]
         groups[saga.status, saga.attempt_count][saga.id] = job.id
     changed = [pk for (status, count), group in groups.items() for pk in follow(group, status, count)]
-    return {pk: replace(sagas[pk], status=IN_PROGRESS) for pk in changed}
+    return {pk: sagas[pk]._replace(status=IN_PROGRESS) for pk in changed}
 
 
 def _attempt(job: FinishedJob, saga: SagaRow) -> AttemptResult:
@@ -330,36 +312,6 @@ _to_completed = CompiledUpdate(
 )
 
 
-def _complete_some(job_ids: Sequence[int]) -> int:
-    return _complete(_succeeded(ids=job_ids, status=SUCCEEDED))
-
-
-_succeeded = CompiledSelect(
-    lambda ids, status: Job.objects.filter(id__in=ids, status=status, settled_at__isnull=True).values_list(
-        "saga_id", "attempt_no"
-    )
-)
-
-
-def _complete_one(job_id: int) -> int:
-    return one_statement(lambda: _to_completed_by(job_id=job_id, status=SUCCEEDED))
-
-
-def _completed_by(job_id: Any, status: Any) -> QuerySet[Saga]:
-    """The saga that awaits the result of this job, if the job has succeeded."""
-    job = Job.objects.filter(id=job_id, status=status)
-    awaited = job.values_list(F("attempt_no") - 1)
-    return Saga.objects.filter(id=Subquery(job.values("saga_id")), status=IN_PROGRESS, attempt_count=Subquery(awaited))
-
-
-_to_completed_by = CompiledUpdate(
-    lambda job_id, status: (
-        _completed_by(job_id, status),
-        {"status": COMPLETED, "attempt_count": F("attempt_count") + 1, "updated_at": UtcNow()},
-    )
-)
-
-
 def _retry(settlements: Sequence[Settlement]) -> None:
     table = Saga._meta.db_table
     update_each(
@@ -411,6 +363,8 @@ def _log(settlements: Sequence[Settlement]) -> None:
     """Each transition once: by the process that has marked its job, even if another one has changed the saga."""
     for item in settlements:
         job, decision = item.job, item.decision
+        if not enabled(MESSAGES[decision.status]):
+            continue
         fields = {} if decision.next_attempt_at is None else {"next_attempt_at": decision.next_attempt_at.isoformat()}
         log(
             MESSAGES[decision.status],

@@ -82,6 +82,7 @@ VERBOSE = ("django.db.backends", "django.template")
 UNKNOWN_PARAMETERS = ("django.security.DisallowedModelAdminLookup", "django.security.DisallowedModelAdminToField")
 
 _logger = structlog.stdlib.get_logger("webhookhub")
+_levels = logging.getLogger("webhookhub")
 
 
 def _without_traceback(record: logging.LogRecord) -> bool:
@@ -97,12 +98,13 @@ def _without_traceback(record: logging.LogRecord) -> bool:
 
 def log(message: Log, **fields: Any) -> None:
     name, level = message.value
-    _logger.log(level, name, **fields)
+    if _levels.isEnabledFor(level):
+        _logger.log(level, name, **fields)
 
 
 def enabled(message: Log) -> bool:
     """Whether this message is logged: checked before a query that only the log needs."""
-    return logging.getLogger("webhookhub").isEnabledFor(message.level)
+    return _levels.isEnabledFor(message.value[1])
 
 
 def configure(level: str, form: str) -> None:

@@ -6,6 +6,7 @@ but no thread. Any other WSGI server can serve webhookhub.wsgi, too.
 
 from __future__ import annotations
 
+import select
 import signal
 import time
 from typing import Any
@@ -47,6 +48,7 @@ class WebServer:
             clear_untrusted_proxy_headers=True,
             ident=None,
         )
+        self._poll = _Poll(self._dispatchers)
 
     def run(self) -> None:
         """Serves until a TERM or INT signal; then finishes the requests that were received."""
@@ -72,4 +74,54 @@ class WebServer:
         return any(channel.requests or channel.total_outbufs_len for channel in channels)
 
     def _handle_events(self) -> None:
-        wasyncore.loop(timeout=CHECK_SECONDS, use_poll=True, map=self._dispatchers, count=1)
+        self._poll.handle_events(CHECK_SECONDS)
+
+
+class _Poll:
+    """waitress's loop, which looks at every connection for every event, with a memory: it looks at the few whose state
+    can have changed, which are new, had an event or have a request that is being handled."""
+
+    def __init__(self, dispatchers: dict[int, Any]) -> None:
+        self._dispatchers = dispatchers
+        self._poll = select.poll()
+        self._known: dict[int, Any] = {}
+        self._flags: dict[int, int] = {}
+        self._changing: set[int] = set()
+        self._look_at_all_at = 0.0
+
+    def handle_events(self, seconds: float) -> None:
+        self._register()
+        for number, flags in self._poll.poll(seconds * 1000):
+            dispatcher = self._dispatchers.get(number)
+            if dispatcher is not None:
+                self._changing.add(number)
+                wasyncore.readwrite(dispatcher, flags)
+
+    def _register(self) -> None:
+        now = time.monotonic()
+        if now >= self._look_at_all_at:  # the server closes idle connections in passing
+            self._look_at_all_at = now + CHECK_SECONDS
+            self._changing.update(self._dispatchers)
+        if self._known != self._dispatchers:
+            for number in self._known.keys() - self._dispatchers.keys():
+                self._set(number, 0)
+                self._changing.discard(number)
+            self._changing.update(number for number, _ in self._dispatchers.items() - self._known.items())
+            self._known = dict(self._dispatchers)
+        for number in list(self._changing):
+            dispatcher = self._dispatchers[number]
+            flags = (select.POLLIN | select.POLLPRI) if dispatcher.readable() else 0
+            if not dispatcher.accepting and dispatcher.writable():
+                flags |= select.POLLOUT
+            self._set(number, flags)
+            if flags == select.POLLIN | select.POLLPRI:
+                self._changing.remove(number)  # it waits for its next event
+
+    def _set(self, number: int, flags: int) -> None:
+        if self._flags.get(number, 0) == flags:
+            return
+        self._flags[number] = flags
+        if flags:
+            self._poll.register(number, flags)
+        else:
+            self._poll.unregister(number)

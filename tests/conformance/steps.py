@@ -187,8 +187,6 @@ def to_lease_by_hint(event_type: str) -> Work:
 
 
 def to_settle_by_hint(*names: str) -> Callable[[str], Work]:
-    """The jobs are marked later than their sagas are completed."""
-
     def prepare(event_type: str) -> Work:
         world.subscribe(*names, event_type=event_type)
         world.publish_some("a", event_type=event_type)
@@ -199,8 +197,8 @@ def to_settle_by_hint(*names: str) -> Callable[[str], Work]:
 
         def work() -> None:
             settler = settling.Settler()
-            settler.settle_hinted(ids)
-            settler.settle_unmarked(BATCH)
+            settler.hinted.add(ids)
+            settler.settle_hinted(BATCH)
 
         return work
 

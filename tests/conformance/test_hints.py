@@ -43,8 +43,8 @@ from .world import BATCH, WORKER
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 
-# To route: read and insert. To dispatch: insert and update. To lease: update and read. To report, to settle: update.
-HINTED_STATEMENTS = 8
+# To route: read and insert. To dispatch: insert and update. To lease: update and read. To report: update.
+HINTED_STATEMENTS = 7
 
 
 class Hub:
@@ -127,7 +127,7 @@ def hinted_statements(hub: Hub, endpoint: HttpsEndpoint, events: int) -> list[st
         while hub.worker.pending():
             hub.worker.run(BATCH, poll=False)
         hub.orchestrator.run(BATCH, poll=False)
-    assert Saga.objects.filter(status="Completed").count() == events + 1
+    assert Job.objects.filter(status="Completed").count() == events + 1
     return [query["sql"] for query in captured.captured_queries]
 
 
@@ -148,7 +148,7 @@ def test_one_event_takes_few_statements(hub: Hub, endpoint: HttpsEndpoint, level
     assert RoutingInbox.objects.count() == 1
     assert Job.objects.filter(settled_at__isnull=True).count() == 1
     assert hub.router.pending() == "1 routed event in the inbox"
-    assert hub.orchestrator.pending() == "1 result to mark as settled"
+    assert hub.orchestrator.pending() == "1 result to settle"
     assert 0 < hub.router.idle_for() <= hints.Held.SECONDS
     hub.finish()
     assert not hub.router.pending() + hub.orchestrator.pending()
@@ -285,6 +285,11 @@ def ids_of(model: Any) -> list[int]:
     return list(model.objects.values_list("pk", flat=True))
 
 
+def settle_hinted(settler: Settler, job_ids: list[int]) -> int:
+    settler.hinted.add(job_ids)
+    return settler.settle_hinted(BATCH)
+
+
 def test_hints_of_rows_that_are_not_ready_change_nothing():
     """Each row in each state in which its step must leave it alone."""
     world.subscribe("ok", "retry", "dead")
@@ -302,13 +307,12 @@ def test_hints_of_rows_that_are_not_ready_change_nothing():
     assert dispatch_hinted(ids_of(Saga)) == 3
     before = state()
     assert dispatch_hinted(ids_of(Saga)) == 0  # in progress
-    assert Settler().settle_hinted(ids_of(Job)) == 0  # not finished
+    assert settle_hinted(Settler(), ids_of(Job)) == 0  # not finished
     assert state() == before
     jobs = world.take()
     before = state()
     assert lease_hinted("another", ids_of(Job)) == []  # leased
-    assert Settler().settle_hinted(ids_of(Job)) == 0
-    assert Settler().settle_hinted(ids_of(Job)[:1]) == 0
+    assert settle_hinted(Settler(), ids_of(Job)) == 0
     assert state() == before
     report(WORKER, world.reports(jobs))
     before = state()
@@ -316,11 +320,7 @@ def test_hints_of_rows_that_are_not_ready_change_nothing():
     assert state() == before
     world.settle()
     before = state()
-    settler = Settler()
-    assert settler.settle_hinted(ids_of(Job)) == 0  # settled
-    assert settler.settle_unmarked(BATCH) == 0
-    for job_id in ids_of(Job):
-        assert settler.settle_hinted([job_id]) == 0
+    assert settle_hinted(Settler(), ids_of(Job)) == 0  # settled
     assert dispatch_hinted(ids_of(Saga)) == 0  # ended, or waiting for a retry
     assert Router().route_hinted(ids_of(Event), BATCH) == (0, [])  # routed
     assert state() == before
@@ -362,23 +362,20 @@ def test_a_result_that_two_orchestrators_have_settled_is_counted_once():
     dispatch(BATCH)
     world.deliver()
     settlers = Settler(), Settler()
-    assert settlers[0].settle_hinted(ids_of(Job)) == 2
-    assert settlers[1].settle_hinted(ids_of(Job)) == 0
     Settler().settle(1)
-    for settler in settlers:
-        settler.settle_unmarked(BATCH)
+    assert [settle_hinted(settler, ids_of(Job)) for settler in settlers] == [4, 0]
     world.run_to_end()
     all_is_over()
 
 
 def test_a_process_killed_before_its_deferred_writes_leaves_nothing_uncounted():
-    """Between the saga and the event's removal, and between the saga's end and the mark of its job."""
+    """Between the saga and the event's removal, and between a result and its settling."""
     world.subscribe("ok", "dead")
     world.publish_some("a")
     Router().route_hinted(ids_of(Event), BATCH)
     assert dispatch_hinted(ids_of(Saga)) == 2
     world.deliver()
-    assert Settler().settle_hinted(ids_of(Job)) == 1
+    Settler().hinted.add(ids_of(Job))
     assert RoutingInbox.objects.count() == 1
 
     world.run_to_end()

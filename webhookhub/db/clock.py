@@ -13,6 +13,7 @@ from django.db import connection, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from . import vendors
+from .execute import execute
 
 # How often a process reads the database's clock for its estimate.
 MEASURE_SECONDS = 300.0
@@ -22,9 +23,7 @@ MAX_JUMP_SECONDS = 1.0
 
 def now() -> datetime:
     """The current time of the database, in UTC."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {vendors.utc_now_sql(connection)}")
-        value = cursor.fetchone()[0]
+    ((value,),) = execute(f"SELECT {now_sql()}", ()).rows
     if isinstance(value, str):
         value = datetime.fromisoformat(value)
     return value.replace(tzinfo=UTC)  # type: ignore[no-any-return]

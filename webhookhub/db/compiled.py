@@ -6,6 +6,7 @@ latency when few events arrive.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -18,6 +19,7 @@ from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
 from . import vendors
+from .execute import Executed, execute
 
 Values = dict[str, Any]
 UUID_FIELD: UUIDField[UUID, UUID] = UUIDField()
@@ -38,7 +40,13 @@ class Slot(Value):
         return "%s", [self]
 
 
+class ListSlot(Slot):
+    """A placeholder for a list of values."""
+
+
 class _Compiled(NamedTuple):
+    """`sql` is for two formattings: the first inserts the lists, the second (by the driver) the values."""
+
     sql: str
     parameters: Sequence[Any]
     compiler: SQLCompiler
@@ -48,36 +56,41 @@ class _Compiled(NamedTuple):
 class _Cache(threading.local):
     """Per thread, because a compiled query references the thread's connection."""
 
-    def __init__(self) -> None:
-        self.by_shape: dict[Any, _Compiled] = {}
+    compiled: _Compiled | None = None
 
 
 class _CompiledQuery:
-    """`build` gets a slot for each value, a list of slots for a list, and a number for a Limit."""
+    """`build` gets a slot for each value, a list with one slot for a list, and a number for a Limit."""
 
     def __init__(self, build: Callable[..., Any]) -> None:
         self._build = build
         self._cache = _Cache()
 
-    def _prepare(self, values: Values) -> tuple[_Compiled, list[Any]]:
-        values = {name: _padded(value) if _is_list(value) else value for name, value in values.items()}
-        shape = tuple(len(value) if _is_list(value) else None for value in values.values())
-        by_shape = self._cache.by_shape
-        if shape not in by_shape:
-            by_shape[shape] = self._compile(values)
-        compiled = by_shape[shape]
-        return compiled, [_value(parameter, values) for parameter in compiled.parameters]
+    def _execute(self, values: Values) -> tuple[Executed, _Compiled]:
+        compiled = self._cache.compiled
+        if compiled is None:
+            compiled = self._cache.compiled = self._compile(values)
+        parameters: list[Any] = []
+        lists = []
+        for parameter in compiled.parameters:
+            if type(parameter) is Slot:
+                parameters.append(_value(values[parameter.value]))
+            elif type(parameter) is ListSlot:
+                lists.append(_list(values[parameter.value], parameters))
+            else:
+                parameters.append(parameter)
+        return execute(compiled.sql % tuple(lists), parameters), compiled
 
     def _compile(self, values: Values) -> _Compiled:
-        compiler = self._query(**{name: _slots(name, value) for name, value in values.items()}).get_compiler(
+        compiler = self._query(**{name: _slot(name, value) for name, value in values.items()}).get_compiler(
             connection=connection
         )
         sql, parameters = compiler.as_sql()
         fields = [column for column, *_ in compiler.select[: compiler.col_count]] if compiler.select else []
         # A limit comes after every condition.
-        limits = [Slot((name, None)) for name, value in values.items() if isinstance(value, Limit)]
-        sql = sql.replace(f"LIMIT {ANY_LIMIT}", "LIMIT %s")
-        return _Compiled(sql, (*parameters, *limits), compiler, compiler.get_converters(fields))
+        parameters = [*parameters, *(Slot(name) for name, value in values.items() if isinstance(value, Limit))]
+        sql = _escaped(sql.replace(f"LIMIT {ANY_LIMIT}", "LIMIT %s"), parameters)
+        return _Compiled(sql, parameters, compiler, compiler.get_converters(fields))
 
     def _query(self, **slots: Any) -> Any:
         raise NotImplementedError
@@ -87,10 +100,8 @@ class CompiledSelect(_CompiledQuery):
     """`build` returns a queryset of values_list()."""
 
     def __call__(self, **values: Any) -> list[tuple[Any, ...]]:
-        compiled, parameters = self._prepare(values)
-        with connection.cursor() as cursor:
-            cursor.execute(compiled.sql, parameters)
-            rows: Any = cursor.fetchall()
+        executed, compiled = self._execute(values)
+        rows: Any = executed.rows
         if compiled.converters:
             rows = map(tuple, compiled.compiler.apply_converters(rows, compiled.converters))
         return list(rows)
@@ -104,23 +115,13 @@ class CompiledUpdate(_CompiledQuery):
 
     def __call__(self, **values: Any) -> int:
         """Returns the number of matched rows."""
-        compiled, parameters = self._prepare(values)
-        with connection.cursor() as cursor:
-            cursor.execute(compiled.sql, parameters)
-            return int(cursor.rowcount)
+        return self._execute(values)[0].affected
 
     def _query(self, **slots: Any) -> Any:
         rows, new_values = self._build(**slots)
         query = rows.query.chain(UpdateQuery)
         query.add_update_values(new_values)
         return query
-
-
-class Inserted(NamedTuple):
-    """The number of new rows, and the automatic primary key if there is one new row."""
-
-    rows: int
-    pk: int
 
 
 class CompiledInsert(_CompiledQuery):
@@ -134,15 +135,12 @@ class CompiledInsert(_CompiledQuery):
         super().__init__(build)
         self._model = model
 
-    def __call__(self, **values: Any) -> Inserted:
-        compiled, parameters = self._prepare(values)
-        with connection.cursor() as cursor:
-            cursor.execute(compiled.sql, parameters)
-            return Inserted(int(cursor.rowcount), cursor.lastrowid or 0)
+    def __call__(self, **values: Any) -> Executed:
+        return self._execute(values)[0]
 
     def _compile(self, values: Values) -> _Compiled:
         compiled = super()._compile(values)
-        _, new_values = self._build(**{name: _slots(name, value) for name, value in values.items()})
+        _, new_values = self._build(**{name: _slot(name, value) for name, value in values.items()})
         columns = ", ".join(str(self._model._meta.get_field(name).column) for name in new_values)  # type: ignore[union-attr]
         lock = vendors.shared_lock_tail(connection)
         return compiled._replace(sql=f"INSERT INTO {self._model._meta.db_table} ({columns}) {compiled.sql} {lock}")
@@ -165,25 +163,29 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _padded(values: Sequence[Any]) -> Sequence[Any]:
-    """Padded with the last value to a length that is a power of two, so that few lengths have to be compiled."""
+def _slot(name: str, value: Any) -> Any:
+    if _is_list(value):
+        return [ListSlot(name)]
+    return ANY_LIMIT if isinstance(value, Limit) else Slot(name)
+
+
+def _escaped(sql: str, parameters: Sequence[Any]) -> str:
+    """The statement with every % doubled, except for the placeholders of lists."""
+    of_lists = iter([type(parameter) is ListSlot for parameter in parameters])
+    return re.sub("%.", lambda found: "%s" if found[0] == "%s" and next(of_lists) else found[0].replace("%", "%%"), sql)
+
+
+def _list(values: Sequence[Any], parameters: list[Any]) -> str:
+    """The values as part of a statement: whole numbers, which need no escaping, as they are, others as parameters."""
     if not values:
         raise ValueError("the list is empty: there is nothing to query")
-    missing = (1 << (len(values) - 1).bit_length()) - len(values)
-    return [*values, *[values[-1]] * missing]
+    if type(values[0]) is int:
+        return ",".join([str(int(value)) for value in values])
+    parameters += map(_value, values)
+    return ",".join(["%s"] * len(values))
 
 
-def _slots(name: str, value: Any) -> Any:
-    if _is_list(value):
-        return [Slot((name, position)) for position in range(len(value))]
-    return ANY_LIMIT if isinstance(value, Limit) else Slot((name, None))
-
-
-def _value(parameter: Any, values: Values) -> Any:
-    if not isinstance(parameter, Slot):
-        return parameter
-    name, position = parameter.value
-    value = values[name] if position is None else values[name][position]
+def _value(value: Any) -> Any:
     if isinstance(value, datetime):
         return connection.ops.adapt_datetimefield_value(value)
     if isinstance(value, UUID):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from django.db import connection, models
 
 from . import vendors
+from .execute import execute
 
 
 class Condition(NamedTuple):
@@ -25,6 +26,4 @@ def which_exist(*conditions: Condition) -> list[bool]:
         for condition in conditions
     ]
     values = [condition.value for condition in conditions if condition.value is not None]
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {', '.join(parts)}", values)
-        return [bool(exists) for exists in cursor.fetchone()]
+    return [bool(exists) for exists in execute(f"SELECT {', '.join(parts)}", values).rows[0]]

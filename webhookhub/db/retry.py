@@ -8,7 +8,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TypeVar
 
-from django.db import DatabaseError, connection, transaction
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections, transaction
 
 from webhookhub.logs import Log, log
 
@@ -31,6 +31,7 @@ def in_transaction(work: Callable[[], T]) -> T:
 
 def one_statement(work: Callable[[], T]) -> T:
     """Runs `work`, a single statement that commits by itself, and repeats it like a transaction."""
+    connection = connections[DEFAULT_DB_ALIAS]
     if connection.in_atomic_block:
         return work()
     give_up_at = time.monotonic() + connection.settings_dict.get(GIVE_UP_AFTER, inf)

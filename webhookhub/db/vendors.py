@@ -221,21 +221,9 @@ def rows_as_table(connection: BaseDatabaseWrapper, columns: Sequence[str], count
     return f"(SELECT {names} FROM (VALUES {', '.join([row] * count)})) given"  # noqa: S608
 
 
-def update_from_given(
-    connection: BaseDatabaseWrapper,
-    table: str,
-    given: str,
-    on: str,
-    assignments: Sequence[tuple[str, str]],
-    where: str,
-) -> str:
-    """UPDATE `table` with the values of the derived table `given`."""
-    if is_server(connection):
-        # STRAIGHT_JOIN: start from the given rows and find each by its key, which locks no other row.
-        sets = ", ".join(f"{table}.{column} = {value}" for column, value in assignments)
-        return f"UPDATE {given} STRAIGHT_JOIN {table} ON {on} SET {sets} WHERE {where}"  # noqa: S608
-    sets = ", ".join(f"{column} = {value}" for column, value in assignments)
-    return f"UPDATE {table} SET {sets} FROM {given} WHERE {on} AND {where}"  # noqa: S608
+def updated_by_primary_key(connection: BaseDatabaseWrapper, table: str) -> str:
+    """A table whose rows an UPDATE finds by their primary keys: a scan of a small table would lock other rows."""
+    return f"{table} FORCE INDEX (PRIMARY)" if is_server(connection) else table
 
 
 def delete_given(connection: BaseDatabaseWrapper, table: str, key: str, count: int) -> str:

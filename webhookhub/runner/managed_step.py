@@ -34,6 +34,7 @@ class ManagedStep:
         self._backoff = Backoff(interval)
         # When it runs for hints; infinite without any.
         self._hints_at = math.inf
+        self._was_hinted_since_poll = False
         self._is_idle = False
         self._poll_at = 0.0
         self._attend_at = 0.0
@@ -46,6 +47,7 @@ class ManagedStep:
 
     def hint(self, topic: str, ids: Sequence[int]) -> None:
         self._hints_at = 0.0
+        self._was_hinted_since_poll = True
         if self.step is not None:
             self.step.hint(topic, ids)
 
@@ -104,9 +106,12 @@ class ManagedStep:
         if found >= batch_size:
             self._poll_at = now
         elif is_poll:
-            if found and not was_hinted:
-                self._backoff.reset()  # work without a hint: more may follow
+            # Work without any hint: more may follow. Where hints arrive, a poll may find a row just before its hint.
+            if found and not self._was_hinted_since_poll:
+                self._backoff.reset()
             self.plan_poll(now - started_at)
+        if is_poll:
+            self._was_hinted_since_poll = False
         self._is_idle = is_poll and not found and not was_hinted
         return found
 

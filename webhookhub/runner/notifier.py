@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from django.db import connection, transaction
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
 from .hints import MAX_ID
 
@@ -107,7 +107,10 @@ def notify(kind: str, topic: str = "", ids: Sequence[int] = ()) -> None:
 
     `ids` are rows of `topic` that may be ready for them. A step of this kind in this process gets them directly.
     """
-    transaction.on_commit(lambda: _notify(kind, topic, ids))
+    if connections[DEFAULT_DB_ALIAS].in_atomic_block:
+        transaction.on_commit(lambda: _notify(kind, topic, ids))
+    else:
+        _notify(kind, topic, ids)
 
 
 def _notify(kind: str, topic: str, ids: Sequence[int]) -> None:
@@ -180,15 +183,15 @@ def _new_socket() -> socket.socket:
 
 
 def _addresses(kind: str) -> tuple[bytes, ...]:
-    settings = connection.settings_dict
-    return _names(kind, "|".join(str(settings[part]) for part in ("HOST", "PORT", "NAME")))
+    settings = connections[DEFAULT_DB_ALIAS].settings_dict
+    return _names(kind, settings["HOST"], settings["PORT"], settings["NAME"])
 
 
 # Cached: every publish needs them.
 @cache
-def _names(kind: str, database: str) -> tuple[bytes, ...]:
+def _names(kind: str, *database: object) -> tuple[bytes, ...]:
     """Abstract addresses (a leading NUL byte): no files, and they disappear with their process."""
-    hub = hashlib.sha256(database.encode()).hexdigest()[:16]
+    hub = hashlib.sha256("|".join(map(str, database)).encode()).hexdigest()[:16]
     return tuple(f"\0webhookhub/{hub}/{kind}/{index}".encode() for index in range(MAX_PROCESSES))
 
 

@@ -70,7 +70,7 @@ def test_a_list_of_any_length_updates_only_its_rows(count: int):
     assert set(Saga.objects.filter(id__in=chosen).values_list("updated_at", flat=True)) == {now}
 
 
-def test_lists_of_similar_length_share_one_compiled_query():
+def test_lists_of_any_length_share_one_compiled_query():
     built = []
 
     def build(ids: Any) -> Any:
@@ -78,10 +78,10 @@ def test_lists_of_similar_length_share_one_compiled_query():
         return Saga.objects.filter(id__in=ids).values_list("id")
 
     select = CompiledSelect(build)
-    for count in (1, 2, 3, 4, 3, 5, 6, 7, 8, 2, 1):
+    for count in (1, 2, 3, 500):
         select(ids=list(range(count)))
 
-    assert built == [1, 2, 4, 8]
+    assert built == [1]
 
 
 def test_a_compiled_query_does_not_keep_the_connection_of_an_ended_thread():

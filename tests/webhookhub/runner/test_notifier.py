@@ -10,6 +10,7 @@ import pytest
 from django.db import connection, transaction
 
 from tests.processes.support import until
+from webhookhub.runner import notifier
 from webhookhub.runner.backoff import SHORTEST_SECONDS, Backoff
 from webhookhub.runner.notifier import (
     MAX_IDS,
@@ -69,7 +70,8 @@ def test_a_rollback_sends_no_notification(notifications: Notifications):
     assert not notifications.received()
 
 
-def test_the_processes_of_a_kind_up_to_the_limit_are_notified_in_turn():
+def test_the_processes_of_a_kind_up_to_the_limit_are_notified_in_turn(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(notifier, "_absent_until", {})  # addresses that a test before has found without a process
     receivers = [Notifications("worker") for _ in range(MAX_PROCESSES + 1)]
     try:
         for _ in range(MAX_PROCESSES):

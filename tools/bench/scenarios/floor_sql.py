@@ -106,19 +106,10 @@ class Floor:
         )
 
     def report(self, job_ids: Iterable[int]) -> None:
-        now = self._now()
-        names = ["id", "lease_token", "status", "error_code", "response_status", "duration_ms", "retry_after"]
-        names += ["response_snippet", "finished_at"]
-        union = " UNION ALL SELECT ".join(
-            f"{job}, '{TOKEN}', 'Completed', NULL, 200, 3, NULL, 'ok', {now}" for job in job_ids
-        )
-        # The first SELECT names the columns.
-        first, separator, rest = union.partition(" UNION ALL SELECT ")
-        head = ", ".join(f"{value} AS {name}" for value, name in zip(first.split(", "), names, strict=True))
-        sets = ", ".join(f"j.{name} = input.{name}" for name in names[2:])
         self._execute(
-            f"UPDATE (SELECT {head}{separator}{rest}) input STRAIGHT_JOIN {JOBS} j ON j.id = input.id "
-            f"AND j.lease_token = input.lease_token SET {sets} WHERE j.status = 'Leased'"
+            f"UPDATE {JOBS} FORCE INDEX (PRIMARY) SET status = 'Completed', error_code = NULL, response_status = 200, "
+            f"duration_ms = 3, retry_after = NULL, response_snippet = 'ok', finished_at = {self._now()} "
+            f"WHERE ((lease_token = '{TOKEN}' AND id IN ({_list(job_ids)}))) AND {JOBS}.status = 'Leased'"
         )
 
     def settle(self) -> int:

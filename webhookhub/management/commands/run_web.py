@@ -30,6 +30,7 @@ class Command(BaseCommand):
         except OSError as error:
             raise CommandError(f"The web server cannot use the address {address}: {error}.") from None
         denied.log_missing_ingest_user()
+        ingest.share_connection()
         # What was loaded stays: the garbage collector need not look at it again.
         gc.collect()
         gc.freeze()
