@@ -9,7 +9,7 @@ from sagas.models import Saga
 from sagas.settle import Settler
 from tests.conformance import world
 from tests.factories import JobFactory, SagaFactory
-from tests.support import legal_steps
+from tests.support import guards, legal_steps
 from webhookhub.db import clock
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
