@@ -137,7 +137,7 @@ class DeliveryRequestAdmin(ReadOnlyAdmin):
     def reason_text(self, request: DeliveryRequest) -> str:
         return format.visible(request.reason)
 
-    @admin.display(description=_("progress"))
+    @admin.display(description=_("applied"))
     def progress(self, request: DeliveryRequest) -> str:
         if request.applied_at is not None:
             return format.local_time(request.applied_at)

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop, ngettext
+from django.utils.translation import gettext_noop
 
 from subscriptions.models import Subscription
 from webhookhub.console import format
@@ -144,15 +144,13 @@ def _refuse(form: forms.Form, error: InvalidRequest) -> None:
 
 
 def _done(request: HttpRequest, made: list[DeliveryRequest]) -> HttpResponse:
-    text = ngettext(
-        "Requested. The hub applies it soon: {}", "Requested for {} deliveries. The hub applies them soon.", len(made)
-    )
     if len(made) > 1:
+        text = _("Requested for {} deliveries. The hub applies the requests soon.")
         messages.success(request, text.format(len(made)))
         return HttpResponseRedirect(reverse("admin:sagas_deliveryrequest_changelist"))
     [only] = made
     link = format.link(format.page_url(DeliveryRequest, only.pk), _("progress"))
-    messages.success(request, format_html(text, link))
+    messages.success(request, format_html(_("Requested. The hub applies it soon: {}"), link))
     if only.saga_id is not None:
         return HttpResponseRedirect(format.page_url(Saga, only.saga_id))
     return HttpResponseRedirect(format.page_url(DeliveryRequest, only.pk))
