@@ -108,7 +108,7 @@ class DeliveryRequest(models.Model):
     It is for one delivery (`saga`), or for all that match `conditions` and existed when it was made.
     """
 
-    id = models.BigAutoField(primary_key=True)
+    id = models.BigAutoField(_("ID"), primary_key=True)
     uid = models.UUIDField(unique=True, default=new_uid, editable=False)
     kind = WordField(words=KINDS)
     saga = models.ForeignKey(
@@ -116,8 +116,8 @@ class DeliveryRequest(models.Model):
     )
     conditions = JSONTextField()
     max_saga_id = models.BigIntegerField()
-    requested_by = ExactTextField(max_length=150)
-    requested_at = models.DateTimeField(db_default=UtcNow())
+    requested_by = ExactTextField(_("requested by"), max_length=150)
+    requested_at = models.DateTimeField(_("requested at"), db_default=UtcNow())
     reason = ExactTextField(max_length=REASON_LENGTH)
     # A repeated request has the same token.
     request_token = ExactTextField(max_length=TOKEN_LENGTH, unique=True)
@@ -130,7 +130,7 @@ class DeliveryRequest(models.Model):
     scanned_to = models.BigIntegerField(db_default=0)
     left_from = models.BigIntegerField(null=True)
     # Deliveries that it has changed.
-    changed = models.PositiveIntegerField(db_default=0)
+    changed = models.PositiveIntegerField(_("changed deliveries"), db_default=0)
 
     class Meta:
         db_table = "delivery_requests"

@@ -74,6 +74,7 @@ ALLOWED: dict[str, set[str]] = {
         "subscriptions.models",
         "webhookhub.auditlog.actions",
         "webhookhub.auditlog.record",
+        "webhookhub.auditlog.render",
         "webhookhub.stats.attempts",
         "webhookhub.stats.counters",
     },

@@ -118,13 +118,16 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="DeliveryRequest",
             fields=[
-                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="ID")),
                 ("uid", models.UUIDField(default=webhookhub.ids.new_uid, editable=False, unique=True)),
                 ("kind", webhookhub.db.fields.WordField(words=["send_now", "abandon", "send_again"])),
                 ("conditions", webhookhub.db.fields.JSONTextField()),
                 ("max_saga_id", models.BigIntegerField()),
-                ("requested_by", webhookhub.db.fields.ExactTextField(max_length=150)),
-                ("requested_at", models.DateTimeField(db_default=webhookhub.db.clock.UtcNow())),
+                ("requested_by", webhookhub.db.fields.ExactTextField(max_length=150, verbose_name="requested by")),
+                (
+                    "requested_at",
+                    models.DateTimeField(db_default=webhookhub.db.clock.UtcNow(), verbose_name="requested at"),
+                ),
                 ("reason", webhookhub.db.fields.ExactTextField(max_length=500)),
                 ("request_token", webhookhub.db.fields.ExactTextField(max_length=32, unique=True)),
                 ("due_at", models.DateTimeField(db_default=webhookhub.db.clock.UtcNow(), null=True)),
@@ -132,7 +135,7 @@ class Migration(migrations.Migration):
                 ("batches", models.PositiveIntegerField(db_default=0)),
                 ("scanned_to", models.BigIntegerField(db_default=0)),
                 ("left_from", models.BigIntegerField(null=True)),
-                ("changed", models.PositiveIntegerField(db_default=0)),
+                ("changed", models.PositiveIntegerField(db_default=0, verbose_name="changed deliveries")),
                 (
                     "saga",
                     models.ForeignKey(

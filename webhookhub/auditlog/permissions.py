@@ -14,6 +14,7 @@ VERBS = {
 }
 # To be translated: the hub's own permissions, and the names of models and apps that appear on no other page.
 NAMES = (
+    _("Can abandon deliveries"),
     _("Can close a workflow"),
     _("Can have a subscription's endpoint verified"),
     _("Can mark a workflow's step as compensated"),
@@ -22,6 +23,9 @@ NAMES = (
     _("Can retry the delivery of a step of a workflow"),
     _("Can revoke an API key"),
     _("Can see and rotate a subscription's signing secret"),
+    _("Can send ended deliveries again"),
+    _("Can send now or abandon more than one delivery at a time"),
+    _("Can send waiting deliveries now"),
     _("Stats"),
     _("Sessions"),
     _("period"),

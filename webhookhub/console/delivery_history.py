@@ -9,7 +9,7 @@ from deadletters.models import DeadLetter
 from events.models import Event
 from jobs.models import Job
 from sagas import transitions
-from sagas.models import Saga
+from sagas.models import DeliveryRequest, Saga
 from subscriptions.models import Subscription
 
 from . import format
@@ -17,6 +17,7 @@ from . import format
 MAX_ATTEMPTS = 50
 # Generations before and after a delivery that its page links to.
 NEIGHBOURS = 10
+MAX_REQUESTS = 10
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class History:
     # One more than NEIGHBOURS on either side, which tells whether there are others.
     generations: dict[int, Saga]
     letters: dict[int, DeadLetter]
+    # The newest requests for this delivery, and the one that abandons it.
+    requests: list[DeliveryRequest]
 
     @classmethod
     def load(cls, saga: Saga, *, with_attempts: bool) -> History:
@@ -48,6 +51,7 @@ class History:
             jobs,
             generations,
             {by_pk[letter.saga_id]: letter for letter in letters},
+            _requests(saga),
         )
 
     @property
@@ -79,6 +83,10 @@ class History:
         return 0 if self.jobs is None else max(0, self.saga.attempt_count - MAX_ATTEMPTS)
 
     @property
+    def has_ended(self) -> bool:
+        return self.saga.status in transitions.TERMINAL
+
+    @property
     def is_waiting(self) -> bool:
         return self.saga.status in transitions.WAITING
 
@@ -104,3 +112,10 @@ class History:
                 sent_at = job.finished_at - timedelta(milliseconds=job.duration_ms or 0)
         changed_at = self.subscription.updated_at
         return changed_at if changed_at > sent_at else None
+
+
+def _requests(saga: Saga) -> list[DeliveryRequest]:
+    rows = list(DeliveryRequest.objects.filter(saga_id=saga.pk).order_by("-id")[:MAX_REQUESTS])
+    if saga.abandoned_by_id is not None and saga.abandoned_by_id not in {row.pk for row in rows}:
+        rows += DeliveryRequest.objects.filter(pk=saga.abandoned_by_id)
+    return rows

@@ -71,6 +71,8 @@ def _delivered(saga: Saga) -> str:
 
 def _dead_lettered(history: History) -> str:
     attempts = history.saga.attempt_count
+    if history.saga.final_error_code == error_codes.ABANDONED and history.next is None:
+        return _("A person has abandoned this delivery. Requeue it to try again.")
     values: dict[str, Any] = {"failures": _failures(history), "number": attempts}
     if history.next is None:
         pattern = ngettext(

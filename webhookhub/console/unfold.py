@@ -48,6 +48,7 @@ NAVIGATION: list[dict[str, Any]] = [
         "items": [
             _item(_("Deliveries"), "local_shipping", "sagas.saga"),
             _item(_("Dead letters"), "report", "deadletters.deadletter"),
+            _item(_("Requests"), "touch_app", "sagas.deliveryrequest"),
             _item(_("Events"), "bolt", "events.event"),
             _item(_("Attempts"), "sync_alt", "jobs.job"),
         ],

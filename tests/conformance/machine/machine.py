@@ -17,9 +17,12 @@ from events.routing import Router
 from jobs.cleaner import clean
 from jobs.lease import LeasedJob, lease, release
 from jobs.report import Report, report
+from sagas.apply_requests import apply_requests
 from sagas.dispatch import admit, dispatch
 from sagas.flow import Flow
+from sagas.models import ABANDON, KINDS, SEND_NOW
 from sagas.orchestrator import pending_work
+from sagas.requests import RequestFilter, WrongStatus, request_delivery, request_matching
 from sagas.settle import Settler
 from subscriptions.models import Subscription
 from tests.conformance.world import TYPE, Staff
@@ -33,6 +36,7 @@ from .product import Clock, Producer, Tables, dying_after, expected
 EXPECTED = {
     *("Pending", "InProgress", "PendingRetry", "Completed", "DeadLettered", "attempt 3", "generation 1"),
     *("lease reset", "result not applied", "stale worker", "open transaction", "parked"),
+    *("send_now", "abandon", "send_again", "InProgress abandoned", "Completed abandoned", "DeadLettered abandoned"),
 }
 # By subscription: attempts, the first included.
 LIMITS = (1, 2, 3)
@@ -281,6 +285,37 @@ class HubMachine(RuleBasedStateMachine):
         if not died:
             assert (answers[0].created, answers[0].requested_by) == (before is None, before or who)
 
+    @precondition(lambda self: self.may_write() and self.model.sagas)
+    @rule(pick=picks, kind=st.sampled_from(KINDS), who=st.sampled_from(["ada", "bob"]), dies=deaths)
+    def ask(self, pick: int, kind: str, who: str, dies: int | None) -> None:
+        """A request for one delivery."""
+        place = pick % len(self.model.sagas)
+        saga, pk = self.model.sagas[place], self.tables.saga_ids[place]
+        if not self.model.may_request(kind, saga):
+            with pytest.raises(WrongStatus):
+                request_delivery(kind, pk, by=Staff(who), reason="why")
+        elif not dying_after(dies, lambda: request_delivery(kind, pk, by=Staff(who), reason="why")) or dies:
+            self.model.request(kind, who, saga, None)
+
+    @precondition(may_write)
+    @rule(pick=picks, kind=st.sampled_from([SEND_NOW, ABANDON]))
+    def ask_for_all(self, pick: int, kind: str) -> None:
+        """A request for all open deliveries of a subscription."""
+        subscription = self.model.subscriptions[pick % len(LIMITS)]
+        chosen = RequestFilter(subscription_ids={self.subscription_ids[subscription.number]})
+        request_matching(kind, chosen, by=Staff("ada"), reason="why")
+        self.model.request(kind, "ada", None, subscription)
+
+    @precondition(lambda self: self.may_write() and any(request.due_at for request in self.model.requests))
+    @rule(batch=batches, dies=deaths)
+    def apply(self, batch: int, dies: int | None) -> None:
+        died = dying_after(dies, lambda: apply_requests(batch))
+        finish(self.model.apply(batch), dies if died else None)
+
+    def apply_all(self) -> None:
+        for _ in range(1 + sum(request.due_at is not None for request in self.model.requests)):
+            self.apply(ALL, None)
+
     @precondition(may_write)
     @rule(pick=picks, verified=st.booleans())
     def switch(self, pick: int, verified: bool) -> None:
@@ -331,6 +366,8 @@ class HubMachine(RuleBasedStateMachine):
             if self.hands:
                 self.tell(self.hands[-1], None, None)
             self.settle_all()
+            self.tick(model.PASS_INTERVAL)
+            self.apply_all()
         assert self.model.at_rest()
 
     def note(self) -> None:
@@ -340,6 +377,8 @@ class HubMachine(RuleBasedStateMachine):
         self.reached.update("lease reset" for job in self.model.jobs if job.resets)
         self.reached.update("result not applied" for job in self.model.jobs if job.finished_at and not job.settled)
         self.reached.update("stale worker" for _ in self.stale())
+        self.reached.update(request.kind for request in self.model.requests if request.changed)
+        self.reached.update(f"{saga.status} abandoned" for saga in self.model.sagas if saga.abandoned_by)
         self.reached.update("open transaction" for producer in self.producers if producer.is_open)
 
     # Helpers

@@ -21,6 +21,7 @@ PARKED = datetime(9000, 1, 1, tzinfo=UTC)
 WINDOW = 2
 LEASE = timedelta(seconds=60)
 WAITING = ("Pending", "PendingRetry")
+PASS_INTERVAL = timedelta(seconds=1)
 
 
 @dataclass(eq=False)
@@ -45,6 +46,15 @@ class Saga:
     status: str = "Pending"
     attempts: int = 0
     error: str | None = None
+    abandoned_by: Request | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.status not in ("Completed", "DeadLettered")
+
+    @property
+    def waits(self) -> bool:
+        return self.status in ("Pending", "PendingRetry")
 
     @property
     def key(self) -> tuple[int, int, int]:
@@ -60,6 +70,7 @@ class Job:
     saga: Saga
     attempt_no: int
     lease_until: datetime
+    attempt_at: datetime
     status: str = "Pending"
     token: str = ""
     worker: str = ""
@@ -82,6 +93,21 @@ class Letter:
     requeued_by: str | None = None
 
 
+@dataclass(eq=False)
+class Request:
+    """For one saga, or for all of a subscription among the first `bound`."""
+
+    kind: str
+    by: str
+    saga: Saga | None
+    subscription: Subscription | None
+    bound: int
+    due_at: datetime | None
+    scanned: int = 0
+    left: int | None = None
+    changed: int = 0
+
+
 @dataclass
 class Model:
     now: datetime
@@ -91,6 +117,7 @@ class Model:
     sagas: list[Saga] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
 
     def commit(self, events: Iterable[int]) -> None:
         """Events become visible; their numbers are in the order of their inserts, whenever they are committed."""
@@ -113,7 +140,7 @@ class Model:
             go = [saga for saga in due if saga.subscription.routable]
             off = [saga for saga in due if not saga.subscription.routable]
             yield from self._start_attempts(go)
-            follow = [saga for saga in off if self._job(saga, saga.attempts + 1)]
+            follow = [saga for saga in off if self._next_job(saga)]
             for group in _of_one_count(follow):
                 yield from self._start(group)
             if parked := [saga for saga in off if saga not in follow]:
@@ -142,10 +169,11 @@ class Model:
 
     def _start_attempts(self, sagas: Sequence[Saga]) -> Writes:
         for group in _of_one_count(sagas):
-            new = [saga for saga in group if not self._job(saga, saga.attempts + 1)]
-            self.jobs += [Job(saga, saga.attempts + 1, self.now) for saga in new]
+            new = [saga for saga in group if not saga.abandoned_by and not self._next_job(saga)]
+            self.jobs += [Job(saga, saga.attempts + 1, self.now, saga.next_at) for saga in new]
             yield
-            yield from self._start(group)
+            if started := [saga for saga in group if self._next_job(saga)]:
+                yield from self._start(started)
 
     def _start(self, sagas: Sequence[Saga]) -> Writes:
         for saga in sagas:
@@ -228,13 +256,91 @@ class Model:
             self._birth(letter.saga.event, letter.saga.subscription, letter.saga.generation + 1)
             yield  # the record, the audit entry and the saga
 
+    def may_request(self, kind: str, saga: Saga) -> bool:
+        if kind == "send_now":
+            return saga.waits and not saga.abandoned_by
+        return saga.is_open if kind == "abandon" else not saga.is_open and not self._follower(saga)
+
+    def request(self, kind: str, by: str, saga: Saga | None, subscription: Subscription | None) -> None:
+        self.requests.append(Request(kind, by, saga, subscription, len(self.sagas), self.now))
+
+    def apply(self, batch: int) -> Writes:
+        due = [request for request in self.requests if request.due_at and request.due_at <= self.now]
+        if not due:
+            return
+        request = min(due, key=lambda each: each.due_at or self.now)
+        if request.kind == "send_again":
+            assert request.saga is not None
+            self._send_again(request, request.saga)
+            self._advance(request, request.bound, None, at_end=True)
+            yield
+            return
+        sagas, upto, at_end = self._batch(request, batch)
+        if request.kind == "send_now":
+            for saga in sagas:
+                tried = any(job.saga is saga and job.attempt_at >= self.now for job in self.jobs)
+                if saga.waits and saga.next_at > self.now and not saga.abandoned_by and not tried:
+                    saga.next_at = self.now
+                    request.changed += 1
+            self._advance(request, upto, None, at_end)
+            yield
+            return
+        if unmarked := [saga for saga in sagas if not saga.abandoned_by]:
+            for saga in unmarked:
+                saga.abandoned_by = request
+            yield
+        own = [saga for saga in sagas if saga.abandoned_by is request]
+        doomed = [saga for saga in own if saga.waits and not self._next_job(saga)]
+        if doomed:
+            for saga in doomed:
+                if not self.letter(saga):
+                    self.letters.append(Letter(saga, "abandoned", self.now))
+            yield
+        for saga in doomed:
+            saga.status, saga.error = "DeadLettered", "abandoned"
+        request.changed += len(doomed)
+        left = [self.sagas.index(saga) for saga in own if saga not in doomed]
+        self._advance(request, upto, min(left, default=None), at_end)
+        yield
+
+    def _batch(self, request: Request, batch: int) -> tuple[list[Saga], int, bool]:
+        """The open sagas that it is for, among the next ones; up to which place they were read; whether that is all."""
+        if request.saga is not None:
+            saga = request.saga
+            return ([saga] if saga.is_open else []), request.bound, True
+        places = [place for place in range(request.scanned, request.bound) if self.sagas[place].is_open]
+        at_end = len(places) < batch
+        read = [self.sagas[place] for place in places[:batch]]
+        mine = [saga for saga in read if saga.abandoned_by is request]
+        free = [saga for saga in read if not saga.abandoned_by and saga.subscription is request.subscription]
+        return mine + free, request.bound if at_end else places[batch - 1] + 1, at_end
+
+    def _advance(self, request: Request, upto: int, left: int | None, at_end: bool) -> None:
+        request.left = left if request.left is None else request.left
+        request.scanned, request.due_at = upto, self.now
+        if at_end and request.left is not None:
+            request.scanned, request.left, request.due_at = request.left, None, self.now + PASS_INTERVAL
+        elif at_end:
+            request.due_at = None
+
+    def _send_again(self, request: Request, saga: Saga) -> None:
+        letter = self.letter(saga)
+        if letter is not None and letter.requeued_by is None:
+            letter.requeued_by = request.by
+        request.changed += self._birth(saga.event, saga.subscription, saga.generation + 1)
+
+    def _follower(self, saga: Saga) -> Saga | None:
+        key = (*saga.key[:2], saga.generation + 1)
+        return next((other for other in self.sagas if other.key == key), None)
+
     def letter(self, saga: Saga) -> Letter | None:
         return next((letter for letter in self.letters if letter.saga is saga), None)
 
     def at_rest(self) -> bool:
         """Nothing is left to do but to wait for new events."""
         ended = all(saga.status in ("Completed", "DeadLettered") for saga in self.sagas)
-        return ended and not self.inbox and all(job.settled for job in self.jobs)
+        applied = all(request.due_at is None for request in self.requests)
+        return ended and applied and not self.inbox and all(job.settled for job in self.jobs)
 
     def _birth(self, event: int, subscription: Subscription, generation: int) -> bool:
         saga = Saga(event, subscription, generation, self.now, subscription.limit)
@@ -245,6 +351,9 @@ class Model:
 
     def _job(self, saga: Saga, attempt_no: int) -> Job | None:
         return next((job for job in self.jobs if job.saga is saga and job.attempt_no == attempt_no), None)
+
+    def _next_job(self, saga: Saga) -> Job | None:
+        return self._job(saga, saga.attempts + 1)
 
     def _awaits(self, job: Job) -> bool:
         return job.saga.status == "InProgress" and job.saga.attempts == job.attempt_no - 1

@@ -17,7 +17,7 @@ from events.intake import publish
 from tests.conformance.crashes import Crash
 from tests.conformance.rivals import rows_are_locked_one_by_one
 
-from .model import Job, Letter, Model, Saga
+from .model import Job, Letter, Model, Request, Saga
 
 Row = tuple[Any, ...]
 WRITES = ("INSERT", "UPDATE", "DELETE")
@@ -132,19 +132,26 @@ class Tables:
     def __init__(self) -> None:
         self._bases = {
             table: self._rows(f"SELECT COALESCE(MAX(id), 0) FROM {table}")[0][0]
-            for table in ("events", "webhook_delivery_sagas", "webhook_delivery_jobs", "dead_letters")
+            for table in (
+                "events",
+                "webhook_delivery_sagas",
+                "webhook_delivery_jobs",
+                "dead_letters",
+                "delivery_requests",
+            )
         }
         self.first_event: int = self._bases["events"] + 1
         self.subscription_numbers: dict[int, int] = {}
         self.event_ids: dict[int, int] = {}
         self.letter_ids: list[int] = []
+        self.saga_ids: list[int] = []
 
     def stored(self) -> dict[str, list[Row]]:
         numbers = {id: number for number, id in self.event_ids.items()}
         sagas = self._after(
             "webhook_delivery_sagas",
             "event_id, subscription_id, generation, status, attempt_count, next_attempt_at, max_retry_limit, "
-            "final_error_code",
+            "final_error_code, abandoned_by_id",
         )
         saga = {id: (numbers[row[0]], self.subscription_numbers[row[1]], row[2]) for id, *row in sagas}
         jobs = self._after(
@@ -160,10 +167,14 @@ class Tables:
             )
         )
         self.letter_ids = [row[0] for row in letters]
+        self.saga_ids = [row[0] for row in sagas]
+        requests = self._after("delivery_requests", "kind, saga_id, requested_by, changed, due_at")
+        places = {row[0]: place for place, row in enumerate(requests)}
         return {
             "events": [(numbers[id],) for (id,) in self._after("events")],
             "inbox": sorted((numbers[id],) for (id,) in self._rows("SELECT event_id FROM routing_inbox")),
-            "sagas": [(saga[id], *row[3:5], _time(row[5]), *row[6:]) for id, *row in sagas],
+            "sagas": [(saga[id], *row[3:5], _time(row[5]), *row[6:8], places.get(row[8])) for id, *row in sagas],
+            "requests": [(row[0], row[1] and saga[row[1]], *row[2:4], _time(row[4])) for _, *row in requests],
             "jobs": [
                 (saga[row[0]], *row[1:3], _time(row[3]), *row[4:8], _time(row[8]), _time(row[9]), bool(row[10]))
                 for _, *row in jobs
@@ -176,6 +187,7 @@ class Tables:
         sagas, jobs = self._bases["webhook_delivery_sagas"], self._bases["webhook_delivery_jobs"]
         with transaction.atomic():
             self._execute("DELETE FROM routing_inbox")
+            self._execute("UPDATE delivery_requests SET due_at = NULL WHERE due_at IS NOT NULL")
             self._execute(
                 "UPDATE webhook_delivery_sagas SET status = 'InProgress' "
                 "WHERE id > %s AND status IN ('Pending', 'PendingRetry')",
@@ -218,14 +230,21 @@ def expected(model: Model) -> dict[str, list[Row]]:
     return {
         "events": [(number,) for number in model.events],
         "inbox": [(number,) for number in model.inbox],
-        "sagas": [_saga(saga) for saga in model.sagas],
+        "sagas": [_saga(model, saga) for saga in model.sagas],
+        "requests": [_request(request) for request in model.requests],
         "jobs": [_job(job) for job in model.jobs],
         "letters": [_letter(letter) for letter in model.letters],
     }
 
 
-def _saga(saga: Saga) -> Row:
-    return saga.key, saga.status, saga.attempts, saga.next_at, saga.limit, saga.error
+def _saga(model: Model, saga: Saga) -> Row:
+    abandoned_by = None if saga.abandoned_by is None else model.requests.index(saga.abandoned_by)
+    return saga.key, saga.status, saga.attempts, saga.next_at, saga.limit, saga.error, abandoned_by
+
+
+def _request(request: Request) -> Row:
+    saga = None if request.saga is None else request.saga.key
+    return request.kind, saga, request.by, request.changed, request.due_at
 
 
 def _job(job: Job) -> Row:

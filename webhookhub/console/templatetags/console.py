@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from deadletters.models import DeadLetter
 from sagas.filters import DeliveryFilter
 from sagas.transitions import COMPLETED, DEAD_LETTERED
+from sagas.views import BUTTONS
 from subscriptions.health import describe as describe_disabled
 from subscriptions.health import of_endpoint
 from webhookhub.conf import hub
@@ -28,6 +29,7 @@ register.filter("badge", format.status_badge)
 register.filter("status_label", format.status_label)
 register.filter("text_block", format.block)
 register.filter("disabled_reason", describe_disabled)
+register.filter("visible", format.visible)
 register.filter("workflow_badge", workflow_badge)
 register.filter("workflow_sentences", sentences)
 
@@ -39,6 +41,11 @@ MAX_FAILURES = 5
 @register.filter
 def page_url(row: Any) -> str:
     return format.page_url(type(row), row.pk)
+
+
+@register.filter
+def request_kind(row: Any) -> str:
+    return _(BUTTONS[row.kind])
 
 
 @register.filter
