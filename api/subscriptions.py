@@ -46,8 +46,8 @@ resource = Resource(
     write=ApiKeyAuth(SUBSCRIPTIONS_WRITE, hub_wide="subscriptions"),
 )
 PathId = Annotated[Id, Path()]
-# Fields that null resets to the hub's default.
-NULLABLE = {"max_retry_limit", "base_delay", "retry_delays"}
+# Fields that null resets to the hub's default, or to none.
+NULLABLE = {"max_retry_limit", "base_delay", "retry_delays", "rate_limit"}
 
 
 @resource.get("", Subscriptions, "List subscriptions")

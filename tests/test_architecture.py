@@ -126,6 +126,7 @@ ALLOWED: dict[str, set[str]] = {
         "sagas.filters",
         "sagas.models",
         "sagas.transitions",
+        "sagas.waiting",
         "subscriptions.health",
         "subscriptions.models",
         "subscriptions.secrets",
@@ -140,7 +141,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 # The pages of a layer: they may use the UI kit, any model and any look-up. No other file imports the UI.
 PAGES = {"admin.py", "forms.py", "views.py"}
-SHOWN = {"models", "lookup"}
+SHOWN = {"models", "lookup", "waiting"}
 UI = "webhookhub.console"
 MAY_USE_UI = {
     "webhookhub/settings.py",

@@ -51,3 +51,15 @@ def test_it_requires_a_reason(hub_wide: Program, disabled: Subscription):
         response = hub_wide.post(f"/subscriptions/{disabled.id}/enable", body)
         assert response.status_code == 422
     assert not is_enabled(disabled)
+
+
+def test_a_rate_limit_is_set_changed_and_removed(hub_wide: Program):
+    new = {"event_type": "order.created", "callback_url": "https://hooks.example.com/x", "rate_limit": 5}
+    created = hub_wide.post("/subscriptions", new).json()
+    assert created["rate_limit"] == 5
+    path = f"/subscriptions/{created['id']}"
+    assert hub_wide.patch(path, {"rate_limit": 7}).json()["rate_limit"] == 7
+    assert Entry.objects.latest("id").details == '{"rate_limit": {"from": 5, "to": 7}}'
+    assert hub_wide.patch(path, {"rate_limit": None}).json()["rate_limit"] is None
+    for wrong in (0, 10_001, "5", 1.5):
+        assert hub_wide.patch(path, {"rate_limit": wrong}).status_code == 422

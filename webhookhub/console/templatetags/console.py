@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from deadletters.models import DeadLetter
 from sagas.filters import DeliveryFilter
 from sagas.transitions import COMPLETED, DEAD_LETTERED
+from sagas.waiting import is_parked
 from subscriptions.health import describe as describe_disabled
 from subscriptions.health import of_endpoint
 from webhookhub.conf import hub
@@ -28,6 +29,7 @@ register.filter("badge", format.status_badge)
 register.filter("status_label", format.status_label)
 register.filter("text_block", format.block)
 register.filter("disabled_reason", describe_disabled)
+register.filter("is_parked", is_parked)
 register.filter("workflow_badge", workflow_badge)
 register.filter("workflow_sentences", sentences)
 
