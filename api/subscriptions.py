@@ -14,14 +14,17 @@ from subscriptions import health, sample_delivery, secrets, services, verificati
 from subscriptions.models import Subscription
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
+from webhookhub.db import clock
 from webhookhub.db.requirements import UnsuitableDatabase
+from webhookhub.stats.endpoints import of_subscription
 from webhookhub.validators import InvalidReason
 
-from . import pagination, parsing, problems
+from . import endpoints, pagination, parsing, problems
 from .auth import ApiKeyAuth, caller_of
 from .problems import Problem
 from .resource import Resource
 from .schemas.common import Id
+from .schemas.endpoints import EndpointOut
 from .schemas.subscriptions import (
     BackfillIn,
     BackfillOut,
@@ -116,6 +119,12 @@ def verify(request: HttpRequest, subscription_id: PathId) -> VerificationOut:
     result = verification.verify(subscription)
     reason = verification.describe(result.result)
     return VerificationOut(verified=subscription.verified, proved=result.verified, reason=reason)
+
+
+@resource.get("/{subscription_id}/endpoint", EndpointOut, "Show the state of a subscription's endpoint", 404)
+def show_endpoint(request: HttpRequest, subscription_id: PathId) -> EndpointOut:
+    """Of all subscriptions with this callback_url together."""
+    return endpoints.described(of_subscription(_subscription(subscription_id), clock.now()))
 
 
 @resource.post("/{subscription_id}/enable", SubscriptionOut, "Enable a disabled endpoint", 404, body=EnableIn)

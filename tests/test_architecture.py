@@ -31,6 +31,7 @@ ALLOWED: dict[str, set[str]] = {
         "sagas.parking",
         "sagas.transitions",
         "subscriptions.models",
+        "webhookhub.auditlog.record",
         "workflows.models",
         "workflows.state",
     },
@@ -44,6 +45,7 @@ ALLOWED: dict[str, set[str]] = {
         "webhookhub.auditlog.admin",
         "webhookhub.auditlog.context",
         "webhookhub.auditlog.permissions",
+        "webhookhub.stats.endpoints",
         "webhookhub.stats.queries",
         "workflows.labels",
         "workflows.lookup",
@@ -136,6 +138,7 @@ ALLOWED: dict[str, set[str]] = {
         "webhookhub.auditlog.actions",
         "webhookhub.auditlog.admin",
         "webhookhub.auditlog.record",
+        "webhookhub.stats.endpoints",
         "workflows",
     },
 }

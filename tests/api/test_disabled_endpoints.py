@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
+from sagas.parking import park
 from subscriptions import health
 from subscriptions.models import Subscription
-from tests.factories import SubscriptionFactory
+from tests.factories import SagaFactory, SubscriptionFactory
 from webhookhub.auditlog.models import Entry
+from webhookhub.db import clock
 
 from .conftest import Program
 
@@ -63,3 +67,20 @@ def test_a_rate_limit_is_set_changed_and_removed(hub_wide: Program):
     assert hub_wide.patch(path, {"rate_limit": None}).json()["rate_limit"] is None
     for wrong in (0, 10_001, "5", 1.5):
         assert hub_wide.patch(path, {"rate_limit": wrong}).status_code == 422
+
+
+def test_the_figures_of_an_endpoint_are_shown_without_its_query(hub_wide: Program, shop: Program):
+    subscription: Subscription = SubscriptionFactory.create(callback_url="https://127.0.0.1:1025/x?token=secret")
+    saga = SagaFactory.create(subscription=subscription, next_attempt_at=clock.now() - timedelta(seconds=1))
+    assert park([saga.id], "Pending") == 1
+    health.disable_gone(subscription.callback_url)
+
+    shown = hub_wide.get(f"/subscriptions/{subscription.id}/endpoint").json()
+
+    assert shown["url"] == "https://127.0.0.1:1025/x?…"
+    assert (shown["subscription"], shown["waiting"], shown["open"]) == (subscription.id, 1, 0)
+    assert shown["last_error_code"] == "http_410"
+    assert shown["disabled_at"] is not None
+    assert hub_wide.get("/endpoints").json()["items"] == [shown]
+    assert shop.get("/endpoints").status_code == 403
+    assert shop.get(f"/subscriptions/{subscription.id}/endpoint").status_code == 403
