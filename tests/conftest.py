@@ -22,7 +22,7 @@ from django.test.utils import setup_databases, teardown_databases
 from hypothesis import HealthCheck, settings
 from pytest_django.plugin import DjangoDbBlocker
 
-from sagas.create import correlation_ids
+from sagas.create import correlation_ids, subscription_ids
 from tests.support import guards
 from tests.support.engines import MARIADB, SQLITE
 from tests.support.suite import ENGINE_VARIABLE
@@ -173,6 +173,7 @@ def _uses_database(item: pytest.Item) -> bool:
 def _new_ids() -> None:
     """Each test may use the ids of another one again, which a hub never does."""
     correlation_ids.clear()
+    subscription_ids.clear()
 
 
 @pytest.fixture(autouse=True)

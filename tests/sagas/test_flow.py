@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from sagas.flow import Flow
 from sagas.models import Saga
 from sagas.orchestrator import Orchestrator
 from sagas.parking import SUBSCRIPTIONS_AT_ONCE, oldest_parked, subscriptions_with_parked
+from sagas.settle import Settler
 from sagas.windows import SMALLEST
 from subscriptions.endpoints import BURST, take_slots
 from subscriptions.models import EndpointRate, Subscription
@@ -134,8 +136,26 @@ def test_retries_are_parked_like_first_attempts():
     assert parked() == ids[SMALLEST:]
     flow.note_finished(finish())
     admit(BATCH, flow)
-    assert attempted() == ids
+    assert list(Job.objects.filter(attempt_no=2).order_by("id").values_list("saga_id", flat=True)) == ids
     assert statuses() == {"InProgress": 4}
+
+
+def test_a_parked_retry_is_due_after_the_attempt_before_even_if_the_clock_was_set_back():
+    [saga_id] = waiting(subscribe(), 1)
+    ahead = clock.now() + timedelta(hours=1)
+    Job.objects.create(saga_id=saga_id, attempt_no=1, attempt_at=ahead, lease_until=clock.now())
+    Saga.objects.update(status="InProgress")
+    finish("http_500")
+    Settler().settle(BATCH)
+    Saga.objects.update(next_attempt_at=clock.now())
+    Subscription.objects.update(active=False)
+    dispatch(BATCH)
+    Subscription.objects.update(active=True)
+
+    admit(BATCH, Flow())
+
+    assert not Job.objects.filter(attempt_no=2).exists()
+    assert Saga.objects.get(id=saga_id).next_attempt_at == ahead + timedelta(microseconds=1)
 
 
 def test_a_paused_endpoint_is_read_once_and_resumes_at_its_own_pace():
