@@ -10,7 +10,18 @@ from pydantic.json_schema import models_json_schema
 
 from webhookhub import __version__
 
-from . import deadletters, deliveries, events, parsing, problems, requests, saga_facts, sagas, subscriptions
+from . import (
+    deadletters,
+    deliveries,
+    endpoints,
+    events,
+    parsing,
+    problems,
+    requests,
+    saga_facts,
+    sagas,
+    subscriptions,
+)
 from .problems import ProblemDocument
 from .schemas.events import EventIn
 from .views import documentation
@@ -46,6 +57,7 @@ api.add_router("/v1/requests", requests.resource.router)
 api.add_router("/v1/deliveries", deliveries.resource.router)
 api.add_router("/v1/dead-letters", deadletters.resource.router)
 api.add_router("/v1/subscriptions", subscriptions.resource.router)
+api.add_router("/v1/endpoints", endpoints.resource.router)
 # saga_facts adds to the router of `sagas`, because a path belongs to one router.
 SAGA_OPERATIONS = (saga_facts,)
 api.add_router("/v1/sagas", sagas.router)

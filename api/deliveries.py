@@ -15,6 +15,7 @@ from events.models import Event
 from jobs.models import Job
 from sagas.filters import DeliveryFilter
 from sagas.models import Saga
+from sagas.waiting import waiting_for
 
 from . import pagination, problems, requests
 from .auth import ApiKeyAuth, caller_of
@@ -79,7 +80,8 @@ def page(caller: Caller, filters: DeliveryFilters) -> Deliveries:
 
 def _described(sagas: Sequence[Saga]) -> list[Delivery]:
     prefetch_related_objects(sagas, Prefetch("event", Event.objects.defer("payload")))
-    return [Delivery.model_validate(saga) for saga in sagas]
+    reasons = waiting_for(sagas)
+    return [Delivery.model_validate(saga).model_copy(update={"waiting_for": reasons.get(saga.id)}) for saga in sagas]
 
 
 def _event_ids(filters: DeliveryFilters, source: str | None) -> list[int] | None:

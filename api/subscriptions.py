@@ -14,14 +14,17 @@ from subscriptions import health, sample_delivery, secrets, services, verificati
 from subscriptions.models import Subscription
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
+from webhookhub.db import clock
 from webhookhub.db.requirements import UnsuitableDatabase
+from webhookhub.stats.endpoints import of_subscription
 from webhookhub.validators import InvalidReason
 
-from . import pagination, parsing, problems, requests
+from . import endpoints, pagination, parsing, problems, requests
 from .auth import ApiKeyAuth, caller_of
 from .problems import Problem
 from .resource import Resource
 from .schemas.common import Id
+from .schemas.endpoints import EndpointOut
 from .schemas.subscriptions import (
     BackfillIn,
     BackfillOut,
@@ -47,8 +50,8 @@ resource = Resource(
 )
 requests.add_to_subscriptions(resource)
 PathId = Annotated[Id, Path()]
-# Fields that null resets to the hub's default.
-NULLABLE = {"max_retry_limit", "base_delay", "retry_delays"}
+# Fields that null resets to the hub's default, or to none.
+NULLABLE = {"max_retry_limit", "base_delay", "retry_delays", "rate_limit"}
 
 
 @resource.get("", Subscriptions, "List subscriptions")
@@ -117,6 +120,12 @@ def verify(request: HttpRequest, subscription_id: PathId) -> VerificationOut:
     result = verification.verify(subscription)
     reason = verification.describe(result.result)
     return VerificationOut(verified=subscription.verified, proved=result.verified, reason=reason)
+
+
+@resource.get("/{subscription_id}/endpoint", EndpointOut, "Show the state of a subscription's endpoint", 404)
+def show_endpoint(request: HttpRequest, subscription_id: PathId) -> EndpointOut:
+    """Of all subscriptions with this callback_url together."""
+    return endpoints.described(of_subscription(_subscription(subscription_id), clock.now()))
 
 
 @resource.post("/{subscription_id}/enable", SubscriptionOut, "Enable a disabled endpoint", 404, body=EnableIn)

@@ -25,6 +25,7 @@ from django.utils.translation import ngettext
 
 from events.models import Event
 from sagas.models import Saga
+from sagas.waiting import held_back
 from subscriptions.models import Subscription
 from webhookhub import signed_state
 from webhookhub.auditlog.render import object_text
@@ -239,7 +240,7 @@ def _row(letter: DeadLetter, saga_id: int | None = None) -> dict[str, Any]:
         "error": format.error(letter.final_error_code),
         "failed_at": format.local_time(letter.failed_at),
         "requeued": format_html(_("{} as {}"), request.requested_by, delivery_link(saga_id or 0)) if request else None,
-        "waits": format.held_back(subscription) if subscription else None,
+        "waits": format.waiting_for(held_back(subscription)) if subscription else None,
     }
 
 
@@ -247,7 +248,7 @@ def _recipients(letters: Sequence[DeadLetter]) -> dict[str, Any]:
     """The subscriptions with most dead letters, and how many of the new deliveries would wait."""
     counts = Counter(letter.subscription_id for letter in letters)
     rows = Subscription.objects.only(*SUBSCRIPTION_COLUMNS).in_bulk(list(counts))
-    notes = {pk: format.held_back(row) for pk, row in rows.items()}
+    notes = {pk: format.waiting_for(held_back(row)) for pk, row in rows.items()}
     largest = counts.most_common(MAX_NAMED)
     return {
         "rows": [{"name": str(rows[pk]), "count": count, "note": notes[pk]} for pk, count in largest if pk in rows],

@@ -23,7 +23,7 @@ from webhookhub.console.base import ReadOnlyAdmin
 from webhookhub.console.search_fields import ExactSearch
 from webhookhub.search_terms import parse_id
 
-from . import lookup, transitions, views
+from . import lookup, transitions, views, waiting
 from .models import ABANDON, SEND_AGAIN, SEND_NOW, DeliveryRequest, Saga
 from .requests import BULK_PERMISSION, MAX_SELECTED, PERMISSIONS
 
@@ -106,9 +106,13 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
 
     @admin.display(description=_("next attempt"))
     def next_attempt(self, saga: Saga) -> str:
-        # For a disabled subscription it is only the time of the next check.
-        is_waiting = saga.status in transitions.WAITING and saga.subscription.is_routable
-        return format.local_time(saga.next_attempt_at) if is_waiting else format.NOTHING
+        if saga.status not in transitions.WAITING:
+            return format.NOTHING
+        if reason := waiting.held_back(saga.subscription):
+            return gettext("waits: %(reason)s") % {"reason": gettext(format.WAITING_SHORT[reason])}
+        if waiting.is_parked(saga):
+            return gettext("waits for its endpoint")
+        return format.local_time(saga.next_attempt_at)
 
     @admin.display(description=_("last error"))
     def short_error(self, saga: Saga) -> str:

@@ -36,6 +36,7 @@ RETRIES = (
         "description": _("A change applies to deliveries that are created after it."),
     },
 )
+FLOW = (_("Flow control"), {"fields": ("rate_limit",)})
 VERIFICATION: tuple[Any, dict[str, Any]] = (
     _("Verification"),
     {
@@ -86,10 +87,10 @@ class SubscriptionAdmin(Audited, ModelAdmin):  # type: ignore[type-arg]
 
     def get_fieldsets(self, request: HttpRequest, obj: Subscription | None = None) -> Any:
         if obj is None:
-            return [MAIN, RETRIES, HEADERS, REASON]
+            return [MAIN, RETRIES, FLOW, HEADERS, REASON]
         if not self.has_change_permission(request, obj):
-            return [MAIN_READ_ONLY, RETRIES, VERIFICATION, DATES]
-        return [MAIN, RETRIES, HEADERS_REMOVABLE, VERIFICATION, DATES, REASON]
+            return [MAIN_READ_ONLY, RETRIES, FLOW, VERIFICATION, DATES]
+        return [MAIN, RETRIES, FLOW, HEADERS_REMOVABLE, VERIFICATION, DATES, REASON]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Subscription | None = None) -> tuple[Any, ...]:
         # A rotation changes the signing scheme together with the secret.

@@ -20,6 +20,7 @@ from .models import Subscription
 
 RETRY_LIMIT_ERROR = _("The retry limit is a whole number from 1 to 1000, or empty.")
 BASE_DELAY_ERROR = _("The base delay is a duration such as 00:00:30, from a millisecond to a day, or empty.")
+RATE_LIMIT_ERROR = _("The rate limit is a whole number from 1 to 10000, or empty.")
 UNREADABLE_HEADERS = _("headers that the current encryption keys do not open")
 CHANGED_SINCE = _(
     "Nothing was stored: this subscription has been changed since you opened its form. "
@@ -59,6 +60,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
             "event_type": {"required": _("Enter the event type to subscribe to.")},
             "callback_url": {"required": _("Enter the callback URL to deliver to.")},
             "max_retry_limit": dict.fromkeys(("invalid", "min_value", "max_value"), RETRY_LIMIT_ERROR),
+            "rate_limit": dict.fromkeys(("invalid", "min_value", "max_value"), RATE_LIMIT_ERROR),
             "base_delay": dict.fromkeys(("invalid", "overflow", "min_value", "max_value"), BASE_DELAY_ERROR),
         }
 

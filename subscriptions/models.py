@@ -220,6 +220,7 @@ class EndpointRate(models.Model):
 
     class Meta:
         db_table = "endpoint_rates"
+        default_permissions = ()  # nobody edits it
 
     def __str__(self) -> str:
         return masked(self.callback_url)
@@ -248,6 +249,7 @@ class EndpointHealth(models.Model):
 
     class Meta:
         db_table = "endpoint_health"
+        default_permissions = ()  # nobody edits it
 
     def __str__(self) -> str:
         return masked(self.callback_url)

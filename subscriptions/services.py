@@ -24,13 +24,13 @@ from .models import Subscription
 HEADERS = "headers"
 # All other columns are written by verification, rotation or the database.
 RETRIES = ("max_retry_limit", "base_delay", "retry_delays")
-EDITABLE = frozenset({"event_type", "callback_url", "active", "description", *RETRIES, HEADERS})
+EDITABLE = frozenset({"event_type", "callback_url", "active", "description", *RETRIES, "rate_limit", HEADERS})
 # The signing scheme belongs to the secret: later it is changed by a rotation only.
 SET_ON_CREATE = EDITABLE | {"signing_scheme"}
 # In the order of the audit log.
 AUDITED = (
     *("event_type", "callback_url", "active", "description", "signing_scheme", *RETRIES),
-    "custom_headers",
+    *("rate_limit", "custom_headers"),
 )
 
 

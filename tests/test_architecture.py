@@ -31,6 +31,7 @@ ALLOWED: dict[str, set[str]] = {
         "sagas.parking",
         "sagas.transitions",
         "subscriptions.models",
+        "webhookhub.auditlog.record",
         "workflows.models",
         "workflows.state",
     },
@@ -44,6 +45,7 @@ ALLOWED: dict[str, set[str]] = {
         "webhookhub.auditlog.admin",
         "webhookhub.auditlog.context",
         "webhookhub.auditlog.permissions",
+        "webhookhub.stats.endpoints",
         "webhookhub.stats.queries",
         "workflows.labels",
         "workflows.lookup",
@@ -131,6 +133,7 @@ ALLOWED: dict[str, set[str]] = {
         "sagas.redeliver",
         "sagas.requests",
         "sagas.transitions",
+        "sagas.waiting",
         "subscriptions.health",
         "subscriptions.models",
         "subscriptions.secrets",
@@ -140,12 +143,13 @@ ALLOWED: dict[str, set[str]] = {
         "webhookhub.auditlog.actions",
         "webhookhub.auditlog.admin",
         "webhookhub.auditlog.record",
+        "webhookhub.stats.endpoints",
         "workflows",
     },
 }
 # The pages of a layer: they may use the UI kit, any model and any look-up. No other file imports the UI.
 PAGES = {"admin.py", "forms.py", "views.py"}
-SHOWN = {"models", "lookup"}
+SHOWN = {"models", "lookup", "waiting"}
 UI = "webhookhub.console"
 MAY_USE_UI = {
     "webhookhub/settings.py",

@@ -7,10 +7,12 @@ from uuid import UUID
 from pydantic import AliasPath, BaseModel, Field, ValidationInfo, field_validator
 
 from api.pagination import PageRequest
+from sagas.models import PARKED
 from sagas.transitions import WAITING
 
 from .common import MISSING_EVENT, EventType, FromRow, Id, Name, Timestamp
 
+WaitingFor = Literal["paused", "unverified", "disabled", "failing", "rate_limit", "busy"]
 Status = Literal["Pending", "InProgress", "PendingRetry", "Completed", "DeadLettered"]
 
 
@@ -34,7 +36,12 @@ class Delivery(FromRow):
     generation: int = Field(description="0 for the original delivery; each requeue adds 1.")
     attempt_count: int
     max_retry_limit: int
-    next_attempt_at: datetime | None = Field(description="Set while the delivery waits for its next attempt.")
+    next_attempt_at: datetime | None = Field(
+        description="Set while the delivery waits for its time; null while it waits for its endpoint."
+    )
+    waiting_for: WaitingFor | None = Field(
+        None, description="Why the delivery waits for its endpoint, although its attempt may be due."
+    )
     error_code: str | None = Field(
         validation_alias="final_error_code", description="The error of the last failed attempt; kept after a success."
     )
@@ -44,7 +51,8 @@ class Delivery(FromRow):
     @field_validator("next_attempt_at")
     @classmethod
     def _only_while_waiting(cls, value: datetime | None, info: ValidationInfo) -> datetime | None:
-        return value if info.data.get("status") in WAITING else None
+        is_set = value is not None and value < PARKED and info.data.get("status") in WAITING
+        return value if is_set else None
 
 
 class Deliveries(BaseModel):

@@ -32,6 +32,16 @@ RetryDelays = Annotated[
     ),
 ]
 
+RateLimit = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=10_000,
+        description="Deliveries per second, retries included. Of the subscriptions with the same callback_url, the "
+        "lowest limit holds. null: no limit.",
+    ),
+]
+
 
 class SubscriptionFilters(PageRequest):
     event_type: EventType | None = None
@@ -47,6 +57,7 @@ class SubscriptionIn(Body):
     max_retry_limit: Limit | None = None
     base_delay: Delay | None = None
     retry_delays: RetryDelays | None = None
+    rate_limit: RateLimit | None = None
     headers: Headers = {}
 
 
@@ -60,6 +71,7 @@ class SubscriptionChange(Body):
     max_retry_limit: Limit | None = None
     base_delay: Delay | None = None
     retry_delays: RetryDelays | None = None
+    rate_limit: RateLimit | None = None
     headers: Headers | None = Field(None, description="Replaces all headers; {} removes them.")
 
 
@@ -81,6 +93,7 @@ class SubscriptionOut(BaseModel):
     max_retry_limit: int | None
     base_delay: float | None
     retry_delays: list[int] | None
+    rate_limit: int | None
     header_names: list[str]
     created_at: datetime
     updated_at: datetime

@@ -23,6 +23,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "db_table": "endpoint_rates",
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
@@ -43,6 +44,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "db_table": "endpoint_health",
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(

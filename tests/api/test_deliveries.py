@@ -11,6 +11,8 @@ import pytest
 
 from api import pagination
 from sagas import filters
+from sagas.parking import park
+from subscriptions.models import Subscription
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
 from webhookhub.db import clock
 
@@ -247,5 +249,17 @@ def test_a_missing_object_is_not_found(hub_wide: Program):
 
 def test_a_page_takes_few_statements(hub_wide: Program, sagas: list[Any], django_assert_max_num_queries: Any):
     hub_wide.get("/deliveries")
-    with django_assert_max_num_queries(4):
+    with django_assert_max_num_queries(5):
         hub_wide.get("/deliveries", event_type="order.paid")
+
+
+def test_a_parked_delivery_says_what_it_waits_for_and_has_no_time(hub_wide: Program):
+    saga = SagaFactory.create(next_attempt_at=clock.now() - timedelta(seconds=1))
+    assert park([saga.id], "Pending") == 1
+
+    shown = hub_wide.get(f"/deliveries/{saga.id}").json()
+
+    assert (shown["next_attempt_at"], shown["waiting_for"]) == (None, "busy")
+    Subscription.objects.update(active=False)
+    [listed] = hub_wide.get("/deliveries").json()["items"]
+    assert (listed["next_attempt_at"], listed["waiting_for"]) == (None, "paused")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
+from sagas.parking import park
 from subscriptions import health
 from subscriptions.models import Subscription
-from tests.factories import SubscriptionFactory
+from tests.factories import SagaFactory, SubscriptionFactory
 from webhookhub.auditlog.models import Entry
+from webhookhub.db import clock
 
 from .conftest import Program
 
@@ -51,3 +55,32 @@ def test_it_requires_a_reason(hub_wide: Program, disabled: Subscription):
         response = hub_wide.post(f"/subscriptions/{disabled.id}/enable", body)
         assert response.status_code == 422
     assert not is_enabled(disabled)
+
+
+def test_a_rate_limit_is_set_changed_and_removed(hub_wide: Program):
+    new = {"event_type": "order.created", "callback_url": "https://hooks.example.com/x", "rate_limit": 5}
+    created = hub_wide.post("/subscriptions", new).json()
+    assert created["rate_limit"] == 5
+    path = f"/subscriptions/{created['id']}"
+    assert hub_wide.patch(path, {"rate_limit": 7}).json()["rate_limit"] == 7
+    assert Entry.objects.latest("id").details == '{"rate_limit": {"from": 5, "to": 7}}'
+    assert hub_wide.patch(path, {"rate_limit": None}).json()["rate_limit"] is None
+    for wrong in (0, 10_001, "5", 1.5):
+        assert hub_wide.patch(path, {"rate_limit": wrong}).status_code == 422
+
+
+def test_the_figures_of_an_endpoint_are_shown_without_its_query(hub_wide: Program, shop: Program):
+    subscription: Subscription = SubscriptionFactory.create(callback_url="https://127.0.0.1:1025/x?token=secret")
+    saga = SagaFactory.create(subscription=subscription, next_attempt_at=clock.now() - timedelta(seconds=1))
+    assert park([saga.id], "Pending") == 1
+    health.disable_gone(subscription.callback_url)
+
+    shown = hub_wide.get(f"/subscriptions/{subscription.id}/endpoint").json()
+
+    assert shown["url"] == "https://127.0.0.1:1025/x?…"
+    assert (shown["subscription"], shown["waiting"], shown["open"]) == (subscription.id, 1, 0)
+    assert shown["last_error_code"] == "http_410"
+    assert shown["disabled_at"] is not None
+    assert hub_wide.get("/endpoints").json()["items"] == [shown]
+    assert shop.get("/endpoints").status_code == 403
+    assert shop.get(f"/subscriptions/{subscription.id}/endpoint").status_code == 403

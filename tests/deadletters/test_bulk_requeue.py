@@ -420,7 +420,7 @@ def test_waiting_deliveries_are_confirmed_once(requeuer: Client, monkeypatch: py
 
     page = confirm(requeuer, {}, "fixed")
     assert "Nothing was requeued." in page
-    assert "2 new deliveries would wait, because their subscriptions are paused or not verified." in page
+    assert "2 new deliveries would wait, because their subscriptions are paused, disabled or not verified." in page
     assert not Requeue.objects.exists()
 
     page = requeuer.post(bulk_url({}), {"run": run_in(page), "reason": "r", "allow_waiting": "on"}).content.decode()

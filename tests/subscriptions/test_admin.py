@@ -37,12 +37,14 @@ def errors(response: Any) -> str:
 
 def test_a_subscription_can_be_added_and_starts_unverified(superuser: Client):
     response = superuser.post(
-        rows.add(NAME), {**VALID, "verified": "on", "verification_result": "forged", "max_retry_limit": "4"}
+        rows.add(NAME),
+        {**VALID, "verified": "on", "verification_result": "forged", "max_retry_limit": "4", "rate_limit": "9"},
     )
 
     assert response.status_code == 200  # the page with the secret
     subscription = Subscription.objects.get()
     assert (subscription.event_type, subscription.max_retry_limit) == ("order.created", 4)
+    assert subscription.rate_limit == 9
     assert (subscription.active, subscription.verified, subscription.verification_result) == (True, False, "")
     assert superuser.get(rows.change(NAME, subscription.pk)).status_code == 200
 
@@ -123,6 +125,8 @@ def test_pausing_keeps_the_verification(superuser: Client):
         ("callback_url", "http://127.0.0.1/hook", "The callback URL must start with https://."),
         ("callback_url", "https://u:p@127.0.0.1/", "The callback URL names a user or password; leave them out."),
         ("callback_url", "https://10.1.2.3/", "The callback URL's address may not be reached from this hub."),
+        ("rate_limit", "0", "The rate limit is a whole number from 1 to 10000, or empty."),
+        ("rate_limit", "x", "The rate limit is a whole number from 1 to 10000, or empty."),
         ("max_retry_limit", "0", "The retry limit is a whole number from 1 to 1000, or empty."),
         ("max_retry_limit", "many", "The retry limit is a whole number from 1 to 1000, or empty."),
         ("max_retry_limit", "9" * 30, "The retry limit is a whole number from 1 to 1000, or empty."),

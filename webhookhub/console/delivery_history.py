@@ -10,6 +10,7 @@ from events.models import Event
 from jobs.models import Job
 from sagas import transitions
 from sagas.models import DeliveryRequest, Saga
+from sagas.waiting import waiting_for
 from subscriptions.models import Subscription
 
 from . import format
@@ -30,6 +31,8 @@ class History:
     subscription: Subscription | None
     # None if the user may not see attempts.
     jobs: list[Job] | None
+    # Why it waits for its endpoint, one of sagas.waiting.REASONS.
+    reason: str | None
     # One more than NEIGHBOURS on either side, which tells whether there are others.
     generations: dict[int, Saga]
     letters: dict[int, DeadLetter]
@@ -49,6 +52,7 @@ class History:
             Event.objects.filter(pk=saga.event_id).first(),
             Subscription.objects.filter(pk=saga.subscription_id).first(),
             jobs,
+            waiting_for([saga]).get(saga.pk),
             generations,
             {by_pk[letter.saga_id]: letter for letter in letters},
             _requests(saga),
@@ -93,9 +97,7 @@ class History:
     @property
     def held_back(self) -> str | None:
         """Why a waiting delivery is not attempted now; None if it is."""
-        if not self.is_waiting or self.subscription is None:
-            return None
-        return format.held_back(self.subscription)
+        return format.waiting_for(self.reason)
 
     @property
     def next_attempt_at(self) -> datetime | None:

@@ -114,15 +114,26 @@ def status_badge(status: str) -> SafeString:
     return format_html('<span class="hub-badge hub-{}" title="{}">{}</span>', colour, status, status_label(status))
 
 
-def held_back(subscription: Any) -> str | None:
-    """Why a subscription gets no deliveries now; None if it does."""
-    if not subscription.active:
-        return _("The subscription is switched off: its deliveries wait until it is switched on again.")
-    if not subscription.verified:
-        return _("The subscription is not verified: its deliveries wait until it is.")
-    if subscription.disabled_at is not None:
-        return _("The endpoint is disabled: its deliveries wait until it is enabled or verified again.")
-    return None
+# By the reasons of sagas.waiting.
+WAITING_FOR = {
+    "paused": gettext_noop("The subscription is switched off: its deliveries wait until it is switched on again."),
+    "unverified": gettext_noop("The subscription is not verified: its deliveries wait until it is."),
+    "disabled": gettext_noop("The endpoint is disabled: its deliveries wait until it is enabled or verified again."),
+    "failing": gettext_noop("The endpoint only fails and is probed now and then: its deliveries wait for a success."),
+    "rate_limit": gettext_noop("The endpoint has a rate limit: its deliveries wait for their turn."),
+    "busy": gettext_noop("The endpoint is busy: its deliveries wait for their turn."),
+}
+# The same in a list.
+WAITING_SHORT = {
+    "paused": gettext_noop("paused"),
+    "unverified": gettext_noop("not verified"),
+    "disabled": gettext_noop("disabled"),
+}
+
+
+def waiting_for(reason: str | None) -> str | None:
+    """Why a delivery is not attempted now, as a sentence; None if it only waits for its time."""
+    return _(WAITING_FOR[reason]) if reason else None
 
 
 def number(value: int) -> str:

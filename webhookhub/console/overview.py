@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, Min, Q, QuerySet
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from events.models import RoutingInbox
@@ -17,7 +18,8 @@ from subscriptions.models import Subscription
 from webhookhub.conf import KINDS
 from webhookhub.models import Process
 from webhookhub.runner.registry import silent_after
-from webhookhub.stats import queries
+from webhookhub.stats import endpoints, queries
+from webhookhub.stats.endpoints import EndpointStats
 from webhookhub.stats.queries import Summary
 from workflows.models import Instance
 
@@ -97,6 +99,29 @@ def numbers(summary: Summary) -> dict[str, str]:
     }
 
 
+def endpoint_numbers(stats: EndpointStats, now: datetime) -> dict[str, str]:
+    """The figures of an endpoint as the pages show them."""
+    waiting = format.number(stats.waiting) + ("+" if stats.waiting >= endpoints.LIMIT else "")
+    age = format.duration(now - stats.oldest_waiting) if stats.oldest_waiting else format.NOTHING
+    return {
+        "state": endpoint_state(stats),
+        "open": format.number(stats.open),
+        "waiting": waiting,
+        "oldest": age,
+        "rate": f"{stats.attempts_per_second:.2g}",
+        "success": format.percent(stats.success_rate),
+        "p95": format.milliseconds(stats.p95_ms),
+    }
+
+
+def endpoint_state(stats: EndpointStats) -> str:
+    if stats.is_disabled:
+        return gettext("disabled")
+    if stats.is_breaker_open:
+        return gettext("only probed")
+    return gettext("failing") if stats.is_failing else gettext("ok")
+
+
 def _failing(summary: Summary) -> int:
     """The failed attempts that are retried: all but the last attempt of each dead letter."""
     return max(0, summary.failed - summary["dead_lettered"])
@@ -129,7 +154,7 @@ def deliveries(span: Span, now: datetime) -> Deliveries:
     busiest = dict(list(by_subscription.items())[:MAX_ENDPOINTS])
     rows = Subscription.objects.only("id", "callback_url", "event_type").in_bulk([*busiest, *worst])
 
-    def endpoints(summaries: dict[int, Summary]) -> list[tuple[Subscription, dict[str, str]]]:
+    def rows_of(summaries: dict[int, Summary]) -> list[tuple[Subscription, dict[str, str]]]:
         return [(rows[pk], numbers(summary)) for pk, summary in summaries.items() if pk in rows]
 
     return Deliveries(
@@ -137,8 +162,8 @@ def deliveries(span: Span, now: datetime) -> Deliveries:
         chart=chart.stacked([(at, _series(summary)) for at, summary in steps]),
         due=due(now),
         unrouted=unrouted(),
-        busiest=endpoints(busiest),
-        worst=endpoints(worst),
+        busiest=rows_of(busiest),
+        worst=rows_of(worst),
         last_hour_by_endpoint=list(last_hour.values()),
     )
 

@@ -30,6 +30,7 @@ class ConsoleSite(AdminSite):
         subscription = "subscriptions/subscription/<int:pk>"
         return [
             path("overview/", self.admin_view(views.overview_fragment), name="overview"),
+            path("endpoints/", self.admin_view(views.endpoints_page), name="endpoints"),
             path("events/event/<int:pk>/payload/", self.admin_view(views.event_payload), name="event_payload"),
             path("events/event/<int:pk>/body/", self.admin_view(views.event_body), name="event_body"),
             path(f"{subscription}/backfill/", self.admin_view(backfill.view), name="subscription_backfill"),

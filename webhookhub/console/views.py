@@ -15,6 +15,7 @@ from django.views.decorators.cache import never_cache
 
 from events.models import Event
 from webhookhub.db import clock
+from webhookhub.stats import endpoints
 
 from . import alerts, format, overview, request_preview, search
 from .overview import Span
@@ -59,6 +60,21 @@ def _overview_context(request: HttpRequest, span: Span) -> dict[str, Any]:
         context["alerts"] += alerts.of_workflows(context["for_operators"])
     context["no_alerts"] = alerts.none(deliveries="deliveries" in context, processes="processes" in context)
     return context
+
+
+@never_cache
+def endpoints_page(request: HttpRequest) -> TemplateResponse:
+    """The twenty worst endpoints."""
+    if not request.user.has_perms(["sagas.view_saga", "subscriptions.view_subscription"]):
+        raise PermissionDenied
+    now = clock.now()
+    context = {
+        **admin.site.each_context(request),
+        "title": _("Endpoints"),
+        "rows": [(stats.subscription, overview.endpoint_numbers(stats, now)) for stats in endpoints.worst(now)],
+        "now": now,
+    }
+    return TemplateResponse(request, "console/worst_endpoints.html", context)
 
 
 def search_page(request: HttpRequest) -> TemplateResponse:

@@ -123,6 +123,59 @@ HEARTBEAT = Metric(
     "Time since the last heartbeat of any loop of a kind.",
     ("kind",),
 )
+DELIVERIES_PARKED = Metric(
+    "webhookhub_deliveries_parked", GAUGE, "Deliveries that wait for their endpoints (up to 10,000)."
+)
+ENDPOINTS = Metric(
+    "webhookhub_endpoints",
+    GAUGE,
+    "Endpoints in trouble, by state: failing, probed (those of them that are only probed), disabled.",
+    ("state",),
+)
+# Of the twenty worst endpoints: `subscription` is the lowest id of a subscription with this URL.
+OF_ENDPOINT = ("endpoint", "subscription")
+ENDPOINT_OPEN = Metric(
+    "webhookhub_endpoint_open", GAUGE, "Open attempts of one of the 20 worst endpoints.", OF_ENDPOINT
+)
+ENDPOINT_WAITING = Metric(
+    "webhookhub_endpoint_waiting",
+    GAUGE,
+    "Deliveries that wait for one of the 20 worst endpoints (up to 10,000).",
+    OF_ENDPOINT,
+)
+ENDPOINT_OLDEST = Metric(
+    "webhookhub_endpoint_oldest_waiting_seconds",
+    GAUGE,
+    "Age of the oldest delivery that waits for one of the 20 worst endpoints.",
+    OF_ENDPOINT,
+)
+ENDPOINT_RATE = Metric(
+    "webhookhub_endpoint_attempts_per_second",
+    GAUGE,
+    "Attempts per second of one of the 20 worst endpoints, over the last five minutes.",
+    OF_ENDPOINT,
+)
+ENDPOINT_SUCCESS = Metric(
+    "webhookhub_endpoint_success_ratio",
+    GAUGE,
+    "Share of the attempts of the last hour that succeeded, of one of the 20 worst endpoints.",
+    OF_ENDPOINT,
+)
+ENDPOINT_P95 = Metric(
+    "webhookhub_endpoint_p95_seconds",
+    GAUGE,
+    "95th percentile of the durations of the last hour, of one of the 20 worst endpoints.",
+    OF_ENDPOINT,
+)
+ENDPOINT_BREAKER = Metric(
+    "webhookhub_endpoint_breaker_open",
+    GAUGE,
+    "1 if one of the 20 worst endpoints is only probed, else 0.",
+    OF_ENDPOINT,
+)
+ENDPOINT_DISABLED = Metric(
+    "webhookhub_endpoint_disabled", GAUGE, "1 if one of the 20 worst endpoints is disabled, else 0.", OF_ENDPOINT
+)
 COUNT_LIMIT = Metric(
     "webhookhub_count_limit",
     GAUGE,

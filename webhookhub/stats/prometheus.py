@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -10,10 +10,13 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
 from sagas import transitions
+from webhookhub.auditlog.record import url_without_query
+from webhookhub.db import clock
 
-from . import catalogue, counters, open_work
+from . import catalogue, counters, endpoints, open_work
 from .attempts import COMPLETED, DEAD_LETTERED, DURATION_LABELS, LATENCY_LABELS
 from .counters import Counts
+from .endpoints import EndpointStats
 from .histogram import DURATION_MS, LATENCY_SECONDS
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -34,6 +37,28 @@ class StatsCollector(Collector):
                 {(label,): part for label, part in value.items()} if isinstance(value, dict) else {(): value}
             )
             yield _family(metric, samples)
+        yield from _endpoints()
+
+
+def _endpoints() -> Iterator[Metric]:
+    now = clock.now()
+    yield _family(catalogue.DELIVERIES_PARKED, {(): endpoints.count_waiting()})
+    troubled = endpoints.count_troubled()
+    yield _family(catalogue.ENDPOINTS, {(state,): count for state, count in troubled.items()})
+    worst = {(url_without_query(each.url), str(each.subscription.pk)): each for each in endpoints.worst(now)}
+    values: dict[catalogue.Metric, Callable[[EndpointStats], float | None]] = {
+        catalogue.ENDPOINT_OPEN: lambda each: each.open,
+        catalogue.ENDPOINT_WAITING: lambda each: each.waiting,
+        catalogue.ENDPOINT_OLDEST: lambda each: (now - (each.oldest_waiting or now)).total_seconds(),
+        catalogue.ENDPOINT_RATE: lambda each: each.attempts_per_second,
+        catalogue.ENDPOINT_SUCCESS: lambda each: each.success_rate,
+        catalogue.ENDPOINT_P95: lambda each: None if each.p95_ms is None else each.p95_ms / 1000,
+        catalogue.ENDPOINT_BREAKER: lambda each: each.is_breaker_open,
+        catalogue.ENDPOINT_DISABLED: lambda each: each.is_disabled,
+    }
+    for metric, read in values.items():
+        samples: Samples = {labels: value for labels, each in worst.items() if (value := read(each)) is not None}
+        yield _family(metric, samples)
 
 
 def _counters(counts: Counts) -> Iterator[Metric]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -61,9 +61,14 @@ def last_success(subscription_id: int) -> datetime | None:
     return None
 
 
-def by_subscription(since: datetime, until: datetime) -> dict[int, Summary]:
-    """Subscriptions with at least one attempt, the busiest first."""
-    summaries = dict(_grouped(_within(since, until), "subscription_id"))
+def by_subscription(
+    since: datetime, until: datetime, subscription_ids: Collection[int] | None = None
+) -> dict[int, Summary]:
+    """Subscriptions, all or some, with at least one attempt, the busiest first."""
+    rows = _within(since, until)
+    if subscription_ids is not None:
+        rows = rows.filter(subscription_id__in=subscription_ids)
+    summaries = dict(_grouped(rows, "subscription_id"))
     return dict(sorted(summaries.items(), key=lambda item: (-item[1]["attempts"], item[0])))
 
 

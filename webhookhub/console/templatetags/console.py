@@ -12,13 +12,14 @@ from deadletters.models import DeadLetter
 from sagas.filters import DeliveryFilter
 from sagas.transitions import COMPLETED, DEAD_LETTERED
 from sagas.views import BUTTONS
+from sagas.waiting import is_parked
 from subscriptions.health import describe as describe_disabled
-from subscriptions.health import of_endpoint
 from webhookhub.conf import hub
 from webhookhub.console import format
-from webhookhub.console.overview import numbers
+from webhookhub.console.overview import endpoint_numbers, numbers
 from webhookhub.db import clock
 from webhookhub.stats import queries
+from webhookhub.stats.endpoints import of_subscription
 from workflows.labels import badge as workflow_badge
 from workflows.labels import sentences
 
@@ -30,6 +31,7 @@ register.filter("status_label", format.status_label)
 register.filter("text_block", format.block)
 register.filter("disabled_reason", describe_disabled)
 register.filter("visible", format.visible)
+register.filter("is_parked", is_parked)
 register.filter("workflow_badge", workflow_badge)
 register.filter("workflow_sentences", sentences)
 
@@ -72,6 +74,7 @@ def subscription_health(context: Any, subscription: Any) -> dict[str, Any]:
         return {"may_see": False}
     now = clock.now()
     before, day = queries.of_subscription(subscription.pk, now - WEEK, now - DAY, now)
+    endpoint = of_subscription(subscription, now)
     newest = DeliveryFilter(subscription_id=subscription.pk).newest_first(1, None, NEWEST)
     delivered = [saga for saga in newest if saga.status == COMPLETED]
     last = max(delivered, key=lambda saga: saga.updated_at, default=None)
@@ -84,7 +87,8 @@ def subscription_health(context: Any, subscription: Any) -> dict[str, Any]:
         "may_see": True,
         "unused": not newest and not (before + day)["attempts"],
         "subscription": subscription,
-        "state": of_endpoint(subscription.callback_url),
+        "state": endpoint.health,
+        "endpoint": endpoint_numbers(endpoint, now),
         "spans": [(_("last 24 hours"), numbers(day)), (_("last 7 days"), numbers(before + day))],
         "last_success": last,
         "last_success_about": last_about,

@@ -1,0 +1,47 @@
+"""Why a waiting delivery is not attempted now, for the pages and the API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from subscriptions.models import EndpointHealth, Subscription
+
+from .models import PARKED, Saga
+from .transitions import WAITING
+
+PAUSED, UNVERIFIED, DISABLED = "paused", "unverified", "disabled"
+FAILING, RATE_LIMIT, BUSY = "failing", "rate_limit", "busy"
+REASONS = (PAUSED, UNVERIFIED, DISABLED, FAILING, RATE_LIMIT, BUSY)
+
+
+def is_parked(saga: Saga) -> bool:
+    return saga.status in WAITING and saga.next_attempt_at >= PARKED
+
+
+def held_back(subscription: Subscription) -> str | None:
+    """Why a subscription gets no attempts now; None if it does."""
+    if not subscription.active:
+        return PAUSED
+    if not subscription.verified:
+        return UNVERIFIED
+    return DISABLED if subscription.disabled_at is not None else None
+
+
+def waiting_for(sagas: Sequence[Saga]) -> dict[int, str]:
+    """By the saga's id, why it waits for its endpoint. A saga that only waits for its time has no reason."""
+    waiting = [saga for saga in sagas if saga.status in WAITING]
+    columns = ("callback_url", "active", "verified", "disabled_at")
+    subscriptions = Subscription.objects.only(*columns).in_bulk({saga.subscription_id for saga in waiting})
+    found = {saga: subscriptions[saga.subscription_id] for saga in waiting if saga.subscription_id in subscriptions}
+    reasons = {saga.id: reason for saga, row in found.items() if (reason := held_back(row))}
+    parked = {saga: row for saga, row in found.items() if saga.id not in reasons and is_parked(saga)}
+    urls = {row.callback_url for row in parked.values()}
+    if urls:
+        health = EndpointHealth.objects.filter(callback_url__in=urls, breaker_open_since__isnull=False)
+        failing = set(health.values_list("callback_url", flat=True))
+        limits = Subscription.objects.filter(callback_url__in=urls, rate_limit__isnull=False)
+        limited = set(limits.values_list("callback_url", flat=True))
+        for saga, row in parked.items():
+            url = row.callback_url
+            reasons[saga.id] = FAILING if url in failing else RATE_LIMIT if url in limited else BUSY
+    return reasons
