@@ -44,7 +44,9 @@ class Flow:
         """`unlimited`: every delivery to an active and verified subscription may go at once."""
         settings = hub()
         pause = settings.probe_interval.total_seconds()
-        self.windows = Windows(settings.endpoint_window, settings.breaker_failures, pause)
+        self.windows = Windows(
+            settings.endpoint_window, settings.breaker_failures, pause, connections=settings.requests_per_host
+        )
         self._monitor = EndpointMonitor()
         self._unlimited = unlimited
         self._endpoints: dict[int, SubscribedEndpoint] = {}
@@ -117,12 +119,13 @@ class Flow:
         """Attempts that may have a result, as hints name them."""
         self._opened |= self.windows.note_finished(job_ids, time.monotonic()) & self._parked.keys()
 
-    def note_results(self, results: Iterable[tuple[int, str | None]]) -> None:
-        """Settled results: subscription id and error code."""
+    def note_results(self, results: Iterable[tuple[int, str | None, int | None]]) -> None:
+        """Settled results: subscription id, error code and response time in milliseconds."""
         now = time.monotonic()
-        for subscription_id, error_code in results:
+        for subscription_id, error_code, duration_ms in results:
             endpoint = self.endpoint(subscription_id)
-            changed = self.windows.note_result(endpoint, now, succeeded=error_code is None)
+            seconds = None if duration_ms is None else duration_ms / 1000
+            changed = self.windows.note_result(endpoint, now, succeeded=error_code is None, seconds=seconds)
             opened = changed and error_code is not None
             self._monitor.note_result(endpoint, subscription_id, error_code, breaker_opened=opened)
             if changed:

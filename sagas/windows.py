@@ -17,6 +17,11 @@ SHORT_WAIT_SECONDS = 0.1
 LONG_WAIT_SECONDS = 0.4
 # An attempt that takes so long, wherever the time goes, is one of an endpoint that does not respond.
 SILENT_SECONDS = 5.0
+# An endpoint gets at least the window that keeps its connections busy for this time, however long attempts wait in the
+# hub: a busy hub would otherwise work in ever smaller batches.
+BUSY_SECONDS = 0.2
+# The share of the newest response in the average.
+NEWEST = 0.2
 # The quickest time grows by this share in a second: an endpoint may become slower for good.
 FORGETTING = 0.1
 # The first pause between two probes of an endpoint that only fails; each further one is twice as long.
@@ -34,6 +39,8 @@ class Window:
     # The time from dispatch to result of the quickest attempts.
     quickest: float = math.inf
     noted_at: float = 0.0
+    # The endpoint's own response time as workers measure it, on average.
+    response_seconds: float = math.inf
     shrunk_at: float = -math.inf
     # Failures since the last success.
     failures: int = 0
@@ -41,7 +48,17 @@ class Window:
     pause: float = 0.0
     probe_at: float = 0.0
 
-    def note_duration(self, opened_at: float, now: float, largest: int) -> None:
+    def note_response(self, seconds: float) -> None:
+        known = self.response_seconds < math.inf
+        self.response_seconds = (1 - NEWEST) * self.response_seconds + NEWEST * seconds if known else seconds
+
+    def busy_size(self, connections: int, largest: int) -> float:
+        """The window that keeps so many connections busy; 0 for an endpoint that is new or does not respond."""
+        if self.response_seconds >= SILENT_SECONDS:
+            return 0.0
+        return min(connections * max(1.0, BUSY_SECONDS / max(self.response_seconds, 0.001)), largest)
+
+    def note_duration(self, opened_at: float, now: float, largest: int, connections: int) -> None:
         """An attempt that was opened at `opened_at` has ended."""
         seconds = now - opened_at
         if seconds >= SILENT_SECONDS:
@@ -50,18 +67,23 @@ class Window:
         self.quickest = min(self.quickest * (1 + FORGETTING * (now - self.noted_at)), seconds)
         self.noted_at = now
         waited = seconds - self.quickest
-        if waited <= SHORT_WAIT_SECONDS:
+        busy_size = self.busy_size(connections, largest)
+        if waited <= SHORT_WAIT_SECONDS or self.size < busy_size:
             self.size = min(self.size + 1, largest)
         elif waited >= LONG_WAIT_SECONDS and opened_at >= self.shrunk_at:
             # Once for all attempts that were open at the time.
-            self.size, self.shrunk_at = max(SMALLEST, self.size * 0.75), now
+            self.size, self.shrunk_at = max(SMALLEST, busy_size, self.size * 0.75), now
 
 
 class Windows:
     """The windows of all endpoints, by their callback URLs."""
 
-    def __init__(self, largest: int, breaker_failures: int, longest_pause: float) -> None:
-        """`breaker_failures`: after so many failures in a row an endpoint is only probed; 0 switches that off."""
+    def __init__(self, largest: int, breaker_failures: int, longest_pause: float, connections: int = 1) -> None:
+        """`breaker_failures`: after so many failures in a row an endpoint is only probed; 0 switches that off.
+
+        `connections`: of a worker to one endpoint.
+        """
+        self._connections = connections
         self._largest = largest
         self._breaker_failures = breaker_failures
         self._longest_pause = longest_pause
@@ -116,13 +138,15 @@ class Windows:
             if endpoint:
                 window = self.at(endpoint)
                 window.open = max(0, window.open - 1)
-                window.note_duration(opened_at, now, self._largest)
+                window.note_duration(opened_at, now, self._largest, self._connections)
                 endpoints.add(endpoint)
         return endpoints
 
-    def note_result(self, endpoint: str, now: float, *, succeeded: bool) -> bool:
-        """Returns whether this has opened or closed the breaker."""
+    def note_result(self, endpoint: str, now: float, *, succeeded: bool, seconds: float | None = None) -> bool:
+        """`seconds`: the response time. Returns whether this has opened or closed the breaker."""
         window = self.at(endpoint)
+        if seconds is not None:
+            window.note_response(seconds)
         if succeeded:
             was_open = bool(window.pause)
             window.failures, window.pause = 0, 0.0

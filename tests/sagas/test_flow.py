@@ -221,7 +221,7 @@ def test_an_idle_orchestrator_looks_at_the_park_seldom():
 
 
 def break_endpoint(flow: Flow, subscription: Subscription, failures: int) -> None:
-    flow.note_results([(subscription.id, "connect_error")] * failures)
+    flow.note_results([(subscription.id, "connect_error", 1)] * failures)
 
 
 def test_an_endpoint_that_only_fails_is_probed_until_it_succeeds(hub_settings, caplog):
@@ -245,7 +245,7 @@ def test_an_endpoint_that_only_fails_is_probed_until_it_succeeds(hub_settings, c
     assert admit(BATCH, flow) == 0
 
     flow.note_finished(finish())
-    flow.note_results([(subscription.id, None)])
+    flow.note_results([(subscription.id, None, 1)])
     assert Log.ENDPOINT_BREAKER_CLOSED.value[0] in caplog.text
     assert admit(BATCH, flow) == 3
 

@@ -105,6 +105,7 @@ class Loop:
         for managed in sorted(self._steps, key=attrgetter("conflicts")):
             if stop.requested:
                 return
+            managed.receive()  # at each step: the queue is short, and a turn may be long
             now = time.monotonic()
             if not managed.may_run(now):
                 self._attend(managed, now)

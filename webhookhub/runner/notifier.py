@@ -12,6 +12,7 @@ import os
 import socket
 import struct
 import time
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
@@ -20,7 +21,7 @@ from typing import NamedTuple, Protocol
 
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
-from .hints import MAX_ID
+from .hints import FEW, MAX_ID
 
 # Processes of one kind on one machine that get notifications; further ones only poll.
 MAX_PROCESSES = 8
@@ -37,6 +38,8 @@ QUEUE_LENGTH_FILE = Path("/proc/sys/net/unix/max_dgram_qlen")
 DEFAULT_QUEUE_LENGTH = 10
 # How long an address without a process is tried only after the others.
 ABSENT_SECONDS = 1.0
+# Ids that found all queues full go with the next notification; of more than this, the oldest are left to polling.
+MAX_HELD_BACK = 20
 
 
 class Hint(NamedTuple):
@@ -56,6 +59,7 @@ _own_addresses: set[bytes] = set()
 # The index of the next address to notify, by kind.
 _next_index: dict[str, int] = {}
 _absent_until: dict[bytes, float] = {}
+_held_back: dict[tuple[str, str], deque[int]] = defaultdict(lambda: deque(maxlen=MAX_HELD_BACK))
 _sender: tuple[int, socket.socket] | None = None
 
 
@@ -121,8 +125,11 @@ def _notify(kind: str, topic: str, ids: Sequence[int]) -> None:
 def _notify_one(kind: str, topic: str, ids: Sequence[int]) -> None:
     """Notifies one process of this kind, each in turn; this process may be one of them."""
     step = steps_of_this_process.get(kind)
+    held_back = _held_back[kind, topic]
+    if 0 < len(ids) <= FEW:
+        ids = [*held_back, *ids]
     sender, addresses, data = _sender_of_this_process(), _addresses(kind), _encoded(topic, ids)
-    now, first = time.monotonic(), _next_index.get(kind, 0)
+    now, first, is_full = time.monotonic(), _next_index.get(kind, 0), False
 
     def is_absent(index: int) -> bool:
         return _absent_until.get(addresses[index % MAX_PROCESSES], 0.0) > now
@@ -137,13 +144,20 @@ def _notify_one(kind: str, topic: str, ids: Sequence[int]) -> None:
         else:
             try:
                 sender.sendto(data, address)
-            except OSError:  # no process there, or its queue is full
+            except BlockingIOError:  # its queue is full
+                is_full = True
+                continue
+            except OSError:  # no process there
                 _absent_until[address] = now + ABSENT_SECONDS
                 continue
         _next_index[kind] = (index + 1) % MAX_PROCESSES
+        held_back.clear()
         return
     if step is not None:
         step.hint(topic, ids)
+    elif is_full and len(ids) <= FEW + MAX_HELD_BACK:
+        held_back.clear()
+        held_back.extend(ids)
 
 
 def _parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
