@@ -13,9 +13,12 @@ from django.db.models import NOT_PROVIDED
 from events.routing import Router
 from jobs.cleaner import clean
 from jobs.lease import lease
+from jobs.models import Job
 from jobs.report import report
 from sagas.dispatch import dispatch
+from sagas.models import Saga
 from sagas.orchestrator import pending_work
+from sagas.parking import oldest_parked, park, subscriptions_with_parked, unpark
 from sagas.settle import Settler
 from subscriptions.models import Subscription
 from tests.conftest import empty_tables
@@ -27,6 +30,7 @@ from .world import reports
 
 pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db]
 BATCH = 200
+PART = 10_000
 
 DIGITS = " UNION ALL ".join(f"SELECT {n}{' AS d' if n == 0 else ''}" for n in range(10))
 # 1 … 100,000
@@ -52,7 +56,8 @@ ROWS = [
        (id, event_id, subscription_id, generation, status, attempt_count, max_retry_limit, base_delay, next_attempt_at)
        SELECT n, 1 + (n - 1) DIV 5, 1 + (n - 1) % 5, 0, {saga_status},
               IF(n % 100 IN (1, 4, 5, 6, 7), 0, 1), 10, 1000000,
-              UTC_TIMESTAMP(6) + INTERVAL IF(n % 200 IN (2, 3), n, -n) SECOND FROM {numbers}""",
+              UTC_TIMESTAMP(6) + INTERVAL IF(n % 200 IN (2, 3), n, -n) SECOND
+       FROM {numbers} WHERE n > {low} AND n <= {high}""",
     """INSERT INTO webhook_delivery_jobs
        (saga_id, attempt_no, status, attempt_at, lease_until, lease_token, finished_at, settled_at, error_code,
         worker_id, response_snippet, lease_resets)
@@ -62,12 +67,17 @@ ROWS = [
                    ELSE created_at END,
               '', IF(status = 'InProgress' AND id % 100 < 6, NULL, created_at),
               IF(status = 'InProgress', NULL, created_at), IF({job_status} = 'Failed', 'timeout', NULL), '', '', 0
-       FROM webhook_delivery_sagas saga WHERE status <> 'Pending'""",
+       FROM webhook_delivery_sagas saga WHERE status <> 'Pending' AND id > {low} AND id <= {high}""",
     """INSERT INTO webhook_delivery_jobs
        (saga_id, attempt_no, status, attempt_at, lease_until, lease_token, finished_at, settled_at, worker_id,
         response_snippet, lease_resets)
        SELECT id, 2, 'Completed', next_attempt_at - INTERVAL 1 DAY, created_at, '', created_at, created_at, '', '', 0
        FROM webhook_delivery_sagas saga WHERE status = 'Completed' AND id % 50 = 49""",
+    # As many again are parked, most of them for one subscription.
+    """INSERT INTO webhook_delivery_sagas
+       (id, event_id, subscription_id, generation, status, attempt_count, max_retry_limit, base_delay, next_attempt_at)
+       SELECT 100000 + n, n, IF(n % 10, 1, 2 + n DIV 10 % 4), 1, 'Pending', 0, 10, 1000000, '9000-01-01'
+       FROM {numbers} WHERE n > {low} AND n <= {high}""",
 ]
 TABLES = ["events", "routing_inbox", "webhook_delivery_sagas", "webhook_delivery_jobs", "subscriptions"]
 
@@ -90,12 +100,12 @@ def _many_rows(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
         empty_tables()
         with connection.cursor() as cursor:
             with guards.switched_off():
+                values = {"numbers": NUMBERS, "saga_status": SAGA_STATUS, "job_status": JOB_STATUS}
                 for sql in ROWS:
-                    cursor.execute(
-                        sql.format(
-                            numbers=NUMBERS, saga_status=SAGA_STATUS, job_status=JOB_STATUS, **subscription_rest()
-                        )
-                    )
+                    # In parts, where it is prepared for that: a statement must not take longer than its time-out.
+                    for low in range(0, 100_000 if "{low}" in sql else 1, PART):
+                        part = {"low": low, "high": low + PART}
+                        cursor.execute(sql.format(**values, **part, **subscription_rest()))
             cursor.execute("ANALYZE TABLE " + ", ".join(TABLES))
             cursor.fetchall()
     yield
@@ -210,6 +220,47 @@ def test_the_inbox_is_read_from_its_beginning():
     assert "FOR UPDATE SKIP LOCKED" in plan.sql
     # It has no condition: the walk along the key, in order, is the index; that it stops is what counts.
     assert_goes_by("PRIMARY", plan)
+
+
+def test_the_subscriptions_with_parked_sagas_are_found_by_one_step_each():
+    found: list[int] = []
+    [plan] = plans(lambda: found.extend(subscriptions_with_parked()), lambda sql: "WITH RECURSIVE" in sql)
+    assert found == [1, 2, 3, 4, 5]
+    assert {row["key"] for row in plan.rows if row["table"] == "webhook_delivery_sagas"} <= {None, "idx_saga_parked"}
+    assert plan.rows_read <= 50, plan
+
+
+def test_the_oldest_parked_sagas_are_read_in_order():
+    limits = dict.fromkeys(range(1, 6), BATCH // 5)
+    rows: list[object] = []
+    [plan] = plans(lambda: rows.extend(oldest_parked(limits)), lambda sql: "parked_subscription_id = " in sql)
+    assert len(rows) == BATCH
+    stored = [row for row in plan.rows if row["table"] == "webhook_delivery_sagas"]
+    assert [row["key"] for row in stored] == ["idx_saga_parked"] * 5, plan
+    assert all("filesort" not in (row["extra"] or "") for row in stored), plan
+    # The entries of the index with their rows, and the derived tables of the union.
+    assert plan.rows_read <= 5 * BATCH + 50, plan
+
+
+def test_parking_and_admission_access_only_their_own_rows():
+    due = list(Saga.objects.filter(status="Pending", id__lte=100_000).values_list("id", flat=True)[:BATCH])
+    writes = plans(lambda: (park(due, "Pending"), unpark(due)), lambda sql: sql.startswith("UPDATE"))
+    assert len(writes) == 2
+    for plan in writes:
+        [stored] = plan.rows
+        assert (stored["key"], stored["type"]) == ("PRIMARY", "range"), plan
+        assert plan.rows_read <= 4 * BATCH, plan
+
+
+def test_open_attempts_are_counted_by_status():
+    counts: dict[int, int] = {}
+    [plan] = plans(lambda: counts.update(Job.objects.open_by_subscription()), lambda sql: "COUNT(" in sql)
+    assert sum(counts.values()) == 2_000
+    jobs, sagas = plan.rows
+    assert jobs["key"] == "idx_job_status_lease", plan
+    assert (sagas["key"], sagas["type"]) == ("PRIMARY", "eq_ref"), plan
+    # Each job with its saga, and the groups.
+    assert plan.rows_read <= 4 * sum(counts.values()) + 50, plan
 
 
 def all_steps() -> None:

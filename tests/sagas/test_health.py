@@ -38,11 +38,11 @@ def subscription() -> Subscription:
 
 
 def fails(flow: Flow, subscription: Subscription, code: str = "http_500", count: int = 1) -> None:
-    flow.note_results([(subscription.id, code)] * count)
+    flow.note_results([(subscription.id, code, 1)] * count)
 
 
 def succeeds(flow: Flow, subscription: Subscription) -> None:
-    flow.note_results([(subscription.id, None)])
+    flow.note_results([(subscription.id, None, 1)])
 
 
 def row() -> EndpointHealth:

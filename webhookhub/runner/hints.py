@@ -9,7 +9,7 @@ from collections.abc import Sequence
 MAX_HINTS = 1000
 MAX_ID = 2**63 - 1
 # Notifications with more ids than this are bulk: ids that come one by one overtake them.
-FEW = 50
+FEW = 100
 # How many further rows a turn handles while ids that came one by one are waiting: short turns, so that the next ones
 # need not wait long.
 SHARED_BATCH = 100

@@ -35,6 +35,8 @@ T = TypeVar("T")
 LATE_SECONDS = 5.0
 # How often unfinished work is attended to while the database is lost.
 ATTEND_SECONDS = 0.1
+# After a step that has taken so long, notifications are received at once.
+LONG_STEP_SECONDS = 0.01
 
 
 class Loop:
@@ -105,12 +107,18 @@ class Loop:
         for managed in sorted(self._steps, key=attrgetter("conflicts")):
             if stop.requested:
                 return
-            managed.receive()  # at each step: the queue is short, and a turn may be long
             now = time.monotonic()
             if not managed.may_run(now):
                 self._attend(managed, now)
             elif managed.is_due(now):
                 self._run(managed)
+                self._receive_after(now)
+
+    def _receive_after(self, started_at: float) -> None:
+        """The queues of notifications are short: after a long step, they are emptied before the next one."""
+        if time.monotonic() - started_at > LONG_STEP_SECONDS:
+            for managed in self._steps:
+                managed.receive()
 
     def _run(self, managed: ManagedStep) -> bool:
         """Creates the step if necessary, and does one batch. Returns whether this was possible."""

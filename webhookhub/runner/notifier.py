@@ -39,7 +39,7 @@ DEFAULT_QUEUE_LENGTH = 10
 # How long an address without a process is tried only after the others.
 ABSENT_SECONDS = 1.0
 # Ids that found all queues full go with the next notification; of more than this, the oldest are left to polling.
-MAX_HELD_BACK = 20
+MAX_HELD_BACK = 50
 
 
 class Hint(NamedTuple):
