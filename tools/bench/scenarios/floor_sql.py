@@ -45,13 +45,18 @@ class Floor:
                 f"INSERT INTO {SAGAS} (event_id, subscription_id, generation, status, attempt_count, next_attempt_at, "
                 f"max_retry_limit, base_delay, retry_delays, created_at, updated_at) VALUES {', '.join(sagas)}"
             )
-            self._count(("deliveries", "routed", len(sagas)))
+            events = _list(event for event, _ in inbox)
+            self._rows(f"SELECT id, event_id, subscription_id, generation FROM {SAGAS} WHERE event_id IN ({events})")
             union = " UNION ALL SELECT ".join([f"{inbox[0][0]} AS event_id", *(str(event) for event, _ in inbox[1:])])
             self._execute(
                 f"DELETE {INBOX} FROM (SELECT {union}) input STRAIGHT_JOIN {INBOX} FORCE INDEX (PRIMARY) "
                 f"ON {INBOX}.event_id = input.event_id"
             )
-            self._count(("events_routed", "matched", len(inbox)))
+            self._rows(
+                f"SELECT event_id, COUNT(id) FROM {SAGAS} WHERE event_id IN ({events}) AND generation = 0 "
+                "GROUP BY event_id"
+            )
+            self._count(("deliveries", "routed", len(sagas)), ("events_routed", "matched", len(inbox)))
         self._execute("COMMIT")
         return len(sagas)
 
@@ -72,6 +77,7 @@ class Floor:
             f"WHERE NOT EXISTS (SELECT 1 FROM {JOBS} j WHERE j.saga_id = s.id AND j.attempt_no = s.attempt_count + 1) "
             f"AND s.attempt_count = 0 AND s.id IN ({ids}) AND s.status = 'Pending' ORDER BY s.next_attempt_at, s.id"
         )
+        self._rows(f"SELECT saga_id, id FROM {JOBS} WHERE saga_id IN ({ids}) AND attempt_no = 1")
         self._execute(
             f"UPDATE {SAGAS} SET status = 'InProgress', updated_at = {now} WHERE attempt_count = 0 "
             f"AND id IN ({ids}) AND status = 'Pending'"
