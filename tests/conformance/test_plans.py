@@ -244,7 +244,7 @@ def test_the_oldest_parked_sagas_are_read_in_order():
 
 def test_parking_and_admission_access_only_their_own_rows():
     due = list(Saga.objects.filter(status="Pending", id__lte=100_000).values_list("id", flat=True)[:BATCH])
-    writes = plans(lambda: (park(due, "Pending"), unpark(due)), lambda sql: sql.startswith("UPDATE"))
+    writes = plans(lambda: (park(due, "Pending"), unpark(due, "Pending")), lambda sql: sql.startswith("UPDATE"))
     assert len(writes) == 2
     for plan in writes:
         [stored] = plan.rows
