@@ -30,7 +30,7 @@ from webhookhub.logs import Log, enabled, log
 from webhookhub.stats import counters
 
 from .create import correlation_ids
-from .models import ABANDON, SEND_AGAIN, SEND_NOW, DeliveryRequest, Saga
+from .models import ABANDON, PARKED, SEND_AGAIN, SEND_NOW, DeliveryRequest, Saga
 from .open_sagas import OpenSagas
 from .redeliver import send_again
 from .requests import RequestFilter
@@ -38,6 +38,8 @@ from .transitions import DEAD_LETTERED, OPEN, WAITING
 
 # Until the next pass over deliveries that were in progress.
 PASS_INTERVAL = timedelta(seconds=1)
+# Deliveries that one turn changes at most: each takes about a millisecond, and dispatch and settlement wait meanwhile.
+MAX_CHANGED = 100
 DUE = Condition(DeliveryRequest, "due_at <= {now}")
 
 
@@ -69,7 +71,10 @@ def _batch(request: DeliveryRequest, batch_size: int) -> Batch:
     own = [saga for saga in rows if saga.abandoned_by_id == request.pk]
     others = [saga for saga in rows if saga.abandoned_by_id is None]
     matching = RequestFilter.from_json(json.loads(request.conditions)).matching(others)
-    return Batch(own + matching, open_sagas.position, open_sagas.at_end)
+    sagas = sorted(own + matching, key=lambda saga: saga.pk)
+    if len(sagas) > MAX_CHANGED:
+        return Batch(sagas[:MAX_CHANGED], sagas[MAX_CHANGED - 1].pk, at_end=False)
+    return Batch(sagas, open_sagas.position, open_sagas.at_end)
 
 
 def _send_now(request: DeliveryRequest, batch_size: int) -> None:
@@ -79,9 +84,13 @@ def _send_now(request: DeliveryRequest, batch_size: int) -> None:
 
 
 def _make_due(ids: Collection[int], now: datetime) -> int:
-    """Compare-and-set: only sagas that still wait, and for which now is later than their last attempt."""
+    """Compare-and-set: only sagas that still wait for their time, and for which now is later than their last attempt.
+
+    A parked saga waits for its endpoint, which decides when it may go.
+    """
     later = Job.objects.filter(saga_id=OuterRef("id"), attempt_at__gte=now)
     waiting = Saga.objects.filter(id__in=ids, status__in=WAITING, next_attempt_at__gt=now, abandoned_by__isnull=True)
+    waiting = waiting.filter(next_attempt_at__lt=PARKED)
     return waiting.filter(~Exists(later)).update(next_attempt_at=now, updated_at=now)
 
 

@@ -251,6 +251,19 @@ def test_a_large_request_is_applied_in_batches_beside_dispatch():
     assert (reread(request).batches, reread(request).applied_at is None) == (3, False)
 
 
+@pytest.mark.parametrize("kind", [SEND_NOW, ABANDON])
+def test_a_turn_changes_a_bounded_number_of_deliveries(kind, monkeypatch):
+    monkeypatch.setattr(applying, "MAX_CHANGED", 2)
+    waiting("ok", events="abcde")
+    Saga.objects.update(next_attempt_at=clock.now() + HOUR)
+    request = request_matching(kind, RequestFilter(event_type=TYPE), by=ANYONE, reason="why").request
+
+    for done in (2, 4, 5):
+        apply_requests(BATCH)
+        assert reread(request).changed == done
+    assert reread(request).applied_at is not None
+
+
 def test_two_requests_take_turns():
     waiting("ok", events="abcd")
     first = request_matching(ABANDON, RequestFilter(event_type=TYPE), by=ANYONE, reason="obsolete").request

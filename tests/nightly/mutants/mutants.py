@@ -16,6 +16,7 @@ CRASHES = "tests/conformance/test_crash_points.py::test_a_step_interrupted_at_an
 DATABASE = "tests/conformance/test_database_rules.py"
 STATES = "tests/conformance/test_state_machine.py"
 LOGS = "tests/conformance/test_transition_logs.py"
+REQUESTS = "tests/conformance/test_request_races.py"
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,13 @@ LEASED_F = "where=f\"{Job._meta.db_table}.status = '{LEASED}'\","
 LEASED_T = "where=f\"{table}.status = '{LEASED}'\","
 
 PROTOCOL = [
+    mutant("jobs: an insert that does not lock its sagas", "webhookhub/db/compiled.py",
+           "lock = vendors.shared_lock_tail(connection)", 'lock = ""', REQUESTS),
+    mutant("jobs: of abandoned sagas", "jobs/create.py", ", abandoned_by__isnull=True)", ")", REQUESTS),
+    mutant("abandon: sagas with a job", "sagas/apply_requests.py",
+           "if saga.status in WAITING and saga.pk not in started]", "if saga.status in WAITING]", REQUESTS),
+    mutant("requests: the same batch twice", "sagas/apply_requests.py",
+           "filter(pk=request.pk, batches=request.batches)", "filter(pk=request.pk)", REQUESTS),
     mutant("report: any token", "jobs/report.py", OWN_TOKEN, ANY_TOKEN, LEASES),
     mutant("report: any status", "jobs/report.py", LEASED_F, 'where="1 = 1",', LEASES),
     mutant("release: any token", "jobs/lease.py", OWN_TOKEN, ANY_TOKEN, LEASES),
