@@ -19,7 +19,7 @@ from sagas.dispatch import admit, dispatch, dispatch_hinted
 from sagas.flow import Flow
 from sagas.models import Saga
 from sagas.orchestrator import Orchestrator
-from sagas.parking import SUBSCRIPTIONS_AT_ONCE, oldest_parked, subscriptions_with_parked
+from sagas.parking import READ_AT_ONCE, oldest_parked, subscriptions_with_parked
 from sagas.settle import Settler
 from sagas.windows import SMALLEST
 from subscriptions.endpoints import BURST, take_slots
@@ -306,7 +306,7 @@ def test_deliveries_of_a_limited_endpoint_are_parked():
 
 def test_all_subscriptions_with_parked_deliveries_are_found():
     wanted: list[int] = []
-    for number in range(SUBSCRIPTIONS_AT_ONCE + 3):
+    for number in range(2 * READ_AT_ONCE + 3):
         subscription = subscribe(f"https://127.0.0.1:8443/{number}", active=False)
         wanted.append(subscription.id)
         waiting(subscription, 2 if number % 100 == 0 else 1)
