@@ -60,8 +60,9 @@ def unpark(saga_ids: Sequence[int], status: str) -> int:
     """Make those of these sagas due that are parked; returns how many."""
     if not saga_ids:
         return 0
-    to_due = _retries_to_due if status == PENDING_RETRY else _to_due
-    return one_statement(lambda: to_due(ids=saga_ids, status=status, at=PARKED))
+    if status == PENDING_RETRY:
+        return one_statement(lambda: _retries_to_due(ids=saga_ids, status=status, at=PARKED))
+    return one_statement(lambda: _to_due(ids=saga_ids, status=status, at=PARKED))
 
 
 def _parked(ids: Any, status: Any, at: Any) -> QuerySet[Saga]:
