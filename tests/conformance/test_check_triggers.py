@@ -100,6 +100,7 @@ VIOLATIONS = [
     Violation("dead_letters", "chk_dead_failed_at", {"failed_at": "1969-12-31 00:00:00"}),
     Violation("subscriptions", "chk_sub_callback_https", URL),
     Violation("subscriptions", "chk_sub_limit_positive", {"max_retry_limit": 0}),
+    Violation("subscriptions", "chk_sub_rate_positive", {"rate_limit": 0}),
     Violation("subscriptions", "chk_sub_one_schedule", {"retry_delays": "1,2", "max_retry_limit": 3}),
     Violation("subscriptions", "chk_sub_one_schedule", {"retry_delays": "1,2", "base_delay": 1000000}),
     Violation("webhook_delivery_sagas", "chk_saga_limit_positive", {"max_retry_limit": 0}),
