@@ -31,8 +31,8 @@ TABLE, SUBSCRIPTIONS = Saga._meta.db_table, Subscription._meta.db_table
 # One look-up in the index per subscription, however many sagas are parked. Servers read the whole index for a recursive
 # query that looks up the next subscription in each step, and often for SELECT DISTINCT.
 PARKED_SUBSCRIPTIONS = f"""
-SELECT id FROM {SUBSCRIPTIONS} subscription
-WHERE (SELECT parked_subscription_id FROM {TABLE} WHERE parked_subscription_id = subscription.id LIMIT 1) IS NOT NULL
+SELECT id FROM {SUBSCRIPTIONS}
+WHERE (SELECT parked_subscription_id FROM {TABLE} WHERE parked_subscription_id = {SUBSCRIPTIONS}.id LIMIT 1) IS NOT NULL
 ORDER BY id
 """  # noqa: S608
 OLDEST = f"""
