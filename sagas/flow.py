@@ -119,10 +119,12 @@ class Flow:
         """Attempts that may have a result, as hints name them."""
         self._opened |= self.windows.note_finished(job_ids, time.monotonic()) & self._parked.keys()
 
-    def note_results(self, results: Iterable[tuple[int, str | None, int | None]]) -> None:
-        """Settled results: subscription id, error code and response time in milliseconds."""
+    def note_results(self, results: Sequence[tuple[int, int, str | None, int | None]]) -> None:
+        """Settled results: job id, subscription id, error code and response time in milliseconds."""
+        # Those that no hint has named: workers on other machines send none.
+        self.note_finished(job_id for job_id, *_ in results)
         now = time.monotonic()
-        for subscription_id, error_code, duration_ms in results:
+        for _, subscription_id, error_code, duration_ms in results:
             endpoint = self.endpoint(subscription_id)
             seconds = None if duration_ms is None else duration_ms / 1000
             changed = self.windows.note_result(endpoint, now, succeeded=error_code is None, seconds=seconds)

@@ -214,6 +214,16 @@ def test_the_orchestrator_wakes_up_for_the_park():
     assert len(attempted()) == 5
 
 
+def test_results_that_are_found_by_polling_open_the_window():
+    ids = waiting(subscribe(), 5)
+    orchestrator = Orchestrator()
+    orchestrator.run(BATCH)
+    finish()
+    orchestrator._flow._sweep_at = time.monotonic() + 60
+    orchestrator.run(BATCH)
+    assert attempted() == ids
+
+
 def test_an_idle_orchestrator_looks_at_the_park_seldom():
     orchestrator = Orchestrator()
     orchestrator.run(BATCH)
@@ -221,7 +231,7 @@ def test_an_idle_orchestrator_looks_at_the_park_seldom():
 
 
 def break_endpoint(flow: Flow, subscription: Subscription, failures: int) -> None:
-    flow.note_results([(subscription.id, "connect_error", 1)] * failures)
+    flow.note_results([(0, subscription.id, "connect_error", 1)] * failures)
 
 
 def test_an_endpoint_that_only_fails_is_probed_until_it_succeeds(hub_settings, caplog):
@@ -245,7 +255,7 @@ def test_an_endpoint_that_only_fails_is_probed_until_it_succeeds(hub_settings, c
     assert admit(BATCH, flow) == 0
 
     flow.note_finished(finish())
-    flow.note_results([(subscription.id, None, 1)])
+    flow.note_results([(0, subscription.id, None, 1)])
     assert Log.ENDPOINT_BREAKER_CLOSED.value[0] in caplog.text
     assert admit(BATCH, flow) == 3
 
