@@ -31,6 +31,13 @@ LOG_SECONDS = 60.0
 UNKNOWN = SubscribedEndpoint("", is_routable=False)
 
 
+class SettledResult(NamedTuple):
+    job_id: int
+    subscription_id: int
+    error_code: str | None
+    duration_ms: int | None
+
+
 class Admission(NamedTuple):
     """At most `limit` parked deliveries of an endpoint may have their next attempt now."""
 
@@ -119,10 +126,9 @@ class Flow:
         """Attempts that may have a result, as hints name them."""
         self._opened |= self.windows.note_finished(job_ids, time.monotonic()) & self._parked.keys()
 
-    def note_results(self, results: Sequence[tuple[int, int, str | None, int | None]]) -> None:
-        """Settled results: job id, subscription id, error code and response time in milliseconds."""
+    def note_results(self, results: Sequence[SettledResult]) -> None:
         # Those that no hint has named: workers on other machines send none.
-        self.note_finished(job_id for job_id, *_ in results)
+        self.note_finished(result.job_id for result in results)
         now = time.monotonic()
         for _, subscription_id, error_code, duration_ms in results:
             endpoint = self.endpoint(subscription_id)

@@ -16,7 +16,7 @@ from jobs.report import Report, report
 from sagas import flow as flow_module
 from sagas.create import correlation_ids, subscription_ids
 from sagas.dispatch import admit, dispatch, dispatch_hinted
-from sagas.flow import Flow
+from sagas.flow import Flow, SettledResult
 from sagas.models import Saga
 from sagas.orchestrator import Orchestrator
 from sagas.parking import READ_AT_ONCE, oldest_parked, subscriptions_with_parked
@@ -231,7 +231,7 @@ def test_an_idle_orchestrator_looks_at_the_park_seldom():
 
 
 def break_endpoint(flow: Flow, subscription: Subscription, failures: int) -> None:
-    flow.note_results([(0, subscription.id, "connect_error", 1)] * failures)
+    flow.note_results([SettledResult(0, subscription.id, "connect_error", 1)] * failures)
 
 
 def test_an_endpoint_that_only_fails_is_probed_until_it_succeeds(hub_settings, caplog):
@@ -255,7 +255,7 @@ def test_an_endpoint_that_only_fails_is_probed_until_it_succeeds(hub_settings, c
     assert admit(BATCH, flow) == 0
 
     flow.note_finished(finish())
-    flow.note_results([(0, subscription.id, None, 1)])
+    flow.note_results([SettledResult(0, subscription.id, None, 1)])
     assert Log.ENDPOINT_BREAKER_CLOSED.value[0] in caplog.text
     assert admit(BATCH, flow) == 3
 
