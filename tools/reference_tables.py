@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import django
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
 BLOCK = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -34,6 +36,21 @@ def metrics() -> str:
         for metric in ALL
     ]
     return _table("metric", "kind", "labels", "meaning", rows=rows)
+
+
+def alert_rules() -> str:
+    import yaml
+
+    [group] = yaml.safe_load((ROOT / "deploy" / "prometheus" / "rules.yaml").read_text())["groups"]
+    rows = []
+    for rule in group["rules"]:
+        meaning = re.sub(r"\{\{ \$(?:labels\.(\w+)|value).*?\}\}", lambda name: f"*{name[1] or 'N'}*", _summary(rule))
+        rows.append((rule["alert"], rule["labels"]["severity"], rule.get("for", "–"), meaning))
+    return _table("alert", "severity", "for", "meaning", rows=rows)
+
+
+def _summary(rule: dict[str, Any]) -> str:
+    return str(rule["annotations"]["summary"])
 
 
 def roles() -> str:
@@ -79,6 +96,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "error codes": error_codes,
     "checks": checks,
     "metrics": metrics,
+    "alert rules": alert_rules,
     "roles": roles,
     "retry schedule": retry_schedule,
 }

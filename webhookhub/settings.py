@@ -135,7 +135,9 @@ USE_I18N = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 STATIC_URL = "static/"
-WHITENOISE_USE_FINDERS = True  # static files come from the packages; no collectstatic needed
+# Static files come from the packages, unless there is a folder for `collectstatic`, as in the image.
+STATIC_ROOT = HOME / "staticfiles" if (HOME / "staticfiles").is_dir() else None
+WHITENOISE_USE_FINDERS = STATIC_ROOT is None
 
 LOGGING_CONFIG = None
 logs.configure(WEBHOOKHUB.log_level, WEBHOOKHUB.log_format)

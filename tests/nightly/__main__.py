@@ -60,6 +60,14 @@ LANES = (
     Lane("packaging", SQLITE, ("tests/nightly/packaging",), 4, "both wheels, each in an empty environment", workers=1),
     Lane("demo", SQLITE, ("tests/nightly/demo",), 4, "`make run`, `make demo` and `make demo-workflows`"),
     Lane("receivers", SQLITE, ("tests/nightly/receivers",), 4, "receivers of docs/receivers.md that need a download"),
+    Lane(
+        "deploy",
+        SQLITE,
+        ("tests/nightly/deploy",),
+        12,
+        "deploy/: image in a bare Debian, units, chart, proxies, rules (needs root, debootstrap, Go, nginx, haproxy)",
+        workers=1,
+    ),
     Lane("bench", MARIADB, ("tests/nightly/bench",), 6, "the benchmarks with small sizes"),
 )
 

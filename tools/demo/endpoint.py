@@ -42,13 +42,19 @@ class Reply:
 class HttpsEndpoint:
     """Serves inside its `with` block."""
 
-    def __init__(self, certificate: Path, respond: Callable[[Received], Reply] | None = None, port: int = 0) -> None:
+    def __init__(
+        self,
+        certificate: Path,
+        respond: Callable[[Received], Reply] | None = None,
+        port: int = 0,
+        host: str = "127.0.0.1",
+    ) -> None:
         self.respond = respond or (lambda received: Reply())
         self.received: list[Received] = []
         self.arrived = threading.Condition()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
-        self._server = _Server(("127.0.0.1", port), self, context)
+        self._server = _Server((host, port), self, context)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
     @property
