@@ -7,7 +7,8 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,17 @@ def base() -> Path:
             pytest.skip(f"debootstrap fails here: {result.stdout[-500:]}{result.stderr[-500:]}")
         new.rename(folder)
     return folder
+
+
+@contextmanager
+def temporary(name: str) -> Iterator[Path]:
+    """A folder on disk: a whole Debian is too large for a folder in memory."""
+    folder = CACHE / f"{name}-{os.getpid()}"
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 def build(folder: Path) -> Image:

@@ -9,14 +9,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 import requests
 import yaml
 
@@ -25,23 +23,11 @@ from tests.processes.support import until
 from tools.support.database_server import PrivateServer
 from tools.support.ports import free_port
 
-from . import image as builder
 from .image import Image
 
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())["services"]
 USER = 10001
 STOP_SECONDS = 60
-
-
-@pytest.fixture(scope="module")
-def image() -> Iterator[Image]:
-    builder.needs()
-    folder = builder.CACHE / f"build-{os.getpid()}"
-    folder.mkdir(parents=True)
-    try:
-        yield builder.build(folder)
-    finally:
-        shutil.rmtree(folder)
 
 
 def test_it_runs_as_an_unprivileged_user_that_can_write_nothing(image: Image):
@@ -127,12 +113,6 @@ class Compose:
             process.terminate()
             code = process.wait(STOP_SECONDS)
         assert code == 0, log.read_text()[-3000:]
-
-
-@pytest.fixture
-def server() -> Iterator[PrivateServer]:
-    with PrivateServer() as running:
-        yield running
 
 
 def test_the_services_of_compose_deliver_an_event(image: Image, server: PrivateServer, tmp_path: Path):
