@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 from django.apps import apps
-from django.db import DatabaseError, connection, models, transaction
+from django.db import DatabaseError, connection, models
 
 from events.models import Event
 from sagas.models import Saga
 from subscriptions.models import Subscription
-from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
+from tests.factories import JobFactory, SagaFactory
 from tests.support import legal_steps
+from tests.support.copied_rows import copied, execute, new_row
 from webhookhub.db import vendors
 from webhookhub.db.triggers import Check, Fill, Refusal, declared
-from webhookhub.ids import new_uid
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
@@ -100,6 +100,7 @@ VIOLATIONS = [
     Violation("dead_letters", "chk_dead_failed_at", {"failed_at": "1969-12-31 00:00:00"}),
     Violation("subscriptions", "chk_sub_callback_https", URL),
     Violation("subscriptions", "chk_sub_limit_positive", {"max_retry_limit": 0}),
+    Violation("subscriptions", "chk_sub_rate_positive", {"rate_limit": 0}),
     Violation("subscriptions", "chk_sub_one_schedule", {"retry_delays": "1,2", "max_retry_limit": 3}),
     Violation("subscriptions", "chk_sub_one_schedule", {"retry_delays": "1,2", "base_delay": 1000000}),
     Violation("webhook_delivery_sagas", "chk_saga_limit_positive", {"max_retry_limit": 0}),
@@ -110,40 +111,6 @@ IDS = [f"{each.constraint} {' '.join(each.values)}" for each in VIOLATIONS]
 
 def test_every_check_constraint_has_a_row_that_violates_it():
     assert {(each.table, each.constraint) for each in VIOLATIONS} == set(CONSTRAINTS)
-
-
-def execute(sql: str, parameters: list[Any]) -> int:
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
-        return int(cursor.rowcount)
-
-
-def copied(table: str, pk: int, changes: dict[str, Any]) -> tuple[str, list[Any]]:
-    """An INSERT of a stored row with other values."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT * FROM {table} WHERE id = %s", [pk])
-        row = dict(zip([column[0] for column in cursor.description], cursor.fetchone(), strict=True))
-    row = {**row, **changes}
-    del row["id"]
-    return f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join(['%s'] * len(row))})", list(row.values())
-
-
-def new_row(table: str) -> tuple[int, dict[str, Any]]:
-    """A stored row, and the values with which its copy is accepted."""
-    if table == "events":
-        return EventFactory.create().pk, {"uid": EventFactory.build().uid.hex}
-    if table == "subscriptions":
-        return SubscriptionFactory.create(verified=False).pk, {"callback_url": "https://example.com/other"}
-    if table == "webhook_delivery_sagas":
-        return SagaFactory.create().pk, {"event_id": EventFactory.create().pk}
-    if table == "delivery_requests":
-        request = legal_steps.mark(SagaFactory.create())
-        return request.pk, {"uid": new_uid().hex, "request_token": "another"}
-    ended, ending = SagaFactory.create(status="DeadLettered"), SagaFactory.create(status="InProgress", attempt_count=2)
-    JobFactory(saga=ending, attempt_no=3, status="Failed")
-    letter = ended.dead_letters.get()
-    keys = {"saga_id": ending.pk, "event_id": ending.event_id, "subscription_id": ending.subscription_id}
-    return letter.pk, keys
 
 
 @pytest.mark.usefixtures("_without_constraints")

@@ -41,6 +41,42 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Required:
+    """Rejects a row with NULL in one of `columns`, which are NOT NULL.
+
+    A server stores '', 0 or a zero date instead, after the triggers, if the session is not strict or says IGNORE.
+    """
+
+    columns: Sequence[str]
+
+    def checks(self, connection: BaseDatabaseWrapper) -> Iterator[vendors.RowCheck]:
+        if vendors.replaces_null(connection):
+            missing = " OR ".join(f"NEW.{column} IS NULL" for column in self.columns)
+            yield vendors.RowCheck(missing, [], "A required column is NULL: refused")
+
+
+@dataclass(frozen=True)
+class RealTimes:
+    """Rejects a row with a time in one of `columns` that is no date of the calendar, such as 0000-00-00.
+
+    With `changed`, only if an update changes it, which is quicker. NULL is accepted.
+    """
+
+    columns: Sequence[str]
+    changed: bool = False
+
+    def checks(self, connection: BaseDatabaseWrapper) -> Iterator[vendors.RowCheck]:
+        for column in self.columns:
+            when = f"NEW.{column} IS NOT NULL"
+            if self.changed:
+                when = f"NOT ({unchanged(connection, [], [column])})"
+            accepted = [vendors.is_time_sql(connection, f"NEW.{column}")]
+            if self.changed:
+                accepted.append(f"NEW.{column} IS NULL")
+            yield vendors.RowCheck(when, accepted, f"{column} is no date of the calendar: refused")
+
+
+@dataclass(frozen=True)
 class Fill:
     """Sets `column` of a new row to the text of its UUID column `uid`, if it is empty; then checks the row.
 
@@ -51,7 +87,7 @@ class Fill:
     table: str
     column: str
     uid: str
-    rules: Sequence[Check] = ()
+    rules: Sequence[Check | Required] = ()
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
         checks = checks_of(self.rules, connection)
@@ -126,7 +162,7 @@ class Refusal:
     name: str
     table: str
     event: str
-    rules: Sequence[Rule | Check]
+    rules: Sequence[AnyRule]
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
         checks = checks_of(self.rules, connection)
@@ -226,8 +262,18 @@ class Tally:
         return f"CREATE TRIGGER {self.name} AFTER {self.event} ON {self.table} FOR EACH ROW BEGIN {statement}; END"
 
 
-def checks_of(rules: Sequence[Rule | Check], connection: BaseDatabaseWrapper) -> list[vendors.RowCheck]:
+AnyRule = Rule | Check | Required | RealTimes
+
+
+def checks_of(rules: Sequence[AnyRule], connection: BaseDatabaseWrapper) -> list[vendors.RowCheck]:
     return [check for rule in rules for check in rule.checks(connection)]
+
+
+def any_blank(*columns: str) -> str:
+    """SQL that is true if one of these texts holds nothing but spaces, tabs and ends of lines."""
+    return " OR ".join(
+        f"TRIM(REPLACE(REPLACE(REPLACE({c}, CHAR(9), ''), CHAR(10), ''), CHAR(13), '')) = ''" for c in columns
+    )
 
 
 def unchanged(connection: BaseDatabaseWrapper, columns: Sequence[str], values: Sequence[str] = ()) -> str:

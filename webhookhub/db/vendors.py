@@ -385,6 +385,11 @@ def checks_switched_off(connection: BaseDatabaseWrapper) -> str | None:
     return "@@SESSION.check_constraint_checks = 0" if is_mariadb(connection) else None
 
 
+def replaces_null(connection: BaseDatabaseWrapper) -> bool:
+    """Whether a session may let the server store another value for NULL in a NOT NULL column."""
+    return is_server(connection)
+
+
 def conditional_trigger(
     connection: BaseDatabaseWrapper, name: str, table: str, event: str, condition: str, statement: str
 ) -> str:
@@ -425,7 +430,7 @@ def fill_trigger(
     if is_server(connection):
         head = f"CREATE TRIGGER {name} BEFORE INSERT ON {table} FOR EACH ROW"
         value = uid_text(connection, f"NEW.{uid}")
-        fill = f"IF NEW.{column} = '' THEN SET NEW.{column} = {value}; END IF;"
+        fill = f"IF NEW.{column} = '' OR NEW.{column} IS NULL THEN SET NEW.{column} = {value}; END IF;"
         return f"{head} BEGIN {' '.join([fill, *map(_server_check, checks)])} END"
     assert not checks, "an update of the new row would come before them"
     # SQLite cannot change NEW: the row is completed after the insert, within the same statement.
