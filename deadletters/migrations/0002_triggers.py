@@ -7,7 +7,17 @@ from django.db import migrations
 
 from sagas.conditions import ending_saga
 from webhookhub.db import vendors
-from webhookhub.db.triggers import Check, CreateTriggers, Insert, RealTimes, Refusal, Required, Rule, any_blank
+from webhookhub.db.triggers import (
+    Check,
+    CreateTriggers,
+    Insert,
+    RealTimes,
+    Refusal,
+    Required,
+    Rule,
+    any_blank,
+    schedule_checks,
+)
 
 LETTER = ["id", "saga_id", "event_id", "subscription_id", "final_error_code", "failed_at", "payload_snapshot"]
 REQUEUE = ["id", "dead_letter_id", "requested_by", "requested_at", "reason", "request_token", "max_retry_limit"]
@@ -54,6 +64,7 @@ REQUEUED = [
         when=any_blank("NEW.requested_by", "NEW.reason", "NEW.request_token"),
     ),
     Rule("limit", "A requeued saga has at least one attempt: INSERT refused", when="NEW.max_retry_limit < 1"),
+    *schedule_checks("requeue"),
 ]
 
 

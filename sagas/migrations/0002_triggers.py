@@ -8,7 +8,17 @@ from django.db import migrations
 from sagas import conditions
 from sagas.transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, LEGAL, PENDING, PENDING_RETRY
 from webhookhub.db import vendors
-from webhookhub.db.triggers import Case, Check, CreateTriggers, RealTimes, Refusal, Required, Rule, any_blank
+from webhookhub.db.triggers import (
+    Case,
+    Check,
+    CreateTriggers,
+    RealTimes,
+    Refusal,
+    Required,
+    Rule,
+    any_blank,
+    schedule_checks,
+)
 
 TABLE = "webhook_delivery_sagas"
 IDENTITY = ["id", "event_id", "subscription_id", "generation", "max_retry_limit", "base_delay", "created_at"]
@@ -95,6 +105,7 @@ CREATED = [
         unless_exists=f"{PREVIOUS} AND ({ENDED})",
     ),
     Check("chk_saga_limit_positive", ["max_retry_limit"], limit_positive),
+    *schedule_checks("saga"),
 ]
 CHANGED = [
     Required(STATE),

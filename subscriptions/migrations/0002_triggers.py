@@ -4,7 +4,18 @@ A disabled endpoint disables its subscriptions."""
 
 from django.db import migrations
 
-from webhookhub.db.triggers import Check, CreateTriggers, Mirror, RealTimes, Refusal, Required, Reset, Rule, Tally
+from webhookhub.db.triggers import (
+    Check,
+    CreateTriggers,
+    Mirror,
+    RealTimes,
+    Refusal,
+    Required,
+    Reset,
+    Rule,
+    Tally,
+    schedule_checks,
+)
 
 # By way of a third value, a subscription could become verified without a verification.
 NOT_BOOLEAN = "NEW.verified NOT IN (0, 1) OR NEW.active NOT IN (0, 1)"
@@ -27,6 +38,7 @@ CHECKS = [
     Check("chk_sub_limit_positive", ["max_retry_limit"], limit_positive),
     Check("chk_sub_rate_positive", ["rate_limit"], limit_positive),
     Check("chk_sub_one_schedule", ["retry_delays", "max_retry_limit", "base_delay"], one_schedule),
+    *schedule_checks("sub"),
 ]
 
 REQUIRED = Required(

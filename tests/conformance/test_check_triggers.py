@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -36,6 +37,10 @@ INSERT_ONLY = {
     "chk_dead_payload",
     "chk_dead_failed_at",
     "chk_saga_limit_positive",
+    "chk_saga_base_delay",
+    "chk_saga_retry_delays",
+    "chk_requeue_base_delay",
+    "chk_requeue_retry_delays",
 }
 # A new saga is Pending.
 UPDATE_ONLY = {"chk_saga_retry_below_limit"}
@@ -90,7 +95,19 @@ class Violation:
 
 
 URL = {"callback_url": "http://example.com/hook"}
+SCHEDULES = {"requeue": "dead_letter_requeues", "saga": "webhook_delivery_sagas", "sub": "subscriptions"}
+DELAYS = ("garbage", "", "0", "5,,6", "5,", ",5", "5;6", "5.5", "-5", "1234567", "5,06")
 VIOLATIONS = [
+    *(
+        Violation(table, f"chk_{noun}_base_delay", {"base_delay": delay})
+        for noun, table in SCHEDULES.items()
+        for delay in (-1, timedelta(days=30) // timedelta(microseconds=1) + 1)
+    ),
+    *(
+        Violation(table, f"chk_{noun}_retry_delays", {"retry_delays": delays})
+        for noun, table in SCHEDULES.items()
+        for delays in DELAYS
+    ),
     Violation("delivery_requests", "chk_request_conditions", {"conditions": "no JSON"}),
     Violation("events", "chk_event_uid", {"uid": None}),
     Violation("events", "chk_event_payload", {"payload": "no JSON"}),

@@ -145,7 +145,7 @@ def test_null_is_refused_even_if_a_strict_session_ignores_errors(table: str):
 
 
 @pytest.mark.usefixtures("lax")
-@pytest.mark.parametrize("time", ["0000-00-00", "2026-00-00 00:00:00", "no time"])
+@pytest.mark.parametrize("time", ["0000-00-00", "2026-00-00 00:00:00", "no time", "9999-12-31 23:59:59"])
 @pytest.mark.parametrize(("event", "table", "column"), TIMES)
 def test_a_time_is_a_date_of_the_calendar(event: str, table: str, column: str, time: str):
     pk, changes = new_row(table)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -17,7 +18,10 @@ from django.db.migrations.migration import Migration
 from django.db.migrations.operations.base import Operation
 
 from . import vendors
+from .conditions import MAX_DELAY
 
+# A delay added to an earlier time is still a date of the calendar.
+TOO_LATE = "9001-01-01"
 MESSAGE_LIMIT = 128  # characters of MESSAGE_TEXT
 
 
@@ -57,7 +61,7 @@ class Required:
 
 @dataclass(frozen=True)
 class RealTimes:
-    """Rejects a row with a time in one of `columns` that is no date of the calendar, such as 0000-00-00.
+    """Rejects a row with a time in one of `columns` that is no date of the calendar, such as 0000-00-00, or too late.
 
     With `changed`, only if an update changes it, which is quicker. NULL is accepted.
     """
@@ -70,10 +74,10 @@ class RealTimes:
             when = f"NEW.{column} IS NOT NULL"
             if self.changed:
                 when = f"NOT ({unchanged(connection, [], [column])})"
-            accepted = [vendors.is_time_sql(connection, f"NEW.{column}")]
+            accepted = [f"{vendors.is_time_sql(connection, f'NEW.{column}')} AND NEW.{column} < '{TOO_LATE}'"]
             if self.changed:
                 accepted.append(f"NEW.{column} IS NULL")
-            yield vendors.RowCheck(when, accepted, f"{column} is no date of the calendar: refused")
+            yield vendors.RowCheck(when, accepted, f"{column} is no date of the calendar, or too late: refused")
 
 
 @dataclass(frozen=True)
@@ -274,6 +278,18 @@ def any_blank(*columns: str) -> str:
     return " OR ".join(
         f"TRIM(REPLACE(REPLACE(REPLACE({c}, CHAR(9), ''), CHAR(10), ''), CHAR(13), '')) = ''" for c in columns
     )
+
+
+def schedule_checks(noun: str) -> list[Check]:
+    """The checks of a retry policy that another program may write; the names begin with chk_`noun`."""
+    return [
+        Check(f"chk_{noun}_base_delay", ["base_delay"], _is_delay),
+        Check(f"chk_{noun}_retry_delays", ["retry_delays"], vendors.is_seconds_list_sql),
+    ]
+
+
+def _is_delay(connection: BaseDatabaseWrapper, base_delay: str) -> str:
+    return f"{base_delay} >= 0 AND {base_delay} <= {MAX_DELAY // timedelta(microseconds=1)}"
 
 
 def unchanged(connection: BaseDatabaseWrapper, columns: Sequence[str], values: Sequence[str] = ()) -> str:

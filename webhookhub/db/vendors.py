@@ -183,6 +183,14 @@ def is_time_sql(connection: BaseDatabaseWrapper, column: str) -> str:
     return f"{calendar} AND ({fraction} = '' OR {is_fraction})"
 
 
+def is_seconds_list_sql(connection: BaseDatabaseWrapper, column: str) -> str:
+    """Whole numbers of up to six digits, separated by commas."""
+    if is_server(connection):
+        return f"{column} REGEXP '^[1-9][0-9]{{0,5}}(,[1-9][0-9]{{0,5}})*$'"
+    wrong = ["*[^0-9,]*", "[^1-9]*", "*,[^1-9]*", "*,", "*" + "[0-9]" * 7 + "*"]
+    return " AND ".join([f"{column} <> ''", *(f"{column} NOT GLOB '{pattern}'" for pattern in wrong)])
+
+
 def enum_column(connection: BaseDatabaseWrapper, words: Sequence[str], max_length: int) -> str:
     if is_server(connection):
         return f"enum({quoted(words)}) {ENUM_COLLATION}"
