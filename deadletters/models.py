@@ -6,7 +6,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.clock import UtcNow
-from webhookhub.db.conditions import IsJSON, IsTime
+from webhookhub.db.conditions import IsJSON, IsTime, schedule_constraints
 from webhookhub.db.fields import ExactTextField, JSONTextField, SecondsListField
 
 
@@ -71,6 +71,7 @@ class Requeue(models.Model):
 
     class Meta:
         db_table = "dead_letter_requeues"
+        constraints = schedule_constraints("requeue")
 
     def __str__(self) -> str:
         return f"requeue of dead letter {self.dead_letter_id}"

@@ -6,9 +6,12 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.db import IntegrityError
-from django.db.models import Exists, F, OuterRef, Value
+from django.db.models import DateTimeField, Exists, ExpressionWrapper, F, OuterRef, Subquery, Value
+from django.db.models.functions import Greatest
 
 from sagas.models import Saga
+from sagas.policy import MICROSECOND
+from sagas.transitions import PENDING_RETRY
 from subscriptions.models import Subscription
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.compiled import CompiledInsert, CompiledSelect, as_number
@@ -28,10 +31,11 @@ def create_jobs(saga_ids: Sequence[int], status: str, attempt_count: int) -> dic
     that is being abandoned at the same time has its job before the mark, or gets none.
     """
     left = list(saga_ids)
+    insert = _insert_retries if status == PENDING_RETRY else _insert
     while left:
         waiting: dict[str, Any] = {"ids": left, "status": status, "attempt_count": attempt_count}
         try:
-            one_statement(lambda waiting=waiting: _insert(**waiting))  # type: ignore[misc]
+            one_statement(lambda waiting=waiting: insert(**waiting))  # type: ignore[misc]
             break
         except IntegrityError as error:
             # Another orchestrator has inserted some of them in the meantime.
@@ -73,6 +77,13 @@ def _first_sagas(ids: Any, status: Any, attempt_count: Any) -> Any:
     return _sagas_without_job(ids, status, attempt_count).filter(Exists(routable))
 
 
+def after_last_attempt() -> Subquery:
+    """The earliest time of a saga's next attempt."""
+    last = Job.objects.filter(saga_id=OuterRef("id"), attempt_no=OuterRef("attempt_count"))
+    later = ExpressionWrapper(F("attempt_at") + MICROSECOND, output_field=DateTimeField())
+    return Subquery(last.values(later=later)[:1])
+
+
 NEW_JOB = {
     "saga_id": F("id"),
     "attempt_no": F("attempt_count") + 1,
@@ -83,6 +94,14 @@ NEW_JOB = {
 _without_job = CompiledSelect(lambda **waiting: _sagas_without_job(**waiting).values_list("id"))
 _insert = CompiledInsert(
     Job, lambda **waiting: (_sagas_without_job(**waiting).order_by("next_attempt_at", "id"), NEW_JOB)
+)
+# A retry is due later than the attempt before, even if another program has moved the saga's time back.
+_insert_retries = CompiledInsert(
+    Job,
+    lambda **waiting: (
+        _sagas_without_job(**waiting).order_by("next_attempt_at", "id"),
+        {**NEW_JOB, "attempt_at": Greatest(F("next_attempt_at"), after_last_attempt())},
+    ),
 )
 _insert_first = CompiledInsert(Job, lambda **waiting: (_first_sagas(**waiting).order_by("id"), NEW_JOB))
 

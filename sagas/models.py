@@ -9,7 +9,7 @@ from django.db.models import Case, F, Q, When
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.clock import UtcNow
-from webhookhub.db.conditions import IsJSON
+from webhookhub.db.conditions import IsJSON, schedule_constraints
 from webhookhub.db.fields import ExactTextField, JSONTextField, SecondsListField, WordField
 from webhookhub.ids import new_uid
 from webhookhub.validators import REASON_LENGTH
@@ -90,6 +90,7 @@ class Saga(models.Model):
                 name="chk_saga_retry_below_limit",
             ),
             models.CheckConstraint(condition=Q(max_retry_limit__gte=1), name="chk_saga_limit_positive"),
+            *schedule_constraints("saga"),
         ]
         permissions = [
             ("send_now", "Can send waiting deliveries now"),

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.db.models import DateTimeField, ExpressionWrapper, F, OuterRef, QuerySet, Subquery
+from django.db.models import QuerySet
 from django.db.models.functions import Greatest
 
-from jobs.models import Job
+from jobs.create import after_last_attempt
 from subscriptions.models import Subscription
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.compiled import CompiledUpdate
@@ -21,7 +21,6 @@ from webhookhub.db.raw import select
 from webhookhub.db.retry import one_statement
 
 from .models import PARKED, Saga
-from .policy import MICROSECOND
 from .transitions import PENDING_RETRY
 
 # The subscriptions whose oldest parked sagas one statement reads.
@@ -79,13 +78,6 @@ _retries_to_due = CompiledUpdate(
         {"next_attempt_at": Greatest(UtcNow(), after_last_attempt()), "updated_at": UtcNow()},
     ),
 )
-
-
-def after_last_attempt() -> Subquery:
-    """The earliest time of a saga's next attempt."""
-    last = Job.objects.filter(saga_id=OuterRef("id"), attempt_no=OuterRef("attempt_count"))
-    later = ExpressionWrapper(F("attempt_at") + MICROSECOND, output_field=DateTimeField())
-    return Subquery(last.values(later=later)[:1])
 
 
 def subscriptions_with_parked() -> list[int]:

@@ -16,6 +16,7 @@ from webhookhub import crypto
 from webhookhub.auditlog.record import url_without_query
 from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
+from webhookhub.db.conditions import schedule_constraints
 from webhookhub.db.fields import ExactTextField, SecondsListField, WordField
 from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.egress.urls import UnacceptableURL, masked, normalise
@@ -164,6 +165,7 @@ class Subscription(models.Model):
                 | models.Q(max_retry_limit__isnull=True, base_delay__isnull=True),
                 name="chk_sub_one_schedule",
             ),
+            *schedule_constraints("sub"),
         ]
 
     def __str__(self) -> str:

@@ -1,3 +1,5 @@
+import datetime
+
 import django.db.models.deletion
 from django.db import migrations, models
 
@@ -87,6 +89,18 @@ class Migration(migrations.Migration):
             ],
             options={
                 "db_table": "dead_letter_requeues",
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("base_delay__gte", datetime.timedelta(0)), ("base_delay__lte", datetime.timedelta(days=30))
+                        ),
+                        name="chk_requeue_base_delay",
+                    ),
+                    models.CheckConstraint(
+                        condition=webhookhub.db.conditions.IsSecondsList("retry_delays"),
+                        name="chk_requeue_retry_delays",
+                    ),
+                ],
             },
         ),
         migrations.AddIndex(

@@ -7,7 +7,17 @@ from django.db import migrations
 
 from sagas.conditions import ending_saga
 from webhookhub.db import vendors
-from webhookhub.db.triggers import Check, CreateTriggers, Insert, Refusal, Rule
+from webhookhub.db.triggers import (
+    Check,
+    CreateTriggers,
+    Insert,
+    RealTimes,
+    Refusal,
+    Required,
+    Rule,
+    any_blank,
+    schedule_checks,
+)
 
 LETTER = ["id", "saga_id", "event_id", "subscription_id", "final_error_code", "failed_at", "payload_snapshot"]
 REQUEUE = ["id", "dead_letter_id", "requested_by", "requested_at", "reason", "request_token", "max_retry_limit"]
@@ -31,6 +41,7 @@ NEXT_GENERATION = (
     ("updated_at", "NEW.requested_at"),
 )
 CREATED = [
+    Required(LETTER[1:]),
     Rule(
         "created",
         "A dead letter needs a saga of its event whose last attempt has failed or that is abandoned: INSERT refused",
@@ -40,6 +51,8 @@ CREATED = [
     Check("chk_dead_failed_at", ["failed_at"], vendors.is_time_sql),
 ]
 REQUEUED = [
+    Required([column for column in REQUEUE[1:] if column != "retry_delays"]),
+    RealTimes(["requested_at"]),
     Rule(
         "requeued",
         "A requeue needs a dead letter whose saga is DeadLettered: INSERT refused",
@@ -47,10 +60,11 @@ REQUEUED = [
     ),
     Rule(
         "author",
-        "A requeue has the name of its author and a reason: INSERT refused",
-        when="TRIM(NEW.requested_by) = '' OR TRIM(NEW.reason) = ''",
+        "A requeue has the name of its author, a reason and a token: INSERT refused",
+        when=any_blank("NEW.requested_by", "NEW.reason", "NEW.request_token"),
     ),
     Rule("limit", "A requeued saga has at least one attempt: INSERT refused", when="NEW.max_retry_limit < 1"),
+    *schedule_checks("requeue"),
 ]
 
 

@@ -3,7 +3,7 @@
 from django.db import migrations
 
 from webhookhub.db import vendors
-from webhookhub.db.triggers import Check, Copy, CreateTriggers, Fill, Refusal, Rule
+from webhookhub.db.triggers import Check, Copy, CreateTriggers, Fill, Refusal, Required, Rule
 
 COLUMNS = ["id", "uid", "event_type", "source", "external_id", "correlation_id", "payload", "created_at"]
 # For events that another program inserts without a correlation id.
@@ -13,6 +13,7 @@ CORRELATION = Fill(
     "correlation_id",
     "uid",
     [
+        Required(["uid", "event_type", "source", "payload", "created_at"]),
         Check("chk_event_uid", ["uid"], vendors.is_uid_sql),
         Check("chk_event_payload", ["payload"], vendors.is_json_sql),
         Check("chk_event_created_at", ["created_at"], vendors.is_time_sql),

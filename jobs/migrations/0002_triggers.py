@@ -4,11 +4,12 @@ changes only by being marked as settled, once; no job is deleted."""
 from django.db import migrations
 
 from jobs.states import COMPLETED, FAILED, FINISHED, LEGAL
-from webhookhub.db.triggers import Case, CreateTriggers, Refusal, Rule
+from webhookhub.db.triggers import Case, CreateTriggers, RealTimes, Refusal, Required, Rule
 
 TABLE = "webhook_delivery_jobs"
 IDENTITY = ["id", "saga_id", "attempt_no", "attempt_at"]
 RESULT = ["status", "lease_until", "response_status", "lease_resets", "retry_after", "duration_ms", "finished_at"]
+OTHERS = ["worker_id", "lease_token", "lease_resets", "response_snippet"]
 RESULT_TEXTS = ["error_code", "worker_id", "lease_token", "response_snippet"]
 NEXT_ATTEMPT = (
     "SELECT 1 FROM webhook_delivery_sagas saga WHERE saga.id = NEW.saga_id "
@@ -37,6 +38,8 @@ TRANSITIONS = [
 ]
 
 CREATED = [
+    Required(["saga_id", "attempt_no", "status", "attempt_at", *OTHERS]),
+    RealTimes(["attempt_at"]),
     Rule(
         "created",
         "A job is created Pending, as the next attempt of a saga that has not ended: INSERT refused",
@@ -50,6 +53,7 @@ CREATED = [
     ),
 ]
 CHANGED = [
+    Required(["status", *OTHERS]),
     Rule(
         "finished",
         "A Completed or Failed job is final, only settled_at may be set: UPDATE refused",
@@ -64,6 +68,7 @@ CHANGED = [
         protects_values=["settled_at"],
     ),
     Rule("identity", "A job keeps its saga and attempt: UPDATE refused", protects_values=IDENTITY),
+    RealTimes(["finished_at"], changed=True),
     Rule(
         "transition",
         "A job changes its status only by a legal transition: UPDATE refused",

@@ -112,6 +112,16 @@ class Migration(migrations.Migration):
                     models.CheckConstraint(
                         condition=models.Q(("max_retry_limit__gte", 1)), name="chk_saga_limit_positive"
                     ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("base_delay__gte", datetime.timedelta(0)), ("base_delay__lte", datetime.timedelta(days=30))
+                        ),
+                        name="chk_saga_base_delay",
+                    ),
+                    models.CheckConstraint(
+                        condition=webhookhub.db.conditions.IsSecondsList("retry_delays"),
+                        name="chk_saga_retry_delays",
+                    ),
                 ],
             },
         ),

@@ -6,9 +6,19 @@ The transitions are those of sagas.transitions; a change of that table needs a m
 from django.db import migrations
 
 from sagas import conditions
-from sagas.transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, PENDING, PENDING_RETRY
+from sagas.transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, LEGAL, PENDING, PENDING_RETRY
 from webhookhub.db import vendors
-from webhookhub.db.triggers import Case, Check, CreateTriggers, Refusal, Rule
+from webhookhub.db.triggers import (
+    Case,
+    Check,
+    CreateTriggers,
+    RealTimes,
+    Refusal,
+    Required,
+    Rule,
+    any_blank,
+    schedule_checks,
+)
 
 TABLE = "webhook_delivery_sagas"
 IDENTITY = ["id", "event_id", "subscription_id", "generation", "max_retry_limit", "base_delay", "created_at"]
@@ -66,6 +76,7 @@ NEEDS = {
     (PENDING, DEAD_LETTERED): [ABANDONED, DEAD_LETTER],
     (PENDING_RETRY, DEAD_LETTERED): [ABANDONED, DEAD_LETTER],
 }
+assert NEEDS.keys() == LEGAL.keys()
 TRANSITIONS = [
     Case(f"OLD.status = '{before}' AND NEW.status = '{after}'", rules) for (before, after), rules in NEEDS.items()
 ]
@@ -80,6 +91,8 @@ def limit_positive(connection, max_retry_limit):
 
 
 CREATED = [
+    Required([*STATE, *IDENTITY[1:]]),
+    RealTimes(["next_attempt_at"]),
     Rule(
         "created",
         "A saga is created Pending and without attempts: INSERT refused",
@@ -92,8 +105,11 @@ CREATED = [
         unless_exists=f"{PREVIOUS} AND ({ENDED})",
     ),
     Check("chk_saga_limit_positive", ["max_retry_limit"], limit_positive),
+    *schedule_checks("saga"),
 ]
 CHANGED = [
+    Required(STATE),
+    RealTimes(["next_attempt_at"], changed=True),
     Rule(
         "terminal",
         "A Completed or DeadLettered saga is final: UPDATE refused",
@@ -132,7 +148,10 @@ REQUESTS = "delivery_requests"
 REQUEST_TEXTS = ["uid", "conditions", "requested_by", "reason", "request_token"]
 REQUEST_VALUES = ["id", "kind", "saga_id", "max_saga_id", "requested_at"]
 PROGRESS = ["due_at", "applied_at", "batches", "scanned_to", "left_from", "changed"]
+COUNTERS = ["batches", "scanned_to", "changed"]
 REQUESTED = [
+    Required([*REQUEST_TEXTS, "kind", "max_saga_id", "requested_at", *COUNTERS]),
+    RealTimes(["requested_at", "due_at"]),
     Rule(
         "open",
         "A request is created without any progress: INSERT refused",
@@ -141,8 +160,8 @@ REQUESTED = [
     ),
     Rule(
         "author",
-        "A request has the name of its author and a reason: INSERT refused",
-        when="TRIM(NEW.requested_by) = '' OR TRIM(NEW.reason) = ''",
+        "A request has the name of its author, a reason and a token: INSERT refused",
+        when=any_blank("NEW.requested_by", "NEW.reason", "NEW.request_token"),
     ),
     Rule(
         "target",
@@ -152,6 +171,7 @@ REQUESTED = [
     Check("chk_request_conditions", ["conditions"], vendors.is_json_sql),
 ]
 APPLIED = [
+    Required(COUNTERS),
     Rule(
         "identity",
         "A request keeps its author, reason and target: UPDATE refused",

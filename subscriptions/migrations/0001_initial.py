@@ -5,6 +5,7 @@ from django.db import migrations, models
 
 import subscriptions.models
 import webhookhub.db.clock
+import webhookhub.db.conditions
 import webhookhub.db.fields
 
 
@@ -242,6 +243,16 @@ class Migration(migrations.Migration):
                             _connector="OR",
                         ),
                         name="chk_sub_one_schedule",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("base_delay__gte", datetime.timedelta(0)), ("base_delay__lte", datetime.timedelta(days=30))
+                        ),
+                        name="chk_sub_base_delay",
+                    ),
+                    models.CheckConstraint(
+                        condition=webhookhub.db.conditions.IsSecondsList("retry_delays"),
+                        name="chk_sub_retry_delays",
                     ),
                 ],
             },

@@ -4,7 +4,18 @@ A disabled endpoint disables its subscriptions."""
 
 from django.db import migrations
 
-from webhookhub.db.triggers import Check, CreateTriggers, Mirror, Refusal, Reset, Rule, Tally
+from webhookhub.db.triggers import (
+    Check,
+    CreateTriggers,
+    Mirror,
+    RealTimes,
+    Refusal,
+    Required,
+    Reset,
+    Rule,
+    Tally,
+    schedule_checks,
+)
 
 # By way of a third value, a subscription could become verified without a verification.
 NOT_BOOLEAN = "NEW.verified NOT IN (0, 1) OR NEW.active NOT IN (0, 1)"
@@ -18,10 +29,6 @@ def limit_positive(connection, max_retry_limit):
     return f"{max_retry_limit} IS NULL OR {max_retry_limit} >= 1"
 
 
-def rate_positive(connection, rate_limit):
-    return f"{rate_limit} IS NULL OR {rate_limit} >= 1"
-
-
 def one_schedule(connection, retry_delays, max_retry_limit, base_delay):
     return f"{retry_delays} IS NULL OR {max_retry_limit} IS NULL AND {base_delay} IS NULL"
 
@@ -29,11 +36,29 @@ def one_schedule(connection, retry_delays, max_retry_limit, base_delay):
 CHECKS = [
     Check("chk_sub_callback_https", ["callback_url"], callback_https),
     Check("chk_sub_limit_positive", ["max_retry_limit"], limit_positive),
-    Check("chk_sub_rate_positive", ["rate_limit"], rate_positive),
+    Check("chk_sub_rate_positive", ["rate_limit"], limit_positive),
     Check("chk_sub_one_schedule", ["retry_delays", "max_retry_limit", "base_delay"], one_schedule),
+    *schedule_checks("sub"),
 ]
 
+REQUIRED = Required(
+    [
+        "event_type",
+        "callback_url",
+        "active",
+        "verified",
+        "verification_result",
+        "signing_scheme",
+        "secret",
+        "previous_secret",
+        "custom_headers",
+        "description",
+        "created_at",
+        "updated_at",
+    ]
+)
 CREATED = [
+    REQUIRED,
     Rule("unverified", "A new subscription is not verified: INSERT refused", when="NEW.verified = 1"),
     Rule(
         "flags",
@@ -43,6 +68,8 @@ CREATED = [
     *CHECKS,
 ]
 CHANGED = [
+    REQUIRED,
+    RealTimes(["verification_at"], changed=True),
     Rule(
         "verified",
         "Only a verification, recorded in verification_at, sets verified: UPDATE refused",
@@ -50,11 +77,32 @@ CHANGED = [
         unless_changed=["verification_at"],
     ),
     Rule(
+        "verified at",
+        "A verification has its time: UPDATE refused",
+        when="OLD.verified = 0 AND NEW.verified = 1 AND NEW.verification_at IS NULL",
+    ),
+    Rule(
         "flags",
         "verified and active of a subscription are 0 or 1, nothing else: UPDATE refused",
         when=NOT_BOOLEAN,
     ),
     *CHECKS,
+]
+RATE = [Required(["callback_url", "free_at"]), RealTimes(["free_at"])]
+HEALTH = [
+    Required(
+        [
+            "callback_url",
+            "failing_since",
+            "last_error_code",
+            "recovered_by",
+            "disabled_reason",
+            "stage",
+            "announced",
+            "updated_at",
+        ]
+    ),
+    RealTimes(["failing_since"]),
 ]
 # The key, the column that is copied when it changes, and the column that is copied with it.
 DISABLED = ("callback_url", "disabled_at", "updated_at")
@@ -76,6 +124,10 @@ class Migration(migrations.Migration):
                 # The router compares the version with that of its cached subscriptions.
                 Tally("trg_sub_version_insert", "subscriptions", "INSERT", "subscription_version", "version"),
                 Tally("trg_sub_version_update", "subscriptions", "UPDATE", "subscription_version", "version"),
+                Refusal("trg_rate_created", "endpoint_rates", "INSERT", RATE),
+                Refusal("trg_rate_changed", "endpoint_rates", "UPDATE", RATE),
+                Refusal("trg_health_complete_insert", "endpoint_health", "INSERT", HEALTH),
+                Refusal("trg_health_complete_update", "endpoint_health", "UPDATE", HEALTH),
                 # No index of sagas or jobs leads to an endpoint, and the orchestrator may not write subscriptions.
                 Mirror("trg_health_created", "endpoint_health", "INSERT", "subscriptions", *DISABLED),
                 Mirror("trg_health_changed", "endpoint_health", "UPDATE", "subscriptions", *DISABLED),

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.apps import apps
-from django.db import DatabaseError, connection, models, transaction
+from django.db import DatabaseError, connection, models
 
 from events.models import Event
 from sagas.models import Saga
 from subscriptions.models import Subscription
-from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
+from tests.factories import JobFactory, SagaFactory
 from tests.support import legal_steps
+from tests.support.copied_rows import copied, execute, new_row
 from webhookhub.db import vendors
 from webhookhub.db.triggers import Check, Fill, Refusal, declared
-from webhookhub.ids import new_uid
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
@@ -36,6 +37,10 @@ INSERT_ONLY = {
     "chk_dead_payload",
     "chk_dead_failed_at",
     "chk_saga_limit_positive",
+    "chk_saga_base_delay",
+    "chk_saga_retry_delays",
+    "chk_requeue_base_delay",
+    "chk_requeue_retry_delays",
 }
 # A new saga is Pending.
 UPDATE_ONLY = {"chk_saga_retry_below_limit"}
@@ -90,7 +95,19 @@ class Violation:
 
 
 URL = {"callback_url": "http://example.com/hook"}
+SCHEDULES = {"requeue": "dead_letter_requeues", "saga": "webhook_delivery_sagas", "sub": "subscriptions"}
+DELAYS = ("garbage", "", "0", "5,,6", "5,", ",5", "5;6", "5.5", "-5", "1234567", "5,06")
 VIOLATIONS = [
+    *(
+        Violation(table, f"chk_{noun}_base_delay", {"base_delay": delay})
+        for noun, table in SCHEDULES.items()
+        for delay in (-1, timedelta(days=30) // timedelta(microseconds=1) + 1)
+    ),
+    *(
+        Violation(table, f"chk_{noun}_retry_delays", {"retry_delays": delays})
+        for noun, table in SCHEDULES.items()
+        for delays in DELAYS
+    ),
     Violation("delivery_requests", "chk_request_conditions", {"conditions": "no JSON"}),
     Violation("events", "chk_event_uid", {"uid": None}),
     Violation("events", "chk_event_payload", {"payload": "no JSON"}),
@@ -111,40 +128,6 @@ IDS = [f"{each.constraint} {' '.join(each.values)}" for each in VIOLATIONS]
 
 def test_every_check_constraint_has_a_row_that_violates_it():
     assert {(each.table, each.constraint) for each in VIOLATIONS} == set(CONSTRAINTS)
-
-
-def execute(sql: str, parameters: list[Any]) -> int:
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
-        return int(cursor.rowcount)
-
-
-def copied(table: str, pk: int, changes: dict[str, Any]) -> tuple[str, list[Any]]:
-    """An INSERT of a stored row with other values."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT * FROM {table} WHERE id = %s", [pk])
-        row = dict(zip([column[0] for column in cursor.description], cursor.fetchone(), strict=True))
-    row = {**row, **changes}
-    del row["id"]
-    return f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join(['%s'] * len(row))})", list(row.values())
-
-
-def new_row(table: str) -> tuple[int, dict[str, Any]]:
-    """A stored row, and the values with which its copy is accepted."""
-    if table == "events":
-        return EventFactory.create().pk, {"uid": EventFactory.build().uid.hex}
-    if table == "subscriptions":
-        return SubscriptionFactory.create(verified=False).pk, {"callback_url": "https://example.com/other"}
-    if table == "webhook_delivery_sagas":
-        return SagaFactory.create().pk, {"event_id": EventFactory.create().pk}
-    if table == "delivery_requests":
-        request = legal_steps.mark(SagaFactory.create())
-        return request.pk, {"uid": new_uid().hex, "request_token": "another"}
-    ended, ending = SagaFactory.create(status="DeadLettered"), SagaFactory.create(status="InProgress", attempt_count=2)
-    JobFactory(saga=ending, attempt_no=3, status="Failed")
-    letter = ended.dead_letters.get()
-    keys = {"saga_id": ending.pk, "event_id": ending.event_id, "subscription_id": ending.subscription_id}
-    return letter.pk, keys
 
 
 @pytest.mark.usefixtures("_without_constraints")

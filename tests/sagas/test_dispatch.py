@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -72,3 +72,14 @@ def test_no_job_is_created_for_a_saga_that_is_not_waiting():
 
     assert dispatch(10) == 0
     assert Job.objects.count() == before
+
+
+def test_a_retry_is_due_after_the_attempt_before_even_if_another_program_has_moved_it_back():
+    sagas = [SagaFactory.create(status="PendingRetry", attempt_count=1) for _ in range(2)]
+    Saga.objects.filter(id=sagas[0].id).update(next_attempt_at=datetime(2020, 1, 1, tzinfo=UTC))
+
+    assert dispatch(10) == 2
+
+    before, after = Job.objects.filter(saga=sagas[0]).order_by("attempt_no")
+    assert after.attempt_at == before.attempt_at + timedelta(microseconds=1)
+    assert Job.objects.get(saga=sagas[1], attempt_no=2).attempt_at == sagas[1].next_attempt_at

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -17,7 +18,10 @@ from django.db.migrations.migration import Migration
 from django.db.migrations.operations.base import Operation
 
 from . import vendors
+from .conditions import MAX_DELAY
 
+# A delay added to an earlier time is still a date of the calendar.
+TOO_LATE = "9001-01-01"
 MESSAGE_LIMIT = 128  # characters of MESSAGE_TEXT
 
 
@@ -41,6 +45,42 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Required:
+    """Rejects a row with NULL in one of `columns`, which are NOT NULL.
+
+    A server stores '', 0 or a zero date instead, after the triggers, if the session is not strict or says IGNORE.
+    """
+
+    columns: Sequence[str]
+
+    def checks(self, connection: BaseDatabaseWrapper) -> Iterator[vendors.RowCheck]:
+        if vendors.replaces_null(connection):
+            missing = " OR ".join(f"NEW.{column} IS NULL" for column in self.columns)
+            yield vendors.RowCheck(missing, [], "A required column is NULL: refused")
+
+
+@dataclass(frozen=True)
+class RealTimes:
+    """Rejects a row with a time in one of `columns` that is no date of the calendar, such as 0000-00-00, or too late.
+
+    With `changed`, only if an update changes it, which is quicker. NULL is accepted.
+    """
+
+    columns: Sequence[str]
+    changed: bool = False
+
+    def checks(self, connection: BaseDatabaseWrapper) -> Iterator[vendors.RowCheck]:
+        for column in self.columns:
+            when = f"NEW.{column} IS NOT NULL"
+            if self.changed:
+                when = f"NOT ({unchanged(connection, [], [column])})"
+            accepted = [f"{vendors.is_time_sql(connection, f'NEW.{column}')} AND NEW.{column} < '{TOO_LATE}'"]
+            if self.changed:
+                accepted.append(f"NEW.{column} IS NULL")
+            yield vendors.RowCheck(when, accepted, f"{column} is no date of the calendar, or too late: refused")
+
+
+@dataclass(frozen=True)
 class Fill:
     """Sets `column` of a new row to the text of its UUID column `uid`, if it is empty; then checks the row.
 
@@ -51,7 +91,7 @@ class Fill:
     table: str
     column: str
     uid: str
-    rules: Sequence[Check] = ()
+    rules: Sequence[Check | Required] = ()
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
         checks = checks_of(self.rules, connection)
@@ -126,7 +166,7 @@ class Refusal:
     name: str
     table: str
     event: str
-    rules: Sequence[Rule | Check]
+    rules: Sequence[AnyRule]
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
         checks = checks_of(self.rules, connection)
@@ -226,8 +266,30 @@ class Tally:
         return f"CREATE TRIGGER {self.name} AFTER {self.event} ON {self.table} FOR EACH ROW BEGIN {statement}; END"
 
 
-def checks_of(rules: Sequence[Rule | Check], connection: BaseDatabaseWrapper) -> list[vendors.RowCheck]:
+AnyRule = Rule | Check | Required | RealTimes
+
+
+def checks_of(rules: Sequence[AnyRule], connection: BaseDatabaseWrapper) -> list[vendors.RowCheck]:
     return [check for rule in rules for check in rule.checks(connection)]
+
+
+def any_blank(*columns: str) -> str:
+    """SQL that is true if one of these texts holds nothing but spaces, tabs and ends of lines."""
+    return " OR ".join(
+        f"TRIM(REPLACE(REPLACE(REPLACE({c}, CHAR(9), ''), CHAR(10), ''), CHAR(13), '')) = ''" for c in columns
+    )
+
+
+def schedule_checks(noun: str) -> list[Check]:
+    """The checks of a retry policy that another program may write; the names begin with chk_`noun`."""
+    return [
+        Check(f"chk_{noun}_base_delay", ["base_delay"], _is_delay),
+        Check(f"chk_{noun}_retry_delays", ["retry_delays"], vendors.is_seconds_list_sql),
+    ]
+
+
+def _is_delay(connection: BaseDatabaseWrapper, base_delay: str) -> str:
+    return f"{base_delay} >= 0 AND {base_delay} <= {MAX_DELAY // timedelta(microseconds=1)}"
 
 
 def unchanged(connection: BaseDatabaseWrapper, columns: Sequence[str], values: Sequence[str] = ()) -> str:

@@ -183,6 +183,14 @@ def is_time_sql(connection: BaseDatabaseWrapper, column: str) -> str:
     return f"{calendar} AND ({fraction} = '' OR {is_fraction})"
 
 
+def is_seconds_list_sql(connection: BaseDatabaseWrapper, column: str) -> str:
+    """Whole numbers of up to six digits, separated by commas."""
+    if is_server(connection):
+        return f"{column} REGEXP '^[1-9][0-9]{{0,5}}(,[1-9][0-9]{{0,5}})*$'"
+    wrong = ["*[^0-9,]*", "[^1-9]*", "*,[^1-9]*", "*,", "*" + "[0-9]" * 7 + "*"]
+    return " AND ".join([f"{column} <> ''", *(f"{column} NOT GLOB '{pattern}'" for pattern in wrong)])
+
+
 def enum_column(connection: BaseDatabaseWrapper, words: Sequence[str], max_length: int) -> str:
     if is_server(connection):
         return f"enum({quoted(words)}) {ENUM_COLLATION}"
@@ -385,6 +393,11 @@ def checks_switched_off(connection: BaseDatabaseWrapper) -> str | None:
     return "@@SESSION.check_constraint_checks = 0" if is_mariadb(connection) else None
 
 
+def replaces_null(connection: BaseDatabaseWrapper) -> bool:
+    """Whether a session may let the server store another value for NULL in a NOT NULL column."""
+    return is_server(connection)
+
+
 def conditional_trigger(
     connection: BaseDatabaseWrapper, name: str, table: str, event: str, condition: str, statement: str
 ) -> str:
@@ -425,7 +438,7 @@ def fill_trigger(
     if is_server(connection):
         head = f"CREATE TRIGGER {name} BEFORE INSERT ON {table} FOR EACH ROW"
         value = uid_text(connection, f"NEW.{uid}")
-        fill = f"IF NEW.{column} = '' THEN SET NEW.{column} = {value}; END IF;"
+        fill = f"IF NEW.{column} = '' OR NEW.{column} IS NULL THEN SET NEW.{column} = {value}; END IF;"
         return f"{head} BEGIN {' '.join([fill, *map(_server_check, checks)])} END"
     assert not checks, "an update of the new row would come before them"
     # SQLite cannot change NEW: the row is completed after the insert, within the same statement.

@@ -99,6 +99,44 @@ def insert_requeue(saga: Saga, author: str, reason: str) -> Statement:
     return f"requeue by {author!r} for {reason!r}", sql, (saga.dead_letters.get().pk, author, reason)
 
 
+def without_values(sagas: dict[str, Saga]) -> list[tuple[str, Statement]]:
+    """NULL and zero dates, which a server turns into other values after its triggers."""
+    running_id, retry_id, ended = sagas["InProgress"].id, sagas["PendingRetry"].id, sagas["DeadLettered"]
+    leased_id, event_id = legal_steps.current_job(running("Leased")).id, EventFactory.create().id
+    letter_id, subscription_id = ended.dead_letters.get().pk, ended.subscription_id
+    result = f"UPDATE {JOBS} SET status = 'Failed', error_code = 'x', finished_at = '0000-00-00' WHERE id = {leased_id}"
+    new_saga = f"INSERT INTO {SAGAS} ({SAGA_COLUMNS}) VALUES ({event_id}, {subscription_id}, NULL, NULL, 3, 1)"
+    new_job = f"INSERT IGNORE INTO {JOBS} ({JOB_COLUMNS}) VALUES ({sagas['Pending'].id}, 1, NULL, NULL)"
+    requeue = (
+        f"INSERT INTO {REQUEUES} (dead_letter_id, requested_by, reason, request_token, max_retry_limit, base_delay) "
+        f"VALUES ({letter_id}, {{}}, {{}}, {{}}, 3, 1)"
+    )
+    verified = "UPDATE subscriptions SET verified = 1, verification_at = '0000-00-00'"
+    statements = [
+        (f"UPDATE {SAGAS} status", f"UPDATE IGNORE {SAGAS} SET status = NULL WHERE id = {running_id}"),
+        (f"UPDATE {SAGAS} status", f"UPDATE {SAGAS} SET status = NULL, attempt_count = 7 WHERE id = {running_id}"),
+        (f"UPDATE {SAGAS} status", f"UPDATE {SAGAS} SET attempt_count = NULL WHERE id = {running_id}"),
+        (f"UPDATE {SAGAS} status", f"UPDATE {SAGAS} SET next_attempt_at = '0000-00-00' WHERE id = {retry_id}"),
+        (f"INSERT {SAGAS} status", new_saga),
+        (f"INSERT {JOBS} status", new_job),
+        (f"UPDATE {JOBS} status", f"UPDATE {JOBS} SET status = NULL WHERE id = {leased_id}"),
+        (f"UPDATE {JOBS} finished_at", result),
+        *(
+            (f"INSERT {REQUEUES} reason", requeue.format(*words))
+            for words in (("NULL", "'r'", "'t'"), ("'a'", "NULL", "'t'"), ("'a'", "'r'", "NULL"))
+        ),
+        *(
+            (f"INSERT {REQUEUES} reason", requeue.format(*words))
+            for words in (("'\\t'", "'r'", "'t'"), ("'a'", "'\\n'", "'t'"), ("'a'", "'r'", "' '"))
+        ),
+        ("INSERT events payload", "INSERT INTO events (event_type, payload) VALUES ('a', NULL)"),
+        ("INSERT events payload", "INSERT INTO events (event_type, payload, created_at) VALUES ('a', '{}', NULL)"),
+        ("UPDATE subscriptions callback_url", "UPDATE subscriptions SET callback_url = NULL"),
+        ("UPDATE subscriptions verified", verified),
+    ]
+    return [(privilege, (sql, sql, ())) for privilege, sql in statements]
+
+
 @pytest.fixture
 def sagas() -> dict[str, Saga]:
     """One of each status."""
@@ -184,6 +222,7 @@ def forbidden(sagas: dict[str, Saga]) -> list[tuple[str, Statement]]:
             (f"INSERT {REQUEUES} reason", insert_requeue(ended, *words))
             for words in (("", "r"), ("a", ""), ("a", "  "))
         ),
+        *without_values(sagas),
     ]
 
 
