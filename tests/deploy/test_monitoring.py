@@ -86,3 +86,11 @@ def test_each_rule_says_how_urgent_it_is_and_what_is_wrong():
     for rule in rules():
         assert rule["labels"]["severity"] in ("page", "ticket"), rule["alert"]
         assert rule["annotations"]["summary"].endswith("."), rule["alert"]
+
+
+def test_the_autoscaler_counts_a_metric_that_the_adapter_offers():
+    chart = yaml.safe_load((ROOT / "deploy" / "helm" / "webhookhub" / "values.yaml").read_text())
+    [rule] = yaml.safe_load((ROOT / "deploy" / "prometheus" / "adapter.yaml").read_text())["externalRules"]
+
+    assert chart["autoscaling"]["metric"] == rule["name"]["as"]
+    assert unknown(rule["seriesQuery"]) == unknown(rule["metricsQuery"].replace("<<.LabelMatchers>>", "")) == set()

@@ -64,7 +64,7 @@ LANES = (
         "deploy",
         SQLITE,
         ("tests/nightly/deploy",),
-        12,
+        20,
         "deploy/: image in a bare Debian, units, chart, proxies, rules (needs root, debootstrap, Go, nginx, haproxy)",
         workers=1,
     ),
