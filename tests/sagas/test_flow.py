@@ -287,7 +287,8 @@ def test_a_rate_limit_holds_across_orchestrators(rate: int):
             if not flow.due_in():
                 admit(BATCH, flow)
     burst = max(1, round(rate * BURST.total_seconds()))
-    assert rate * 0.9 <= len(attempted()) <= rate * seconds + 1 + burst
+    # A pause of this process longer than the burst loses slots.
+    assert rate * 0.5 <= len(attempted()) <= rate * seconds + 1 + burst
 
 
 def test_a_slot_is_reserved_by_one_process(monkeypatch: pytest.MonkeyPatch):

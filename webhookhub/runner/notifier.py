@@ -84,7 +84,7 @@ class Notifications:
             with suppress(BlockingIOError):
                 while len(hints) < MAX_READ:
                     hints.append(_decoded(self._socket.recv(MAX_BYTES + 1)))
-        if len(hints) >= _queue_length():
+        if len(hints) >= min(_queue_length(), MAX_READ):
             hints.append(Hint())  # others may have been dropped
         return hints
 

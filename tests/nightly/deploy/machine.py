@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.deploy.dockerfile import ROOT
 from tests.processes.support import until
+from webhookhub.runner.notifier import QUEUE_LENGTH_FILE
 
 from . import image as builder
 
@@ -97,6 +98,7 @@ class Machine:
         (folder / "override.conf").write_text(f"[Service]\nExecStart=\nExecStart={start}\n")
 
     def __enter__(self) -> Machine:
+        self._queue_length = QUEUE_LENGTH_FILE.read_text()
         namespaces = ["unshare", "--cgroup", "--pid", "--fork", "--kill-child", "--uts", "--ipc"]
         outer = f'{CONTROL_GROUP}; exec {" ".join(namespaces)} sh -euc "$4" sh "$1"'
         groups = str(self._folder / "groups")
@@ -114,6 +116,8 @@ class Machine:
         groups = str(self._folder / "groups")
         remove = ["unshare", "--mount", "sh", "-euc", REMOVE_CONTROL_GROUP, "sh", groups, self._group]
         until(lambda: subprocess.run(remove, capture_output=True).returncode == 0, "its processes have ended")
+        # systemd sets it for its network, which is that of this machine.
+        QUEUE_LENGTH_FILE.write_text(self._queue_length)
 
     def run(self, *command: str) -> str:
         """Standard output, whatever the exit code; empty while it does not run."""

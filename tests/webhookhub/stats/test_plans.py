@@ -29,6 +29,8 @@ INDEXES = {
     "workflow_inbox": {"PRIMARY"},
     "stats_periods": {"PRIMARY"},
 }
+# In the tables of the plans.
+OPEN_ATTEMPTS = 2_000
 INBOXES = {"routing_inbox", "workflow_inbox"}
 SMALL = {"hub_processes", "stats_counters", "endpoint_health", "subscriptions"}
 # Tables that a statement makes itself.
@@ -63,8 +65,9 @@ def test_every_count_of_a_scrape_goes_by_an_index_and_stops_at_its_limit():
         is_park = row["key"] == "idx_saga_parked"
         assert row["type"] in ("ref", "range", "const", "eq_ref") or table in INBOXES or is_park, plan
         assert "filesort" not in (row["extra"] or ""), plan
-        # Once from the index, once into and once out of what is counted.
-        assert plan.rows_read <= 3 * LIMIT + 50, plan
+        # Once from the index, once into and once out of what is counted. Windows limit the open attempts.
+        counted = OPEN_ATTEMPTS if "COUNT(webhook_delivery_jobs.id)" in plan.sql else LIMIT
+        assert plan.rows_read <= 3 * counted + 50, plan
     assert seen == set(INDEXES) | SMALL
 
 
