@@ -25,6 +25,12 @@ NEW_LETTER = (
     "INSERT INTO dead_letters (saga_id, event_id, subscription_id, final_error_code, failed_at, payload_snapshot) "
     f"SELECT id, event_id, subscription_id, 'x', '2026-01-01', '{{}}' {SELECTED}"
 )
+RESULT = (
+    "UPDATE webhook_delivery_jobs SET status = '{}', error_code = {}, finished_at = '2026-01-01' WHERE saga_id = %s"
+)
+SUCCEEDED, FAILED = RESULT.format("Completed", "NULL"), RESULT.format("Failed", "'x'")
+APPLY = "UPDATE webhook_delivery_sagas SET status = '{}', attempt_count = attempt_count + 1 WHERE id = %s"
+COMPLETE, RETRY = APPLY.format("Completed"), APPLY.format("PendingRetry")
 START = "UPDATE webhook_delivery_sagas SET status = 'InProgress' WHERE id = %s"
 END = "UPDATE webhook_delivery_sagas SET status = 'DeadLettered', attempt_count = 3 WHERE id = %s"
 
@@ -46,12 +52,19 @@ def outcome(other: BaseDatabaseWrapper, sql: str, pk: int) -> int | None:
         return code_of(error)
 
 
-@pytest.mark.parametrize(("evidence", "change"), [(NEW_JOB, START), (NEW_LETTER, END)], ids=["job", "dead letter"])
+@pytest.mark.parametrize(
+    ("evidence", "change"),
+    [(NEW_JOB, START), (SUCCEEDED, COMPLETE), (FAILED, RETRY), (NEW_LETTER, END)],
+    ids=["job", "success", "failure", "dead letter"],
+)
 def test_a_saga_waits_for_the_row_that_allows_its_transition(
     two: list[BaseDatabaseWrapper], evidence: str, change: str
 ):
     writer, reader = two
     saga: Saga = SagaFactory.create()
+    if change in (COMPLETE, RETRY):
+        saga = SagaFactory.create(status="InProgress")
+        legal_steps.finish(legal_steps.current_job(saga), "Leased", None, None, None)
     if change is END:
         saga = SagaFactory.create(status="InProgress", attempt_count=2)
         legal_steps.finish(legal_steps.current_job(saga), "Failed", None, None, None)

@@ -111,8 +111,8 @@ class Rule:
     All conditions are SQL on OLD and NEW that all engines understand. A row is accepted
 
     - if one of `unless` is true, of which the most frequent comes first;
-    - if the query `unless_exists` finds a row. With `locks`, that row stays as it is until this transaction ends: a
-      session that reads uncommitted rows cannot change it on the evidence of a row that is then rolled back;
+    - if the query `unless_exists` finds a row. With `locks`, that row is committed and stays as it is until this
+      transaction ends: even a session that reads uncommitted rows relies on nothing that is then rolled back;
     - if an update changes none of `protects` and `protects_values`, as an idempotent insert of an existing row does.
       `protects_values` are numbers, times and enumerations, which are quicker to compare than texts;
     - if an update changes one of `unless_changed`;
