@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import timedelta
 from typing import Any
 
 from django.db import IntegrityError
@@ -10,8 +11,6 @@ from django.db.models import DateTimeField, Exists, ExpressionWrapper, F, OuterR
 from django.db.models.functions import Greatest
 
 from sagas.models import Saga
-from sagas.policy import MICROSECOND
-from sagas.transitions import PENDING_RETRY
 from subscriptions.models import Subscription
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.compiled import CompiledInsert, CompiledSelect, as_number
@@ -31,7 +30,7 @@ def create_jobs(saga_ids: Sequence[int], status: str, attempt_count: int) -> dic
     that is being abandoned at the same time has its job before the mark, or gets none.
     """
     left = list(saga_ids)
-    insert = _insert_retries if status == PENDING_RETRY else _insert
+    insert = _insert_retries if attempt_count else _insert
     while left:
         waiting: dict[str, Any] = {"ids": left, "status": status, "attempt_count": attempt_count}
         try:
@@ -80,7 +79,7 @@ def _first_sagas(ids: Any, status: Any, attempt_count: Any) -> Any:
 def after_last_attempt() -> Subquery:
     """The earliest time of a saga's next attempt."""
     last = Job.objects.filter(saga_id=OuterRef("id"), attempt_no=OuterRef("attempt_count"))
-    later = ExpressionWrapper(F("attempt_at") + MICROSECOND, output_field=DateTimeField())
+    later = ExpressionWrapper(F("attempt_at") + timedelta(microseconds=1), output_field=DateTimeField())
     return Subquery(last.values(later=later)[:1])
 
 

@@ -46,6 +46,7 @@ CREATED = [
         "created",
         "A dead letter needs a saga of its event whose last attempt has failed or that is abandoned: INSERT refused",
         unless_exists=ending_saga("NEW"),
+        locks=True,
     ),
     Check("chk_dead_payload", ["payload_snapshot"], vendors.is_json_sql),
     Check("chk_dead_failed_at", ["failed_at"], vendors.is_time_sql),

@@ -37,14 +37,16 @@ TRANSITIONS = [
     for before, after in LEGAL
 ]
 
+NOT_CREATED = "A job is created Pending, as the next attempt of a saga that has not ended: INSERT refused"
 CREATED = [
     Required(["saga_id", "attempt_no", "status", "attempt_at", *OTHERS]),
     RealTimes(["attempt_at"]),
     Rule(
         "created",
-        "A job is created Pending, as the next attempt of a saga that has not ended: INSERT refused",
-        when=f"NEW.status <> 'Pending' OR NEW.settled_at IS NOT NULL OR NOT EXISTS ({NEXT_ATTEMPT})",
+        NOT_CREATED,
+        when="NEW.status <> 'Pending' OR NEW.settled_at IS NOT NULL",
     ),
+    Rule("next", NOT_CREATED, unless_exists=NEXT_ATTEMPT, locks=True),
     Rule(
         "later",
         "An attempt is due later than the one before: INSERT refused",

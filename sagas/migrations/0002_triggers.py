@@ -45,11 +45,13 @@ SUCCEEDED = Rule(
     "succeeded",
     "A saga is Completed only by the Completed job of its attempt: UPDATE refused",
     unless_exists=conditions.SUCCEEDED_JOB,
+    locks=True,
 )
 FAILED = Rule(
     "failed",
     "A saga is retried or DeadLettered only by the Failed job of its attempt: UPDATE refused",
     unless_exists=conditions.FAILED_JOB,
+    locks=True,
 )
 LIMIT = Rule(
     "limit",

@@ -56,7 +56,7 @@ class IsTime(_Condition):
         return vendors.is_time_sql(connection, column)
 
 
-def schedule_constraints(noun: str) -> list[models.CheckConstraint]:
+def schedule_constraints(noun: str) -> list[models.BaseConstraint]:
     """For `base_delay` and `retry_delays`; either may be NULL where its column allows it."""
     delay = models.Q(base_delay__gte=timedelta(0), base_delay__lte=MAX_DELAY)
     return [

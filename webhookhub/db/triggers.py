@@ -111,7 +111,8 @@ class Rule:
     All conditions are SQL on OLD and NEW that all engines understand. A row is accepted
 
     - if one of `unless` is true, of which the most frequent comes first;
-    - if the query `unless_exists` finds a row;
+    - if the query `unless_exists` finds a row. With `locks`, that row is committed and stays as it is until this
+      transaction ends: even a session that reads uncommitted rows relies on nothing that is then rolled back;
     - if an update changes none of `protects` and `protects_values`, as an idempotent insert of an existing row does.
       `protects_values` are numbers, times and enumerations, which are quicker to compare than texts;
     - if an update changes one of `unless_changed`;
@@ -124,6 +125,7 @@ class Rule:
     when: str = "1 = 1"
     unless: Sequence[str] = ()
     unless_exists: str = ""
+    locks: bool = False
     protects: Sequence[str] = ()
     protects_values: Sequence[str] = ()
     unless_changed: Sequence[str] = ()
@@ -145,7 +147,8 @@ class Rule:
         if self.allows and vendors.fills_after_insert(connection):
             yield self.allows.is_update(connection, [*self.protects, *self.protects_values])
         if self.unless_exists:
-            yield f"EXISTS ({self.unless_exists})"
+            lock = vendors.shared_lock_tail(connection) if self.locks else ""
+            yield f"EXISTS ({f'{self.unless_exists} {lock}'.strip()})"
 
 
 @dataclass(frozen=True)
