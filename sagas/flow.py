@@ -31,6 +31,13 @@ LOG_SECONDS = 60.0
 UNKNOWN = SubscribedEndpoint("", is_routable=False)
 
 
+class SettledResult(NamedTuple):
+    job_id: int
+    subscription_id: int
+    error_code: str | None
+    duration_ms: int | None
+
+
 class Admission(NamedTuple):
     """At most `limit` parked deliveries of an endpoint may have their next attempt now."""
 
@@ -119,10 +126,11 @@ class Flow:
         """Attempts that may have a result, as hints name them."""
         self._opened |= self.windows.note_finished(job_ids, time.monotonic()) & self._parked.keys()
 
-    def note_results(self, results: Iterable[tuple[int, str | None, int | None]]) -> None:
-        """Settled results: subscription id, error code and response time in milliseconds."""
+    def note_results(self, results: Sequence[SettledResult]) -> None:
+        # Those that no hint has named: workers on other machines send none.
+        self.note_finished(result.job_id for result in results)
         now = time.monotonic()
-        for subscription_id, error_code, duration_ms in results:
+        for _, subscription_id, error_code, duration_ms in results:
             endpoint = self.endpoint(subscription_id)
             seconds = None if duration_ms is None else duration_ms / 1000
             changed = self.windows.note_result(endpoint, now, succeeded=error_code is None, seconds=seconds)

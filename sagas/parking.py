@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Greatest
 
 from jobs.create import after_last_attempt
+from subscriptions.models import Subscription
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.compiled import CompiledUpdate
 from webhookhub.db.raw import select
@@ -22,21 +23,16 @@ from webhookhub.db.retry import one_statement
 from .models import PARKED, Saga
 from .transitions import PENDING_RETRY
 
-# Servers end a recursion after 1,000 steps.
-SUBSCRIPTIONS_AT_ONCE = 500
 # The subscriptions whose oldest parked sagas one statement reads.
 READ_AT_ONCE = 50
-TABLE = Saga._meta.db_table
+TABLE, SUBSCRIPTIONS = Saga._meta.db_table, Subscription._meta.db_table
 
-# One step of the recursion is one look-up in the index, however many sagas a subscription has parked.
+# One look-up in the index per subscription, however many sagas are parked. Servers read the whole index for a recursive
+# query that looks up the next subscription in each step, and often for SELECT DISTINCT.
 PARKED_SUBSCRIPTIONS = f"""
-WITH RECURSIVE parked (id, step) AS (
-    SELECT MIN(parked_subscription_id), 1 FROM {TABLE} WHERE parked_subscription_id > %s
-    UNION ALL
-    SELECT (SELECT MIN(parked_subscription_id) FROM {TABLE} WHERE parked_subscription_id > parked.id), step + 1
-    FROM parked WHERE parked.id IS NOT NULL AND step < {SUBSCRIPTIONS_AT_ONCE}
-)
-SELECT id FROM parked WHERE id IS NOT NULL
+SELECT id FROM {SUBSCRIPTIONS}
+WHERE (SELECT parked_subscription_id FROM {TABLE} WHERE parked_subscription_id = {SUBSCRIPTIONS}.id LIMIT 1) IS NOT NULL
+ORDER BY id
 """  # noqa: S608
 OLDEST = f"""
 SELECT * FROM (
@@ -63,8 +59,9 @@ def unpark(saga_ids: Sequence[int], status: str) -> int:
     """Make those of these sagas due that are parked; returns how many."""
     if not saga_ids:
         return 0
-    to_due = _retries_to_due if status == PENDING_RETRY else _to_due
-    return one_statement(lambda: to_due(ids=saga_ids, status=status, at=PARKED))
+    if status == PENDING_RETRY:
+        return one_statement(lambda: _retries_to_due(ids=saga_ids, status=status, at=PARKED))
+    return one_statement(lambda: _to_due(ids=saga_ids, status=status, at=PARKED))
 
 
 def _parked(ids: Any, status: Any, at: Any) -> QuerySet[Saga]:
@@ -85,12 +82,9 @@ _retries_to_due = CompiledUpdate(
 
 def subscriptions_with_parked() -> list[int]:
     """The ids of all subscriptions that have parked sagas."""
-    found: list[int] = []
-    while True:
-        ids = [pk for (pk,) in select(PARKED_SUBSCRIPTIONS, [found[-1] if found else 0])]
-        found += ids
-        if len(ids) < SUBSCRIPTIONS_AT_ONCE:
-            return found
+    if not Saga.objects.filter(parked_subscription_id__gt=0).exists():
+        return []  # the usual case, without a look-up per subscription
+    return [pk for (pk,) in select(PARKED_SUBSCRIPTIONS, [])]
 
 
 def oldest_parked(limits: Mapping[int, int]) -> list[tuple[int, int, str, int]]:

@@ -27,6 +27,7 @@ from webhookhub.stats import attempts
 from webhookhub.stats.attempts import AttemptResult
 
 from .dispatch import follow
+from .flow import SettledResult
 from .models import Saga
 from .policy import Bounds, Decision, Result, RetryPolicy, decide
 from .transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, PENDING_RETRY, WAITING
@@ -116,14 +117,14 @@ class Settled(NamedTuple):
     marked: Sequence[Settlement]
 
 
-OnResults = Callable[[Sequence[tuple[int, str | None, int | None]]], None]
+OnResults = Callable[[Sequence[SettledResult]], None]
 
 
 class Settler:
     """Remembers how far it has read, so that results that cannot be applied yet do not block later ones."""
 
     def __init__(self, on_results: OnResults = lambda results: None) -> None:
-        """`on_results` gets the subscription id, the error code and the duration of each result settled here."""
+        """`on_results` gets each result that was settled here, once."""
         self._on_results = on_results
         self._after = dict.fromkeys(FINISHED, 0)
         # Hinted results, which are settled together: each statement then serves many of them.
@@ -156,7 +157,10 @@ class Settler:
     def _apply(self, jobs: Sequence[FinishedJob], sagas: dict[int, SagaRow] | None = None) -> int:
         settled = _settle(jobs, sagas)
         self._on_results(
-            [(item.saga.subscription_id, item.job.error_code, item.job.duration_ms) for item in settled.marked]
+            [
+                SettledResult(item.job.id, item.saga.subscription_id, item.job.error_code, item.job.duration_ms)
+                for item in settled.marked
+            ]
         )
         return settled.applied
 

@@ -29,6 +29,10 @@ def limit_positive(connection, max_retry_limit):
     return f"{max_retry_limit} IS NULL OR {max_retry_limit} >= 1"
 
 
+def rate_positive(connection, rate_limit):
+    return f"{rate_limit} IS NULL OR {rate_limit} >= 1"
+
+
 def one_schedule(connection, retry_delays, max_retry_limit, base_delay):
     return f"{retry_delays} IS NULL OR {max_retry_limit} IS NULL AND {base_delay} IS NULL"
 
@@ -36,7 +40,7 @@ def one_schedule(connection, retry_delays, max_retry_limit, base_delay):
 CHECKS = [
     Check("chk_sub_callback_https", ["callback_url"], callback_https),
     Check("chk_sub_limit_positive", ["max_retry_limit"], limit_positive),
-    Check("chk_sub_rate_positive", ["rate_limit"], limit_positive),
+    Check("chk_sub_rate_positive", ["rate_limit"], rate_positive),
     Check("chk_sub_one_schedule", ["retry_delays", "max_retry_limit", "base_delay"], one_schedule),
     *schedule_checks("sub"),
 ]

@@ -202,12 +202,12 @@ def test_an_idempotency_key_makes_a_repetition_the_same_request(hub_wide: Progra
     assert hub_wide.post(path, {"reason": "another"}, Idempotency_Key="k").status_code == 409  # it has ended
     assert hub_wide.post(path, REASON, Idempotency_Key=" ").status_code == 422
     assert DeliveryRequest.objects.count() == 1
-    assert Entry.objects.filter(action="delivery.abandon").count() == 1
+    assert Entry.objects.filter(action="saga.abandon").count() == 1
 
 
 def test_the_audit_log_names_the_key(program: Callable[..., Program]):
     saga = delivery()
     program("billing", DELIVERIES_ABANDON, SUBSCRIPTIONS_WRITE).post(f"/deliveries/{saga.pk}/abandon", REASON)
 
-    entry = Entry.objects.get(action="delivery.abandon")
+    entry = Entry.objects.get(action="saga.abandon")
     assert (entry.actor, entry.via, entry.object_id) == ("API key billing", "api", saga.pk)

@@ -77,10 +77,17 @@ def to_dispatch(event_type: str) -> Work:
 
 
 def to_admit(event_type: str) -> Work:
-    """Parked deliveries of subscriptions that are switched on again, one of them with a rate limit."""
+    """Parked first attempts and retries of subscriptions that are switched on again, one of them with a rate limit."""
     world.subscribe("ok", "retry", event_type=event_type)
-    world.publish_some("a", "b", event_type=event_type)
+    # No more than the smallest window, so that none stays in the park.
+    world.publish_some("a", event_type=event_type)
     world.route()
+    dispatch(BATCH)
+    world.deliver()
+    world.settle()
+    world.publish_some("b", event_type=event_type)
+    world.route()
+    world.let_time_pass()
     subscriptions = Subscription.objects.filter(event_type=event_type)
     subscriptions.update(active=False)
     dispatch(BATCH)

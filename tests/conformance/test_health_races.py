@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from sagas.flow import Flow
+from sagas.flow import Flow, SettledResult
 from subscriptions import health
 from subscriptions.models import EndpointHealth, Subscription
 from tests.factories import SubscriptionFactory
@@ -76,13 +76,13 @@ def test_two_orchestrators_with_the_same_failures_store_the_trouble_once(hub_set
     flows = [Flow(), Flow()]
 
     def fails(flow: Flow) -> None:
-        flow.note_results([(subscription.id, "http_500", 1)] * 3)
+        flow.note_results([SettledResult(0, subscription.id, "http_500", 1)] * 3)
 
     together(*[lambda flow=flow: fails(flow) for flow in flows])
     assert row().recovered_at is None
     assert row().breaker_open_since is not None
     for flow in flows:
-        flow.note_results([(subscription.id, None, 1)])
+        flow.note_results([SettledResult(0, subscription.id, None, 1)])
     assert row().recovered_at is not None
 
 

@@ -273,4 +273,4 @@ def test_the_same_request_at_once_is_made_once():
 
     assert len({request.pk for request in made}) == 1
     assert DeliveryRequest.objects.count() == 1
-    assert Entry.objects.filter(action="delivery.abandon").count() == 1
+    assert Entry.objects.filter(action="saga.abandon").count() == 1

@@ -14,7 +14,7 @@ from events.intake import publish
 from events.models import Event
 from events.routing import Router
 from jobs.step import CleanerStep
-from sagas.flow import Flow
+from sagas.flow import Flow, SettledResult
 from sagas.models import Saga
 from subscriptions import health
 from subscriptions.models import EndpointHealth, Subscription
@@ -38,7 +38,7 @@ def begin(subscription: Subscription, share: float) -> None:
 
 
 def fail(subscription: Subscription, code: str = "http_500") -> None:
-    Flow().note_results([(subscription.id, code, 1)])
+    Flow().note_results([SettledResult(0, subscription.id, code, 1)])
 
 
 def announced() -> list[tuple[str, Any]]:
@@ -112,7 +112,7 @@ def test_an_announced_trouble_that_ends_is_announced(subscription: Subscription)
     begin(subscription, 0.6)
     fail(subscription)
     announced()
-    Flow().note_results([(subscription.id, None, 1)])
+    Flow().note_results([SettledResult(0, subscription.id, None, 1)])
     assert announced()[1:] == [("hub.endpoint.recovered", "recovered")]
     assert EndpointHealth.objects.get().announced == 0
 

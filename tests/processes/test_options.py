@@ -24,9 +24,9 @@ ONCE = ("--once", "--batch-size", "3")
 
 
 def test_once_does_one_batch_and_exits(processes: Processes, endpoint: HttpsEndpoint):
-    SubscriptionFactory(callback_url=endpoint.url())
     for number in range(5):
-        publish("order.created", {"number": number})
+        SubscriptionFactory(event_type=f"order.{number}", callback_url=endpoint.url(f"/{number}"))
+        publish(f"order.{number}", {"number": number})
 
     assert processes.start("run_router", *ONCE).wait() == 0
     assert (RoutingInbox.objects.count(), Saga.objects.count()) == (2, 3)

@@ -16,10 +16,10 @@ from jobs.report import Report, report
 from sagas import flow as flow_module
 from sagas.create import correlation_ids, subscription_ids
 from sagas.dispatch import admit, dispatch, dispatch_hinted
-from sagas.flow import Flow
+from sagas.flow import Flow, SettledResult
 from sagas.models import Saga
 from sagas.orchestrator import Orchestrator
-from sagas.parking import SUBSCRIPTIONS_AT_ONCE, oldest_parked, subscriptions_with_parked
+from sagas.parking import READ_AT_ONCE, oldest_parked, subscriptions_with_parked
 from sagas.settle import Settler
 from sagas.windows import SMALLEST
 from subscriptions.endpoints import BURST, take_slots
@@ -214,6 +214,16 @@ def test_the_orchestrator_wakes_up_for_the_park():
     assert len(attempted()) == 5
 
 
+def test_results_that_are_found_by_polling_open_the_window():
+    ids = waiting(subscribe(), 5)
+    orchestrator = Orchestrator()
+    orchestrator.run(BATCH)
+    finish()
+    orchestrator._flow._sweep_at = time.monotonic() + 60
+    orchestrator.run(BATCH)
+    assert attempted() == ids
+
+
 def test_an_idle_orchestrator_looks_at_the_park_seldom():
     orchestrator = Orchestrator()
     orchestrator.run(BATCH)
@@ -221,7 +231,7 @@ def test_an_idle_orchestrator_looks_at_the_park_seldom():
 
 
 def break_endpoint(flow: Flow, subscription: Subscription, failures: int) -> None:
-    flow.note_results([(subscription.id, "connect_error", 1)] * failures)
+    flow.note_results([SettledResult(0, subscription.id, "connect_error", 1)] * failures)
 
 
 def test_an_endpoint_that_only_fails_is_probed_until_it_succeeds(hub_settings, caplog):
@@ -245,7 +255,7 @@ def test_an_endpoint_that_only_fails_is_probed_until_it_succeeds(hub_settings, c
     assert admit(BATCH, flow) == 0
 
     flow.note_finished(finish())
-    flow.note_results([(subscription.id, None, 1)])
+    flow.note_results([SettledResult(0, subscription.id, None, 1)])
     assert Log.ENDPOINT_BREAKER_CLOSED.value[0] in caplog.text
     assert admit(BATCH, flow) == 3
 
@@ -306,7 +316,7 @@ def test_deliveries_of_a_limited_endpoint_are_parked():
 
 def test_all_subscriptions_with_parked_deliveries_are_found():
     wanted: list[int] = []
-    for number in range(SUBSCRIPTIONS_AT_ONCE + 3):
+    for number in range(2 * READ_AT_ONCE + 3):
         subscription = subscribe(f"https://127.0.0.1:8443/{number}", active=False)
         wanted.append(subscription.id)
         waiting(subscription, 2 if number % 100 == 0 else 1)

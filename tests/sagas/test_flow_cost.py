@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -31,7 +32,7 @@ ROWS_TOLERANCE = 20
 def fill_park(subscription: Subscription, count: int) -> None:
     published = [event for _ in range(0, count, 100) for event in publish_many([NewEvent("order.parked", {})] * 100)]
     events = [event for event in published if isinstance(event, Published)]
-    policy = {"max_retry_limit": 3, "base_delay": timedelta(hours=1)}
+    policy: dict[str, Any] = {"max_retry_limit": 3, "base_delay": timedelta(hours=1)}
     Saga.objects.bulk_create(
         [Saga(event_id=event.id, subscription=subscription, next_attempt_at=PARKED, **policy) for event in events],
         batch_size=500,

@@ -12,7 +12,7 @@ from events.routing import Router
 from jobs.lease import lease
 from jobs.models import Job
 from sagas.dispatch import dispatch
-from sagas.flow import Flow
+from sagas.flow import Flow, SettledResult
 from sagas.models import PARKED, Saga
 from subscriptions import health
 from subscriptions.cache import SubscriptionCache, versions
@@ -38,11 +38,11 @@ def subscription() -> Subscription:
 
 
 def fails(flow: Flow, subscription: Subscription, code: str = "http_500", count: int = 1) -> None:
-    flow.note_results([(subscription.id, code, 1)] * count)
+    flow.note_results([SettledResult(0, subscription.id, code, 1)] * count)
 
 
 def succeeds(flow: Flow, subscription: Subscription) -> None:
-    flow.note_results([(subscription.id, None, 1)])
+    flow.note_results([SettledResult(0, subscription.id, None, 1)])
 
 
 def row() -> EndpointHealth:

@@ -73,7 +73,7 @@ def test_a_delivery_is_requested_from_its_page(ada: Client, kind: str, status: s
     request = DeliveryRequest.objects.get()
     assert (request.kind, request.saga_id, request.requested_by, request.reason) == (kind, saga.pk, "ada", "obsolete")
     assert response.redirect_chain == [(format.page_url(Saga, saga.pk), 302)]
-    assert Entry.objects.get(action=f"delivery.{kind}").via == "console"
+    assert Entry.objects.get(action=f"saga.{kind}").via == "console"
     shown = response.content.decode()
     assert format.page_url(DeliveryRequest, request.pk) in shown
     apply_requests(10)

@@ -378,7 +378,7 @@ def test_a_request_needs_a_reason_and_a_delivery_in_a_fitting_status():
     with pytest.raises(requests.NoConditions):
         request_matching(ABANDON, RequestFilter(), by=ANYONE, reason="why")
     assert not DeliveryRequest.objects.exists()
-    assert not Entry.objects.filter(action__startswith="delivery.").exists()
+    assert not Entry.objects.filter(action__startswith="saga.").exists()
 
 
 # Once
@@ -392,7 +392,7 @@ def test_the_same_token_is_the_same_request():
     again = request_delivery(ABANDON, saga.pk, by=ANYONE, reason="why", token="t")
 
     assert (first.created, again.created, again.request.pk) == (True, False, first.request.pk)
-    assert Entry.objects.filter(action="delivery.abandon").count() == 1
+    assert Entry.objects.filter(action="saga.abandon").count() == 1
     bob = Person(*ANYONE.permissions, name="bob")
     for kind, pk, by in [(ABANDON, other.pk, ANYONE), (SEND_NOW, other.pk, ANYONE), (ABANDON, saga.pk, bob)]:
         with pytest.raises(requests.TokenUsed):
@@ -417,11 +417,11 @@ def test_the_audit_log_says_who_why_and_what():
     one = ask(SEND_NOW, saga, reason="hurry")
     many = request_matching(ABANDON, RequestFilter(event_type=TYPE), by=ANYONE, reason="obsolete").request
 
-    entries = Entry.objects.filter(action__startswith="delivery.").order_by("id")
+    entries = Entry.objects.filter(action__startswith="saga.").order_by("id")
 
     assert [(entry.actor, entry.action, entry.object_id, entry.reason) for entry in entries] == [
-        ("ada", "delivery.send_now", saga.pk, "hurry"),
-        ("ada", "delivery.abandon", None, "obsolete"),
+        ("ada", "saga.send_now", saga.pk, "hurry"),
+        ("ada", "saga.abandon", None, "obsolete"),
     ]
     assert [json.loads(entry.details) for entry in entries] == [
         {"request": str(one.uid)},

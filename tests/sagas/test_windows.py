@@ -65,6 +65,29 @@ def test_the_window_shrinks_when_attempts_wait_and_grows_again():
     assert [endpoint.turn(0.01) for _ in range(3)] == [64, 64, 64]
 
 
+def test_the_window_of_a_quick_endpoint_stays_large_when_the_hub_is_slow():
+    windows = Windows(100, 3, 8.0, connections=20)
+    endpoint = Endpoint(windows)
+    windows.note_result(URL, endpoint.now, succeeded=True, seconds=0.005)
+    assert [endpoint.turn(seconds) for seconds in (0.01, *[0.9] * 7)] == [2, 4, 8, 16, 32, 64, 100, 100]
+
+
+def test_the_window_of_a_slow_endpoint_is_not_smaller_than_its_connections():
+    windows = Windows(100, 3, 8.0, connections=20)
+    endpoint = Endpoint(windows)
+    for _ in range(8):
+        endpoint.turn(0.01)
+    windows.note_result(URL, endpoint.now, succeeded=True, seconds=0.5)
+    assert [endpoint.turn(0.9) for _ in range(9)][-1] == 20
+
+
+def test_the_response_time_of_an_endpoint_that_falls_silent_counts_at_once():
+    windows = Windows(100, 3, 8.0, connections=20)
+    windows.note_result(URL, 0.0, succeeded=True, seconds=0.005)
+    windows.note_result(URL, 30.0, succeeded=False, seconds=30.0)
+    assert windows.at(URL).busy_size(20, 100) == 0
+
+
 def test_a_wait_between_the_bounds_changes_nothing():
     endpoint = Endpoint(new())
     for _ in range(4):

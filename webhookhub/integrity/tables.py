@@ -38,6 +38,7 @@ REQUEUES = Table("dead_letter_requeues", "r")
 REQUESTS = Table("delivery_requests", "q")
 EVENTS = Table("events", "e")
 INBOX = Table("routing_inbox", "i", "event_id")
+SUBSCRIPTIONS = Table("subscriptions", "u")
 INSTANCES = Table("saga_instances", "w")
 FACTS = Table("saga_facts", "f")
 WORKFLOW_INBOX = Table("workflow_inbox", "i", "event_id")
@@ -62,6 +63,7 @@ HINTS = {
     "inbox_by_event": ("routing_inbox", "event_id"),
     "subscription_by_type": ("subscriptions", "event_type"),
     "subscription_by_id": ("subscriptions", "id"),
+    "health_by_url": ("endpoint_health", "callback_url"),
 }
 
 

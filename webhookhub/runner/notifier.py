@@ -125,8 +125,8 @@ def _notify(kind: str, topic: str, ids: Sequence[int]) -> None:
 def _notify_one(kind: str, topic: str, ids: Sequence[int]) -> None:
     """Notifies one process of this kind, each in turn; this process may be one of them."""
     step = steps_of_this_process.get(kind)
-    held_back = _held_back[kind, topic]
-    if 0 < len(ids) <= FEW:
+    held_back, carries = _held_back[kind, topic], 0 < len(ids) <= FEW
+    if carries:
         ids = [*held_back, *ids]
     sender, addresses, data = _sender_of_this_process(), _addresses(kind), _encoded(topic, ids)
     now, first, is_full = time.monotonic(), _next_index.get(kind, 0), False
@@ -151,11 +151,12 @@ def _notify_one(kind: str, topic: str, ids: Sequence[int]) -> None:
                 _absent_until[address] = now + ABSENT_SECONDS
                 continue
         _next_index[kind] = (index + 1) % MAX_PROCESSES
-        held_back.clear()
+        if carries:
+            held_back.clear()
         return
     if step is not None:
         step.hint(topic, ids)
-    elif is_full and len(ids) <= FEW + MAX_HELD_BACK:
+    elif is_full and carries:
         held_back.clear()
         held_back.extend(ids)
 

@@ -6,7 +6,7 @@ Every read goes along an index and has a limit, however many deliveries wait.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
@@ -27,8 +27,8 @@ WORST = 20
 MAX_COMPARED = 1000
 # Subscriptions of one endpoint that are considered.
 MAX_SUBSCRIPTIONS = 1000
-# The rate is that of the last whole minutes, the rest that of the last hour.
-RATE_MINUTES = 5
+# The rate is that of the last minutes, the rest that of the last hour.
+RATE_PERIOD = timedelta(minutes=5)
 PERIOD = timedelta(hours=1)
 
 
@@ -117,29 +117,32 @@ def _stats(urls: Sequence[str], now: datetime) -> list[EndpointStats]:
         by_url[row.callback_url].append(row)
     ids = {row.pk for row in chain.from_iterable(by_url.values())}
     open_jobs = _open_jobs()
-    oldest = _oldest(ids)
-    hour = queries.by_subscription(now - PERIOD, now, ids)
-    minute = now.replace(second=0, microsecond=0)
-    recent = queries.by_subscription(minute - timedelta(minutes=RATE_MINUTES), minute, ids)
+    parts = queries.in_two_parts(ids, now - PERIOD, now - RATE_PERIOD, now)
     health = {row.callback_url: row for row in EndpointHealth.objects.filter(callback_url__in=urls)}
+    return [_of(url, by_url[url], open_jobs, parts, health.get(url)) for url in urls if url in by_url]
 
-    def total(summaries: Mapping[int, Summary], subscriptions: Iterable[Subscription]) -> Summary:
-        return sum((summaries[row.pk] for row in subscriptions if row.pk in summaries), Summary())
 
-    return [
-        EndpointStats(
-            url=url,
-            subscription=by_url[url][0],
-            open=sum(open_jobs[row.pk] for row in by_url[url]),
-            waiting=count_waiting([row.pk for row in by_url[url]]),
-            oldest_waiting=min((oldest[row.pk] for row in by_url[url] if row.pk in oldest), default=None),
-            attempts_per_second=total(recent, by_url[url])["attempts"] / (RATE_MINUTES * 60),
-            last_hour=total(hour, by_url[url]),
-            health=health.get(url),
-        )
-        for url in urls
-        if url in by_url
-    ]
+def _of(
+    url: str,
+    subscriptions: Sequence[Subscription],
+    open_jobs: Mapping[int, int],
+    parts: Mapping[int, tuple[Summary, Summary]],
+    health: EndpointHealth | None,
+) -> EndpointStats:
+    ids = [row.pk for row in subscriptions]
+    waiting = count_waiting(ids)
+    earlier = sum((parts[pk][0] for pk in ids if pk in parts), Summary())
+    recent = sum((parts[pk][1] for pk in ids if pk in parts), Summary())
+    return EndpointStats(
+        url=url,
+        subscription=subscriptions[0],
+        open=sum(open_jobs.get(pk, 0) for pk in ids),
+        waiting=waiting,
+        oldest_waiting=_oldest(ids) if waiting else None,
+        attempts_per_second=recent["attempts"] / RATE_PERIOD.total_seconds(),
+        last_hour=earlier + recent,
+        health=health,
+    )
 
 
 def _urls(subscription_ids: Collection[int]) -> dict[int, str]:
@@ -148,15 +151,11 @@ def _urls(subscription_ids: Collection[int]) -> dict[int, str]:
 
 def _open_jobs() -> Counter[int]:
     """By subscription."""
-    found: Counter[int] = Counter()
-    for status in ACTIVE:
-        rows = Job.objects.filter(status=status).order_by()
-        found.update(pk for (pk,) in rows.values_list("saga__subscription_id")[:LIMIT])
-    return found
+    rows = Job.objects.filter(status__in=ACTIVE).order_by()
+    return Counter(pk for (pk,) in rows.values_list("saga__subscription_id")[:LIMIT])
 
 
-def _oldest(subscription_ids: Collection[int]) -> dict[int, datetime]:
-    """When the oldest parked delivery of each of these subscriptions was created."""
-    ids = {saga_id: pk for saga_id, pk, *_ in oldest_parked(dict.fromkeys(subscription_ids, 1))}
-    created = Saga.objects.filter(id__in=ids).values_list("id", "created_at")
-    return {ids[saga_id]: created_at for saga_id, created_at in created if created_at is not None}
+def _oldest(subscription_ids: Collection[int]) -> datetime | None:
+    """When the oldest parked delivery of these subscriptions was created. A lower id is an older delivery."""
+    first = min((saga_id for saga_id, *_ in oldest_parked(dict.fromkeys(subscription_ids, 1))), default=0)
+    return Saga.objects.filter(id=first).values_list("created_at", flat=True).first()

@@ -249,6 +249,15 @@ def born_for_nothing() -> int:
     return update(INSTANCES, f"id = {instance}", f"version = 0, deadline = NULL, started_at = {PAST}")
 
 
+def only_the_endpoint_is_disabled() -> int:
+    id = pick(SUBSCRIPTIONS, "verified = 1")
+    execute(
+        "INSERT INTO endpoint_health (callback_url, failing_since, last_error_code, disabled_at) "
+        f"SELECT callback_url, {PAST}, 'http_410', {PAST} FROM {SUBSCRIPTIONS} WHERE id = {id}"
+    )
+    return id
+
+
 def silent_process() -> str:
     Process.objects.create(name="gone", kind="worker", host="h", pid=1, heartbeat_at="2001-01-01T00:00:00Z")
     return "gone"
@@ -268,6 +277,11 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
     "an event that is not routed": ("inbox", never_routed),
     "an inbox row of no event": ("inbox", inbox_row_of_no_event),
     "an event that was not delivered to all": ("deliveries", not_delivered_to_all),
+    "a subscription disabled without its endpoint": (
+        "disabled",
+        lambda: update(SUBSCRIPTIONS, "verified = 1", f"disabled_at = {PAST}"),
+    ),
+    "a disabled endpoint with an enabled subscription": ("disabled", only_the_endpoint_is_disabled),
     "two sagas of a generation": ("one-saga", lambda: copy(SAGAS, COMPLETED)),
     "a generation left out": ("generations", lambda: update(SAGAS, "generation = 2", "generation = 3")),
     "a generation after a success": ("generations", predecessor_completed),

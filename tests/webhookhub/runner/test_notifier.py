@@ -13,6 +13,7 @@ from tests.processes.support import until
 from webhookhub.runner import notifier
 from webhookhub.runner.backoff import SHORTEST_SECONDS, Backoff
 from webhookhub.runner.notifier import (
+    MAX_HELD_BACK,
     MAX_IDS,
     MAX_PROCESSES,
     TOPICS,
@@ -29,6 +30,7 @@ pytestmark = pytest.mark.usefixtures("committed")
 
 @pytest.fixture
 def notifications() -> Iterator[Notifications]:
+    notifier._held_back.clear()
     new = Notifications("worker")
     yield new
     new.close()
@@ -155,6 +157,18 @@ def test_a_full_queue_makes_the_receiver_look_for_more(notifications: Notificati
     hints = notifications.received()
     assert len(hints) < 1_000
     assert hints[-1] == Hint()
+
+
+def test_ids_that_found_the_queue_full_go_with_the_next_notification(notifications: Notifications):
+    for number in range(1, 1_000):
+        notify("worker", "attempts", [number])
+    first = notifications.received()
+    notify("worker", "attempts", [1_000])
+    [hint] = notifications.received()
+    assert list(hint.ids) == list(range(1_000 - MAX_HELD_BACK, 1_001))
+    notify("worker", "attempts", [1_001])
+    assert notifications.received() == [Hint("attempts", [1_001])]
+    assert first[0] == Hint("attempts", [1])
 
 
 def test_a_free_address_is_used_again():

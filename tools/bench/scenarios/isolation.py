@@ -99,8 +99,9 @@ class Bench:
             yield loops
 
     def baseline(self, case: str) -> Period:
+        """The faster of two measurements: the first one may be slow after the tables were emptied."""
         with self.running(warm=True) as loops:
-            return self.measure(f"{case}: baseline", loops)
+            return min((self.measure(f"{case}: baseline", loops) for _ in range(2)), key=lambda period: period.p95)
 
     def measure(self, name: str, loops: hub.Hub) -> Period:
         """Publishes to the healthy endpoints for some seconds, and waits for all of these events."""

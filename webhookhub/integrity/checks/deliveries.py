@@ -6,7 +6,7 @@ from django.db import connection
 
 from webhookhub.db import vendors
 from webhookhub.integrity.check import Bounds, RowCheck
-from webhookhub.integrity.tables import EVENTS, INBOX, SAGAS
+from webhookhub.integrity.tables import EVENTS, INBOX, SAGAS, SUBSCRIPTIONS
 
 
 def _well_before(bounds: Bounds) -> dict[str, str]:
@@ -47,6 +47,18 @@ CHECKS = (
         """,
         message="no saga for subscription {subscription_id}",
         terms=_well_before,
+    ),
+    RowCheck(
+        name="disabled",
+        invariant="A verified subscription is disabled exactly while its endpoint is.",
+        table=SUBSCRIPTIONS,
+        # One that is not verified gets no deliveries, and its verification enables the endpoint.
+        sql="""
+            SELECT u.id, COALESCE(u.disabled_at, 'not') AS own, COALESCE(h.disabled_at, 'not') AS of_endpoint
+            FROM {table} LEFT JOIN endpoint_health h {health_by_url} ON h.callback_url = u.callback_url
+            WHERE {in_batch} AND u.verified = 1 AND (u.disabled_at IS NULL) <> (h.disabled_at IS NULL)
+        """,
+        message="disabled: {own}, its endpoint: {of_endpoint}",
     ),
     RowCheck(
         name="one-saga",
