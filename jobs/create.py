@@ -30,11 +30,13 @@ def create_jobs(saga_ids: Sequence[int], status: str, attempt_count: int) -> dic
     that is being abandoned at the same time has its job before the mark, or gets none.
     """
     left = list(saga_ids)
-    insert = _insert_retries if attempt_count else _insert
     while left:
         waiting: dict[str, Any] = {"ids": left, "status": status, "attempt_count": attempt_count}
         try:
-            one_statement(lambda waiting=waiting: insert(**waiting))  # type: ignore[misc]
+            if attempt_count:
+                one_statement(lambda waiting=waiting: _insert_retries(**waiting))  # type: ignore[misc]
+            else:
+                one_statement(lambda waiting=waiting: _insert(**waiting))  # type: ignore[misc]
             break
         except IntegrityError as error:
             # Another orchestrator has inserted some of them in the meantime.

@@ -152,7 +152,7 @@ def test_a_generation_after_a_dead_letter_needs_the_record_of_a_requeue():
 @pytest.mark.parametrize(("author", "reason"), [("", "r"), ("  ", "r"), ("anna", ""), ("anna", " ")])
 def test_a_requeue_has_the_name_of_its_author_and_a_reason(author: str, reason: str):
     ended = make("DeadLettered")
-    with pytest.raises(DatabaseError, match="has the name of its author and a reason"):
+    with pytest.raises(DatabaseError, match="has the name of its author, a reason and a token"):
         insert_requeue(ended, author, reason)
     assert Saga.objects.count() == 1
 

@@ -102,7 +102,7 @@ def test_a_process_whose_queue_is_full_is_passed_over():
         notify("worker", "attempts", [8])
         # On systems with long queues, the other one may have room for the second.
         received = [hint for each in receivers for hint in read_all(each)]
-        assert sorted(ids for _, ids in received if ids) == [[7], [8]]
+        assert sorted(list(ids) for _, ids in received if ids) == [[7], [8]]
     finally:
         for each in receivers:
             each.close()
