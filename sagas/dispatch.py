@@ -93,7 +93,7 @@ def _dispatch(status: str, batch_size: int, flow: Flow) -> int:
     _start_attempts(go, status, flow)
     off = [saga for saga in due if saga.subscription_id not in routable]
     flow.is_parking = bool(wait or off)
-    _park([*wait, *off], status, flow)
+    _park([*wait, *off], status)
     flow.note_parked([saga.subscription_id for saga in wait])
     return len(due)
 
@@ -112,7 +112,7 @@ def follow(jobs: Mapping[int, int], status: str, attempt_count: int) -> Collecti
     return in_progress
 
 
-def _park(sagas: Sequence[DueSaga], status: str, flow: Flow) -> None:
+def _park(sagas: Sequence[DueSaga], status: str) -> None:
     parked: list[int] = []
     for attempt_count, group in _by_attempt_count(sagas).items():
         # A job that was created before, by a process that then ended, may be running: its saga must follow it.
