@@ -57,7 +57,8 @@ REQUEUED = [
     Rule(
         "requeued",
         "A requeue needs a dead letter whose saga is DeadLettered: INSERT refused",
-        when=f"NOT EXISTS (SELECT 1 {DEAD})",
+        unless_exists=f"SELECT 1 {DEAD}",
+        locks=True,
     ),
     Rule(
         "author",

@@ -105,6 +105,7 @@ CREATED = [
         "A saga is the first generation or a redelivery of an ended one: INSERT refused",
         when="NEW.generation <> 0",
         unless_exists=f"{PREVIOUS} AND ({ENDED})",
+        locks=True,
     ),
     Check("chk_saga_limit_positive", ["max_retry_limit"], limit_positive),
     *schedule_checks("saga"),

@@ -83,3 +83,41 @@ def test_a_saga_waits_for_the_row_that_allows_its_transition(
     assert outcome(writer, evidence, saga.pk) is None
     writer.commit()
     assert outcome(reader, change, saga.pk) is None
+
+
+NEXT_GENERATION = (
+    "INSERT INTO webhook_delivery_sagas "
+    "(event_id, subscription_id, generation, status, attempt_count, max_retry_limit, base_delay) "
+    f"SELECT event_id, subscription_id, generation + 1, 'Pending', 0, 1, 0 {SELECTED}"
+)
+REQUEUE = (
+    "INSERT INTO dead_letter_requeues "
+    "(dead_letter_id, requested_by, reason, request_token, max_retry_limit, base_delay) "
+    "SELECT id, 'a', 'b', 'c', 1, 0 FROM dead_letters WHERE saga_id = %s"
+)
+
+
+@pytest.mark.parametrize(("end", "again"), [(COMPLETE, NEXT_GENERATION), (END, REQUEUE)], ids=["redelivery", "requeue"])
+def test_the_next_generation_waits_for_the_end_of_the_one_before(two: list[BaseDatabaseWrapper], end: str, again: str):
+    writer, reader = two
+    if end is COMPLETE:
+        saga = SagaFactory.create(status="InProgress")
+        legal_steps.finish(legal_steps.current_job(saga), "Completed", None, None, None)
+    else:
+        saga = SagaFactory.create(status="InProgress", attempt_count=2)
+        legal_steps.finish(legal_steps.current_job(saga), "Failed", None, None, None)
+        assert outcome(writer, NEW_LETTER, saga.pk) is None
+    with reader.cursor() as cursor:
+        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")
+        cursor.execute("SET SESSION innodb_lock_wait_timeout = 1")
+    writer.set_autocommit(False)
+    assert outcome(writer, end, saga.pk) is None
+
+    assert outcome(reader, again, saga.pk) == LOCK_WAIT
+    writer.rollback()
+    assert outcome(reader, again, saga.pk) == REFUSED
+
+    assert outcome(writer, end, saga.pk) is None
+    writer.commit()
+    assert outcome(reader, again, saga.pk) is None
+    assert Saga.objects.filter(event_id=saga.event_id, subscription_id=saga.subscription_id).count() == 2
