@@ -19,7 +19,7 @@ from sagas.dispatch import admit, dispatch, dispatch_hinted
 from sagas.flow import Flow, SettledResult
 from sagas.models import Saga
 from sagas.orchestrator import Orchestrator
-from sagas.parking import READ_AT_ONCE, oldest_parked, subscriptions_with_parked
+from sagas.parking import READ_AT_ONCE, oldest_parked, park, subscriptions_with_parked, unpark
 from sagas.settle import Settler
 from sagas.windows import SMALLEST
 from subscriptions.endpoints import BURST, take_slots
@@ -313,6 +313,13 @@ def test_deliveries_of_a_limited_endpoint_are_parked():
     assert attempted() == ids[:1]
     assert parked() == ids[1:]
     assert 0.5 < flow.due_in() <= 1.0
+
+
+def test_only_due_deliveries_are_parked_and_only_parked_ones_are_made_due():
+    later = clock.now() + timedelta(hours=1)
+    [saga_id] = waiting(subscribe(), 1, next_attempt_at=later)
+    assert park([saga_id], "Pending") == unpark([saga_id], "Pending") == 0
+    assert Saga.objects.get(id=saga_id).next_attempt_at == later
 
 
 def test_all_subscriptions_with_parked_deliveries_are_found():
