@@ -17,7 +17,7 @@ from jobs.create import after_last_attempt
 from subscriptions.models import Subscription
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.compiled import CompiledUpdate
-from webhookhub.db.raw import select
+from webhookhub.db.execute import execute
 from webhookhub.db.retry import one_statement
 
 from .models import PARKED, Saga
@@ -84,7 +84,7 @@ def subscriptions_with_parked() -> list[int]:
     """The ids of all subscriptions that have parked sagas."""
     if not Saga.objects.filter(parked_subscription_id__gt=0).exists():
         return []  # the usual case, without a look-up per subscription
-    return [pk for (pk,) in select(PARKED_SUBSCRIPTIONS, [])]
+    return [pk for (pk,) in execute(PARKED_SUBSCRIPTIONS, []).rows]
 
 
 def oldest_parked(limits: Mapping[int, int]) -> list[tuple[int, int, str, int]]:
@@ -93,5 +93,6 @@ def oldest_parked(limits: Mapping[int, int]) -> list[tuple[int, int, str, int]]:
     wanted = list(limits.items())
     for start in range(0, len(wanted), READ_AT_ONCE):
         part = wanted[start : start + READ_AT_ONCE]
-        rows += select("UNION ALL".join([OLDEST] * len(part)), [value for item in part for value in item])
+        parameters = [value for item in part for value in item]
+        rows += execute("UNION ALL".join([OLDEST] * len(part)), parameters).rows
     return rows
