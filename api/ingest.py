@@ -198,7 +198,11 @@ def _headers() -> Mapping[str, str]:
 
     for middleware in MIDDLEWARE_OF_HEADERS:
         respond = import_string(middleware)(respond)
-    return {name: value for name, value in respond(HttpRequest()).headers.items() if name != "Content-Type"}
+    request = HttpRequest()
+    if settings.SECURE_PROXY_SSL_HEADER:
+        name, value = settings.SECURE_PROXY_SSL_HEADER
+        request.META[name] = value
+    return {name: value for name, value in respond(request).headers.items() if name != "Content-Type"}
 
 
 @cache

@@ -87,6 +87,13 @@ def _origins(text: str) -> tuple[str, ...]:
     return origins
 
 
+def _public_url(text: str) -> str:
+    url = text.rstrip("/")
+    if url and not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?", url):
+        raise ValueError("a scheme and a host, such as https://hub.example.com")
+    return url.lower()
+
+
 def _one_of(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
@@ -162,7 +169,15 @@ class HubSettings:
     allowed_hosts: tuple[str, ...] = _setting(
         ("localhost", "127.0.0.1", "[::1]"), _hosts, "host names under which the console and the API are served"
     )
-    csrf_origins: tuple[str, ...] = _setting((), _origins, "origins trusted by the console's forms behind a TLS proxy")
+    csrf_origins: tuple[str, ...] = _setting((), _origins, "further origins trusted by the console's forms")
+    public_url: str = _setting("", _public_url, "URL of the console; with https, cookies are Secure and HSTS is sent")
+    trusted_proxies: tuple[Network, ...] = _setting(
+        (), _networks, "networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed"
+    )
+
+    # Log-in
+    session_age: timedelta = _seconds(12 * HOUR, 60, 30 * DAY, "longest session of the console")
+    session_idle: timedelta = _seconds(HOUR, 60, 30 * DAY, "time without a request after which a session ends")
 
     # Retries (a delivery keeps the policy it was created with)
     max_retry_limit: int = _whole(20, 1, 1000, "attempts of a delivery, the first included")

@@ -29,6 +29,8 @@ REVOKE_KEY = "apikey.revoke"
 RETRY_STEP = "workflow.retry"
 MARK_COMPENSATED = "workflow.mark_compensated"
 CLOSE_WORKFLOW = "workflow.close"
+LOG_IN = "user.log_in"
+LOG_IN_FAILED = "user.log_in_failed"
 CREATE_USER = "user.create"
 CHANGE_USER = "user.change"
 CHANGE_PASSWORD = "user.password"  # noqa: S105
@@ -62,6 +64,8 @@ ACTIONS = {
     RETRY_STEP: _("redelivered a workflow's event"),
     MARK_COMPENSATED: _("marked a workflow as compensated"),
     CLOSE_WORKFLOW: _("closed a workflow"),
+    LOG_IN: _("logged in"),
+    LOG_IN_FAILED: _("failed to log in"),
     CREATE_USER: _("created a user"),
     CHANGE_USER: _("changed a user"),
     CHANGE_PASSWORD: _("changed a password"),

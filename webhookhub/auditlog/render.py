@@ -24,10 +24,12 @@ OBJECT_TYPES = {
 # Labels of all keys in `details`.
 LABELS = {
     "active": gettext_lazy("active"),
+    "address": gettext_lazy("address"),
     "after_event": gettext_lazy("after event"),
     "base_delay": gettext_lazy("base delay"),
     "callback_url": gettext_lazy("callback URL"),
     "filter": gettext_lazy("filter"),
+    "cause": gettext_lazy("cause"),
     "custom_headers": gettext_lazy("custom headers"),
     "dead_letters": gettext_lazy("dead letters"),
     "description": gettext_lazy("description"),
@@ -49,7 +51,9 @@ LABELS = {
     "limit": gettext_lazy("limit"),
     "max_retry_limit": gettext_lazy("max retry limit"),
     "retry_delays": gettext_lazy("retry delays"),
+    "method": gettext_lazy("method"),
     "name": gettext_lazy("name"),
+    "omitted": gettext_lazy("further failures without an entry"),
     "part": gettext_lazy("part"),
     "parts": gettext_lazy("parts"),
     "permissions": gettext_lazy("permissions"),

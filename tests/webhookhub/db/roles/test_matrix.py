@@ -44,6 +44,7 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     from events.intake import publish
     from sagas.models import ABANDON, DeliveryRequest
     from subscriptions.models import EndpointHealth, EndpointRate
+    from webhookhub.accounts.models import Allowance
     from webhookhub.auditlog.models import Entry
     from webhookhub.db import clock
     from webhookhub.stats.models import MINUTE, Counter, Period, WorkflowPeriod
@@ -71,6 +72,7 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     tracker.track(10)
     publish("order.submitted", {}, correlation_id="k")
     services.act(workflows.instance("k"), "closed", idempotency_key="k", actor="a", reason="r")
+    Allowance.objects.create(bucket="name-1")
     user = User.objects.create_user("anna")
     user.groups.add(Group.objects.get(name="support"))
     user.user_permissions.add(Permission.objects.order_by("pk")[0])
