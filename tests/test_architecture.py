@@ -45,6 +45,8 @@ ALLOWED: dict[str, set[str]] = {
         "jobs",
         "sagas",
         "subscriptions",
+        "webhookhub.accounts.second_factor",
+        "webhookhub.accounts.second_factor_views",
         "webhookhub.accounts.views",
         "webhookhub.auditlog.admin",
         "webhookhub.auditlog.context",
@@ -55,7 +57,7 @@ ALLOWED: dict[str, set[str]] = {
         "workflows.lookup",
         "workflows.models",
     },
-    "subscriptions": {"webhookhub.auditlog"},
+    "subscriptions": {"webhookhub.accounts.second_factor", "webhookhub.auditlog"},  # reencrypt_secrets does both
     "events": {
         "sagas.create",
         "sagas.policy",
@@ -190,7 +192,7 @@ TALKS = {
     "smtplib",
     "ssl",
 }
-SENDERS = {"jobs", "subscriptions"}
+SENDERS = {"jobs", "subscriptions", "webhookhub.accounts"}
 
 
 def room_of(module: str) -> str | None:

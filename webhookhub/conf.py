@@ -94,6 +94,21 @@ def _public_url(text: str) -> str:
     return url.lower()
 
 
+def _issuer(text: str) -> str:
+    url = text.rstrip("/")
+    # Without TLS only on this machine, for trials.
+    if url and not re.fullmatch(r"(https://[^/\s?#@]+|http://(localhost|127\.0\.0\.1)(:[0-9]+)?)(/[^\s?#]*)?", url):
+        raise ValueError("the https URL of the provider, such as https://login.example.com/realms/staff")
+    return text
+
+
+def _mapping(text: str) -> tuple[tuple[str, str], ...]:
+    pairs = [part.partition("=") for part in _list(text)]
+    if not all(name.strip() and group.strip() for name, _, group in pairs):
+        raise ValueError("pairs separated by commas, such as hub-support=support,hub-admins=superusers")
+    return tuple((name.strip(), group.strip()) for name, _, group in pairs)
+
+
 def _one_of(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
@@ -178,6 +193,16 @@ class HubSettings:
     # Log-in
     session_age: timedelta = _seconds(12 * HOUR, 60, 30 * DAY, "longest session of the console")
     session_idle: timedelta = _seconds(HOUR, 60, 30 * DAY, "time without a request after which a session ends")
+    password_log_in: bool = _setting(True, _flag, "whether people may log in with a password")
+    second_factor_groups: tuple[str, ...] = _setting(
+        (), _list, "groups whose members need a second factor if they log in with a password"
+    )
+    oidc_issuer: str = _setting("", _issuer, "the OpenID Connect provider of single sign-on")
+    oidc_client_id: str = _setting("", str, "the hub's client id at the provider")
+    oidc_client_secret: str = _setting("", str, "the hub's client secret at the provider", secret=True)
+    oidc_name: str = _setting("single sign-on", str, "the provider's name on the log-in page")
+    oidc_groups_claim: str = _setting("groups", str, "the claim with the user's groups at the provider")
+    oidc_groups: tuple[tuple[str, str], ...] = _setting((), _mapping, "groups at the provider and in the hub")
 
     # Retries (a delivery keeps the policy it was created with)
     max_retry_limit: int = _whole(20, 1, 1000, "attempts of a delivery, the first included")
@@ -302,6 +327,7 @@ def load(environment: Mapping[str, str]) -> HubSettings:
             raise ImproperlyConfigured(f"{name}{shown}: it must be {error}") from None
     loaded = HubSettings(**values)
     _check_timeouts(loaded)
+    _check_log_in(loaded)
     return loaded
 
 
@@ -317,6 +343,17 @@ def _check_timeouts(loaded: HubSettings) -> None:
         raise ImproperlyConfigured(
             f"{variable('connect_timeout')} is {loaded.connect_timeout.total_seconds():g} s: it must not be longer "
             f"than {variable('request_timeout')}, {loaded.request_timeout.total_seconds():g} s"
+        )
+
+
+def _check_log_in(loaded: HubSettings) -> None:
+    needed = ("public_url", "oidc_client_id", "oidc_client_secret", "oidc_groups")
+    missing = [variable(name) for name in needed if not getattr(loaded, name)]
+    if loaded.oidc_issuer and missing:
+        raise ImproperlyConfigured(f"{variable('oidc_issuer')} is set: {' and '.join(missing)} must be set, too")
+    if not loaded.password_log_in and not loaded.oidc_issuer:
+        raise ImproperlyConfigured(
+            f"{variable('password_log_in')} is off and {variable('oidc_issuer')} is not set: nobody could log in"
         )
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 from unfold.forms import AuthenticationForm
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from . import log_in
+from .models import NAME_LENGTH
 from .throttle import TooManyAttempts
 
 TOO_MANY = _("Too many attempts to log in. Try again in %(seconds)s seconds.")
@@ -30,3 +33,37 @@ class LogInForm(AuthenticationForm):  # type: ignore[misc]
         if self.user_cache is None:
             raise self.get_invalid_login_error()
         return self.cleaned_data  # type: ignore[no-any-return]
+
+
+def _code_widget(**attrs: str) -> Any:
+    return UnfoldAdminTextInputWidget(attrs={"autocomplete": "one-time-code", "spellcheck": "false", **attrs})
+
+
+class VerificationForm(forms.Form):
+    code = forms.CharField(
+        label=_("Code"),
+        required=False,
+        max_length=50,
+        help_text=_("Six digits of your authenticator app, or a recovery code."),
+        widget=_code_widget(autofocus=""),
+    )
+
+
+class AppForm(forms.Form):
+    code = forms.CharField(
+        label=_("Code"),
+        max_length=10,
+        help_text=_("Six digits that the app shows."),
+        widget=_code_widget(inputmode="numeric"),
+        error_messages={"required": _("Enter the six digits that the app shows.")},
+    )
+
+    def clean_code(self) -> str:
+        return "".join(str(self.cleaned_data["code"]).split())
+
+
+class KeyForm(forms.Form):
+    name = forms.CharField(
+        label=_("Name"), max_length=NAME_LENGTH, initial=_("Security key"), widget=UnfoldAdminTextInputWidget()
+    )
+    response = forms.CharField(widget=forms.HiddenInput, max_length=20_000)

@@ -19,7 +19,7 @@ from .throttle import Attempt, TooManyAttempts
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 ANONYMOUS = "not logged in"
-PASSWORD, SECOND_FACTOR, SSO = "password", "second_factor", "sso"
+PASSWORD, SSO = "password", "sso"
 WRONG_PASSWORD, TOO_MANY, BUSY, WRONG_CODE = "wrong_password", "too_many_attempts", "busy", "wrong_code"
 BUSY_SECONDS = 5.0
 
@@ -58,10 +58,11 @@ def begin_session(request: HttpRequest, user: User, method: str, response: HttpR
     return response
 
 
-def note_failure(request: HttpRequest, name: str, user_id: int | None, cause: str) -> None:
+def note_failure(request: HttpRequest, name: str, user_id: int | None, cause: str, **fields: str) -> None:
+    """`fields` are for the log only."""
     global _omitted
     address = request.META.get("REMOTE_ADDR", "")
-    log(Log.LOG_IN_FAILED, name=name, address=address, cause=cause)
+    log(Log.LOG_IN_FAILED, name=name, address=address, cause=cause, **fields)
     if throttle.take(throttle.AUDIT, ""):
         _omitted += 1
         return

@@ -48,6 +48,8 @@ NAME_AND_ADDRESS = Limit("pair", 5, 60)
 ADDRESS = Limit("address", 30, 10)
 NAME = Limit("name", 100, 30)
 BROWSER = Limit("browser", 10, 60)
+# Codes of a user's second factor, for those who know the password.
+CODE = Limit("code", 20, 300)
 # Entries of failed log-ins in the audit log, which is kept for ever.
 AUDIT = Limit("audit", 100, 60)
 
@@ -59,9 +61,9 @@ class TooManyAttempts(Exception):
 
 
 class Attempt:
-    """The limits of one attempt to log in as `name`."""
+    """The limits of one attempt to log in as `name`: with a password, or with the code of a second factor."""
 
-    def __init__(self, request: HttpRequest, name: str) -> None:
+    def __init__(self, request: HttpRequest, name: str, *, is_code: bool = False) -> None:
         # By id: some collations find the same user by several spellings.
         pk = User.objects.filter(username=name).values_list("pk", flat=True).first()
         self.user_id = pk
@@ -71,6 +73,9 @@ class Attempt:
         self.is_known_browser = browser is not None
         self._own = (NAME_AND_ADDRESS, f"{who} {address}") if browser is None else (BROWSER, browser)
         self._shared = [(ADDRESS, address), (NAME, who)] if browser is None else []
+        if is_code:
+            self._own = NAME_AND_ADDRESS, f"code {who} {address}"
+            self._shared = [(CODE, who)]
 
     def count(self) -> None:
         """Raises TooManyAttempts if a limit is exceeded."""

@@ -30,6 +30,7 @@ LABELS = {
     "callback_url": gettext_lazy("callback URL"),
     "filter": gettext_lazy("filter"),
     "cause": gettext_lazy("cause"),
+    "count": gettext_lazy("count"),
     "custom_headers": gettext_lazy("custom headers"),
     "dead_letters": gettext_lazy("dead letters"),
     "description": gettext_lazy("description"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth import REDIRECT_FIELD_NAME
@@ -13,9 +14,12 @@ from django.utils.decorators import method_decorator
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 
-from webhookhub.accounts.views import LogIn, Welcome
+from webhookhub.accounts import second_factor, second_factor_views
+from webhookhub.accounts.views import LogIn, Welcome, sso_begin, sso_callback
 
 from . import backfill, views
+
+WITHOUT_SECOND_FACTOR = {"second_factor", "second_factor_app", "second_factor_key", "logout"}
 
 if TYPE_CHECKING:
     from django.contrib.admin import AdminSite
@@ -38,6 +42,19 @@ class ConsoleSite(AdminSite):
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         return log_in_page(self, request)
 
+    def admin_view(self, view: Any, cacheable: bool = False) -> Any:
+        """Every page but these sends a user without the required second factor to its set-up."""
+        inner = super().admin_view(view, cacheable)
+
+        @wraps(view)
+        def wrapper(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            name = request.resolver_match.url_name if request.resolver_match else ""
+            if second_factor.is_missing(request) and name not in WITHOUT_SECOND_FACTOR:
+                return HttpResponseRedirect(reverse("admin:second_factor"))
+            return inner(request, *args, **kwargs)
+
+        return wrapper
+
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
         return views.overview_page(request)
 
@@ -53,6 +70,18 @@ class ConsoleSite(AdminSite):
             path("events/event/<int:pk>/payload/", self.admin_view(views.event_payload), name="event_payload"),
             path("events/event/<int:pk>/body/", self.admin_view(views.event_body), name="event_body"),
             path(f"{subscription}/backfill/", self.admin_view(backfill.view), name="subscription_backfill"),
-            # Without admin_view: the user cannot log in yet.
+            path("second-factor/", self.admin_view(second_factor_views.factors_page), name="second_factor"),
+            path("second-factor/app/", self.admin_view(second_factor_views.app_page), name="second_factor_app"),
+            path("second-factor/key/", self.admin_view(second_factor_views.key_page), name="second_factor_key"),
+            path("second-factor/codes/", self.admin_view(second_factor_views.codes_view), name="second_factor_codes"),
+            path(
+                "second-factor/<int:pk>/remove/",
+                self.admin_view(second_factor_views.remove_view),
+                name="second_factor_remove",
+            ),
+            # Without admin_view: the user is not logged in yet.
+            path("verify/", second_factor_views.verify_page, name="verify"),
+            path("sso/", sso_begin, name="sso"),
+            path("sso/callback/", sso_callback, name="sso_callback"),
             path("welcome/<uidb64>/<token>/", Welcome.as_view(), name="welcome"),
         ]
