@@ -121,7 +121,7 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
         _close_old_connections()
     path = environ["PATH_INFO"]
     try:
-        caller = auth.authenticate(environ.get("HTTP_AUTHORIZATION"), EVENTS_WRITE, keys.find_cached)
+        caller = auth.authenticate(environ, EVENTS_WRITE, keys.find_cached)
         response = OPERATIONS[path](environ, caller)
     except Problem as problem:
         response = _refusal(problem, path)

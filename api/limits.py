@@ -1,5 +1,6 @@
-"""Limits how many events a key may send: a rate per second, with bursts of ten seconds' worth. A large event, and one of
-many elements, counts as several.
+"""Limits how many events a key may send: a rate per second, with bursts of ten seconds' worth.
+
+A large event, and one of many elements, counts as several.
 
 The key's row holds the time until which its allowance is used up. Sending n events moves this time ahead by n times the
 interval of one event, but to at most ten seconds from now. To save statements, each process takes a tenth of a second's
@@ -29,8 +30,7 @@ BURST_SECONDS = 10
 SECOND = 1_000_000  # microseconds
 CHUNKS_PER_SECOND = 10
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# A body counts as at least one event for each so many bytes and elements (commas and brackets) of JSON, which cost about
-# as much.
+# A body counts as at least one event for each so many bytes and elements (commas and brackets), which cost as much.
 BYTES_PER_EVENT = 16 * 1024
 ELEMENTS_PER_EVENT = 100
 # About half a second to parse.

@@ -256,6 +256,10 @@ class HubSettings:
     )
     api_batch_bytes: int = _whole(8 * 1024 * 1024, 1024, 256 * 1024 * 1024, "largest batch of events in bytes")
 
+    key_expiry_warning: timedelta = _seconds(
+        14 * DAY, 0, 365 * DAY, "how long before its expiry the hub warns of an API key"
+    )
+
     # Loops
     batch_size: int = _whole(500, 1, MAX_BATCH, "rows per statement")
     poll_interval: timedelta = _seconds(0.5, 0.01, HOUR, "longest wait of an idle loop")

@@ -54,6 +54,7 @@ LABELS = {
     "retry_delays": gettext_lazy("retry delays"),
     "method": gettext_lazy("method"),
     "name": gettext_lazy("name"),
+    "networks": gettext_lazy("networks"),
     "omitted": gettext_lazy("further failures without an entry"),
     "part": gettext_lazy("part"),
     "parts": gettext_lazy("parts"),
