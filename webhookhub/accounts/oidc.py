@@ -197,6 +197,6 @@ def _json(url: str, what: str, **options: Any) -> dict[str, Any]:
         document = None
     if response.status != 200 or not isinstance(document, dict):
         # `error` is one of a list of words; the description may contain anything.
-        error = document.get("error") if isinstance(document, dict) else None
-        raise ProviderError(f"no {what} from the provider: status {response.status} {str(error or '')[:50]}".rstrip())
+        word = str(document.get("error", ""))[:50] if isinstance(document, dict) else ""
+        raise ProviderError(f"no {what} from the provider: status {response.status} {word}".rstrip())
     return document

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from django.urls import reverse
 from django.utils.html import format_html
@@ -63,7 +63,7 @@ def _dead_letters(count: int, may_see: bool) -> str:
     return format_html('{} <a class="hub-link" href="{}">{}</a>', text, url, _("View dead letters"))
 
 
-def of_keys(keys: Sequence[ApiKey]) -> list[str]:
+def of_keys(keys: Iterable[ApiKey]) -> list[str]:
     url = reverse("admin:api_apikey_changelist")
     return [
         format_html(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import threading
 import time
 from datetime import timedelta
@@ -170,8 +171,8 @@ def test_the_file_system_of_the_embedded_database(
 ):
     for kind in KINDS:
         beat(kind)
-    monkeypatch.setattr(vendors.os, "access", lambda path, mode: writable)
-    monkeypatch.setattr(vendors.os, "statvfs", lambda path: SimpleNamespace(f_bavail=blocks))
+    monkeypatch.setattr(os, "access", lambda path, mode: writable)
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_bavail=blocks))
     response = get("/readyz")
     assert response.json()["missing"] == ([] if missing is None else [missing])
 
