@@ -26,6 +26,10 @@ CACHE_SECONDS = 3600
 # An unknown key makes the hub read the keys again, but not more often.
 KEYS_SECONDS = 60
 LEEWAY_SECONDS = 60
+# After a failure, the configuration is not read again for so long.
+RETRY_SECONDS = 10
+# Log-ins for which the hub waits for the provider at the same time, each in a thread of the web server.
+PARALLEL = 4
 
 
 class ProviderError(Exception):
@@ -46,19 +50,29 @@ class _Cached:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._reading = threading.Lock()
         self.clear()
 
     def clear(self) -> None:
         self._configuration: dict[str, Any] = {}
-        self._read_at = self._keys_at = float("-inf")
+        self._read_at = self._keys_at = self._failed_at = float("-inf")
         self._keys: Any = None
 
     def configuration(self) -> dict[str, Any]:
-        with self._lock:
-            if time.monotonic() - self._read_at > CACHE_SECONDS:
-                self._configuration = _discover()
-                self._read_at = time.monotonic()
+        """One thread at a time reads it: visitors must not occupy the web server while the provider hangs."""
+        if time.monotonic() - self._read_at <= CACHE_SECONDS:
             return self._configuration
+        if time.monotonic() - self._failed_at < RETRY_SECONDS or not self._reading.acquire(blocking=False):
+            raise ProviderError("the provider has not responded yet")
+        try:
+            self._configuration = _discover()
+            self._read_at = time.monotonic()
+        except ProviderError:
+            self._failed_at = time.monotonic()
+            raise
+        finally:
+            self._reading.release()
+        return self._configuration
 
     def key(self, token: str) -> Any:
         import jwt
@@ -85,6 +99,7 @@ class _Cached:
 
 
 cached = _Cached()
+_waiting = threading.BoundedSemaphore(PARALLEL)
 
 
 def begin(redirect_uri: str) -> tuple[str, Flow]:
@@ -107,6 +122,15 @@ def begin(redirect_uri: str) -> tuple[str, Flow]:
 
 def claims_of(code: str, flow: Flow, redirect_uri: str) -> dict[str, Any]:
     """The verified claims of the user who comes back from the provider with this code."""
+    if not _waiting.acquire(blocking=False):
+        raise ProviderError("too many log-ins are waiting for the provider")
+    try:
+        return _claims(code, flow, redirect_uri)
+    finally:
+        _waiting.release()
+
+
+def _claims(code: str, flow: Flow, redirect_uri: str) -> dict[str, Any]:
     tokens = _tokens(code, flow, redirect_uri)
     claims = _verified(str(tokens.get("id_token", "")), flow.nonce)
     # Some providers have the groups and the e-mail address in the response of this endpoint only.

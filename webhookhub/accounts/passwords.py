@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 
 from django.contrib.auth.hashers import Argon2PasswordHasher
 
@@ -19,11 +21,26 @@ AT_ONCE = 20.0
 
 
 class Argon2Hasher(Argon2PasswordHasher):
-    """argon2id in 19 MB. Django's default takes 100 MB for each hash, more than the whole web server."""
+    """argon2id in 19 MB. Django's default takes 100 MB for each hash, more than the whole web server.
+
+    In a thread of its own: the C library keeps this memory for each thread that has used it.
+    """
 
     time_cost = 2
     memory_cost = 19 * 1024
     parallelism = 1
+
+    def encode(self, password: str, salt: str) -> str:
+        return _thread().submit(super().encode, password, salt).result()
+
+    def verify(self, password: str, encoded: str) -> bool:
+        return _thread().submit(super().verify, password, encoded).result()
+
+
+@cache
+def _thread() -> ThreadPoolExecutor:
+    """Created when it is needed, after the web server has forked."""
+    return ThreadPoolExecutor(max_workers=PARALLEL, thread_name_prefix="passwords")
 
 
 class Busy(Exception):

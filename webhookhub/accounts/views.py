@@ -25,7 +25,7 @@ from webhookhub.auditlog.actions import CONSOLE
 from webhookhub.auditlog.context import Actor, acting_as
 from webhookhub.conf import hub
 
-from . import log_in, oidc, second_factor, sso
+from . import log_in, oidc, second_factor, sso, throttle
 from .forms import LogInForm
 from .second_factor_views import begin_verification
 
@@ -102,6 +102,8 @@ def sso_callback(request: HttpRequest) -> HttpResponse:
         return _sso_failed(request, "", "state", "the state is not the one of this browser")
     if "code" not in request.GET:
         return _sso_failed(request, "", "provider", f"refused: {request.GET.get('error', '')[:50]}")
+    if throttle.take(throttle.ADDRESS, f"sso {throttle.network_of(request.META.get('REMOTE_ADDR', ''))}"):
+        return _sso_failed(request, "", log_in.TOO_MANY, "too many log-ins from this address")
     try:
         user = sso.user_for(oidc.claims_of(request.GET["code"], flow, _redirect_uri()))
     except oidc.ProviderError as error:

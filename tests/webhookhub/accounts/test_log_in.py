@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.hashers import make_password
+from django.contrib.auth.hashers import Argon2PasswordHasher, make_password
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
@@ -224,6 +224,24 @@ def test_parallel_attempts_do_not_exceed_the_limit(committed: None) -> None:
 def test_password_is_hashed_with_argon2id(settings: Any) -> None:
     settings.PASSWORD_HASHERS = ["webhookhub.accounts.passwords.Argon2Hasher"]
     assert make_password("x").startswith("argon2$argon2id$v=19$m=19456,t=2,p=1$")
+
+
+def test_hashing_takes_the_memory_of_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread that hashes keeps 19 MB: the web server's 32 threads would keep 600 MB."""
+    hasher, names = passwords.Argon2Hasher(), set()
+    encoded = hasher.encode("x", "0123456789")
+
+    def verify(self: Any, password: str, stored: str) -> bool:
+        names.add(threading.current_thread().name)
+        return True
+
+    monkeypatch.setattr(Argon2PasswordHasher, "verify", verify)
+    threads = [threading.Thread(target=hasher.verify, args=["y", encoded]) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert names == {"passwords_0"}
 
 
 def test_old_hashes_are_upgraded_at_the_next_log_in(settings: Any, ada: User) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -15,7 +16,7 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.urls import reverse
 
-from webhookhub.accounts import oidc, sso
+from webhookhub.accounts import oidc, sso, throttle
 from webhookhub.accounts.models import Identity
 from webhookhub.auditlog.models import Entry
 
@@ -373,3 +374,63 @@ def test_forged_tokens_are_refused(issuer: str, monkeypatch: pytest.MonkeyPatch)
     for what, token in forged.items():
         with pytest.raises(oidc.ProviderError):
             raise AssertionError(f"{what}: {oidc._verified(token, 'n')}")
+
+
+def test_visitors_do_not_wait_for_a_provider_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, release = [], threading.Event()
+
+    def hang() -> dict[str, Any]:
+        reads.append(1)
+        release.wait(30)
+        raise oidc.ProviderError("no response")
+
+    monkeypatch.setattr(oidc, "_discover", hang)
+
+    def read() -> None:
+        with pytest.raises(oidc.ProviderError):
+            oidc.cached.configuration()
+
+    first = threading.Thread(target=read)
+    first.start()
+    while not reads:
+        release.wait(0.01)
+    for _ in range(20):  # while the first one waits
+        read()
+    release.set()
+    first.join()
+    for _ in range(20):  # soon after it has failed
+        read()
+    assert len(reads) == 1
+
+
+def test_few_log_ins_wait_for_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered, release = threading.Semaphore(0), threading.Event()
+
+    def hang(*args: Any) -> dict[str, Any]:
+        entered.release()
+        release.wait(30)
+        return {}
+
+    monkeypatch.setattr(oidc, "_claims", hang)
+    flow = oidc.Flow("s", "n", "v")
+    threads = [threading.Thread(target=oidc.claims_of, args=["c", flow, "u"]) for _ in range(oidc.PARALLEL)]
+    for thread in threads:
+        thread.start()
+        entered.acquire(timeout=10)
+    with pytest.raises(oidc.ProviderError, match="too many"):
+        oidc.claims_of("c", flow, "u")
+    release.set()
+    for thread in threads:
+        thread.join()
+    assert oidc.claims_of("c", flow, "u") == {}
+
+
+def test_codes_from_one_address_are_limited(person: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(throttle, "ADDRESS", throttle.Limit("address", 3, 3600))
+    monkeypatch.setattr(oidc, "claims_of", lambda *args: (_ for _ in ()).throw(oidc.ProviderError("no")))
+    person("20", preferred_username="zoe", groups=["hub-support"])
+    causes = []
+    for _ in range(5):
+        log_in("20")
+        causes.append(cause())
+    assert causes == ["sso_provider"] * 3 + ["sso_too_many_attempts"] * 2
