@@ -19,6 +19,7 @@ URL_FORM = "mysql://user:password@host:port/name"
 SUPPORTED = "MySQL 8.0.13 or MariaDB 10.6, or newer"
 
 UNKNOWN_TABLE = 1146
+MAX_BIGINT = 2**63 - 1
 # "INSERT command denied to user 'name'@'host' for table `database`.`table`", or "for column 'c' in table 't'".
 _DENIED = re.compile(
     r"(?P<statement>[A-Z ]+) command denied to user '(?P<user>[^']*)'@.* table [`'](?:[^`']*`\.`)?(?P<table>[^`']*)[`']"
@@ -27,6 +28,10 @@ _DENIED = re.compile(
 _GRANT = re.compile(r"GRANT (?P<privileges>.+) ON (?:\*|`(?P<database>.+)`)\.\* TO ")
 # The longest account name that both servers accept.
 ACCOUNT_LENGTH = 32
+
+# Separators, control characters, invisible characters and marks, and letters without a shape, in regular expressions.
+_BLANK_CLASSES = ("p{Z}", "p{Cc}", "p{Cf}", "p{Mn}", "p{Me}")
+_BLANK_LETTERS = (0x115F, 0x1160, 0x2800, 0x3164, 0xFFA0)
 
 ENUM_COLLATION = "CHARACTER SET ascii COLLATE ascii_bin"
 TEXT_COLLATION = "utf8mb4_bin"
@@ -191,6 +196,27 @@ def is_seconds_list_sql(connection: BaseDatabaseWrapper, column: str) -> str:
     return " AND ".join([f"{column} <> ''", *(f"{column} NOT GLOB '{pattern}'" for pattern in wrong)])
 
 
+def is_blank_sql(connection: BaseDatabaseWrapper, column: str) -> str:
+    """Nothing but spaces, control characters, invisible characters and letters that look like a space."""
+    if is_server(connection):
+        # Joined by backslashes: servers show a trigger without those that it was written with.
+        parts = ["[^", *_BLANK_CLASSES, *(f"x{{{code:X}}}" for code in _BLANK_LETTERS)]
+        return f"{column} NOT REGEXP CONCAT_WS(CHAR(92 USING utf8mb4), {quoted(parts)[:-1]}]')"
+    # Without the combining marks: SQLite has no classes of characters.
+    codes = [*range(1, 33), *range(0x7F, 0xA1), 0xAD, 0x1680, *range(0x2000, 0x2010), *range(0x2028, 0x2030), 0x205F]
+    codes += [*range(0x2060, 0x2070), 0x3000, 0xFEFF, *_BLANK_LETTERS]
+    return f"trim({column}, char({', '.join(map(str, codes))})) = ''"
+
+
+def has_no_controls_sql(connection: BaseDatabaseWrapper, column: str) -> str:
+    if is_server(connection):
+        # With UCP, MariaDB's classes are Unicode's, as MySQL's are.
+        return f"{column} NOT REGEXP '{'(*UCP)' if is_mariadb(connection) else ''}[[:cntrl:]]'"
+    # No spaces after the commas, as in is_time_sql().
+    controls = "'*['||char(1)||'-'||char(31)||char(127)||'-'||char(159)||']*'"
+    return f"{column} NOT GLOB {controls} AND instr({column},char(0)) = 0"
+
+
 def enum_column(connection: BaseDatabaseWrapper, words: Sequence[str], max_length: int) -> str:
     if is_server(connection):
         return f"enum({quoted(words)}) {ENUM_COLLATION}"
@@ -214,7 +240,15 @@ def add_up_tail(connection: BaseDatabaseWrapper, table: str, key: Sequence[str],
         head, value = "AS given ON DUPLICATE KEY UPDATE", "given.{}"
     else:
         head, value = "ON DUPLICATE KEY UPDATE", "VALUES({})"
-    return f"{head} " + ", ".join(f"{column} = {table}.{column} + {value.format(column)}" for column in added)
+    sums = [f"{column} = {_bounded_sum(connection, f'{table}.{column}', value.format(column))}" for column in added]
+    return f"{head} {', '.join(sums)}"
+
+
+def _bounded_sum(connection: BaseDatabaseWrapper, one: str, other: str) -> str:
+    """At most the largest number of the column: a counter that another program has set so high stops no loop."""
+    if is_server(connection):
+        return f"LEAST({one} + CAST({other} AS DECIMAL(20)), {MAX_BIGINT})"
+    return f"min({one} + {other}, {MAX_BIGINT})"
 
 
 def rows_as_table(connection: BaseDatabaseWrapper, columns: Sequence[str], count: int) -> str:
@@ -288,6 +322,12 @@ def seconds_before(connection: BaseDatabaseWrapper, column: str, seconds: int) -
     if is_server(connection):
         return f"{column} - INTERVAL {seconds} SECOND"
     return f"datetime({column}, '-{seconds} seconds')"
+
+
+def seconds_after(connection: BaseDatabaseWrapper, time: str, seconds: str) -> str:
+    if is_server(connection):
+        return f"TIMESTAMP({time}) + INTERVAL {seconds} SECOND"
+    return f"datetime({time}, {seconds} || ' seconds')"
 
 
 def generated_columns(connection: BaseDatabaseWrapper, table: str) -> set[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from django.db import connection
 
+from sagas.models import DeliveryRequest
+from sagas.requests import InvalidConditions, RequestFilter
 from webhookhub.integrity.check import Bounds, Found, FunctionCheck, RowCheck, Violation
 from webhookhub.integrity.tables import LETTERS, REQUESTS, SAGAS
 
@@ -29,6 +31,23 @@ def wrong_counts(bounds: Bounds) -> Found:
         for pk, counted, abandoned in rows
         if counted != abandoned
     ]
+
+
+def unreadable_conditions(bounds: Bounds) -> Found:
+    rows = DeliveryRequest.objects.filter(saga_id=None).order_by("id").values_list("id", "conditions")
+    return len(rows), [
+        Violation(REQUESTS.name, pk, f"was not applied: its conditions cannot be read ({error})")
+        for pk, text in rows
+        if (error := _reading_error(text))
+    ]
+
+
+def _reading_error(conditions: str) -> str:
+    try:
+        RequestFilter.from_json(conditions)
+    except InvalidConditions as error:
+        return str(error)
+    return ""
 
 
 CHECKS = (
@@ -83,6 +102,11 @@ CHECKS = (
             WHERE {in_batch} AND q.kind = 'send_again' AND q.changed <> 0 AND n.id IS NULL
         """,
         message="no delivery follows saga {saga_id}",
+    ),
+    FunctionCheck(
+        name="request-conditions",
+        invariant="A request without a delivery has conditions that select some.",
+        find=unreadable_conditions,
     ),
     FunctionCheck(
         name="request-counts",
