@@ -17,6 +17,7 @@ from django.db.models import CharField, JSONField, TextField, UUIDField
 from deadletters.models import DeadLetter
 from jobs import states as job_states
 from jobs.models import Job
+from sagas.dispatch import dispatch
 from sagas.models import DeliveryRequest, Saga
 from sagas.transitions import LEGAL, STATUSES, TERMINAL
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
@@ -26,6 +27,8 @@ from webhookhub.db.errors import Kind, kind_of
 from webhookhub.db.fields import WordField
 from webhookhub.db.triggers import Refusal, Rule, declared
 from webhookhub.ids import new_token, new_uid
+
+from . import world
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
@@ -534,6 +537,30 @@ def test_an_attempt_is_due_later_than_the_one_before():
         with pytest.raises(DatabaseError, match="due later than the one before"):
             insert_job(saga.id, 2, attempt_at=attempt_at)
     insert_job(saga.id, 2)
+
+
+def test_there_is_always_a_time_for_the_next_attempt():
+    """An attempt at the last possible time is followed by one that is later."""
+    saga = make("Pending")
+    with pytest.raises(DatabaseError, match="attempt_at is no date of the calendar, or too late"):
+        insert_job(saga.id, 1, attempt_at="8000-01-01 00:00:01")
+    insert_job(saga.id, 1, attempt_at="8000-01-01 00:00:00.999999")
+    change(saga, "InProgress", 0)
+    job = Job.objects.get()
+    legal_steps.update(job, status="Leased", lease_until=clock.now())
+    result = "UPDATE webhook_delivery_jobs SET status = 'Failed', error_code = 'x', finished_at = %s WHERE id = %s"
+    for too_late in ("8000-01-01 00:00:00", "9000-12-01 00:00:00"):
+        with pytest.raises(DatabaseError, match="finished_at is no date of the calendar, or too late"):
+            execute(result, too_late, job.id)
+    execute(result, "7999-12-31 23:59:59.999999", job.id)
+
+    world.settle()
+    Saga.objects.update(next_attempt_at=clock.now())
+    dispatch(10)
+
+    assert Job.objects.get(attempt_no=2).attempt_at == Job.objects.get(attempt_no=1).attempt_at + timedelta(
+        microseconds=1
+    )
 
 
 def test_a_job_without_a_saga_is_refused():

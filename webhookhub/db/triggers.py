@@ -115,7 +115,7 @@ class Copied:
     def checks(self, connection: BaseDatabaseWrapper) -> Iterator[vendors.RowCheck]:
         same = vendors.same_bytes(connection, f"{self.table}.{self.source}", f"NEW.{self.column}")
         query = f"SELECT 1 FROM {self.table} WHERE {self.table}.id = NEW.{self.key} AND {same}"  # noqa: S608
-        yield vendors.RowCheck("1 = 1", [f"EXISTS ({query})"], self.message)
+        yield vendors.RowCheck(vendors.ALWAYS, [f"EXISTS ({query})"], self.message)
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class Rule:
 
     name: str
     message: str
-    when: str = "1 = 1"
+    when: str = vendors.ALWAYS
     unless: Sequence[str] = ()
     unless_exists: str = ""
     locks: bool = False

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -383,6 +384,10 @@ def same_bytes(connection: BaseDatabaseWrapper, one: str, other: str) -> str:
     return f"{one} IS {other}"
 
 
+# A condition of each row.
+ALWAYS = "1 = 1"
+
+
 class RowCheck(NamedTuple):
     """Rejects a row for which `when` and none of `exceptions` is true.
 
@@ -401,7 +406,7 @@ def refusal_trigger(
     """Rejects a row with the message of the first check that rejects it."""
     head = f"CREATE TRIGGER {name} BEFORE {event} ON {table} FOR EACH ROW BEGIN"
     if is_server(connection):
-        return f"{head} {' '.join(map(_server_check, checks))} END"
+        return f"{head} {_server_checks(checks)} END"
     whens = [f"WHEN {condition} THEN RAISE(ABORT, '{message}')" for condition, message in _refusals(checks)]
     return f"{head} SELECT CASE {' '.join(whens)} END; END"
 
@@ -417,15 +422,21 @@ def _refusals(checks: Sequence[RowCheck]) -> Iterator[tuple[str, str]]:
                 yield " AND ".join([*refused, condition, inner]), message
 
 
-def _server_check(check: RowCheck) -> str:
+def _server_checks(checks: Sequence[RowCheck]) -> str:
     """Many short conditions: a server prepares each condition again for each row, even the parts that it skips."""
+    parts = []
+    for when, group in groupby(checks, lambda check: check.when):
+        refusals = " ".join(map(_server_refusal, group))
+        parts.append(refusals if when == ALWAYS else f"IF {when} THEN {refusals} END IF;")
+    return " ".join(parts)
+
+
+def _server_refusal(check: RowCheck) -> str:
     refusal = f"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{check.message}';"
     accepted = [f"{exception} THEN BEGIN END;" for exception in check.exceptions]
     for condition, checks in check.cases:
-        accepted.append(f"{condition} THEN {' '.join(map(_server_check, checks)) or 'BEGIN END;'}")
-    if accepted:
-        refusal = f"IF {' ELSEIF '.join(accepted)} ELSE {refusal} END IF;"
-    return f"IF {check.when} THEN {refusal} END IF;"
+        accepted.append(f"{condition} THEN {_server_checks(checks) or 'BEGIN END;'}")
+    return f"IF {' ELSEIF '.join(accepted)} ELSE {refusal} END IF;" if accepted else refusal
 
 
 def checks_switched_off(connection: BaseDatabaseWrapper) -> str | None:
@@ -479,7 +490,7 @@ def fill_trigger(
         head = f"CREATE TRIGGER {name} BEFORE INSERT ON {table} FOR EACH ROW"
         value = uid_text(connection, f"NEW.{uid}")
         fill = f"IF NEW.{column} = '' OR NEW.{column} IS NULL THEN SET NEW.{column} = {value}; END IF;"
-        return f"{head} BEGIN {' '.join([fill, *map(_server_check, checks)])} END"
+        return f"{head} BEGIN {fill} {_server_checks(checks)} END"
     assert not checks, "an update of the new row would come before them"
     # SQLite cannot change NEW: the row is completed after the insert, within the same statement.
     head = f"CREATE TRIGGER {name} AFTER INSERT ON {table} FOR EACH ROW WHEN NEW.{column} = ''"
