@@ -254,7 +254,8 @@ SCHEMA = [
            "where=f\"EXISTS ({ending_saga('given')})\",", 'where="1 = 1",', SAGAS),
     mutant("a requeue without a name or a reason", "deadletters/migrations/0002_triggers.py",
            '    NotBlank(\n        ["requested_by", "reason", "request_token"],\n'
-           '        "A requeue has the name of its author, a reason and a token: INSERT refused",\n    ),\n', "", STATES),
+           '        "A requeue has the name of its author, a reason and a token: INSERT refused",\n    ),\n', "",
+           STATES),
     mutant("a name of Unicode blanks", "webhookhub/db/vendors.py",
            '_BLANK_CLASSES = ("p{Z}", ', "_BLANK_CLASSES = (", STATES),
     mutant("a saga of no event", "sagas/migrations/0002_triggers.py", 'when="NEW.generation = 0",', NEVER, STATES),

@@ -34,7 +34,7 @@ def wrong_counts(bounds: Bounds) -> Found:
 
 
 def unreadable_conditions(bounds: Bounds) -> Found:
-    rows = DeliveryRequest.objects.filter(saga_id=None).order_by("id").values_list("id", "conditions")
+    rows = DeliveryRequest.objects.filter(saga__isnull=True).order_by("id").values_list("id", "conditions")
     return len(rows), [
         Violation(REQUESTS.name, pk, f"was not applied: its conditions cannot be read ({error})")
         for pk, text in rows
