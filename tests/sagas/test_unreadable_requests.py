@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 from sagas.apply_requests import apply_requests
@@ -10,6 +12,7 @@ from sagas.requests import InvalidConditions, RequestFilter, request_delivery
 from tests.conformance import world
 from tests.webhookhub.integrity.support import audit, keys
 from webhookhub.ids import new_token
+from webhookhub.integrity.checks.requests import CONDITIONS
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 
@@ -31,6 +34,10 @@ UNREADABLE = [
 def test_other_conditions_than_those_of_a_filter_are_an_error(conditions: str):
     with pytest.raises(InvalidConditions):
         RequestFilter.from_json(conditions)
+
+
+def test_the_integrity_check_knows_the_conditions_of_a_filter():
+    assert set(CONDITIONS) == {field.name for field in fields(RequestFilter)}
 
 
 @pytest.mark.parametrize("conditions", UNREADABLE)
