@@ -102,6 +102,13 @@ def test_a_uid_that_is_none_is_refused(uid: str):
     assert not Event.objects.exists()
 
 
+@pytest.mark.parametrize("control", ["\t", "\n", "\x1b", "\x7f", "\x9b"])
+def test_a_correlation_id_with_a_control_character_is_refused(control: str):
+    with pytest.raises(DatabaseError):
+        insert_event(correlation_id=f"a{control}b")
+    assert insert_event(correlation_id="é 中 \u200d").correlation_id == "é 中 \u200d"
+
+
 def test_a_uid_is_accepted():
     uid = new_uid()
     stored = Event._meta.get_field("uid").get_db_prep_value(uid, connection)
