@@ -103,7 +103,7 @@ def _quickly(text: str) -> Fields | None:
         return None
     if len(memoryview(raw)) > payloads.MAX_BYTES or "event_type" not in values or not values.keys() <= KNOWN:
         return None
-    return Fields(values, payloads.Document(str(raw, "utf-8")))
+    return Fields(values, payloads.Document(str(raw, "utf-8"), values["payload"]))
 
 
 def _exactly(text: str, source: str) -> Fields:

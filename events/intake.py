@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections import defaultdict
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from webhookhub.conf import hub
 from webhookhub.db.bulk import insert_one, insert_which
 from webhookhub.db.compiled import CompiledSelect
 from webhookhub.db.retry import in_transaction
@@ -16,9 +18,10 @@ from webhookhub.ids import new_uid
 from webhookhub.logs import Log, enabled, log
 from webhookhub.runner.notifier import notify
 
-from . import payloads
+from . import declarations, payloads
 from .errors import EventConflict, InvalidEvent, ReservedEventType
 from .models import DEFAULT_SOURCE, Event
+from .payloads import Document
 
 EVENT_TYPE = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
 HUB_SOURCE = "hub"
@@ -152,9 +155,28 @@ def is_the_hub(source: str) -> bool:
 
 def _row_or_error(event: NewEvent, by_hub: bool) -> Row | InvalidEvent:
     try:
-        return _row(event, by_hub)
+        row = _row(event, by_hub)
+        if not by_hub:
+            _check_declaration(event, row)
     except InvalidEvent as error:
         return error
+    return row
+
+
+def _check_declaration(event: NewEvent, row: Row) -> None:
+    """Raises InvalidEvent if the catalogue does not allow the event."""
+    rules = declarations.find(event.event_type)
+    if rules is None:
+        if hub().strict_event_types:
+            near = declarations.similar(event.event_type)
+            hint = f"did you mean {near}?" if near else "declare it first"
+            raise InvalidEvent("event_type", f"{event.event_type} is not declared; {hint}")
+        return
+    if not rules.reads_payload:
+        return
+    payload = event.payload.parsed() if isinstance(event.payload, Document) else json.loads(row["payload"])
+    if errors := rules.errors(payload):
+        raise InvalidEvent(payloads.FIELD, f"breaks the schema of {event.event_type}: {errors}")
 
 
 def _row(event: NewEvent, by_hub: bool) -> Row:

@@ -22,6 +22,7 @@ from django.test.utils import setup_databases, teardown_databases
 from hypothesis import HealthCheck, settings
 from pytest_django.plugin import DjangoDbBlocker
 
+from events import declarations
 from sagas.create import correlation_ids, subscription_ids
 from tests.support import guards
 from tests.support.engines import MARIADB, SQLITE
@@ -174,6 +175,7 @@ def _new_ids() -> None:
     """Each test may use the ids of another one again, which a hub never does."""
     correlation_ids.clear()
     subscription_ids.clear()
+    declarations.clear()
 
 
 @pytest.fixture(autouse=True)

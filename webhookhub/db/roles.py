@@ -56,6 +56,8 @@ HEALTH_ENDED = "recovered_at, recovered_by, disabled_at, disabled_reason, breake
 HUB = {
     "events": "SELECT",
     "routing_inbox": "SELECT",
+    "event_types": "SELECT",
+    "event_type_version": "SELECT",
     "subscriptions": "SELECT",
     "subscription_version": "SELECT",
     "endpoint_rates": "SELECT",
@@ -94,6 +96,8 @@ ROLES = (
         "the API's ingest, and producers that insert events by SQL (a trigger fills the inbox)",
         {
             "events": f"SELECT, {EVENT_INSERT}",
+            "event_types": "SELECT",
+            "event_type_version": "SELECT",
             "subscriptions": SUBSCRIPTION_COLUMNS,
         },
     ),
@@ -181,6 +185,7 @@ ROLES = (
             **COUNTING,
             "django_migrations": "SELECT",
             "api_keys": "SELECT, INSERT, UPDATE",
+            "event_types": EDIT,
             "audit_log_entries": "SELECT, INSERT",
             "subscriptions": "SELECT, INSERT, UPDATE",
             "endpoint_health": f"SELECT, UPDATE ({HEALTH_ENDED})",

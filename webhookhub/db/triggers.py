@@ -256,7 +256,7 @@ class Mirror:
 
 @dataclass(frozen=True)
 class Tally:
-    """After `event` (INSERT or UPDATE) on `table`, increments `column` of the only row (id 1) of `into`."""
+    """After `event` (INSERT, UPDATE or DELETE) on `table`, increments `column` of the only row (id 1) of `into`."""
 
     name: str
     table: str
