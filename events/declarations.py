@@ -83,7 +83,8 @@ def _refresh() -> None:
     version = next((version for (version,) in _versions()), 0)
     current = (version, hub().strict_event_types)
     if current != _cache.version:
-        _cache.rules = _load()
+        # Without a version, nothing was ever declared.
+        _cache.rules = _load() if version else {}
         _cache.version = current
     _cache.read_at = read_at
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from events import declarations
 from events.intake import publish
 from events.models import EventType
 from webhookhub.auditlog.models import Entry
@@ -95,3 +96,20 @@ def test_undeclared_types_export_and_import(hub_wide: Program):
     response = put(hub_wide, "/catalogue/openapi", document)
     assert response.json() == {"created": ["order.shipped"], "existing": ["order.created"]}
     assert put(hub_wide, "/catalogue/openapi", {"openapi": "2.0"}).status_code == 422
+
+
+def test_an_event_that_breaks_its_schema_is_a_422_that_names_the_place(hub_wide: Program, shop: Program):
+    put(hub_wide, "/event-types/order.created", BODY)
+    declarations.clear()
+    response = shop.post("/events", {"event_type": "order.created", "payload": []})
+    assert response.status_code == 422
+    assert response.json()["errors"] == [
+        {
+            "field": "payload",
+            "message": 'breaks the schema of order.created: at its top level: [] is not of type "object"',
+        }
+    ]
+    events = [{"event_type": "order.created", "payload": payload} for payload in ({"id": 1}, {}, {"id": 2})]
+    results = shop.post("/events/batch", {"events": events}).json()["results"]
+    assert [result["status"] for result in results] == [201, 422, 201]
+    assert results[1]["problem"]["errors"][0]["field"] == "events[1].payload"
