@@ -39,6 +39,8 @@ class Event(models.Model):
     # A trigger sets an empty one to the uid.
     correlation_id = ExactTextField(_("correlation ID"), max_length=200, db_default="")
     payload = JSONTextField()
+    # Names and values; NULL: none. See labels.py.
+    labels = JSONTextField(_("labels"), null=True, blank=True)
     created_at = models.DateTimeField(_("created at"), db_default=UtcNow())
 
     objects = EventQuerySet.as_manager()
@@ -72,6 +74,7 @@ class RoutingInbox(models.Model):
 
     event_id = models.BigIntegerField(primary_key=True)
     event_type = ExactTextField(max_length=EVENT_TYPE_LENGTH)
+    labels = JSONTextField(null=True)
 
     class Meta:
         db_table = "routing_inbox"

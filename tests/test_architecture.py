@@ -124,6 +124,7 @@ ALLOWED: dict[str, set[str]] = {
         "events.errors",
         "events.group_commit",
         "events.intake",
+        "events.labels",
         "events.lookup",
         "events.models",
         "events.openapi",

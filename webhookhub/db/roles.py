@@ -29,7 +29,7 @@ SUBSCRIPTION_COLUMNS = (
 )
 
 # Without the id: its largest value, once inserted, would leave none for the next row.
-EVENT_INSERT = "INSERT (uid, event_type, source, external_id, correlation_id, payload, created_at)"
+EVENT_INSERT = "INSERT (uid, event_type, source, external_id, correlation_id, payload, labels, created_at)"
 # Without the generation, which is 0: a trigger creates the later ones.
 SAGA_COLUMNS = (
     "event_id, subscription_id, status, attempt_count, next_attempt_at, max_retry_limit, base_delay, retry_delays, "
