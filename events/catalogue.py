@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from subscriptions.filters import LABEL_NAME, LABEL_NAME_RULE
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import changes, record
 from webhookhub.db import clock
@@ -19,7 +20,7 @@ from webhookhub.validators import first_forbidden, forbidden_message
 from . import json_schema, payloads
 from .errors import InvalidEvent
 from .intake import EVENT_TYPE, is_reserved
-from .labels import LABEL_NAME, LABEL_NAME_RULE, MAX_LABELS
+from .labels import MAX_LABELS
 from .models import Event, EventType
 from .pointers import MAX_LENGTH, Pointer
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
+
+from subscriptions.filters import LABEL_NAME, LABEL_NAME_RULE, VALUE_LENGTH
 
 from .errors import InvalidEvent
 from .pointers import Missing, Pointer
 
 FIELD = "labels"
 MAX_LABELS = 16
-LABEL_NAME = re.compile(r"[a-z0-9_.-]{1,64}\Z")
-LABEL_NAME_RULE = "a label's name must be 1 to 64 lower-case letters, digits, dots, dashes and underscores"
-VALUE_LENGTH = 256
 NONE: Mapping[str, str] = {}
 
 

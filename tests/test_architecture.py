@@ -22,7 +22,8 @@ ALLOWED: dict[str, set[str]] = {
     "webhookhub.client": set(),
     "webhookhub.accounts": {"webhookhub.auditlog.actions", "webhookhub.auditlog.context"},
     "webhookhub.auditlog": set(),
-    "webhookhub.integrity": {"webhookhub.stats.ready_work"},  # else it reads every table with SQL of its own
+    # Else it reads every table with SQL of its own.
+    "webhookhub.integrity": {"events.labels", "subscriptions.filters", "webhookhub.stats.ready_work"},
     "webhookhub.stats": {  # counters that the layers call, and /metrics, which reads the layers' open work
         "events.models",
         "jobs.models",
@@ -57,6 +58,7 @@ ALLOWED: dict[str, set[str]] = {
         "sagas.policy",
         "sagas.transitions",
         "subscriptions.cache",
+        "subscriptions.filters",
         "subscriptions.health",
         "subscriptions.models",
         "webhookhub.auditlog",
@@ -122,6 +124,7 @@ ALLOWED: dict[str, set[str]] = {
         "events.backfill",
         "events.catalogue",
         "events.errors",
+        "events.filter_preview",
         "events.group_commit",
         "events.intake",
         "events.labels",
@@ -136,6 +139,7 @@ ALLOWED: dict[str, set[str]] = {
         "sagas.requests",
         "sagas.transitions",
         "sagas.waiting",
+        "subscriptions.filters",
         "subscriptions.health",
         "subscriptions.models",
         "subscriptions.secrets",

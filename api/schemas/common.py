@@ -9,7 +9,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from events import payloads
-from events.labels import MAX_LABELS, VALUE_LENGTH
+from events.labels import MAX_LABELS
+from subscriptions.filters import VALUE_LENGTH
 
 LARGEST_ID = 2**63 - 1
 TIME_FORMAT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")

@@ -85,6 +85,7 @@ LABELS = {
     "deprecation_note": gettext_lazy("deprecation note"),
     "group": gettext_lazy("group"),
     "json_schema": gettext_lazy("JSON Schema"),
+    "label_filter": gettext_lazy("label filter"),
     "label_pointers": gettext_lazy("label pointers"),
     "sample": gettext_lazy("sample payload"),
     "strict": gettext_lazy("strict"),

@@ -24,8 +24,8 @@ class Role(NamedTuple):
 # Everything except the encrypted secrets, which only the worker, the console and the auditor need.
 SUBSCRIPTION_COLUMNS = (
     "SELECT (id, event_type, callback_url, active, verified, verification_result, verification_at, signing_scheme, "
-    "previous_secret_until, description, max_retry_limit, base_delay, retry_delays, rate_limit, disabled_at, "
-    "created_at, updated_at)"
+    "previous_secret_until, description, max_retry_limit, base_delay, retry_delays, rate_limit, label_filter, "
+    "disabled_at, created_at, updated_at)"
 )
 
 # Without the id: its largest value, once inserted, would leave none for the next row.
