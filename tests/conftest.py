@@ -171,10 +171,13 @@ def _uses_database(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def _new_ids() -> None:
-    """Each test may use the ids of another one again, which a hub never does."""
+def _new_ids() -> Iterator[None]:
+    """Each test may use the ids and versions of another one again, which a hub never does."""
     correlation_ids.clear()
     subscription_ids.clear()
+    declarations.clear()
+    yield
+    # Fixtures of the next module may publish events before its first test.
     declarations.clear()
 
 
