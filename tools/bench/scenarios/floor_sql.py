@@ -31,13 +31,14 @@ class Floor:
     def route(self) -> int:
         self._execute("BEGIN")
         inbox = self._rows(
-            f"SELECT event_id, event_type FROM {INBOX} ORDER BY event_id LIMIT {self._size} FOR UPDATE SKIP LOCKED"
+            f"SELECT event_id, event_type, labels FROM {INBOX} ORDER BY event_id LIMIT {self._size} "
+            "FOR UPDATE SKIP LOCKED"
         )
         self._rows("SELECT version FROM subscription_version LIMIT 1")
         now = self._now()
         sagas = [
             f"({event}, {subscription}, 0, 'Pending', 0, {now}, {POLICY}, {now}, {now})"
-            for event, event_type in inbox
+            for event, event_type, _ in inbox
             for subscription in self._subscriptions[event_type]
         ]
         if sagas:
