@@ -69,3 +69,18 @@ def test_a_filter_is_previewed_before_it_is_saved(visitor: Callable[..., Visitor
         page.click("text=Preview the filter on the newest events")
     opened.value.wait_for_selector("#accepted")
     assert "accepts 2 of the newest 3 events" in opened.value.inner_text("#accepted")
+
+
+@pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 390)], ids=["desktop", "dark phone"])
+def test_the_public_page_is_accessible(
+    visitor: Callable[..., Visitor], hub_settings: Callable[..., None], dark: bool, width: int
+):
+    catalogue.declare("order.created", DECLARED)
+    catalogue.declare("order.placed", Declaration(group="Orders", deprecated=True, deprecation_note="Old."))
+    hub_settings(public_event_types=True)
+    visit = visitor(None, dark=dark, width=width)
+    page = visit.open(reverse("event_types"))
+    page.click("summary")
+    assert "required" in page.inner_text("details pre")
+    assert visit.accessibility_errors() == []
+    assert visit.overflow() <= 0
