@@ -39,6 +39,8 @@ class Event(models.Model):
     # A trigger sets an empty one to the uid.
     correlation_id = ExactTextField(_("correlation ID"), max_length=200, db_default="")
     payload = JSONTextField()
+    # Names and values; NULL: none. See labels.py.
+    labels = JSONTextField(_("labels"), null=True, blank=True)
     created_at = models.DateTimeField(_("created at"), db_default=UtcNow())
 
     objects = EventQuerySet.as_manager()
@@ -73,9 +75,50 @@ class RoutingInbox(models.Model):
 
     event_id = models.BigIntegerField(primary_key=True)
     event_type = ExactTextField(max_length=EVENT_TYPE_LENGTH)
+    labels = JSONTextField(null=True)
 
     class Meta:
         db_table = "routing_inbox"
 
     def __str__(self) -> str:
         return f"event {self.event_id}"
+
+
+class EventType(models.Model):
+    """The declaration of an event type. `catalogue` writes it; texts are JSON where they are not empty."""
+
+    id = models.BigAutoField(primary_key=True)
+    name = ExactTextField(_("name"), max_length=EVENT_TYPE_LENGTH, unique=True)
+    description = models.TextField(_("description"), blank=True, default="")
+    # `group` is a word of SQL.
+    group = ExactTextField(_("group"), max_length=100, blank=True, default="", db_column="group_name")
+    sample = models.TextField(_("sample payload"), blank=True, default="")
+    json_schema = models.TextField(_("JSON Schema"), blank=True, default="")
+    label_pointers = models.TextField(_("label pointers"), blank=True, default="")
+    strict = models.BooleanField(_("strict"), default=False, help_text=_("Refuse payloads that break the schema."))
+    deprecated_at = models.DateTimeField(_("deprecated at"), null=True, blank=True)
+    deprecation_note = ExactTextField(_("deprecation note"), max_length=500, blank=True, default="")
+    created_at = models.DateTimeField(_("created at"), db_default=UtcNow(), editable=False)
+    updated_at = models.DateTimeField(_("updated at"), db_default=UtcNow(), editable=False)
+
+    class Meta:
+        db_table = "event_types"
+        verbose_name = _("event type")
+        verbose_name_plural = _("event types")
+
+    def __str__(self) -> str:
+        return str(self.name)
+
+
+class EventTypeVersion(models.Model):
+    """One row. Triggers raise `version` with every change of a declaration, in the same transaction."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True)
+    version = models.BigIntegerField(db_default=0)
+
+    class Meta:
+        db_table = "event_type_version"
+        default_permissions = ()  # nobody edits it
+
+    def __str__(self) -> str:
+        return str(self.version)

@@ -3,6 +3,9 @@
 A `Refusal` rejects a statement that breaks a rule; a `Reset` sets a column when another changes; a `Fill` completes a
 new row; a `Copy` fills an inbox in the transaction of the insert; an `Insert` creates rows of another table; a `Mirror`
 copies a column to the rows of another table; a `Tally` counts changes.
+
+A migration that changes a trigger replaces it whole (`ReplaceTriggers`), built on the rules of the earlier migration
+(`earlier()`).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -299,7 +303,7 @@ class Mirror:
 
 @dataclass(frozen=True)
 class Tally:
-    """After `event` (INSERT or UPDATE) on `table`, increments `column` of the only row (id 1) of `into`."""
+    """After `event` (INSERT, UPDATE or DELETE) on `table`, increments `column` of the only row (id 1) of `into`."""
 
     name: str
     table: str
@@ -374,9 +378,40 @@ class CreateTriggers(Operation):
         return self.__class__.__name__, [self.triggers], {}
 
 
+class ReplaceTriggers(CreateTriggers):
+    """Creates triggers in place of those of an earlier migration with the same names, and other new ones.
+
+    `before` has the earlier ones, which are created again backwards.
+    """
+
+    def __init__(self, triggers: Sequence[Trigger], before: Sequence[Trigger]) -> None:
+        super().__init__(triggers)
+        self.before = before
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        super().database_backwards(app_label, schema_editor, from_state, to_state)
+        super().database_forwards(app_label, schema_editor, from_state, to_state)
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        super().database_backwards(app_label, schema_editor, from_state, to_state)
+        CreateTriggers(self.before).database_forwards(app_label, schema_editor, from_state, to_state)
+
+    def describe(self) -> str:
+        return "Replace triggers " + ", ".join(trigger.name for trigger in self.triggers)
+
+    def deconstruct(self) -> Any:
+        return self.__class__.__name__, [self.triggers, self.before], {}
+
+
+def earlier(app: str, name: str) -> Any:
+    """The module of an earlier migration, whose rules a later one builds on."""
+    return import_module(f"{app}.migrations.{name}")
+
+
 def declared() -> list[Trigger]:
-    """All triggers of the migrations."""
-    return [trigger for _, triggers in by_migration() for trigger in triggers]
+    """All triggers of the migrations, each as the last migration creates it."""
+    last = {trigger.name: trigger for _, triggers in by_migration() for trigger in triggers}
+    return list(last.values())
 
 
 def by_migration() -> list[tuple[Migration, list[Trigger]]]:
