@@ -75,5 +75,18 @@ def ingest_database_is_fit(databases: Sequence[str] | None = None, **kwargs: Any
     return _errors(requirements.server_problems(ingest.ALIAS))
 
 
+@register(Tags.security, deploy=True)
+def clients_are_known(**kwargs: Any) -> list[CheckMessage]:
+    if not hub().public_url or hub().trusted_proxies:
+        return []
+    return [
+        Warning(
+            "Behind a proxy, all clients have the proxy's address: one of them can use up the log-ins of all.",
+            hint=f"Set {variable('trusted_proxies')} to the address of the proxy that sends X-Forwarded-For.",
+            id="webhookhub.W001",
+        )
+    ]
+
+
 def _errors(problems: Sequence[requirements.Problem]) -> list[CheckMessage]:
     return [Error(f"{problem.message}.", hint=problem.hint, id=problem.id) for problem in problems]

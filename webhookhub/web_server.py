@@ -26,9 +26,6 @@ BODY_BYTES_IN_MEMORY = 64 * 1024
 # A body that is longer than a batch may be by at most this gets the API's error, which names the limit.
 REFUSED_BY_THE_API = 1024 * 1024
 CHECK_SECONDS = 1.0
-# A proxy on this machine may say that the client used HTTPS, as with gunicorn.
-TRUSTED_PROXY = "127.0.0.1"
-TRUSTED_HEADERS = {"x-forwarded-proto"}
 
 
 class WebServer:
@@ -43,9 +40,7 @@ class WebServer:
             connection_limit=MAX_CONNECTIONS,
             inbuf_overflow=BODY_BYTES_IN_MEMORY,
             max_request_body_size=hub().api_batch_bytes + REFUSED_BY_THE_API,
-            trusted_proxy=TRUSTED_PROXY,
-            trusted_proxy_headers=TRUSTED_HEADERS,
-            clear_untrusted_proxy_headers=True,
+            clear_untrusted_proxy_headers=False,  # webhookhub/proxies.py does
             ident=None,
         )
         self._poll = _Poll(self._dispatchers)

@@ -5,6 +5,7 @@ MySQL and MariaDB share a driver and a dialect; comments give the reason where t
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -592,9 +593,10 @@ def require_insertable(connection: BaseDatabaseWrapper, table: str, column: str)
 
 
 def refuses_writes(connection: BaseDatabaseWrapper) -> Kind | None:
-    """READ_ONLY or OFFLINE if the server refuses the writes of ordinary users; None otherwise."""
+    """READ_ONLY or OFFLINE if the server refuses the writes of ordinary users, READ_ONLY or FULL if the embedded
+    database's file system does; None otherwise."""
     if not is_server(connection):
-        return None
+        return _file_refuses_writes(Path(connection.settings_dict["NAME"]))
     names = (
         ["read_only", "innodb_read_only"]
         if is_mariadb(connection)
@@ -605,6 +607,13 @@ def refuses_writes(connection: BaseDatabaseWrapper) -> Kind | None:
         values = dict(zip(names, cursor.fetchone(), strict=True))
     on = {name for name, value in values.items() if str(value) not in ("0", "OFF")}
     return Kind.OFFLINE if "offline_mode" in on else Kind.READ_ONLY if on else None
+
+
+def _file_refuses_writes(file: Path) -> Kind | None:
+    # The folder, too: the database creates files beside its own.
+    if not os.access(file, os.W_OK) or not os.access(file.parent, os.W_OK):
+        return Kind.READ_ONLY
+    return Kind.FULL if os.statvfs(file).f_bavail == 0 else None
 
 
 def distrusts_trigger_creators(connection: BaseDatabaseWrapper) -> bool:

@@ -116,6 +116,11 @@ WORKFLOWS_FOR_OPERATORS = Metric(
     GAUGE,
     "Workflow runs that need an operator.",
 )
+KEYS_EXPIRING = Metric(
+    "webhookhub_api_keys_expiring",
+    GAUGE,
+    "API keys that are still valid and expire within WEBHOOKHUB_KEY_EXPIRY_WARNING.",
+)
 PROCESSES = Metric("webhookhub_processes", GAUGE, "Running loops, by kind.", ("kind",))
 HEARTBEAT = Metric(
     "webhookhub_process_heartbeat_age_seconds",

@@ -103,7 +103,8 @@ def site(request: pytest.FixtureRequest, processes: Processes, tmp_path: Path) -
         "run_web",
         f"127.0.0.1:{ports['hub']}",
         WEBHOOKHUB_ALLOWED_HOSTS=HOST,
-        WEBHOOKHUB_CSRF_ORIGINS=f"https://{HOST}",
+        WEBHOOKHUB_PUBLIC_URL=f"https://{HOST}",
+        WEBHOOKHUB_TRUSTED_PROXIES="127.0.0.1",
         WEBHOOKHUB_METRICS_NETWORKS="127.0.0.0/8",
     )
     site = Site(ports["443"], ports["80"], f"http://127.0.0.1:{ports['hub']}", authority)
