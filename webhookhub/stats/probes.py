@@ -50,10 +50,8 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 def readyz(request: HttpRequest) -> HttpResponse:
     """The hub can work: the database is migrated and writable, every kind of loop is running, and no work is stuck."""
-    missing = readiness.missing()
-    if missing:
-        return JsonResponse({"status": "not ready", "missing": missing}, status=503)
-    return JsonResponse({"status": "ready", "missing": []})
+    status, document = readiness.report()
+    return JsonResponse(document, status=status)
 
 
 def metrics(request: HttpRequest) -> HttpResponse:
