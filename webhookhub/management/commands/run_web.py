@@ -1,5 +1,6 @@
 import gc
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -9,6 +10,7 @@ from webhookhub.db import denied, ingest
 from webhookhub.logs import Log, log
 
 T = TypeVar("T")
+PROBE_SERVER = "webhookhub.stats.probe_server"  # by name, as in wsgi.py
 WRONG_OPTION = 2  # as argparse exits
 
 
@@ -25,13 +27,13 @@ class Command(BaseCommand):
         probes = check_probes(options["probes"], address)
         ingest.require_same_database()
         # Loaded after the checks: it takes seconds.
-        from webhookhub.probe_server import ProbeServer
         from webhookhub.web_server import WebServer
         from webhookhub.wsgi import application
 
         server = _listening(address, lambda: WebServer(application, address))
         if probes:
-            _listening(probes, lambda: ProbeServer(probes, lambda: server.last_turn)).start()
+            probe_server = import_module(PROBE_SERVER)
+            _listening(probes, lambda: probe_server.ProbeServer(probes, lambda: server.last_turn)).start()
         denied.log_missing_ingest_user()
         ingest.share_connection()
         # What was loaded stays: the garbage collector need not look at it again.

@@ -13,7 +13,7 @@ from typing import Any
 
 from waitress import create_server
 
-from webhookhub.stats import readiness
+from . import readiness
 
 THREADS = 16
 # Together with the web server's connections below the usual limit of 1,024 open files.
