@@ -47,5 +47,5 @@ def longest_gap(times: Iterable[float], started_at: float, ended_at: float) -> f
     inside = [at for at in sorted(times) if at <= ended_at]
     before = [at for at in inside if at <= started_at][-1:] or [started_at]
     during = [at for at in inside if at > started_at]
-    ends = [*before, *during, ended_at] if not during else [*before, *during]
+    ends = [*before, *during, ended_at]
     return max((later - earlier for earlier, later in pairwise(ends)), default=0.0)

@@ -26,11 +26,14 @@ from tools.torture.journal import Journal
 from tools.torture.processes import ROOT
 
 from .measured import Outage, outage
+from .producer import REQUEST_SECONDS
 
 WEB_PORT, PROBES_PORT = 8000, 8001
 PATH = "/steady"
 STOP_SECONDS = 60.0
 POLL_SECONDS = 0.1
+# Younger events are being delivered.
+CURRENT_SECONDS = 2.0
 # Locks of a vanished host end within 20 seconds; retries outlast every cut.
 SETTINGS = {
     "WEBHOOKHUB_ALLOWED_NETWORKS": f"{SUBNET}.0/24,127.0.0.0/8",
@@ -178,10 +181,11 @@ class Site:
         return [text.format(*row) for text, sql in UNFINISHED.items() for row in self.database.rows(sql)]
 
     def age_of_oldest(self) -> float:
-        """The seconds since the oldest delivery that has not ended was created; 0 without one."""
+        """The seconds since the oldest event that is not delivered was created; 0 without one."""
         [(age,)] = self.database.rows(
-            "SELECT COALESCE(MAX(TIMESTAMPDIFF(MICROSECOND, created_at, UTC_TIMESTAMP(6))), 0) / 1000000 "
-            "FROM webhook_delivery_sagas WHERE status IN ('Pending', 'InProgress', 'PendingRetry')"
+            "SELECT COALESCE(MAX(TIMESTAMPDIFF(MICROSECOND, created_at, UTC_TIMESTAMP(6))), 0) / 1000000 FROM events "
+            "WHERE id IN (SELECT event_id FROM routing_inbox UNION SELECT event_id FROM webhook_delivery_sagas "
+            "WHERE status IN ('Pending', 'InProgress', 'PendingRetry'))"
         )
         return float(age)
 
@@ -194,15 +198,16 @@ class Site:
         time.sleep(seconds)
         mend()
         mended_at = time.time()
-        self.wait_for(lambda: self._is_current(mended_at), f"recovery from: {name}", 150)
+        self.wait_for(lambda: self.is_current(mended_at), f"recovery from: {name}", 150)
+        # A request that was sent before the end of the fault may still wait for its time-out.
+        time.sleep(REQUEST_SECONDS + 1)
         self._faults.write("database restored", fault=name)
         return outage(self.folder, name, started_at, time.time())
 
-    def _is_current(self, since: float) -> bool:
-        """Whether events that were accepted after this time are delivered, and nothing is left behind."""
+    def is_current(self, since: float) -> bool:
+        """Whether events are accepted since then, and no event has been waiting for long."""
         [(events,)] = self.database.rows(f"SELECT COUNT(*) FROM events WHERE created_at > FROM_UNIXTIME({since})")
-        [(waiting,)] = self.database.rows("SELECT COUNT(*) FROM routing_inbox")
-        return bool(events) and waiting < 20 and self.age_of_oldest() < 2.0
+        return bool(events) and self.age_of_oldest() < CURRENT_SECONDS
 
     def judge(self, hub: Host) -> list[Verdict]:
         """Waits until all is delivered, and checks the claims of the torture. The loops must be running."""

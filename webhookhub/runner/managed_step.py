@@ -50,13 +50,14 @@ class ManagedStep:
     def hint(self, topic: str, ids: Sequence[int]) -> None:
         self._hints_at = 0.0
         self._was_hinted_since_poll = True
-        self._pace.note_found(notified=True)
         if self.step is not None:
             self.step.hint(topic, ids)
 
     def receive(self) -> None:
         """Takes the hints of other processes."""
         for topic, ids in self.notifications.received():
+            # Not those of this process, which publishes a few events itself.
+            self._pace.note_found(notified=True)
             self.hint(topic, ids)
 
     @property

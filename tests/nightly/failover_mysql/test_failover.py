@@ -177,7 +177,7 @@ def move(site: Site, group: Group, network: Network, named: Named) -> Outage:
     named.lead_to(primary.host.address)
     named.stop_proxies()
     since = time.time()
-    site.wait_for(lambda: site._is_current(since), "deliveries without HAProxy")
+    site.wait_for(lambda: site.is_current(since), "deliveries without HAProxy")
     everybody = [host for host in network.hosts.values() if host is not primary.host]
 
     def follow() -> None:
