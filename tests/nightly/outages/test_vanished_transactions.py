@@ -53,7 +53,7 @@ class Vanishing:
         return True
 
     def _run(self) -> None:
-        own = connections["default"].copy()
+        own: Any = connections["default"].copy()
         own.settings_dict["OPTIONS"]["init_command"] = vendors.SESSION.format(idle=IDLE_SECONDS)
         usual, locked = own._commit, []
 

@@ -68,7 +68,7 @@ def test_a_router_polls_often_until_its_notifications_arrive():
 
 def test_a_router_that_found_events_without_notifications_polls_often(monkeypatch: pytest.MonkeyPatch):
     now = 100.0
-    monkeypatch.setattr(pace.time, "monotonic", lambda: now)
+    monkeypatch.setattr("webhookhub.runner.pace.time.monotonic", lambda: now)
     router = Pace("router", INTERVAL)
     router.note_hosts(ONE_HOST)
     router.note_found(notified=False)
