@@ -183,10 +183,14 @@ class Group:
     @property
     def primary(self) -> Member:
         """The member that is written to, after an election if one is going on."""
+        return self.elected()
+
+    def elected(self, instead_of: Member | None = None) -> Member:
+        """The primary. One that was cut off takes itself for it for a while: `instead_of`."""
         until = time.monotonic() + ELECTION_SECONDS
         while True:
             for member in self.members:
-                if member.is_primary and len(member.rows(ONLINE)) * 2 > len(self.members):
+                if member is not instead_of and member.is_primary and len(member.rows(ONLINE)) * 2 > len(self.members):
                     return member
             if time.monotonic() > until:
                 raise TimeoutError("the group has no primary")

@@ -126,7 +126,7 @@ def test_the_hub_follows_the_primary(site: Site, network: Network, group: Group,
 
 def kill(site: Site, group: Group) -> Outage:
     primary = group.primary
-    outage = site.fault("the primary is killed", primary.kill, lambda: group.primary, 1)
+    outage = site.fault("the primary is killed", primary.kill, lambda: group.elected(primary), 1)
     primary.rejoin()
     group.wait_until_complete()
     return outage
@@ -137,7 +137,7 @@ def stop_and_wake(site: Site, group: Group) -> Outage:
     primary = group.primary
 
     def wake() -> None:
-        assert group.primary is not primary
+        group.elected(primary)
         primary.resume()
 
     outage = site.fault("the primary is stopped, and wakes up later", primary.pause, wake, 10)
@@ -152,7 +152,7 @@ def cut_off(site: Site, group: Group, network: Network) -> Outage:
     primary = group.primary
     others = [member.host for member in group.members if member is not primary]
     outage = site.fault(
-        "the primary is cut off from the others", lambda: primary.host.cut(*others), lambda: group.primary, 10
+        "the primary is cut off from the others", lambda: primary.host.cut(*others), lambda: group.elected(primary), 10
     )
     primary.host.heal()
     primary.rejoin()
@@ -181,6 +181,8 @@ def move(site: Site, group: Group, network: Network, named: Named) -> Outage:
     everybody = [host for host in network.hosts.values() if host is not primary.host]
 
     def follow() -> None:
-        named.lead_to(group.primary.host.address)
+        named.lead_to(group.elected(primary).host.address)
 
-    return site.fault("the address changes, the old one is silent", lambda: primary.host.cut(*everybody), follow, 1)
+    outage = site.fault("the address changes, the old one is silent", lambda: primary.host.cut(*everybody), follow, 1)
+    assert group.primary is not primary
+    return outage
