@@ -1,6 +1,6 @@
 """A hub that runs for long, with restarts of its database: memory, connections, files and log volume stay flat.
 
-SOAK_SECONDS (600) is the length; a database restart every sixth of it.
+SOAK_SECONDS (600) is the length, with a database restart every sixth of it; SOAK_RATE (20) the events per second.
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ from tools.torture.database import DURABLE, ServerDatabase
 SECONDS = float(os.environ.get("SOAK_SECONDS", "600"))
 pytestmark = pytest.mark.timeout(SECONDS + 400)
 
-RATE = 20
+RATE = float(os.environ.get("SOAK_RATE", "20"))
+# The product's defaults: the torture's are smaller, so that more happens.
+DEFAULTS = {
+    "WEBHOOKHUB_REQUESTS_PER_HOST": "20",
+    "WEBHOOKHUB_WORKER_CONCURRENCY": "250",
+    "WEBHOOKHUB_BATCH_SIZE": "500",
+}
 RESTARTS = 5
 # Between the second and the last sample. An hour without faults stays within 3 MB.
 MEMORY_BYTES = 15 * 1024 * 1024
@@ -82,7 +88,7 @@ def sample(site: Site) -> Sample:
 
 def test_nothing_grows(server: PrivateServer, tmp_path: Path):
     host = LocalHost()
-    with Site(tmp_path / "site", ServerDatabase(server), server.url()) as site:
+    with Site(tmp_path / "site", ServerDatabase(server), server.url(), **DEFAULTS) as site:
         site.prepare(host, host)
         site.start_loops("loops", host)
         url = site.start_web("web", host, free_port(), free_port())
