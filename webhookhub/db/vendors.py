@@ -625,6 +625,16 @@ def distrusts_trigger_creators(connection: BaseDatabaseWrapper) -> bool:
         return bool(cursor.fetchone()[0])
 
 
+def id_steps(connection: BaseDatabaseWrapper) -> tuple[int, int]:
+    """How far apart automatic ids are, and their offset."""
+    if not is_server(connection):
+        return 1, 1
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT @@session.auto_increment_increment, @@session.auto_increment_offset")
+        increment, offset = cursor.fetchone()
+    return int(increment), int(offset)
+
+
 def connection_problems(connection: BaseDatabaseWrapper, tables: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """(check id, message, hint) for each setting of the server or the session that the hub cannot work with."""
     if not is_server(connection):
