@@ -8,7 +8,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.clock import NewUid, UtcNow
-from webhookhub.db.conditions import IsJSON, IsTime, IsUid
+from webhookhub.db.conditions import HasNoControls, IsJSON, IsTime, IsUid
 from webhookhub.db.fields import ExactTextField, JSONTextField
 from webhookhub.ids import new_uid
 
@@ -58,6 +58,7 @@ class Event(models.Model):
             models.UniqueConstraint(fields=["source", "external_id"], name="uniq_event_source_external"),
             # Producers may insert events by SQL.
             models.CheckConstraint(condition=IsUid("uid"), name="chk_event_uid"),
+            models.CheckConstraint(condition=HasNoControls("correlation_id"), name="chk_event_correlation_id"),
             models.CheckConstraint(condition=IsJSON("payload"), name="chk_event_payload"),
             models.CheckConstraint(condition=IsTime("created_at"), name="chk_event_created_at"),
         ]

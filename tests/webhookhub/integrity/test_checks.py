@@ -395,6 +395,10 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
         lambda: update(REQUESTS, "kind = 'send_now'", f"due_at = {PAST}"),
     ),
     "a request that is applied and due": ("requests", lambda: update(REQUESTS, SEND_AGAIN, f"due_at = {FUTURE}")),
+    "a request with conditions that cannot be read": (
+        "request-conditions",
+        lambda: update(REQUESTS, SEND_AGAIN, "saga_id = NULL, conditions = '{\"typo\": 1}'"),
+    ),
     "a request that has counted too many": (
         "request-counts",
         lambda: update(REQUESTS, "kind = 'abandon'", "changed = 2"),
