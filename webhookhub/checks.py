@@ -6,11 +6,12 @@ import resource
 from collections.abc import Sequence
 from typing import Any
 
-from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.checks import CheckMessage, Error, Info, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
+from django.db import connection
 
 from webhookhub.conf import hub, variable
-from webhookhub.db import ingest, requirements
+from webhookhub.db import ingest, requirements, vendors
 from webhookhub.egress import libcurl
 
 # The tag of the checks that every loop runs when it starts. Django's own checks would import the whole console.
@@ -62,6 +63,26 @@ def database_is_fit(databases: Sequence[str] | None = None, **kwargs: Any) -> li
             for problem in requirements.trigger_problems()
         ),
     ]
+
+
+@register(Tags.database)
+def ids_of_this_cell(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Hubs whose rows may meet in one place, such as a warehouse, have disjoint ids."""
+    if not databases or "default" not in databases:
+        return []
+    increment, offset = vendors.id_steps(connection)
+    if offset > increment:
+        return [
+            Warning(
+                f"The server ignores its auto_increment_offset {offset}: auto_increment_increment is {increment}.",
+                hint="Set the increment to the largest number of cells, and the offset to a number up to that.",
+                id="webhookhub.W030",
+            )
+        ]
+    if increment == 1:
+        return []
+    text = f"Automatic ids are {increment} apart, with the offset {offset} (auto_increment_increment and …_offset)."
+    return [Info(text, id="webhookhub.I030")]
 
 
 @register(Tags.database)

@@ -31,6 +31,7 @@ HOUR = 3600
 DAY = 24 * HOUR
 Network = IPv4Network | IPv6Network
 FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+ADDRESS = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 HOST = re.compile(r"\*|\.?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\]")
 
 
@@ -78,6 +79,13 @@ def _hosts(text: str) -> tuple[str, ...]:
     if not hosts or not all(HOST.fullmatch(host) for host in hosts):
         raise ValueError("host names without scheme and port, separated by commas, such as hub.example.com,localhost")
     return hosts
+
+
+def _address(text: str) -> str:
+    match = ADDRESS.fullmatch(text)
+    if text and (match is None or not 1 <= int(match["port"]) <= 65535):
+        raise ValueError("a host and a port, such as 127.0.0.1:8001")
+    return text
 
 
 def _origins(text: str) -> tuple[str, ...]:
@@ -255,9 +263,16 @@ class HubSettings:
         1000, 1, 100_000, "average rate of events per API key; ten seconds' worth at once"
     )
     api_batch_bytes: int = _whole(8 * 1024 * 1024, 1024, 256 * 1024 * 1024, "largest batch of events in bytes")
-
     key_expiry_warning: timedelta = _seconds(
         14 * DAY, 0, 365 * DAY, "how long before its expiry the hub warns of an API key"
+    )
+
+    # Event types
+    strict_event_types: bool = _setting(
+        False, _flag, "refuse events of undeclared types, and payloads that break the schema of their type"
+    )
+    public_event_types: bool = _setting(
+        False, _flag, "publish the catalogue of event types at /event-types/, for everybody"
     )
 
     # Loops
@@ -275,6 +290,9 @@ class HubSettings:
     )
 
     # Readiness
+    probes: str = _setting(
+        "", _address, "address at which run_web and run_hub --web also serve /healthz and /readyz; empty: none"
+    )
     stuck_after: timedelta = _seconds(
         120, 1, DAY, "age of ready work that no loop has taken, after which /readyz reports it"
     )

@@ -39,6 +39,7 @@ class Log(Enum):
     SAGA_REQUEUED = ("saga_requeued", logging.INFO)
     REQUEST_CREATED = ("request_created", logging.INFO)
     REQUEST_APPLIED = ("request_applied", logging.INFO)
+    REQUEST_INVALID = ("request_invalid", logging.ERROR)
     LOGGED_IN = ("logged_in", logging.INFO)
     LOG_IN_FAILED = ("log_in_failed", logging.WARNING)
     PROXY_UNTRUSTED = ("proxy_untrusted", logging.WARNING)

@@ -32,6 +32,8 @@ class WebServer:
     def __init__(self, application: Application, address: str) -> None:
         self._dispatchers: dict[int, Any] = {}
         self._is_stopping = False
+        # When its loop last ran, by the monotonic clock; it runs at least every CHECK_SECONDS.
+        self.last_turn = time.monotonic()
         self._server = create_server(
             application,
             map=self._dispatchers,
@@ -69,6 +71,7 @@ class WebServer:
         return any(channel.requests or channel.total_outbufs_len for channel in channels)
 
     def _handle_events(self) -> None:
+        self.last_turn = time.monotonic()
         self._poll.handle_events(CHECK_SECONDS)
 
 

@@ -17,7 +17,7 @@ from django.views.decorators.cache import never_cache
 from webhookhub.accounts import second_factor, second_factor_views
 from webhookhub.accounts.views import LogIn, Welcome, sso_begin, sso_callback
 
-from . import backfill, views
+from . import backfill, filter_preview, views
 
 WITHOUT_SECOND_FACTOR = {"second_factor", "second_factor_app", "second_factor_key", "logout"}
 
@@ -69,6 +69,11 @@ class ConsoleSite(AdminSite):
             path("endpoints/", self.admin_view(views.endpoints_page), name="endpoints"),
             path("events/event/<int:pk>/payload/", self.admin_view(views.event_payload), name="event_payload"),
             path("events/event/<int:pk>/body/", self.admin_view(views.event_body), name="event_body"),
+            path(
+                "subscriptions/subscription/preview/",
+                self.admin_view(filter_preview.view),
+                name="subscription_preview",
+            ),
             path(f"{subscription}/backfill/", self.admin_view(backfill.view), name="subscription_backfill"),
             path("second-factor/", self.admin_view(second_factor_views.factors_page), name="second_factor"),
             path("second-factor/app/", self.admin_view(second_factor_views.app_page), name="second_factor_app"),

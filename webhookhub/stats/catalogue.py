@@ -40,6 +40,11 @@ ATTEMPTS = Metric(
     ("outcome", "error_code"),
 )
 LEASE_RESETS = Metric("webhookhub_lease_resets_total", COUNTER, "Expired leases that the cleaner has reset.")
+REPEATED = Metric(
+    "webhookhub_attempts_repeated_total",
+    COUNTER,
+    "Attempts that were sent again after their lease was lost: the most duplicates of a webhook-id that endpoints got.",
+)
 LATENCY = Metric(
     "webhookhub_delivery_latency_seconds",
     HISTOGRAM,

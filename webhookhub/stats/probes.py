@@ -50,27 +50,11 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 def readyz(request: HttpRequest) -> HttpResponse:
     """The hub can work: the database is migrated and writable, every kind of loop is running, and no work is stuck."""
-    missing = readiness.missing()
-    _log_change(missing)
-    if not missing:
-        return JsonResponse({"status": "ready", "missing": []})
-    response = JsonResponse({"status": "not ready", "missing": missing}, status=503)
-    # Django would log every such response as an error.
+    status, document = readiness.report()
+    response = JsonResponse(document, status=status)
+    # Django would log every response that is not ready as an error.
     response._has_been_logged = True  # type: ignore[attr-defined]
     return response
-
-
-_last_missing: list[str] = []
-_was_ready = False
-
-
-def _log_change(missing: list[str]) -> None:
-    """Once for each change. Before the hub was ready for the first time, it is only starting."""
-    global _last_missing, _was_ready
-    if missing and missing != _last_missing:
-        log(Log.NOT_READY if _was_ready else Log.NOT_READY_YET, missing=missing)
-    _was_ready = _was_ready or not missing
-    _last_missing = missing
 
 
 def metrics(request: HttpRequest) -> HttpResponse:

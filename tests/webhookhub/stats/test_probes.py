@@ -23,7 +23,7 @@ from webhookhub.db import clock, errors, vendors
 from webhookhub.db.bulk import insert_new
 from webhookhub.db.errors import Kind
 from webhookhub.models import Process
-from webhookhub.stats import probes, readiness
+from webhookhub.stats import readiness
 
 NOBODYS_NAME = "203.0.113.9:8000"
 
@@ -148,8 +148,8 @@ def test_a_check_that_hangs_delays_no_probe_and_is_not_repeated(monkeypatch: pyt
 
 
 def test_a_hub_that_starts_logs_no_error(monkeypatch: pytest.MonkeyPatch, log_stream: io.StringIO):
-    monkeypatch.setattr(probes, "_was_ready", False)
-    monkeypatch.setattr(probes, "_last_missing", [])
+    monkeypatch.setattr(readiness, "_was_ready", False)
+    monkeypatch.setattr(readiness, "_last_missing", [])
     for missing in (["no worker"], ["no worker"], [], ["no worker"], ["the database is full"], []):
         monkeypatch.setattr(readiness, "missing", lambda missing=missing: missing)
         assert get("/readyz").status_code == (503 if missing else 200)
