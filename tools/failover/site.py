@@ -32,6 +32,8 @@ WEB_PORT, PROBES_PORT = 8000, 8001
 PATH = "/steady"
 STOP_SECONDS = 60.0
 POLL_SECONDS = 0.1
+# On a machine that does other work, a hub catches up slowly.
+RECOVERY_SECONDS = 240.0
 # Younger events are being delivered.
 CURRENT_SECONDS = 2.0
 # Locks of a vanished host end within 20 seconds; retries outlast every cut.
@@ -191,6 +193,20 @@ class Site:
 
     def fault(self, name: str, inject: Callable[[], object], mend: Callable[[], object], seconds: float) -> Outage:
         """Injects a fault for so many seconds, and waits until deliveries take no longer than before."""
+        return self._fault(name, inject, mend, seconds, self.is_current)
+
+    def interrupt(self, name: str, inject: Callable[[], object], mend: Callable[[], object], seconds: float) -> Outage:
+        """Injects a fault for so many seconds, and waits until events are accepted again."""
+        return self._fault(name, inject, mend, seconds, self.has_accepted)
+
+    def _fault(
+        self,
+        name: str,
+        inject: Callable[[], object],
+        mend: Callable[[], object],
+        seconds: float,
+        has_recovered: Callable[[float], bool],
+    ) -> Outage:
         started_at = time.time()
         # The judge's words for a time in which every lease may be lost.
         self._faults.write("database killed", fault=name)
@@ -198,7 +214,7 @@ class Site:
         time.sleep(seconds)
         mend()
         mended_at = time.time()
-        self.wait_for(lambda: self.is_current(mended_at), f"recovery from: {name}", 150)
+        self.wait_for(lambda: has_recovered(mended_at), f"recovery from: {name}", RECOVERY_SECONDS)
         # A request that was sent before the end of the fault may still wait for its time-out.
         time.sleep(REQUEST_SECONDS + 1)
         self._faults.write("database restored", fault=name)
@@ -206,12 +222,15 @@ class Site:
 
     def is_current(self, since: float) -> bool:
         """Whether events are accepted since then, and no event has been waiting for long."""
+        return self.has_accepted(since) and self.age_of_oldest() < CURRENT_SECONDS
+
+    def has_accepted(self, since: float) -> bool:
         [(events,)] = self.database.rows(f"SELECT COUNT(*) FROM events WHERE created_at > FROM_UNIXTIME({since})")
-        return bool(events) and self.age_of_oldest() < CURRENT_SECONDS
+        return bool(events)
 
     def judge(self, hub: Host) -> list[Verdict]:
         """Waits until all is delivered, and checks the claims of the torture. The loops must be running."""
-        self.wait_for(lambda: not self.unfinished(), f"everything is delivered: {self.unfinished()}", 120)
+        self.wait_for(lambda: not self.unfinished(), "everything is delivered", RECOVERY_SECONDS)
         done_at = time.monotonic()
         audit = subprocess.run(
             [*hub.prefix, sys.executable, str(ROOT / "manage.py"), "audit", "--grace", f"{STOP_SECONDS:.0f}"],

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from .database_server import SEARCH_PATH, NoServer, PrivateServer
+from .database_server import NoServer, PrivateServer
 from .network import Host, end_with_parent
 
 ROOT_VARIABLE = "TEST_MYSQL_ROOT"
@@ -46,7 +45,7 @@ def root() -> Path:
 
 
 class Member(PrivateServer):
-    """A server on the address of its host, and ends with the thread that started it."""
+    """A server on the address of its host, which ends with the thread that started it."""
 
     before_exec = staticmethod(end_with_parent)
 
@@ -103,11 +102,6 @@ class Member(PrivateServer):
 
     def _initialise(self) -> None:
         self._install(self._folder / "data")
-
-    @property
-    def version(self) -> str:
-        command = [*self._command()[: -len(self._command()) + self._command().index(self._program) + 1], "--version"]
-        return subprocess.run(command, capture_output=True, text=True).stdout.partition("Ver ")[2].strip()
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Empty if the server does not respond."""
@@ -205,6 +199,3 @@ class Group:
                 ]
                 raise TimeoutError(f"the group is not complete: {states}\n{self.members[-1]._log_end()}")
             time.sleep(0.2)
-
-
-__all__ = ["SEARCH_PATH", "Group", "Member", "NoServer", "root"]

@@ -93,6 +93,8 @@ SERVER_CODES: dict[int, Kind] = {
     3032: Kind.OFFLINE,  # offline_mode, which a member that was expelled from its group sets
     3100: Kind.OFFLINE,  # a member that cannot reach its group
     3168: Kind.OFFLINE,  # the server is not available
+    6400: Kind.OFFLINE,  # MySQL 9: offline_mode, with the time and the reason
+    6401: Kind.OFFLINE,  # MySQL 9: offline_mode, with the time and the user who set it
     3: Kind.FULL,  # error while writing a temporary file
     1021: Kind.FULL,  # disk full
     1026: Kind.FULL,  # error while writing a file

@@ -16,11 +16,11 @@ from tools.support.database_server import NoServer
 from tools.support.mysql_group import PORT, Group, Member, root
 from tools.support.network import Host, Network, NoNetwork, require
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1500)
 
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy" / "haproxy"
 NAME = "database.internal"
-RATE, BURST = 5, 10
+RATE, BURST = 3, 5
 NODES = ("one", "two", "three")
 # Detection and election take up to 20 s on a busy machine; HAProxy, a loop's pause and the client's retries follow.
 FAILOVER_SECONDS = 75.0
@@ -116,7 +116,7 @@ def test_the_hub_follows_the_primary(site: Site, network: Network, group: Group,
     print("\n".join(["", *map(str, outages)]))  # noqa: T201
     site.stop("producer-one")
     assert describe(site.judge(network["web"])) == ""
-    assert len(site.observed.acknowledged) > 150
+    assert len(site.observed.acknowledged) > 100
     for outage in outages:
         assert outage.delivery < FAILOVER_SECONDS, outage
         assert outage.ingest < FAILOVER_SECONDS, outage

@@ -18,7 +18,7 @@ from tools.support.network import BOTH, DROP, IN, OUT, REJECT, Network, NoNetwor
 from tools.torture import journal
 from webhookhub.stats import counters
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1500)
 
 RATE, BURST = 5, 10
 CUT_SECONDS = 8.0

@@ -100,7 +100,7 @@ def test_nothing_grows(server: PrivateServer, tmp_path: Path):
             samples.append(sample(site))
             print(f"{time.monotonic() - started_at:6.0f} s: {samples[-1]}", flush=True)  # noqa: T201
             if number <= RESTARTS:
-                site.fault(f"restart {number}", server.stop, server.start, 1.0)
+                site.interrupt(f"restart {number}", server.stop, server.start, 1.0)
         site.stop("producer-one")
         assert describe(site.judge(host)) == ""
         site.stop("web", "loops")
