@@ -52,7 +52,11 @@ def send_many(request: HttpRequest) -> HttpResponse:
 def show(request: HttpRequest, uid: UUID) -> EventOut:
     caller = caller_of(request)
     event = Event.objects.filter(uid=uid).first()
-    if event is None or caller.key.readable_source not in (None, event.source):
+    if (
+        event is None
+        or caller.key.readable_source not in (None, event.source)
+        or caller.key.only_customer not in (None, event.customer_key)
+    ):
         raise problems.not_found("This event does not exist.")
     page = deliveries.page(caller, DeliveryFilters.model_validate({"event": uid, "limit": pagination.MAX_LIMIT}))
     return EventOut(
@@ -61,6 +65,7 @@ def show(request: HttpRequest, uid: UUID) -> EventOut:
         source=event.source,
         external_id=event.external_id,
         correlation_id=event.correlation_id,
+        customer=event.customer_key or None,
         created_at=event.created_at,
         **payload_fields(event.payload),
         deliveries=page.items,

@@ -19,6 +19,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from events.intake import is_the_hub
+from subscriptions import customers
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
 from webhookhub.db import clock
@@ -27,7 +28,7 @@ from webhookhub.db.compiled import CompiledSelect, columns_of
 from webhookhub.logs import Log, log
 
 from .models import ApiKey
-from .scopes import HUB_WIDE, SCOPES
+from .scopes import HUB_WIDE, NOT_OF_CUSTOMER, SCOPES
 
 PREFIX = "whk"
 ID_BYTES = 6
@@ -74,12 +75,13 @@ def create(
     *,
     by: str,
     source: str = "",
+    customer_key: str = "",
     expires_at: datetime | None = None,
     events_per_second: int | None = None,
 ) -> tuple[ApiKey, str]:
     """Returns the new key and its text, which is not stored."""
     chosen = sorted(set(scopes))
-    check(name, chosen, source, expires_at, events_per_second)
+    check(name, chosen, source, expires_at, events_per_second, customer_key)
     key_id, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     key = ApiKey(
         key_id=key_id,
@@ -87,6 +89,7 @@ def create(
         name=name,
         scopes=" ".join(chosen),
         source=source,
+        customer_key=customer_key,
         expires_at=expires_at,
         events_per_second=events_per_second,
         created_by=by[:150],
@@ -95,6 +98,8 @@ def create(
         with transaction.atomic():
             key.save(force_insert=True)
             details = {"key_id": key_id, "scopes": chosen, "source": source, "expires_at": expires_at}
+            if customer_key:
+                details["customer"] = customer_key
             record(actions.CREATE_KEY, key, by=by, details=details)
     except IntegrityError:
         raise InvalidKey("name", _("%(name)s is taken; choose another") % {"name": repr(name)}) from None
@@ -103,7 +108,12 @@ def create(
 
 
 def check(
-    name: str, scopes: list[str], source: str, expires_at: datetime | None, events_per_second: int | None
+    name: str,
+    scopes: list[str],
+    source: str,
+    expires_at: datetime | None,
+    events_per_second: int | None,
+    customer_key: str = "",
 ) -> None:
     """Raises InvalidKey if a field of a new key is invalid."""
     _check_name("name", name)
@@ -122,6 +132,11 @@ def check(
             raise InvalidKey(
                 "scope", _("must not include %(scope)s, which is only for a key without a source") % {"scope": scope}
             )
+        if customer_key and scope in NOT_OF_CUSTOMER:
+            why = _("must not include %(scope)s, which is only for a key without a customer")
+            raise InvalidKey("scope", why % {"scope": scope})
+    if customer_key and customers.find(customer_key) is None:
+        raise InvalidKey("customer_key", _("must be the key of a customer"))
     if expires_at is not None and expires_at <= clock.now():
         raise InvalidKey("expires_at", _("must be in the future"))
     if events_per_second is not None and not 1 <= events_per_second <= MAX_RATE:

@@ -49,6 +49,12 @@ class Resource:
             documented["parameters"] = list(parameters)
         return self._operation("POST", path, response, summary, documented, auth)
 
+    def put(
+        self, path: str, response: Any, summary: str, *errors: int, body: type[BaseModel], body_required: bool = True
+    ) -> Callable[[View], View]:
+        documented = problems.documented(*errors, *BODY_ERRORS) | parsing.documented(body, required=body_required)
+        return self._operation("PUT", path, response, summary, documented)
+
     def patch(
         self, path: str, response: Any, summary: str, *errors: int, body: type[BaseModel]
     ) -> Callable[[View], View]:

@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, settings
 from pytest_django.plugin import DjangoDbBlocker
 
 from sagas.create import correlation_ids, subscription_ids
+from subscriptions import customers
 from tests.support import guards
 from tests.support.engines import MARIADB, SQLITE
 from tests.support.suite import ENGINE_VARIABLE
@@ -174,6 +175,7 @@ def _new_ids() -> None:
     """Each test may use the ids of another one again, which a hub never does."""
     correlation_ids.clear()
     subscription_ids.clear()
+    customers._known.clear()
 
 
 @pytest.fixture(autouse=True)

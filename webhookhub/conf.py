@@ -216,6 +216,10 @@ class HubSettings:
     )
     api_batch_bytes: int = _whole(8 * 1024 * 1024, 1024, 256 * 1024 * 1024, "largest batch of events in bytes")
 
+    create_customers: bool = _setting(
+        False, _flag, "create a customer that an event names and that does not exist, instead of refusing the event"
+    )
+
     # Loops
     batch_size: int = _whole(500, 1, MAX_BATCH, "rows per statement")
     poll_interval: timedelta = _seconds(0.5, 0.01, HOUR, "longest wait of an idle loop")

@@ -10,7 +10,7 @@ from events.backfill import MAX_EVENTS
 from webhookhub.db.fields import MAX_SECONDS, MAX_SECONDS_LIST
 from webhookhub.validators import REASON_LENGTH
 
-from .common import Body, EventType, Timestamp
+from .common import Body, CustomerKey, EventType, Timestamp
 
 Scheme = Literal["v1", "v1a"]
 CallbackUrl = Annotated[str, Field(min_length=1, max_length=500, description="An https URL.")]
@@ -46,9 +46,13 @@ RateLimit = Annotated[
 class SubscriptionFilters(PageRequest):
     event_type: EventType | None = None
     active: bool | None = None
+    customer: CustomerKey | None = None
 
 
 class SubscriptionIn(Body):
+    customer: CustomerKey | None = Field(
+        None, description="The key of the customer whose events it gets. null: the events of all customers."
+    )
     event_type: EventType
     callback_url: CallbackUrl
     active: bool = True
@@ -77,6 +81,7 @@ class SubscriptionChange(Body):
 
 class SubscriptionOut(BaseModel):
     id: int
+    customer: str | None = Field(description="The customer's key.")
     event_type: str
     callback_url: str = Field(description="Without the scope subscriptions:write, the query's values are ***.")
     active: bool
@@ -87,6 +92,7 @@ class SubscriptionOut(BaseModel):
         description="When the endpoint was disabled, because it responded with 410 or failed for too long."
     )
     disabled_reason: str | None
+    customer_disabled_at: datetime | None = Field(description="When the customer was disabled.")
     signing_scheme: Scheme
     previous_secret_until: datetime | None = Field(description="Until then, the previous secret signs, too.")
     description: str

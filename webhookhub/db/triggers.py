@@ -3,6 +3,9 @@
 A `Refusal` rejects a statement that breaks a rule; a `Reset` sets a column when another changes; a `Fill` completes a
 new row; a `Copy` fills an inbox in the transaction of the insert; an `Insert` creates rows of another table; a `Mirror`
 copies a column to the rows of another table; a `Tally` counts changes.
+
+A migration that changes a trigger replaces it whole (`ReplaceTriggers`), built on the rules of the earlier migration
+(`earlier()`). One that changes tables does so with `WithTriggersAside`.
 """
 
 from __future__ import annotations
@@ -10,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.migration import Migration
+from django.db.migrations.operations import SeparateDatabaseAndState
 from django.db.migrations.operations.base import Operation
 
 from . import vendors
@@ -236,7 +241,7 @@ class Insert:
 @dataclass(frozen=True)
 class Mirror:
     """After `event` (INSERT or UPDATE) on `table` has set or changed `column`, which is NULL at first, copies it, and
-    `other` with it, to the rows of `into` that have the same `key`."""
+    `other` with it, to the rows of `into` that have the same `key`. `column` may have another name there, `target`."""
 
     name: str
     table: str
@@ -245,11 +250,12 @@ class Mirror:
     key: str
     column: str
     other: str
+    target: str = ""
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
         is_insert = self.event == "INSERT"
         when = f"NEW.{self.column} IS NOT NULL" if is_insert else f"NOT ({unchanged(connection, [], [self.column])})"
-        sets = f"{self.column} = NEW.{self.column}, {self.other} = NEW.{self.other}"
+        sets = f"{self.target or self.column} = NEW.{self.column}, {self.other} = NEW.{self.other}"
         statement = f"UPDATE {self.into} SET {sets} WHERE {self.key} = NEW.{self.key}"  # noqa: S608
         return vendors.conditional_trigger(connection, self.name, self.table, self.event, when, statement)
 
@@ -338,9 +344,74 @@ class CreateTriggers(Operation):
         return self.__class__.__name__, [self.triggers], {}
 
 
+class ReplaceTriggers(CreateTriggers):
+    """Creates triggers in place of those of an earlier migration with the same names, and other new ones.
+
+    `before` has the earlier ones, which are created again backwards.
+    """
+
+    def __init__(self, triggers: Sequence[Trigger], before: Sequence[Trigger]) -> None:
+        super().__init__(triggers)
+        self.before = before
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        super().database_backwards(app_label, schema_editor, from_state, to_state)
+        super().database_forwards(app_label, schema_editor, from_state, to_state)
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        super().database_backwards(app_label, schema_editor, from_state, to_state)
+        CreateTriggers(self.before).database_forwards(app_label, schema_editor, from_state, to_state)
+
+    def describe(self) -> str:
+        return "Replace triggers " + ", ".join(trigger.name for trigger in self.triggers)
+
+    def deconstruct(self) -> Any:
+        return self.__class__.__name__, [self.triggers, self.before], {}
+
+
+class WithTriggersAside(SeparateDatabaseAndState):
+    """Changes tables. Where an engine copies a table to change it, which drops its triggers and is refused while others
+    refer to it, all triggers are dropped before and created again after it."""
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        super().__init__(operations, operations)
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        aside = self._drop(schema_editor)
+        super().database_forwards(app_label, schema_editor, from_state, to_state)
+        self._create(schema_editor, aside)
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        aside = self._drop(schema_editor)
+        super().database_backwards(app_label, schema_editor, from_state, to_state)
+        self._create(schema_editor, aside)
+
+    def deconstruct(self) -> Any:
+        return self.__class__.__name__, [self.database_operations], {}
+
+    @staticmethod
+    def _drop(schema_editor: Any) -> dict[str, str]:
+        connection = schema_editor.connection
+        aside = vendors.triggers(connection) if vendors.copies_tables(connection) else {}
+        for name in aside:
+            schema_editor.execute(f"DROP TRIGGER {name}", params=None)
+        return aside
+
+    @staticmethod
+    def _create(schema_editor: Any, aside: dict[str, str]) -> None:
+        for sql in aside.values():
+            schema_editor.execute(sql, params=None)
+
+
+def earlier(app: str, name: str) -> Any:
+    """The module of an earlier migration, whose rules a later one builds on."""
+    return import_module(f"{app}.migrations.{name}")
+
+
 def declared() -> list[Trigger]:
-    """All triggers of the migrations."""
-    return [trigger for _, triggers in by_migration() for trigger in triggers]
+    """All triggers of the migrations, each as the last migration creates it."""
+    last = {trigger.name: trigger for _, triggers in by_migration() for trigger in triggers}
+    return list(last.values())
 
 
 def by_migration() -> list[tuple[Migration, list[Trigger]]]:
