@@ -89,7 +89,12 @@ def _described(sagas: Sequence[Saga]) -> list[Delivery]:
 
 
 def _event_ids(filters: DeliveryFilters, source: str | None) -> list[int] | None:
-    """The ids of the events with this uid or correlation id; None if neither is given."""
+    """The ids of the events with this uid, external id or correlation id; None if none is given."""
+    if filters.external_id is not None:
+        events = Event.objects.filter(id__in=lookup.of_external_id(filters.external_id, source))
+        others = {"uid": filters.event, "correlation_id": filters.correlation_id}
+        given = {name: value for name, value in others.items() if value is not None}
+        return list(events.filter(**given).values_list("id", flat=True))
     if filters.event is not None:
         events = Event.objects.filter(uid=filters.event)
         if filters.correlation_id is not None:

@@ -124,6 +124,7 @@ ALLOWED: dict[str, set[str]] = {
         "deadletters.requeue",
         "events.backfill",
         "events.errors",
+        "events.filters",
         "events.group_commit",
         "events.intake",
         "events.lookup",

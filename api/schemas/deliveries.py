@@ -22,6 +22,7 @@ class DeliveryFilters(PageRequest):
     subscription: Id | None = None
     customer: CustomerKey | None = None
     event: UUID | None = Field(None, description="The event's uid.")
+    external_id: Name | None = Field(None, description="The event's external id.")
     correlation_id: Name | None = None
     since: Timestamp | None = Field(None, description="Created at or after this time, such as 2026-01-31T00:00:00Z.")
     until: Timestamp | None = Field(None, description="Created at or before this time.")

@@ -18,7 +18,6 @@ CREATED = [
 ]
 CHANGED = [
     *before.CHANGED,
-    Required(["customer_key"]),
     Rule("same customer", "A saga keeps its customer: UPDATE refused", protects=["customer_key"]),
 ]
 TRIGGERS = [

@@ -27,11 +27,10 @@ def key_given(connection, customer_key):
 
 
 KEY = Check("chk_customer_key", ["customer_key"], key_given)
-CUSTOMER = Required(["uid", "customer_key", "name", "created_at", "updated_at"])
+STATE = ["name", "created_at", "updated_at"]
 CREATED = [*before.CREATED, Required(["customer_key"])]
 CHANGED = [
     *before.CHANGED,
-    Required(["customer_key"]),
     Rule("customer", "A subscription keeps its customer: UPDATE refused", protects=["customer_key"]),
 ]
 REPLACED = [
@@ -46,7 +45,7 @@ TRIGGERS = [
         "customers",
         "INSERT",
         [
-            CUSTOMER,
+            Required(["uid", "customer_key", *STATE]),
             Rule("enabled", "A new customer is not disabled: INSERT refused", when="NEW.disabled_at IS NOT NULL"),
             KEY,
         ],
@@ -56,10 +55,9 @@ TRIGGERS = [
         "customers",
         "UPDATE",
         [
-            CUSTOMER,
+            Required(STATE),
             RealTimes(["disabled_at"], changed=True),
             Rule("identity", "A customer keeps its key: UPDATE refused", protects=["id", "uid", "customer_key"]),
-            KEY,
         ],
     ),
     Refusal(

@@ -50,6 +50,7 @@ OPERATIONS = [
     ("GET", "/subscriptions/1/endpoint", "read", True),
     ("POST", "/subscriptions/1/enable", "subscriptions:write", True),
     ("GET", "/endpoints", "read", True),
+    ("GET", "/events", "read", False),
     ("GET", "/customers", "read", True),
     ("GET", "/customers/1", "read", True),
     ("PUT", "/customers/1", "customers:write", True),

@@ -47,7 +47,7 @@ def subscriptions() -> dict[str, Subscription]:
     }
 
 
-def crossings() -> list[tuple[int, str, str]]:
+def crossings() -> list[tuple[int, str, str, str]]:
     """The sagas whose customer is not their event's, or not their subscription's."""
     rows = Saga.objects.values_list("id", "customer_key", "event__customer_key", "subscription__customer_key")
     return [row for row in rows if row[1] != row[2] or row[3] not in ("", row[2])]

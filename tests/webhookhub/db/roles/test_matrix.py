@@ -43,7 +43,7 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     from deadletters.models import DeadLetter, Requeue
     from events.intake import publish
     from sagas.models import ABANDON, DeliveryRequest
-    from subscriptions.models import EndpointHealth, EndpointRate
+    from subscriptions.models import Customer, EndpointHealth, EndpointRate
     from webhookhub.auditlog.models import Entry
     from webhookhub.db import clock
     from webhookhub.stats.models import MINUTE, Counter, Period, WorkflowPeriod
@@ -65,6 +65,7 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     Counter.objects.create(name="n", label="l", shard=0)
     Period.objects.create(period=MINUTE, starts_at=clock.now(), subscription_id=1, shard=0)
     WorkflowPeriod.objects.create(starts_at=clock.now(), workflow="order_submission", shard=0)
+    Customer.objects.create(customer_key="acme")
     EndpointRate.objects.create(callback_url="https://a.example/", free_at=clock.now())
     tracker = workflows.tracked()
     publish("order.submitted", {}, correlation_id="k")
