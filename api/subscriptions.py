@@ -205,9 +205,13 @@ def _described(
     request: HttpRequest, subscription: Subscription, reasons: Mapping[str, str] | None = None
 ) -> SubscriptionOut:
     """A URL may contain a password in its query: only keys that may set the URL see it whole."""
-    may_write = caller_of(request).key.has_scope(SUBSCRIPTIONS_WRITE)
-    url = subscription.callback_url if may_write else subscription.shown_url
-    return SubscriptionOut(**{**_fields(subscription, reasons), "callback_url": url})
+    key = caller_of(request).key
+    url = subscription.callback_url if key.has_scope(SUBSCRIPTIONS_WRITE) else subscription.shown_url
+    fields = {**_fields(subscription, reasons), "callback_url": url}
+    if key.only_customer is not None and not subscription.verified:
+        # The endpoint of a URL that the customer has not verified may be another's.
+        fields |= {"disabled_at": None, "disabled_reason": None}
+    return SubscriptionOut(**fields)
 
 
 def _with_secret(subscription: Subscription, secret: str) -> SubscriptionWithSecret:

@@ -12,7 +12,7 @@ from api.scopes import DELIVERIES_ABANDON, DELIVERIES_SEND, EVENTS_WRITE, READ, 
 from deadletters.models import DeadLetter
 from events.models import Event
 from sagas.models import DeliveryRequest, Saga
-from subscriptions import customers
+from subscriptions import customers, health
 from subscriptions.models import Customer, Subscription
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from tests.support import legal_steps
@@ -270,6 +270,16 @@ def test_an_unverified_subscription_does_not_enable_the_url_of_another(acme: Pro
     subscription = SubscriptionFactory.create(customer_key="acme", verified=False, callback_url=URL)
     response = acme.post(f"/subscriptions/{subscription.pk}/enable", {"reason": "r"})
     assert response.status_code == 409
+
+
+def test_an_unverified_subscription_does_not_show_the_state_of_its_url(acme: Program, hub_wide: Program):
+    subscription = SubscriptionFactory.create(customer_key="acme", verified=False, callback_url=URL)
+    SubscriptionFactory.create(callback_url=URL)
+    health.disable_gone(URL)
+    path = f"/subscriptions/{subscription.pk}"
+    assert hub_wide.get(path).json()["disabled_at"] is not None
+    assert acme.get(path).json()["disabled_at"] is None
+    assert acme.get("/subscriptions").json()["items"][0]["disabled_reason"] is None
 
 
 def test_a_subscription_of_an_unknown_customer_is_refused(hub_wide: Program):
