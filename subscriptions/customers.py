@@ -61,7 +61,7 @@ def put(key: str, name: str | None = None) -> Put:
 
 
 def _put(key: str, name: str | None) -> Put:
-    created = insert_new(Customer, [_row(key, name or "")], key=("customer_key",)) == 1
+    created = insert_new(Customer, [_row(key, name or "")], key=("customer_key",), look_first=True) == 1
     customer = Customer.objects.select_for_update().get(customer_key=key)
     if created:
         record(actions.CREATE_CUSTOMER, customer, name=key, details={"name": customer.name} if customer.name else {})

@@ -20,6 +20,7 @@ from webhookhub.db.errors import Kind, kind_of
 
 from . import customers, headers
 from .models import Subscription
+from .signing import SYMMETRIC, BadSecret, check_shared
 
 HEADERS = "headers"
 # All other columns are written by verification, rotation or the database.
@@ -27,6 +28,8 @@ RETRIES = ("max_retry_limit", "base_delay", "retry_delays")
 EDITABLE = frozenset({"event_type", "callback_url", "active", "description", *RETRIES, "rate_limit", HEADERS})
 # The signing scheme belongs to the secret: later it is changed by a rotation only. The customer is never changed.
 SET_ON_CREATE = EDITABLE | {"signing_scheme", "customer_key"}
+# A shared secret that receivers know already, from another system. It is encrypted before it is stored.
+SECRET = "secret"  # noqa: S105
 # In the order of the audit log.
 AUDITED = (
     *("customer_key", "event_type", "callback_url", "active", "description", "signing_scheme", *RETRIES),
@@ -56,9 +59,11 @@ class ChangedSince(Exception):
 
 def create(values: Mapping[str, Any]) -> Subscription:
     """`values` are fields by name; `headers` maps names to values, which are stored encrypted."""
-    _reject_unknown(values, SET_ON_CREATE)
+    _reject_unknown(values, SET_ON_CREATE | {SECRET})
     subscription = Subscription()
-    _assign(subscription, values)
+    _assign(subscription, {name: value for name, value in values.items() if name != SECRET})
+    if values.get(SECRET) is not None:
+        subscription.secret = _own_secret(values[SECRET], subscription.signing_scheme)
     _validate(subscription)
     with _duplicates_reported(subscription), transaction.atomic():
         _require_customer(subscription)
@@ -155,6 +160,17 @@ def _validate(subscription: Subscription, only: set[str] | None = None) -> None:
         }
         if errors:
             raise InvalidSubscription(errors) from None
+
+
+def _own_secret(secret: str, scheme: str) -> str:
+    """Encrypted."""
+    if scheme != SYMMETRIC:
+        raise InvalidSubscription({SECRET: _("Only a subscription that signs with v1 can have a given secret.")})
+    try:
+        check_shared(secret)
+    except BadSecret as error:
+        raise InvalidSubscription({SECRET: str(error)}) from None
+    return crypto.encrypt(secret)
 
 
 def _require_customer(subscription: Subscription) -> None:

@@ -58,6 +58,9 @@ class SubscriptionIn(Body):
     active: bool = True
     description: Description = ""
     signing_scheme: Scheme = "v1"
+    secret: str | None = Field(
+        None, max_length=100, description="A secret whsec_… that the receiver knows already. null: a new one is made."
+    )
     max_retry_limit: Limit | None = None
     base_delay: Delay | None = None
     retry_delays: RetryDelays | None = None

@@ -36,9 +36,7 @@ def test_operations_create_disable_and_enable_a_customer(log_in: LogIn, stack: S
     visit.check_accessibility()
     picture(page, "customers")
     customer = Customer.objects.get(customer_key="acme:1")
-    SubscriptionFactory.create(
-        event_type="acme.order", callback_url=stack.endpoint.url("/acme"), customer_key="acme:1"
-    )
+    SubscriptionFactory.create(event_type="acme.order", callback_url=stack.endpoint.url("/acme"), customer_key="acme:1")
     event = publish("acme.order", {"n": 1}, external_id="acme-order-1", customer="acme:1")
     until(lambda: Saga.objects.filter(event_id=event.id, status="Completed").exists(), "it is delivered")
 

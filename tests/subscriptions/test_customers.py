@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 from collections.abc import Callable
 
 import pytest
@@ -13,7 +15,7 @@ from events.models import Event
 from events.routing import Router
 from sagas.models import Saga
 from sagas.waiting import waiting_for
-from subscriptions import customers, services
+from subscriptions import customers, secrets, services, signing
 from subscriptions.cache import SubscriptionCache
 from subscriptions.endpoints import rate_limits
 from subscriptions.models import Customer, Subscription
@@ -143,6 +145,38 @@ def test_a_subscription_needs_an_enabled_customer_and_keeps_it():
     subscription = services.create(values)
     with pytest.raises(InvalidSubscription, match="customer_key"):
         services.change(subscription, {"customer_key": "globex"})
+
+
+@pytest.mark.parametrize("size", [24, 32, 64])
+def test_a_secret_from_another_system_is_kept(size: int):
+    secret = "whsec_" + base64.b64encode(bytes(range(size))).decode()
+    subscription = services.create({"event_type": "order.created", "callback_url": URL, "secret": secret})
+    stored = Subscription.objects.get(pk=subscription.pk)
+    assert secret not in stored.secret
+    assert secrets.reveal(stored) == secret
+    assert secret not in Entry.objects.get(action="subscription.create").details
+    request = signing.sign(signing.Endpoint(URL, stored.secret, "", None, ""), "id", b"{}", 1)
+    expected = hmac.new(bytes(range(size)), b"id.1.{}", "sha256").digest()
+    assert f"webhook-signature: v1,{base64.b64encode(expected).decode()}" in request.headers
+
+
+@pytest.mark.parametrize(
+    ("secret", "scheme"),
+    [
+        ("whsec_" + base64.b64encode(bytes(23)).decode(), "v1"),
+        ("whsec_" + base64.b64encode(bytes(65)).decode(), "v1"),
+        ("whsec_no base64", "v1"),
+        ("secret", "v1"),
+        ("", "v1"),
+        ("whsk_" + base64.b64encode(bytes(32)).decode(), "v1"),
+        ("whsec_" + base64.b64encode(bytes(32)).decode(), "v1a"),
+    ],
+)
+def test_another_secret_is_refused(secret: str, scheme: str):
+    values = {"event_type": "order.created", "callback_url": URL, "secret": secret, "signing_scheme": scheme}
+    with pytest.raises(InvalidSubscription, match="secret"):
+        services.create(values)
+    assert not Subscription.objects.exists()
 
 
 def test_only_subscriptions_that_get_deliveries_limit_the_rate_of_a_url():
