@@ -148,6 +148,16 @@ def test_filters_by_customer_and_by_owner(subscriptions: dict[str, Subscription]
     assert len(RequestFilter(customer="acme").matching(rows)) == 2
 
 
+def test_the_hubs_own_events_go_to_the_operator_only():
+    """Workflows and endpoints may concern several customers."""
+    customers.put("acme")
+    for key in ("acme", ""):
+        SubscriptionFactory.create(customer_key=key, event_type="saga.completed")
+    [event] = publish_many([NewEvent("saga.completed", {}, "hub")], by_hub=True)
+    Router().route(10)
+    assert deliveries_of(event.id) == {""}  # type: ignore[union-attr]
+
+
 def test_a_repeated_external_id_of_another_customer_is_a_conflict(subscriptions: dict[str, Subscription]):
     first = publish(TYPE, {}, source="shop", external_id="1", customer="acme")
     assert publish(TYPE, {}, source="shop", external_id="1", customer="acme").id == first.id
