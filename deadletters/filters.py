@@ -18,6 +18,7 @@ from webhookhub.search_terms import parse_id
 from .models import DeadLetter, Requeue
 
 ERROR_CODE = re.compile(r"\A[a-z0-9_]{1,100}\Z")
+CUSTOMER = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,99}\Z")
 EVENT_TYPE = re.compile(r"\A[A-Za-z0-9_.-]{1,100}\Z")
 MAX_RESULTS = 1000
 COLUMNS = [field.column for field in DeadLetter._meta.concrete_fields if field.name != "payload_snapshot"]

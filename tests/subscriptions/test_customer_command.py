@@ -10,7 +10,9 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from events.models import Event
+from sagas.models import Saga
 from subscriptions.models import Customer
+from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -33,6 +35,23 @@ def test_put_list_disable_and_enable():
     assert [row["key"] for row in json.loads(run("customer", "list", "--json"))["customers"]] == ["acme", "globex"]
     assert run("customer", "enable", "acme", "--reason", "paid") == "Customer acme is enabled."
     assert run("customer", "enable", "acme", "--reason", "paid") == "Customer acme was not disabled."
+
+
+def test_dead_letters_and_deliveries_of_a_customer():
+    for key in ("acme", "globex"):
+        run("customer", "put", key)
+        subscription = SubscriptionFactory.create(customer_key=key)
+        SagaFactory.create(
+            event=EventFactory.create(customer_key=key), subscription=subscription, status="DeadLettered"
+        )
+        SagaFactory.create(event=EventFactory.create(customer_key=key), subscription=subscription)
+    assert run("requeue_dead_letters", "--customer", "acme", "--reason", "r").startswith("1 dead letters requeued")
+    assert set(Saga.objects.filter(generation=1).values_list("customer_key", flat=True)) == {"acme"}
+    preview = json.loads(run("request_deliveries", "abandon", "--customer", "globex", "--dry-run", "--json"))
+    assert preview["waiting"] == 1
+    for command in (["requeue_dead_letters"], ["request_deliveries", "abandon"]):
+        with pytest.raises(CommandError, match="--customer"):
+            run(*command, "--customer", "", "--dry-run")
 
 
 def test_errors_name_the_field():
