@@ -68,3 +68,39 @@ def test_a_new_subscription_reloads_the_cache():
     SubscriptionFactory.create()
 
     assert set(by_type(cache)) == {"order.created"}
+
+
+def test_the_subscriptions_of_a_customer_are_loaded_with_its_first_event(django_assert_num_queries):
+    for key in ("", "acme", "globex"):
+        SubscriptionFactory.create(customer_key=key)
+    cache = SubscriptionCache()
+    assert set(cache.index(["acme"])) == {"", "acme"}
+    with django_assert_num_queries(1):  # the version
+        assert set(cache.index(["acme"])) == {"", "acme"}
+    with django_assert_num_queries(2):
+        assert set(cache.index(["acme", "globex", "nobody"])) == {"", "acme", "globex", "nobody"}
+    with django_assert_num_queries(1):  # that there are none is known, too
+        assert cache.index(["nobody"])["nobody"] == {}
+
+
+def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(SubscriptionCache, "MAX_SUBSCRIPTIONS", 3)
+    for number in range(10):
+        SubscriptionFactory.create(customer_key=f"customer-{number}")
+    cache = SubscriptionCache()
+    for number in range(10):
+        key = f"customer-{number}"
+        index = cache.index([key])
+        assert len(index[key]["order.created"]) == 1
+        assert len(index) <= 6
+
+
+def test_a_change_of_one_customer_is_seen_by_all(django_assert_num_queries):
+    own = SubscriptionFactory.create(customer_key="acme")
+    cache = SubscriptionCache()
+    assert cache.index(["acme", "globex"])["globex"] == {}
+    SubscriptionFactory.create(customer_key="globex")
+    Subscription.objects.filter(pk=own.pk).update(active=False)
+    index = cache.index(["acme", "globex"])
+    assert index["acme"] == {}
+    assert len(index["globex"]["order.created"]) == 1
