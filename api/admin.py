@@ -38,6 +38,7 @@ class ApiKeyAdmin(Audited, ReadOnlyAdmin):
         "scopes",
         "source",
         "customer_key",
+        "networks",
         "events_per_second",
         "expires_at",
         "revoked_at",

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Query
 
+from events import labels
 from events.filters import EventFilter, Position
 from events.models import Event
 
@@ -100,6 +101,7 @@ def show(request: HttpRequest, uid: UUID) -> EventOut:
         external_id=event.external_id,
         correlation_id=event.correlation_id,
         customer=event.customer_key or None,
+        labels=dict(labels.decode(event.labels)),
         created_at=event.created_at,
         **payload_fields(event.payload),
         deliveries=page.items,

@@ -22,20 +22,23 @@ from events.intake import is_the_hub
 from subscriptions import customers
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
+from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.compiled import CompiledSelect, columns_of
 from webhookhub.logs import Log, log
 
-from .models import ApiKey
+from .models import ApiKey, parse_networks
 from .scopes import HUB_WIDE, NOT_OF_CUSTOMER, SCOPES
 
 PREFIX = "whk"
 ID_BYTES = 6
 SECRET_BYTES = 32
 NAME_LENGTH = 100
+NETWORKS_LENGTH = 500
 MAX_RATE = 100_000
 LAST_USED_INTERVAL = timedelta(minutes=1)
+WARNING_INTERVAL = timedelta(days=1)
 NO_HASH = "0" * 64
 # A revocation must have effect within a second.
 CACHE_SECONDS = 0.8
@@ -65,6 +68,8 @@ class _Cached(NamedTuple):
     read_at: float
 
 
+# When the log was last warned of a key that expires.
+_warned_at: dict[int, datetime] = {}
 # By key id. Only valid keys are added, so there are no more than keys in the database.
 _cache: dict[str, _Cached] = {}
 
@@ -78,10 +83,11 @@ def create(
     customer_key: str = "",
     expires_at: datetime | None = None,
     events_per_second: int | None = None,
+    networks: str = "",
 ) -> tuple[ApiKey, str]:
     """Returns the new key and its text, which is not stored."""
     chosen = sorted(set(scopes))
-    check(name, chosen, source, expires_at, events_per_second, customer_key)
+    check(name, chosen, source, expires_at, events_per_second, networks, customer_key)
     key_id, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     key = ApiKey(
         key_id=key_id,
@@ -92,14 +98,20 @@ def create(
         customer_key=customer_key,
         expires_at=expires_at,
         events_per_second=events_per_second,
+        networks=networks,
         created_by=by[:150],
     )
     try:
         with transaction.atomic():
             key.save(force_insert=True)
-            details = {"key_id": key_id, "scopes": chosen, "source": source, "expires_at": expires_at}
-            if customer_key:
-                details["customer"] = customer_key
+            details = {
+                "key_id": key_id,
+                "scopes": chosen,
+                "source": source,
+                "networks": networks,
+                "expires_at": expires_at,
+                **({"customer": customer_key} if customer_key else {}),
+            }
             record(actions.CREATE_KEY, key, by=by, details=details)
     except IntegrityError:
         raise InvalidKey("name", _("%(name)s is taken; choose another") % {"name": repr(name)}) from None
@@ -113,6 +125,7 @@ def check(
     source: str,
     expires_at: datetime | None,
     events_per_second: int | None,
+    networks: str = "",
     customer_key: str = "",
 ) -> None:
     """Raises InvalidKey if a field of a new key is invalid."""
@@ -141,6 +154,13 @@ def check(
         raise InvalidKey("expires_at", _("must be in the future"))
     if events_per_second is not None and not 1 <= events_per_second <= MAX_RATE:
         raise InvalidKey("events_per_second", _("must be an integer from 1 to %(limit)s") % {"limit": MAX_RATE})
+    try:
+        parse_networks(networks)
+    except ValueError as error:
+        why = _("must be networks in CIDR form, separated by commas (%(error)s)")
+        raise InvalidKey("networks", why % {"error": error}) from None
+    if len(networks) > NETWORKS_LENGTH:
+        raise InvalidKey("networks", _("must have at most %(limit)s characters") % {"limit": NETWORKS_LENGTH})
 
 
 def revoke(key: ApiKey, *, by: str) -> bool:
@@ -182,6 +202,7 @@ def find(text: str) -> Caller | None:
         return None
     read_at: datetime = rows[0][-1]
     _note_use(key, read_at)
+    _warn_of_expiry(key, read_at)
     return Caller(key, read_at)
 
 
@@ -207,6 +228,15 @@ def _note_use(key: ApiKey, now: datetime) -> None:
     if key.last_used_at is None or key.last_used_at < before:
         stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=before)
         ApiKey.objects.filter(stale, pk=key.pk).update(last_used_at=now)
+
+
+def _warn_of_expiry(key: ApiKey, now: datetime) -> None:
+    """Logged once a day by each process that gets requests with the key."""
+    if key.expires_at is None or key.expires_at - now > hub().key_expiry_warning:
+        return
+    if _warned_at.get(key.id, now - WARNING_INTERVAL) <= now - WARNING_INTERVAL:
+        _warned_at[key.id] = now
+        log(Log.API_KEY_EXPIRES, key_id=key.key_id, name=key.name, expires_at=key.expires_at.isoformat())
 
 
 def _hash(secret: str) -> str:

@@ -10,7 +10,8 @@ from django.http import HttpRequest
 from ninja import Path, Query, Status
 
 from events.backfill import NotRoutable, Position, backfill
-from subscriptions import health, sample_delivery, secrets, services, verification
+from events.filter_preview import preview
+from subscriptions import filters, health, sample_delivery, secrets, services, verification
 from subscriptions.matching import NO_CUSTOMER
 from subscriptions.models import Subscription
 from webhookhub.auditlog import actions
@@ -30,6 +31,9 @@ from .schemas.subscriptions import (
     BackfillIn,
     BackfillOut,
     EnableIn,
+    PreviewedEvent,
+    PreviewIn,
+    PreviewOut,
     RotateIn,
     SubscriptionChange,
     SubscriptionFilters,
@@ -52,7 +56,7 @@ resource = Resource(
 requests.add_to_subscriptions(resource)
 PathId = Annotated[Id, Path()]
 # Fields that null resets to the hub's default, or to none.
-NULLABLE = {"max_retry_limit", "base_delay", "retry_delays", "rate_limit"}
+NULLABLE = {"max_retry_limit", "base_delay", "retry_delays", "rate_limit", "label_filter"}
 
 
 @resource.get("", Subscriptions, "List subscriptions")
@@ -84,6 +88,19 @@ def create(request: HttpRequest) -> Status[SubscriptionWithSecret]:
     subscription = _saved(lambda: services.create(_columns(values)))
     record(actions.REVEAL, subscription, name=subscription.audit_name)
     return Status(201, _with_secret(subscription, secrets.reveal(subscription)))
+
+
+@resource.post("/preview", PreviewOut, "Show which of the newest events a label filter accepts", body=PreviewIn)
+def preview_filter(request: HttpRequest) -> PreviewOut:
+    """Nothing is stored or sent."""
+    body = parsing.read(request, PreviewIn)
+    try:
+        label_filter = filters.parse(body.label_filter or [])
+    except filters.InvalidFilter as error:
+        raise problems.invalid(f"label_filter{error.place}", error.why) from None
+    result = preview(body.event_type, label_filter, customer=caller_of(request).key.only_customer)
+    events = [PreviewedEvent(uid=row.uid, created_at=row.created_at, labels=dict(row.labels)) for row in result.events]
+    return PreviewOut(examined=result.examined, accepted=result.accepted, events=events)
 
 
 @resource.get("/{subscription_id}", SubscriptionOut, "Show a subscription", 404)
@@ -219,7 +236,8 @@ def _with_secret(subscription: Subscription, secret: str) -> SubscriptionWithSec
 
 
 def _fields(subscription: Subscription, reasons: Mapping[str, str] | None = None) -> dict[str, Any]:
-    columns = SubscriptionOut.model_fields.keys() - {"base_delay", "header_names", "disabled_reason", "customer"}
+    made = {"base_delay", "label_filter", "header_names", "disabled_reason", "customer"}
+    columns = SubscriptionOut.model_fields.keys() - made
     delay = subscription.base_delay
     if reasons is None:
         reasons = _disabled_reasons([subscription])
@@ -228,6 +246,7 @@ def _fields(subscription: Subscription, reasons: Mapping[str, str] | None = None
         "customer": subscription.customer_key or None,
         "base_delay": None if delay is None else delay.total_seconds(),
         "verification_result": verification.describe(subscription.verification_result),
+        "label_filter": subscription.label_filter and subscription.label_filter.as_json(),
         "header_names": services.header_names(subscription),
         "disabled_reason": health.describe(reasons.get(subscription.callback_url, "")) or None,
     }

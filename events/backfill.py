@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from sagas.create import NewSaga, create_sagas, routed_events
 from subscriptions import cache
 from subscriptions.cache import OfSubscription
-from subscriptions.matching import NO_CUSTOMER
+from subscriptions.matching import NO_CUSTOMER, RoutableSubscription
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
 from webhookhub.conf import hub
@@ -24,6 +24,7 @@ from webhookhub.db import clock
 from webhookhub.db.bulk import shared_lock
 from webhookhub.db.retry import in_transaction
 
+from . import labels
 from .models import Event, RoutingInbox
 from .routing import policy
 
@@ -86,7 +87,7 @@ def backfill(
         size = hub().batch_size if limit is None else min(hub().batch_size, limit - examined)
         batch = _events(routable, since, until, after, size)
         ids = [position.id for position in batch]
-        missing = sorted(set(ids) - routed_events(subscription_id, ids))
+        missing = _accepted(sorted(set(ids) - routed_events(subscription_id, ids)), routable.subscription)
         if missing and not recorded:
             record(actions.BACKFILL, kind="subscription", id=subscription_id, details=details)
             recorded = True
@@ -100,6 +101,14 @@ def backfill(
         after = list(batch)[-1]
         progress(after)
     return Backfill(examined, created, until, after, recorded)
+
+
+def _accepted(event_ids: list[int], subscription: RoutableSubscription) -> list[int]:
+    """Those of these events that the subscription's filter accepts."""
+    if subscription.label_filter is None or not event_ids:
+        return event_ids
+    rows = Event.objects.filter(id__in=event_ids).order_by("id").values_list("id", "labels")
+    return [pk for pk, stored in rows if subscription.label_filter.accepts(labels.decode(stored))]
 
 
 def _create(new: Sequence[NewSaga], size: int) -> int:

@@ -24,6 +24,7 @@ from webhookhub.logs import Log, enabled, log
 from webhookhub.runner.hints import Flag, Held, Hints, batch_beside
 from webhookhub.runner.step import Step
 
+from . import labels
 from .models import Event, RoutingInbox
 
 # Limits the sagas of one transaction, so that an event type with very many subscriptions does not hold locks for long.
@@ -37,6 +38,7 @@ class Waiting(NamedTuple):
     event_id: int
     event_type: str
     customer_key: str
+    labels: str | None
 
 
 _waiting = CompiledSelect(
@@ -144,12 +146,20 @@ def _within_bounds(inbox: Sequence[Waiting], index: Index) -> tuple[list[Waiting
     taken: list[Waiting] = []
     new: list[NewSaga] = []
     for row in inbox:
-        matches = matching(index, row.customer_key, row.event_type)
+        matches = accepting(matching(index, row.customer_key, row.event_type), row.labels)
         if taken and len(new) + len(matches) > MAX_NEW_SAGAS:
             break
         taken.append(row)
         new += [NewSaga(row.event_id, match.id, 0, policy(match), row.customer_key) for match in matches]
     return taken, new
+
+
+def accepting(candidates: list[RoutableSubscription], stored_labels: str | None) -> list[RoutableSubscription]:
+    """Those whose filter accepts an event with these labels."""
+    if not any(candidate.label_filter for candidate in candidates):
+        return candidates
+    known = labels.decode(stored_labels)
+    return [each for each in candidates if each.label_filter is None or each.label_filter.accepts(known)]
 
 
 def policy(subscription: RoutableSubscription) -> RetryPolicy:

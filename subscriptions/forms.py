@@ -57,6 +57,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         widgets = {
             "callback_url": UnfoldAdminTextInputWidget(attrs={"inputmode": "url", "spellcheck": "false"}),
             "customer_key": UnfoldAdminTextInputWidget(attrs={"spellcheck": "false", "autocomplete": "off"}),
+            "label_filter": UnfoldAdminTextareaWidget(attrs={"rows": 3, "spellcheck": "false"}),
         }
         labels = {"callback_url": _("Callback URL")}
         error_messages = {

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from .filters import LabelFilter
+
 # The key of subscriptions that are for all customers, and of events without a customer.
 NO_CUSTOMER = ""
 
@@ -19,6 +21,7 @@ class RoutableSubscription:
     max_retry_limit: int | None
     base_delay: timedelta | None
     retry_delays: tuple[int, ...] | None
+    label_filter: LabelFilter | None = None
 
 
 # By the customer's key and the event type.

@@ -4,13 +4,14 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from api.ingest import MAX_BATCH_EVENTS
 from api.pagination import PageRequest
 from api.problems import ProblemDocument
+from events import labels
 
-from .common import Body, CustomerKey, CustomerOrNone, EventType, FromRow, Name, Timestamp, WithPayload
+from .common import Body, CustomerKey, CustomerOrNone, EventType, FromRow, Labels, Name, Timestamp, WithPayload
 from .deliveries import Delivery
 
 
@@ -21,6 +22,9 @@ class EventIn(Body):
     external_id: Name | None = Field(None, description="Your own id of the event. A repeated id stores nothing new.")
     correlation_id: Name | None = Field(None, description="Links the events of one business case.")
     customer: CustomerKey | None = Field(None, description="The key of the customer that the event belongs to.")
+    labels: Labels | None = Field(
+        None, description="Texts that subscriptions can filter by.", examples=[{"region": "eu"}]
+    )
 
 
 class EventsIn(Body):
@@ -53,6 +57,10 @@ class EventFilters(PageRequest):
     until: Timestamp | None = Field(None, description="Stored at or before this time.")
 
 
+def _decoded(value: Any) -> Any:
+    return dict(labels.decode(value)) if value is None or isinstance(value, str) else value
+
+
 class EventItem(FromRow):
     uid: UUID
     event_type: str
@@ -60,6 +68,7 @@ class EventItem(FromRow):
     external_id: str | None
     correlation_id: str
     customer: CustomerOrNone = None
+    labels: Annotated[dict[str, str], BeforeValidator(_decoded)]
     created_at: datetime | None = Field(description="Null if the database holds no valid time.")
 
 

@@ -42,9 +42,9 @@ NAMES = {trigger.name for trigger in TRIGGERS}
 class Migration(migrations.Migration):
     dependencies = [
         ("deadletters", "0002_triggers"),
-        ("events", "0003_customers"),
+        ("events", "0005_customers"),
         ("sagas", "0003_customers"),
-        ("subscriptions", "0003_customers"),
+        ("subscriptions", "0004_customers"),
     ]
 
     operations = [

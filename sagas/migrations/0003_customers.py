@@ -29,9 +29,9 @@ NAMES = {trigger.name for trigger in TRIGGERS}
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("events", "0003_customers"),
+        ("events", "0005_customers"),
         ("sagas", "0002_triggers"),
-        ("subscriptions", "0003_customers"),
+        ("subscriptions", "0004_customers"),
     ]
 
     operations = [

@@ -282,13 +282,21 @@ def test_an_unverified_subscription_does_not_show_the_state_of_its_url(acme: Pro
     assert acme.get("/subscriptions").json()["items"][0]["disabled_reason"] is None
 
 
+def test_the_preview_of_a_filter_shows_only_events_of_the_customer(acme: Program, globex: Program, hub_wide: Program):
+    own = EventFactory.create(customer_key="acme", event_type="a")
+    EventFactory.create(customer_key="globex", event_type="a")
+    preview = acme.post("/subscriptions/preview", {"event_type": "a", "label_filter": []}).json()
+    assert [event["uid"] for event in preview["events"]] == [str(own.uid)]
+    assert hub_wide.post("/subscriptions/preview", {"event_type": "a", "label_filter": []}).json()["examined"] == 2
+
+
 def test_a_subscription_of_an_unknown_customer_is_refused(hub_wide: Program):
     values = {"event_type": "order.created", "callback_url": URL, "customer": "nobody"}
     response = hub_wide.post("/subscriptions", values)
     assert (response.status_code, response.json()["errors"][0]["field"]) == (422, "customer")
 
 
-@pytest.mark.parametrize("scope", ["customers:write", "sagas:write", "sagas:operate"])
+@pytest.mark.parametrize("scope", ["customers:write", "event-types:write", "sagas:write", "sagas:operate"])
 def test_a_bound_key_has_no_scope_over_other_customers(program: Callable[..., Program], scope: str):
     from api import keys
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -143,7 +144,7 @@ def test_filters_by_customer_and_by_owner(subscriptions: dict[str, Subscription]
     found = of_customer.newest_first(1, None, 10)
     assert {saga.customer_key for saga in found} == {"acme"}
     assert len(found) == 2
-    stored = RequestFilter.from_json(RequestFilter(owner="acme", status="Pending").as_json())
+    stored = RequestFilter.from_json(json.dumps(RequestFilter(owner="acme", status="Pending").as_json()))
     assert len(stored.matching(rows)) == 1
     assert len(RequestFilter(customer="acme").matching(rows)) == 2
 

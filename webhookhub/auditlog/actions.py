@@ -30,9 +30,19 @@ DISABLE_CUSTOMER = "customer.disable"
 ENABLE_CUSTOMER = "customer.enable"
 CREATE_KEY = "apikey.create"
 REVOKE_KEY = "apikey.revoke"
+DECLARE_EVENT_TYPE = "eventtype.declare"
+CHANGE_EVENT_TYPE = "eventtype.change"
+DELETE_EVENT_TYPE = "eventtype.delete"
 RETRY_STEP = "workflow.retry"
 MARK_COMPENSATED = "workflow.mark_compensated"
 CLOSE_WORKFLOW = "workflow.close"
+LOG_IN = "user.log_in"
+LOG_IN_FAILED = "user.log_in_failed"
+LINK_IDENTITY = "user.link_identity"
+ADD_SECOND_FACTOR = "user.second_factor_add"
+REMOVE_SECOND_FACTOR = "user.second_factor_remove"
+RESET_SECOND_FACTOR = "user.second_factor_reset"
+NEW_RECOVERY_CODES = "user.recovery_codes"
 CREATE_USER = "user.create"
 CHANGE_USER = "user.change"
 CHANGE_PASSWORD = "user.password"  # noqa: S105
@@ -67,9 +77,19 @@ ACTIONS = {
     ENABLE_CUSTOMER: _("enabled a customer"),
     CREATE_KEY: _("created an API key"),
     REVOKE_KEY: _("revoked an API key"),
+    DECLARE_EVENT_TYPE: _("declared an event type"),
+    CHANGE_EVENT_TYPE: _("changed the declaration of an event type"),
+    DELETE_EVENT_TYPE: _("deleted the declaration of an event type"),
     RETRY_STEP: _("redelivered a workflow's event"),
     MARK_COMPENSATED: _("marked a workflow as compensated"),
     CLOSE_WORKFLOW: _("closed a workflow"),
+    LOG_IN: _("logged in"),
+    LOG_IN_FAILED: _("failed to log in"),
+    LINK_IDENTITY: _("linked a user to single sign-on"),
+    ADD_SECOND_FACTOR: _("added a second factor"),
+    REMOVE_SECOND_FACTOR: _("removed a second factor"),
+    RESET_SECOND_FACTOR: _("reset a user's second factors"),
+    NEW_RECOVERY_CODES: _("created recovery codes"),
     CREATE_USER: _("created a user"),
     CHANGE_USER: _("changed a user"),
     CHANGE_PASSWORD: _("changed a password"),

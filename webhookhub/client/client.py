@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -38,10 +38,11 @@ class Client:
         payload: Any,
         external_id: str | None = None,
         correlation_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
         customer: str | None = None,
     ) -> Published:
         """Store one event; when this returns, it is committed. Raises a HubError otherwise."""
-        event = encode(Event(event_type, payload, external_id, correlation_id, customer))
+        event = encode(Event(event_type, payload, external_id, correlation_id, labels, customer))
         try:
             document = self._transport.post("/api/v1/events", event.body, Deadline(self._deadline))
             return _published(document, event, bool(document.get("created")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ class Event:
     payload: Any
     external_id: str | None = None
     correlation_id: str | None = None
+    labels: Mapping[str, str] | None = None
     customer: str | None = None
 
 
@@ -62,6 +63,8 @@ def encode(event: Event, position: int = 0) -> Encoded:
         document["correlation_id"] = event.correlation_id
     if event.customer is not None:
         document["customer"] = event.customer
+    if event.labels is not None:
+        document["labels"] = dict(event.labels)
     try:
         body = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:

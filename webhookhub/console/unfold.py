@@ -76,6 +76,7 @@ NAVIGATION: list[dict[str, Any]] = [
         "items": [
             _item(_("Customers"), "apartment", "subscriptions.customer"),
             _item(_("Subscriptions"), "webhook", "subscriptions.subscription"),
+            _item(_("Event types"), "category", "events.eventtype"),
             _item(_("API keys"), "key", "api.apikey"),
         ],
     },
@@ -128,6 +129,12 @@ UNFOLD: dict[str, Any] = {
         },
     },
     "SIDEBAR": {"navigation": NAVIGATION},
+    "ACCOUNT": {
+        "navigation": [
+            {"title": _("Change password"), "link": reverse_lazy("admin:password_change")},
+            {"title": _("Second factor"), "link": reverse_lazy("admin:second_factor")},
+        ]
+    },
 }
 
 # Texts of django-unfold on the pages, which it does not translate itself. Marked here for makemessages.

@@ -25,11 +25,13 @@ class Role(NamedTuple):
 SUBSCRIPTION_COLUMNS = (
     "SELECT (id, customer_key, event_type, callback_url, active, verified, verification_result, verification_at, "
     "signing_scheme, previous_secret_until, description, max_retry_limit, base_delay, retry_delays, rate_limit, "
-    "disabled_at, customer_disabled_at, created_at, updated_at)"
+    "label_filter, disabled_at, customer_disabled_at, created_at, updated_at)"
 )
 
 # Without the id: its largest value, once inserted, would leave none for the next row.
-EVENT_INSERT = "INSERT (uid, event_type, source, external_id, correlation_id, customer_key, payload, created_at)"
+EVENT_INSERT = (
+    "INSERT (uid, event_type, source, external_id, correlation_id, customer_key, payload, labels, created_at)"
+)
 # The ingest may create customers on the fly.
 CUSTOMER_INSERT = "INSERT (uid, customer_key, name)"
 # Without the generation, which is 0: a trigger creates the later ones.
@@ -61,6 +63,8 @@ HUB = {
     "events": "SELECT",
     "routing_inbox": "SELECT",
     "customers": "SELECT",
+    "event_types": "SELECT",
+    "event_type_version": "SELECT",
     "subscriptions": "SELECT",
     "subscription_version": "SELECT",
     "endpoint_rates": "SELECT",
@@ -82,6 +86,10 @@ HUB = {
     "workflow_event_types": "SELECT",
     "workflow_definitions": "SELECT",
     "audit_log_entries": "SELECT",
+    "log_in_allowances": "SELECT",
+    "second_factors": "SELECT",
+    "recovery_codes": "SELECT",
+    "sso_identities": "SELECT",
 }
 
 # For roles that update counters.
@@ -100,6 +108,8 @@ ROLES = (
         {
             "events": f"SELECT, {EVENT_INSERT}",
             "customers": f"SELECT, {CUSTOMER_INSERT}",
+            "event_types": "SELECT",
+            "event_type_version": "SELECT",
             "subscriptions": SUBSCRIPTION_COLUMNS,
         },
     ),
@@ -188,6 +198,7 @@ ROLES = (
             **COUNTING,
             "django_migrations": "SELECT",
             "api_keys": "SELECT, INSERT, UPDATE",
+            "event_types": EDIT,
             "audit_log_entries": "SELECT, INSERT",
             "customers": "SELECT, INSERT, UPDATE",
             "subscriptions": "SELECT, INSERT, UPDATE",
@@ -201,6 +212,10 @@ ROLES = (
             "saga_facts": "SELECT, INSERT",
             "workflow_event_types": "SELECT, INSERT",
             "workflow_definitions": "SELECT, INSERT",
+            "log_in_allowances": "SELECT, INSERT, UPDATE",
+            "second_factors": EDIT,
+            "recovery_codes": EDIT,
+            "sso_identities": EDIT,
             "auth_user": EDIT,
             "auth_group": EDIT,
             "auth_user_groups": EDIT,

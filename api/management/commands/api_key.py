@@ -28,6 +28,13 @@ class Command(BaseCommand):
         create.add_argument("--source", help="bind the key to this producer")
         create.add_argument("--customer", metavar="KEY", help="bind the key to this customer")
         create.add_argument(
+            "--network",
+            action="append",
+            default=[],
+            metavar="CIDR",
+            help="repeatable: a network that the key may be used from (default: everywhere)",
+        )
+        create.add_argument(
             "--expires", metavar="WHEN", help="a number of days, or a time such as 2027-01-31T00:00:00Z"
         )
         create.add_argument(
@@ -60,6 +67,7 @@ class Command(BaseCommand):
                 customer_key=options["customer"] or "",
                 expires_at=_expiry(options["expires"]),
                 events_per_second=options["rate"],
+                networks=",".join(options["network"]),
             )
         except keys.InvalidKey as error:
             raise CommandError(f"No key was created: {str(error).replace('customer_key', 'customer')}.") from None
@@ -119,6 +127,7 @@ def _described(key: ApiKey, now: datetime) -> dict[str, Any]:
         "scopes": key.scopes.split(),
         "source": key.source or None,
         "customer": key.only_customer,
+        "networks": key.networks.split(",") if key.networks else None,
         "events_per_second": key.events_per_second,
         "expires_at": _iso(key.expires_at),
         "last_used_at": _iso(key.last_used_at),

@@ -21,6 +21,9 @@ class Command(BaseCommand):
         parser.add_argument("--external-id", help="the producer's own id: the same id is stored once")
         parser.add_argument("--correlation-id", help="groups the events of one business case")
         parser.add_argument("--customer", metavar="KEY", help="the customer that the event belongs to")
+        parser.add_argument(
+            "--label", action="append", default=[], metavar="NAME=VALUE", help="repeatable: a text to filter by"
+        )
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -32,6 +35,7 @@ class Command(BaseCommand):
                 external_id=options["external_id"],
                 correlation_id=options["correlation_id"],
                 customer=options["customer"],
+                labels=_labels(options["label"]),
             )
         except (InvalidEvent, EventConflict) as error:
             raise CommandError(str(error)) from None
@@ -39,6 +43,16 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps({"uid": str(published.uid), "created": published.created}))
         else:
             self.stdout.write(f"event {published.uid} {'stored' if published.created else 'was already stored'}")
+
+
+def _labels(arguments: list[str]) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for argument in arguments:
+        name, sign, value = argument.partition("=")
+        if not sign or name in labels:
+            raise CommandError(f"--label {argument}: give each label once, as NAME=VALUE")
+        labels[name] = value
+    return labels
 
 
 def _text(argument: str) -> str | bytes:

@@ -42,8 +42,10 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     from api.models import ApiKey
     from deadletters.models import DeadLetter, Requeue
     from events.intake import publish
+    from events.models import EventType
     from sagas.models import ABANDON, DeliveryRequest
     from subscriptions.models import Customer, EndpointHealth, EndpointRate
+    from webhookhub.accounts.models import Allowance, Identity, RecoveryCode, SecondFactor
     from webhookhub.auditlog.models import Entry
     from webhookhub.db import clock
     from webhookhub.stats.models import MINUTE, Counter, Period, WorkflowPeriod
@@ -66,13 +68,18 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     Period.objects.create(period=MINUTE, starts_at=clock.now(), subscription_id=1, shard=0)
     WorkflowPeriod.objects.create(starts_at=clock.now(), workflow="order_submission", shard=0)
     Customer.objects.create(customer_key="acme")
+    EventType.objects.create(name="order.created")  # a trigger adds the version
     EndpointRate.objects.create(callback_url="https://a.example/", free_at=clock.now())
     tracker = workflows.tracked()
     publish("order.submitted", {}, correlation_id="k")
     tracker.track(10)
     publish("order.submitted", {}, correlation_id="k")
     services.act(workflows.instance("k"), "closed", idempotency_key="k", actor="a", reason="r")
+    Allowance.objects.create(bucket="name-1")
     user = User.objects.create_user("anna")
+    SecondFactor.objects.create(user=user, kind="totp", name="n", totp_user_id=user.pk, data="d")
+    RecoveryCode.objects.create(user=user, code_sha256="c")
+    Identity.objects.create(user=user, issuer="i", subject="s")
     user.groups.add(Group.objects.get(name="support"))
     user.user_permissions.add(Permission.objects.order_by("pk")[0])
     Session.objects.create(session_key="k", session_data="", expire_date=clock.now())

@@ -5,19 +5,16 @@ from dataclasses import replace
 from django.db import migrations, models
 
 import webhookhub.db.fields
-from webhookhub.db.triggers import Copy, Refusal, ReplaceTriggers, Required, Rule, WithTriggersAside, earlier, made_by
+from webhookhub.db.triggers import Refusal, ReplaceTriggers, Required, Rule, WithTriggersAside, earlier
 
-before = earlier("events", "0002_triggers")
+first = earlier("events", "0002_triggers")
+before = earlier("events", "0004_labels")
 COLUMNS = [*before.COLUMNS, "customer_key"]
-CORRELATION = replace(before.CORRELATION, rules=[*before.CORRELATION.rules, Required(["customer_key"])])
+CORRELATION = replace(first.CORRELATION, rules=[*first.CORRELATION.rules, Required(["customer_key"])])
+INBOX = before.TRIGGERS[0]
 TRIGGERS = [
     CORRELATION,
-    Copy(
-        "trg_event_inbox",
-        "events",
-        "routing_inbox",
-        [("event_id", "id"), ("event_type", "event_type"), ("customer_key", "customer_key")],
-    ),
+    replace(INBOX, columns=[*INBOX.columns, ("customer_key", "customer_key")]),
     Refusal(
         "trg_event_no_update",
         "events",
@@ -25,11 +22,11 @@ TRIGGERS = [
         [Rule("immutable", "An event is immutable: UPDATE refused", protects=COLUMNS, allows=CORRELATION)],
     ),
 ]
-NAMES = {trigger.name for trigger in TRIGGERS}
+BEFORE = [first.CORRELATION, *before.TRIGGERS]
 
 
 class Migration(migrations.Migration):
-    dependencies = [("events", "0002_triggers")]
+    dependencies = [("events", "0004_labels")]
 
     operations = [
         WithTriggersAside(
@@ -52,5 +49,5 @@ class Migration(migrations.Migration):
                 ),
             ]
         ),
-        ReplaceTriggers(TRIGGERS, [trigger for trigger in made_by(before.Migration) if trigger.name in NAMES]),
+        ReplaceTriggers(TRIGGERS, BEFORE),
     ]

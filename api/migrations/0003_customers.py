@@ -6,7 +6,7 @@ import webhookhub.db.fields
 
 
 class Migration(migrations.Migration):
-    dependencies = [("api", "0001_initial")]
+    dependencies = [("api", "0002_apikey_networks")]
 
     operations = [
         migrations.AddField(

@@ -80,7 +80,7 @@ TRIGGERS = [
 
 
 class Migration(migrations.Migration):
-    dependencies = [("subscriptions", "0002_triggers")]
+    dependencies = [("subscriptions", "0003_label_filter")]
 
     operations = [
         migrations.CreateModel(
