@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -198,8 +199,6 @@ def hidden_paths(other: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]
 
 @pytest.mark.parametrize("owner", ["globex", ""])
 def test_what_belongs_to_another_does_not_exist_for_a_bound_key(acme: Program, world: dict[str, Any], owner: str):
-    import json
-
     before = list(Subscription.objects.order_by("id").values())
     for method, path, body in hidden_paths(world[owner]):
         response = acme.get(path) if method == "GET" else acme.send(method, path, json.dumps(body).encode())
@@ -229,7 +228,7 @@ def test_bulk_requests_of_a_bound_key_touch_only_its_customer(acme: Program, hub
     made = acme.post("/deliveries/abandon", {"status": "Pending", "reason": "r"})
     assert made.status_code == 202
     request = DeliveryRequest.objects.get()
-    assert '"owner": "acme"' in request.conditions
+    assert json.loads(request.conditions)["owner"] == "acme"
     assert acme.get(f"/requests/{request.uid}").status_code == 200
     whole = acme.post(
         f"/subscriptions/{world['acme']['subscription']}/send-now", {"reason": "r", "whole_endpoint": True}
